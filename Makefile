@@ -1,0 +1,35 @@
+# Two commands to know: `make demo` shows the product at work, `make test` proves it. Both set up what they need.
+# KUBERNETES_VERSION: which control plane the cluster tests build and start: 1.36 (default) or 1.34.
+export KUBERNETES_VERSION ?= 1.36
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help
+help:  ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+.venv/installed: requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one: make install PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: install
+install: .venv/installed  ## .venv with everything, from hash-pinned packages
+
+.PHONY: check
+check: install  ## ruff, mypy --strict, import rules, unit tests with branch coverage; under a minute
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/coverage run -m pytest -q
+	$(BIN)/coverage report
+
+.PHONY: lock
+lock: install  ## write requirements/*.txt anew from pyproject.toml
+	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml -o requirements/runtime.txt
+	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml --group dev -o requirements/dev.txt
+LOCK := --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
