@@ -1,0 +1,45 @@
+"""Every label and annotation key once, with who writes it and who reads it."""
+
+from typing import Final
+
+PREFIX: Final = "retry-policy.dev/"
+
+# Label on Namespaces, written by the cluster admin: opts in and names the profile.
+# Label on Jobs and pods, written by the webhook: one label-selected watch finds them again.
+PROFILE: Final = PREFIX + "profile"
+
+# Annotation on a workload or pod, written by its author or another system: the 0-based attempt; wins over any other
+# source.
+# Annotation on pods, written by the webhook where absent: the attempt that placement was decided on.
+ATTEMPT: Final = PREFIX + "attempt"
+
+# Annotation on a workload, written by its author: own retry budget within the profile's limit; copied into its pod
+# templates.
+# Annotation on pods, written by the webhook where absent: the budget that placement was decided on.
+MAX_RETRIES: Final = PREFIX + "max-retries"
+
+# Annotation on a workload, written by its author: own disruption budget within the profile's limit.
+MAX_DISRUPTIONS: Final = PREFIX + "max-disruptions"
+
+# Annotation on a workload, written by its author: "false" is on-demand from the first attempt, "true" makes a bare pod
+# take part.
+INTERRUPTIBLE: Final = PREFIX + "interruptible"
+
+# Annotation on a workload, written by its author: "true" leaves it alone, where the profile allows it.
+SKIP: Final = PREFIX + "skip"
+
+# Annotation on pods, written by the webhook, read by people and by the ledger: Spot, OnDemand or None.
+PLACEMENT: Final = PREFIX + "placement"
+
+# Annotation on pods, written by the webhook: which source told the attempt (see webhook/attempts/).
+ATTEMPT_SOURCE: Final = PREFIX + "attempt-source"
+
+# Annotation on Jobs, written and read by the webhook: JSON, the profile and what was injected, so that it can be taken
+# out again.
+POLICY: Final = PREFIX + "policy"
+
+# What an author may say on a workload and what its pods must know too: copied into pod templates where absent.
+COPIED_TO_PODS: Final = (INTERRUPTIBLE, MAX_RETRIES)
+
+# What an author may say on a CronJob and what its Jobs must know too: copied into the Job template where absent.
+COPIED_TO_JOBS: Final = (INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, SKIP)

@@ -1,0 +1,144 @@
+"""Editor: edits a raw object in place and records JSON Patch operations (RFC 6902)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from webhook.problem import Json, Path
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One recorded operation.
+
+    `value` is encoded at once, because the live object it went into may be edited again. `was` is the replaced or
+    removed value, None where there was none.
+    """
+
+    op: str
+    path: Path
+    value: msgspec.Raw | None
+    was: Any
+
+
+class Editor:
+    """Edits `root` in place; `patch()` says the same as a JSON Patch.
+
+    Paths are tuples of keys and list indexes. What is set becomes part of the object and belongs to it from then on: a
+    caller hands in values that nobody else holds.
+    """
+
+    def __init__(self, root: Json) -> None:
+        self.root = root
+        self.edits: list[Edit] = []
+
+    def set(self, path: Path, value: Any) -> None:
+        """Put a value under a key, whatever stood there; absent or null parents are made in the same operation."""
+        parent: Any = self.root
+        for depth, part in enumerate(path[:-1]):
+            child = parent[part] if isinstance(part, int) else parent.get(part)
+            if child is None:
+                for key in reversed(path[depth + 1 :]):
+                    value = {key: value}
+                path = path[: depth + 1]
+                break
+            parent = child
+        key = path[-1]
+        if key in parent:
+            if parent[key] == value:
+                return
+            self.edits.append(Edit("replace", path, encoded(value), parent[key]))
+        else:
+            self.edits.append(Edit("add", path, encoded(value), None))
+        parent[key] = value
+
+    def update(self, path: Path, entries: Json) -> None:
+        """Set several keys of one object: one operation if the object is absent, else one per key."""
+        if not entries:
+            return
+        if at(self.root, path) is None:
+            self.set(path, entries)
+            return
+        for key, value in entries.items():
+            self.set((*path, key), value)
+
+    def insert(self, path: Path, index: int, value: Any) -> None:
+        """Insert into a list before `index`; an absent or null list is made with the value in it."""
+        items = at(self.root, path)
+        if items is None:
+            self.set(path, [value])
+            return
+        self.edits.append(Edit("add", (*path, index), encoded(value), None))
+        items.insert(index, value)
+
+    def append(self, path: Path, value: Any) -> None:
+        """Append to a list; an absent or null list is made with the value in it."""
+        self.insert(path, len(at(self.root, path) or ()), value)
+
+    def remove(self, path: Path) -> None:
+        """Take a key or list entry out; nothing happens where it is absent."""
+        parent = at(self.root, path[:-1])
+        key = path[-1]
+        if parent is None or (isinstance(parent, dict) and key not in parent):
+            return
+        self.edits.append(Edit("remove", path, None, parent[key]))
+        del parent[key]
+
+    def patch(self) -> bytes:
+        """Encode the recorded operations as a JSON Patch document."""
+        return encoder.encode(
+            [
+                {"op": edit.op, "path": pointer(edit.path)}
+                if edit.value is None
+                else {"op": edit.op, "path": pointer(edit.path), "value": edit.value}
+                for edit in self.edits
+            ]
+        )
+
+
+def at(root: Any, path: Path) -> Any:
+    """Return what stands at a path, None where nothing does."""
+    value = root
+    for part in path:
+        if isinstance(part, int):
+            if not isinstance(value, list) or part >= len(value):
+                return None
+            value = value[part]
+        else:
+            if not isinstance(value, dict):
+                return None
+            value = value.get(part)
+    return value
+
+
+def pointer(path: Path) -> str:
+    """Spell a path as a JSON Pointer (RFC 6901)."""
+    return "".join(
+        f"/{part}" if isinstance(part, int) else "/" + part.replace("~", "~0").replace("/", "~1") for part in path
+    )
+
+
+def path_of(text: str, root: Any) -> Path | None:
+    """Read a JSON Pointer against the object it points into, whose lists tell the indexes; None if it does not fit."""
+    path: list[str | int] = []
+    value = root
+    for part in text.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list):
+            if not key.isdecimal():
+                return None
+            path.append(int(key))
+            value = value[int(key)] if int(key) < len(value) else None
+        else:
+            path.append(key)
+            value = value.get(key) if isinstance(value, dict) else None
+    return tuple(path)
+
+
+def encoded(value: Any) -> msgspec.Raw:
+    """Encode a value as it is now."""
+    return msgspec.Raw(encoder.encode(value))
+
+
+encoder = msgspec.json.Encoder()

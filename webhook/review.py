@@ -1,0 +1,117 @@
+"""AdmissionReview: bytes to Request, Response to bytes."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import msgspec
+
+from webhook.problem import Problem
+
+# The API server cuts longer ones, and all of them together at 4096 (Kubernetes' page on admission webhooks).
+WARNING_LENGTH: Final = 120
+WARNINGS_LENGTH: Final = 4096
+
+
+class BadReviewError(Exception):
+    """The bytes are no admission.k8s.io/v1 AdmissionReview with a uid to answer to: HTTP 400."""
+
+
+class GroupVersionKind(msgspec.Struct, frozen=True):
+    """A kind as the API server names it; the core group is the empty string."""
+
+    kind: str
+    group: str = ""
+    version: str = ""
+
+
+class Request(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What admission is asked about.
+
+    `object` is a raw decoded value, None on DELETE. `old_object` stays encoded until a rule asks for it: `decode_old`.
+    """
+
+    uid: str
+    kind: GroupVersionKind
+    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+    namespace: str = ""
+    name: str = ""
+    sub_resource: str = ""
+    dry_run: bool | None = False
+    object: Any = None
+    old_object: msgspec.Raw = msgspec.Raw(b"null")
+
+    def decode_old(self) -> Any:
+        """Decode the old object anew: each caller gets its own, to edit as it likes."""
+        return msgspec.json.decode(self.old_object)
+
+
+class Review(msgspec.Struct, frozen=True, rename="camel"):
+    """The envelope of an admission request."""
+
+    api_version: str
+    kind: str
+    request: Request
+
+
+@dataclass(slots=True, kw_only=True)
+class Response:
+    """The verdict on one request.
+
+    `patch` is an encoded JSON Patch document, empty for none. `problems` deny the request with code 422; `warnings` are
+    shown to the user either way.
+    """
+
+    patch: bytes = b""
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+
+def decode(body: bytes) -> Request:
+    """Read an AdmissionReview; raise BadReviewError with a sentence on what is wrong with it."""
+    try:
+        if not body.isascii():
+            body.decode()  # msgspec does not look inside strings that it skips
+        review = decoder.decode(body)
+    except UnicodeDecodeError as error:
+        raise BadReviewError(f"the body is not UTF-8 (byte {error.start}); send JSON in UTF-8") from None
+    except RecursionError:
+        raise BadReviewError("the body is nested too deeply; no Kubernetes object is") from None
+    except msgspec.DecodeError as error:  # its subclass ValidationError names the field
+        raise BadReviewError(f"the body is not an AdmissionReview: {error}") from None
+    if review.api_version != "admission.k8s.io/v1" or review.kind != "AdmissionReview":
+        what = f"{review.api_version} {review.kind}"
+        raise BadReviewError(
+            f"the body is {what[:100]!r}; admission.k8s.io/v1 AdmissionReview is what this server reads"
+        )
+    if not review.request.uid:
+        raise BadReviewError("request.uid is empty; the API server sets it on every request")
+    return review.request
+
+
+def encode(uid: str, response: Response) -> bytes:
+    """Write the AdmissionReview that answers `uid`."""
+    answer: dict[str, Any] = {"uid": uid, "allowed": not response.problems}
+    if response.problems:
+        message = "\n".join(str(problem) for problem in response.problems)
+        answer["status"] = {"code": 422, "reason": "Invalid", "message": message}
+    elif response.patch:
+        answer["patchType"] = "JSONPatch"
+        answer["patch"] = response.patch  # bytes: base64 on the wire, as the API wants it
+    if response.warnings:
+        answer["warnings"] = fit_warnings(response.warnings)
+    return encoder.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer})
+
+
+def fit_warnings(warnings: list[Problem]) -> list[str]:
+    """Cut warnings to what the API server passes on."""
+    texts = [shorten(" ".join(str(warning).split())) for warning in warnings]
+    return texts[: WARNINGS_LENGTH // WARNING_LENGTH]
+
+
+def shorten(text: str) -> str:
+    """Cut one warning to its length."""
+    return text if len(text) <= WARNING_LENGTH else text[: WARNING_LENGTH - 1] + "…"
+
+
+decoder = msgspec.json.Decoder(Review)
+encoder = msgspec.json.Encoder()
