@@ -58,12 +58,15 @@ class Response:
     """The verdict on one request.
 
     `patch` is an encoded JSON Patch document, empty for none. `problems` deny the request with code 422; `warnings` are
-    shown to the user either way.
+    shown to the user either way. For metrics: `placement` is what was decided for a pod, `unknown_profile` whether the
+    namespace names a profile that the policy does not have.
     """
 
     patch: bytes = b""
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    placement: str = ""
+    unknown_profile: bool = False
 
 
 def decode(body: bytes) -> Request:

@@ -1,0 +1,84 @@
+"""Asks the rules as the API server would, without a server: a request goes through bytes both ways."""
+
+import base64
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import jsonpatch
+import msgspec
+
+from webhook import decide, review
+from webhook.decide import Facts
+from webhook.policy.model import Policy, Profile
+from webhook.problem import Json
+
+OPTED_IN = Facts(profile_name="default")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API server reads of a response, and the object that it makes of it."""
+
+    allowed: bool
+    message: str
+    warnings: list[str]
+    patch: list[Json]
+    object: Any
+
+
+def policy(**profiles: Profile) -> Policy:
+    return Policy(
+        api_version="retry-policy.dev/v1alpha1", kind="RetryPolicy", profiles={"default": Profile(), **profiles}
+    )
+
+
+def review_of(root: Any, *, old: Any = None, operation: str | None = None, **request: Any) -> bytes:
+    group, _, version = (root.get("apiVersion", "") if isinstance(root, dict) else "batch/v1").rpartition("/")
+    kind = root.get("kind") if isinstance(root, dict) else "Job"
+    return msgspec.json.encode(
+        {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": "0c5a-uid",
+                "kind": {"group": group, "version": version, "kind": kind},
+                "operation": operation or ("CREATE" if old is None else "UPDATE"),
+                "namespace": "ml",
+                "object": root,
+                "oldObject": old,
+                **request,
+            },
+        }
+    )
+
+
+def answer_of(body: bytes, root: Any) -> Answer:
+    response = msgspec.json.decode(body)["response"]
+    assert response["uid"] == "0c5a-uid"
+    patch = msgspec.json.decode(base64.b64decode(response.get("patch", ""))) if "patch" in response else []
+    return Answer(
+        response["allowed"],
+        response.get("status", {}).get("message", ""),
+        response.get("warnings", []),
+        patch,
+        jsonpatch.apply_patch(deepcopy(root), patch) if patch else root,
+    )
+
+
+def ask(rules: Any, root: Any, facts: Facts = OPTED_IN, under: Policy | None = None, **request: Any) -> Answer:
+    """Send one object through the rules; the patch applied by a library must give what the rules edited."""
+    decoded = review.decode(review_of(root, **request))
+    subject = decide.subject_of(decoded)
+    response = review.Response() if subject is None else rules(subject, under or policy(), facts)
+    answer = answer_of(review.encode(decoded.uid, response), root)
+    assert answer.object == decoded.object
+    return answer
+
+
+def mutate(root: Any, facts: Facts = OPTED_IN, under: Policy | None = None, **request: Any) -> Answer:
+    return ask(decide.mutate, root, facts, under, **request)
+
+
+def validate(root: Any, facts: Facts = OPTED_IN, under: Policy | None = None, **request: Any) -> Answer:
+    return ask(decide.validate, root, facts, under, **request)

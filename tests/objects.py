@@ -1,0 +1,83 @@
+"""Makes the objects that tests speak about; what a test does not name is what an author would most often write."""
+
+from typing import Any
+
+from webhook.problem import Json
+
+DISRUPTION: Json = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
+def exit_codes(action: str, operator: str, *values: int, container: str | None = None) -> Json:
+    named = {} if container is None else {"containerName": container}
+    return {"action": action, "onExitCodes": {**named, "operator": operator, "values": list(values)}}
+
+
+def job_spec(
+    *,
+    containers: tuple[str | Json, ...] = ("main",),
+    init_containers: tuple[Json, ...] = (),
+    restart_policy: str | None = "Never",
+    pod_annotations: Json | None = None,
+    rules: list[Json] | None = None,
+    **fields: Any,
+) -> Json:
+    """A JobSpec as an author writes it: not defaulted."""
+    pod_spec: Json = {"containers": [container_of(one) for one in containers]}
+    if init_containers:
+        pod_spec["initContainers"] = [container_of(one) for one in init_containers]
+    if restart_policy is not None:
+        pod_spec["restartPolicy"] = restart_policy
+    template: Json = {"spec": pod_spec}
+    if pod_annotations is not None:
+        template["metadata"] = {"annotations": pod_annotations}
+    spec: Json = {"template": template}
+    if rules is not None:
+        spec["podFailurePolicy"] = {"rules": rules}
+    return {**spec, **fields}
+
+
+def container_of(container: str | Json) -> Json:
+    return {"name": container, "image": "example.test/main"} if isinstance(container, str) else container
+
+
+def job(spec: Json | None = None, **metadata: Any) -> Json:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "ml", **metadata},
+        "spec": job_spec() if spec is None else spec,
+    }
+
+
+def cron_job(spec: Json | None = None, template_metadata: Json | None = None, **metadata: Any) -> Json:
+    template: Json = {"spec": job_spec() if spec is None else spec}
+    if template_metadata is not None:
+        template["metadata"] = template_metadata
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "nightly", "namespace": "ml", **metadata},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": template},
+    }
+
+
+def pod(spec: Json | None = None, *, owner: str | None = "Job", **metadata: Any) -> Json:
+    """A pod as a controller of that kind creates it; owner None is a pod that a person made."""
+    references = {
+        "Job": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}],
+        "ReplicaSet": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}],
+        "DaemonSet": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "logs", "uid": "u", "controller": True}],
+        "Wonder": [{"apiVersion": "x.test/v1", "kind": "Wonder", "name": "w", "uid": "u", "controller": True}],
+    }
+    owners = {} if owner is None else {"ownerReferences": references[owner]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "train-", **owners, **metadata},
+        "spec": {"containers": [container_of("main")], **(spec or {})},
+    }
+
+
+def stored_job(spec: Json | None = None, status: Json | None = None, **metadata: Any) -> Json:
+    """A Job as its pods' owner is looked up."""
+    return {**job(spec, uid="job-uid", **metadata), "status": status or {}}

@@ -1,0 +1,154 @@
+"""The rule that makes disruptions cheap and bugs final."""
+
+from copy import deepcopy
+
+import pytest
+
+from tests.merge_cases import CASES, bug, distinct
+from tests.objects import DISRUPTION, exit_codes, job, job_spec
+from webhook.patch import Editor
+from webhook.policy.model import Disruptions, FailurePolicy, Profile
+from webhook.policy.settings import Settings
+from webhook.problem import Json, Problem
+from webhook.rules import failure_policy, schema
+from webhook.workloads import batch
+
+DEFAULT = Profile()
+
+
+def edited(root: Json, profile: Profile = DEFAULT) -> tuple[Json, list[Problem]]:
+    """Apply the rule to the one JobSpec of a Job; return it and the warnings."""
+    embedded = next(batch.JOB.jobs(root))
+    warnings = failure_policy.edit(embedded, Settings(profile_name="default", profile=profile), Editor(root))
+    return embedded.spec, warnings
+
+
+def rules(spec: Json) -> list[Json] | None:
+    policy = spec.get("podFailurePolicy")
+    return None if policy is None else policy["rules"]
+
+
+def with_failure_policy(**fields: object) -> Profile:
+    return Profile(failure_policy=FailurePolicy(**fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("author", "expected"), CASES.values(), ids=CASES)
+def test_merges_with_the_authors_policy(author: Json, expected: list[Json] | None) -> None:
+    spec, _ = edited(job(deepcopy(author)))
+    assert rules(spec) == expected
+
+
+@pytest.mark.parametrize("author", [case[0] for case in CASES.values()], ids=CASES)
+def test_what_is_injected_is_accepted_and_stays_when_applied_again(author: Json) -> None:
+    root = job(deepcopy(author))
+    spec, _ = edited(root)
+    assert schema.problems(spec, ("spec",)) == []
+    once = deepcopy(root)
+    edited(root)
+    assert root == once
+
+
+def test_replacement_policy_becomes_failed_where_a_policy_forbids_the_default() -> None:
+    spec, _ = edited(job(job_spec(podReplacementPolicy="TerminatingOrFailed")))
+    assert spec["podReplacementPolicy"] == "Failed"
+
+
+def test_replacement_policy_stays_absent_where_the_api_defaults_it_rightly() -> None:
+    spec, _ = edited(job(job_spec()))
+    assert "podReplacementPolicy" not in spec
+
+
+def test_no_retriable_exit_codes_fails_the_job_on_every_code() -> None:
+    spec, _ = edited(job(), with_failure_policy(retriable_exit_codes=()))
+    assert rules(spec) == [DISRUPTION, exit_codes("FailJob", "NotIn", 0, container="main")]
+
+
+def test_retriable_exit_codes_are_sorted_as_the_api_demands() -> None:
+    spec, _ = edited(job(), with_failure_policy(retriable_exit_codes=(143, 75, 130)))
+    assert rules(spec) == [DISRUPTION, bug(values=(75, 130, 143))]
+
+
+def test_a_disruption_is_counted_where_the_profile_has_one_budget() -> None:
+    spec, _ = edited(job(), Profile(disruptions=Disruptions(action="Count")))
+    assert (rules(spec) or [])[0]["action"] == "Count"
+
+
+def test_inject_never_leaves_every_job_alone() -> None:
+    spec, warnings = edited(job(), with_failure_policy(inject="Never"))
+    assert (rules(spec), warnings) == (None, [])
+
+
+def test_inject_if_absent_leaves_even_an_empty_policy_alone() -> None:
+    spec, _ = edited(job(job_spec(rules=[])), with_failure_policy(inject="IfAbsent"))
+    assert rules(spec) == []
+
+
+def test_inject_if_absent_gives_a_policy_to_a_job_without_one() -> None:
+    spec, _ = edited(job(), with_failure_policy(inject="IfAbsent"))
+    assert rules(spec) == [DISRUPTION, bug()]
+
+
+def test_on_failure_is_kept_with_a_warning_that_says_what_to_do() -> None:
+    spec, warnings = edited(job(job_spec(restart_policy="OnFailure")))
+    assert "podFailurePolicy" not in spec
+    assert str(warnings[0]) == (
+        "spec.template.spec.restartPolicy: OnFailure allows no failure policy; use Never to fail at once on bugs"
+    )
+
+
+def test_on_failure_becomes_never_where_the_profile_converts() -> None:
+    spec, warnings = edited(
+        job(job_spec(restart_policy="OnFailure")), with_failure_policy(on_failure_restart_policy="Never")
+    )
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+    assert (rules(spec), warnings) == ([DISRUPTION, bug()], [])
+
+
+@pytest.mark.parametrize("restart_policy", [None, "Always", "Sometimes"])
+def test_a_restart_policy_that_the_api_refuses_is_left_to_the_api(restart_policy: str | None) -> None:
+    spec, _ = edited(job(job_spec(restart_policy=restart_policy)))
+    assert rules(spec) is None
+
+
+def test_twenty_one_rules_of_its_author_are_left_to_the_api() -> None:
+    spec, warnings = edited(job(job_spec(rules=distinct(21))))
+    assert rules(spec) == distinct(21)
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("name", ["nineteen rules", "twenty rules"])
+def test_rules_that_do_not_fit_are_left_out_with_a_warning(name: str) -> None:
+    _, warnings = edited(job(deepcopy(CASES[name][0])))
+    assert [str(warning) for warning in warnings] == [
+        "spec.podFailurePolicy.rules: more than 20 with those of the retry policy; merge some of yours"
+    ]
+
+
+def test_coupled_pods_get_no_exit_code_rule_where_the_profile_retries_them() -> None:
+    author = job_spec(completions=6, parallelism=3, completionMode="Indexed")
+    spec, _ = edited(job(author), with_failure_policy(coupled="Retry"))
+    assert rules(spec) == [DISRUPTION]
+
+
+def test_indexes_with_their_own_budget_are_not_coupled() -> None:
+    author = job_spec(completions=6, parallelism=3, completionMode="Indexed", backoffLimitPerIndex=1)
+    spec, _ = edited(job(author), with_failure_policy(coupled="Retry"))
+    assert rules(spec) == [DISRUPTION, bug(action="FailIndex")]
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+def test_a_queued_job_may_be_killed_by_its_queue(field: str) -> None:
+    spec, _ = edited(job(job_spec(), **{field: {"kueue.x-k8s.io/queue-name": "team-a"}}))
+    assert rules(spec) == [DISRUPTION, bug(values=(137, 143))]
+
+
+def test_the_job_controller_by_its_own_name_is_not_foreign() -> None:
+    spec, _ = edited(job(job_spec(managedBy="kubernetes.io/job-controller")))
+    assert rules(spec) == [DISRUPTION, bug()]
+
+
+def test_a_default_container_that_does_not_exist_judges_all_with_a_warning() -> None:
+    author = job_spec(containers=("main", "log"), pod_annotations={"kubectl.kubernetes.io/default-container": "mian"})
+    spec, warnings = edited(job(author))
+    assert rules(spec) == [DISRUPTION, bug(), bug("log")]
+    assert "mian" in str(warnings[0])

@@ -1,0 +1,170 @@
+"""The rule that knows how much is too much."""
+
+import pytest
+
+from tests.objects import container_of, job, job_spec
+from webhook.patch import Editor
+from webhook.policy.model import Profile, Retries
+from webhook.policy.settings import Settings
+from webhook.problem import Json
+from webhook.rules import retries
+from webhook.workloads import batch
+
+INDEXED = {"completions": 4, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 2147483647}
+
+
+def settings(*, max_retries: int | None = None, skip: bool = False, **fields: object) -> Settings:
+    profile = Profile(retries=Retries(**fields))  # type: ignore[arg-type]
+    return Settings(profile_name="gpu", profile=profile, max_retries=max_retries, skip=skip)
+
+
+def edited(spec: Json, given: Settings, *, said: bool = True) -> tuple[Json, list[str]]:
+    root = job(spec)
+    embedded = next(batch.JOB.jobs(root))
+    warnings = retries.edit(embedded, given, Editor(root), said=said)
+    return embedded.spec, [str(warning) for warning in warnings]
+
+
+def problems(spec: Json, given: Settings, old: Json | None = None) -> list[str]:
+    embedded = next(batch.JOB.jobs(job(spec)))
+    return [str(problem) for problem in retries.problems(embedded, given, old)]
+
+
+def test_more_retries_than_the_limit_are_refused_with_path_value_limit_and_profile() -> None:
+    assert problems(job_spec(backoffLimit=25), settings()) == [
+        "spec.backoffLimit: 25 retries are more than the 10 that profile 'gpu' allows; set 10 or less"
+    ]
+
+
+def test_as_many_retries_as_the_limit_are_accepted() -> None:
+    assert problems(job_spec(backoffLimit=10), settings()) == []
+
+
+def test_an_index_budget_is_held_to_the_limit() -> None:
+    assert problems(job_spec(**INDEXED, backoffLimitPerIndex=11), settings()) != []
+    assert problems(job_spec(**INDEXED, backoffLimitPerIndex=10), settings()) == []
+
+
+def test_what_the_api_makes_of_a_job_with_index_budgets_is_no_violation() -> None:
+    assert problems(job_spec(**INDEXED, backoffLimitPerIndex=1), settings()) == []
+
+
+def test_a_default_of_the_api_above_the_limit_is_a_violation() -> None:
+    assert len(problems(job_spec(), settings(limit=5))) == 1
+
+
+@pytest.mark.parametrize("own", [{"restartPolicy": "OnFailure"}, {"restartPolicy": "Always"}])
+@pytest.mark.parametrize("field", ["containers", "init_containers"])
+def test_a_container_that_restarts_in_place_has_no_bound(own: Json, field: str) -> None:
+    if field == "init_containers" and own["restartPolicy"] == "Always":
+        return  # a native sidecar, see below
+    spec = job_spec(**{field: ({**container_of("again"), **own},)})  # type: ignore[arg-type]
+    assert [text.partition(":")[0] for text in problems(spec, settings())] == [
+        f"spec.template.spec.{'containers' if field == 'containers' else 'initContainers'}[0]"
+    ]
+
+
+def test_restart_rules_of_a_container_have_no_bound() -> None:
+    rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
+    again = {**container_of("again"), "restartPolicy": "Never", "restartPolicyRules": [rule]}
+    assert len(problems(job_spec(containers=(again,)), settings())) == 1
+
+
+def test_a_native_sidecar_may_restart() -> None:
+    sidecar = {**container_of("proxy"), "restartPolicy": "Always"}
+    assert problems(job_spec(init_containers=(sidecar,)), settings()) == []
+
+
+def test_all_violations_are_named_at_once() -> None:
+    again = {**container_of("again"), "restartPolicy": "OnFailure"}
+    assert len(problems(job_spec(containers=(again,), backoffLimit=11), settings())) == 2
+
+
+def test_an_update_may_keep_or_improve_what_an_older_policy_allowed_but_not_worsen_it() -> None:
+    old = job_spec(backoffLimit=25)
+    assert problems(job_spec(backoffLimit=25), settings(), old) == []
+    assert problems(job_spec(backoffLimit=20), settings(), old) == []
+    assert len(problems(job_spec(backoffLimit=26), settings(), old)) == 1
+
+
+def test_a_clamping_profile_lowers_and_says_so() -> None:
+    spec, warnings = edited(job_spec(backoffLimit=25), settings(on_exceed="Clamp"))
+    assert spec["backoffLimit"] == 10
+    assert warnings == ["spec.backoffLimit: 25 lowered to 10; profile 'gpu' allows no more"]
+
+
+def test_a_clamping_profile_takes_restarts_in_place_out() -> None:
+    again = {**container_of("again"), "restartPolicy": "OnFailure", "restartPolicyRules": [{"action": "Restart"}]}
+    spec, warnings = edited(job_spec(containers=(again,)), settings(on_exceed="Clamp"))
+    assert spec["template"]["spec"]["containers"] == [container_of("again")]
+    assert len(warnings) == 1
+
+
+def test_a_denying_profile_lowers_nothing() -> None:
+    spec, warnings = edited(job_spec(backoffLimit=25), settings())
+    assert (spec["backoffLimit"], warnings) == (25, [])
+
+
+def test_the_default_replaces_what_only_the_api_has_said() -> None:
+    spec, _ = edited(job_spec(backoffLimit=6), settings(default=2), said=False)
+    assert spec["backoffLimit"] == 2
+
+
+def test_the_default_leaves_what_the_author_has_said() -> None:
+    spec, _ = edited(job_spec(backoffLimit=6), settings(default=2))
+    assert spec["backoffLimit"] == 6
+
+
+def test_the_default_never_raises() -> None:
+    spec, _ = edited(job_spec(), settings(default=8), said=False)
+    assert "backoffLimit" not in spec
+
+
+def test_the_default_never_exceeds_the_limit() -> None:
+    spec, _ = edited(job_spec(), settings(limit=1), said=False)
+    assert spec["backoffLimit"] == 1
+
+
+def test_max_retries_beats_the_field() -> None:
+    spec, _ = edited(job_spec(backoffLimit=25), settings(max_retries=4))
+    assert spec["backoffLimit"] == 4
+
+
+def test_max_retries_sets_the_field_that_counts() -> None:
+    spec, _ = edited(job_spec(**INDEXED, backoffLimitPerIndex=1), settings(max_retries=4))
+    assert (spec["backoffLimitPerIndex"], spec["backoffLimit"]) == (4, 2147483647)
+
+
+def test_a_skipped_job_gets_no_default_but_is_held_to_the_limit() -> None:
+    spec, _ = edited(job_spec(backoffLimit=6), settings(skip=True), said=False)
+    assert spec["backoffLimit"] == 6
+    spec, _ = edited(job_spec(backoffLimit=25), settings(skip=True, on_exceed="Clamp"))
+    assert spec["backoffLimit"] == 10
+
+
+def updated(spec: Json, given: Settings, old: Json, old_settings: Settings) -> Json:
+    root = job(spec)
+    embedded = next(batch.JOB.jobs(root))
+    retries.edit_update(embedded, given, Editor(root), old, old_settings)
+    return embedded.spec
+
+
+def test_an_update_that_does_not_touch_retries_is_left_alone() -> None:
+    clamping = settings(on_exceed="Clamp", max_retries=3)
+    spec = job_spec(backoffLimit=25)
+    assert updated(spec, clamping, spec, clamping)["backoffLimit"] == 25
+
+
+def test_an_update_beyond_the_limit_is_clamped() -> None:
+    clamping = settings(on_exceed="Clamp")
+    assert updated(job_spec(backoffLimit=30), clamping, job_spec(backoffLimit=6), clamping)["backoffLimit"] == 10
+
+
+def test_max_retries_said_later_sets_backoff_limit() -> None:
+    spec = job_spec(backoffLimit=6)
+    assert updated(spec, settings(max_retries=2), spec, settings())["backoffLimit"] == 2
+
+
+def test_max_retries_said_later_cannot_set_an_immutable_field() -> None:
+    spec = job_spec(**INDEXED, backoffLimitPerIndex=5)
+    assert updated(spec, settings(max_retries=2), spec, settings())["backoffLimitPerIndex"] == 5

@@ -1,0 +1,344 @@
+"""What becomes of an object between a request and its answer: the rules together, in their order."""
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.admission import mutate, policy, validate
+from tests.merge_cases import CASES, bug
+from tests.objects import DISRUPTION, cron_job, job, job_spec, pod, stored_job
+from webhook import names
+from webhook.decide import Facts, validate_policy
+from webhook.policy.model import Duration, FailurePolicy, Placement, Profile, Retries
+from webhook.problem import Json
+
+EKS = Profile(placement=Placement(provider="eks", spot="Require"))
+GKE_FACTS = Facts(profile_name="eks", owner=stored_job(job_spec(backoffLimit=3), {"failed": 3}))
+
+
+def defaulted(root: Json) -> Json:
+    """What the API server has made of a Job by the time that it calls a webhook."""
+    spec = root["spec"]
+    spec.setdefault("backoffLimit", 6)
+    spec.setdefault("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+    spec.setdefault("suspend", False)
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    return root
+
+
+def test_a_job_is_stored_with_the_policy_and_says_so() -> None:
+    answer = mutate(defaulted(job()))
+    assert answer.patch == [
+        {"op": "add", "path": "/spec/podFailurePolicy", "value": {"rules": [DISRUPTION, bug()]}},
+        {"op": "replace", "path": "/spec/podReplacementPolicy", "value": "Failed"},
+        {"op": "replace", "path": "/spec/backoffLimit", "value": 3},
+        {
+            "op": "add",
+            "path": "/metadata/annotations",
+            "value": {
+                names.POLICY: (
+                    '{"profile":"default","injected":[{"op":"add","path":"/spec/podFailurePolicy"},'
+                    '{"op":"replace","path":"/spec/podReplacementPolicy","was":"TerminatingOrFailed"},'
+                    '{"op":"replace","path":"/spec/backoffLimit","was":6}]}'
+                )
+            },
+        },
+        {"op": "add", "path": "/metadata/labels", "value": {names.PROFILE: "default"}},
+    ]
+
+
+def test_a_rule_of_its_author_gets_neighbours_and_is_not_replaced() -> None:
+    answer = mutate(job(job_spec(rules=[bug(values=(1,))])))
+    assert answer.patch[0] == {"op": "add", "path": "/spec/podFailurePolicy/rules/0", "value": DISRUPTION}
+
+
+@pytest.mark.parametrize("author", [case[0] for case in CASES.values()], ids=CASES)
+def test_a_second_application_changes_nothing(author: Json) -> None:
+    once = mutate(defaulted(job(deepcopy(author)))).object
+    assert mutate(once).patch == []
+
+
+@pytest.mark.parametrize("author", [case[0] for case in CASES.values()], ids=CASES)
+def test_a_manifest_applied_again_is_put_back_to_what_is_stored(author: Json) -> None:
+    stored = mutate(defaulted(job(deepcopy(author)))).object
+    applied = deepcopy(stored)  # what stands in the manifest overwrites what is stored
+    applied["spec"].update(defaulted(job(deepcopy(author)))["spec"])
+    if "podFailurePolicy" not in author:
+        applied["spec"].pop("podFailurePolicy", None)
+    assert mutate(applied, old=stored).object == stored
+
+
+def test_a_replaced_manifest_keeps_what_the_webhook_wrote() -> None:
+    stored = mutate(defaulted(job())).object
+    assert mutate(defaulted(job()), old=stored).object == stored
+
+
+def test_a_changed_policy_does_not_reach_a_job_that_is_there() -> None:
+    stored = mutate(defaulted(job())).object
+    changed = policy(
+        default=Profile(failure_policy=FailurePolicy(retriable_exit_codes=(1, 2)), attempt_timeout=Duration(60))
+    )
+    assert mutate(deepcopy(stored), old=stored, under=changed).patch == []
+
+
+def test_a_value_that_its_author_really_changed_stays_changed() -> None:
+    stored = mutate(defaulted(job())).object
+    changed = deepcopy(stored)
+    changed["spec"]["backoffLimit"] = 5
+    assert mutate(changed, old=stored).patch == []
+
+
+@pytest.mark.parametrize("nonsense", ["", "[]", "{", '{"profile":1}', '{"profile":"x","injected":[{"op":"add"}]}'])
+def test_a_policy_annotation_that_somebody_broke_does_no_harm(nonsense: str) -> None:
+    old = job(annotations={names.POLICY: nonsense})
+    assert mutate(deepcopy(old), old=old).patch == []
+
+
+def test_a_policy_annotation_that_names_foreign_fields_does_no_harm() -> None:
+    paths = ["/spec/template/spec/containers/9", "/metadata/name", "/spec/x/y", "/spec/template/spec/containers/x", ""]
+    record = {"profile": "default", "injected": [{"op": "add", "path": path} for path in paths]}
+    old = job(annotations={names.POLICY: json.dumps(record)})
+    assert mutate(deepcopy(old), old=old).patch == []
+
+
+def test_a_job_from_before_opt_in_keeps_what_it_has() -> None:
+    old = job(job_spec(backoffLimit=25))
+    labelled = job(job_spec(backoffLimit=25, suspend=True, parallelism=2), labels={"team": "a"})
+    assert mutate(labelled, old=old).patch == []
+    assert validate(labelled, old=old).allowed
+
+
+def test_an_update_is_refused_only_for_what_it_worsens() -> None:
+    old = job(job_spec(backoffLimit=25))
+    worse = job(job_spec(backoffLimit=30), annotations={names.SKIP: "perhaps"})
+    message = validate(worse, old=old).message
+    assert "spec.backoffLimit: 30 retries" in message
+    assert "retry-policy.dev/skip" in message
+
+
+def test_an_object_that_is_being_deleted_always_passes() -> None:
+    going = job(job_spec(backoffLimit=99), deletionTimestamp="2026-01-01T00:00:00Z", annotations={names.SKIP: "x"})
+    assert mutate(going, old=job()).patch == []
+    assert validate(going, old=job()).allowed
+
+
+@pytest.mark.parametrize("request_", [{"subResource": "status"}, {"operation": "DELETE"}, {"operation": "CONNECT"}])
+def test_other_operations_and_subresources_are_not_ours(request_: dict[str, Any]) -> None:
+    root = job(job_spec(backoffLimit=99))
+    assert (mutate(root, **request_).patch, validate(root, **request_).allowed) == ([], True)
+
+
+def test_a_kind_that_nobody_registered_passes_untouched() -> None:
+    root = {"apiVersion": "v1", "kind": "Secret", "metadata": {"annotations": {names.SKIP: "x"}}}
+    assert (mutate(root).patch, validate(root).allowed) == ([], True)
+
+
+def test_a_namespace_that_is_not_opted_in_sees_nothing() -> None:
+    root = job(job_spec(backoffLimit=99))
+    out = Facts(profile_name=None)
+    assert (mutate(root, out).patch, validate(root, out).allowed) == ([], True)
+
+
+def test_a_profile_that_the_policy_does_not_know_leaves_alone_and_warns_with_the_nearest() -> None:
+    unknown = Facts(profile_name="defautl")
+    answer = mutate(job(job_spec(backoffLimit=99)), unknown)
+    assert answer.patch == []
+    assert answer.warnings == [
+        "namespace.ml.labels[retry-policy.dev/profile]: no profile 'defautl', nothing was done; label it default"
+    ]
+    assert validate(job(job_spec(backoffLimit=99)), unknown).allowed
+
+
+def test_twenty_five_retries_are_refused_with_code_422_and_a_remedy() -> None:
+    answer = validate(job(job_spec(backoffLimit=25)))
+    assert (answer.allowed, answer.message) == (
+        False,
+        "spec.backoffLimit: 25 retries are more than the 10 that profile 'default' allows; set 10 or less",
+    )
+
+
+def test_all_problems_of_an_object_are_named_at_once() -> None:
+    root = job(
+        job_spec(backoffLimit=25, rules=[{"action": "FailJobs"}], pod_annotations={names.MAX_RETRIES: "x"}),
+        annotations={names.ATTEMPT: "first"},
+    )
+    paths = [line.partition(":")[0] for line in validate(root).message.splitlines()]
+    assert "spec.backoffLimit" in paths
+    assert "spec.podFailurePolicy.rules[0].action" in paths
+    assert "metadata.annotations[retry-policy.dev/attempt]" in paths
+    assert "spec.template.metadata.annotations[retry-policy.dev/max-retries]" in paths
+
+
+def test_a_cron_jobs_template_is_mutated_and_validated_where_it_stands() -> None:
+    answer = mutate(cron_job())
+    assert [operation["path"] for operation in answer.patch] == [
+        "/spec/jobTemplate/spec/podFailurePolicy",
+        "/spec/jobTemplate/spec/backoffLimit",
+    ]
+    assert validate(cron_job(job_spec(backoffLimit=25))).message.startswith("spec.jobTemplate.spec.backoffLimit: 25")
+
+
+def test_a_cron_job_is_mutated_on_update_too() -> None:
+    assert mutate(cron_job(), old=cron_job()).patch != []
+
+
+def test_a_cron_job_of_before_may_keep_its_retries_when_it_is_suspended() -> None:
+    old = cron_job(job_spec(backoffLimit=25))
+    suspended = deepcopy(old)
+    suspended["spec"]["suspend"] = True
+    assert validate(mutate(suspended, old=old).object, old=old).allowed
+
+
+def test_what_an_author_says_on_a_cron_job_reaches_its_jobs_and_pods() -> None:
+    answer = mutate(cron_job(annotations={names.MAX_RETRIES: "2", names.MAX_DISRUPTIONS: "5"}))
+    template = answer.object["spec"]["jobTemplate"]
+    assert template["metadata"]["annotations"] == {names.MAX_RETRIES: "2", names.MAX_DISRUPTIONS: "5"}
+    assert template["spec"]["template"]["metadata"]["annotations"] == {names.MAX_RETRIES: "2"}
+    assert template["spec"]["backoffLimit"] == 2
+
+
+def test_a_job_template_says_more_than_its_cron_job() -> None:
+    root = cron_job(template_metadata={"annotations": {names.MAX_RETRIES: "1"}}, annotations={names.MAX_RETRIES: "4"})
+    assert mutate(root).object["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 1
+
+
+def test_skip_leaves_a_job_alone_but_not_its_limit() -> None:
+    skipped = job(job_spec(backoffLimit=25), annotations={names.SKIP: "true"})
+    assert mutate(skipped).patch == []
+    assert not validate(skipped).allowed
+
+
+def test_skip_on_a_cron_job_reaches_its_jobs() -> None:
+    answer = mutate(cron_job(annotations={names.SKIP: "true"}))
+    assert [operation["path"] for operation in answer.patch] == ["/spec/jobTemplate/metadata"]
+
+
+def test_skip_is_refused_where_the_profile_does_not_allow_it() -> None:
+    strict = policy(default=Profile(allow_skip=False))
+    skipped = job(annotations={names.SKIP: "true"})
+    assert mutate(skipped, under=strict).patch != []
+    assert not validate(skipped, under=strict).allowed
+
+
+def test_a_clamped_job_is_accepted_with_a_warning_and_applied_again() -> None:
+    clamping = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
+    answer = mutate(defaulted(job(job_spec(backoffLimit=25))), under=clamping)
+    assert answer.object["spec"]["backoffLimit"] == 10
+    assert answer.warnings == ["spec.backoffLimit: 25 lowered to 10; profile 'default' allows no more"]
+    applied = deepcopy(answer.object)
+    applied["spec"]["backoffLimit"] = 25
+    assert mutate(applied, old=answer.object, under=clamping).object == answer.object
+
+
+@pytest.mark.parametrize(
+    ("metadata", "budget"),
+    [
+        ({}, 3),
+        ({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": '{"spec":{}}'}}, 3),
+        ({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": '{"spec":{"backoffLimit":6}}'}}, 6),
+        ({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "nonsense"}}, 3),
+        ({"managedFields": [{"operation": "Update", "fieldsV1": {"f:spec": {"f:backoffLimit": {}}}}]}, 3),
+        ({"managedFields": [{"operation": "Apply", "fieldsV1": {"f:spec": {"f:backoffLimit": {}}}}]}, 6),
+        ({"managedFields": [{"operation": "Apply", "fieldsV1": {"f:spec": {}}}]}, 3),
+        ({"managedFields": "nonsense"}, 3),
+        ({"ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "controller": True}]}, 6),
+    ],
+    ids=[
+        "nothing tells",
+        "last applied without",
+        "last applied with",
+        "last applied is nonsense",
+        "defaulted fields look like the author's",
+        "applied with",
+        "applied without",
+        "managed fields are nonsense",
+        "made by a controller from its template",
+    ],
+)
+def test_a_backoff_limit_of_six_is_lowered_unless_its_author_said_it(metadata: Json, budget: int) -> None:
+    assert mutate(defaulted(job(**metadata))).object["spec"]["backoffLimit"] == budget
+
+
+def test_a_pods_last_attempt_is_on_demand_and_says_why() -> None:
+    answer = mutate(pod(), GKE_FACTS, policy(eks=EKS))
+    assert answer.object["metadata"]["annotations"] == {
+        names.PLACEMENT: "OnDemand",
+        names.ATTEMPT: "3",
+        names.MAX_RETRIES: "3",
+        names.ATTEMPT_SOURCE: "JobStatus",
+    }
+    assert answer.object["metadata"]["labels"] == {names.PROFILE: "eks"}
+    assert mutate(answer.object, GKE_FACTS, policy(eks=EKS)).patch == []
+
+
+def test_a_pod_of_a_skipped_job_is_left_alone() -> None:
+    facts = Facts(profile_name="eks", owner=stored_job(annotations={names.SKIP: "true"}))
+    assert mutate(pod(), facts, policy(eks=EKS)).patch == []
+
+
+def test_a_pod_of_a_workload_that_is_not_interruptible_starts_on_demand() -> None:
+    facts = Facts(profile_name="eks", owner=stored_job(annotations={names.INTERRUPTIBLE: "false"}))
+    answer = mutate(pod(), facts, policy(eks=EKS))
+    assert answer.object["metadata"]["annotations"][names.PLACEMENT] == "OnDemand"
+
+
+def test_a_pod_that_is_not_placed_says_so() -> None:
+    answer = mutate(pod(), Facts(profile_name="default", owner=stored_job()))
+    assert answer.object["metadata"]["annotations"][names.PLACEMENT] == "None"
+    assert "affinity" not in answer.object["spec"]
+
+
+def test_a_malformed_annotation_denies_a_pod_that_a_person_made() -> None:
+    answer = validate(pod(owner=None, annotations={names.ATTEMPT: "first"}))
+    assert answer.message == (
+        "metadata.annotations[retry-policy.dev/attempt]: is 'first'; must be a whole number, 0 or more"
+    )
+
+
+def test_a_malformed_annotation_never_denies_a_controllers_pod() -> None:
+    assert validate(pod(annotations={names.ATTEMPT: "first"})).allowed
+
+
+WRONG_TYPES: list[tuple[str, Any]] = [
+    ("Job", None),
+    ("Job", []),
+    ("Job", "text"),
+    ("Job", {"spec": 5}),
+    ("Job", {"spec": {"backoffLimit": "3"}}),
+    ("Job", {"spec": {"backoffLimit": 3.5}}),
+    ("Job", {"spec": {"backoffLimit": True}}),
+    ("Job", {"spec": {"suspend": "no"}}),
+    ("Job", {"spec": {"podFailurePolicy": []}}),
+    ("Job", {"spec": {"podFailurePolicy": {"rules": {}}}}),
+    ("Job", {"spec": {"podFailurePolicy": {"rules": [None]}}}),
+    ("Job", {"spec": {"podFailurePolicy": {"rules": [{"onExitCodes": {"values": ["1"]}}]}}}),
+    ("Job", {"spec": {"template": {"spec": {"containers": {"name": "main"}}}}}),
+    ("Job", {"spec": {"template": {"spec": {"containers": [{"name": 5}]}}}}),
+    ("Job", {"spec": {"template": {"metadata": {"annotations": {"a": 1}}}}}),
+    ("Job", {"metadata": {"annotations": {names.MAX_RETRIES: 3}}}),
+    ("Job", {"metadata": {"labels": ["a"]}}),
+    ("Job", {"metadata": {"ownerReferences": [{"controller": "yes"}]}}),
+    ("CronJob", {"spec": {"jobTemplate": {"spec": []}}}),
+    ("Pod", {"spec": {"tolerations": "all"}}),
+    ("Pod", {"spec": {"nodeSelector": {"a": 1}}}),
+    ("Pod", {"spec": {"affinity": {"nodeAffinity": []}}}),
+]
+
+
+@pytest.mark.parametrize(("kind", "root"), WRONG_TYPES)
+def test_wrong_types_are_left_alone_with_a_warning_and_then_denied_with_their_path(kind: str, root: Any) -> None:
+    request = {"kind": {"group": "" if kind == "Pod" else "batch", "version": "v1", "kind": kind}}
+    mutated = mutate(root, **request)
+    assert (mutated.allowed, mutated.patch, len(mutated.warnings)) == (True, [], 1)
+    assert not validate(root, **request).allowed
+
+
+def test_what_a_policy_injects_is_held_to_the_schema() -> None:
+    assert validate_policy(policy()) == []
+    codes = tuple(range(1, 260))
+    found = validate_policy(policy(gpu=Profile(failure_policy=FailurePolicy(retriable_exit_codes=codes))))
+    assert {problem.path for problem in found} == {("profiles", "gpu", "failurePolicy")}

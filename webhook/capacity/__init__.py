@@ -1,0 +1,28 @@
+"""Spot and on-demand capacity per provider: what marks it, how a pod is kept off it or sent to it."""
+
+from webhook.capacity.contradictions import refuses_on_demand, refuses_spot
+from webhook.capacity.provider import (
+    Provider,
+    custom,
+    off_spot,
+    on_demand_preferences,
+    on_spot,
+    spot_preferences,
+)
+from webhook.capacity.recognition import NodeFacts, named, recognise
+from webhook.capacity.tolerations import missing_tolerations
+
+__all__ = [
+    "NodeFacts",
+    "Provider",
+    "custom",
+    "missing_tolerations",
+    "named",
+    "off_spot",
+    "on_demand_preferences",
+    "on_spot",
+    "recognise",
+    "refuses_on_demand",
+    "refuses_spot",
+    "spot_preferences",
+]

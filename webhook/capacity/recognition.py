@@ -1,0 +1,50 @@
+"""Which providers a cluster's nodes come from."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from webhook.capacity.provider import Provider, combine, excluded_keys
+from webhook.capacity.table import ANY, GKE, KARPENTER, PREEMPTIBLE, PROVIDERS, ROWS
+
+PREEMPTIBLE_TOO: Final = combine(GKE, PREEMPTIBLE)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a Node says of where it comes from: metadata.labels and spec.providerID."""
+
+    labels: Mapping[str, str]
+    provider_id: str = ""
+
+
+def recognise(nodes: Iterable[NodeFacts], *, has_karpenter_node_pools: bool) -> Provider | None:
+    """Return the provider of these nodes, several combined where they are mixed; None where none is known.
+
+    Karpenter is there with its NodePools, before its first node. Spot nodes are not needed to recognise anything.
+    """
+    names = {KARPENTER.name} if has_karpenter_node_pools else set()
+    for node in nodes:
+        names |= claims(node)
+    rows = [row for row in ROWS if row.name in names]
+    return combine(*rows) if rows else None
+
+
+def named(name: str, recognised: Provider | None) -> Provider:
+    """Return the provider that a policy names, with what only the nodes can tell: whether GKE has preemptible VMs."""
+    if name == GKE.name and recognised is not None and PREEMPTIBLE.spot_labels.keys() & excluded_keys(recognised):
+        return PREEMPTIBLE_TOO
+    return ANY if name == ANY.name else PROVIDERS[name]
+
+
+def claims(node: NodeFacts) -> set[str]:
+    """Return the names of the rows that a node belongs to.
+
+    A providerID names the cloud, not the service on it, so it is asked only about a node without a known label:
+    OpenShift on `gce://` is no GKE. A cluster kept by hand on `gce://` or `azure://`, without any such label, does
+    count as GKE or AKS.
+    """
+    labels = node.labels
+    return {row.name for row in ROWS if any(key in labels for key in row.node_labels)} or {
+        row.name for row in ROWS if row.provider_id and row.provider_id.match(node.provider_id)
+    }

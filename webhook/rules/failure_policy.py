@@ -1,0 +1,153 @@
+"""Injects into a Job's podFailurePolicy: disruptions do not cost a retry, bugs fail the Job at once.
+
+Reads, in the JobSpec:
+    podFailurePolicy.rules, podReplacementPolicy, backoffLimitPerIndex, successPolicy, completions, parallelism,
+    completionMode, suspend, managedBy, template.spec.restartPolicy, template.spec.containers[*].name,
+    template.metadata.annotations[kubectl.kubernetes.io/default-container]
+and in its metadata:
+    labels or annotations[kueue.x-k8s.io/queue-name]
+Writes:
+    podFailurePolicy.rules, podReplacementPolicy, template.spec.restartPolicy
+"""
+
+from typing import Final
+
+from webhook.patch import Editor
+from webhook.policy.settings import Settings
+from webhook.problem import Json, Problem
+from webhook.rules.schema import MAX_RULES
+from webhook.workloads import EmbeddedJob
+
+DISRUPTION: Final = "DisruptionTarget"
+KILLED: Final = 137
+QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
+DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
+
+
+def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> list[Problem]:
+    """Inject what the profile says; return warnings about what could not be."""
+    policy = settings.profile.failure_policy
+    own = job.spec.get("podFailurePolicy")
+    if policy.inject == "Never" or (policy.inject == "IfAbsent" and own is not None):
+        return []
+    restart_policy = job.pod_spec.get("restartPolicy")
+    if restart_policy == "OnFailure" and policy.on_failure_restart_policy == "Never":
+        editor.set((*job.path, "template", "spec", "restartPolicy"), "Never")
+    elif restart_policy == "OnFailure":
+        path = (*job.path, "template", "spec", "restartPolicy")
+        return [Problem(path, "OnFailure allows no failure policy", "use Never to fail at once on bugs")]
+    elif restart_policy != "Never":
+        return []  # the API server refuses such a Job, and says why better than we could
+
+    author_rules: list[Json] = (own or {}).get("rules") or []
+    disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [disruption_rule(settings)]
+    exit_codes, warnings = exit_code_rules(job, settings, author_rules)
+    rules = (*job.path, "podFailurePolicy", "rules")
+    if len(author_rules) + len(disruption) + len(exit_codes) > MAX_RULES:
+        exit_codes = []
+        warnings = [Problem(rules, f"more than {MAX_RULES} with those of the retry policy", "merge some of yours")]
+    if len(author_rules) + len(disruption) > MAX_RULES:
+        disruption = []
+    inject(editor, job, disruption, exit_codes)
+    return warnings
+
+
+def inject(editor: Editor, job: EmbeddedJob, disruption: list[Json], exit_codes: list[Json]) -> None:
+    """Put the disruption rule first and the exit-code rules last.
+
+    The API server demands podReplacementPolicy Failed beside a podFailurePolicy, and has already defaulted it to
+    TerminatingOrFailed where there was none. One that is absent it defaults rightly by itself.
+    """
+    rules = (*job.path, "podFailurePolicy", "rules")
+    if not job.spec.get("podFailurePolicy"):
+        if disruption or exit_codes:
+            editor.set((*job.path, "podFailurePolicy"), {"rules": [*disruption, *exit_codes]})
+    else:
+        for rule in disruption:
+            editor.insert(rules, 0, rule)
+        for rule in exit_codes:
+            editor.append(rules, rule)
+    replacement = job.spec.get("podReplacementPolicy")
+    if job.spec.get("podFailurePolicy") is not None and replacement not in {None, "Failed"}:
+        editor.set((*job.path, "podReplacementPolicy"), "Failed")
+
+
+def matches_disruption(rule: Json) -> bool:
+    """Tell whether a rule matches the condition DisruptionTarget=True; an absent status is True."""
+    return any(
+        pattern.get("type") == DISRUPTION and (pattern.get("status") or "True") == "True"
+        for pattern in rule.get("onPodConditions") or ()
+    )
+
+
+def disruption_rule(settings: Settings) -> Json:
+    """Make the rule for pods that ended through the platform."""
+    return {"action": settings.profile.disruptions.action, "onPodConditions": [{"type": DISRUPTION, "status": "True"}]}
+
+
+def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:
+    """Make one rule for each container that must fail the Job at once and is not covered by its author."""
+    if is_coupled(job.spec) and settings.profile.failure_policy.coupled == "Retry":
+        return [], []
+    # With a successPolicy, or in a work queue, a later failure is not a failure of the Job; FailJob would make it one.
+    if job.spec.get("successPolicy") is not None or is_work_queue(job.spec):
+        return [], []
+    containers, warnings = judged_containers(job)
+    retriable = set(settings.profile.failure_policy.retriable_exit_codes)
+    if may_be_suspended_or_scaled(job):
+        retriable.add(KILLED)
+    action = "FailJob" if job.spec.get("backoffLimitPerIndex") is None else "FailIndex"
+    return [
+        {
+            "action": action,
+            # 0 is a legal value of NotIn, and never inspected: NotIn [0] is every failure.
+            "onExitCodes": {"containerName": name, "operator": "NotIn", "values": sorted(retriable) or [0]},
+        }
+        for name in containers
+        if not any(covers(rule, name) for rule in author_rules)
+    ], warnings
+
+
+def judged_containers(job: EmbeddedJob) -> tuple[list[str], list[Problem]]:
+    """Name the containers whose exit codes count: the default container where one is set, else all regular ones."""
+    containers = [container["name"] for container in job.pod_spec.get("containers") or () if container.get("name")]
+    default = job.pod_annotations.get(DEFAULT_CONTAINER)
+    if default is None:
+        return containers, []
+    if default in containers:
+        return [default], []
+    path = (*job.path, "template", "metadata", "annotations", DEFAULT_CONTAINER)
+    return containers, [Problem(path, f"no container {default[:40]!r}", "all are judged")]
+
+
+def covers(rule: Json, container: str) -> bool:
+    """Tell whether an author's rule already says which exit codes of a container are not retriable."""
+    on_exit_codes = rule.get("onExitCodes") or {}
+    return on_exit_codes.get("operator") == "NotIn" and (on_exit_codes.get("containerName") or container) == container
+
+
+def is_coupled(spec: Json) -> bool:
+    """Tell whether the pods of one Job depend on each other, so that one's loss makes its peers fail."""
+    return (
+        spec.get("completionMode") == "Indexed"
+        and (spec.get("parallelism") or 1) > 1
+        and spec.get("backoffLimitPerIndex") is None
+    )
+
+
+def is_work_queue(spec: Json) -> bool:
+    """Tell whether pods end by agreement: no completions; with parallelism absent too, the API makes both 1."""
+    return spec.get("completions") is None and spec.get("parallelism") is not None
+
+
+def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
+    """Tell whether others delete this Job's pods: they end with 137, without DisruptionTarget, and are judged."""
+    spec = job.spec
+    queued = any(QUEUE_NAME in (job.metadata.get(field) or {}) for field in ("labels", "annotations"))
+    foreign = (spec.get("managedBy") or JOB_CONTROLLER) != JOB_CONTROLLER
+    completions = spec.get("completions")
+    elastic = (
+        spec.get("completionMode") == "Indexed" and completions is not None and completions == spec.get("parallelism")
+    )
+    return bool(spec.get("suspend")) or queued or foreign or elastic

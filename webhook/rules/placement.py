@@ -1,0 +1,154 @@
+"""Places a pod on spot or on-demand nodes by its attempt: Flyte's interruptible rule, at every level of the pod.
+
+Reads:
+    metadata.annotations[retry-policy.dev/{attempt,interruptible}], metadata.ownerReferences
+    spec.nodeName, spec.nodeSelector, spec.schedulingGates[*].name
+Reads and writes:
+    spec.affinity.nodeAffinity, spec.tolerations
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from webhook import capacity, names
+from webhook.attempts import Level
+from webhook.patch import Editor, at
+from webhook.policy.settings import Settings
+from webhook.problem import Json, Path
+from webhook.workloads import OwnerReference
+
+Placement = Literal["Spot", "OnDemand", "None"]
+
+UNKNOWN: Final = "Unknown"
+NEVER_BATCH: Final = {("apps", "DaemonSet"), ("apps", "ReplicaSet")}  # a Deployment's pods are its ReplicaSet's
+TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"  # Kueue chooses nodes by the template, unaware of a term of ours
+NODE_AFFINITY: Final[Path] = ("spec", "affinity", "nodeAffinity")
+REQUIRED: Final[Path] = (*NODE_AFFINITY, "requiredDuringSchedulingIgnoredDuringExecution")
+PREFERRED: Final[Path] = (*NODE_AFFINITY, "preferredDuringSchedulingIgnoredDuringExecution")
+TERMS: Final[Path] = (*REQUIRED, "nodeSelectorTerms")
+TOLERATIONS: Final[Path] = ("spec", "tolerations")
+HIGHEST_WEIGHT: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether a pod leaves spot, and the level that says so, or else the one with the highest attempt."""
+
+    off_spot: bool
+    level: Level
+
+
+def takes_part(pod: Json, controller: OwnerReference | None, known: OwnerReference | None) -> bool:
+    """Tell whether a pod is placed at all; `known` is its controller if that is of a known batch kind."""
+    if (pod.get("spec") or {}).get("nodeName"):
+        return False
+    if controller is not None and (controller.group, controller.kind) in NEVER_BATCH:
+        return False
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    return known is not None or names.ATTEMPT in annotations or names.INTERRUPTIBLE in annotations
+
+
+def decide(levels: list[Level], settings: Settings) -> Decision:
+    """Decide from all levels; a pod that no source tells anything about is a first attempt."""
+    threshold = settings.profile.placement.interruptible_failure_threshold
+    level = max(levels, key=lambda one: one.attempt, default=Level(UNKNOWN, 0, settings.default_retries))
+    if settings.interruptible is False:
+        return Decision(off_spot=True, level=level)
+    leaving = [one for one in levels if leaves_spot(one.attempt, one.budget, threshold)]
+    if leaving:
+        return Decision(off_spot=True, level=max(leaving, key=lambda one: one.attempt))
+    return Decision(off_spot=False, level=level)
+
+
+def leaves_spot(attempt: int, budget: int, threshold: int) -> bool:
+    """Apply Flyte's rule (its RFC's unified budget) to one level.
+
+    A positive threshold counts failures on spot, a negative one the attempts kept for on-demand nodes, 0 never leaves.
+    The first attempt always stays, so a negative threshold whose size exceeds the budget leaves from attempt 1 on;
+    Flyte's own subtraction underflows there and never leaves.
+    """
+    if attempt == 0 or threshold == 0:
+        return False
+    return attempt >= threshold if threshold > 0 else attempt >= budget + 1 + threshold
+
+
+def edit(
+    pod: Json, decision: Decision, settings: Settings, recognised: capacity.Provider | None, editor: Editor
+) -> Placement:
+    """Say where the pod goes; return what was said: None where nothing could be, or nothing was to be said."""
+    provider = provider_of(settings, recognised)
+    if provider is None:
+        return "None"
+    pod_spec = pod.get("spec") or {}
+    gated = any(gate.get("name") == TOPOLOGY_GATE for gate in pod_spec.get("schedulingGates") or ())
+    if decision.off_spot:
+        return leave_spot(pod_spec, provider, editor, gated=gated)
+    spot = settings.profile.placement.spot
+    if spot == "Allow":
+        return "None"
+    return stay_on_spot(pod_spec, provider, editor, required=spot == "Require" and not gated)
+
+
+def leave_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, gated: bool) -> Placement:
+    """Keep the pod off spot nodes, unless it asks for them itself."""
+    if capacity.refuses_on_demand(pod_spec, provider):
+        return "None"
+    off_spot = capacity.off_spot(provider)
+    if gated:
+        prefer(editor, {"weight": HIGHEST_WEIGHT, "preference": {"matchExpressions": off_spot}})
+    elif not require(editor, off_spot):
+        return "None"
+    for preference in capacity.on_demand_preferences(provider):
+        prefer(editor, preference)
+    return "OnDemand"
+
+
+def stay_on_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, required: bool) -> Placement:
+    """Send the pod to spot nodes, unless it asks for others itself."""
+    if capacity.refuses_spot(pod_spec, provider):
+        return "None"
+    requirement = capacity.on_spot(provider)
+    if capacity.refuses_on_demand(pod_spec, provider):
+        pass  # it says so itself, in a mixed cluster perhaps by another provider's label
+    elif required and requirement:
+        if not require(editor, requirement):
+            return "None"
+    else:
+        for preference in capacity.spot_preferences(provider):
+            prefer(editor, preference)
+    for toleration in capacity.missing_tolerations(pod_spec.get("tolerations"), provider):
+        editor.append(TOLERATIONS, toleration)
+    return "Spot"
+
+
+def provider_of(settings: Settings, recognised: capacity.Provider | None) -> capacity.Provider | None:
+    """Return the provider that the profile names; `auto` is what the shell has recognised."""
+    placement = settings.profile.placement
+    if placement.provider == "auto":
+        return recognised
+    if placement.custom is not None:
+        return capacity.custom(placement.custom.spot_labels, placement.custom.tolerations)
+    return capacity.named(placement.provider, recognised)
+
+
+def require(editor: Editor, requirements: list[Json]) -> bool:
+    """Put a requirement into every term, because terms are ORed; tell whether there was one to put it into.
+
+    An empty term matches no node, so it stays as it is: filled, it would match some.
+    """
+    terms = at(editor.root, TERMS)
+    if terms is None:
+        editor.set(TERMS, [{"matchExpressions": requirements}])
+        return True
+    filled = [index for index, term in enumerate(terms) if term.get("matchExpressions") or term.get("matchFields")]
+    for index in filled:
+        for requirement in requirements:
+            if requirement not in (terms[index].get("matchExpressions") or ()):
+                editor.append((*TERMS, index, "matchExpressions"), dict(requirement))
+    return bool(filled)
+
+
+def prefer(editor: Editor, term: Json) -> None:
+    """Add a preferredSchedulingTerm, unless it stands there."""
+    if term not in (at(editor.root, PREFERRED) or ()):
+        editor.append(PREFERRED, term)

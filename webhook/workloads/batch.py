@@ -1,0 +1,109 @@
+"""batch/v1: Jobs and CronJobs, and the JobSpec fields that rules read wherever a JobSpec is embedded."""
+
+from typing import Any, Final
+
+import msgspec
+
+from webhook.patch import at
+from webhook.problem import Json
+from webhook.shape import ANY_KEY, Shape
+from webhook.workloads.core import METADATA
+from webhook.workloads.row import EmbeddedJob, Workload, controller_of
+
+# The API server's own default (pkg/apis/batch/v1/defaults.go).
+DEFAULT_BACKOFF_LIMIT: Final = 6
+
+CONTAINER: Final[Shape] = {"name": str, "restartPolicy": str, "restartPolicyRules": [{"action": str}]}
+
+JOB_SPEC: Final[Shape] = {
+    "backoffLimit": int,
+    "backoffLimitPerIndex": int,
+    "completionMode": str,
+    "completions": int,
+    "managedBy": str,
+    "parallelism": int,
+    "podFailurePolicy": {
+        "rules": [
+            {
+                "action": str,
+                "onExitCodes": {"containerName": str, "operator": str, "values": [int]},
+                "onPodConditions": [{"type": str, "status": str}],
+            }
+        ]
+    },
+    "podReplacementPolicy": str,
+    "successPolicy": {},
+    "suspend": bool,
+    "template": {
+        "metadata": {"annotations": {ANY_KEY: str}},
+        "spec": {
+            "activeDeadlineSeconds": int,
+            "containers": [CONTAINER],
+            "initContainers": [CONTAINER],
+            "restartPolicy": str,
+        },
+    },
+}
+
+JOB: Final = Workload(
+    group="batch",
+    version="v1",
+    kind="Job",
+    resource="jobs",
+    shape={"metadata": METADATA, "spec": JOB_SPEC},
+    job_specs=(("spec",),),
+    immutable=True,
+)
+
+CRON_JOB: Final = Workload(
+    group="batch",
+    version="v1",
+    kind="CronJob",
+    resource="cronjobs",
+    shape={"metadata": METADATA, "spec": {"jobTemplate": {"metadata": METADATA, "spec": JOB_SPEC}}},
+    job_specs=(("spec", "jobTemplate", "spec"),),
+)
+
+
+def retry_field(spec: Json) -> str:
+    """Name the field that bounds a JobSpec's retries.
+
+    With backoffLimitPerIndex each index has its own budget; backoffLimit, by default 2147483647, only bounds their sum.
+    """
+    return "backoffLimit" if spec.get("backoffLimitPerIndex") is None else "backoffLimitPerIndex"
+
+
+def retry_budget(spec: Json) -> int:
+    """Return the retries that a JobSpec allows, the API's default included."""
+    budget = spec.get(retry_field(spec))
+    return DEFAULT_BACKOFF_LIMIT if budget is None else int(budget)
+
+
+def says_backoff_limit(root: Json, job: EmbeddedJob) -> bool:
+    """Tell whether a backoffLimit of 6 is its author's word, or the API's default.
+
+    The API server has already defaulted a Job when it calls a webhook, and its managedFields of operation Update name
+    defaulted fields as the author's. kubectl's last-applied-configuration and an entry of operation Apply hold what was
+    sent. A Job made by a controller has what its template says, and the template has been here before. Failing all
+    three, 6 counts as nothing said. A template is not defaulted: what stands there was said.
+    """
+    if job.spec.get("backoffLimit") != DEFAULT_BACKOFF_LIMIT:
+        return job.spec.get("backoffLimit") is not None
+    if job.path != ("spec",) or controller_of(root) is not None:
+        return True
+    applied = (job.metadata.get("annotations") or {}).get("kubectl.kubernetes.io/last-applied-configuration")
+    if applied is not None:
+        return at(decoded(applied), ("spec", "backoffLimit")) is not None
+    entries = job.metadata.get("managedFields")
+    for entry in entries if isinstance(entries, list) else ():
+        if at(entry, ("operation",)) == "Apply" and at(entry, ("fieldsV1", "f:spec", "f:backoffLimit")) is not None:
+            return True
+    return False
+
+
+def decoded(text: str) -> Any:
+    """Decode another tool's JSON; None if it is none."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None

@@ -1,0 +1,35 @@
+"""v1: Pods, and the pod fields that rules read in templates too."""
+
+from typing import Final
+
+from webhook.shape import ANY_KEY, Shape
+from webhook.workloads.row import Workload
+
+NODE_SELECTOR_TERM: Final[Shape] = {
+    "matchExpressions": [{"key": str, "operator": str, "values": [str]}],
+    "matchFields": [{}],
+}
+
+METADATA: Final[Shape] = {
+    "annotations": {ANY_KEY: str},
+    "labels": {ANY_KEY: str},
+    "deletionTimestamp": str,
+    "ownerReferences": [{"apiVersion": str, "kind": str, "name": str, "uid": str, "controller": bool}],
+}
+
+POD_SPEC: Final[Shape] = {
+    "nodeName": str,
+    "nodeSelector": {ANY_KEY: str},
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"preference": NODE_SELECTOR_TERM, "weight": int}],
+        }
+    },
+    "tolerations": [{"key": str, "operator": str, "value": str, "effect": str}],
+    "schedulingGates": [{"name": str}],
+}
+
+POD: Final = Workload(
+    group="", version="v1", kind="Pod", resource="pods", shape={"metadata": METADATA, "spec": POD_SPEC}
+)
