@@ -11,7 +11,7 @@ help:  ## this list
 .venv/installed: requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one: make install PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
-	$(PYTHON) -m venv --clear .venv
+	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -27,6 +27,22 @@ check: install  ## ruff, mypy --strict, import rules, unit tests with branch cov
 	$(BIN)/lint-imports
 	$(BIN)/coverage run -m pytest -q
 	$(BIN)/coverage report
+
+.PHONY: test
+test: check test-cluster  ## check, then everything on a real Kubernetes control plane
+
+# The outer process starts the control plane and the webhook; pytest then runs against KUBECONFIG as on any cluster.
+.PHONY: test-cluster
+test-cluster: install  ## tests on a control plane built from source, or on yours: KUBECONFIG=... make test-cluster
+	$(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 6 tests/cluster
+
+.PHONY: cluster
+cluster: install  ## a control plane with the webhook and a few nodes to play with, until Ctrl-C
+	$(BIN)/python -m tests.cluster
+
+.PHONY: demo
+demo: install  ## the product at work in a few seconds, without a cluster
+	@$(BIN)/python -m demo
 
 .PHONY: lock
 lock: install  ## write requirements/*.txt anew from pyproject.toml

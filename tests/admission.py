@@ -34,7 +34,7 @@ def policy(**profiles: Profile) -> Policy:
 
 
 def review_of(root: Any, *, old: Any = None, operation: str | None = None, **request: Any) -> bytes:
-    group, _, version = (root.get("apiVersion", "") if isinstance(root, dict) else "batch/v1").rpartition("/")
+    group, _, version = ((isinstance(root, dict) and root.get("apiVersion")) or "batch/v1").rpartition("/")
     kind = root.get("kind") if isinstance(root, dict) else "Job"
     return msgspec.json.encode(
         {

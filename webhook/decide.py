@@ -35,8 +35,8 @@ SAMPLE_JOBS: Final = (
 class Facts:
     """What the shell looked up before the rules run.
 
-    `profile_name`: the namespace's label, None where it is not opted in. `owner`: the controller of a pod, None where it
-    has none that a row knows, or it is gone. `recognised`: the cluster's capacity provider, None where none was.
+    `profile_name`: the namespace's label, None where it is not opted in. `owner`: the controller of a pod, None where
+    it has none that a row knows, or it is gone. `recognised`: the cluster's capacity provider, None where none was.
     """
 
     profile_name: str | None
@@ -48,12 +48,14 @@ class Facts:
 class Subject:
     """An object that the rules know: its kind's row, and the fields whose types are wrong.
 
-    `owner`: the controller that the shell is to look up for the rules; None where they need none.
+    `old`: the object before an update, else None. `owner`: the controller that the shell is to look up for the rules;
+    None where they need none.
     """
 
     request: Request
     row: Workload
     malformed: list[Problem]
+    old: Json | None = None
     owner: OwnerReference | None = None
 
     @property
@@ -75,7 +77,10 @@ def subject_of(request: Request) -> Subject | None:
     if metadata.get("deletionTimestamp") is not None:
         return None
     if row is not core.POD:
-        return Subject(request=request, row=row, malformed=[])
+        if request.operation == "CREATE":
+            return Subject(request=request, row=row, malformed=[])
+        old = request.decode_old()
+        return Subject(request=request, row=row, malformed=list(wrong_types(old, row.shape, ("oldObject",))), old=old)
     controller = controller_of(request.object)
     owner = controller if controller is not None and (controller.group, controller.kind) in WORKLOADS else None
     if request.operation != "CREATE" or not placement.takes_part(request.object, controller, owner):
@@ -95,8 +100,8 @@ def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     editor = Editor(subject.root)
     if subject.row is core.POD:
         return mutate_pod(subject.root, facts.profile_name, profile, facts, editor)
-    if subject.row.immutable and subject.request.operation == "UPDATE":
-        warnings = mutate_immutable(subject, facts.profile_name, profile, editor)
+    if subject.row.immutable and subject.old is not None:
+        warnings = mutate_immutable(subject, subject.old, facts.profile_name, profile, editor)
     else:
         warnings = mutate_workload(subject, facts.profile_name, profile, editor)
     return Response(patch=editor.patch() if editor.edits else b"", warnings=warnings)
@@ -114,7 +119,7 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     if subject.row is core.POD:
         return validate_pod(subject, facts.profile_name, profile)
     root = subject.root
-    old = subject.request.decode_old() if subject.request.operation == "UPDATE" else None
+    old = subject.old
     problems = problems_of(subject.row, root, old, facts.profile_name, profile)
     warnings = [
         warning
@@ -159,7 +164,7 @@ def mutate_workload(subject: Subject, profile_name: str, profile: Profile, edito
         warnings += retries.edit(job, settings, editor, said=said)
         if not settings.skip:
             timeouts.edit(job, settings, editor)
-        copy_annotations(job, annotations, editor, settings)
+        copy_annotations(job, {**annotations, **(job.metadata.get("annotations") or {})}, settings, editor)
         skipped = settings.skip
     if subject.row is batch.JOB and (editor.edits or not skipped):
         reapply.write(root, profile_name, editor)
@@ -168,11 +173,10 @@ def mutate_workload(subject: Subject, profile_name: str, profile: Profile, edito
     return warnings
 
 
-def mutate_immutable(subject: Subject, profile_name: str, profile: Profile, editor: Editor) -> list[Problem]:
+def mutate_immutable(subject: Subject, old: Json, profile_name: str, profile: Profile, editor: Editor) -> list[Problem]:
     """On UPDATE of a Job: put back what was injected at its creation, and hold what may be changed to today's limit."""
     root = subject.root
-    old = subject.request.decode_old()
-    reapply.put_back(editor, old, subject.request.decode_old())
+    reapply.put_back(editor, old, subject.request.decode_old)
     warnings: list[Problem] = []
     old_jobs = {job.path: job for job in subject.row.jobs(old)}
     for job in subject.row.jobs(root):
@@ -184,14 +188,18 @@ def mutate_immutable(subject: Subject, profile_name: str, profile: Profile, edit
     return warnings
 
 
-def copy_annotations(job: EmbeddedJob, annotations: Json, editor: Editor, settings: Settings) -> None:
-    """Hand an author's annotations down where absent: a CronJob's to its Jobs, a workload's to its pods."""
-    own = job.metadata.get("annotations") or {}
+def copy_annotations(job: EmbeddedJob, said: Json, settings: Settings, editor: Editor) -> None:
+    """Hand what an author said down where absent, a CronJob's to its Jobs, a workload's to its pods.
+
+    A value that has a problem stays where it is, so that it is named once, and no update is refused for our copy of it.
+    """
+    wrong = {problem.path for problem in annotation_problems(settings.profile_name, settings.profile, said, ())}
+    said = {key: value for key, value in said.items() if (key,) not in wrong}
     if job.metadata_path != ("metadata",):
-        missing = {key: annotations[key] for key in names.COPIED_TO_JOBS if key in annotations and key not in own}
+        own = job.metadata.get("annotations") or {}
+        missing = {key: said[key] for key in names.COPIED_TO_JOBS if key in said and key not in own}
         editor.update((*job.metadata_path, "annotations"), missing)
     if not settings.skip:
-        said = {**annotations, **own}
         missing = {key: said[key] for key in names.COPIED_TO_PODS if key in said and key not in job.pod_annotations}
         editor.update((*job.path, "template", "metadata", "annotations"), missing)
 

@@ -39,7 +39,7 @@ ATTEMPT_SOURCE: Final = PREFIX + "attempt-source"
 POLICY: Final = PREFIX + "policy"
 
 # What an author may say on a workload and what its pods must know too: copied into pod templates where absent.
-COPIED_TO_PODS: Final = (INTERRUPTIBLE, MAX_RETRIES)
+COPIED_TO_PODS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES)
 
 # What an author may say on a CronJob and what its Jobs must know too: copied into the Job template where absent.
-COPIED_TO_JOBS: Final = (INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, SKIP)
+COPIED_TO_JOBS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, SKIP)

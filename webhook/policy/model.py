@@ -10,9 +10,34 @@ Retries10 = Annotated[int, Meta(ge=0, le=10)]
 Count = Annotated[int, Meta(ge=0)]
 ExitCode = Annotated[int, Meta(ge=1, le=2147483647)]
 
+# A description is what a problem says would be right.
+ProfileName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z",
+        description="the value of a Namespace label: 1 to 63 letters, digits, -, _ or ., the ends letters or digits",
+    ),
+]
+LabelValue = Annotated[
+    str,
+    Meta(
+        pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z",
+        description="a label value: up to 63 letters, digits, -, _ or ., the ends letters or digits",
+    ),
+]
+LabelKey = Annotated[
+    str,
+    Meta(
+        pattern=r"^((?=[^/]{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+        r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z",
+        description="a label key: where it has a prefix, a domain name in small letters and /; then 1 to 63 letters, "
+        "digits, -, _ or ., the ends letters or digits",
+    ),
+]
+
 
 class Duration(int):
-    """Whole seconds, at least one; written as seconds, or as `90s`, `1h30m`, `24h`."""
+    """Whole seconds, 1 to 2147483647 as in the API; written as seconds, or as `90s`, `1h30m`, `24h`."""
 
 
 class Retries(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -27,7 +52,8 @@ class FailurePolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     """What is injected into a Job's podFailurePolicy."""
 
     inject: Literal["Merge", "IfAbsent", "Never"] = "Merge"
-    retriable_exit_codes: tuple[ExitCode, ...] = (143,)
+    # A rule of a podFailurePolicy holds 255; 137 may join them.
+    retriable_exit_codes: Annotated[tuple[ExitCode, ...], Meta(max_length=254)] = (143,)
     coupled: Literal["FailJob", "Retry"] = "FailJob"
     on_failure_restart_policy: Literal["Keep", "Never"] = "Keep"
 
@@ -46,11 +72,21 @@ class JobSet(Struct, frozen=True, kw_only=True, rename="camel"):
     on_disruption: Literal["RestartJobSet", "RestartPod"] = "RestartJobSet"
 
 
+class Toleration(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A toleration as the API takes it. It stays a raw object in the policy, to be put into pods as it is."""
+
+    key: LabelKey | None = None
+    operator: Literal["Exists", "Equal"] = "Equal"
+    value: LabelValue = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    toleration_seconds: int | None = None
+
+
 class CustomProvider(Struct, frozen=True, kw_only=True, rename="camel"):
     """Spot nodes as this cluster labels and taints them."""
 
-    spot_labels: dict[str, list[str]]
-    tolerations: list[Json] = []
+    spot_labels: Annotated[dict[LabelKey, Annotated[list[LabelValue], Meta(min_length=1)]], Meta(min_length=1)]
+    tolerations: list[Annotated[Json, Meta(extra={"shape": Toleration})]] = []
 
 
 class Placement(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -81,4 +117,4 @@ class Policy(Struct, frozen=True, kw_only=True, rename="camel"):
 
     api_version: Literal["retry-policy.dev/v1alpha1"]
     kind: Literal["RetryPolicy"]
-    profiles: dict[str, Profile]
+    profiles: Annotated[dict[ProfileName, Profile], Meta(min_length=1)]

@@ -7,6 +7,7 @@ Reads and writes:
     whatever those paths name
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -58,15 +59,16 @@ def read(root: Json) -> Record | None:
         return None
 
 
-def put_back(editor: Editor, old: Json, stripped: Json) -> bool:
-    """Put our injections of `old` back where the new object equals `old` without them; tell whether `old` had any.
+def put_back(editor: Editor, old: Json, decode_old: Callable[[], Json]) -> None:
+    """Put our injections of `old` back where the new object equals `old` without them.
 
-    `stripped` is a second copy of `old`, which is edited here: our injections are taken out of it. Values that their
-    author really changed stay changed, and the API server judges them.
+    `decode_old` makes a second copy of `old`, out of which our injections are taken here. Values that their author
+    really changed stay changed, and the API server judges them.
     """
     record = read(old)
     if record is None:
-        return False
+        return
+    stripped = decode_old()
     fields = [take_out(stripped, injected) for injected in reversed(record.injected)]
     for path in dict.fromkeys(field for field in reversed(fields) if field is not None):
         value = at(old, path)
@@ -79,7 +81,6 @@ def put_back(editor: Editor, old: Json, stripped: Json) -> bool:
         value = at(old, path)
         if value is not None and at(editor.root, path) is None:
             editor.set(path, value)
-    return True
 
 
 def take_out(root: Json, injected: Injected) -> Path | None:

@@ -1,0 +1,1 @@
+"""The product at work, without a cluster: `make demo`."""

@@ -1,0 +1,91 @@
+"""The real server as a process, and a client that speaks to it over TLS."""
+
+import contextlib
+import http.client
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from webhook.problem import Json
+
+COMMAND = str(Path(sys.executable).parent / "retry-policy")
+SERVE = (COMMAND, "serve", "--port", "0", "--health-port", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One HTTP answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that listens."""
+
+    process: subprocess.Popen[bytes]
+    addresses: Json
+    log: Path
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.addresses["ca"])
+
+    @property
+    def https_port(self) -> int:
+        return urlsplit(self.addresses["https"]).port or 0
+
+    def connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("127.0.0.1", self.https_port, context=self.context, timeout=30)
+
+    def post(self, path: str, body: bytes, method: str = "POST") -> Reply:
+        with contextlib.closing(self.connect()) as connection:
+            return request(connection, method, path, body)
+
+    def get(self, path: str) -> Reply:
+        url = urlsplit(self.addresses["http"])
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", url.port, timeout=30)) as connection:
+            return request(connection, "GET", path)
+
+    def log_text(self) -> str:
+        return self.log.read_text()
+
+
+def request(connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None) -> Reply:
+    connection.request(method, path, body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    return Reply(answer.status, dict(answer.getheaders()), answer.read())
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[Served]:
+    """Start the server and stop it at the end; its log goes to a file in `folder`."""
+    log = folder / "server.log"
+    with (
+        log.open("wb") as stderr,
+        subprocess.Popen((*SERVE, *arguments), stdout=subprocess.PIPE, stderr=stderr) as process,
+    ):
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            process.wait()
+            raise AssertionError(f"the server did not start:\n{log.read_text()}")
+        try:
+            yield Served(process, json.loads(line), log)
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def raw(served: Served) -> ssl.SSLSocket:
+    """Open a TLS connection to write bytes to that no HTTP client would."""
+    plain = socket.create_connection(("127.0.0.1", served.https_port), timeout=30)
+    return served.context.wrap_socket(plain, server_hostname="127.0.0.1")

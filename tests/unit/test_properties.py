@@ -1,0 +1,260 @@
+"""What holds for every object, not only for those that somebody thought of."""
+
+import contextlib
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import jsonpatch
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.admission import mutate, policy, review_of, validate
+from tests.objects import container_of, cron_job, job, pod, stored_job
+from webhook import decide, names, review
+from webhook.decide import Facts
+from webhook.patch import Editor
+from webhook.policy.model import FailurePolicy, Placement, Policy, Profile, Retries
+from webhook.problem import Json
+from webhook.workloads import WORKLOADS
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**40), 2**40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8)
+)
+ANYTHING = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+)
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+COUNTS = st.integers(0, 40)
+CONTAINERS = st.lists(
+    st.sampled_from(["main", "log", "proxy"]).map(container_of),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda one: one["name"],
+)
+RULES = st.lists(
+    st.fixed_dictionaries(
+        {"action": st.sampled_from(["Count", "FailIndex", "FailJob", "Ignore"])},
+        optional={
+            "onExitCodes": st.fixed_dictionaries(
+                {"operator": st.sampled_from(["In", "NotIn"]), "values": st.lists(st.integers(1, 255), max_size=4)},
+                optional={"containerName": st.sampled_from(["main", "log", "absent"])},
+            ),
+            "onPodConditions": st.lists(
+                st.fixed_dictionaries(
+                    {"type": st.sampled_from(["DisruptionTarget", "Other"])},
+                    optional={"status": st.sampled_from(["True", "False"])},
+                ),
+                max_size=2,
+            ),
+        },
+    ),
+    max_size=22,
+)
+ANNOTATIONS = st.dictionaries(
+    st.sampled_from([names.MAX_RETRIES, names.SKIP, names.INTERRUPTIBLE, names.ATTEMPT, "example.test/own"]),
+    st.sampled_from(["0", "3", "11", "true", "false", "nonsense", ""]),
+    max_size=3,
+)
+METADATA = st.fixed_dictionaries(
+    {"name": st.just("train"), "example.test": ANYTHING}, optional={"annotations": maybe(ANNOTATIONS)}
+)
+JOB_SPECS = st.fixed_dictionaries(
+    {
+        "template": st.fixed_dictionaries(
+            {
+                "spec": st.fixed_dictionaries(
+                    {"containers": CONTAINERS, "restartPolicy": st.sampled_from(["Never", "OnFailure"])},
+                    optional={"activeDeadlineSeconds": maybe(COUNTS)},
+                )
+            },
+            optional={"metadata": maybe(st.fixed_dictionaries({"annotations": maybe(ANNOTATIONS)}))},
+        ),
+        "example.test": ANYTHING,
+    },
+    optional={
+        "backoffLimit": maybe(COUNTS),
+        "backoffLimitPerIndex": maybe(COUNTS),
+        "completions": maybe(COUNTS),
+        "parallelism": maybe(COUNTS),
+        "completionMode": st.sampled_from(["Indexed", "NonIndexed"]),
+        "podReplacementPolicy": maybe(st.sampled_from(["Failed", "TerminatingOrFailed"])),
+        "suspend": maybe(st.booleans()),
+        "podFailurePolicy": maybe(st.fixed_dictionaries({}, optional={"rules": maybe(RULES)})),
+    },
+)
+JOBS = st.builds(lambda metadata, spec: {**job(spec), "metadata": metadata}, METADATA, JOB_SPECS)
+CRON_JOBS = st.builds(
+    lambda metadata, spec, template: {**cron_job(spec, template), "metadata": metadata}, METADATA, JOB_SPECS, METADATA
+)
+EXPRESSIONS = st.fixed_dictionaries(
+    {
+        "key": st.sampled_from(["cloud.google.com/gke-spot", "topology.kubernetes.io/zone"]),
+        "operator": st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]),
+    },
+    optional={"values": st.lists(st.sampled_from(["true", "a"]), max_size=2)},
+)
+TERMS = st.lists(
+    st.fixed_dictionaries({}, optional={"matchExpressions": st.lists(EXPRESSIONS, max_size=2)}), max_size=3
+)
+PODS = st.builds(
+    lambda spec, annotations, terms, extra: pod(
+        {
+            **spec,
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}},
+                "example.test": extra,
+            },
+        },
+        annotations=annotations,
+    ),
+    st.fixed_dictionaries({}, optional={"nodeSelector": st.just({"cloud.google.com/gke-spot": "true"})}),
+    ANNOTATIONS,
+    TERMS,
+    ANYTHING,
+)
+PROFILES = st.builds(
+    Profile,
+    retries=st.builds(Retries, limit=st.integers(0, 10), on_exceed=st.sampled_from(["Deny", "Clamp"])),
+    failure_policy=st.builds(
+        FailurePolicy,
+        inject=st.sampled_from(["Merge", "IfAbsent", "Never"]),
+        retriable_exit_codes=st.sets(st.integers(1, 255), max_size=5).map(tuple),
+        coupled=st.sampled_from(["FailJob", "Retry"]),
+        on_failure_restart_policy=st.sampled_from(["Keep", "Never"]),
+    ),
+    placement=st.builds(
+        Placement,
+        provider=st.sampled_from(["gke", "aks", "any", "auto"]),
+        spot=st.sampled_from(["Require", "Prefer", "Allow"]),
+        interruptible_failure_threshold=st.integers(-4, 4),
+    ),
+)
+POLICIES = PROFILES.map(lambda profile: policy(default=profile))
+FACTS = st.builds(
+    lambda failed: Facts(profile_name="default", owner=stored_job(status={"failed": failed})), st.integers(0, 9)
+)
+
+
+@given(JOBS | CRON_JOBS | PODS, POLICIES, FACTS)
+@settings(max_examples=300, deadline=None)
+def test_applied_twice_the_second_time_changes_nothing(root: Json, under: Policy, facts: Facts) -> None:
+    once = mutate(root, facts, under).object
+    assert mutate(once, facts, under).patch == []
+
+
+@given(JOBS | CRON_JOBS | PODS, POLICIES, FACTS)
+@settings(max_examples=300, deadline=None)
+def test_fields_that_nobody_knows_survive(root: Json, under: Policy, facts: Facts) -> None:
+    before = deepcopy(root)
+    after = mutate(root, facts, under).object
+
+    assert list(unknown(after, ())) == list(unknown(before, ()))
+
+
+def unknown(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield every field of that name with its path."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "example.test":
+                yield (*path, key), inner
+            else:
+                yield from unknown(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from unknown(inner, (*path, index))
+
+
+@given(JOBS, POLICIES, POLICIES)
+@settings(max_examples=300, deadline=None)
+def test_an_unchanged_manifest_is_put_back_whatever_the_policy_has_become(
+    root: Json, under: Policy, later: Policy
+) -> None:
+    stored = mutate(root, under=under).object
+    metadata = {**stored["metadata"], **root["metadata"]}
+    for field in ("annotations", "labels"):  # a map is merged key by key
+        merged = {**(stored["metadata"].get(field) or {}), **(root["metadata"].get(field) or {})}
+        if merged:
+            metadata[field] = merged
+    applied = {**stored, "metadata": metadata, "spec": deepcopy(root["spec"])}
+    assert mutate(applied, under=later, old=stored).object["spec"] == stored["spec"]
+
+
+@given(JOBS | CRON_JOBS, POLICIES)
+@settings(max_examples=200, deadline=None)
+def test_an_object_that_is_there_may_always_be_labelled(root: Json, under: Policy) -> None:
+    labelled = deepcopy(root)
+    labelled["metadata"]["labels"] = {"team": "a"}
+    stored = mutate(labelled, under=under, old=root).object
+    assert validate(stored, under=under, old=root).allowed
+
+
+def objects_of_any_shape() -> st.SearchStrategy[Json]:
+    fields = ["metadata", "spec", "template", "jobTemplate", "podFailurePolicy", "rules", "containers", "annotations"]
+    keys = st.sampled_from([*fields, "affinity", "nodeAffinity", "ownerReferences", "backoffLimit", "tolerations"])
+    return st.dictionaries(
+        keys,
+        st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4)),
+        max_size=4,
+    )
+
+
+@given(
+    ANYTHING | objects_of_any_shape(),
+    ANYTHING | objects_of_any_shape(),
+    st.sampled_from(list(WORKLOADS)),
+    st.sampled_from(["CREATE", "UPDATE"]),
+)
+@settings(max_examples=500, deadline=None)
+def test_no_object_makes_an_uncaught_exception(root: Any, old: Any, kind: tuple[str, str], operation: str) -> None:
+    request = {"kind": {"group": kind[0], "kind": kind[1]}, "operation": operation, "old": old}
+    assert mutate(root, **request).allowed
+    validate(root, **request)
+
+
+@given(st.binary(max_size=200) | ANYTHING.map(msgspec.json.encode))
+@settings(max_examples=300, deadline=None)
+def test_no_body_makes_another_exception_than_bad_review(body: bytes) -> None:
+    with contextlib.suppress(review.BadReviewError):
+        review.decode(body)
+
+
+@given(ANYTHING)
+@settings(max_examples=200, deadline=None)
+def test_what_is_not_asked_about_stays_as_it_is(root: Any) -> None:
+    decoded = review.decode(review_of({"apiVersion": "x.test/v1", "kind": "Wonder", "spec": root}))
+    assert decide.subject_of(decoded) is None
+
+
+@given(st.dictionaries(st.text(max_size=4), ANYTHING, max_size=4), st.data())
+@settings(max_examples=300, deadline=None)
+def test_the_patch_is_what_the_editor_did(root: Json, data: st.DataObject) -> None:
+    before = deepcopy(root)
+    editor = Editor(root)
+    for _ in range(data.draw(st.integers(0, 6))):
+        key = data.draw(st.text(max_size=4))
+        value = data.draw(ANYTHING)
+        match data.draw(st.sampled_from(["set", "update", "append", "insert", "remove"])):
+            case "set":
+                editor.set((key,), value)
+            case "update" if isinstance(root.get(key), dict | None):
+                editor.update((key,), data.draw(st.dictionaries(st.text(max_size=4), ANYTHING, max_size=3)))
+            case "append" if isinstance(root.get(key), list | None):
+                editor.append((key,), value)
+            case "insert" if isinstance(root.get(key), list | None):
+                editor.insert((key,), 0, value)
+            case "remove":
+                editor.remove((key,))
+            case _:
+                pass
+    assert jsonpatch.apply_patch(before, msgspec.json.decode(editor.patch())) == root

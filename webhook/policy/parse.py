@@ -1,0 +1,298 @@
+"""Policy text to Policy, or to every problem in it at once."""
+
+import difflib
+import importlib.resources
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, inspect
+
+from webhook import strict_yaml
+from webhook.policy.model import Duration, FailurePolicy, Placement, Policy, Retries, Toleration
+from webhook.problem import Path, Problem, type_name
+
+# Under which key a ConfigMap holds the policy.
+KEY: Final = "policy.yaml"
+
+# The API's bound on activeDeadlineSeconds (ValidatePodSpec).
+LONGEST: Final = 2147483647
+DURATION: Final = re.compile(r"(?=[0-9])(?:([0-9]{1,10})h)?(?:([0-9]{1,10})m)?(?:([0-9]{1,10})s)?")
+
+PLAIN: Final[dict[type, str]] = {
+    inspect.StructType: "an object",
+    inspect.DictType: "an object",
+    inspect.ListType: "a list",
+    inspect.VarTupleType: "a list",
+    inspect.StrType: "a string",
+    inspect.BoolType: "true or false",
+    inspect.CustomType: f"whole seconds from 1 to {LONGEST}, or such as 90s, 1h30m, 24h",
+}
+SHOWN: Final = 60  # characters of a wrong value in a message
+
+# What is wrong, and what would be right; None where all is well.
+Wrong = tuple[str, str] | None
+
+
+def parse(text: str) -> Policy | list[Problem]:
+    """Read a policy, or the ConfigMap manifest that holds one: paths are then those inside its `policy.yaml`."""
+    value, problems = read(text)
+    if isinstance(value, dict) and value.get("kind") == "ConfigMap":
+        inner = value["data"].get(KEY) if isinstance(value.get("data"), dict) else None
+        if not isinstance(inner, str):
+            what = f"is {shown(inner)}" if inner is not None else "is missing"
+            return [Problem(("data", KEY), what, f"must be the policy as a text: {KEY}: |")]
+        value, problems = read(inner)
+    if value is not UNSET:
+        reader = Reader(problems)
+        policy = reader.value(value, inspect.type_info(Policy), ())
+        if isinstance(policy, Policy) and not problems:
+            return policy
+    return problems
+
+
+def load_default() -> Policy:
+    """Read the packaged policy."""
+    text = importlib.resources.files("webhook.policy").joinpath("default.yaml").read_text(encoding="utf-8")
+    policy = parse(text)
+    if not isinstance(policy, Policy):
+        raise TypeError(f"the packaged policy has problems: {'; '.join(map(str, policy))}")
+    return policy
+
+
+def read(text: str) -> tuple[Any, list[Problem]]:
+    """Read one YAML document with what strict YAML says against it; UNSET where there is nothing to go on with."""
+    try:
+        documents = [found for found in strict_yaml.read(text, strict=True) if found[0] is not None]
+    except strict_yaml.YamlError as error:
+        return UNSET, [Problem((), f"line {error.line}, column {error.column}: {error.what}", error.remedy)]
+    if len(documents) != 1:
+        return UNSET, [
+            Problem((), f"has {len(documents)} documents", "must be one, with apiVersion, kind and profiles")
+        ]
+    return documents[0]
+
+
+class Reader:
+    """Turns plain values into the model's, by the model's own types, and gathers what does not fit.
+
+    What does not fit becomes UNSET, so that no relation judges it a second time.
+    """
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+
+    def value(self, raw: Any, kind: inspect.Type, path: Path, description: str = "") -> Any:
+        """Read a value of any kind; `description` says what it must be, where the model does."""
+        match kind:
+            case inspect.Metadata(extra={"shape": shape}):  # stays raw
+                self.value(raw, inspect.type_info(shape), path)
+                return raw
+            case inspect.Metadata():
+                return self.value(raw, kind.type, path, right(kind))
+            case inspect.UnionType():
+                return None if raw is None else self.value(raw, not_none(kind), path)
+            case inspect.StructType():
+                return self.struct(raw, kind, path)
+            case inspect.DictType():
+                return self.mapping(raw, kind, path)
+            case inspect.ListType() | inspect.VarTupleType():
+                return self.sequence(raw, kind, path)
+            case inspect.CustomType():
+                found = duration(raw)
+                return self.wrong(raw, kind, path) if found is None else found
+        return raw if fits(raw, kind) else self.wrong(raw, kind, path, description)
+
+    def struct(self, raw: Any, kind: inspect.StructType, path: Path) -> Any:
+        """Read an object with fields. Null counts as all of them left out: YAML reads `retries:` so."""
+        if not isinstance(raw, dict | None):
+            return self.wrong(raw, kind, path)
+        fields = {field.encode_name: field for field in kind.fields}
+        given: dict[str, Any] = {}
+        for key, entry in (raw or {}).items():
+            if key in fields:
+                given[fields[key].name] = self.value(entry, fields[key].type, (*path, key))
+            else:
+                self.problem((*path, key), "is not a field", f"must be {one_of(fields, key)}")
+        for key, field in fields.items():
+            if field.required and field.name not in given:
+                self.problem((*path, key), "is missing", f"must be {right(field.type)}")
+                given[field.name] = UNSET
+        if kind.cls is Retries and isinstance(given.get("limit"), int):
+            given.setdefault("default", min(Retries().default, given["limit"]))
+        built = kind.cls(**given)
+        for names, holds in RELATIONS.get(kind.cls, ()):
+            if UNSET not in [getattr(built, name) for name in names] and (found := holds(built)):
+                first = next(field for field in kind.fields if field.name == names[0])
+                self.problem((*path, first.encode_name), *found)
+        return built
+
+    def mapping(self, raw: Any, kind: inspect.DictType, path: Path) -> Any:
+        """Read an object with free keys."""
+        if not isinstance(raw, dict):
+            return self.wrong(raw, kind, path)
+        self.size(raw, kind, path)
+        return {
+            self.value(key, kind.key_type, (*path, key)): self.value(entry, kind.value_type, (*path, key))
+            for key, entry in raw.items()
+        }
+
+    def sequence(self, raw: Any, kind: inspect.ListType | inspect.VarTupleType, path: Path) -> Any:
+        """Read a list."""
+        if not isinstance(raw, list):
+            return self.wrong(raw, kind, path)
+        self.size(raw, kind, path)
+        entries = [self.value(entry, kind.item_type, (*path, index)) for index, entry in enumerate(raw)]
+        return tuple(entries) if isinstance(kind, inspect.VarTupleType) else entries
+
+    def size(self, raw: Any, kind: inspect.DictType | inspect.ListType | inspect.VarTupleType, path: Path) -> None:
+        """Check how many entries there are."""
+        if kind.min_length is not None and len(raw) < kind.min_length:
+            self.problem(path, "is empty", f"must have {kind.min_length} or more entries")
+        if kind.max_length is not None and len(raw) > kind.max_length:
+            self.problem(path, f"has {len(raw)} entries", f"must have {kind.max_length} or fewer")
+
+    def wrong(self, raw: Any, kind: inspect.Type, path: Path, description: str = "") -> Any:
+        """Note a value that does not fit."""
+        remedy = f"must be {description or right(kind)}"
+        if isinstance(kind, inspect.LiteralType) and isinstance(raw, str):
+            remedy = f"must be {one_of(kind.values, raw)}"
+        elif isinstance(kind, inspect.StrType) and isinstance(raw, bool | int | float):
+            remedy = f'must be a string: "{shown(raw)}"'
+        self.problem(path, f"is {shown(raw)}", remedy)
+        return UNSET
+
+    def problem(self, path: Path, what: str, remedy: str) -> None:
+        """Note a problem."""
+        self.problems.append(Problem(path, what, remedy))
+
+
+def fits(raw: Any, kind: inspect.Type) -> bool:
+    """Tell whether a value without parts is what the model wants."""
+    match kind:
+        case inspect.LiteralType():
+            return isinstance(raw, str) and raw in kind.values
+        case inspect.IntType():
+            return type(raw) is int and not (
+                (kind.ge is not None and raw < kind.ge) or (kind.le is not None and raw > kind.le)
+            )
+        case inspect.BoolType():
+            return isinstance(raw, bool)
+        case inspect.StrType():
+            return isinstance(raw, str) and (kind.pattern is None or re.search(kind.pattern, raw) is not None)
+    raise TypeError(f"the model has a type that the parser does not know: {kind}")
+
+
+def right(kind: inspect.Type) -> str:
+    """Say what a value must be."""
+    match kind:
+        case inspect.Metadata():
+            return str((kind.extra_json_schema or {}).get("description") or right(kind.type))
+        case inspect.UnionType():
+            return right(not_none(kind))
+        case inspect.LiteralType():
+            return one_of(kind.values)
+        case inspect.IntType(ge=None, le=None):
+            return "an integer"
+        case inspect.IntType(le=None):
+            return f"an integer of at least {kind.ge}"
+        case inspect.IntType():
+            return f"an integer from {kind.ge} to {kind.le}"
+    return PLAIN[type(kind)]
+
+
+def not_none(kind: inspect.UnionType) -> inspect.Type:
+    """Return what a value that may be null is otherwise."""
+    return next(one for one in kind.types if not isinstance(one, inspect.NoneType))
+
+
+def one_of(names: Iterable[Any], given: str = "") -> str:
+    """List what is allowed, and name what is nearest to what was given."""
+    *most, last = names
+    text = f"{', '.join(most)} or {last}" if most else str(last)
+    by_lower = {name.lower(): name for name in (*most, last)}
+    near = difflib.get_close_matches(given.lower(), by_lower, n=1)
+    return f"{text} (did you mean {by_lower[near[0]]}?)" if near and most else text
+
+
+def shown(raw: Any) -> str:
+    """Show a value in a message: short ones as they would be written."""
+    if isinstance(raw, dict | list) or raw is None:
+        return type_name(raw)
+    text = msgspec.json.encode(raw).decode()
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def duration(raw: Any) -> Duration | None:
+    """Read seconds, or hours, minutes and seconds in this order, each at most once; None for anything else."""
+    seconds = raw
+    if isinstance(raw, str) and (found := DURATION.fullmatch(raw)):
+        hours, minutes, rest = (int(part or 0) for part in found.groups())
+        seconds = hours * 3600 + minutes * 60 + rest
+    return Duration(seconds) if type(seconds) is int and 1 <= seconds <= LONGEST else None
+
+
+def default_within_limit(retries: Retries) -> Wrong:
+    """Hold what applies where an author says nothing to what they may say."""
+    if retries.default <= retries.limit:
+        return None
+    return f"is {retries.default}, above the limit", f"must be at most {retries.limit}"
+
+
+def exit_codes_once(failure_policy: FailurePolicy) -> Wrong:
+    """Name what the API refuses in a rule: an exit code that stands there twice."""
+    codes = Counter(code for code in failure_policy.retriable_exit_codes if isinstance(code, int))
+    twice = [str(code) for code, times in codes.items() if times > 1]
+    return (f"has {', '.join(twice)} more than once", "must have each code once") if twice else None
+
+
+def custom_with_provider(placement: Placement) -> Wrong:
+    """Hold `custom` to the provider custom, which it describes, and to no other."""
+    if placement.provider == "custom" and placement.custom is None:
+        return "is missing", "must say with provider custom how to tell spot nodes: spotLabels, tolerations"
+    if placement.provider != "custom" and placement.custom is not None:
+        return f"means nothing with provider {placement.provider}", "take it out, or set provider to custom"
+    return None
+
+
+def any_cannot_require(placement: Placement) -> Wrong:
+    """Refuse to require spot of no provider in particular: only on-demand can be told without one."""
+    if placement.provider == "any" and placement.spot == "Require":
+        return "is Require with provider any", "must be Prefer or Allow, or name the provider"
+    return None
+
+
+def toleration_has_key(toleration: Toleration) -> Wrong:
+    """Want a key, unless all keys are tolerated, whatever their values (ValidateTolerations)."""
+    if toleration.key is None and toleration.operator != "Exists":
+        return "is missing", "must be a label key, or the operator Exists"
+    return None
+
+
+def toleration_has_no_value(toleration: Toleration) -> Wrong:
+    """Want no value where any value is tolerated (ValidateTolerations)."""
+    return (
+        ("stands with operator Exists", "take it out") if toleration.value and toleration.operator == "Exists" else None
+    )
+
+
+def toleration_seconds_evict(toleration: Toleration) -> Wrong:
+    """Want a time only where the taint evicts (ValidateTolerations)."""
+    if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
+        return "stands without effect NoExecute", "take it out, or set effect to NoExecute"
+    return None
+
+
+# What fields must be to each other: those that are read, with the one first where the problem stands.
+RELATIONS: Final[dict[type, tuple[tuple[tuple[str, ...], Callable[[Any], Wrong]], ...]]] = {
+    Retries: ((("default", "limit"), default_within_limit),),
+    FailurePolicy: ((("retriable_exit_codes",), exit_codes_once),),
+    Placement: ((("custom", "provider"), custom_with_provider), (("spot", "provider"), any_cannot_require)),
+    Toleration: (
+        (("key", "operator"), toleration_has_key),
+        (("value", "operator"), toleration_has_no_value),
+        (("toleration_seconds", "effect"), toleration_seconds_evict),
+    ),
+}

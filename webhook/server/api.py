@@ -1,0 +1,117 @@
+"""Raw calls to the Kubernetes API over the official client, which brings the connection, TLS and credentials.
+
+Objects come back as plain decoded JSON: its models would cost time and memory, and drop fields that they do not know.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import aiohttp
+import msgspec
+
+if TYPE_CHECKING:
+    from kubernetes.aio.client import Configuration
+
+# Only metadata is sent, whatever the size of the object (Kubernetes API concepts, "Metadata-only fetches").
+METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_ONLY_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+# The API server sends a bookmark about once a minute: a watch that is silent for longer is dead.
+SILENCE: Final = 150.0
+
+# What a call may raise besides ApiError when the API is out of reach.
+UNREACHABLE: Final = (aiohttp.ClientError, TimeoutError, OSError)
+
+
+class NoCredentialsError(Exception):
+    """The kubeconfig, or the pod's service account, cannot be used."""
+
+
+class ApiError(Exception):
+    """The API server answered, but not what was asked for."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status} {message}")
+        self.status = status
+
+
+class Api:
+    """A connection to one API server; use as an async context manager."""
+
+    def __init__(self, configuration: "Configuration") -> None:
+        from kubernetes.aio.client import ApiClient  # noqa: PLC0415 - half a second that a server without an API saves
+
+        self.client = ApiClient(configuration)
+
+    @classmethod
+    async def connect(cls, kubeconfig: str | None) -> Self:
+        """Read a kubeconfig, with None the service account of the pod this runs in; raise NoCredentialsError."""
+        from kubernetes.aio import config  # noqa: PLC0415 - likewise
+        from kubernetes.aio.client import Configuration  # noqa: PLC0415 - likewise
+
+        configuration = Configuration()
+        try:
+            if kubeconfig is None:
+                config.load_incluster_config(client_configuration=configuration)
+            else:
+                await config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+        except (config.ConfigException, OSError) as error:
+            raise NoCredentialsError(str(error)) from None
+        return cls(configuration)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.client.close()
+
+    async def get(self, path: str, query: dict[str, str] | None = None, accept: str = "application/json") -> Any:
+        """Return the decoded answer; raise ApiError unless it is 2xx, one of UNREACHABLE if there is none."""
+        async with await self.request(path, query or {}, accept, aiohttp.ClientTimeout(total=30)) as response:
+            body = await response.read()
+            if not response.ok:
+                raise ApiError(response.status, message_of(body))
+            return msgspec.json.decode(body)
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open an answer without end, and give its lines as they come; raise as `get` does."""
+        patience = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENCE)
+        async with await self.request(path, query, accept, patience) as response:
+            if not response.ok:
+                raise ApiError(response.status, message_of(await response.read()))
+            yield lines_of(response)
+
+    async def request(
+        self, path: str, query: dict[str, str], accept: str, patience: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        """Send a GET request with the client's credentials."""
+        method, url, headers, _, _ = await self.client.param_serialize(
+            "GET",
+            path,
+            query_params=list(query.items()),
+            header_params={"Accept": accept},
+            auth_settings=["BearerToken"],
+        )
+        answer = await self.client.rest_client.request(method, url, headers=headers, _request_timeout=patience)
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+
+async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Yield the lines of a body, which may be of any length."""
+    pieces: list[bytes] = []
+    async for chunk in response.content.iter_any():
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            yield b"".join((*pieces, line))
+            pieces.clear()
+        pieces.append(rest)
+
+
+def message_of(body: bytes) -> str:
+    """Return the message of a Status object, or the beginning of whatever came instead."""
+    try:
+        return str(msgspec.json.decode(body)["message"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return body[:200].decode(errors="replace")

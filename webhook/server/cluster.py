@@ -1,0 +1,149 @@
+"""What the rules must know of the cluster: namespaces' profiles, pods' owners, the capacity provider.
+
+Caches over the API. What a cache does not hold, or may hold too late, is asked from the API; if that does not answer in
+time the request fails with 503, because a guess would place or pass an object wrongly and nobody would ever know.
+"""
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from webhook import names
+from webhook.capacity import NodeFacts, Provider, recognise
+from webhook.problem import Json
+from webhook.server.api import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
+from webhook.server.watch import WatchedList
+from webhook.workloads import WORKLOADS, OwnerReference, batch
+
+PATIENCE: Final = 1.0  # seconds that one look-up may take: the API server waits 5 for the whole answer
+NOT_FOUND: Final = 404
+NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their provider is recognised
+NODES_UNKNOWN: Final = 30.0  # and until then
+PAGE: Final = 500
+
+log = structlog.get_logger()
+
+
+class UnavailableError(Exception):
+    """The API did not tell what the rules must know: HTTP 503 with Retry-After."""
+
+
+class Cluster:
+    """Answers from caches where they are current, else from the API."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.recognised: Provider | None = None
+        selector = {"labelSelector": names.PROFILE}
+        self.namespaces = WatchedList(api, "/api/v1/namespaces", profile_of, query=selector, metadata_only=True)
+        self.jobs = WatchedList(api, "/apis/batch/v1/jobs", trimmed_job, query=selector)
+
+    async def run(self) -> None:
+        """Keep the caches current until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.namespaces.run())
+            group.create_task(self.jobs.run())
+            group.create_task(self.look_at_nodes())
+
+    @property
+    def synced(self) -> bool:
+        """Whether every cache has been filled once."""
+        return self.namespaces.synced.is_set() and self.jobs.synced.is_set()
+
+    async def profile(self, namespace: str) -> str | None:
+        """Return the profile that a namespace's label names, None where it has none; raise UnavailableError."""
+        key = ("", namespace)
+        if self.namespaces.live and key in self.namespaces.items:
+            return self.namespaces.items[key]
+        found = await ask(self.api, f"/api/v1/namespaces/{namespace}", METADATA_ONLY)
+        return None if found is None else profile_of(found)
+
+    async def owner(self, namespace: str, reference: OwnerReference) -> Json | None:
+        """Return the object that a reference names, None if it is gone; raise UnavailableError."""
+        row = WORKLOADS[reference.group, reference.kind]
+        if row is batch.JOB and self.jobs.live:
+            job = self.jobs.items.get((namespace, reference.name))
+            if job is not None and job["metadata"]["uid"] == reference.uid:
+                return job
+        prefix = f"/apis/{row.group}" if row.group else "/api"
+        path = f"{prefix}/{row.version}/namespaces/{namespace}/{row.resource}/{reference.name}"
+        found: Json | None = await ask(self.api, path, "application/json")
+        return found if found is not None and found["metadata"]["uid"] == reference.uid else None
+
+    async def look_at_nodes(self) -> None:
+        """Recognise the capacity provider, now and again: pools come and go."""
+        while True:
+            try:
+                provider = recognise(await self.nodes(), has_karpenter_node_pools=await self.has_node_pools())
+            except (ApiError, *UNREACHABLE) as error:
+                log.warning("nodes not read", error=repr(error), retry_in=NODES_UNKNOWN)
+            else:
+                if provider != self.recognised:
+                    log.info("capacity provider recognised", provider=None if provider is None else provider.name)
+                elif provider is None:
+                    log.debug("no capacity provider recognised")
+                self.recognised = provider
+            await asyncio.sleep(NODES_UNKNOWN if self.recognised is None else NODES_KNOWN)
+
+    async def nodes(self) -> list[NodeFacts]:
+        """Read the labels of all nodes, and the providerID of one, which its cloud gives to all of them."""
+        one = await self.api.get("/api/v1/nodes", {"limit": "1"})
+        found = [
+            NodeFacts(item["metadata"].get("labels") or {}, item["spec"].get("providerID") or "")
+            for item in one["items"]
+        ]
+        query = {"limit": str(PAGE)}
+        while True:
+            page = await self.api.get("/api/v1/nodes", query, METADATA_ONLY_LIST)
+            found += [NodeFacts(item["metadata"].get("labels") or {}, "") for item in page["items"]]
+            if not page["metadata"].get("continue"):
+                return found
+            query["continue"] = page["metadata"]["continue"]
+
+    async def has_node_pools(self) -> bool:
+        """Tell whether Karpenter has NodePools; without its CRD there is no such path."""
+        try:
+            pools = await self.api.get("/apis/karpenter.sh/v1/nodepools", {"limit": "1"}, METADATA_ONLY_LIST)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return False
+            raise
+        return bool(pools["items"])
+
+
+async def ask(api: Api, path: str, accept: str) -> Json | None:
+    """Get one object, None if there is none; raise UnavailableError if the API does not tell within PATIENCE."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            found: Json = await api.get(path, accept=accept)
+    except ApiError as error:
+        if error.status == NOT_FOUND:
+            return None
+        raise UnavailableError(f"{path}: the API server answered {error}") from error
+    except UNREACHABLE as error:
+        raise UnavailableError(f"{path}: the API server did not answer within {PATIENCE:g} s: {error!r}") from error
+    return found
+
+
+def profile_of(namespace: Json) -> str | None:
+    """Return the profile that a namespace's label names."""
+    profile: str | None = (namespace["metadata"].get("labels") or {}).get(names.PROFILE)
+    return profile
+
+
+def trimmed_job(job: Json) -> Json:
+    """Keep of a Job what placement reads: thousands of them are held."""
+    metadata, spec, status = job["metadata"], job["spec"], job.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    return {
+        "metadata": {
+            "uid": metadata["uid"],
+            "annotations": {key: annotations[key] for key in READ_FROM_OWNERS if key in annotations},
+        },
+        "spec": {key: spec[key] for key in ("backoffLimit", "backoffLimitPerIndex") if key in spec},
+        "status": {key: status[key] for key in ("failed", "uncountedTerminatedPods") if key in status},
+    }
+
+
+READ_FROM_OWNERS: Final = (names.ATTEMPT, names.INTERRUPTIBLE, names.MAX_DISRUPTIONS, names.MAX_RETRIES, names.SKIP)

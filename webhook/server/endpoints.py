@@ -1,0 +1,143 @@
+"""The way of a request over HTTP: bytes in, what the rules need looked up, bytes out."""
+
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import Final
+
+import structlog
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from webhook import decide, review
+from webhook.decide import Facts, Subject
+from webhook.policy.model import Policy
+from webhook.review import BadReviewError, Response
+from webhook.server import metrics
+from webhook.server.cluster import Cluster, UnavailableError
+from webhook.server.policy_source import PolicySource
+
+# Two objects of 3 MiB, the most that the API server stores, and what stands around them.
+LARGEST_BODY: Final = 7 * 1024 * 1024
+RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server tries again inside the call's timeout
+
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+Rules = Callable[[Subject, Policy, Facts], Response]
+
+log = structlog.get_logger()
+
+
+class Endpoints:
+    """Answers requests; `cluster` is None where there is no API: every namespace counts as one of profile default."""
+
+    def __init__(self, policy: PolicySource, cluster: Cluster | None) -> None:
+        self.policy = policy
+        self.cluster = cluster
+        self.draining = False
+
+    def admission(self) -> web.Application:
+        """Return the HTTPS application: /mutate and /validate."""
+        app = web.Application(client_max_size=LARGEST_BODY)
+        app.router.add_post("/mutate", self.handler("mutate", decide.mutate))
+        app.router.add_post("/validate", self.handler("validate", decide.validate))
+        return app
+
+    def health(self) -> web.Application:
+        """Return the HTTP application: /healthz, /readyz and /metrics."""
+        app = web.Application()
+        app.router.add_get("/healthz", self.healthz)
+        app.router.add_get("/readyz", self.readyz)
+        app.router.add_get("/metrics", self.metrics)
+        return app
+
+    def handler(self, path: str, rules: Rules) -> Handler:
+        """Return the handler of one admission path."""
+        duration = metrics.DURATION.labels(path)
+
+        async def handle(http: web.Request) -> web.Response:
+            start = perf_counter()
+            answer = await self.answer(http, path, rules)
+            if self.draining:
+                answer.force_close()
+            duration.observe(perf_counter() - start)
+            return answer
+
+        return handle
+
+    async def answer(self, http: web.Request, path: str, rules: Rules) -> web.Response:
+        """Answer one AdmissionReview, whatever comes."""
+        uid = kind = operation = ""
+        try:
+            request = review.decode(await http.read())
+            uid, kind, operation = request.uid, request.kind.kind, request.operation
+            subject = decide.subject_of(request)
+            if subject is None:
+                response, result = Response(), "untouched"
+            else:
+                response = await self.judge(subject, rules)
+                result = "denied" if response.problems else "patched" if response.patch else "allowed"
+            body = review.encode(uid, response)
+        except web.HTTPException:
+            raise  # aiohttp's own: the body is too large
+        except BadReviewError as error:
+            metrics.REQUESTS.labels(path, "", "", "bad").inc()
+            return web.Response(status=400, text=f"{error}\n")
+        except UnavailableError as error:
+            metrics.REQUESTS.labels(path, kind, operation, "unavailable").inc()
+            log.warning("not answered", uid=uid, kind=kind, reason=str(error))
+            return web.Response(status=503, text=f"{error}\n", headers=RETRY_AFTER)
+        except Exception:
+            # An invented denial would defeat the failurePolicy that the admin configured: an honest 500 lets it decide.
+            metrics.REQUESTS.labels(path, kind, operation, "error").inc()
+            log.exception("internal error", uid=uid, kind=kind, operation=operation)
+            return web.Response(status=500, text=f"internal error; the server's log tells more under uid {uid}\n")
+        known = (
+            kind if subject is not None else ""
+        )  # a label value for each kind that a stranger names would have no end
+        metrics.REQUESTS.labels(path, known, operation, result).inc()
+        return web.Response(body=body, content_type="application/json")
+
+    async def judge(self, subject: Subject, rules: Rules) -> Response:
+        """Look up what the rules need and apply them."""
+        policy = self.policy.current
+        if policy is None:
+            raise UnavailableError(f"no policy in force: {self.policy.trouble}")
+        response = rules(subject, policy, await self.facts(subject))
+        request = subject.request
+        if response.unknown_profile:
+            metrics.UNKNOWN_PROFILES.inc()
+        if response.placement and not request.dry_run:
+            metrics.PLACEMENTS.labels(response.placement).inc()
+        if response.problems:
+            problems = [str(problem) for problem in response.problems]
+            log.info("denied", uid=request.uid, kind=request.kind.kind, namespace=request.namespace, problems=problems)
+        return response
+
+    async def facts(self, subject: Subject) -> Facts:
+        """Look up a namespace's profile and, if it is opted in, the pod's owner."""
+        if self.cluster is None:
+            return Facts(profile_name="default")
+        namespace = subject.request.namespace
+        profile_name = await self.cluster.profile(namespace)
+        owner = None
+        if profile_name is not None and subject.owner is not None:
+            owner = await self.cluster.owner(namespace, subject.owner)
+        return Facts(profile_name=profile_name, owner=owner, recognised=self.cluster.recognised)
+
+    async def healthz(self, _: web.Request) -> web.Response:
+        """Say that the process answers."""
+        return web.Response(text="ok\n")
+
+    async def readyz(self, _: web.Request) -> web.Response:
+        """Say whether requests may be sent here, and if not, why."""
+        reasons = []
+        if self.draining:
+            reasons.append("shutting down")
+        if self.policy.current is None:
+            reasons.append(f"no policy in force: {self.policy.trouble}")
+        if self.cluster is not None and not self.cluster.synced:
+            reasons.append("caches not filled yet: the API has not answered")
+        return web.Response(status=503 if reasons else 200, text="\n".join(reasons or ["ok"]) + "\n")
+
+    async def metrics(self, _: web.Request) -> web.Response:
+        """Return the metrics in Prometheus' text format."""
+        return web.Response(body=generate_latest(metrics.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})

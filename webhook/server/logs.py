@@ -1,0 +1,22 @@
+"""Log lines: one JSON object each, on stderr. Never a request's body, never a secret."""
+
+import logging
+import sys
+
+import structlog
+
+
+def to_stderr() -> None:
+    """Configure structlog, and the standard library's loggers, through which others warn."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.dict_tracebacks,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

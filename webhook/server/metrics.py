@@ -1,0 +1,44 @@
+"""The metrics, once, with their labels."""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from webhook import __version__
+
+REGISTRY: Final = CollectorRegistry()
+
+REQUESTS: Final = Counter(
+    "retry_policy_admission_requests",
+    "Admission requests, by result: patched, allowed, denied, untouched, unavailable, bad or error.",
+    ("path", "kind", "operation", "result"),
+    registry=REGISTRY,
+)
+DURATION: Final = Histogram(
+    "retry_policy_admission_duration_seconds",
+    "Time from the first byte read to the answer.",
+    ("path",),
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
+    registry=REGISTRY,
+)
+PLACEMENTS: Final = Counter(
+    "retry_policy_placements",
+    "Pods placed, by placement (Spot, OnDemand, None).",
+    ("placement",),
+    registry=REGISTRY,
+)
+UNKNOWN_PROFILES: Final = Counter(
+    "retry_policy_unknown_profile_requests",
+    "Requests in namespaces whose profile the policy does not have.",
+    registry=REGISTRY,
+)
+POLICY_RELOADS: Final = Counter(
+    "retry_policy_policy_reloads", "Policy texts read, by result (good, bad).", ("result",), registry=REGISTRY
+)
+PROVIDER_RECOGNISED: Final = Gauge(
+    "retry_policy_capacity_provider_recognised",
+    "1 if the cluster's capacity provider is known; at 0 profiles with provider auto place no pod.",
+    registry=REGISTRY,
+)
+BUILD: Final = Gauge("retry_policy_build_info", "Always 1.", ("version",), registry=REGISTRY)
+BUILD.labels(__version__).set(1)

@@ -1,0 +1,124 @@
+"""A copy of one list of the API, kept current by list and watch.
+
+Bookmarks keep the resource version fresh; 410 Gone lists again; anything else is tried again with back-off and jitter.
+Our own, because the official client's watch gives up at the first broken connection and decodes into models.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Generic, TypeVar
+
+import msgspec
+import structlog
+
+from webhook.problem import Json
+from webhook.server.api import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
+
+PAGE: Final = 500
+SHORTEST_PAUSE: Final = 0.2
+LONGEST_PAUSE: Final = 30.0
+GONE: Final = 410
+
+Kept = TypeVar("Kept")
+
+log = structlog.get_logger()
+
+
+class Event(msgspec.Struct):
+    """One line of a watch."""
+
+    type: str
+    object: Json
+
+
+class WatchedList(Generic[Kept]):
+    """The objects of one list by namespace and name, each reduced to what `keep` returns of it."""
+
+    def __init__(
+        self, api: Api, path: str, keep: Callable[[Json], Kept], *, query: dict[str, str], metadata_only: bool = False
+    ) -> None:
+        self.api = api
+        self.path = path
+        self.keep = keep
+        self.query = query
+        self.list_accept = METADATA_ONLY_LIST if metadata_only else "application/json"
+        self.watch_accept = METADATA_ONLY if metadata_only else "application/json"
+        self.items: dict[tuple[str, str], Kept] = {}
+        self.live = False  # whether a watch is open, so that `items` is no older than its latency
+        self.synced = asyncio.Event()  # set for ever after the first list
+        self.changed: Callable[[], None] = lambda: None  # called after every list and event
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        version = ""
+        pause = SHORTEST_PAUSE
+        while True:
+            try:
+                if not version:
+                    version = await self.list()
+                    self.synced.set()
+                    self.changed()
+                async with self.watch(version) as lines:
+                    self.live = True
+                    pause = SHORTEST_PAUSE
+                    async for line in lines:
+                        version = self.take(decoder.decode(line)) or version
+            except ApiError as error:
+                if error.status == GONE:
+                    version = ""
+                log.warning("watch failed", path=self.path, error=str(error), retry_in=round(pause, 1))
+            except UNREACHABLE as error:
+                log.warning("watch broken", path=self.path, error=repr(error), retry_in=round(pause, 1))
+            finally:
+                self.live = False
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def list(self) -> str:
+        """Replace `items` by the server's list, read in pages; return its resource version."""
+        found: dict[tuple[str, str], Kept] = {}
+        query = {**self.query, "limit": str(PAGE)}
+        while True:
+            page = await self.api.get(self.path, query, self.list_accept)
+            for item in page.get("items") or ():
+                found[key_of(item)] = self.keep(item)
+            metadata = page["metadata"]
+            if not metadata.get("continue"):
+                self.items = found
+                return str(metadata["resourceVersion"])
+            query["continue"] = metadata["continue"]
+
+    def watch(self, version: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Watch from a resource version; the server ends the watch after a few minutes."""
+        query = {
+            **self.query,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(random.randint(300, 600)),  # noqa: S311 - spreads replicas, no secret
+        }
+        return self.api.stream(self.path, query, self.watch_accept)
+
+    def take(self, event: Event) -> str | None:
+        """Apply one event; return the resource version to go on from. An ERROR event raises ApiError."""
+        if event.type == "ERROR":
+            raise ApiError(int(event.object.get("code") or 0), str(event.object.get("message")))
+        if event.type in {"ADDED", "MODIFIED"}:
+            self.items[key_of(event.object)] = self.keep(event.object)
+            self.changed()
+        elif event.type == "DELETED":
+            self.items.pop(key_of(event.object), None)
+            self.changed()
+        version: str | None = event.object["metadata"].get("resourceVersion")
+        return version
+
+
+def key_of(item: Json) -> tuple[str, str]:
+    """Return an object's namespace, empty where it has none, and name."""
+    metadata = item["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+decoder = msgspec.json.Decoder(Event)
