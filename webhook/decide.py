@@ -158,7 +158,7 @@ def mutate_workload(subject: Subject, profile_name: str, profile: Profile, edito
     skipped = False
     for job in subject.row.jobs(root):
         settings = job_settings(profile_name, profile, annotations, job)
-        said = batch.says_backoff_limit(root, job)
+        said = batch.says_backoff_limit(root, job) or reapply.has_set(root, (*job.path, "backoffLimit"))
         if not settings.skip:
             warnings += failure_policy.edit(job, settings, editor)
         warnings += retries.edit(job, settings, editor, said=said)

@@ -224,6 +224,13 @@ def test_skip_is_refused_where_the_profile_does_not_allow_it() -> None:
     assert not validate(skipped, under=strict).allowed
 
 
+def test_a_job_clamped_to_what_looks_like_the_apis_default_stays_there() -> None:
+    clamping = policy(default=Profile(retries=Retries(limit=6, on_exceed="Clamp")))
+    once = mutate(defaulted(job(job_spec(backoffLimit=7))), under=clamping).object
+    assert once["spec"]["backoffLimit"] == 6
+    assert mutate(once, under=clamping).patch == []
+
+
 def test_a_clamped_job_is_accepted_with_a_warning_and_applied_again() -> None:
     clamping = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
     answer = mutate(defaulted(job(job_spec(backoffLimit=25))), under=clamping)

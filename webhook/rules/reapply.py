@@ -59,6 +59,12 @@ def read(root: Json) -> Record | None:
         return None
 
 
+def has_set(root: Json, path: Path) -> bool:
+    """Tell whether an earlier round of admission has set a field: what stands there then is no default of the API."""
+    record = read(root)
+    return record is not None and any(injected.path == pointer(path) for injected in record.injected)
+
+
 def put_back(editor: Editor, old: Json, decode_old: Callable[[], Json]) -> None:
     """Put our injections of `old` back where the new object equals `old` without them.
 
