@@ -15,7 +15,7 @@ from typing import Final
 from webhook.patch import Editor
 from webhook.policy.settings import Settings
 from webhook.problem import Json, Problem
-from webhook.rules.schema import MAX_RULES
+from webhook.rules import schema
 from webhook.workloads import EmbeddedJob
 
 DISRUPTION: Final = "DisruptionTarget"
@@ -31,6 +31,8 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> list[Problem]:
     own = job.spec.get("podFailurePolicy")
     if policy.inject == "Never" or (policy.inject == "IfAbsent" and own is not None):
         return []
+    if any(schema.policy_problems(job.spec, ())):
+        return []  # it will be refused, and is to be told the numbers that its author's own rules have
     restart_policy = job.pod_spec.get("restartPolicy")
     if restart_policy == "OnFailure" and policy.on_failure_restart_policy == "Never":
         editor.set((*job.path, "template", "spec", "restartPolicy"), "Never")
@@ -44,10 +46,12 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> list[Problem]:
     disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [disruption_rule(settings)]
     exit_codes, warnings = exit_code_rules(job, settings, author_rules)
     rules = (*job.path, "podFailurePolicy", "rules")
-    if len(author_rules) + len(disruption) + len(exit_codes) > MAX_RULES:
+    if len(author_rules) + len(disruption) + len(exit_codes) > schema.MAX_RULES:
         exit_codes = []
-        warnings = [Problem(rules, f"more than {MAX_RULES} with those of the retry policy", "merge some of yours")]
-    if len(author_rules) + len(disruption) > MAX_RULES:
+        warnings = [
+            Problem(rules, f"more than {schema.MAX_RULES} with those of the retry policy", "merge some of yours")
+        ]
+    if len(author_rules) + len(disruption) > schema.MAX_RULES:
         disruption = []
     inject(editor, job, disruption, exit_codes)
     return warnings

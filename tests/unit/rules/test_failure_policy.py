@@ -110,10 +110,10 @@ def test_a_restart_policy_that_the_api_refuses_is_left_to_the_api(restart_policy
     assert rules(spec) is None
 
 
-def test_twenty_one_rules_of_its_author_are_left_to_the_api() -> None:
-    spec, warnings = edited(job(job_spec(rules=distinct(21))))
-    assert rules(spec) == distinct(21)
-    assert len(warnings) == 1
+@pytest.mark.parametrize("wrong", [distinct(21), [exit_codes("FailJob", "In", 0)], [{"action": "Count"}]])
+def test_an_invalid_policy_keeps_its_authors_numbering(wrong: list[Json]) -> None:
+    spec, warnings = edited(job(job_spec(rules=wrong)))
+    assert (rules(spec), warnings) == (wrong, [])
 
 
 @pytest.mark.parametrize("name", ["nineteen rules", "twenty rules"])
