@@ -25,7 +25,9 @@ check: install  ## ruff, mypy --strict, import rules, unit tests with branch cov
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
 .PHONY: test

@@ -94,7 +94,7 @@ def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
         return Response()
     profile = policy.profiles.get(facts.profile_name)
     if profile is None:
-        return unknown_profile(subject, policy, facts.profile_name)
+        return unknown_profile(policy, facts.profile_name)
     if subject.malformed:
         return Response(warnings=[Problem(p.path, p.what, "not changed") for p in subject.malformed])
     editor = Editor(subject.root)
@@ -113,7 +113,7 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
         return Response()
     profile = policy.profiles.get(facts.profile_name)
     if profile is None:
-        return unknown_profile(subject, policy, facts.profile_name)
+        return unknown_profile(policy, facts.profile_name)
     if subject.malformed:
         return Response(problems=subject.malformed)
     if subject.row is core.POD:
@@ -246,11 +246,11 @@ def validate_policy(policy: Policy) -> list[Problem]:
     return found
 
 
-def unknown_profile(subject: Subject, policy: Policy, profile_name: str) -> Response:
+def unknown_profile(policy: Policy, profile_name: str) -> Response:
     """Leave an object alone whose namespace names a profile that the policy does not have (any more)."""
     near = get_close_matches(profile_name, policy.profiles, n=1)
     remedy = f"label it {near[0]}" if near else "label it with one of: " + ", ".join(sorted(policy.profiles))
-    path = ("namespace", subject.request.namespace, "labels", names.PROFILE)
+    path = ("Namespace", "metadata", "labels", names.PROFILE)
     warning = Problem(path, f"no profile {profile_name!r}, nothing was done", remedy)
     return Response(warnings=[warning], unknown_profile=True)
 

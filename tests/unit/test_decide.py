@@ -148,7 +148,7 @@ def test_a_profile_that_the_policy_does_not_know_leaves_alone_and_warns_with_the
     answer = mutate(job(job_spec(backoffLimit=99)), unknown)
     assert answer.patch == []
     assert answer.warnings == [
-        "namespace.ml.labels[retry-policy.dev/profile]: no profile 'defautl', nothing was done; label it default"
+        "Namespace.metadata.labels[retry-policy.dev/profile]: no profile 'defautl', nothing was done; label it default"
     ]
     assert validate(job(job_spec(backoffLimit=99)), unknown).allowed
 

@@ -12,6 +12,7 @@ import structlog
 from webhook import names
 from webhook.capacity import NodeFacts, Provider, recognise
 from webhook.problem import Json
+from webhook.server import metrics
 from webhook.server.api import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 from webhook.server.watch import WatchedList
 from webhook.workloads import WORKLOADS, OwnerReference, batch
@@ -73,17 +74,18 @@ class Cluster:
 
     async def look_at_nodes(self) -> None:
         """Recognise the capacity provider, now and again: pools come and go."""
+        looked = False
         while True:
             try:
                 provider = recognise(await self.nodes(), has_karpenter_node_pools=await self.has_node_pools())
             except (ApiError, *UNREACHABLE) as error:
                 log.warning("nodes not read", error=repr(error), retry_in=NODES_UNKNOWN)
             else:
-                if provider != self.recognised:
-                    log.info("capacity provider recognised", provider=None if provider is None else provider.name)
-                elif provider is None:
-                    log.debug("no capacity provider recognised")
+                if provider != self.recognised or not looked:
+                    log.info("capacity provider", recognised=None if provider is None else provider.name)
+                looked = True
                 self.recognised = provider
+                metrics.PROVIDER_RECOGNISED.set(provider is not None)
             await asyncio.sleep(NODES_UNKNOWN if self.recognised is None else NODES_KNOWN)
 
     async def nodes(self) -> list[NodeFacts]:

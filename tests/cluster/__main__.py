@@ -1,0 +1,178 @@
+"""Runs a command (the tests) in a test cluster that has the webhook: `python -m tests.cluster [-- COMMAND …]`.
+
+Without KUBECONFIG the cluster is a control plane of its own, built if need be; with KUBECONFIG it is that cluster, and
+what was created in it is taken away at the end. Without COMMAND the cluster stands until Ctrl-C.
+
+The API server of a foreign cluster has to reach this machine. RETRY_POLICY_WEBHOOK_HOST says under which address; the
+server listens there. For kind that is the gateway of its network:
+`docker network inspect kind --format '{{(index .IPAM.Config 0).Gateway}}'`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from tests.cluster import binaries, control_plane, installation, nodes
+from tests.cluster.kubectl import Kubectl, KubectlError
+from tests.cluster.processes import HarnessError, Processes, die_with_parent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+FOLDER_PREFIX = "retry-policy-cluster-"
+
+
+def main() -> int:
+    """Return the command's exit code, 1 where the cluster did not come up, 130 after Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
+    parser.add_argument("command", nargs="*", help="runs with KUBECONFIG set; its exit code is the result")
+    command = parser.parse_args().command
+    # Ended from outside, the runner cleans up as it does after Ctrl-C; under nohup it stays deaf to SIGHUP.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _exit)
+    try:
+        with ExitStack() as stack:
+            return _run(stack, command)
+    except (HarnessError, KubectlError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _run(stack: ExitStack, command: Sequence[str]) -> int:
+    foreign = bool(os.environ.get("KUBECONFIG"))
+    programs = binaries.build(binaries.foreign_cluster() if foreign else binaries.own_cluster())
+    folder = stack.enter_context(_run_folder())
+    processes = Processes(folder / "logs")
+    processes.logs.mkdir()
+    stack.callback(processes.stop)
+
+    if foreign:
+        kubeconfig = _flat_kubeconfig(programs["kubectl"], folder)
+    else:
+        kubeconfig = control_plane.start(programs, processes, folder)
+    kubectl = Kubectl(programs["kubectl"], kubeconfig)
+    if foreign:
+        _refuse_if_taken(kubectl)
+        stack.callback(nodes.remove, kubectl)
+        stack.callback(installation.remove, kubectl)
+    nodes.start(programs, processes, kubectl, foreign=foreign)
+    policy = installation.start(processes, kubectl, folder)
+
+    folders = [str(programs["kubectl"].parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    environment = {
+        "KUBECONFIG": str(kubeconfig),
+        "PATH": os.pathsep.join(folders),  # this kubectl, this pytest
+        "RETRY_POLICY_TEST_POLICY": str(policy),
+        "RETRY_POLICY_TEST_LOGS": str(processes.logs),
+    }
+    if not command:
+        _explain(environment)
+        processes.wait()
+    code = _call(command, environment)
+    processes.check()
+    return code
+
+
+def _call(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        preexec_fn=die_with_parent,  # noqa: PLW1509  # the runner has one thread, so forking is safe
+    )
+    try:
+        while True:
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:  # it went to the command as well, which may have something to clean up
+                continue
+            return code if code >= 0 else 128 - code
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _refuse_if_taken(kubectl: Kubectl) -> None:
+    """Leave alone a cluster that has what we would create and, at the end, delete."""
+    for what in (("nodes", f"--selector={nodes.MARK}=fake"), (f"--filename={installation.MANIFEST}",)):
+        found = kubectl.run("get", *what, "--ignore-not-found", "--output=name")
+        if found.stdout or found.returncode:
+            remedy = f"If a run that was killed left it: kubectl delete {' '.join(what)}"
+            raise HarnessError(
+                f"This cluster is in use by a retry policy webhook:\n{found.stdout}{found.stderr}{remedy}"
+            )
+
+
+def _flat_kubeconfig(kubectl: Path, folder: Path) -> Path:
+    """Copy the current context of KUBECONFIG, which may name several files, into one without references to others."""
+    command = [str(kubectl), "config", "view", "--raw", "--flatten", "--minify"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise HarnessError(f"KUBECONFIG={os.environ['KUBECONFIG']} cannot be used: {result.stderr}")
+    file = folder / "kubeconfig"
+    file.write_text(result.stdout)
+    return file
+
+
+@contextmanager
+def _run_folder() -> Iterator[Path]:
+    """Make this run's folder and take it away at the end, and those of runs that were killed."""
+    for old in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*/lock"):
+        with old.open() as lock, _locked(lock.fileno()) as unused:
+            if unused:
+                shutil.rmtree(old.parent, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        # Under its final name only once it is locked: another run may be looking for unlocked ones just now.
+        with (folder / "new").open("w") as lock, _locked(lock.fileno()):
+            (folder / "new").rename(folder / "lock")
+            yield folder
+
+
+@contextmanager
+def _locked(descriptor: int) -> Iterator[bool]:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+
+
+def _explain(environment: Mapping[str, str]) -> None:
+    sys.stdout.write(f"""
+A Kubernetes control plane with the retry policy webhook is up; Ctrl-C stops it. In another terminal:
+
+  export KUBECONFIG={environment["KUBECONFIG"]}
+  export PATH={Path(environment["PATH"].split(os.pathsep)[0])}:$PATH
+
+  kubectl label namespace default retry-policy.dev/profile=default
+  kubectl create -f manifests/samples/job.yaml
+  kubectl get jobs,pods -o yaml                                  # what was made of it
+  kubectl annotate pods --all retry-policy-test/exit-code=143    # a pod runs until it is told how to end
+  kubectl create --dry-run=server -f manifests/samples/job-with-25-retries.yaml  # is refused
+
+Policy in force: {environment["RETRY_POLICY_TEST_POLICY"]}
+Logs: {environment["RETRY_POLICY_TEST_LOGS"]}
+""")
+    sys.stdout.flush()
+
+
+def _exit(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Fixtures on top of the cluster that KUBECONFIG names; `python -m tests.cluster -- pytest tests/cluster` sets it."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.namespace import Api, Namespace
+from tests.cluster.processes import last_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping
+
+LOG_LINES = 30
+NAMES = pytest.StashKey[list[str]]()
+
+
+class NewNamespace(Protocol):
+    def __call__(self, labels: Mapping[str, str] | None = None) -> Namespace: ...
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Kubectl:
+    """kubectl as the cluster's admin, in no namespace."""
+    program = shutil.which("kubectl")
+    if "RETRY_POLICY_TEST_POLICY" not in os.environ or program is None:
+        pytest.fail("no test cluster; run: python -m tests.cluster -- pytest tests/cluster", pytrace=False)
+    return Kubectl(Path(program), Path(os.environ["KUBECONFIG"]))
+
+
+@pytest.fixture(scope="session")
+def api(kubectl: Kubectl) -> Iterator[Api]:
+    api = Api.connect(kubectl.kubeconfig)
+    yield api
+    api.close()
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest, kubectl: Kubectl, api: Api) -> Iterator[NewNamespace]:
+    """Make namespaces with the labels given: `namespace({PROFILE: "default"})`. They go when the test ends."""
+    names = request.node.stash.setdefault(NAMES, [])
+
+    def create(labels: Mapping[str, str] | None = None) -> Namespace:
+        words = re.sub("[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))
+        name = f"{words[:40].strip('-')}-{secrets.token_hex(3)}"
+        metadata = {"name": name, "labels": dict(labels or {})}
+        kubectl.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        names.append(name)
+        # Until it has a service account no pod can be created in it.
+        waited = kubectl.run("wait", "serviceaccount/default", "--for=create", f"--namespace={name}", "--timeout=30s")
+        assert waited.returncode == 0, waited.stderr
+        return Namespace(kubectl.program, kubectl.kubeconfig, name, api)
+
+    yield create
+    if names:
+        kubectl.run("delete", "namespace", *names, "--wait=false")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failed test what the programs of the cluster logged about its namespaces."""
+    report = yield
+    names = item.stash.get(NAMES, [])
+    if report.failed and call.when == "call" and names:
+        for log in sorted(Path(os.environ["RETRY_POLICY_TEST_LOGS"]).glob("*.log")):
+            if lines := last_lines(log, LOG_LINES, names):
+                report.sections.append((log.name, lines))
+    return report

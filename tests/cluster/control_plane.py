@@ -1,0 +1,136 @@
+"""A whole Kubernetes control plane on free ports of this machine, without any container engine."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.cluster.credentials import Credentials
+from tests.cluster.kubectl import Kubectl
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.cluster.processes import Processes
+
+HOST = "127.0.0.1"
+# Controllers that wait for their own rate limits would make every test slower and none of them better.
+UNLIMITED = ("--kube-api-qps=1000", "--kube-api-burst=2000")
+
+
+def start(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> Path:
+    """Start etcd, API server, controller-manager and scheduler; return the cluster admin's kubeconfig.
+
+    Comes back once a pod could be created in the namespace `default`. HarnessError with the log that tells, if not.
+    """
+    etcd_port, peer_port, port = _free_ports(3)
+    credentials = Credentials.create(folder / "credentials")
+    plane = _ControlPlane(binaries, processes, credentials, f"https://{HOST}:{etcd_port}", f"https://{HOST}:{port}")
+    admin = credentials.kubeconfig("admin", plane.server, groups=["system:masters"])
+    kubectl = Kubectl(binaries["kubectl"], admin)
+
+    plane.start_etcd(folder / "etcd", peer_port)
+    plane.start_api_server(port)
+    processes.wait_until(
+        lambda: kubectl.run("get", "--raw", "/readyz").returncode == 0, "the API server's /readyz", log="kube-apiserver"
+    )
+    plane.start_controller_manager()
+    plane.start_scheduler()
+    processes.wait_until(
+        lambda: kubectl.run("get", "serviceaccount", "default", "--namespace=default").returncode == 0,
+        "the service account of the namespace default",
+        log="kube-controller-manager",
+    )
+    return admin
+
+
+@dataclass(frozen=True, slots=True)
+class _ControlPlane:
+    """What its programs share; `etcd` and `server` are URLs."""
+
+    binaries: Mapping[str, Path]
+    processes: Processes
+    credentials: Credentials
+    etcd: str
+    server: str
+
+    def start_etcd(self, data: Path, peer_port: int) -> None:
+        certificate, key = self.credentials.server("etcd", [HOST])
+        peer = f"http://{HOST}:{peer_port}"
+        self._start(
+            "etcd",
+            f"--data-dir={data}",
+            f"--listen-client-urls={self.etcd}",
+            f"--advertise-client-urls={self.etcd}",
+            # A member of one has no peer to talk to, but it has to have an address for them.
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            f"--cert-file={certificate}",
+            f"--key-file={key}",
+            "--client-cert-auth",
+            f"--trusted-ca-file={self.credentials.authority_file}",
+            "--enable-grpc-gateway=false",  # it would call etcd with the server's certificate, which is no client's
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        )
+
+    def start_api_server(self, port: int) -> None:
+        certificate, key = self.credentials.server(
+            "kube-apiserver", [HOST, "localhost", "kubernetes.default.svc", "10.0.0.1"]
+        )
+        token_certificate, token_key = self.credentials.client("service-accounts")
+        etcd_certificate, etcd_key = self.credentials.client("etcd-client")
+        self._start(
+            "kube-apiserver",
+            f"--etcd-servers={self.etcd}",
+            f"--etcd-cafile={self.credentials.authority_file}",
+            f"--etcd-certfile={etcd_certificate}",
+            f"--etcd-keyfile={etcd_key}",
+            f"--bind-address={HOST}",
+            f"--advertise-address={HOST}",
+            f"--secure-port={port}",
+            f"--tls-cert-file={certificate}",
+            f"--tls-private-key-file={key}",
+            f"--client-ca-file={self.credentials.authority_file}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={token_certificate}",
+            f"--service-account-signing-key-file={token_key}",
+        )
+
+    def start_controller_manager(self) -> None:
+        self._start(
+            "kube-controller-manager",
+            f"--kubeconfig={self.credentials.kubeconfig('system:kube-controller-manager', self.server)}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            # As in a normal cluster: webhooks see each controller under a name of its own.
+            "--use-service-account-credentials",
+            f"--service-account-private-key-file={self.credentials.folder / 'service-accounts.key'}",
+            f"--root-ca-file={self.credentials.authority_file}",
+            *UNLIMITED,
+        )
+
+    def start_scheduler(self) -> None:
+        self._start(
+            "kube-scheduler",
+            f"--kubeconfig={self.credentials.kubeconfig('system:kube-scheduler', self.server)}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            *UNLIMITED,
+        )
+
+    def _start(self, name: str, *flags: str) -> None:
+        self.processes.start(name, [self.binaries[name], *flags])
+
+
+def _free_ports(number: int) -> list[int]:
+    """Ask the kernel for ports; held together until all are known, so that they differ."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(number)]
+        return [listener.getsockname()[1] for listener in sockets]

@@ -1,0 +1,55 @@
+"""Manifests for tests: a small Job whose pods land on KWOK nodes and end as the test says (see stages/pod.yaml)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.nodes import PLACEMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.cluster.kubectl import Object
+
+PREFIX = "retry-policy-test/"
+EXIT_CODE = PREFIX + "exit-code"
+EXIT_CODES = PREFIX + "exit-codes"
+DELETION_EXIT_CODE = PREFIX + "deletion-exit-code"
+CONTAINER = PREFIX + "container"
+
+
+def exits(*codes: int) -> dict[str, str]:
+    """Return the pod annotation for one exit code at every attempt, or for one code per attempt."""
+    return {EXIT_CODE: str(codes[0])} if len(codes) == 1 else {EXIT_CODES: ",".join(map(str, codes))}
+
+
+def job(name: str, annotations: Mapping[str, str] | None = None, /, **spec: Any) -> Object:
+    """Return a Job of one container `main`; `annotations` are its pod template's, `spec` are fields of its spec.
+
+    Without annotations its pods run for ever.
+    """
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {**spec, "template": pod_template(annotations)},
+    }
+
+
+def pod_template(annotations: Mapping[str, str] | None = None) -> Object:
+    """Return a pod template of one container `main`, with those annotations, for KWOK nodes alone."""
+    return {
+        "metadata": {"annotations": dict(annotations or {})},
+        "spec": {
+            **PLACEMENT,
+            "restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "example.invalid/main"}],
+        },
+    }
+
+
+def pod(name: str, annotations: Mapping[str, str] | None = None) -> Object:
+    """Return a pod as `pod_template` describes it."""
+    template = pod_template(annotations)
+    template["metadata"]["name"] = name
+    return {"apiVersion": "v1", "kind": "Pod", **template}

@@ -1,0 +1,133 @@
+"""One test's own namespace: kubectl in it, and waiting for what the controllers make of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from kubernetes import config
+
+from tests.cluster.kubectl import Kubectl, Object, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+PATHS = {"events": "api/v1", "pods": "api/v1", "jobs": "apis/batch/v1", "cronjobs": "apis/batch/v1"}
+SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """Lists and watches straight from the API server: a few milliseconds a call, where kubectl takes a hundred."""
+
+    client: Any
+
+    @classmethod
+    def connect(cls, kubeconfig: Path) -> Api:
+        return cls(config.new_client_from_config(str(kubeconfig)))
+
+    def list(self, path: str, **query: str) -> Object:
+        parsed: Object = json.loads(b"".join(self._lines(path, query)))
+        return parsed
+
+    def watch(self, path: str, **query: str) -> Iterator[tuple[str, Object]]:
+        """Yield the type and the object of each event until the query's `timeoutSeconds` are over."""
+        for line in self._lines(path, {**query, "watch": "true"}):
+            event = json.loads(line)
+            yield event["type"], event["object"]
+
+    def close(self) -> None:
+        self.client.close()
+
+    def _lines(self, path: str, query: dict[str, str]) -> Iterator[bytes]:
+        chosen = [(key, value) for key, value in query.items() if value]
+        request = self.client.param_serialize("GET", f"/{path}", query_params=chosen, auth_settings=["BearerToken"])
+        response = self.client.call_api(*request).response
+        try:
+            assert response.status == 200, response.data
+            yield from response
+        finally:
+            response.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace(Kubectl):
+    """kubectl in one namespace, which also waits: by watching, so that no state between two looks is missed.
+
+    Failed waits raise AssertionError with the objects as they last were and the namespace's events.
+    """
+
+    name: str
+    api: Api
+
+    def wait_for(
+        self, resource: str, name: str, until: Callable[[Object], object], *, seconds: int = SECONDS
+    ) -> Object:
+        """Return the object of that name (`"jobs"`, `"train"`) as soon as it exists and `until` holds of it."""
+        __tracebackhide__ = True
+        found = self._wait(
+            resource, lambda objects: any(map(until, objects)), fieldSelector=f"metadata.name={name}", seconds=seconds
+        )
+        return found[0]
+
+    def wait_for_all(
+        self, resource: str, until: Callable[[list[Object]], object], *, selector: str = "", seconds: int = SECONDS
+    ) -> list[Object]:
+        """Return the objects with that label selector as soon as `until` holds of the list, oldest first."""
+        __tracebackhide__ = True
+        return self._wait(resource, until, labelSelector=selector, seconds=seconds)
+
+    def pods_of(self, job: str, until: Callable[[list[Object]], object], *, seconds: int = SECONDS) -> list[Object]:
+        """Return the Job's pods as soon as `until` holds of them, oldest first."""
+        __tracebackhide__ = True
+        return self.wait_for_all("pods", until, selector=f"batch.kubernetes.io/job-name={job}", seconds=seconds)
+
+    def evict(self, pod: str) -> Result:
+        """Ask the eviction API to disrupt a pod."""
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": self.name}}
+        path = f"/api/v1/namespaces/{self.name}/pods/{pod}/eviction"
+        return self.run("create", "--raw", path, "--filename=-", stdin=eviction)
+
+    def _wait(
+        self, resource: str, until: Callable[[list[Object]], object], *, seconds: int, **query: str
+    ) -> list[Object]:
+        __tracebackhide__ = True  # the message says it all
+        path = f"{PATHS[resource]}/namespaces/{self.name}/{resource}"
+        listed = self.api.list(path, **query)
+        found: dict[str, Object] = {item["metadata"]["uid"]: item for item in listed["items"]}
+        if until(_oldest_first(found)):
+            return _oldest_first(found)
+        query |= {"resourceVersion": listed["metadata"]["resourceVersion"], "timeoutSeconds": str(seconds)}
+        for kind, item in self.api.watch(path, **query):
+            assert kind in {"ADDED", "MODIFIED", "DELETED"}, item
+            if kind == "DELETED":
+                found.pop(item["metadata"]["uid"], None)
+            else:
+                found[item["metadata"]["uid"]] = item
+            if until(_oldest_first(found)):
+                return _oldest_first(found)
+        raise AssertionError(
+            f"waited {seconds} s for {resource} in {self.name}; they are now:\n{_shown(found)}\n"
+            f"events:\n{self._events()}"
+        )
+
+    def _events(self) -> str:
+        events = self.api.list(f"api/v1/namespaces/{self.name}/events")["items"]
+        about = [(event["involvedObject"], event["reason"], event["message"]) for event in events]
+        return "\n".join(f"  {one['kind']}/{one['name']} {reason}: {message}" for one, reason, message in about)
+
+    def _scope(self) -> list[str]:
+        return [f"--namespace={self.name}"]
+
+
+def _oldest_first(found: dict[str, Object]) -> list[Object]:
+    return sorted(found.values(), key=lambda item: str(item["metadata"]["creationTimestamp"]))
+
+
+def _shown(found: dict[str, Object]) -> str:
+    for item in found.values():
+        item["metadata"].pop("managedFields", None)
+    return yaml.safe_dump(_oldest_first(found), sort_keys=False)

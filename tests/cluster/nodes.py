@@ -1,0 +1,84 @@
+"""Two node pools, spot and on-demand, as GKE makes them; KWOK plays their kubelets.
+
+Pods of tests reach these nodes on any cluster, and no other pods do, by this agreement: every node has the label
+`kwok.x-k8s.io/node: fake`, and on a cluster that is not ours a taint of the same key and value; test manifests carry
+PLACEMENT, a node selector and a toleration for the two (`manifests.job` puts them in). On our own control plane there
+are no other nodes and there is no taint, so a manifest without them runs as well.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.processes import HarnessError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.cluster.kubectl import Kubectl
+    from tests.cluster.processes import Processes
+
+STAGES = Path(__file__).parent / "stages"
+MARK = "kwok.x-k8s.io/node"
+SPOT = "cloud.google.com/gke-spot"
+POOL = "cloud.google.com/gke-nodepool"
+NODES_PER_POOL = 3
+PLACEMENT: Mapping[str, Any] = {
+    "nodeSelector": {MARK: "fake"},
+    "tolerations": [{"key": MARK, "operator": "Equal", "value": "fake", "effect": "NoSchedule"}],
+}
+
+
+def start(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, *, foreign: bool) -> None:
+    """Start KWOK, create the nodes, wait until they are Ready."""
+    processes.start(
+        "kwok",
+        [
+            binaries["kwok"],
+            f"--kubeconfig={kubectl.kubeconfig}",
+            f"--manage-nodes-with-annotation-selector={MARK}=fake",
+            f"--config={STAGES / 'node.yaml'}",
+            f"--config={STAGES / 'pod.yaml'}",
+        ],
+    )
+    nodes = [_node(pool, number, foreign=foreign) for pool in ("spot", "on-demand") for number in range(NODES_PER_POOL)]
+    created = kubectl.run("create", "--filename=-", stdin={"apiVersion": "v1", "kind": "List", "items": nodes})
+    if created.returncode:
+        raise HarnessError(created.stderr)
+    waiting = ("wait", "node", f"--selector={MARK}=fake", "--for=condition=Ready", "--timeout=0")
+    processes.wait_until(lambda: kubectl.run(*waiting).returncode == 0, "the nodes to be Ready", log="kwok")
+
+
+def remove(kubectl: Kubectl) -> None:
+    """Take the nodes away again, from a cluster that lives on."""
+    kubectl.run("delete", "node", f"--selector={MARK}=fake", "--wait=false")
+
+
+def _node(pool: str, number: int, *, foreign: bool) -> dict[str, Any]:
+    name = f"{pool}-{number}"
+    spot = pool == "spot"
+    taints = [(SPOT, "true")] * spot + [(MARK, "fake")] * foreign
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "annotations": {MARK: "fake"},
+            "labels": {
+                MARK: "fake",
+                POOL: pool,
+                **({SPOT: "true"} if spot else {}),
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "node.kubernetes.io/instance-type": "n2-standard-64",
+                "topology.kubernetes.io/region": "europe-west1",
+                "topology.kubernetes.io/zone": "europe-west1-b",
+            },
+        },
+        "spec": {
+            "providerID": f"gce://test/europe-west1-b/{name}",
+            "taints": [{"key": key, "value": value, "effect": "NoSchedule"} for key, value in taints],
+        },
+    }

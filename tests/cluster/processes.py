@@ -1,0 +1,107 @@
+"""Programs that run beside the tests: started, watched, logged, and never left behind."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+POLL_SECONDS = 0.05
+LINE_LENGTH = 1000  # KWOK prints whole buffers into an error
+
+
+class HarnessError(Exception):
+    """The test cluster could not be built or started; the message says what to do or shows the log that tells."""
+
+
+def die_with_parent() -> None:
+    """Run in the child between fork and exec: a runner that is killed outright takes all its programs with it.
+
+    The kernel does it, so it holds for SIGKILL too; other systems than Linux have nothing like it.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """The running programs, oldest first, and the folder with one log file `NAME.log` for each."""
+
+    logs: Path
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdout: Path | None = None,
+    ) -> None:
+        """Start a program; `stdout` goes to that file, where given, and everything else to the log."""
+        log = self.log(name)
+        with log.open("ab") as errors, (stdout or log).open("ab") as output:
+            self.running[name] = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                env=env,
+                # In a group of its own: Ctrl-C reaches the runner alone, which knows the order to stop in.
+                process_group=0,
+                preexec_fn=die_with_parent,  # noqa: PLW1509  # the runner has one thread, so forking is safe
+            )
+
+    def stop(self) -> None:
+        """End all programs, the newest first: an API server without its etcd hangs for minutes and holds its port.
+
+        They are killed, since what they would save on the way out is thrown away in any case.
+        """
+        while self.running:
+            _, process = self.running.popitem()
+            process.kill()
+            process.wait()
+
+    def check(self) -> None:
+        """HarnessError with the log's tail if a program has ended by itself."""
+        for name, process in self.running.items():
+            if process.poll() is not None:
+                raise HarnessError(f"{name} ended with exit code {process.returncode}\n{self.tail(name)}")
+
+    def wait(self) -> None:
+        """Wait until a program ends by itself, and say which."""
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        self.check()
+
+    def wait_until(self, condition: Callable[[], object], what: str, *, log: str, seconds: float = 60) -> None:
+        """Wait for a condition; HarnessError with that program's log if it does not come, or a program ends."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                raise HarnessError(f"waited {seconds:g} s for {what}\n{self.tail(log)}")
+            time.sleep(POLL_SECONDS)
+
+    def log(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
+
+    def tail(self, name: str, lines: int = 40) -> str:
+        """Return the last lines of a program's log under a heading."""
+        return f"--- the last lines of {name}.log\n{last_lines(self.log(name), lines)}"
+
+
+def last_lines(log: Path, number: int, words: Iterable[str] = ()) -> str:
+    """Return the last lines of a log, or of those lines that hold one of the words; long ones cut short."""
+    lines = log.read_text(errors="replace").splitlines()
+    chosen = [line for line in lines if any(word in line for word in words)] if words else lines
+    return "\n".join(line[:LINE_LENGTH] for line in chosen[-number:])

@@ -1,0 +1,215 @@
+"""The main job, from kubectl to what is stored and to where pods run."""
+
+import json
+
+import pytest
+
+from tests.admission import mutate
+from tests.cluster.conftest import NewNamespace
+from tests.cluster.kubectl import Kubectl, Object
+from tests.cluster.manifests import exits, job
+from tests.cluster.namespace import Namespace
+from tests.cluster.nodes import PLACEMENT
+from tests.cluster.objects import condition
+from tests.merge_cases import CASES, bug
+from tests.objects import DISRUPTION
+from webhook import names
+from webhook.decide import Facts
+from webhook.policy.parse import load_default
+
+ON_SPOT = {"key": "cloud.google.com/gke-spot", "operator": "In", "values": ["true"]}
+OFF_SPOT = {"key": "cloud.google.com/gke-spot", "operator": "NotIn", "values": ["true"]}
+
+
+def opted_in(namespace: NewNamespace, profile: str = "default") -> Namespace:
+    return namespace({names.PROFILE: profile})
+
+
+def author(spec: Object) -> Object:
+    """A Job with that spec whose pods land on the tests' nodes."""
+    found = job("train")
+    template = {**spec["template"], "spec": {**PLACEMENT, **spec["template"]["spec"]}}
+    return {**found, "spec": {**spec, "template": template}}
+
+
+def without_times(stored: Object) -> Object:
+    """What two creations of the same Job have in common."""
+    metadata = stored["metadata"]
+    # Not all labels: a Job without any is shown with those of its template, so ours, which is one, hides them.
+    shared = {"label": metadata["labels"][names.PROFILE], "spec": stored["spec"]}
+    text = json.dumps(shared).replace(metadata["uid"], "UID")
+    found: Object = json.loads(text)
+    return found
+
+
+def required(pod: Object) -> list[Object]:
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]
+    return list(affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"])
+
+
+def noted(pod: Object) -> dict[str, str]:
+    """The webhook's notes on a pod, by their short names."""
+    annotations = pod["metadata"]["annotations"]
+    keys = (names.PLACEMENT, names.ATTEMPT, names.MAX_RETRIES, names.ATTEMPT_SOURCE)
+    return {key.removeprefix(names.PREFIX): annotations[key] for key in keys}
+
+
+def test_a_job_is_stored_with_the_rules_in_order_and_its_container_named(namespace: NewNamespace) -> None:
+    stored = opted_in(namespace).create(job("train", backoffLimit=3))
+    assert stored["spec"]["podFailurePolicy"]["rules"] == [DISRUPTION, bug()]
+    assert stored["spec"]["podReplacementPolicy"] == "Failed"
+    assert stored["spec"]["backoffLimit"] == 3
+    assert stored["metadata"]["labels"][names.PROFILE] == "default"
+
+
+def test_a_bug_fails_the_job_at_once(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job("train", exits(1), backoffLimit=3))
+    failed = team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
+    assert condition(failed, "Failed")["reason"] == "PodFailurePolicy"
+    assert failed["status"]["failed"] == 1
+
+
+def test_after_sigterm_the_last_attempt_runs_on_an_on_demand_node(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "require")
+    team.create(job("train", exits(143, 0), backoffLimit=1))
+    team.wait_for("jobs", "train", lambda found: condition(found, "Complete"))
+    first, last = team.pods_of("train", lambda pods: len(pods) == 2)
+    assert required(first) == [{"matchExpressions": [ON_SPOT]}]
+    assert required(last) == [{"matchExpressions": [OFF_SPOT]}]
+    assert (first["spec"]["nodeName"][:4], last["spec"]["nodeName"][:4]) == ("spot", "on-d")
+    assert noted(first) == {
+        "placement": "Spot",
+        "attempt": "0",
+        "max-retries": "1",
+        "attempt-source": "JobStatus",
+    }
+    assert noted(last) == {
+        "placement": "OnDemand",
+        "attempt": "1",
+        "max-retries": "1",
+        "attempt-source": "JobStatus",
+    }
+
+
+def test_spot_is_preferred_where_the_profile_prefers_it(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job("train"))
+    (first,) = team.pods_of("train", lambda pods: pods and pods[0]["spec"].get("nodeName"))
+    affinity = first["spec"]["affinity"]["nodeAffinity"]
+    assert affinity == {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 100, "preference": {"matchExpressions": [ON_SPOT]}}
+        ]
+    }
+    assert first["spec"]["nodeName"].startswith("spot")
+
+
+def test_each_index_with_its_own_budget_leaves_spot_by_its_own_failures(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "require")
+    team.create(job("train", completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=1))
+    running = team.pods_of("train", lambda pods: len([one for one in pods if one["spec"].get("nodeName")]) == 2)
+    index = "batch.kubernetes.io/job-completion-index"
+    failing = next(one for one in running if one["metadata"]["annotations"][index] == "1")
+    team.run("annotate", "pod", failing["metadata"]["name"], *(f"{key}={code}" for key, code in exits(143).items()))
+    pods = team.pods_of("train", lambda pods: len(pods) == 3)
+    assert [(one["metadata"]["annotations"][index], noted(one)["placement"]) for one in pods][2] == ("1", "OnDemand")
+    assert {noted(one)["attempt-source"] for one in pods} == {"JobIndex"}
+
+
+def test_a_job_with_25_retries_is_refused_with_path_value_limit_and_profile(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    refused = team.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
+    assert refused.returncode != 0
+    assert (
+        "spec.backoffLimit: 25 retries are more than the 10 that profile 'default' allows; set 10 or less"
+        in refused.stderr
+    )
+
+
+def test_a_clamping_profile_lowers_with_a_warning_for_the_user(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "clamp")
+    created = team.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
+    assert "Warning: spec.backoffLimit: 25 lowered to 10; profile 'clamp' allows no more" in created.stderr
+    assert team.get("job", "train")["spec"]["backoffLimit"] == 10
+
+
+def test_a_namespace_without_the_label_sees_no_difference_at_all(namespace: NewNamespace) -> None:
+    team = namespace()
+    stored = team.create(job("train", backoffLimit=25))
+    assert "podFailurePolicy" not in stored["spec"]
+    assert stored["spec"]["backoffLimit"] == 25
+    (pod,) = team.pods_of("train", len)
+    assert not [key for key in pod["metadata"].get("annotations", {}) if key.startswith(names.PREFIX)]
+    assert "affinity" not in pod["spec"]
+
+
+def test_a_dry_run_shows_the_same_and_leaves_nothing(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    shown = team.create(job("train", backoffLimit=3), "--dry-run=server")
+    assert team.get("jobs")["items"] == []
+    assert without_times(shown) == without_times(team.create(job("train", backoffLimit=3)))
+
+
+def test_an_unknown_profile_leaves_everything_alone_with_a_warning(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "defualt")
+    created = team.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
+    assert created.returncode == 0
+    assert "no profile 'defualt', nothing was done; label it default" in created.stderr
+
+
+def test_a_label_that_changes_is_seen(namespace: NewNamespace, kubectl: Kubectl) -> None:
+    team = opted_in(namespace)
+    dry_run = ("create", "--dry-run=server", "--filename=-")
+    assert "denied" in team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr
+    kubectl.run("label", "namespace", team.name, "--overwrite", f"{names.PROFILE}=clamp")
+    while "lowered to 10" not in team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr:
+        pass
+    kubectl.run("label", "namespace", team.name, f"{names.PROFILE}-")
+    while team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr:
+        pass
+
+
+def test_a_cron_jobs_policy_reaches_its_jobs_and_pods(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "require")
+    template = {"spec": job("train", backoffLimit=2)["spec"]}
+    team.create(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": "nightly"},
+            "spec": {"schedule": "0 3 * * *", "jobTemplate": template},
+        }
+    )
+    stored = team.get("cronjob", "nightly")["spec"]["jobTemplate"]["spec"]
+    assert stored["podFailurePolicy"]["rules"] == [DISRUPTION, bug()]
+    team.run("create", "job", "tonight", "--from=cronjob/nightly")
+    (pod,) = team.pods_of("tonight", len)
+    assert noted(pod)["max-retries"] == "2"
+    assert team.get("job", "tonight")["spec"]["podFailurePolicy"] == stored["podFailurePolicy"]
+
+
+def test_a_bare_pod_takes_part_if_it_says_so(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "require")
+    bare = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "bare"},
+        "spec": job("x")["spec"]["template"]["spec"],
+    }
+    assert "affinity" not in team.create(bare)["spec"]
+    bare["metadata"] = {"name": "told", "annotations": {names.ATTEMPT: "3"}}
+    assert required(team.create(bare)) == [{"matchExpressions": [OFF_SPOT]}]
+    bare["metadata"] = {"name": "wrong", "annotations": {names.ATTEMPT: "third"}}
+    assert "must be a whole number" in team.run("create", "--filename=-", stdin=bare).stderr
+
+
+@pytest.mark.parametrize(("spec", "expected"), CASES.values(), ids=CASES)
+def test_the_api_server_accepts_and_stores_what_the_rules_make(
+    namespace: NewNamespace, spec: Object, expected: list[Object] | None
+) -> None:
+    stored = opted_in(namespace).create(author(spec), "--dry-run=server")
+    assert (stored["spec"].get("podFailurePolicy") or {}).get("rules") == expected
+    as_the_webhook_sees_it = namespace().create(author(spec), "--dry-run=server")
+    answer = mutate(as_the_webhook_sees_it, Facts(profile_name="default"), load_default())
+    assert without_times(answer.object) == without_times(stored)

@@ -1,0 +1,129 @@
+"""Objects that are there already: applied again, opted in later, changed, under a policy that has changed too."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.conftest import NewNamespace
+from tests.cluster.kubectl import Kubectl, Object
+from tests.cluster.manifests import job
+from tests.cluster.namespace import Namespace
+from tests.cluster.test_webhook_jobs import author, opted_in
+from tests.merge_cases import CASES, bug
+from tests.objects import DISRUPTION
+from webhook import names
+
+SERVER_SIDE = ("--server-side", "--field-manager=team")
+CREATED = {name: spec for name, (spec, _) in CASES.items() if name != "managed by another controller"}
+
+
+def denied(team: Namespace) -> bool:
+    refused = team.run("create", "--dry-run=server", "--filename=-", stdin=job("probe", backoffLimit=25))
+    return "denied the request" in refused.stderr
+
+
+@pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])
+@pytest.mark.parametrize("spec", CREATED.values(), ids=CREATED)
+def test_an_unchanged_manifest_can_be_applied_again(
+    namespace: NewNamespace, spec: Object, flags: tuple[str, ...]
+) -> None:
+    team = opted_in(namespace)
+    stored = team.apply(author(spec), *flags)
+    again = team.apply(author(spec), *flags)
+    assert again["spec"] == stored["spec"]
+    for key in ("annotations", "labels"):
+        assert again["metadata"].get(key) == stored["metadata"].get(key)
+
+
+@pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])
+def test_a_manifest_with_many_injections_can_be_applied_again(namespace: NewNamespace, flags: tuple[str, ...]) -> None:
+    team = opted_in(namespace)
+    manifest = author(CASES["own exit codes for one of two containers"][0])
+    manifest["metadata"]["annotations"] = {names.MAX_RETRIES: "2", names.INTERRUPTIBLE: "false"}
+    manifest["spec"]["backoffLimit"] = 9
+    manifest["spec"]["podReplacementPolicy"] = "Failed"
+    stored = team.apply(manifest, *flags)
+    assert stored["spec"]["backoffLimit"] == 2
+    assert stored["spec"]["template"]["metadata"]["annotations"][names.INTERRUPTIBLE] == "false"
+    assert team.apply(manifest, *flags)["spec"] == stored["spec"]
+
+
+def test_a_replaced_manifest_keeps_what_was_injected(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    stored = team.create(job("train"))
+    manifest = {**job("train"), "spec": {**job("train")["spec"], "selector": stored["spec"]["selector"]}}
+    manifest["spec"]["template"]["metadata"]["labels"] = stored["spec"]["template"]["metadata"]["labels"]
+    replaced = team.run("replace", "--filename=-", stdin=manifest)
+    assert replaced.returncode == 0, replaced.stderr
+    assert team.get("job", "train")["spec"]["podFailurePolicy"] == stored["spec"]["podFailurePolicy"]
+    assert team.get("job", "train")["metadata"]["annotations"] == stored["metadata"]["annotations"]
+
+
+def test_after_a_policy_change_what_is_there_can_be_applied_labelled_and_suspended(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "changing")
+    manifests = [author(CASES[name][0]) for name in ("no policy of its own", "own exit codes by In")]
+    for number, manifest in enumerate(manifests):
+        manifest["metadata"]["name"] = f"train-{number}"
+    stored = [team.apply(manifest) for manifest in manifests]
+    policy = Path(os.environ["RETRY_POLICY_TEST_POLICY"])
+    before = "    failurePolicy: {retriableExitCodes: [143]}\n"
+    after = "    failurePolicy: {retriableExitCodes: [77]}\n    attemptTimeout: 1h\n    retries: {limit: 1}\n"
+    policy.write_text(policy.read_text().replace(before, after))
+    fresh = job("fresh", backoffLimit=1)
+    while team.create(fresh, "--dry-run=server")["spec"]["podFailurePolicy"]["rules"] != [
+        DISRUPTION,
+        bug(values=(77,)),
+    ]:
+        pass
+    for manifest, was in zip(manifests, stored, strict=True):
+        assert team.apply(manifest)["spec"] == was["spec"]
+        assert team.apply(manifest, *SERVER_SIDE, "--force-conflicts")["spec"] == was["spec"]
+        name = f"job/{manifest['metadata']['name']}"
+        for change in (("label", name, "team=a"), ("patch", name, "--patch", '{"spec":{"suspend":true}}')):
+            changed = team.run(*change)
+            assert changed.returncode == 0, changed.stderr
+
+
+def test_a_job_from_before_opt_in_goes_on_as_it_was(namespace: NewNamespace, kubectl: Kubectl) -> None:
+    team = namespace()
+    team.apply(job("old", backoffLimit=25, completions=9, parallelism=1))
+    assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
+    while not denied(team):
+        pass
+    finalizer = '{"metadata":{"finalizers":FINALIZERS}}'
+    for change in (
+        ("label", "job/old", "team=a"),
+        ("annotate", "job/old", "note=b"),
+        ("patch", "job/old", "--patch", '{"spec":{"parallelism":2}}'),
+        ("patch", "job/old", "--patch", '{"spec":{"suspend":true}}'),
+        ("patch", "job/old", "--patch", '{"spec":{"suspend":false}}'),
+        ("patch", "job/old", "--patch", finalizer.replace("FINALIZERS", '["example.test/hold"]')),
+        ("patch", "job/old", "--patch", '{"spec":{"backoffLimit":20}}'),
+        ("delete", "job/old", "--wait=false"),
+        ("patch", "job/old", "--type=merge", "--patch", finalizer.replace("FINALIZERS", "[]")),
+    ):
+        changed = team.run(*change)
+        assert changed.returncode == 0, (change, changed.stderr)
+    gone = team.run("wait", "job/old", "--for=delete", "--timeout=60s")
+    assert gone.returncode == 0, gone.stderr
+
+
+def test_an_update_that_worsens_a_limit_is_refused_and_one_that_does_not_is_accepted(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job("train", backoffLimit=4))
+    refused = team.run("patch", "job/train", "--patch", '{"spec":{"backoffLimit":11}}')
+    assert "spec.backoffLimit: 11 retries are more than the 10" in refused.stderr
+    assert team.run("patch", "job/train", "--patch", '{"spec":{"backoffLimit":9}}').returncode == 0
+    assert team.get("job", "train")["spec"]["backoffLimit"] == 9
+
+
+def test_an_old_manifest_applied_after_opt_in_changes_nothing(namespace: NewNamespace, kubectl: Kubectl) -> None:
+    team = namespace()
+    manifest = author(CASES["own exit codes by In"][0])
+    stored = team.apply(manifest)
+    kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")
+    while not denied(team):
+        pass
+    assert team.apply(manifest)["spec"] == stored["spec"]
+    assert team.apply(manifest, *SERVER_SIDE, "--force-conflicts")["spec"] == stored["spec"]
