@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.admission import mutate
+from tests.awaiting import until
 from tests.cluster.conftest import NewNamespace
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import exits, job
@@ -163,11 +164,9 @@ def test_a_label_that_changes_is_seen(namespace: NewNamespace, kubectl: Kubectl)
     dry_run = ("create", "--dry-run=server", "--filename=-")
     assert "denied" in team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr
     kubectl.run("label", "namespace", team.name, "--overwrite", f"{names.PROFILE}=clamp")
-    while "lowered to 10" not in team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr:
-        pass
+    until(lambda: "lowered to 10" in team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr)
     kubectl.run("label", "namespace", team.name, f"{names.PROFILE}-")
-    while team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr:
-        pass
+    until(lambda: not team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr)
 
 
 def test_a_cron_jobs_policy_reaches_its_jobs_and_pods(namespace: NewNamespace) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.awaiting import until
 from tests.cluster.conftest import NewNamespace
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
@@ -71,11 +72,12 @@ def test_after_a_policy_change_what_is_there_can_be_applied_labelled_and_suspend
     after = "    failurePolicy: {retriableExitCodes: [77]}\n    attemptTimeout: 1h\n    retries: {limit: 1}\n"
     policy.write_text(policy.read_text().replace(before, after))
     fresh = job("fresh", backoffLimit=1)
-    while team.create(fresh, "--dry-run=server")["spec"]["podFailurePolicy"]["rules"] != [
-        DISRUPTION,
-        bug(values=(77,)),
-    ]:
-        pass
+    until(
+        lambda: (
+            team.create(fresh, "--dry-run=server")["spec"]["podFailurePolicy"]["rules"]
+            == [DISRUPTION, bug(values=(77,))]
+        )
+    )
     for manifest, was in zip(manifests, stored, strict=True):
         assert team.apply(manifest)["spec"] == was["spec"]
         assert team.apply(manifest, *SERVER_SIDE, "--force-conflicts")["spec"] == was["spec"]
@@ -89,8 +91,7 @@ def test_a_job_from_before_opt_in_goes_on_as_it_was(namespace: NewNamespace, kub
     team = namespace()
     team.apply(job("old", backoffLimit=25, completions=9, parallelism=1))
     assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
-    while not denied(team):
-        pass
+    until(lambda: denied(team))
     finalizer = '{"metadata":{"finalizers":FINALIZERS}}'
     for change in (
         ("label", "job/old", "team=a"),
@@ -123,7 +124,6 @@ def test_an_old_manifest_applied_after_opt_in_changes_nothing(namespace: NewName
     manifest = author(CASES["own exit codes by In"][0])
     stored = team.apply(manifest)
     kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")
-    while not denied(team):
-        pass
+    until(lambda: denied(team))
     assert team.apply(manifest)["spec"] == stored["spec"]
     assert team.apply(manifest, *SERVER_SIDE, "--force-conflicts")["spec"] == stored["spec"]

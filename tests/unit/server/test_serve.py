@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from tests.admission import answer_of, review_of
+from tests.awaiting import until
 from tests.merge_cases import bug
 from tests.objects import DISRUPTION, cron_job, job, job_spec, pod
 from tests.served import SERVE, Served, raw, request, serving
@@ -150,8 +151,7 @@ def test_an_older_tls_is_refused(served: Served) -> None:
 def test_garbage_instead_of_tls_does_no_harm(served: Served) -> None:
     with closing(socket.create_connection(("127.0.0.1", served.https_port), timeout=30)) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        while plain.recv(1024):
-            pass
+        until(lambda: not plain.recv(1024))
     assert served.get("/healthz").status == 200
 
 
@@ -198,8 +198,7 @@ def test_sigterm_drains_not_ready_still_serving_and_closing_connections(tmp_path
     with serving(tmp_path) as running, closing(running.connect()) as connection:
         assert request(connection, "POST", "/mutate", review_of(job())).headers.get("Connection") is None
         running.process.send_signal(signal.SIGTERM)
-        while running.get("/readyz").status == 200:
-            pass
+        until(lambda: running.get("/readyz").status != 200)
         reply = request(connection, "POST", "/mutate", review_of(job()))
         assert (reply.status, reply.headers["Connection"]) == (200, "close")
         assert running.get("/readyz").body == b"shutting down\n"
@@ -225,11 +224,9 @@ def test_a_policy_file_is_read_again_when_it_changes_and_the_last_good_one_stays
     with serving(tmp_path, "--policy", str(file)) as running:
         assert not refused_limit(running)
         file.write_text(POLICY.replace("LIMIT", "4"))
-        while not refused_limit(running):
-            pass
+        until(lambda: refused_limit(running))
         file.write_text(POLICY.replace("LIMIT", "99"))
-        while "profiles.default.retries.limit" not in running.log_text():
-            pass
+        until(lambda: "profiles.default.retries.limit" in running.log_text())
         assert refused_limit(running)
         assert running.get("/readyz").status == 200
 
@@ -244,8 +241,7 @@ def test_without_a_good_policy_it_is_not_ready_and_says_why(tmp_path: Path) -> N
         reply = running.post("/mutate", review_of(job()))
         assert (reply.status, reply.headers["Retry-After"]) == (503, "1")
         file.write_text(POLICY.replace("LIMIT", "10"))
-        while running.get("/readyz").status != 200:
-            pass
+        until(lambda: running.get("/readyz").status == 200)
 
 
 def refusal(*arguments: str) -> str:

@@ -1,0 +1,15 @@
+"""Waits for a condition that only polling can see."""
+
+import time
+from collections.abc import Callable
+
+SECONDS = 60.0
+INTERVAL = 0.02
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Return as soon as the condition holds; fail where it still does not after a minute."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"still not so after {SECONDS:g} s"
+        time.sleep(INTERVAL)

@@ -1,0 +1,131 @@
+"""The server's own look at the API: what it knows at once, what it asks for, what it will not guess."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.admission import answer_of, review_of
+from tests.awaiting import until
+from tests.cluster.conftest import NewNamespace
+from tests.cluster.kubectl import Kubectl, Object
+from tests.cluster.manifests import job
+from tests.cluster.test_webhook_jobs import noted
+from tests.objects import pod
+from tests.served import Served, serving
+from webhook import names
+
+POLICY = """
+apiVersion: retry-policy.dev/v1alpha1
+kind: RetryPolicy
+profiles: {default: {retries: {limit: LIMIT}}}
+"""
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """A server of this test's own on the test cluster, which the API server does not know of."""
+    with serving(tmp_path, "--kubeconfig", os.environ["KUBECONFIG"]) as running:
+        until(lambda: running.get("/readyz").status == 200)
+        yield running
+
+
+def mutated(served: Served, root: Object, namespace: str) -> Any:
+    return answer_of(served.post("/mutate", review_of(root, namespace=namespace)).body, root).object
+
+
+def pod_of(owner: Object) -> Object:
+    found = pod()
+    found["metadata"]["ownerReferences"][0] |= {"name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+    return found
+
+
+def with_failures(kubectl: Kubectl, namespace: str, failed: int) -> Object:
+    """A suspended Job, which the Job controller leaves as it is, with that many failures in its status."""
+    created = kubectl.create({**job("train", suspend=True), "metadata": {"name": "train", "namespace": namespace}})
+    patch = json.dumps({"status": {"failed": failed}})
+    patched = kubectl.run("patch", "job/train", f"--namespace={namespace}", "--subresource=status", "--patch", patch)
+    assert patched.returncode == 0, patched.stderr
+    return created
+
+
+def test_a_job_that_is_not_watched_is_asked_for(served: Served, namespace: NewNamespace, kubectl: Kubectl) -> None:
+    team = namespace()
+    owner = with_failures(kubectl, team.name, 2)
+    kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")
+    assert noted(mutated(served, pod_of(owner), team.name)) == {
+        "placement": "Spot",
+        "attempt": "2",
+        "max-retries": "6",
+        "attempt-source": "JobStatus",
+    }
+
+
+def test_the_capacity_provider_is_recognised_by_the_nodes(served: Served, namespace: NewNamespace) -> None:
+    team = namespace({names.PROFILE: "default"})
+    until(lambda: b"retry_policy_capacity_provider_recognised 1.0" in served.get("/metrics").body)
+    placed = mutated(served, pod(owner=None, annotations={names.ATTEMPT: "3"}), team.name)
+    affinity = placed["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert affinity["nodeSelectorTerms"][0]["matchExpressions"][0]["key"] == "cloud.google.com/gke-spot"
+
+
+def test_an_owner_that_is_gone_or_another_by_that_name_tells_nothing(
+    served: Served, namespace: NewNamespace, kubectl: Kubectl
+) -> None:
+    team = namespace({names.PROFILE: "default"})
+    gone = {"metadata": {"name": "gone", "uid": "gone-uid"}}
+    assert noted(mutated(served, pod_of(gone), team.name))["attempt-source"] == "Unknown"
+    with_failures(kubectl, team.name, 2)
+    another = {"metadata": {"name": "train", "uid": "another-uid"}}
+    assert noted(mutated(served, pod_of(another), team.name))["attempt-source"] == "Unknown"
+
+
+def test_a_namespace_that_does_not_exist_is_not_opted_in(served: Served) -> None:
+    root = job("train")
+    assert mutated(served, root, "no-such-namespace") == root
+
+
+def test_the_policy_follows_a_config_map_and_the_last_good_one_stays(
+    tmp_path: Path, namespace: NewNamespace, kubectl: Kubectl
+) -> None:
+    team = namespace({names.PROFILE: "default"})
+
+    def put(limit: str) -> None:
+        data = {"policy.yaml": POLICY.replace("LIMIT", limit)}
+        metadata = {"name": "retry-policy", "namespace": team.name}
+        kubectl.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+    def denied(running: Served) -> bool:
+        review = review_of(job("train", backoffLimit=5), namespace=team.name)
+        return b'"allowed":false' in running.post("/validate", review).body
+
+    arguments = ("--kubeconfig", os.environ["KUBECONFIG"], "--policy-configmap", f"{team.name}/retry-policy")
+    with serving(tmp_path, *arguments) as running:
+        until(lambda: b"does not exist" in running.get("/readyz").body)
+        put("10")
+        until(lambda: running.get("/readyz").status == 200)
+        assert not denied(running)
+        put("4")
+        until(lambda: denied(running))
+        put("99")
+        until(lambda: "profiles.default.retries.limit" in running.log_text())
+        kubectl.run("delete", "configmap", "retry-policy", f"--namespace={team.name}")
+        until(lambda: running.log_text().count("does not exist") >= 2)
+        assert denied(running)
+        assert running.get("/readyz").status == 200
+
+
+def test_an_api_that_does_not_answer_is_503_and_never_a_guess(tmp_path: Path) -> None:
+    silent = yaml.safe_load(Path(os.environ["KUBECONFIG"]).read_text())
+    silent["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(silent))
+    with serving(tmp_path, "--kubeconfig", str(kubeconfig)) as running:
+        for path in ("/mutate", "/validate"):
+            reply = running.post(path, review_of(job("train"), namespace="ml"))
+            assert (reply.status, reply.headers["Retry-After"]) == (503, "1")
+        assert (running.get("/readyz").status, running.get("/healthz").status) == (503, 200)
