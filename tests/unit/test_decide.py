@@ -338,7 +338,7 @@ WRONG_TYPES: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("kind", "root"), WRONG_TYPES)
 def test_wrong_types_are_left_alone_with_a_warning_and_then_denied_with_their_path(kind: str, root: Any) -> None:
-    request = {"kind": {"group": "" if kind == "Pod" else "batch", "version": "v1", "kind": kind}}
+    request: dict[str, Any] = {"kind": {"group": "" if kind == "Pod" else "batch", "version": "v1", "kind": kind}}
     mutated = mutate(root, **request)
     assert (mutated.allowed, mutated.patch, len(mutated.warnings)) == (True, [], 1)
     assert not validate(root, **request).allowed

@@ -1,5 +1,7 @@
 """The rule that knows how much is too much."""
 
+from typing import Any
+
 import pytest
 
 from tests.objects import container_of, job, job_spec
@@ -10,7 +12,7 @@ from webhook.problem import Json
 from webhook.rules import retries
 from webhook.workloads import batch
 
-INDEXED = {"completions": 4, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 2147483647}
+INDEXED: dict[str, Any] = {"completions": 4, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 2147483647}
 
 
 def settings(*, max_retries: int | None = None, skip: bool = False, **fields: object) -> Settings:
