@@ -1,22 +1,26 @@
 """The command line: retry-policy serve | render | check."""
 
+import functools
+import io
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from webhook import __version__
 
 if TYPE_CHECKING:
-    from webhook.documents import Document
+    from webhook.documents import Document, Unusable
     from webhook.offline import Verdict
-    from webhook.policy.model import Policy
+    from webhook.policy.model import Policy, Profile
     from webhook.problem import Problem
 
 PROBLEMS: Final = 1
 UNUSABLE: Final = 2
+HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say
 DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -60,93 +64,134 @@ def serve(policy_configmap: str | None, **options: Any) -> None:
         raise click.ClickException(str(error)) from None
 
 
-def files_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add what `render` and `check` have in common."""
+def on_files(command: Callable[..., None]) -> Callable[..., None]:
+    """Give `render` and `check` what they have in common: options, and how they write and end."""
+
+    @functools.wraps(command)
+    def filtering(**options: Any) -> None:
+        # `| head` and Ctrl-C end a filter at once and without a word, with the exit code that shells know them by.
+        for number in (signal.SIGINT, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        if isinstance(sys.stdout, io.TextIOWrapper):  # None where it is closed
+            sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: kubectl reads nothing else
+        try:
+            command(**options)
+        except OSError as error:
+            click.echo(f"the output cannot be written: {error.strerror}; write it elsewhere", err=True)
+            sys.exit(UNUSABLE)
+
     for option in (
-        click.option("--profile", "profile_name", default="default", show_default=True, help="Profile to apply."),
-        click.option("--policy", type=click.Path(path_type=Path), help="Policy file. Default: the packaged policy."),
+        click.option("--profile", "profile_name", metavar="NAME", help="Profile to apply.  [default: default]"),
+        click.option(
+            "--policy",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Policy, or the ConfigMap with it. Default: the packaged policy.",
+        ),
         click.option("-f", "files", multiple=True, metavar="FILE|FOLDER|-", help="Manifests; may be repeated."),
     ):
-        command = option(command)
-    return command
+        filtering = option(filtering)
+    return filtering
 
 
-@main.command()
-@files_option
-@click.option("--attempt", type=click.IntRange(min=0), help="Attempt that Pod documents are: 0 is the first.")
+@main.command(options_metavar="-f FILE|FOLDER|- [OPTIONS]")
+@on_files
+@click.option(
+    "--attempt",
+    type=click.IntRange(min=0, max=HIGHEST_ATTEMPT),
+    metavar="N",
+    help="Render Pod documents as this attempt; 0 is the first.",
+)
 @click.option("-o", "output", type=click.Choice(["yaml", "json", "diff"]), default="yaml", show_default=True)
-def render(files: tuple[str, ...], policy: Path | None, profile_name: str, attempt: int | None, output: str) -> None:
+def render(
+    files: tuple[str, ...], policy: Path | None, profile_name: str | None, attempt: int | None, output: str
+) -> None:
     """Print what admission would make of each document.
 
-    Kinds that the policy does not know stay as they are. Problems go to stderr; exit 1 if there are any.
+    Kinds that the policy does not know stay as they are. Problems and warnings go to stderr. Exit 0 if there are no
+    problems, 1 if there are, 2 if some input cannot be read.
     """
     from webhook import offline  # noqa: PLC0415 - each command imports what it needs
 
     run = Run(files, policy, profile_name)
+    pods = False
     for index, document in enumerate(run.documents()):
         before = offline.as_yaml(document.value) if output == "diff" else ""
         verdict = run.judge(document, attempt)
+        pods |= verdict.pods
         for problem in verdict.problems:
-            click.echo(f"{document.file}:{document.number} {problem}", err=True)
+            click.echo(printable(f"{document.file}:{document.number} {problem}"), err=True)
         if output == "diff":
-            name = f"{document.file}:{document.number}"
+            name = printable(f"{document.file}:{document.number}")
             for line in offline.as_diff(name, before, offline.as_yaml(document.value)):
                 click.secho(line, fg=DIFF_COLOURS.get(line[:1]))
         elif output == "json":
             click.echo(offline.as_json(document.value), nl=False)
         else:
             click.echo(("---\n" if index else "") + offline.as_yaml(document.value), nl=False)
-    run.finish()
+    if pods and run.profile.placement.provider == "auto":
+        path = f"profiles.{run.profile_name}.placement.provider"
+        click.echo(f"warning: {path}: is auto, and there are no nodes to look at; name one to see placement", err=True)
+    if attempt is not None and not pods:
+        click.echo("warning: --attempt: there is no Pod that is placed by it; name a file with one", err=True)
+    sys.exit(run.exit_code)
 
 
-@main.command()
-@files_option
-def check(files: tuple[str, ...], policy: Path | None, profile_name: str) -> None:
+@main.command(options_metavar="-f FILE|FOLDER|- [OPTIONS]", short_help="Print every problem that admission would deny.")
+@on_files
+def check(files: tuple[str, ...], policy: Path | None, profile_name: str | None) -> None:
     """Print every problem that admission would deny, as FILE:DOC path: what; what would be right.
 
     Exit 0 if there is none, 1 if there are, 2 if some input cannot be read. Warnings go to stderr. With --policy and no
     -f, checks the policy itself.
     """
     if policy is not None and not files:
-        problems = policy_or_problems(policy)
-        if isinstance(problems, list):
-            for problem in problems:
-                click.echo(f"{policy}: {problem}")
+        checked = policy_or_problems(policy)
+        if isinstance(checked, list):
+            for problem in checked:
+                click.echo(printable(f"{policy}: {problem}"))
             sys.exit(PROBLEMS)
+        if profile_name is not None:
+            profile_of(checked, profile_name)
         return
     run = Run(files, policy, profile_name)
     for document in run.documents():
         for problem in run.judge(document, None).problems:
-            click.echo(f"{document.file}:{document.number} {problem}")
-    run.finish()
+            click.echo(printable(f"{document.file}:{document.number} {problem}"))
+    sys.exit(run.exit_code)
 
 
 class Run:
-    """One run of `render` or `check`: its policy, its documents, and what its exit code will be."""
+    """One run of `render` or `check`: its profile, its documents, and what its exit code will be."""
 
-    def __init__(self, files: tuple[str, ...], policy: Path | None, profile_name: str) -> None:
+    def __init__(self, files: tuple[str, ...], policy: Path | None, profile_name: str | None) -> None:
         if not files:
             raise click.UsageError("-f is missing: name a file, a folder, or - for stdin")
         self.files = files
         self.policy = usable_policy(policy)
-        self.profile_name = profile_name
-        if profile_name not in self.policy.profiles:
-            known = ", ".join(sorted(self.policy.profiles))
-            raise click.UsageError(f"the policy has no profile {profile_name!r}; it has: {known}")
+        self.profile_name = profile_name or "default"
+        self.profile = profile_of(self.policy, self.profile_name)
         self.exit_code = 0
-        self.not_placed = False
 
     def documents(self) -> Iterator["Document"]:
         """Yield the documents; what cannot be read goes to stderr."""
         from webhook import documents  # noqa: PLC0415 - likewise
 
+        stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer  # None where it is closed
         for file in self.files:
-            for found in documents.read(file, sys.stdin.buffer):
-                if isinstance(found, documents.Unusable):
-                    click.echo(str(found), err=True)
-                    self.exit_code = UNUSABLE
-                else:
-                    yield found
+            try:
+                for found in documents.read(file, stdin):
+                    if isinstance(found, documents.Document):
+                        yield found
+                    else:
+                        self.refuse(found)
+            except OSError as error:
+                self.refuse(documents.unreadable(file, error))
+
+    def refuse(self, unusable: "Unusable") -> None:
+        """Say what cannot be read."""
+        click.echo(printable(str(unusable)), err=True)
+        self.exit_code = UNUSABLE
 
     def judge(self, document: "Document", attempt: int | None) -> "Verdict":
         """Admit a document; its warnings go to stderr."""
@@ -154,20 +199,23 @@ class Run:
 
         verdict = offline.admit(document, self.policy, self.profile_name, attempt)
         for warning in verdict.warnings:
-            click.echo(f"{document.file}:{document.number} warning: {warning}", err=True)
+            click.echo(printable(f"{document.file}:{document.number} warning: {warning}"), err=True)
         if verdict.problems:
             self.exit_code = self.exit_code or PROBLEMS
-        self.not_placed |= verdict.not_placed
         return verdict
 
-    def finish(self) -> NoReturn:
-        """Say once what could not be told, and exit."""
-        if self.not_placed:
-            path = f"profiles.{self.profile_name}.placement.provider"
-            click.echo(
-                f"warning: {path}: is auto, and there are no nodes to look at; name one to see placement", err=True
-            )
-        sys.exit(self.exit_code)
+
+def printable(line: str) -> str:
+    """Escape what would break the line or steer a terminal: names of files and keys may hold anything."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
+
+
+def profile_of(policy: "Policy", name: str) -> "Profile":
+    """Return a profile of the policy; a wrong name is a usage error."""
+    profile = policy.profiles.get(name)
+    if profile is None:
+        raise click.UsageError(f"the policy has no profile {name!r}; it has: {', '.join(sorted(policy.profiles))}")
+    return profile
 
 
 def usable_policy(file: Path | None) -> "Policy":
@@ -179,7 +227,7 @@ def usable_policy(file: Path | None) -> "Policy":
     policy = policy_or_problems(file)
     if isinstance(policy, list):
         for problem in policy:
-            click.echo(f"{file}: {problem}", err=True)
+            click.echo(printable(f"{file}: {problem}"), err=True)
         sys.exit(UNUSABLE)
     return policy
 
@@ -192,7 +240,8 @@ def policy_or_problems(file: Path) -> "Policy | list[Problem]":
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        click.echo(f"{file}: cannot be read: {error}; name a policy file", err=True)
+        what = "is not utf-8" if isinstance(error, UnicodeDecodeError) else f"cannot be read: {error.strerror}"
+        click.echo(printable(f"{file}: {what}; name a policy file"), err=True)
         sys.exit(UNUSABLE)
     policy = parse(text)
     return policy if isinstance(policy, list) else validate_policy(policy) or policy

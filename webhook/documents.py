@@ -3,6 +3,7 @@
 import codecs
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -58,10 +59,13 @@ def read(place: str, stdin: BinaryIO) -> Iterator[Document | Unusable]:
     """
     if place == STDIN:
         yield from not_empty(place, read_bytes(place, stdin.read(LARGEST + 1)))
-    elif FilePath(place).is_dir():
-        yield from read_folder(place)
-    else:
-        yield from not_empty(place, read_file(FilePath(place)))
+        return
+    try:
+        is_folder = stat.S_ISDIR(os.stat(place).st_mode)  # noqa: PTH116 - as a Path, "" would be the current folder
+    except OSError as error:
+        yield unreadable(place, error)
+        return
+    yield from read_folder(place) if is_folder else not_empty(place, read_file(FilePath(place)))
 
 
 def read_folder(place: str) -> Iterator[Document | Unusable]:

@@ -92,7 +92,7 @@ def read(text: str, *, strict: bool = False) -> Iterator[tuple[Any, list[Problem
 
 
 class Reader:
-    """Builds values from the parser's events: nothing is expanded, and no call made, before it is known to fit."""
+    """Builds values from the parser's events, as deep as DEPTH and no larger by aliases than ALIASES_ADD."""
 
     def __init__(self, text: str, *, strict: bool) -> None:
         self.events: Iterator[Any] = iter(yaml.parse(text, Loader=Loader))
@@ -279,11 +279,9 @@ def syntax_error(text: str, error: Any) -> YamlError:
     remedy = next(remedy for part, remedy in REMEDIES.items() if part in what)
     if error.context is not None:
         what += f", {error.context}"
-    near = {line - 1, line}
     if error.context_mark is not None and error.context_mark.line != line:
         what += f" that begins in line {error.context_mark.line + 1}"
-        near.add(error.context_mark.line)
-    if any(TEMPLATE.match(text) for number, text in enumerate(lines) if number in near):
+    if any(TEMPLATE.match(near) for near in lines[max(line - 1, 0) : line + 1]):
         remedy = RENDER_FIRST
     elif line < len(lines) and lines[line][column : column + 1] == "\t":
         remedy = "indent with spaces, not with tabs"

@@ -19,7 +19,7 @@ KEY: Final = "policy.yaml"
 
 # The API's bound on activeDeadlineSeconds (ValidatePodSpec).
 LONGEST: Final = 2147483647
-DURATION: Final = re.compile(r"(?=[0-9])(?:([0-9]{1,10})h)?(?:([0-9]{1,10})m)?(?:([0-9]{1,10})s)?")
+DURATION: Final = re.compile(r"(?:([0-9]{1,10})h)?(?:([0-9]{1,10})m)?(?:([0-9]{1,10})s)?")
 
 PLAIN: Final[dict[type, str]] = {
     inspect.StructType: "an object",
@@ -93,7 +93,8 @@ class Reader:
             case inspect.Metadata():
                 return self.value(raw, kind.type, path, right(kind))
             case inspect.UnionType():
-                return None if raw is None else self.value(raw, not_none(kind), path)
+                other = next(one for one in kind.types if not isinstance(one, inspect.NoneType))
+                return None if raw is None else self.value(raw, other, path)
             case inspect.StructType():
                 return self.struct(raw, kind, path)
             case inspect.DictType():
@@ -190,8 +191,6 @@ def right(kind: inspect.Type) -> str:
     match kind:
         case inspect.Metadata():
             return str((kind.extra_json_schema or {}).get("description") or right(kind.type))
-        case inspect.UnionType():
-            return right(not_none(kind))
         case inspect.LiteralType():
             return one_of(kind.values)
         case inspect.IntType(ge=None, le=None):
@@ -201,11 +200,6 @@ def right(kind: inspect.Type) -> str:
         case inspect.IntType():
             return f"an integer from {kind.ge} to {kind.le}"
     return PLAIN[type(kind)]
-
-
-def not_none(kind: inspect.UnionType) -> inspect.Type:
-    """Return what a value that may be null is otherwise."""
-    return next(one for one in kind.types if not isinstance(one, inspect.NoneType))
 
 
 def one_of(names: Iterable[Any], given: str = "") -> str:

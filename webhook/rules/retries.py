@@ -21,12 +21,12 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, *, said: bool) ->
 
     `said`: whether the author said something about backoffLimit. The default only ever lowers.
     """
-    path = (*job.path, batch.retry_field(job.spec))
+    field = batch.retry_field(job.spec)
     if not settings.skip:
         if settings.max_retries is not None:
-            editor.set(path, settings.max_retries)
-        elif not said and settings.default_retries < batch.retry_budget(job.spec):
-            editor.set(path, settings.default_retries)
+            editor.set((*job.path, field), settings.max_retries)
+        elif field == "backoffLimit" and not said and settings.default_retries < batch.retry_budget(job.spec):
+            editor.set((*job.path, field), settings.default_retries)
     if settings.profile.retries.on_exceed == "Deny":
         return []
     warnings = clamp(job, settings, editor)

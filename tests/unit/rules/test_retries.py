@@ -117,6 +117,11 @@ def test_the_default_leaves_what_the_author_has_said() -> None:
     assert spec["backoffLimit"] == 6
 
 
+def test_the_default_leaves_an_index_budget() -> None:
+    spec, _ = edited(job_spec(**INDEXED, backoffLimitPerIndex=5), settings(default=2), said=False)
+    assert (spec["backoffLimitPerIndex"], spec["backoffLimit"]) == (5, 2147483647)
+
+
 def test_the_default_never_raises() -> None:
     spec, _ = edited(job_spec(), settings(default=8), said=False)
     assert "backoffLimit" not in spec

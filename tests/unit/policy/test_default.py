@@ -1,0 +1,34 @@
+"""The packaged policy says what the model says."""
+
+import importlib.resources
+from typing import Any
+
+import yaml
+from msgspec import inspect
+
+from webhook.policy.model import Policy, Profile
+from webhook.policy.parse import load_default
+
+
+def test_the_packaged_policy_is_the_models_defaults() -> None:
+    assert load_default() == Policy(
+        api_version="retry-policy.dev/v1alpha1", kind="RetryPolicy", profiles={"default": Profile()}
+    )
+
+
+def unwritten(kind: inspect.Type, raw: Any, path: str) -> list[str]:
+    """Name the fields of a struct, and of the structs in it, that a raw object does not have."""
+    if not isinstance(kind, inspect.StructType):
+        return []
+    fields = {f"{path}.{field.encode_name}": field for field in kind.fields}
+    return [where for where, field in fields.items() if field.encode_name not in raw] + [
+        missing
+        for where, field in fields.items()
+        for missing in unwritten(field.type, raw.get(field.encode_name, {}), where)
+    ]
+
+
+def test_the_packaged_policy_writes_every_field_out() -> None:
+    written = yaml.safe_load(importlib.resources.files("webhook.policy").joinpath("default.yaml").read_text())
+    assert unwritten(inspect.type_info(Profile), written["profiles"]["default"], "default") == []
+    assert unwritten(inspect.type_info(Policy), written, "") == []
