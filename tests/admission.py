@@ -9,9 +9,10 @@ import jsonpatch
 import msgspec
 
 from webhook import decide, review
-from webhook.decide import Facts
+from webhook.modes import ENFORCED
 from webhook.policy.model import Policy, Profile
 from webhook.problem import Json
+from webhook.subject import Facts, subject_of
 
 OPTED_IN = Facts(profile_name="default")
 
@@ -69,10 +70,10 @@ def answer_of(body: bytes, root: Any) -> Answer:
 def ask(rules: Any, root: Any, facts: Facts = OPTED_IN, under: Policy | None = None, **request: Any) -> Answer:
     """Send one object through the rules; the patch applied by a library must give what the rules edited."""
     decoded = review.decode(review_of(root, **request))
-    subject = decide.subject_of(decoded)
+    subject = subject_of(decoded)
     response = review.Response() if subject is None else rules(subject, under or policy(), facts)
     answer = answer_of(review.encode(decoded.uid, response), root)
-    assert answer.object == decoded.object
+    assert answer.object == decoded.object or facts.mode not in ENFORCED
     return answer
 
 

@@ -4,22 +4,20 @@ Pure: no clock, no I/O, no global state. `mutate` never denies: what it cannot r
 `validate` sees the final object and denies.
 """
 
-from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
 
-from webhook import attempts, names
-from webhook.capacity import Provider
+from webhook import attempts, modes, names
+from webhook.modes import ENFORCED
 from webhook.patch import Editor
 from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import Settings, annotation_problems, resolve
 from webhook.problem import Json, Path, Problem
-from webhook.review import Request, Response
-from webhook.rules import failure_policy, lint, placement, reapply, retries, schema, timeouts
-from webhook.shape import wrong_types
-from webhook.workloads import WORKLOADS, EmbeddedJob, OwnerReference, Workload, batch, core
+from webhook.review import Response
+from webhook.rules import failure_policy, lint, opt_in, placement, reapply, retries, schema, timeouts
+from webhook.subject import Facts, Subject
+from webhook.workloads import EmbeddedJob, Workload, batch, core
 from webhook.workloads.row import controller_of
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
@@ -31,126 +29,98 @@ SAMPLE_JOBS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What the shell looked up before the rules run.
-
-    `profile_name`: the namespace's label, None where it is not opted in. `owner`: the controller of a pod, None where
-    it has none that a row knows, or it is gone. `recognised`: the cluster's capacity provider, None where none was.
-    """
-
-    profile_name: str | None
-    owner: Json | None = None
-    recognised: Provider | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """An object that the rules know: its kind's row, and the fields whose types are wrong.
-
-    `old`: the object before an update, else None. `owner`: the controller that the shell is to look up for the rules;
-    None where they need none.
-    """
-
-    request: Request
-    row: Workload
-    malformed: list[Problem]
-    old: Json | None = None
-    owner: OwnerReference | None = None
-
-    @property
-    def root(self) -> Json:
-        """The raw object, which the rules edit in place."""
-        root: Json = self.request.object
-        return root
-
-
-def subject_of(request: Request) -> Subject | None:
-    """Return what the rules are to look at; None if no rule has a say, so that nothing needs to be looked up."""
-    row = WORKLOADS.get((request.kind.group, request.kind.kind))
-    if row is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
-        return None
-    malformed = list(wrong_types(request.object, row.shape))
-    if malformed:
-        return Subject(request=request, row=row, malformed=malformed)
-    metadata = request.object.get("metadata") or {}
-    if metadata.get("deletionTimestamp") is not None:
-        return None
-    if row is not core.POD:
-        if request.operation == "CREATE":
-            return Subject(request=request, row=row, malformed=[])
-        old = request.decode_old()
-        return Subject(request=request, row=row, malformed=list(wrong_types(old, row.shape, ("oldObject",))), old=old)
-    controller = controller_of(request.object)
-    owner = controller if controller is not None and (controller.group, controller.kind) in WORKLOADS else None
-    if request.operation != "CREATE" or not placement.takes_part(request.object, controller, owner):
-        return None
-    return Subject(request=request, row=row, malformed=[], owner=owner)
-
-
 def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     """Edit the object as the policy says."""
-    if facts.profile_name is None:
-        return Response()
-    profile = policy.profiles.get(facts.profile_name)
-    if profile is None:
-        return unknown_profile(policy, facts.profile_name)
+    profile = profile_for(policy, facts)
+    if not isinstance(profile, Profile):
+        return profile
     if subject.malformed:
         return Response(warnings=[Problem(p.path, p.what, "not changed") for p in subject.malformed])
     editor = Editor(subject.root)
-    if subject.row is core.POD:
-        return mutate_pod(subject.root, facts.profile_name, profile, facts, editor)
-    if subject.row.immutable and subject.old is not None:
-        warnings = mutate_immutable(subject, subject.old, facts.profile_name, profile, editor)
-    else:
-        warnings = mutate_workload(subject, facts.profile_name, profile, editor)
-    return Response(patch=editor.patch() if editor.edits else b"", warnings=warnings)
+    warnings, placed = edit(subject, profile, facts, editor)
+    if facts.mode not in ENFORCED:
+        return modes.would_change(facts.mode, editor.edits, warnings)
+    patch = editor.patch() if editor.edits else b""
+    return Response(patch=patch, edited=modes.rules_of(editor.edits), warnings=warnings, placement=placed)
 
 
 def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     """Deny what its author must mend: all problems at once; on UPDATE only those that this update brings."""
+    profile = profile_for(policy, facts)
+    if not isinstance(profile, Profile):
+        return profile
+    if subject.malformed:
+        found = [("shape", problem) for problem in subject.malformed]
+        return Response(found=found) if facts.mode in ENFORCED else modes.would_deny(facts.mode, found)
+    if facts.mode not in ENFORCED:
+        edit(subject, profile, facts, Editor(subject.root))  # which mutate has only announced
+    found = problems_of(subject.row, subject.root, subject.old, facts.profile_name or "", profile)
+    if subject.old is None:
+        warnings = [warning for job in subject.row.jobs(subject.root) for warning in lint_warnings(job)]
+    else:
+        before = problems_of(subject.row, subject.old, None, facts.profile_name or "", profile)
+        found = [problem for problem in found if problem not in before]
+        warnings = []
+    if facts.mode not in ENFORCED:
+        return modes.would_deny(facts.mode, found)
+    return Response(found=found, warnings=warnings)
+
+
+def profile_for(policy: Policy, facts: Facts) -> Profile | Response:
+    """Return the profile of an opted-in namespace; else the response that leaves its objects alone."""
     if facts.profile_name is None:
         return Response()
     profile = policy.profiles.get(facts.profile_name)
     if profile is None:
         return unknown_profile(policy, facts.profile_name)
-    if subject.malformed:
-        return Response(problems=subject.malformed)
+    if facts.mode is not None and facts.mode not in opt_in.MODES:
+        path = ("Namespace", "metadata", "labels", names.MODE)
+        return Response(warnings=[Problem(path, f"no mode {facts.mode!r}, nothing done", opt_in.ALLOWED_MODES)])
+    return profile
+
+
+def lint_warnings(job: EmbeddedJob) -> list[Problem]:
+    """Warn about what the API server accepts and that does not do what its author wants."""
+    return lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
+
+
+def edit(subject: Subject, profile: Profile, facts: Facts, editor: Editor) -> tuple[list[Problem], str]:
+    """Edit the object in place; return warnings, and what was decided for a pod."""
+    profile_name = facts.profile_name or ""
     if subject.row is core.POD:
-        return validate_pod(subject, facts.profile_name, profile)
-    root = subject.root
-    old = subject.old
-    problems = problems_of(subject.row, root, old, facts.profile_name, profile)
-    warnings = [
-        warning
-        for job in subject.row.jobs(root)
-        for warning in lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
-    ]
-    if old is not None:
-        before = problems_of(subject.row, old, None, facts.profile_name, profile)
-        problems = [problem for problem in problems if problem not in before]
-        warnings = []
-    return Response(problems=problems, warnings=warnings)
+        return edit_pod(subject.root, profile_name, profile, facts, editor)
+    if subject.row.immutable and subject.old is not None:
+        return edit_immutable(subject, subject.old, profile_name, profile, editor), ""
+    return edit_workload(subject, profile_name, profile, editor, defaulted=facts.defaulted), ""
 
 
-def problems_of(row: Workload, root: Json, old: Json | None, profile_name: str, profile: Profile) -> list[Problem]:
-    """Name everything wrong with a workload; `old` is the object before an update: what was too much may stay."""
+def problems_of(
+    row: Workload, root: Json, old: Json | None, profile_name: str, profile: Profile
+) -> list[tuple[str, Problem]]:
+    """Name everything wrong with an object, each with its rule; `old` is the object before an update."""
     annotations = annotations_of(root)
-    found = annotation_problems(profile_name, profile, annotations, ANNOTATIONS)
+    if row is core.POD and controller_of(root) is not None:
+        return []  # judged on the workload's templates, so that no controller loops on refused pods
+    wrong = annotation_problems(profile_name, profile, annotations, ANNOTATIONS)
+    limits: list[Problem] = []
+    invalid: list[Problem] = []
     old_jobs = {job.path: job.spec for job in row.jobs(old)} if old is not None else {}
     for job in row.jobs(root):
         if job.metadata_path != ("metadata",):
             own = job.metadata.get("annotations") or {}
-            found += annotation_problems(profile_name, profile, own, (*job.metadata_path, "annotations"))
+            wrong += annotation_problems(profile_name, profile, own, (*job.metadata_path, "annotations"))
         template = (*job.path, "template", "metadata", "annotations")
-        found += annotation_problems(profile_name, profile, job.pod_annotations, template)
+        wrong += annotation_problems(profile_name, profile, job.pod_annotations, template)
         settings = job_settings(profile_name, profile, annotations, job)
-        found += retries.problems(job, settings, old_jobs.get(job.path))
-        found += schema.problems(job.spec, job.path)
-    return found
+        limits += retries.problems(job, settings, old_jobs.get(job.path))
+        invalid += schema.problems(job.spec, job.path)
+    found = {"annotations": wrong, "retries": limits, "schema": invalid}
+    return [(rule, problem) for rule, problems in found.items() for problem in problems]
 
 
-def mutate_workload(subject: Subject, profile_name: str, profile: Profile, editor: Editor) -> list[Problem]:
+def edit_workload(
+    subject: Subject, profile_name: str, profile: Profile, editor: Editor, *, defaulted: bool
+) -> list[Problem]:
     """Apply every rule to every JobSpec of a new object, or of one that may be changed."""
     root = subject.root
     annotations = annotations_of(root)
@@ -158,12 +128,16 @@ def mutate_workload(subject: Subject, profile_name: str, profile: Profile, edito
     skipped = False
     for job in subject.row.jobs(root):
         settings = job_settings(profile_name, profile, annotations, job)
-        said = batch.says_backoff_limit(root, job) or reapply.has_set(root, (*job.path, "backoffLimit"))
+        said = says_backoff_limit(root, job, defaulted=defaulted)
         if not settings.skip:
+            editor.rule = "failure_policy"
             warnings += failure_policy.edit(job, settings, editor)
+        editor.rule = "retries"
         warnings += retries.edit(job, settings, editor, said=said)
         if not settings.skip:
+            editor.rule = "timeouts"
             timeouts.edit(job, settings, editor)
+        editor.rule = "annotations"
         copy_annotations(job, {**annotations, **(job.metadata.get("annotations") or {})}, settings, editor)
         skipped = settings.skip
     if subject.row is batch.JOB and (editor.edits or not skipped):
@@ -173,10 +147,19 @@ def mutate_workload(subject: Subject, profile_name: str, profile: Profile, edito
     return warnings
 
 
-def mutate_immutable(subject: Subject, old: Json, profile_name: str, profile: Profile, editor: Editor) -> list[Problem]:
+def says_backoff_limit(root: Json, job: EmbeddedJob, *, defaulted: bool) -> bool:
+    """Tell whether somebody said a backoffLimit: the author, or an earlier round of admission."""
+    if not defaulted:
+        return job.spec.get("backoffLimit") is not None
+    return batch.says_backoff_limit(root, job) or reapply.has_set(root, (*job.path, "backoffLimit"))
+
+
+def edit_immutable(subject: Subject, old: Json, profile_name: str, profile: Profile, editor: Editor) -> list[Problem]:
     """On UPDATE of a Job: put back what was injected at its creation, and hold what may be changed to today's limit."""
     root = subject.root
+    editor.rule = "reapply"
     reapply.put_back(editor, old, subject.request.decode_old)
+    editor.rule = "retries"
     warnings: list[Problem] = []
     old_jobs = {job.path: job for job in subject.row.jobs(old)}
     for job in subject.row.jobs(root):
@@ -204,31 +187,28 @@ def copy_annotations(job: EmbeddedJob, said: Json, settings: Settings, editor: E
         editor.update((*job.path, "template", "metadata", "annotations"), missing)
 
 
-def mutate_pod(root: Json, profile_name: str, profile: Profile, facts: Facts, editor: Editor) -> Response:
+def edit_pod(
+    root: Json, profile_name: str, profile: Profile, facts: Facts, editor: Editor
+) -> tuple[list[Problem], str]:
     """Place a pod by the levels it stands under, and note on it what was decided and why."""
     annotations = annotations_of(root)
     owner_annotations = annotations_of(facts.owner) if facts.owner is not None else {}
     settings = resolve(profile_name, profile, {**owner_annotations, **annotations})
     if settings.skip:
-        return Response()
+        return [], ""
     warnings: list[Problem] = []
     levels = attempts.levels(root, facts.owner, settings, warnings)
     decision = placement.decide(levels, settings)
+    editor.rule = "placement"
     placed = placement.edit(root, decision, settings, facts.recognised, editor)
     level = decision.level
     notes = {names.PLACEMENT: placed, names.ATTEMPT: str(level.attempt), names.ATTEMPT_SOURCE: level.source}
     if names.MAX_RETRIES not in annotations:
         notes[names.MAX_RETRIES] = str(level.budget)
+    editor.rule = "annotations"
     editor.update(ANNOTATIONS, notes)
     editor.update(("metadata", "labels"), {names.PROFILE: profile_name})
-    return Response(patch=editor.patch() if editor.edits else b"", warnings=warnings, placement=placed)
-
-
-def validate_pod(subject: Subject, profile_name: str, profile: Profile) -> Response:
-    """Judge the annotations of a pod that a person made; a controller's were judged on its templates."""
-    if controller_of(subject.root) is not None:
-        return Response()
-    return Response(problems=annotation_problems(profile_name, profile, annotations_of(subject.root), ANNOTATIONS))
+    return warnings, placed
 
 
 def validate_policy(policy: Policy) -> list[Problem]:
@@ -248,9 +228,8 @@ def validate_policy(policy: Policy) -> list[Problem]:
 
 def unknown_profile(policy: Policy, profile_name: str) -> Response:
     """Leave an object alone whose namespace names a profile that the policy does not have (any more)."""
-    near = get_close_matches(profile_name, policy.profiles, n=1)
-    remedy = f"label it {near[0]}" if near else "label it with one of: " + ", ".join(sorted(policy.profiles))
     path = ("Namespace", "metadata", "labels", names.PROFILE)
+    remedy = opt_in.nearest_profile(profile_name, policy)
     warning = Problem(path, f"no profile {profile_name!r}, nothing was done", remedy)
     return Response(warnings=[warning], unknown_profile=True)
 

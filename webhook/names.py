@@ -8,6 +8,9 @@ PREFIX: Final = "retry-policy.dev/"
 # Label on Jobs and pods, written by the webhook: one label-selected watch finds them again.
 PROFILE: Final = PREFIX + "profile"
 
+# Label on Namespaces, written by the cluster admin: Enforce (as if absent), Warn or Audit.
+MODE: Final = PREFIX + "mode"
+
 # Annotation on a workload or pod, written by its author or another system: the 0-based attempt; wins over any other
 # source.
 # Annotation on pods, written by the webhook where absent: the attempt that placement was decided on.

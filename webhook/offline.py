@@ -1,7 +1,6 @@
 """Admission of documents without an API server: what `render` prints and `check` judges."""
 
 import difflib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,18 +9,16 @@ import msgspec
 import yaml
 
 from webhook import decide, names
-from webhook.decide import Facts, Subject
 from webhook.documents import Document, items
 from webhook.policy.model import Policy
 from webhook.problem import Json, Path, Problem, type_name
-from webhook.review import GroupVersionKind, Request, Response
+from webhook.review import GroupVersionKind, Request
+from webhook.strict_yaml import resolve
+from webhook.subject import Facts, subject_of
 
 Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 FIELDS: Final = ("apiVersion", "kind")
-
-# How the API server notes what was applied; of all fields, the rules ask for this one (see says_backoff_limit).
-APPLIED: Final = [{"operation": "Apply", "fieldsV1": {"f:spec": {"f:backoffLimit": {}}}}]
 
 
 @dataclass(slots=True)
@@ -39,15 +36,15 @@ class Verdict:
 def admit(document: Document, policy: Policy, profile_name: str, attempt: int | None) -> Verdict:
     """Apply validate(mutate(…)) to each object in a document; `attempt` counts as annotated on its Pods."""
     verdict = Verdict(warnings=[*document.warnings, *half_objects(document.value, ())])
-    facts = Facts(profile_name=profile_name)
     for path, root in document.objects():
         admitted = root
         if attempt is not None and (root["apiVersion"], root["kind"]) == ("v1", "Pod"):
             admitted = {**root, "metadata": with_attempt(root.get("metadata"), attempt)}
-        subject = decide.subject_of(request_for(admitted))
+        subject = subject_of(request_for(admitted))
         if subject is None:
             continue
-        mutated = mutate_as_applied(subject, policy, facts)
+        facts = Facts(profile_name=profile_name, defaulted=comes_from_the_api(root))
+        mutated = decide.mutate(subject, policy, facts)
         validated = decide.validate(subject, policy, facts)
         verdict.problems += prefixed(path, validated.problems)
         if not subject.malformed:
@@ -71,18 +68,10 @@ def half_objects(value: Any, path: Path) -> Iterator[Problem]:
                 yield Problem((*path, key), f"{what}, so nothing was looked at", "must be a string")
 
 
-def mutate_as_applied(subject: Subject, policy: Policy, facts: Facts) -> Response:
-    """Mutate an object that has not been defaulted: what stands in a manifest, its author said.
-
-    One that comes from the API, and so has a uid, has been defaulted and speaks for itself.
-    """
-    metadata = subject.root.get("metadata")
-    if not isinstance(metadata, dict) or "uid" in metadata or "managedFields" in metadata:
-        return decide.mutate(subject, policy, facts)
-    metadata["managedFields"] = APPLIED
-    response = decide.mutate(subject, policy, facts)
-    del metadata["managedFields"]
-    return response
+def comes_from_the_api(root: Json) -> bool:
+    """Tell whether an object has been defaulted by an API server; what stands in another, its author said."""
+    metadata = root.get("metadata")
+    return isinstance(metadata, dict) and ("uid" in metadata or "managedFields" in metadata)
 
 
 def request_for(root: Json) -> Request:
@@ -124,15 +113,16 @@ def as_diff(name: str, before: str, after: str) -> Iterator[str]:
 
 
 class KubectlDumper(Dumper):  # type: ignore[misc]
-    """Quotes every string that go-yaml, which kubectl reads with, would take for another type."""
+    """Writes each string so that it is read back as one, by what reads as kubectl does and by PyYAML."""
+
+    def string(self, text: str) -> Any:
+        """Write lines as lines, and quote what kubectl would take for another type."""
+        quote = "'" if resolve(text) is not text else None
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else quote)
+
+    def ignore_aliases(self, _value: Any) -> bool:
+        """Write a value that stands twice twice: aliases are not for people."""
+        return True
 
 
-KubectlDumper.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[.0-9][0-9_.xXoObBa-fA-F]*([eE][-+]?[0-9]+)?$"), list("-+.0123456789")
-)
-KubectlDumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), list("yYnN"))
-KubectlDumper.add_representer(
-    str,
-    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
-)
-KubectlDumper.ignore_aliases = lambda _self, _value: True
+KubectlDumper.add_representer(str, KubectlDumper.string)

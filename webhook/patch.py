@@ -13,9 +13,10 @@ class Edit:
     """One recorded operation.
 
     `value` is encoded at once, because the live object it went into may be edited again. `was` is the replaced or
-    removed value, None where there was none.
+    removed value, None where there was none. `rule` is the editor's rule at that moment.
     """
 
+    rule: str
     op: str
     path: Path
     value: msgspec.Raw | None
@@ -31,6 +32,7 @@ class Editor:
 
     def __init__(self, root: Json) -> None:
         self.root = root
+        self.rule = ""  # whose edits the next ones are
         self.edits: list[Edit] = []
 
     def set(self, path: Path, value: Any) -> None:
@@ -48,9 +50,9 @@ class Editor:
         if key in parent:
             if parent[key] == value:
                 return
-            self.edits.append(Edit("replace", path, encoded(value), parent[key]))
+            self.edits.append(Edit(self.rule, "replace", path, encoded(value), parent[key]))
         else:
-            self.edits.append(Edit("add", path, encoded(value), None))
+            self.edits.append(Edit(self.rule, "add", path, encoded(value), None))
         parent[key] = value
 
     def update(self, path: Path, entries: Json) -> None:
@@ -69,7 +71,7 @@ class Editor:
         if items is None:
             self.set(path, [value])
             return
-        self.edits.append(Edit("add", (*path, index), encoded(value), None))
+        self.edits.append(Edit(self.rule, "add", (*path, index), encoded(value), None))
         items.insert(index, value)
 
     def append(self, path: Path, value: Any) -> None:
@@ -82,7 +84,7 @@ class Editor:
         key = path[-1]
         if parent is None or (isinstance(parent, dict) and key not in parent):
             return
-        self.edits.append(Edit("remove", path, None, parent[key]))
+        self.edits.append(Edit(self.rule, "remove", path, None, parent[key]))
         del parent[key]
 
     def patch(self) -> bytes:

@@ -57,16 +57,27 @@ class Review(msgspec.Struct, frozen=True, rename="camel"):
 class Response:
     """The verdict on one request.
 
-    `patch` is an encoded JSON Patch document, empty for none. `problems` deny the request with code 422; `warnings` are
-    shown to the user either way. For metrics: `placement` is what was decided for a pod, `unknown_profile` whether the
-    namespace names a profile that the policy does not have.
+    `patch` is an encoded JSON Patch document, empty for none. `found` are the problems that deny the request, with code
+    422, each with the name of its rule; `warnings` are shown to the user either way; `audit` are audit annotations.
+
+    For metrics: `edited` names a rule for each edit that was made, or in another mode than Enforce would have been;
+    `announced` are problems that would have denied the request; `placement` is what was decided for a pod;
+    `unknown_profile` says whether the namespace names a profile that the policy does not have.
     """
 
     patch: bytes = b""
-    problems: list[Problem] = field(default_factory=list)
+    found: list[tuple[str, Problem]] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    audit: dict[str, str] = field(default_factory=dict)
+    edited: list[str] = field(default_factory=list)
+    announced: list[tuple[str, Problem]] = field(default_factory=list)
     placement: str = ""
     unknown_profile: bool = False
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What denies the request."""
+        return [problem for _, problem in self.found]
 
 
 def decode(body: bytes) -> Request:
@@ -93,13 +104,15 @@ def decode(body: bytes) -> Request:
 
 def encode(uid: str, response: Response) -> bytes:
     """Write the AdmissionReview that answers `uid`."""
-    answer: dict[str, Any] = {"uid": uid, "allowed": not response.problems}
-    if response.problems:
+    answer: dict[str, Any] = {"uid": uid, "allowed": not response.found}
+    if response.found:
         message = "\n".join(str(problem) for problem in response.problems)
         answer["status"] = {"code": 422, "reason": "Invalid", "message": message}
     elif response.patch:
         answer["patchType"] = "JSONPatch"
         answer["patch"] = response.patch  # bytes: base64 on the wire, as the API wants it
+    if response.audit:
+        answer["auditAnnotations"] = response.audit
     if response.warnings:
         answer["warnings"] = fit_warnings(response.warnings)
     return encoder.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer})

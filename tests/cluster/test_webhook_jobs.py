@@ -15,8 +15,8 @@ from tests.cluster.objects import condition
 from tests.merge_cases import CASES, bug
 from tests.objects import DISRUPTION
 from webhook import names
-from webhook.decide import Facts
 from webhook.policy.parse import load_default
+from webhook.subject import Facts
 
 ON_SPOT = {"key": "cloud.google.com/gke-spot", "operator": "In", "values": ["true"]}
 OFF_SPOT = {"key": "cloud.google.com/gke-spot", "operator": "NotIn", "values": ["true"]}
@@ -122,10 +122,7 @@ def test_a_job_with_25_retries_is_refused_with_path_value_limit_and_profile(name
     team = opted_in(namespace)
     refused = team.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
     assert refused.returncode != 0
-    assert (
-        "spec.backoffLimit: 25 retries are more than the 10 that profile 'default' allows; set 10 or less"
-        in refused.stderr
-    )
+    assert "spec.backoffLimit: 25 retries exceed the limit of 10 in profile 'default'; set 10 or less" in refused.stderr
 
 
 def test_a_clamping_profile_lowers_with_a_warning_for_the_user(namespace: NewNamespace) -> None:

@@ -114,7 +114,7 @@ def test_an_update_that_worsens_a_limit_is_refused_and_one_that_does_not_is_acce
     team = opted_in(namespace)
     team.create(job("train", backoffLimit=4))
     refused = team.run("patch", "job/train", "--patch", '{"spec":{"backoffLimit":11}}')
-    assert "spec.backoffLimit: 11 retries are more than the 10" in refused.stderr
+    assert "spec.backoffLimit: 11 retries exceed the limit of 10" in refused.stderr
     assert team.run("patch", "job/train", "--patch", '{"spec":{"backoffLimit":9}}').returncode == 0
     assert team.get("job", "train")["spec"]["backoffLimit"] == 9
 

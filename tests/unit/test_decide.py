@@ -10,9 +10,10 @@ from tests.admission import mutate, policy, validate
 from tests.merge_cases import CASES, bug
 from tests.objects import DISRUPTION, cron_job, job, job_spec, pod, stored_job
 from webhook import names
-from webhook.decide import Facts, validate_policy
+from webhook.decide import validate_policy
 from webhook.policy.model import Duration, FailurePolicy, Placement, Profile, Retries
 from webhook.problem import Json
+from webhook.subject import Facts
 
 EKS = Profile(placement=Placement(provider="eks", spot="Require"))
 GKE_FACTS = Facts(profile_name="eks", owner=stored_job(job_spec(backoffLimit=3), {"failed": 3}))
@@ -157,7 +158,7 @@ def test_twenty_five_retries_are_refused_with_code_422_and_a_remedy() -> None:
     answer = validate(job(job_spec(backoffLimit=25)))
     assert (answer.allowed, answer.message) == (
         False,
-        "spec.backoffLimit: 25 retries are more than the 10 that profile 'default' allows; set 10 or less",
+        "spec.backoffLimit: 25 retries exceed the limit of 10 in profile 'default'; set 10 or less",
     )
 
 

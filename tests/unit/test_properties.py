@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.admission import mutate, policy, review_of, validate
 from tests.objects import container_of, cron_job, job, pod, stored_job
-from webhook import decide, names, review
-from webhook.decide import Facts
+from webhook import names, review
 from webhook.patch import Editor
 from webhook.policy.model import FailurePolicy, Placement, Policy, Profile, Retries
 from webhook.problem import Json
+from webhook.subject import Facts, subject_of
 from webhook.workloads import WORKLOADS
 
 SCALARS = (
@@ -233,7 +233,7 @@ def test_no_body_makes_another_exception_than_bad_review(body: bytes) -> None:
 @settings(max_examples=200, deadline=None)
 def test_what_is_not_asked_about_stays_as_it_is(root: Any) -> None:
     decoded = review.decode(review_of({"apiVersion": "x.test/v1", "kind": "Wonder", "spec": root}))
-    assert decide.subject_of(decoded) is None
+    assert subject_of(decoded) is None
 
 
 @given(st.dictionaries(st.text(max_size=4), ANYTHING, max_size=4), st.data())

@@ -76,7 +76,7 @@ def problems(job: EmbeddedJob, settings: Settings, old: Json | None) -> list[Pro
     found = []
     if budget > allowed:
         path = (*job.path, batch.retry_field(job.spec))
-        what = f"{budget} retries are more than the {limit} that profile {settings.profile_name!r} allows"
+        what = f"{budget} retries exceed the limit of {limit} in profile {settings.profile_name!r}"
         found.append(Problem(path, what, f"set {limit} or less"))
     for container in in_place_restarts(job):
         what = "restarts the container in place without bound"

@@ -107,8 +107,8 @@ def start_policy(options: Options, cluster: Cluster | None) -> tuple[PolicySourc
     if options.policy_configmap is not None:
         if cluster is None:
             raise CannotStartError("--policy-configmap needs an API server; add --kubeconfig")
-        source = PolicySource()
-        return source, [source.follow_config_map(cluster.api, *options.policy_configmap)]
+        source = PolicySource(config_map=options.policy_configmap)
+        return source, [source.follow_config_map(cluster.api)]
     return PolicySource(load_default()), []
 
 

@@ -23,6 +23,9 @@ NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their pro
 NODES_UNKNOWN: Final = 30.0  # and until then
 PAGE: Final = 500
 
+# A namespace's labels `profile` and `mode`, None where it has not got them.
+OptIn = tuple[str | None, str | None]
+
 log = structlog.get_logger()
 
 
@@ -37,7 +40,7 @@ class Cluster:
         self.api = api
         self.recognised: Provider | None = None
         selector = {"labelSelector": names.PROFILE}
-        self.namespaces = WatchedList(api, "/api/v1/namespaces", profile_of, query=selector, metadata_only=True)
+        self.namespaces = WatchedList(api, "/api/v1/namespaces", opt_in_of, query=selector, metadata_only=True)
         self.jobs = WatchedList(api, "/apis/batch/v1/jobs", trimmed_job, query=selector)
 
     async def run(self) -> None:
@@ -52,13 +55,20 @@ class Cluster:
         """Whether every cache has been filled once."""
         return self.namespaces.synced.is_set() and self.jobs.synced.is_set()
 
-    async def profile(self, namespace: str) -> str | None:
-        """Return the profile that a namespace's label names, None where it has none; raise UnavailableError."""
+    async def opt_in(self, namespace: str) -> OptIn:
+        """Return the profile and the mode that a namespace's labels name; raise UnavailableError."""
         key = ("", namespace)
         if self.namespaces.live and key in self.namespaces.items:
             return self.namespaces.items[key]
         found = await ask(self.api, f"/api/v1/namespaces/{namespace}", METADATA_ONLY)
-        return None if found is None else profile_of(found)
+        return (None, None) if found is None else opt_in_of(found)
+
+    def profiles_in_use(self) -> dict[str, list[str]]:
+        """Return the names of the opted-in namespaces by profile, as far as they are known."""
+        found: dict[str, list[str]] = {}
+        for (_, namespace), (profile_name, _) in self.namespaces.items.items():
+            found.setdefault(profile_name or "", []).append(namespace)
+        return {profile_name: sorted(namespaces) for profile_name, namespaces in found.items()}
 
     async def owner(self, namespace: str, reference: OwnerReference) -> Json | None:
         """Return the object that a reference names, None if it is gone; raise UnavailableError."""
@@ -128,10 +138,10 @@ async def ask(api: Api, path: str, accept: str) -> Json | None:
     return found
 
 
-def profile_of(namespace: Json) -> str | None:
-    """Return the profile that a namespace's label names."""
-    profile: str | None = (namespace["metadata"].get("labels") or {}).get(names.PROFILE)
-    return profile
+def opt_in_of(namespace: Json) -> OptIn:
+    """Return what a namespace's labels say."""
+    labels = namespace["metadata"].get("labels") or {}
+    return labels.get(names.PROFILE), labels.get(names.MODE)
 
 
 def trimmed_job(job: Json) -> Json:

@@ -8,13 +8,13 @@ import structlog
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from webhook import decide, review
-from webhook.decide import Facts, Subject
+from webhook import configuration, decide, review
 from webhook.policy.model import Policy
-from webhook.review import BadReviewError, Response
+from webhook.review import BadReviewError, Request, Response
 from webhook.server import metrics
 from webhook.server.cluster import Cluster, UnavailableError
 from webhook.server.policy_source import PolicySource
+from webhook.subject import Facts, Subject, subject_of
 
 # Two objects of 3 MiB, the most that the API server stores, and what stands around them.
 LARGEST_BODY: Final = 7 * 1024 * 1024
@@ -69,13 +69,9 @@ class Endpoints:
         try:
             request = review.decode(await http.read())
             uid, kind, operation = request.uid, request.kind.kind, request.operation
-            subject = decide.subject_of(request)
-            if subject is None:
-                response, result = Response(), "untouched"
-            else:
-                response = await self.judge(subject, rules)
-                result = "denied" if response.problems else "patched" if response.patch else "allowed"
-            body = review.encode(uid, response)
+            response = await self.judge(request, rules)
+            result = "untouched" if response is None else result_of(response)
+            body = review.encode(uid, response or Response())
         except web.HTTPException:
             raise  # aiohttp's own: the body is too large
         except BadReviewError as error:
@@ -90,38 +86,42 @@ class Endpoints:
             metrics.REQUESTS.labels(path, kind, operation, "error").inc()
             log.exception("internal error", uid=uid, kind=kind, operation=operation)
             return web.Response(status=500, text=f"internal error; the server's log tells more under uid {uid}\n")
-        known = (
-            kind if subject is not None else ""
-        )  # a label value for each kind that a stranger names would have no end
+        # A label value for each kind that a stranger may name would have no end.
+        known = "" if response is None else kind
         metrics.REQUESTS.labels(path, known, operation, result).inc()
         return web.Response(body=body, content_type="application/json")
 
-    async def judge(self, subject: Subject, rules: Rules) -> Response:
-        """Look up what the rules need and apply them."""
-        policy = self.policy.current
-        if policy is None:
-            raise UnavailableError(f"no policy in force: {self.policy.trouble}")
-        response = rules(subject, policy, await self.facts(subject))
-        request = subject.request
-        if response.unknown_profile:
-            metrics.UNKNOWN_PROFILES.inc()
-        if response.placement and not request.dry_run:
-            metrics.PLACEMENTS.labels(response.placement).inc()
-        if response.problems:
-            problems = [str(problem) for problem in response.problems]
-            log.info("denied", uid=request.uid, kind=request.kind.kind, namespace=request.namespace, problems=problems)
+    async def judge(self, request: Request, rules: Rules) -> Response | None:
+        """Look up what the rules need and apply them; None where they have no say."""
+        if rules is decide.validate and configuration.is_asked_about(request, self.policy.config_map):
+            in_use = {} if self.cluster is None else self.cluster.profiles_in_use()
+            response = configuration.validate(request, self.policy.current, in_use)
+            mode = None
+        else:
+            subject = subject_of(request)
+            if subject is None:
+                return None
+            if self.policy.current is None:
+                raise UnavailableError(f"no policy in force: {self.policy.trouble}")
+            facts = await self.facts(subject)
+            response = rules(subject, self.policy.current, facts)
+            mode = facts.mode
+        if not request.dry_run:
+            count(response, mode or "Enforce")
+        if response.found:
+            log_denial(request, response)
         return response
 
     async def facts(self, subject: Subject) -> Facts:
-        """Look up a namespace's profile and, if it is opted in, the pod's owner."""
+        """Look up what a namespace's labels say and, if it is opted in, the pod's owner."""
         if self.cluster is None:
             return Facts(profile_name="default")
         namespace = subject.request.namespace
-        profile_name = await self.cluster.profile(namespace)
+        profile_name, mode = await self.cluster.opt_in(namespace)
         owner = None
         if profile_name is not None and subject.owner is not None:
             owner = await self.cluster.owner(namespace, subject.owner)
-        return Facts(profile_name=profile_name, owner=owner, recognised=self.cluster.recognised)
+        return Facts(profile_name=profile_name, mode=mode, owner=owner, recognised=self.cluster.recognised)
 
     async def healthz(self, _: web.Request) -> web.Response:
         """Say that the process answers."""
@@ -141,3 +141,27 @@ class Endpoints:
     async def metrics(self, _: web.Request) -> web.Response:
         """Return the metrics in Prometheus' text format."""
         return web.Response(body=generate_latest(metrics.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def result_of(response: Response) -> str:
+    """Say in a word what became of a request."""
+    return "denied" if response.found else "patched" if response.patch else "allowed"
+
+
+def count(response: Response, mode: str) -> None:
+    """Count what was done, or in another mode than Enforce told."""
+    for rule in response.edited:
+        metrics.EDITS.labels(rule, mode).inc()
+    for rule, _ in (*response.found, *response.announced):
+        metrics.PROBLEMS.labels(rule, mode).inc()
+    if response.unknown_profile:
+        metrics.UNKNOWN_PROFILES.inc()
+    if response.placement:
+        metrics.PLACEMENTS.labels(response.placement).inc()
+
+
+def log_denial(request: Request, response: Response) -> None:
+    """Write one line per denial, without the object."""
+    problems = [str(problem) for problem in response.problems]
+    where = {"namespace": request.namespace, "name": request.name, "kind": request.kind.kind}
+    log.info("denied", uid=request.uid, **where, problems=problems)

@@ -21,6 +21,18 @@ DURATION: Final = Histogram(
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
     registry=REGISTRY,
 )
+EDITS: Final = Counter(
+    "retry_policy_edits",
+    "Edits by rule and mode; in Warn and Audit those that would have been made.",
+    ("rule", "mode"),
+    registry=REGISTRY,
+)
+PROBLEMS: Final = Counter(
+    "retry_policy_problems",
+    "Problems by rule and mode; in Warn and Audit those that would have denied a request.",
+    ("rule", "mode"),
+    registry=REGISTRY,
+)
 PLACEMENTS: Final = Counter(
     "retry_policy_placements",
     "Pods placed, by placement (Spot, OnDemand, None).",
@@ -32,8 +44,24 @@ UNKNOWN_PROFILES: Final = Counter(
     "Requests in namespaces whose profile the policy does not have.",
     registry=REGISTRY,
 )
+POLICY_GENERATION: Final = Gauge(
+    "retry_policy_policy_generation",
+    "How many policies have been in force since the start; 0 until a good one has been read.",
+    registry=REGISTRY,
+)
 POLICY_RELOADS: Final = Counter(
-    "retry_policy_policy_reloads", "Policy texts read, by result (good, bad).", ("result",), registry=REGISTRY
+    "retry_policy_policy_reloads", "Policy texts read, by result: good or bad.", ("result",), registry=REGISTRY
+)
+POLICY_LAST_RELOAD_GOOD: Final = Gauge(
+    "retry_policy_policy_last_reload_good",
+    "1 if the newest policy text is in force; 0 if it was refused, and the one before is.",
+    registry=REGISTRY,
+)
+CACHE_AGE: Final = Gauge(
+    "retry_policy_cache_age_seconds",
+    "How long a cache has not been watched: 0 while its watch is open. Meanwhile everything is asked from the API.",
+    ("list",),
+    registry=REGISTRY,
 )
 PROVIDER_RECOGNISED: Final = Gauge(
     "retry_policy_capacity_provider_recognised",

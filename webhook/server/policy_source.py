@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -9,13 +10,12 @@ import structlog
 
 from webhook.decide import validate_policy
 from webhook.policy.model import Policy
-from webhook.policy.parse import parse
-from webhook.problem import Json, Problem
+from webhook.policy.parse import KEY, parse
+from webhook.problem import Json
 from webhook.server import metrics
 from webhook.server.api import Api
 from webhook.server.watch import WatchedList
 
-KEY: Final = "policy.yaml"
 # Content is compared, not modification times: mounted ConfigMaps are swapped by a symlink.
 INTERVAL: Final = 1.0
 LARGEST: Final = 1024 * 1024  # bytes: what a ConfigMap can hold at most
@@ -24,44 +24,57 @@ log = structlog.get_logger()
 
 
 class PolicySource:
-    """Holds the policy in force; `current` is None until a good one has been seen, and `trouble` says why."""
+    """Holds the policy in force; `current` is None until a good one has been seen, and `trouble` says why.
 
-    def __init__(self, policy: Policy | None = None) -> None:
+    `config_map` is the namespace and name that it comes from, None where it comes from elsewhere. `refused` is called
+    with each refusal, so that it can be told where an admin looks.
+    """
+
+    def __init__(self, policy: Policy | None = None, config_map: tuple[str, str] | None = None) -> None:
         self.current = policy
+        self.config_map = config_map
         self.trouble = "" if policy is not None else "no policy has been read yet"
+        self.refused: Callable[[str], None] = lambda _trouble: None
+        metrics.POLICY_GENERATION.set(policy is not None)
 
     def take(self, text: str, origin: str) -> None:
         """Put a policy text in force, unless it has problems."""
         parsed = parse(text)
-        problems: list[Problem] = validate_policy(parsed) if isinstance(parsed, Policy) else parsed
-        if isinstance(parsed, Policy) and not problems:
-            self.current = parsed
-            self.trouble = ""
-            metrics.POLICY_RELOADS.labels("good").inc()
-            log.info("policy in force", origin=origin, profiles=sorted(parsed.profiles))
-        else:
+        problems = validate_policy(parsed) if isinstance(parsed, Policy) else parsed
+        if not isinstance(parsed, Policy) or problems:
             self.refuse(origin, [str(problem) for problem in problems])
+            return
+        self.current = parsed
+        self.trouble = ""
+        metrics.POLICY_GENERATION.inc()
+        metrics.POLICY_RELOADS.labels("good").inc()
+        metrics.POLICY_LAST_RELOAD_GOOD.set(1)
+        log.info("policy in force", origin=origin, profiles=sorted(parsed.profiles))
 
     def refuse(self, origin: str, problems: list[str]) -> None:
         """Keep the last good policy, and say why."""
         self.trouble = f"{origin}: " + " | ".join(problems)
         metrics.POLICY_RELOADS.labels("bad").inc()
+        metrics.POLICY_LAST_RELOAD_GOOD.set(0)
         log.error("policy refused", origin=origin, problems=problems, in_force="last good" if self.current else "none")
+        self.refused(self.trouble)
 
-    async def follow_config_map(self, api: Api, namespace: str, name: str) -> None:
-        """Watch a ConfigMap until cancelled; one that is deleted leaves the last good policy in force."""
+    async def follow_config_map(self, api: Api) -> None:
+        """Watch the ConfigMap until cancelled; one that is deleted leaves the last good policy in force."""
+        namespace, name = self.config_map or ("", "")
         path = f"/api/v1/namespaces/{namespace}/configmaps"
         origin = f"ConfigMap {namespace}/{name}"
         watched = WatchedList(api, path, text_of, query={"fieldSelector": f"metadata.name={name}"})
-        seen: str | None = None
+        absent: Final = object()
+        seen: object = absent
 
         def changed() -> None:
             nonlocal seen
             text = watched.items.get((namespace, name))
-            if text is None:
-                self.refuse(origin, [f"has no key {KEY}, or does not exist"])
-            elif text != seen:
+            if text is not None and text != seen:
                 self.take(text, origin)
+            elif text is None and seen is not None:
+                self.refuse(origin, [f"has no key {KEY}, or does not exist"])
             seen = text
 
         watched.changed = changed

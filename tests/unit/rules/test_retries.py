@@ -34,7 +34,7 @@ def problems(spec: Json, given: Settings, old: Json | None = None) -> list[str]:
 
 def test_more_retries_than_the_limit_are_refused_with_path_value_limit_and_profile() -> None:
     assert problems(job_spec(backoffLimit=25), settings()) == [
-        "spec.backoffLimit: 25 retries are more than the 10 that profile 'gpu' allows; set 10 or less"
+        "spec.backoffLimit: 25 retries exceed the limit of 10 in profile 'gpu'; set 10 or less"
     ]
 
 

@@ -1,0 +1,53 @@
+"""Judges how a namespace is opted in.
+
+Reads, on a Namespace:
+    metadata.labels[retry-policy.dev/profile]: the name of a profile of the policy
+    metadata.labels[retry-policy.dev/mode]: Enforce, Warn, Audit
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from webhook import names
+from webhook.policy.model import Policy
+from webhook.problem import Json, Path, Problem
+
+MODES: Final = ("Enforce", "Warn", "Audit")
+ALLOWED_MODES: Final = "must be Enforce, Warn or Audit"
+LABELS: Final[Path] = ("metadata", "labels")
+LISTED: Final = 10
+
+
+def problems(root: Json, old: Json | None, policy: Policy) -> list[Problem]:
+    """Name what is wrong with a Namespace's labels of ours; with `old`, before an update, only with what changed."""
+    labels, old_labels = labels_of(root), labels_of(old or {})
+    found = []
+    profile_name = labels.get(names.PROFILE)
+    if profile_name not in {None, *policy.profiles, old_labels.get(names.PROFILE)}:
+        what = f"the policy has no profile {profile_name!r}, it has {listed(sorted(policy.profiles))}"
+        found.append(Problem((*LABELS, names.PROFILE), what, nearest_profile(profile_name or "", policy)))
+    mode = labels.get(names.MODE)
+    if mode not in {None, *MODES, old_labels.get(names.MODE)}:
+        near = get_close_matches((mode or "").title(), MODES, n=1)
+        remedy = f"{ALLOWED_MODES} (did you mean {near[0]}?)" if near else ALLOWED_MODES
+        found.append(Problem((*LABELS, names.MODE), f"is {mode!r}", remedy))
+    return found
+
+
+def nearest_profile(profile_name: str, policy: Policy) -> str:
+    """Name the profile that was probably meant, else all of them."""
+    near = get_close_matches(profile_name, policy.profiles, n=1)
+    return f"label it {near[0]}" if near else f"label it with one of: {listed(sorted(policy.profiles))}"
+
+
+def listed(entries: Sequence[str]) -> str:
+    """Name some of many."""
+    more = len(entries) - LISTED
+    return ", ".join(entries[:LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def labels_of(root: Json) -> Json:
+    """Return an object's labels."""
+    labels: Json | None = (root.get("metadata") or {}).get("labels")
+    return labels or {}

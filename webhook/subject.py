@@ -1,0 +1,71 @@
+"""What a request asks about, and what must be looked up before the rules can run."""
+
+from dataclasses import dataclass
+
+from webhook.capacity import Provider
+from webhook.problem import Json, Problem
+from webhook.review import Request
+from webhook.rules import placement
+from webhook.shape import wrong_types
+from webhook.workloads import WORKLOADS, OwnerReference, Workload, core
+from webhook.workloads.row import controller_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the shell looked up before the rules run.
+
+    `profile_name` and `mode`: what the namespace's labels say; no profile is not opted in, no mode is Enforce.
+    `owner`: the controller of a pod, None where it has none that a row knows, or it is gone. `recognised`: the
+    cluster's capacity provider, None where none was. `defaulted`: whether the object comes from the API, or a file.
+    """
+
+    profile_name: str | None
+    mode: str | None = None
+    owner: Json | None = None
+    recognised: Provider | None = None
+    defaulted: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """An object that the rules know: its kind's row, and the fields whose types are wrong.
+
+    `old`: the object before an update, else None. `owner`: the controller that the shell is to look up for the rules;
+    None where they need none.
+    """
+
+    request: Request
+    row: Workload
+    malformed: list[Problem]
+    old: Json | None = None
+    owner: OwnerReference | None = None
+
+    @property
+    def root(self) -> Json:
+        """The raw object, which the rules edit in place."""
+        root: Json = self.request.object
+        return root
+
+
+def subject_of(request: Request) -> Subject | None:
+    """Return what the rules are to look at; None if no rule has a say, so that nothing needs to be looked up."""
+    row = WORKLOADS.get((request.kind.group, request.kind.kind))
+    if row is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
+        return None
+    malformed = list(wrong_types(request.object, row.shape))
+    if malformed:
+        return Subject(request=request, row=row, malformed=malformed)
+    metadata = request.object.get("metadata") or {}
+    if metadata.get("deletionTimestamp") is not None:
+        return None
+    if row is not core.POD:
+        if request.operation == "CREATE":
+            return Subject(request=request, row=row, malformed=[])
+        old = request.decode_old()
+        return Subject(request=request, row=row, malformed=list(wrong_types(old, row.shape, ("oldObject",))), old=old)
+    controller = controller_of(request.object)
+    owner = controller if controller is not None and (controller.group, controller.kind) in WORKLOADS else None
+    if request.operation != "CREATE" or not placement.takes_part(request.object, controller, owner):
+        return None
+    return Subject(request=request, row=row, malformed=[], owner=owner)
