@@ -38,7 +38,7 @@ def admit(document: Document, policy: Policy, profile_name: str, attempt: int | 
     verdict = Verdict(warnings=[*document.warnings, *half_objects(document.value, ())])
     for path, root in document.objects():
         admitted = root
-        if attempt is not None and (root["apiVersion"], root["kind"]) == ("v1", "Pod"):
+        if attempt is not None and root["kind"] == "Pod":
             admitted = {**root, "metadata": with_attempt(root.get("metadata"), attempt)}
         subject = subject_of(request_for(admitted))
         if subject is None:

@@ -99,6 +99,11 @@ def test_the_policy_follows_a_config_map_and_the_last_good_one_stays(
         metadata = {"name": "retry-policy", "namespace": team.name}
         kubectl.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
+    def told(words: str) -> bool:
+        events = kubectl.run("get", "events", f"--namespace={team.name}", "--output=json").stdout
+        messages = [event["message"] for event in json.loads(events)["items"] if event["reason"] == "PolicyRefused"]
+        return any(words in message for message in messages)
+
     def denied(running: Served) -> bool:
         review = review_of(job("train", backoffLimit=5), namespace=team.name)
         return b'"allowed":false' in running.post("/validate", review).body
@@ -115,6 +120,7 @@ def test_the_policy_follows_a_config_map_and_the_last_good_one_stays(
         until(lambda: "profiles.default.retries.limit" in running.log_text())
         kubectl.run("delete", "configmap", "retry-policy", f"--namespace={team.name}")
         until(lambda: running.log_text().count("does not exist") >= 2)
+        until(lambda: told("profiles.default.retries.limit") and told("does not exist"))
         assert denied(running)
         assert running.get("/readyz").status == 200
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import aiohttp
 import msgspec
 
+from webhook.problem import Json
+
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
 
@@ -73,6 +75,13 @@ class Api:
                 raise ApiError(response.status, message_of(body))
             return msgspec.json.decode(body)
 
+    async def create(self, path: str, root: Json) -> None:
+        """Create an object; raise as `get` does."""
+        patience = aiohttp.ClientTimeout(total=30)
+        async with await self.request(path, {}, "application/json", patience, "POST", root) as response:
+            if not response.ok:
+                raise ApiError(response.status, message_of(await response.read()))
+
     @asynccontextmanager
     async def stream(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open an answer without end, and give its lines as they come; raise as `get` does."""
@@ -82,18 +91,26 @@ class Api:
                 raise ApiError(response.status, message_of(await response.read()))
             yield lines_of(response)
 
-    async def request(
-        self, path: str, query: dict[str, str], accept: str, patience: aiohttp.ClientTimeout
+    async def request(  # noqa: PLR0913, PLR0917 - what HTTP has
+        self,
+        path: str,
+        query: dict[str, str],
+        accept: str,
+        patience: aiohttp.ClientTimeout,
+        method: str = "GET",
+        body: Json | None = None,
     ) -> aiohttp.ClientResponse:
-        """Send a GET request with the client's credentials."""
-        method, url, headers, _, _ = await self.client.param_serialize(
-            "GET",
+        """Send a request with the client's credentials."""
+        _, url, headers, _, _ = await self.client.param_serialize(
+            method,
             path,
             query_params=list(query.items()),
             header_params={"Accept": accept},
             auth_settings=["BearerToken"],
         )
-        answer = await self.client.rest_client.request(method, url, headers=headers, _request_timeout=patience)
+        answer = await self.client.rest_client.request(
+            method, url, headers=headers, body=body, _request_timeout=patience
+        )
         response: aiohttp.ClientResponse = answer.response
         return response
 

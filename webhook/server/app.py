@@ -22,6 +22,7 @@ from webhook.policy.parse import load_default
 from webhook.server.api import Api, NoCredentialsError
 from webhook.server.cluster import Cluster
 from webhook.server.endpoints import Endpoints
+from webhook.server.events import Events
 from webhook.server.policy_source import PolicySource
 
 # Longer than the 90 s after which the API server closes an idle connection: it must be the one to close.
@@ -108,7 +109,9 @@ def start_policy(options: Options, cluster: Cluster | None) -> tuple[PolicySourc
         if cluster is None:
             raise CannotStartError("--policy-configmap needs an API server; add --kubeconfig")
         source = PolicySource(config_map=options.policy_configmap)
-        return source, [source.follow_config_map(cluster.api)]
+        events = Events(cluster.api, options.policy_configmap)
+        source.refused = events.policy_refused
+        return source, [source.follow_config_map(cluster.api), events.run()]
     return PolicySource(load_default()), []
 
 

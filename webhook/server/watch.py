@@ -6,6 +6,7 @@ Our own, because the official client's watch gives up at the first broken connec
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Generic, TypeVar
@@ -14,6 +15,7 @@ import msgspec
 import structlog
 
 from webhook.problem import Json
+from webhook.server import metrics
 from webhook.server.api import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 
 PAGE: Final = 500
@@ -47,6 +49,8 @@ class WatchedList(Generic[Kept]):
         self.watch_accept = METADATA_ONLY if metadata_only else "application/json"
         self.items: dict[tuple[str, str], Kept] = {}
         self.live = False  # whether a watch is open, so that `items` is no older than its latency
+        self.lost = time.monotonic()  # when that was last so
+        metrics.CACHE_AGE.labels(path.rpartition("/")[2]).set_function(self.age)
         self.synced = asyncio.Event()  # set for ever after the first list
         self.changed: Callable[[], None] = lambda: None  # called after every list and event
 
@@ -72,9 +76,15 @@ class WatchedList(Generic[Kept]):
             except UNREACHABLE as error:
                 log.warning("watch broken", path=self.path, error=repr(error), retry_in=round(pause, 1))
             finally:
+                if self.live:
+                    self.lost = time.monotonic()
                 self.live = False
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
             pause = min(pause * 2, LONGEST_PAUSE)
+
+    def age(self) -> float:
+        """Return for how many seconds the list has not been watched."""
+        return 0.0 if self.live else time.monotonic() - self.lost
 
     async def list(self) -> str:
         """Replace `items` by the server's list, read in pages; return its resource version."""
