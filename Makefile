@@ -46,6 +46,10 @@ cluster: install  ## a control plane with the webhook and a few nodes to play wi
 demo: install  ## the product at work in a few seconds, without a cluster
 	@$(BIN)/python -m demo
 
+.PHONY: docs
+docs: install  ## write anew what docs/ takes from the code
+	$(BIN)/python -m tests.docs
+
 .PHONY: lock
 lock: install  ## write requirements/*.txt anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml -o requirements/runtime.txt

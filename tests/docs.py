@@ -1,0 +1,164 @@
+"""Writes the parts of docs/ that are made from the code: `make docs`. A unit test holds that they agree."""
+
+import importlib.resources
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from tests.admission import mutate, validate
+from tests.merge_cases import distinct
+from tests.objects import container_of, cron_job, exit_codes, job, job_spec
+from webhook import names
+from webhook.policy.model import Profile
+from webhook.problem import Json
+from webhook.subject import Facts
+
+DOCS = Path(__file__).parent.parent / "docs"
+FIELD = re.compile(r"^(?P<indent> *)(?P<name>\w+):(?P<value>.*)$")
+
+OBJECTS: dict[str, Json] = {
+    "a Job": job(job_spec(backoffLimit=3)),
+    "backoffLimit 25": job(job_spec(backoffLimit=25)),
+    "backoffLimit said by nobody": job(job_spec(backoffLimit=6)),
+    "restartPolicy OnFailure": job(job_spec(restart_policy="OnFailure", backoffLimit=3)),
+    "20 rules of its own": job(job_spec(rules=distinct(20), backoffLimit=3)),
+    "a rule that the API refuses": job(job_spec(rules=[exit_codes("FailJob", "In", 0)], backoffLimit=3)),
+    "max-retries 2": job(job_spec(backoffLimit=3), annotations={names.MAX_RETRIES: "2"}),
+    "max-retries many": job(job_spec(backoffLimit=3), annotations={names.MAX_RETRIES: "many"}),
+    "a container that restarts in place": job(
+        job_spec(containers=({**container_of("main"), "restartPolicy": "OnFailure"},), backoffLimit=3)
+    ),
+    "a CronJob": cron_job(job_spec(backoffLimit=3)),
+}
+
+
+def modes_table() -> str:
+    """Show what becomes of ten objects in each mode."""
+    lines = ["| Object | Enforce | Warn | Audit |", "|---|---|---|---|"]
+    for name, root in OBJECTS.items():
+        cells = [cell(root, mode) for mode in ("Enforce", "Warn", "Audit")]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def cell(root: Json, mode: str) -> str:
+    """Say what becomes of one object."""
+    facts = Facts(profile_name="default", mode=mode)
+    mutated = mutate(root, facts)
+    validated = validate(mutated.object, facts)
+    said = [*mutated.warnings, *validated.warnings]
+    edited = [line for line in paths_of(mutated.patch) if line.startswith("spec")]
+    parts = []
+    if edited:
+        parts.append("changed: " + ", ".join(edited))
+    if not validated.allowed:
+        parts.append("**denied**: " + "; ".join(line.partition(":")[0] for line in validated.message.splitlines()))
+    parts += [f"warning: {warning}" for warning in said]
+    if mode == "Audit":
+        audit = audited(root)
+        parts += [f"audit annotation: {key}" for key in audit]
+    return "<br>".join(parts).replace("|", "\\|") or "as it was"
+
+
+def audited(root: Json) -> list[str]:
+    """Name the audit annotations that an object would leave."""
+    warned = Facts(profile_name="default", mode="Warn")
+    changed = any("would be" in line or "would become" in line for line in mutate(root, warned).warnings)
+    denied = any("would deny" in line for line in validate(root, warned).warnings)
+    return ["would-change"] * changed + ["would-deny"] * denied
+
+
+def paths_of(patch: list[Json]) -> list[str]:
+    """Spell a patch's paths as fields."""
+    return [operation["path"][1:].replace("/", ".") for operation in patch]
+
+
+def policy_reference() -> str:
+    """Make a table of every field: its type and default from the model, its meaning from the packaged policy."""
+    meanings = dict(comments())
+    lines = ["| Field | Values | Default | |", "|---|---|---|---|"]
+    for path, field in fields(inspect.type_info(Profile), ""):
+        default = (
+            msgspec.json.encode(field.default, enc_hook=int).decode() if field.default is not msgspec.NODEFAULT else ""
+        )
+        lines.append(f"| `{path}` | {values(field.type)} | `{default}` | {meanings[path]} |".replace(" | ` |", " | |"))
+    return "\n".join(lines) + "\n"
+
+
+def fields(struct: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield the leaf fields of a struct with their paths."""
+    for field in struct.fields:
+        path = f"{prefix}{field.encode_name}"
+        if isinstance(field.type, inspect.StructType):
+            yield from fields(field.type, f"{path}.")
+        else:
+            yield path, field
+
+
+def values(kind: Any) -> str:
+    """Say which values a field takes."""
+    match kind:
+        case inspect.LiteralType():
+            return ", ".join(f"`{value}`" for value in kind.values)
+        case inspect.IntType() if kind.ge is not None:
+            return f"{kind.ge} to {kind.le}" if kind.le is not None else f"{kind.ge} or more"
+        case inspect.IntType():
+            return "a whole number"
+        case inspect.BoolType():
+            return "`true`, `false`"
+        case inspect.VarTupleType():
+            return f"a list of {values(kind.item_type)}"
+        case inspect.UnionType():
+            return " or ".join(values(one) for one in kind.types)
+        case inspect.NoneType():
+            return "`null`"
+        case inspect.CustomType():
+            return "a duration"
+        case inspect.StructType():
+            return "`{" + ", ".join(field.encode_name for field in kind.fields) + "}`"
+        case _:
+            raise TypeError(kind)
+
+
+def comments() -> Iterator[tuple[str, str]]:
+    """Yield each field of the packaged policy's profile with the comment above it."""
+    text = importlib.resources.files("webhook.policy").joinpath("default.yaml").read_text(encoding="utf-8")
+    stack: list[tuple[int, str]] = []
+    comment: list[str] = []
+    for line in text.splitlines():
+        if line.lstrip().startswith("#"):
+            comment.append(line.strip("# "))
+            continue
+        if found := FIELD.match(line):
+            indent = len(found["indent"])
+            while stack and stack[-1][0] >= indent:
+                stack.pop()
+            stack.append((indent, found["name"]))
+            yield ".".join(name for _, name in stack[2:]), " ".join(comment).replace("|", "\\|")
+        comment = []
+
+
+def with_part(text: str, name: str, part: str) -> str:
+    """Replace what stands between the marks of a generated part."""
+    begin, end = f"<!-- generated: {name} -->\n", "<!-- end -->\n"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return before + begin + part + end + after
+
+
+PARTS = {"roll-out.md": ("modes", modes_table), "policy.md": ("policy", policy_reference)}
+
+
+def main() -> None:
+    """Write every generated part."""
+    for file, (name, make) in PARTS.items():
+        page = DOCS / file
+        page.write_text(with_part(page.read_text(), name, make()))
+
+
+if __name__ == "__main__":
+    main()
