@@ -82,10 +82,8 @@ def policy_reference() -> str:
     meanings = dict(comments())
     lines = ["| Field | Values | Default | |", "|---|---|---|---|"]
     for path, field in fields(inspect.type_info(Profile), ""):
-        default = (
-            msgspec.json.encode(field.default, enc_hook=int).decode() if field.default is not msgspec.NODEFAULT else ""
-        )
-        lines.append(f"| `{path}` | {values(field.type)} | `{default}` | {meanings[path]} |".replace(" | ` |", " | |"))
+        default = msgspec.json.encode(field.default).decode()
+        lines.append(f"| `{path}` | {values(field.type)} | `{default}` | {meanings[path]} |")
     return "\n".join(lines) + "\n"
 
 
