@@ -1,6 +1,7 @@
 """What `-f FILE|FOLDER|-` names: the documents in it, and what of it cannot be read."""
 
 import codecs
+import json
 import os
 import re
 import stat
@@ -18,6 +19,7 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")  # what kubectl reads of a folder
 LARGEST: Final = 16 * 1024 * 1024  # bytes; YAML takes a second for every five million
 STDIN: Final = "-"
 JSON_OBJECT: Final = re.compile(r"\s*\{")
+WHITE_SPACE: Final = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,20 +115,39 @@ def read_bytes(name: str, data: bytes) -> Iterator[Document | Unusable]:
 
 
 def read_text(text: str) -> Iterator[tuple[Any, list[Problem]]]:
-    """Yield the values in YAML, or the one in JSON: it is read much faster so, and knows escapes that YAML does not.
+    """Yield the values in YAML, or those in JSON: it is read much faster so, and knows escapes that YAML does not.
 
     What only looks like JSON is YAML, as in kubectl: its reader says what is wrong with it.
     """
     if JSON_OBJECT.match(text):
         try:
-            value = msgspec.json.decode(text)
-        except (msgspec.DecodeError, RecursionError):
-            pass
-        else:
-            if not nested_beyond(strict_yaml.DEPTH, value):
-                yield value, []
-                return
+            values = list(json_values(text))
+        except (ValueError, RecursionError):
+            values = []
+        if values and not any(nested_beyond(strict_yaml.DEPTH, value) for value in values):
+            yield from ((value, []) for value in values)
+            return
     yield from strict_yaml.read(text)
+
+
+def json_values(text: str) -> Iterator[Any]:
+    """Yield one JSON value after the other, with only white space between them; raise ValueError at other text."""
+    try:
+        yield msgspec.json.decode(text)
+    except msgspec.DecodeError:  # perhaps because there are several, which the standard library can tell apart
+        decoder = json.JSONDecoder(parse_constant=not_json)
+        text = text.strip()
+        position = 0
+        while position < len(text):
+            value, position = decoder.raw_decode(text, position)
+            yield value
+            if gap := WHITE_SPACE.match(text, position):
+                position = gap.end()
+
+
+def not_json(constant: str) -> None:
+    """Refuse NaN and Infinity, which the standard library would read."""
+    raise ValueError(constant)
 
 
 def nested_beyond(depth: int, value: Any) -> bool:

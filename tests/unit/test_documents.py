@@ -273,3 +273,16 @@ def test_any_bytes_are_read_or_unusable(data: bytes) -> None:
         if isinstance(document, Document):
             assert json.dumps(document.value, allow_nan=False)
             assert document.value is not None
+
+
+def test_several_json_objects_in_a_row_are_as_many_documents(tmp_path: Path) -> None:
+    file = tmp_path / "rendered.json"
+    file.write_text('{"kind": "A"}\n{"kind": "B"}{"kind": "C"}\n\n')
+    assert [(one.number, one.value["kind"]) for one in good(read(file))] == [(1, "A"), (2, "B"), (3, "C")]
+
+
+@pytest.mark.parametrize("rest", ["nonsense", '{"a": NaN}', "{", '{"a": 1}]'])
+def test_what_stands_after_json_is_not_swallowed(tmp_path: Path, rest: str) -> None:
+    file = tmp_path / "rendered.json"
+    file.write_text('{"kind": "A"}\n' + rest)
+    assert any(isinstance(one, Unusable) for one in read(file))
