@@ -55,7 +55,11 @@ class WatchedList(Generic[Kept]):
         self.changed: Callable[[], None] = lambda: None  # called after every list and event
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
+        """List and watch until cancelled.
+
+        A watch that the server ends in order is resumed where it ended. After a broken one the list is read again: a
+        resumed watch would look open while it still delivers what was missed.
+        """
         version = ""
         pause = SHORTEST_PAUSE
         while True:
@@ -69,12 +73,10 @@ class WatchedList(Generic[Kept]):
                     pause = SHORTEST_PAUSE
                     async for line in lines:
                         version = self.take(decoder.decode(line)) or version
-            except ApiError as error:
-                if error.status == GONE:
-                    version = ""
-                log.warning("watch failed", path=self.path, error=str(error), retry_in=round(pause, 1))
-            except UNREACHABLE as error:
-                log.warning("watch broken", path=self.path, error=repr(error), retry_in=round(pause, 1))
+            except (ApiError, msgspec.DecodeError, *UNREACHABLE) as error:
+                version = ""
+                if not (isinstance(error, ApiError) and error.status == GONE):
+                    log.warning("watch broken", path=self.path, error=repr(error), retry_in=round(pause, 1))
             finally:
                 if self.live:
                     self.lost = time.monotonic()

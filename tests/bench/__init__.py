@@ -1,0 +1,1 @@
+"""Figures, not tests: `python -m tests.cluster -- python -m tests.bench.NAME` prints them."""

@@ -1,0 +1,73 @@
+"""A watch that breaks, again and again: nothing is judged by what was true before."""
+
+import json
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from tests.admission import review_of
+from tests.awaiting import until
+from tests.cluster.conftest import NewNamespace
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.manifests import job
+from tests.cluster.namespace import Namespace
+from tests.cluster.test_webhook_jobs import noted
+from tests.cluster.test_webhook_server import mutated, pod_of
+from tests.cut import relaying
+from tests.served import Served, serving
+from webhook import names
+
+BREAKS = 20
+
+
+def through(kubeconfig: Path, port: int, folder: Path) -> Path:
+    """A kubeconfig for the same API server by way of another port of this machine."""
+    content = yaml.safe_load(kubeconfig.read_text())
+    cluster = content["clusters"][0]["cluster"]
+    cluster["tls-server-name"] = urlsplit(cluster["server"]).hostname
+    cluster["server"] = f"https://127.0.0.1:{port}"
+    file = folder / "kubeconfig"
+    file.write_text(yaml.safe_dump(content))
+    return file
+
+
+def watching(served: Served) -> bool:
+    lines = served.get("/metrics").body.decode().splitlines()
+    ages = [line for line in lines if line.startswith("retry_policy_cache_age_seconds{")]
+    return len(ages) == 2 and all(line.endswith(" 0.0") for line in ages)
+
+
+def fails(team: Namespace, failed: int) -> None:
+    patch = json.dumps({"status": {"failed": failed}})
+    patched = team.run("patch", "job/train", "--subresource=status", "--patch", patch)
+    assert patched.returncode == 0, patched.stderr
+
+
+def test_after_every_break_the_first_answer_is_the_right_one(
+    tmp_path: Path, namespace: NewNamespace, kubectl: Kubectl
+) -> None:
+    team = namespace({names.PROFILE: "default"})
+    owner = team.create(job("train", suspend=True))
+    pod = pod_of(owner)
+    review = review_of(pod, namespace=team.name)
+    server = urlsplit(yaml.safe_load(kubectl.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+    with relaying(server.port or 443) as relay:
+        kubeconfig = through(kubectl.kubeconfig, relay.port, tmp_path)
+        policy = os.environ["RETRY_POLICY_TEST_POLICY"]
+        with serving(tmp_path, "--kubeconfig", str(kubeconfig), "--policy", policy) as served:
+            until(lambda: watching(served))
+            for failed in range(1, BREAKS + 1):
+                relay.cut()
+                fails(team, failed)
+                profile = ("require", "default")[failed % 2]
+                kubectl.run("label", "namespace", team.name, "--overwrite", f"{names.PROFILE}={profile}")
+                assert served.post("/mutate", review).status == 503
+                relay.mend()
+                until(lambda: served.post("/mutate", review).status == 200)
+                answer = mutated(served, pod, team.name)
+                assert (noted(answer)["attempt"], answer["metadata"]["labels"][names.PROFILE]) == (str(failed), profile)
+                until(lambda: watching(served))
+                answer = mutated(served, pod, team.name)
+                assert (noted(answer)["attempt"], answer["metadata"]["labels"][names.PROFILE]) == (str(failed), profile)
