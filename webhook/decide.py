@@ -35,7 +35,8 @@ def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     if not isinstance(profile, Profile):
         return profile
     if subject.malformed:
-        return Response(warnings=[Problem(p.path, p.what, "not changed") for p in subject.malformed])
+        left = [Problem(problem.path, problem.what, "not changed") for problem in subject.malformed]
+        return Response(warnings=left) if facts.mode in ENFORCED else modes.would_change(facts.mode, [], left)
     editor = Editor(subject.root)
     warnings, placed = edit(subject, profile, facts, editor)
     if facts.mode not in ENFORCED:

@@ -85,8 +85,9 @@ def test_a_pod_is_not_touched(facts: Facts) -> None:
 
 
 @pytest.mark.parametrize("facts", [WARN, AUDIT])
-def test_wrong_types_are_not_denied(facts: Facts) -> None:
+def test_wrong_types_are_not_denied_and_told_to_people_in_warn_alone(facts: Facts) -> None:
     assert validate(job({"backoffLimit": "3"}), facts).allowed
+    assert len(mutate(job({"backoffLimit": "3"}), facts).warnings) == (facts.mode == "Warn")
 
 
 def test_a_mode_that_nobody_knows_leaves_alone_with_a_warning() -> None:
