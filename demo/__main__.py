@@ -4,6 +4,7 @@ import base64
 import difflib
 import http.client
 import json
+import signal
 import ssl
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def main() -> None:
                 sys.exit("the server did not start; try: retry-policy serve --port 0 --health-port 0")
             show(console, Api(json.loads(started)))
         finally:
-            server.send_signal(2)  # SIGINT: stop at once, without draining
+            server.send_signal(signal.SIGINT)  # stop at once, without draining
     console.print("\nThe server has stopped. Next: `make cluster` shows it on a real Kubernetes API server.")
 
 

@@ -67,6 +67,7 @@ def pod(spec: Json | None = None, *, owner: str | None = "Job", **metadata: Any)
         "Job": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}],
         "ReplicaSet": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}],
         "DaemonSet": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "logs", "uid": "u", "controller": True}],
+        "Pod": [{"apiVersion": "v1", "kind": "Pod", "name": "driver", "uid": "u", "controller": True}],
         "Wonder": [{"apiVersion": "x.test/v1", "kind": "Wonder", "name": "w", "uid": "u", "controller": True}],
     }
     owners = {} if owner is None else {"ownerReferences": references[owner]}

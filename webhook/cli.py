@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PROBLEMS: Final = 1
 UNUSABLE: Final = 2
 HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say
+PORT: Final = click.IntRange(0, 65535)
 DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -37,9 +38,9 @@ def main() -> None:
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key, PEM.")
 @click.option("--client-ca", type=click.Path(path_type=Path), help="Serve only clients with a certificate of this CA.")
 @click.option("--host", help="Address to listen on. Default: 127.0.0.1, inside a cluster all.")
-@click.option("--port", default=8443, show_default=True, help="HTTPS port of /mutate and /validate; 0 picks one.")
+@click.option("--port", type=PORT, default=8443, show_default=True, help="HTTPS: /mutate, /validate; 0 picks one.")
 @click.option(
-    "--health-port", default=8080, show_default=True, help="HTTP port of /healthz, /readyz, /metrics; 0 picks one."
+    "--health-port", type=PORT, default=8080, show_default=True, help="HTTP: /healthz, /readyz, /metrics; 0 picks one."
 )
 @click.option("--kubeconfig", help="Default: inside a cluster its service account, outside none.")
 def serve(policy_configmap: str | None, **options: Any) -> None:

@@ -4,6 +4,7 @@ Pure: no clock, no I/O, no global state. `mutate` never denies: what it cannot r
 `validate` sees the final object and denies.
 """
 
+from copy import deepcopy
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +13,7 @@ from webhook import attempts, modes, names
 from webhook.modes import ENFORCED
 from webhook.patch import Editor
 from webhook.policy.model import Policy, Profile
-from webhook.policy.settings import Settings, annotation_problems, resolve
+from webhook.policy.settings import Settings, annotation_problems, count, resolve
 from webhook.problem import Json, Path, Problem
 from webhook.review import Response
 from webhook.rules import failure_policy, lint, opt_in, placement, reapply, retries, schema, timeouts
@@ -31,18 +32,35 @@ SAMPLE_JOBS: Final = (
 
 def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     """Edit the object as the policy says."""
+    editor = Editor(subject.root)
+    restored = put_back(subject, editor)
     profile = profile_for(policy, facts)
     if not isinstance(profile, Profile):
+        profile.patch = restored
         return profile
     if subject.malformed:
         left = [Problem(problem.path, problem.what, "not changed") for problem in subject.malformed]
         return Response(warnings=left) if facts.mode in ENFORCED else modes.would_change(facts.mode, [], left)
-    editor = Editor(subject.root)
+    before = len(editor.edits)
     warnings, placed = edit(subject, profile, facts, editor)
     if facts.mode not in ENFORCED:
-        return modes.would_change(facts.mode, editor.edits, warnings)
+        response = modes.would_change(facts.mode, editor.edits[before:], warnings)
+        response.patch = restored
+        return response
     patch = editor.patch() if editor.edits else b""
     return Response(patch=patch, edited=modes.rules_of(editor.edits), warnings=warnings, placement=placed)
+
+
+def put_back(subject: Subject, editor: Editor) -> bytes:
+    """Put back what was injected into a Job at its creation, whatever has become of profile and mode; return the patch.
+
+    It enforces nothing, and without it no update of the Job would be accepted.
+    """
+    if subject.malformed or subject.old is None or not subject.row.immutable:
+        return b""
+    editor.rule = "reapply"
+    reapply.put_back(editor, subject.row, subject.old, subject.request.decode_old)
+    return editor.patch() if editor.edits else b""
 
 
 def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
@@ -59,7 +77,7 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     if subject.old is None:
         warnings = [warning for job in subject.row.jobs(subject.root) for warning in lint_warnings(job)]
     else:
-        before = problems_of(subject.row, subject.old, None, facts.profile_name or "", profile)
+        before = set(problems_of(subject.row, subject.old, None, facts.profile_name or "", profile))
         found = [problem for problem in found if problem not in before]
         warnings = []
     if facts.mode not in ENFORCED:
@@ -89,7 +107,7 @@ def edit(subject: Subject, profile: Profile, facts: Facts, editor: Editor) -> tu
     """Edit the object in place; return warnings, and what was decided for a pod."""
     profile_name = facts.profile_name or ""
     if subject.row is core.POD:
-        return edit_pod(subject.root, profile_name, profile, facts, editor)
+        return edit_pod(subject, profile_name, profile, facts, editor)
     if subject.row.immutable and subject.old is not None:
         return edit_immutable(subject, subject.old, profile_name, profile, editor), ""
     return edit_workload(subject, profile_name, profile, editor, defaulted=facts.defaulted), ""
@@ -122,14 +140,42 @@ def problems_of(
 def edit_workload(
     subject: Subject, profile_name: str, profile: Profile, editor: Editor, *, defaulted: bool
 ) -> list[Problem]:
-    """Apply every rule to every JobSpec of a new object, or of one that may be changed."""
-    root = subject.root
+    """Apply every rule to a new object, or one that may be changed; what was injected before is worked out anew."""
+    row, root = subject.row, subject.root
+    record = reapply.read(root)
+    if record is not None:
+        trial = Editor(deepcopy(root))  # seldom: a second round of admission, or an update of a CronJob
+        reapply.take_out(trial, row, record)
+        warnings = apply_rules(row, trial, profile_name, profile, defaulted=defaulted)
+        if trial.root["spec"] == root["spec"] and record.profile == profile_name:
+            return warnings
+        editor.rule = "reapply"
+        reapply.take_out(editor, row, record)
+    before = len(editor.edits)
+    warnings = apply_rules(row, editor, profile_name, profile, defaulted=defaulted)
+    edits = editor.edits[before:]
+    skipped = all(job_settings(profile_name, profile, annotations_of(root), job).skip for job in row.jobs(root))
+    if edits or (row is batch.JOB and not skipped):
+        reapply.write(editor, profile_name, edits)
+    elif record is not None:
+        editor.remove(reapply.ANNOTATION)
+    if row is batch.JOB and not skipped:
+        editor.update(("metadata", "labels"), {names.PROFILE: profile_name})
+    return warnings
+
+
+def apply_rules(
+    row: Workload, editor: Editor, profile_name: str, profile: Profile, *, defaulted: bool
+) -> list[Problem]:
+    """Apply every rule to every JobSpec of an object."""
+    root = editor.root
     annotations = annotations_of(root)
+    limit = profile.retries.limit
     warnings: list[Problem] = []
-    skipped = False
-    for job in subject.row.jobs(root):
+    for job in row.jobs(root):
         settings = job_settings(profile_name, profile, annotations, job)
-        said = says_backoff_limit(root, job, defaulted=defaulted)
+        written = job.spec.get("backoffLimit") is not None
+        said = batch.says_backoff_limit(root, job, limit) if defaulted else written
         if not settings.skip:
             editor.rule = "failure_policy"
             warnings += failure_policy.edit(job, settings, editor)
@@ -139,27 +185,13 @@ def edit_workload(
             editor.rule = "timeouts"
             timeouts.edit(job, settings, editor)
         editor.rule = "annotations"
-        copy_annotations(job, {**annotations, **(job.metadata.get("annotations") or {})}, settings, editor)
-        skipped = settings.skip
-    if subject.row is batch.JOB and (editor.edits or not skipped):
-        reapply.write(root, profile_name, editor)
-        if not skipped:
-            editor.update(("metadata", "labels"), {names.PROFILE: profile_name})
+        warnings += copy_annotations(job, annotations, settings, editor)
     return warnings
 
 
-def says_backoff_limit(root: Json, job: EmbeddedJob, *, defaulted: bool) -> bool:
-    """Tell whether somebody said a backoffLimit: the author, or an earlier round of admission."""
-    if not defaulted:
-        return job.spec.get("backoffLimit") is not None
-    return batch.says_backoff_limit(root, job) or reapply.has_set(root, (*job.path, "backoffLimit"))
-
-
 def edit_immutable(subject: Subject, old: Json, profile_name: str, profile: Profile, editor: Editor) -> list[Problem]:
-    """On UPDATE of a Job: put back what was injected at its creation, and hold what may be changed to today's limit."""
+    """On UPDATE of a Job: hold what may be changed to today's limit."""
     root = subject.root
-    editor.rule = "reapply"
-    reapply.put_back(editor, old, subject.request.decode_old)
     editor.rule = "retries"
     warnings: list[Problem] = []
     old_jobs = {job.path: job for job in subject.row.jobs(old)}
@@ -172,38 +204,53 @@ def edit_immutable(subject: Subject, old: Json, profile_name: str, profile: Prof
     return warnings
 
 
-def copy_annotations(job: EmbeddedJob, said: Json, settings: Settings, editor: Editor) -> None:
+def copy_annotations(job: EmbeddedJob, annotations: Json, settings: Settings, editor: Editor) -> list[Problem]:
     """Hand what an author said down where absent, a CronJob's to its Jobs, a workload's to its pods.
 
     A value that has a problem stays where it is, so that it is named once, and no update is refused for our copy of it.
+    A budget that the profile clamps is handed down clamped, with a warning.
     """
+    own = job.metadata.get("annotations") or {}
+    said = {**annotations, **own}
     wrong = {problem.path for problem in annotation_problems(settings.profile_name, settings.profile, said, ())}
     said = {key: value for key, value in said.items() if (key,) not in wrong}
+    warnings = []
+    if settings.max_retries is not None and count(said.get(names.MAX_RETRIES)) != settings.max_retries:
+        what = f"{said[names.MAX_RETRIES]} lowered to {settings.max_retries}"
+        remedy = f"profile {settings.profile_name!r} allows no more"
+        where = job.metadata_path if names.MAX_RETRIES in own else ("metadata",)
+        warnings.append(Problem((*where, "annotations", names.MAX_RETRIES), what, remedy))
+        said[names.MAX_RETRIES] = str(settings.max_retries)
     if job.metadata_path != ("metadata",):
-        own = job.metadata.get("annotations") or {}
         missing = {key: said[key] for key in names.COPIED_TO_JOBS if key in said and key not in own}
         editor.update((*job.metadata_path, "annotations"), missing)
     if not settings.skip:
         missing = {key: said[key] for key in names.COPIED_TO_PODS if key in said and key not in job.pod_annotations}
         editor.update((*job.path, "template", "metadata", "annotations"), missing)
+    return warnings
 
 
 def edit_pod(
-    root: Json, profile_name: str, profile: Profile, facts: Facts, editor: Editor
+    subject: Subject, profile_name: str, profile: Profile, facts: Facts, editor: Editor
 ) -> tuple[list[Problem], str]:
     """Place a pod by the levels it stands under, and note on it what was decided and why."""
+    root = subject.root
     annotations = annotations_of(root)
     owner_annotations = annotations_of(facts.owner) if facts.owner is not None else {}
     settings = resolve(profile_name, profile, {**owner_annotations, **annotations})
-    if settings.skip:
+    if settings.skip or not subject.takes_part:
         return [], ""
+    if controller_of(root) is None and annotation_problems(profile_name, profile, annotations, ANNOTATIONS):
+        return [], ""  # it will be refused for them, as they stand
     warnings: list[Problem] = []
     levels = attempts.levels(root, facts.owner, settings, warnings)
     decision = placement.decide(levels, settings)
     editor.rule = "placement"
     placed = placement.edit(root, decision, settings, facts.recognised, editor)
     level = decision.level
-    notes = {names.PLACEMENT: placed, names.ATTEMPT: str(level.attempt), names.ATTEMPT_SOURCE: level.source}
+    notes = {names.PLACEMENT: placed, names.ATTEMPT_SOURCE: level.source}
+    if count(annotations.get(names.ATTEMPT)) != level.attempt:
+        notes[names.ATTEMPT] = str(level.attempt)
     if names.MAX_RETRIES not in annotations:
         notes[names.MAX_RETRIES] = str(level.budget)
     editor.rule = "annotations"

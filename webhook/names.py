@@ -46,3 +46,6 @@ COPIED_TO_PODS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES)
 
 # What an author may say on a CronJob and what its Jobs must know too: copied into the Job template where absent.
 COPIED_TO_JOBS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, SKIP)
+
+# What an author may say on an object, and is judged for.
+SAID_BY_AUTHORS: Final = (ATTEMPT, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, SKIP)

@@ -1,11 +1,13 @@
 """Editor: edits a raw object in place and records JSON Patch operations (RFC 6902)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from webhook.problem import Json, Path
+
+LONGEST_INDEX: Final = 9  # digits: no list is longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def path_of(text: str, root: Any) -> Path | None:
     for part in text.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, list):
-            if not key.isdecimal():
+            if not key.isdecimal() or len(key) > LONGEST_INDEX:
                 return None
             path.append(int(key))
             value = value[int(key)] if int(key) < len(value) else None

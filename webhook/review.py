@@ -10,6 +10,7 @@ from webhook.problem import Problem
 # The API server cuts longer ones, and all of them together at 4096 (Kubernetes' page on admission webhooks).
 WARNING_LENGTH: Final = 120
 WARNINGS_LENGTH: Final = 4096
+LISTED: Final = 100  # problems of one denial: nobody reads more, and a status has to fit into an answer
 
 
 class BadReviewError(Exception):
@@ -106,7 +107,10 @@ def encode(uid: str, response: Response) -> bytes:
     """Write the AdmissionReview that answers `uid`."""
     answer: dict[str, Any] = {"uid": uid, "allowed": not response.found}
     if response.found:
-        message = "\n".join(str(problem) for problem in response.problems)
+        lines = [str(problem) for problem in response.problems[:LISTED]]
+        if len(response.problems) > LISTED:
+            lines.append(f"and {len(response.problems) - LISTED} more")
+        message = "\n".join(lines)
         answer["status"] = {"code": 422, "reason": "Invalid", "message": message}
     elif response.patch:
         answer["patchType"] = "JSONPatch"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from webhook import names
 from webhook.capacity import Provider
 from webhook.problem import Json, Problem
 from webhook.review import Request
@@ -32,7 +33,7 @@ class Subject:
     """An object that the rules know: its kind's row, and the fields whose types are wrong.
 
     `old`: the object before an update, else None. `owner`: the controller that the shell is to look up for the rules;
-    None where they need none.
+    None where they need none. `takes_part`: whether it is a pod that is placed.
     """
 
     request: Request
@@ -40,6 +41,7 @@ class Subject:
     malformed: list[Problem]
     old: Json | None = None
     owner: OwnerReference | None = None
+    takes_part: bool = False
 
     @property
     def root(self) -> Json:
@@ -64,8 +66,17 @@ def subject_of(request: Request) -> Subject | None:
             return Subject(request=request, row=row, malformed=[])
         old = request.decode_old()
         return Subject(request=request, row=row, malformed=list(wrong_types(old, row.shape, ("oldObject",))), old=old)
+    return pod_subject(request) if request.operation == "CREATE" else None
+
+
+def pod_subject(request: Request) -> Subject | None:
+    """Return a pod that is placed, or that a person made and said something on that has to be judged."""
     controller = controller_of(request.object)
-    owner = controller if controller is not None and (controller.group, controller.kind) in WORKLOADS else None
-    if request.operation != "CREATE" or not placement.takes_part(request.object, controller, owner):
+    row = None if controller is None else WORKLOADS.get((controller.group, controller.kind))
+    owner = controller if row is not None and row.owns_pods else None
+    takes_part = placement.takes_part(request.object, controller, owner)
+    annotations = (request.object.get("metadata") or {}).get("annotations") or {}
+    judged = controller is None and any(key in annotations for key in names.SAID_BY_AUTHORS)
+    if not takes_part and not judged:
         return None
-    return Subject(request=request, row=row, malformed=[], owner=owner)
+    return Subject(request=request, row=core.POD, malformed=[], owner=owner, takes_part=takes_part)

@@ -4,16 +4,17 @@ import json
 from copy import deepcopy
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.admission import mutate, policy, validate
+from tests.admission import answer_of, mutate, policy, review_of, validate
 from tests.merge_cases import CASES, bug
 from tests.objects import DISRUPTION, cron_job, job, job_spec, pod, stored_job
-from webhook import names
+from webhook import decide, names, review
 from webhook.decide import validate_policy
 from webhook.policy.model import Duration, FailurePolicy, Placement, Profile, Retries
 from webhook.problem import Json
-from webhook.subject import Facts
+from webhook.subject import Facts, subject_of
 
 EKS = Profile(placement=Placement(provider="eks", spot="Require"))
 GKE_FACTS = Facts(profile_name="eks", owner=stored_job(job_spec(backoffLimit=3), {"failed": 3}))
@@ -42,9 +43,10 @@ def test_a_job_is_stored_with_the_policy_and_says_so() -> None:
             "path": "/metadata/annotations",
             "value": {
                 names.POLICY: (
-                    '{"profile":"default","injected":[{"op":"add","path":"/spec/podFailurePolicy"},'
-                    '{"op":"replace","path":"/spec/podReplacementPolicy","was":"TerminatingOrFailed"},'
-                    '{"op":"replace","path":"/spec/backoffLimit","was":6}]}'
+                    '{"profile":"default","injected":[{"op":"add","path":"/spec/podFailurePolicy",'
+                    f'"now":{msgspec.json.encode({"rules": [DISRUPTION, bug()]}).decode()}}},'
+                    '{"op":"replace","path":"/spec/podReplacementPolicy","now":"Failed","was":"TerminatingOrFailed"},'
+                    '{"op":"replace","path":"/spec/backoffLimit","now":3,"was":6}]}'
                 )
             },
         },
@@ -179,6 +181,7 @@ def test_a_cron_jobs_template_is_mutated_and_validated_where_it_stands() -> None
     assert [operation["path"] for operation in answer.patch] == [
         "/spec/jobTemplate/spec/podFailurePolicy",
         "/spec/jobTemplate/spec/backoffLimit",
+        "/metadata/annotations",
     ]
     assert validate(cron_job(job_spec(backoffLimit=25))).message.startswith("spec.jobTemplate.spec.backoffLimit: 25")
 
@@ -215,7 +218,8 @@ def test_skip_leaves_a_job_alone_but_not_its_limit() -> None:
 
 def test_skip_on_a_cron_job_reaches_its_jobs() -> None:
     answer = mutate(cron_job(annotations={names.SKIP: "true"}))
-    assert [operation["path"] for operation in answer.patch] == ["/spec/jobTemplate/metadata"]
+    assert answer.object["spec"]["jobTemplate"]["metadata"] == {"annotations": {names.SKIP: "true"}}
+    assert answer.object["spec"]["jobTemplate"]["spec"] == job_spec()
 
 
 def test_skip_is_refused_where_the_profile_does_not_allow_it() -> None:
@@ -350,3 +354,127 @@ def test_what_a_policy_injects_is_held_to_the_schema() -> None:
     codes = tuple(range(1, 260))
     found = validate_policy(policy(gpu=Profile(failure_policy=FailurePolicy(retriable_exit_codes=codes))))
     assert {problem.path for problem in found} == {("profiles", "gpu", "failurePolicy")}
+
+
+def test_a_changed_policy_reaches_a_cron_job_at_its_next_update() -> None:
+    stored = mutate(cron_job()).object
+    changed = policy(
+        default=Profile(failure_policy=FailurePolicy(retriable_exit_codes=(77,)), retries=Retries(default=1))
+    )
+    updated = mutate(deepcopy(stored), old=stored, under=changed).object["spec"]["jobTemplate"]["spec"]
+    assert updated["podFailurePolicy"]["rules"] == [DISRUPTION, bug(values=(77,))]
+    assert updated["backoffLimit"] == 1
+
+
+def test_what_an_author_takes_back_on_a_cron_job_is_taken_back_in_its_templates() -> None:
+    stored = mutate(cron_job(annotations={names.SKIP: "true", names.MAX_RETRIES: "2"})).object
+    changed = deepcopy(stored)
+    changed["metadata"]["annotations"] |= {names.SKIP: "false", names.MAX_RETRIES: "4"}
+    template = mutate(changed, old=stored).object["spec"]["jobTemplate"]
+    assert template["metadata"]["annotations"] == {names.SKIP: "false", names.MAX_RETRIES: "4"}
+    assert template["spec"]["backoffLimit"] == 4
+    assert template["spec"]["template"]["metadata"]["annotations"] == {names.MAX_RETRIES: "4"}
+
+
+def test_what_others_have_added_beside_ours_stays() -> None:
+    stored = mutate(cron_job(annotations={names.MAX_RETRIES: "2"})).object
+    changed = deepcopy(stored)
+    changed["metadata"]["annotations"][names.MAX_RETRIES] = "4"
+    changed["spec"]["jobTemplate"]["metadata"]["annotations"]["example.test/own"] = "kept"
+    annotations = mutate(changed, old=stored).object["spec"]["jobTemplate"]["metadata"]["annotations"]
+    assert annotations == {names.MAX_RETRIES: "4", "example.test/own": "kept"}
+
+
+def test_a_job_that_another_webhook_suspends_in_between_is_judged_anew() -> None:
+    once = mutate(defaulted(job())).object
+    once["spec"]["suspend"] = True
+    assert mutate(once).object["spec"]["podFailurePolicy"]["rules"] == [DISRUPTION, bug(values=(137, 143))]
+
+
+def test_a_policy_annotation_of_another_job_takes_nothing_of_this_ones_author() -> None:
+    other = mutate(defaulted(job(job_spec(rules=[bug("log", values=(3,))], containers=("main", "log"))))).object
+    own = defaulted(job(job_spec(rules=[bug(values=(5,))])))
+    own["metadata"]["annotations"] = dict(other["metadata"]["annotations"])
+    stored = mutate(own).object
+    assert stored["spec"]["podFailurePolicy"]["rules"] == [DISRUPTION, bug(values=(5,))]
+    applied = deepcopy(stored)
+    applied["spec"] |= defaulted(job(job_spec(rules=[bug(values=(5,))])))["spec"]
+    assert mutate(applied, old=stored).object["spec"] == stored["spec"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("/spec/suspend", True), ("/spec/parallelism", 5), ("/spec/template/spec/containers/0/image", "x")],
+)
+def test_a_policy_annotation_cannot_hold_fields_that_are_not_ours(path: str, value: Any) -> None:
+    record = {"profile": "default", "injected": [{"op": "replace", "path": path, "now": False, "was": value}]}
+    old = job(job_spec(suspend=False, parallelism=False), annotations={names.POLICY: json.dumps(record)})
+    new = deepcopy(old)
+    new["spec"]["suspend"] = True
+    assert mutate(new, old=deepcopy(old)).object["spec"] == new["spec"]
+
+
+def test_an_index_of_thousands_of_digits_does_no_harm() -> None:
+    record = {"profile": "default", "injected": [{"op": "add", "path": "/spec/podFailurePolicy/rules/" + "9" * 5000}]}
+    old = job(job_spec(rules=[bug()]), annotations={names.POLICY: json.dumps(record)})
+    assert mutate(deepcopy(old), old=old).patch == []
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        Facts(profile_name="default", mode="Warn"),
+        Facts(profile_name="default", mode="Audit"),
+        Facts(profile_name="gone"),
+    ],
+)
+def test_a_manifest_can_be_applied_again_whatever_has_become_of_mode_and_profile(facts: Facts) -> None:
+    author = job_spec(rules=[bug(values=(5,))])
+    stored = mutate(defaulted(job(deepcopy(author)))).object
+    applied = {**deepcopy(stored), "spec": defaulted(job(deepcopy(author)))["spec"]}
+    decoded = review.decode(review_of(applied, old=stored))
+    subject = subject_of(decoded)
+    assert subject is not None
+    answer = answer_of(review.encode(decoded.uid, decide.mutate(subject, policy(), facts)), applied)
+    assert answer.object["spec"] == stored["spec"]
+
+
+def test_a_job_of_a_cron_job_from_before_opt_in_is_not_refused_for_the_apis_default() -> None:
+    controller = [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": True}]
+    strict = policy(default=Profile(retries=Retries(limit=5)))
+    made = mutate(defaulted(job(ownerReferences=controller)), under=strict).object
+    assert validate(made, under=strict).allowed
+
+
+def test_more_retries_than_a_clamping_profile_allows_are_handed_down_clamped_with_a_warning() -> None:
+    clamping = policy(default=Profile(retries=Retries(limit=4, on_exceed="Clamp")))
+    answer = mutate(job(annotations={names.MAX_RETRIES: "50"}), under=clamping)
+    assert answer.object["spec"]["template"]["metadata"]["annotations"][names.MAX_RETRIES] == "4"
+    assert "metadata.annotations[retry-policy.dev/max-retries]: 50 lowered to 4" in answer.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [{names.ATTEMPT: "two"}, {names.SKIP: "maybe"}, {names.MAX_RETRIES: "x"}, {names.INTERRUPTIBLE: "no"}],
+)
+def test_a_pod_that_a_person_made_is_refused_for_each_malformed_annotation_as_it_stands(annotations: Json) -> None:
+    bare = pod(owner=None, annotations=annotations)
+    mutated = mutate(bare)
+    assert mutated.patch == []
+    assert not validate(mutated.object).allowed
+
+
+def test_an_attempt_that_its_author_wrote_stays_as_written() -> None:
+    bare = pod(owner=None, annotations={names.ATTEMPT: "007"})
+    assert mutate(bare).object["metadata"]["annotations"][names.ATTEMPT] == "007"
+
+
+def test_a_pod_of_a_pod_does_not_take_part() -> None:
+    assert mutate(pod(owner="Pod")).patch == []
+
+
+def test_a_denial_names_a_hundred_problems_and_counts_the_rest() -> None:
+    rules = [{"action": "x"} for _ in range(150)]
+    lines = validate(job(job_spec(rules=rules))).message.splitlines()
+    assert len(lines) == 101
+    assert lines[-1].startswith("and ")

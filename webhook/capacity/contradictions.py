@@ -58,10 +58,13 @@ def refusing_field(pod_spec: Json, provider: Provider, refused: Callable[[str, V
             return ("spec", "nodeSelector", key)
     first = None
     for index, expressions in terms(pod_spec):
+        by_key: dict[str, list[int]] = {}
         for position, expression in enumerate(expressions):
-            key = expression.get("key", "")
-            if knows(provider, key) and refused(key, admitted(key, expressions, provider)):
-                first = first or (*TERMS, index, "matchExpressions", position)
+            by_key.setdefault(expression.get("key", ""), []).append(position)
+        for key, positions in by_key.items():
+            on_key = [expressions[position] for position in positions]
+            if knows(provider, key) and refused(key, admitted(key, on_key, provider)):
+                first = first or (*TERMS, index, "matchExpressions", positions[0])
                 break
         else:
             # Terms are ORed: one that does not refuse is enough.
@@ -108,26 +111,24 @@ def closes(provider: Provider, key: str, value: str | None) -> bool:
     return key in provider.closed_by and value not in provider.closed_by[key]
 
 
-def admitted(key: str, expressions: list[Json], provider: Provider) -> Values:
-    """Return which values of a label, of those known or named here, meet all of a term's expressions on it."""
-    on_key = [expression for expression in expressions if expression.get("key") == key]
-    values: Values = {None, *provider.spot_labels.get(key, ()), *provider.on_demand_labels.get(key, ())}
-    values.update(value for expression in on_key for value in expression.get("values") or ())
-    return {value for value in values if all(meets(value, expression) for expression in on_key)}
+def admitted(key: str, on_key: list[Json], provider: Provider) -> Values:
+    """Return which values of a label, of those known or named here, meet all of a term's expressions on it.
 
-
-def meets(value: str | None, expression: Json) -> bool:
-    """Say whether a node with this value of the label, or None without it, meets a nodeSelectorRequirement."""
-    values = expression.get("values") or ()
-    match expression.get("operator"):
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            # Gt and Lt hold for integers only, and no capacity label has one.
-            return False
+    Each expression takes from what is left, so that the cost grows with what is written and no faster.
+    """
+    left: Values = {None, *provider.spot_labels.get(key, ()), *provider.on_demand_labels.get(key, ())}
+    left.update(value for expression in on_key for value in expression.get("values") or ())
+    for expression in on_key:
+        values = expression.get("values") or ()
+        match expression.get("operator"):
+            case "In":
+                left.intersection_update(values)
+            case "NotIn":
+                left.difference_update(values)
+            case "Exists":
+                left.discard(None)
+            case "DoesNotExist":
+                left.intersection_update({None})
+            case _:
+                left.clear()  # Gt and Lt hold for integers only, and no capacity label has one
+    return left

@@ -144,8 +144,13 @@ def require(editor: Editor, requirements: list[Json]) -> bool:
     for index in filled:
         for requirement in requirements:
             if requirement not in (terms[index].get("matchExpressions") or ()):
-                editor.append((*TERMS, index, "matchExpressions"), dict(requirement))
+                editor.append((*TERMS, index, "matchExpressions"), own(requirement))
     return bool(filled)
+
+
+def own(requirement: Json) -> Json:
+    """Copy a nodeSelectorRequirement: each term edits its own."""
+    return {key: [*value] if isinstance(value, list) else value for key, value in requirement.items()}
 
 
 def prefer(editor: Editor, term: Json) -> None:

@@ -1,10 +1,10 @@
-"""Makes applying an unchanged manifest again work: puts back, on UPDATE, what was injected on CREATE.
+"""Lets our injections be taken out again: so that an unchanged manifest can be applied, and today's rules start afresh.
 
 Reads and writes:
-    metadata.annotations[retry-policy.dev/policy]: JSON, `{"profile": NAME, "injected": [{"op", "path", "was"}, …]}`,
-        the operations that admission applied to the spec, in order, each with the value that it replaced
+    metadata.annotations[retry-policy.dev/policy]: JSON, `{"profile": NAME, "injected": [{op, path, now, was}]}`,
+        the operations that admission applied to the spec, in order: what stands there since, and what stood there
     metadata.labels[retry-policy.dev/profile]
-    whatever those paths name
+    whatever those paths name, of the fields that the rules write
 """
 
 from collections.abc import Callable
@@ -15,16 +15,31 @@ import msgspec
 from webhook import names
 from webhook.patch import Edit, Editor, at, path_of, pointer
 from webhook.problem import Json, Path
+from webhook.workloads import Workload
 
 ANNOTATION: Final[Path] = ("metadata", "annotations", names.POLICY)
 LABEL: Final[Path] = ("metadata", "labels", names.PROFILE)
 
+# What the rules write in a JobSpec. The annotation is its author's to edit: nothing else is undone at its word.
+FIELDS: Final[tuple[Path, ...]] = (
+    ("podFailurePolicy",),
+    ("podReplacementPolicy",),
+    ("backoffLimit",),
+    ("backoffLimitPerIndex",),
+    ("template", "metadata"),
+    ("template", "spec", "restartPolicy"),
+    ("template", "spec", "activeDeadlineSeconds"),
+)
+CONTAINERS: Final = (("template", "spec", "containers"), ("template", "spec", "initContainers"))
+CONTAINER_FIELDS: Final = ("restartPolicy", "restartPolicyRules")
+
 
 class Injected(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One operation of ours: `path` a JSON Pointer, `was` the value that it replaced."""
+    """One operation of ours: `path` a JSON Pointer, `now` the value that it put there, `was` the one before."""
 
     op: str
     path: str
+    now: Any = None
     was: Any = None
 
 
@@ -35,19 +50,17 @@ class Record(msgspec.Struct, frozen=True):
     injected: tuple[Injected, ...] = ()
 
 
-def write(root: Json, profile_name: str, editor: Editor) -> None:
-    """Note on a workload what has been injected so far, earlier rounds of admission included."""
-    edits = [edit for edit in editor.edits if edit.path[0] == "spec"]
-    earlier = read(root)
-    injected = (*(earlier.injected if earlier else ()), *(injected_by(edit) for edit in edits))
-    record = Record(profile_name, injected)
-    if record != earlier:
-        editor.update(("metadata", "annotations"), {names.POLICY: msgspec.json.encode(record).decode()})
+def write(editor: Editor, profile_name: str, edits: list[Edit]) -> None:
+    """Note on a workload what these edits injected into its spec."""
+    injected = tuple(injected_by(edit) for edit in edits if edit.path[0] == "spec")
+    text = msgspec.json.encode(Record(profile_name, injected)).decode()
+    editor.update(("metadata", "annotations"), {names.POLICY: text})
 
 
 def injected_by(edit: Edit) -> Injected:
     """Say one recorded edit as the annotation does."""
-    return Injected(edit.op, pointer(edit.path), edit.was)
+    now = None if edit.value is None else msgspec.json.decode(edit.value)
+    return Injected(edit.op, pointer(edit.path), now, edit.was)
 
 
 def read(root: Json) -> Record | None:
@@ -59,13 +72,7 @@ def read(root: Json) -> Record | None:
         return None
 
 
-def has_set(root: Json, path: Path) -> bool:
-    """Tell whether an earlier round of admission has set a field: what stands there then is no default of the API."""
-    record = read(root)
-    return record is not None and any(injected.path == pointer(path) for injected in record.injected)
-
-
-def put_back(editor: Editor, old: Json, decode_old: Callable[[], Json]) -> None:
+def put_back(editor: Editor, row: Workload, old: Json, decode_old: Callable[[], Json]) -> None:
     """Put our injections of `old` back where the new object equals `old` without them.
 
     `decode_old` makes a second copy of `old`, out of which our injections are taken here. Values that their author
@@ -74,11 +81,11 @@ def put_back(editor: Editor, old: Json, decode_old: Callable[[], Json]) -> None:
     record = read(old)
     if record is None:
         return
-    stripped = decode_old()
-    fields = [take_out(stripped, injected) for injected in reversed(record.injected)]
-    for path in dict.fromkeys(field for field in reversed(fields) if field is not None):
+    stripped = Editor(decode_old())
+    fields = take_out(stripped, row, record)
+    for path in dict.fromkeys(reversed(fields)):
         value = at(old, path)
-        if at(editor.root, path) == at(stripped, path) != value:
+        if at(editor.root, path) == at(stripped.root, path) != value:
             if value is None:
                 editor.remove(path)
             else:
@@ -89,22 +96,60 @@ def put_back(editor: Editor, old: Json, decode_old: Callable[[], Json]) -> None:
             editor.set(path, value)
 
 
-def take_out(root: Json, injected: Injected) -> Path | None:
-    """Undo one operation; return the field it belongs to, for a list entry the list, or None if it does not fit."""
-    path = path_of(injected.path, root)
-    if path is None or path[:1] != ("spec",):
+def take_out(editor: Editor, row: Workload, record: Record) -> list[Path]:
+    """Undo what still stands as it was injected; return the fields that were touched, for a list entry the list."""
+    touched = []
+    for injected in reversed(record.injected):
+        path = path_of(injected.path, editor.root)
+        if path is not None and is_ours(path, row):
+            field = undo(editor, path, injected)
+            if field is not None:
+                touched.append(field)
+    return touched
+
+
+def is_ours(path: Path, row: Workload) -> bool:
+    """Tell whether the rules write at a path."""
+    for spec in row.job_specs:
+        rest = path[len(spec) :]
+        if path[: len(spec)] == spec:
+            container = rest[:3] in CONTAINERS and len(rest) == len(("template", "spec", "containers", 0, "field"))
+            return any(rest[: len(field)] == field for field in FIELDS) or (container and rest[-1] in CONTAINER_FIELDS)
+        if len(spec) > 1 and path[: len(spec)] == (*spec[:-1], "metadata"):
+            return True
+    return False
+
+
+def undo(editor: Editor, path: Path, injected: Injected) -> Path | None:
+    """Undo one operation and return the field that it belongs to; None where something else stands there now."""
+    stands = at(editor.root, path)
+    if injected.op == "remove":
+        if stands is None and isinstance(at(editor.root, path[:-1]), dict):
+            editor.set(path, injected.was)
+            return path
         return None
-    parent = at(root, path[:-1])
-    key = path[-1]
-    if isinstance(parent, list) and isinstance(key, int):
-        if injected.op == "add" and key < len(parent):
-            del parent[key]
-            return path[:-1]
+    if injected.op == "add" and isinstance(stands, dict) and contains(stands, injected.now):
+        take_entries(editor, path, injected.now, stands)
+    elif stands != injected.now:
         return None
-    if not isinstance(parent, dict):
-        return None
-    if injected.op == "add":
-        parent.pop(key, None)
+    elif injected.op == "replace":
+        editor.set(path, injected.was)
     else:
-        parent[key] = injected.was
-    return path
+        editor.remove(path)
+    return path[:-1] if isinstance(path[-1], int) else path
+
+
+def contains(stands: Any, now: Any) -> bool:
+    """Tell whether all that was put there still stands, perhaps among keys of others."""
+    if isinstance(stands, dict) and isinstance(now, dict):
+        return all(key in stands and contains(stands[key], value) for key, value in now.items())
+    return bool(stands == now)
+
+
+def take_entries(editor: Editor, path: Path, now: Any, stands: Any) -> None:
+    """Take a value of ours out, but leave the keys that others have added to it since."""
+    if stands == now:
+        editor.remove(path)
+        return
+    for key, value in now.items():
+        take_entries(editor, (*path, key), value, stands[key])

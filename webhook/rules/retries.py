@@ -48,9 +48,9 @@ def edit_update(
         old_settings.max_retries,
         batch.retry_budget(old),
     )
-    if unchanged or settings.skip or batch.retry_field(job.spec) != "backoffLimit":
+    if unchanged or batch.retry_field(job.spec) != "backoffLimit":
         return []
-    if settings.max_retries is not None:
+    if settings.max_retries is not None and not settings.skip:
         editor.set((*job.path, "backoffLimit"), settings.max_retries)
     if settings.profile.retries.on_exceed == "Clamp" and batch.retry_budget(job.spec) > batch.retry_budget(old):
         return clamp(job, settings, editor)

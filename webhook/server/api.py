@@ -18,15 +18,17 @@ if TYPE_CHECKING:
 # Only metadata is sent, whatever the size of the object (Kubernetes API concepts, "Metadata-only fetches").
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_ONLY_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+PAGE: Final = 500  # objects
 # The API server sends a bookmark about once a minute: a watch that is silent for longer is dead.
 SILENCE: Final = 150.0
-
-# What a call may raise besides ApiError when the API is out of reach.
-UNREACHABLE: Final = (aiohttp.ClientError, TimeoutError, OSError)
 
 
 class NoCredentialsError(Exception):
     """The kubeconfig, or the pod's service account, cannot be used."""
+
+
+# What a call may raise besides ApiError when the API is out of reach.
+UNREACHABLE: Final = (NoCredentialsError, aiohttp.ClientError, TimeoutError, OSError)
 
 
 class ApiError(Exception):
@@ -57,9 +59,9 @@ class Api:
                 config.load_incluster_config(client_configuration=configuration)
             else:
                 await config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
-        except (config.ConfigException, OSError) as error:
-            raise NoCredentialsError(str(error)) from None
-        return cls(configuration)
+            return cls(configuration)
+        except Exception as error:  # noqa: BLE001 - the client checks little, and fails in as many ways as files can be wrong
+            raise NoCredentialsError(f"{type(error).__name__}: {error}") from None
 
     async def __aenter__(self) -> Self:
         return self
@@ -74,6 +76,16 @@ class Api:
             if not response.ok:
                 raise ApiError(response.status, message_of(body))
             return msgspec.json.decode(body)
+
+    async def pages(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[Any]:
+        """Yield a list page by page; raise as `get` does."""
+        following = {**query, "limit": str(PAGE)}
+        while True:
+            page = await self.get(path, following, accept)
+            yield page
+            if not page["metadata"].get("continue"):
+                return
+            following["continue"] = page["metadata"]["continue"]
 
     async def create(self, path: str, root: Json) -> None:
         """Create an object; raise as `get` does."""
@@ -101,13 +113,16 @@ class Api:
         body: Json | None = None,
     ) -> aiohttp.ClientResponse:
         """Send a request with the client's credentials."""
-        _, url, headers, _, _ = await self.client.param_serialize(
-            method,
-            path,
-            query_params=list(query.items()),
-            header_params={"Accept": accept},
-            auth_settings=["BearerToken"],
-        )
+        try:
+            _, url, headers, _, _ = await self.client.param_serialize(
+                method,
+                path,
+                query_params=list(query.items()),
+                header_params={"Accept": accept},
+                auth_settings=["BearerToken"],
+            )
+        except Exception as error:
+            raise NoCredentialsError(f"{type(error).__name__}: {error}") from error
         answer = await self.client.rest_client.request(
             method, url, headers=headers, body=body, _request_timeout=patience
         )

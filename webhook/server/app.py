@@ -96,7 +96,8 @@ async def connect(kubeconfig: str | None) -> Api:
     try:
         return await Api.connect(kubeconfig)
     except NoCredentialsError as error:
-        raise CannotStartError(f"the kubeconfig cannot be used: {error}; see --kubeconfig") from None
+        what = "the pod's service account" if kubeconfig is None else f"the kubeconfig {kubeconfig}"
+        raise CannotStartError(f"{what} cannot be used: {error}") from None
 
 
 def start_policy(options: Options, cluster: Cluster | None) -> tuple[PolicySource, list[Coroutine[None, None, None]]]:
@@ -174,8 +175,8 @@ async def listen(
     stack.push_async_callback(runner.cleanup)
     try:
         await web.TCPSite(runner, host, port, ssl_context=context).start()
-    except OSError as error:
-        raise CannotStartError(f"cannot listen on {host}:{port}: {error.strerror}; choose other ports") from None
+    except (OSError, UnicodeError) as error:
+        raise CannotStartError(f"cannot listen on {host}:{port}: {error}; choose another host or port") from None
     address = runner.addresses[0]
     return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
 

@@ -5,6 +5,7 @@ time the request fails with 503, because a guess would place or pass an object w
 """
 
 import asyncio
+import re
 from typing import Final
 
 import structlog
@@ -21,7 +22,9 @@ PATIENCE: Final = 1.0  # seconds that one look-up may take: the API server waits
 NOT_FOUND: Final = 404
 NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # and until then
-PAGE: Final = 500
+
+# The name of an object, as it may stand in a path (apimachinery, IsDNS1123Subdomain).
+SUBDOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 # A namespace's labels `profile` and `mode`, None where it has not got them.
 OptIn = tuple[str | None, str | None]
@@ -57,6 +60,8 @@ class Cluster:
 
     async def opt_in(self, namespace: str) -> OptIn:
         """Return the profile and the mode that a namespace's labels name; raise UnavailableError."""
+        if not SUBDOMAIN.fullmatch(namespace):
+            return None, None
         key = ("", namespace)
         if self.namespaces.live and key in self.namespaces.items:
             return self.namespaces.items[key]
@@ -73,6 +78,8 @@ class Cluster:
     async def owner(self, namespace: str, reference: OwnerReference) -> Json | None:
         """Return the object that a reference names, None if it is gone; raise UnavailableError."""
         row = WORKLOADS[reference.group, reference.kind]
+        if not SUBDOMAIN.fullmatch(reference.name):
+            return None  # the API server judges ownerReferences after admission; this is no name, and may be a path
         if row is batch.JOB and self.jobs.live:
             job = self.jobs.items.get((namespace, reference.name))
             if job is not None and job["metadata"]["uid"] == reference.uid:
@@ -90,9 +97,13 @@ class Cluster:
                 provider = recognise(await self.nodes(), has_karpenter_node_pools=await self.has_node_pools())
             except (ApiError, *UNREACHABLE) as error:
                 log.warning("nodes not read", error=repr(error), retry_in=NODES_UNKNOWN)
+            except Exception:  # an answer that nobody foresaw must not end the server
+                log.exception("nodes not read", retry_in=NODES_UNKNOWN)
             else:
-                if provider != self.recognised or not looked:
-                    log.info("capacity provider", recognised=None if provider is None else provider.name)
+                if provider is not None and provider != self.recognised:
+                    log.info("capacity provider recognised", provider=provider.name)
+                elif provider is None and (self.recognised is not None or not looked):
+                    log.warning("no capacity provider recognised: profiles with provider auto place no pod")
                 looked = True
                 self.recognised = provider
                 metrics.PROVIDER_RECOGNISED.set(provider is not None)
@@ -101,17 +112,10 @@ class Cluster:
     async def nodes(self) -> list[NodeFacts]:
         """Read the labels of all nodes, and the providerID of one, which its cloud gives to all of them."""
         one = await self.api.get("/api/v1/nodes", {"limit": "1"})
-        found = [
-            NodeFacts(item["metadata"].get("labels") or {}, item["spec"].get("providerID") or "")
-            for item in one["items"]
-        ]
-        query = {"limit": str(PAGE)}
-        while True:
-            page = await self.api.get("/api/v1/nodes", query, METADATA_ONLY_LIST)
-            found += [NodeFacts(item["metadata"].get("labels") or {}, "") for item in page["items"]]
-            if not page["metadata"].get("continue"):
-                return found
-            query["continue"] = page["metadata"]["continue"]
+        found = [NodeFacts(labels_of(item), item["spec"].get("providerID") or "") for item in one.get("items") or ()]
+        async for page in self.api.pages("/api/v1/nodes", {}, METADATA_ONLY_LIST):
+            found += [NodeFacts(labels_of(item)) for item in page.get("items") or ()]
+        return found
 
     async def has_node_pools(self) -> bool:
         """Tell whether Karpenter has NodePools; without its CRD there is no such path."""
@@ -121,7 +125,7 @@ class Cluster:
             if error.status == NOT_FOUND:
                 return False
             raise
-        return bool(pools["items"])
+        return bool(pools.get("items"))
 
 
 async def ask(api: Api, path: str, accept: str) -> Json | None:
@@ -138,9 +142,15 @@ async def ask(api: Api, path: str, accept: str) -> Json | None:
     return found
 
 
+def labels_of(root: Json) -> Json:
+    """Return an object's labels."""
+    labels: Json | None = root["metadata"].get("labels")
+    return labels or {}
+
+
 def opt_in_of(namespace: Json) -> OptIn:
     """Return what a namespace's labels say."""
-    labels = namespace["metadata"].get("labels") or {}
+    labels = labels_of(namespace)
     return labels.get(names.PROFILE), labels.get(names.MODE)
 
 
@@ -151,11 +161,8 @@ def trimmed_job(job: Json) -> Json:
     return {
         "metadata": {
             "uid": metadata["uid"],
-            "annotations": {key: annotations[key] for key in READ_FROM_OWNERS if key in annotations},
+            "annotations": {key: annotations[key] for key in names.SAID_BY_AUTHORS if key in annotations},
         },
         "spec": {key: spec[key] for key in ("backoffLimit", "backoffLimitPerIndex") if key in spec},
         "status": {key: status[key] for key in ("failed", "uncountedTerminatedPods") if key in status},
     }
-
-
-READ_FROM_OWNERS: Final = (names.ATTEMPT, names.INTERRUPTIBLE, names.MAX_DISRUPTIONS, names.MAX_RETRIES, names.SKIP)

@@ -18,6 +18,7 @@ from webhook.subject import Facts, Subject, subject_of
 
 # Two objects of 3 MiB, the most that the API server stores, and what stands around them.
 LARGEST_BODY: Final = 7 * 1024 * 1024
+LOGGED: Final = 20  # problems of one denial
 RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server tries again inside the call's timeout
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -67,7 +68,7 @@ class Endpoints:
         """Answer one AdmissionReview, whatever comes."""
         uid = kind = operation = ""
         try:
-            request = review.decode(await http.read())
+            request = review.decode(await read(http))
             uid, kind, operation = request.uid, request.kind.kind, request.operation
             response = await self.judge(request, rules)
             result = "untouched" if response is None else result_of(response)
@@ -143,6 +144,14 @@ class Endpoints:
         return web.Response(body=generate_latest(metrics.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
+async def read(http: web.Request) -> bytes:
+    """Return the body; raise BadReviewError where the client went away or sent another encoding than it says."""
+    try:
+        return await http.read()
+    except (web.RequestPayloadError, ConnectionError) as error:
+        raise BadReviewError(f"the body cannot be read: {error}; send what its headers say") from None
+
+
 def result_of(response: Response) -> str:
     """Say in a word what became of a request."""
     return "denied" if response.found else "patched" if response.patch else "allowed"
@@ -162,6 +171,6 @@ def count(response: Response, mode: str) -> None:
 
 def log_denial(request: Request, response: Response) -> None:
     """Write one line per denial, without the object."""
-    problems = [str(problem) for problem in response.problems]
+    problems = [str(problem) for problem in response.problems[:LOGGED]]
     where = {"namespace": request.namespace, "name": request.name, "kind": request.kind.kind}
     log.info("denied", uid=request.uid, **where, problems=problems)

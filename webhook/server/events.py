@@ -42,6 +42,8 @@ class Events:
                     log.warning("event not written", error=str(error))
             except UNREACHABLE as error:
                 log.warning("event not written", error=repr(error))
+            except Exception:  # an answer that nobody foresaw must not end the server
+                log.exception("event not written")
 
     def event(self, trouble: str) -> Json:
         """Make the Event; replicas that see the same trouble in the same minute make it by the same name."""

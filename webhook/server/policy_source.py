@@ -98,11 +98,20 @@ class PolicySource:
             return digest
         digest = hashlib.sha256(content).digest()
         if digest != seen:
-            if len(content) > LARGEST:
-                self.refuse(str(file), [f"is larger than {LARGEST} bytes, which no ConfigMap can hold"])
-            else:
-                self.take(content.decode(errors="replace"), str(file))
+            self.take_bytes(content, str(file))
         return digest
+
+    def take_bytes(self, content: bytes, origin: str) -> None:
+        """Take a file's content, unless it is no text that a ConfigMap could hold."""
+        if len(content) > LARGEST:
+            self.refuse(origin, [f"is larger than {LARGEST} bytes, which no ConfigMap can hold"])
+            return
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            self.refuse(origin, [f"is not UTF-8 (byte {error.start}); save it as UTF-8"])
+        else:
+            self.take(text, origin)
 
 
 def text_of(config_map: Json) -> str | None:

@@ -18,9 +18,9 @@ from webhook.problem import Json
 from webhook.server import metrics
 from webhook.server.api import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 
-PAGE: Final = 500
 SHORTEST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 30.0
+LONGEST_PAUSE_AFTER_OPENING: Final = 1.0  # an API that opens watches is well, unless it closes each at once
 GONE: Final = 410
 
 Kept = TypeVar("Kept")
@@ -70,13 +70,17 @@ class WatchedList(Generic[Kept]):
                     self.changed()
                 async with self.watch(version) as lines:
                     self.live = True
-                    pause = SHORTEST_PAUSE
+                    pause = min(pause, LONGEST_PAUSE_AFTER_OPENING)
                     async for line in lines:
                         version = self.take(decoder.decode(line)) or version
-            except (ApiError, msgspec.DecodeError, *UNREACHABLE) as error:
+                        pause = SHORTEST_PAUSE
+            except (ApiError, *UNREACHABLE) as error:
                 version = ""
                 if not (isinstance(error, ApiError) and error.status == GONE):
                     log.warning("watch broken", path=self.path, error=repr(error), retry_in=round(pause, 1))
+            except Exception:  # an answer that nobody foresaw must not end the server: what is not watched is asked for
+                version = ""
+                log.exception("watch broken", path=self.path, retry_in=round(pause, 1))
             finally:
                 if self.live:
                     self.lost = time.monotonic()
@@ -91,16 +95,13 @@ class WatchedList(Generic[Kept]):
     async def list(self) -> str:
         """Replace `items` by the server's list, read in pages; return its resource version."""
         found: dict[tuple[str, str], Kept] = {}
-        query = {**self.query, "limit": str(PAGE)}
-        while True:
-            page = await self.api.get(self.path, query, self.list_accept)
+        version = ""
+        async for page in self.api.pages(self.path, self.query, self.list_accept):
             for item in page.get("items") or ():
                 found[key_of(item)] = self.keep(item)
-            metadata = page["metadata"]
-            if not metadata.get("continue"):
-                self.items = found
-                return str(metadata["resourceVersion"])
-            query["continue"] = metadata["continue"]
+            version = str(page["metadata"]["resourceVersion"])
+        self.items = found
+        return version
 
     def watch(self, version: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Watch from a resource version; the server ends the watch after a few minutes."""

@@ -53,6 +53,7 @@ JOB: Final = Workload(
     shape={"metadata": METADATA, "spec": JOB_SPEC},
     job_specs=(("spec",),),
     immutable=True,
+    owns_pods=True,
 )
 
 CRON_JOB: Final = Workload(
@@ -79,18 +80,21 @@ def retry_budget(spec: Json) -> int:
     return DEFAULT_BACKOFF_LIMIT if budget is None else int(budget)
 
 
-def says_backoff_limit(root: Json, job: EmbeddedJob) -> bool:
+def says_backoff_limit(root: Json, job: EmbeddedJob, limit: int) -> bool:
     """Tell whether a backoffLimit of 6 is its author's word, or the API's default.
 
     The API server has already defaulted a Job when it calls a webhook, and its managedFields of operation Update name
     defaulted fields as the author's. kubectl's last-applied-configuration and an entry of operation Apply hold what was
-    sent. A Job made by a controller has what its template says, and the template has been here before. Failing all
-    three, 6 counts as nothing said. A template is not defaulted: what stands there was said.
+    sent. A Job made by a controller has what its template says, and the template has been here before; unless 6 is more
+    than today's limit: then it is from before opt-in, and nobody's word. Failing all three, 6 counts as nothing said. A
+    template is not defaulted: what stands there was said.
     """
     if job.spec.get("backoffLimit") != DEFAULT_BACKOFF_LIMIT:
         return job.spec.get("backoffLimit") is not None
-    if job.path != ("spec",) or controller_of(root) is not None:
+    if job.path != ("spec",):
         return True
+    if controller_of(root) is not None:
+        return limit >= DEFAULT_BACKOFF_LIMIT
     applied = (job.metadata.get("annotations") or {}).get("kubectl.kubernetes.io/last-applied-configuration")
     if applied is not None:
         return at(decoded(applied), ("spec", "backoffLimit")) is not None

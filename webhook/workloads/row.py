@@ -42,7 +42,8 @@ class Workload:
     """A kind of the API that the rules know.
 
     `job_specs` are the paths of its JobSpecs. `immutable`: whether a JobSpec may not be changed after creation, so that
-    an update is never judged by today's policy. `shape`: the types of all fields that rules read.
+    an update is never judged by today's policy. `owns_pods`: whether it is the controller of pods, and tells their
+    attempt. `shape`: the types of all fields that rules read.
     """
 
     group: str
@@ -52,6 +53,7 @@ class Workload:
     shape: Shape
     job_specs: tuple[Path, ...] = ()
     immutable: bool = False
+    owns_pods: bool = False
 
     def jobs(self, root: Json) -> Iterator[EmbeddedJob]:
         """Yield the JobSpecs that an object of this kind holds."""

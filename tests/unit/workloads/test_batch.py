@@ -74,7 +74,7 @@ def test_the_retries_of_a_job_stand_in_one_field(spec: Json, name: str, budget: 
 
 def said(root: Json, row: Workload = JOB) -> bool:
     (found,) = row.jobs(root)
-    return says_backoff_limit(root, found)
+    return says_backoff_limit(root, found, 10)
 
 
 def managed(operation: str, spec: Any) -> Json:
