@@ -33,6 +33,14 @@ check: install  ## ruff, mypy --strict, import rules, unit tests with branch cov
 .PHONY: test
 test: check test-cluster  ## check, then everything on a real Kubernetes control plane
 
+.PHONY: test-image
+test-image: install  ## the image, built and run as the Deployment does; as root on Debian it brings a container engine
+	$(BIN)/python -m pytest -q tests/image
+
+.PHONY: kind
+kind: install  ## with your docker and kind: the cluster tests in a kind cluster, then the image installed there
+	hack/kind.sh
+
 # The outer process starts the control plane and the webhook; pytest then runs against KUBECONFIG as on any cluster.
 .PHONY: test-cluster
 test-cluster: install  ## tests on a control plane built from source, or on yours: KUBECONFIG=... make test-cluster

@@ -1,0 +1,75 @@
+"""The server in the image under the Deployment's restrictions, as the API server and the kubelet meet it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tests.admission import answer_of, review_of
+from tests.awaiting import until
+from tests.image.container import pod, serving
+from tests.served import request
+
+if TYPE_CHECKING:
+    from tests.image.container import Container
+    from tests.image.engine import Engine
+
+SAMPLES = Path(__file__).parents[2] / "manifests" / "samples"
+
+
+def sample(name: str) -> Any:
+    return yaml.safe_load((SAMPLES / name).read_text())
+
+
+def test_it_is_ready(container: Container) -> None:
+    assert container.served.get("/readyz").status == 200
+
+
+def test_the_sample_job_is_mutated_and_admitted(container: Container) -> None:
+    job = sample("job.yaml")
+    mutated = answer_of(container.served.post("/mutate", review_of(job)).body, job).object
+    assert [rule["action"] for rule in mutated["spec"]["podFailurePolicy"]["rules"]] == ["Ignore", "FailJob"]
+    assert answer_of(container.served.post("/validate", review_of(mutated)).body, mutated).allowed
+
+
+def test_the_sample_job_with_25_retries_is_refused(container: Container) -> None:
+    job = sample("job-with-25-retries.yaml")
+    assert not answer_of(container.served.post("/validate", review_of(job)).body, job).allowed
+
+
+def test_it_has_no_right_and_can_get_none(container: Container) -> None:
+    lines = container.run("cat", "/proc/1/status").stdout.splitlines()
+    status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    assert {status[field] for field in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert "0" not in (status["Uid"] + "\t" + status["Gid"]).split("\t")
+
+
+def test_it_can_write_to_tmp_alone(container: Container) -> None:
+    assert container.run("touch", "/tmp/file").returncode == 0  # noqa: S108 - in the container, where there is no other
+    for folder in ("/", "/opt/retry-policy", "/run", "/var/tmp", "/usr"):  # noqa: S108 - likewise
+        assert "Read-only file system" in container.run("touch", f"{folder}/file").stderr
+
+
+def test_it_also_runs_as_a_user_that_the_platform_chose(engine: Engine, image: str, tmp_path: Path) -> None:
+    with serving(engine, image, tmp_path, "--user=1000660000:0") as chosen:
+        assert chosen.run("id", "-u").stdout == "1000660000\n"
+        assert chosen.served.get("/readyz").status == 200
+
+
+def test_sigterm_drains_and_it_ends_by_itself_before_the_kubelet_kills_it(
+    engine: Engine, image: str, tmp_path: Path
+) -> None:
+    with serving(engine, image, tmp_path) as ending, closing(ending.served.connect()) as connection:
+        engine.output("kill", "--signal=TERM", ending.name)
+        until(lambda: ending.served.get("/readyz").status != 200)
+        reply = request(connection, "POST", "/mutate", review_of(sample("job.yaml")))
+        assert (reply.status, reply.headers["Connection"]) == (200, "close")
+        assert json.loads(reply.body)["response"]["allowed"]
+        assert ending.served.process.wait(pod()["terminationGracePeriodSeconds"]) == 0
+        assert ending.served.process.stdout is not None
+        assert ending.served.process.stdout.read() == b""  # stdout carried its one line and nothing else
