@@ -1,4 +1,9 @@
-"""The product in a test cluster: its server as a process on this machine, its webhooks in the API server."""
+"""The product in a test cluster: the shipped manifests, and its server as a process on this machine.
+
+Every manifest of the base is applied as it is shipped, but for the webhooks' clientConfig. The server that the API
+server calls is the process, with the rights of the manifests' ServiceAccount; the Deployment's pods are nobody's
+backend: KWOK plays them on our own control plane, and on another cluster they start if their image is there.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +17,28 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from tests.cluster.kubectl import KubectlError
 from tests.cluster.manifests import job
 from tests.cluster.processes import HarnessError
 from webhook.names import POLICY, PROFILE
 
 if TYPE_CHECKING:
-    from tests.cluster.kubectl import Kubectl
+    from collections.abc import Mapping
+
+    from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.processes import Processes
 
-MANIFEST = Path(__file__).parents[2] / "manifests" / "base" / "webhooks.yaml"
+BASE = Path(__file__).parents[2] / "manifests" / "base"
+SYSTEM = "retry-policy-system"
+SERVICE_ACCOUNT = "retry-policy-webhook"
+LIFETIME = "168h"  # `make cluster` may stand for a while; some providers grant less
 TEST_POLICY = Path(__file__).parent / "policy.yaml"
 PROBE = "retry-policy-probe"
 SERVER = "retry-policy"
 
 
 def start(processes: Processes, kubectl: Kubectl, folder: Path) -> Path:
-    """Start the server, register its webhooks, wait until the API server asks them.
+    """Install the manifests, start the server, register its webhooks, wait until the API server asks them.
 
     Returns the policy file in force: a copy, which the server reads again when it changes. The API server reaches this
     machine under RETRY_POLICY_WEBHOOK_HOST (default: 127.0.0.1, as both are on it).
@@ -37,6 +48,12 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path) -> Path:
     program = Path(sys.executable).with_name("retry-policy")
     if not program.exists():
         raise HarnessError(f"{program} does not exist; `make install` puts it there")
+    manifests = built(kubectl, BASE)
+    webhooks = [manifest for manifest in manifests if "webhooks" in manifest]
+    others = [manifest for manifest in manifests if manifest not in webhooks]
+    kubectl.apply({"apiVersion": "v1", "kind": "List", "items": others})
+    kubeconfig = folder / f"{SERVICE_ACCOUNT}.kubeconfig"
+    kubeconfig.write_text(json.dumps(as_service_account(kubectl)))  # JSON is YAML too
     host = os.environ.get("RETRY_POLICY_WEBHOOK_HOST")
     answer = folder / "serve.json"
     processes.start(
@@ -45,7 +62,7 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path) -> Path:
             program,
             "serve",
             f"--policy={policy}",
-            f"--kubeconfig={kubectl.kubeconfig}",
+            f"--kubeconfig={kubeconfig}",
             "--port=0",
             "--health-port=0",
             *([f"--host={host}"] if host else []),
@@ -54,24 +71,46 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path) -> Path:
         stdout=answer,
     )
     processes.wait_until(lambda: answer.read_text().endswith("\n"), "the server to listen", log=SERVER)
-    _register(kubectl, json.loads(answer.read_text()))
+    server = json.loads(answer.read_text())
+    for configuration in webhooks:
+        kubectl.apply(pointed_at(server, configuration))
     _wait_until_effective(processes, kubectl)
     return policy
 
 
 def remove(kubectl: Kubectl) -> None:
-    """Take the webhooks away again, from a cluster that lives on."""
-    kubectl.run("delete", f"--filename={MANIFEST}", "--ignore-not-found")
+    """Take everything away again, from a cluster that lives on."""
+    kubectl.run("delete", f"--kustomize={BASE}", "--ignore-not-found", "--wait=false")
     kubectl.run("delete", "namespace", PROBE, "--ignore-not-found", "--wait=false")
 
 
-def _register(kubectl: Kubectl, server: dict[str, str]) -> None:
+def built(kubectl: Kubectl, folder: Path) -> list[Object]:
+    """Return what kustomize makes of a folder, in its order; KubectlError if it makes nothing of it."""
+    result = kubectl.run("kustomize", str(folder))
+    if result.returncode:
+        raise KubectlError(f"kubectl kustomize {folder}\n{result.stderr}")
+    return list(yaml.safe_load_all(result.stdout))
+
+
+def as_service_account(kubectl: Kubectl) -> Object:
+    """Return a kubeconfig with a token of the manifests' ServiceAccount and nobody's certificate."""
+    token = kubectl.run("create", "token", SERVICE_ACCOUNT, f"--namespace={SYSTEM}", f"--duration={LIFETIME}")
+    if token.returncode:
+        raise KubectlError(token.stderr)
+    kubeconfig: Object = yaml.safe_load(kubectl.kubeconfig.read_text())
+    (user,) = kubeconfig["users"]
+    user["user"] = {"token": token.stdout.strip()}
+    return kubeconfig
+
+
+def pointed_at(server: Mapping[str, str], configuration: Object) -> Object:
+    """Return a webhook configuration whose calls go to a server on this machine, as its one line on stdout tells."""
     authority = base64.b64encode(Path(server["ca"]).read_bytes()).decode()
-    for configuration in yaml.safe_load_all(MANIFEST.read_text()):
-        for webhook in configuration["webhooks"]:
-            path = webhook["clientConfig"]["service"]["path"]
-            webhook["clientConfig"] = {"url": server["https"] + path, "caBundle": authority}
-        kubectl.create(configuration)
+    pointed: Object = {**configuration, "webhooks": []}
+    for webhook in configuration["webhooks"]:
+        url = server["https"] + webhook["clientConfig"]["service"]["path"]
+        pointed["webhooks"].append({**webhook, "clientConfig": {"url": url, "caBundle": authority}})
+    return pointed
 
 
 def _wait_until_effective(processes: Processes, kubectl: Kubectl) -> None:

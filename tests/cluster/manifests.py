@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster.nodes import PLACEMENT
@@ -41,7 +42,7 @@ def pod_template(annotations: Mapping[str, str] | None = None) -> Object:
     return {
         "metadata": {"annotations": dict(annotations or {})},
         "spec": {
-            **PLACEMENT,
+            **deepcopy(PLACEMENT),  # a test may edit its manifest
             "restartPolicy": "Never",
             "containers": [{"name": "main", "image": "example.invalid/main"}],
         },

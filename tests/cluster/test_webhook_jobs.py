@@ -149,11 +149,25 @@ def test_a_dry_run_shows_the_same_and_leaves_nothing(namespace: NewNamespace) ->
     assert without_times(shown) == without_times(team.create(job("train", backoffLimit=3)))
 
 
-def test_an_unknown_profile_leaves_everything_alone_with_a_warning(namespace: NewNamespace) -> None:
-    team = opted_in(namespace, "defualt")
-    created = team.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
-    assert created.returncode == 0
-    assert "no profile 'defualt', nothing was done; label it default" in created.stderr
+def test_an_unknown_profile_or_mode_is_refused_when_a_namespace_is_labelled(
+    namespace: NewNamespace, kubectl: Kubectl
+) -> None:
+    team = namespace()
+    refused = kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=defualt", f"{names.MODE}=warn")
+    assert "the policy has no profile 'defualt', it has changing, clamp, default, require" in refused.stderr
+    assert "label it default" in refused.stderr
+    assert "must be Enforce, Warn or Audit (did you mean Warn?)" in refused.stderr
+
+
+def test_warn_tells_and_audit_is_silent(namespace: NewNamespace) -> None:
+    warned = namespace({names.PROFILE: "default", names.MODE: "Warn"})
+    told = warned.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
+    assert "Warning: spec.backoffLimit: would deny: 25 retries exceed the limit of 10" in told.stderr
+    assert "podFailurePolicy" not in warned.get("job", "train")["spec"]
+    audited = namespace({names.PROFILE: "default", names.MODE: "Audit"})
+    silent = audited.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
+    assert (silent.returncode, silent.stderr) == (0, "")
+    assert "podFailurePolicy" not in audited.get("job", "train")["spec"]
 
 
 def test_a_label_that_changes_is_seen(namespace: NewNamespace, kubectl: Kubectl) -> None:

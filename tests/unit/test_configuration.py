@@ -56,6 +56,10 @@ def test_an_unknown_mode_is_denied_with_the_allowed_ones() -> None:
     assert problems(namespace(profile="default", mode=""), policy()) != []
 
 
+def test_a_mode_that_was_there_before_is_judged_when_the_namespace_opts_in() -> None:
+    assert problems(namespace(profile="default", mode="warn"), policy(), old=namespace(mode="warn")) != []
+
+
 def test_both_labels_are_judged_at_once() -> None:
     assert len(problems(namespace(profile="x", mode="y"), policy())) == 2
 

@@ -28,7 +28,8 @@ def problems(root: Json, old: Json | None, policy: Policy) -> list[Problem]:
         what = f"the policy has no profile {profile_name!r}, it has {listed(sorted(policy.profiles))}"
         found.append(Problem((*LABELS, names.PROFILE), what, nearest_profile(profile_name or "", policy)))
     mode = labels.get(names.MODE)
-    if mode not in {None, *MODES, old_labels.get(names.MODE)}:
+    opted_in = profile_name is not None and names.PROFILE not in old_labels  # from now on the mode counts
+    if mode not in {None, *MODES} and (opted_in or mode != old_labels.get(names.MODE)):
         near = get_close_matches((mode or "").title(), MODES, n=1)
         remedy = f"{ALLOWED_MODES} (did you mean {near[0]}?)" if near else ALLOWED_MODES
         found.append(Problem((*LABELS, names.MODE), f"is {mode!r}", remedy))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Only metadata is sent, whatever the size of the object (Kubernetes API concepts, "Metadata-only fetches").
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_ONLY_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-PAGE: Final = 500  # objects
+PAGE: Final = 100  # objects: a page of large Jobs is held in memory whole
 # The API server sends a bookmark about once a minute: a watch that is silent for longer is dead.
 SILENCE: Final = 150.0
 

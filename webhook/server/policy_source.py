@@ -36,6 +36,7 @@ class PolicySource:
         self.trouble = "" if policy is not None else "no policy has been read yet"
         self.refused: Callable[[str], None] = lambda _trouble: None
         metrics.POLICY_GENERATION.set(policy is not None)
+        metrics.POLICY_LAST_RELOAD_GOOD.set(policy is not None)
 
     def take(self, text: str, origin: str) -> None:
         """Put a policy text in force, unless it has problems."""

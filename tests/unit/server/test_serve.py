@@ -254,7 +254,7 @@ def refusal(*arguments: str) -> str:
 
 def test_what_cannot_be_had_is_said_without_a_stack_trace(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert "choose other ports" in refusal("--port", str(taken.getsockname()[1]))
+        assert "choose another host or port" in refusal("--port", str(taken.getsockname()[1]))
     assert "--kubeconfig" in refusal("--kubeconfig", str(tmp_path / "absent"))
     assert "go together" in refusal("--tls-cert", "x")
     assert "certificate" in refusal("--tls-cert", str(tmp_path / "absent"), "--tls-key", str(tmp_path / "absent"))

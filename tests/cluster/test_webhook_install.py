@@ -1,0 +1,438 @@
+"""The shipped manifests on a real API server: what it takes and stores, what it asks about, what the server may do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import yaml
+
+from tests.admission import review_of
+from tests.awaiting import until
+from tests.cluster.installation import BASE, SYSTEM, as_service_account, built, pointed_at
+from tests.cluster.manifests import job, pod
+from tests.cluster.test_webhook_server import pod_of
+from tests.served import serving
+from webhook import names
+from webhook.policy.parse import KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.namespace import Namespace
+
+    # Tells whether the API server asks about what a kubectl command line, and what goes into it, would do.
+    Asked: TypeAlias = Callable[..., bool]
+
+MANIFESTS = BASE.parent
+OVERLAYS = MANIFESTS / "overlays"
+NAME = "retry-policy-webhook"
+POLICY = "retry-policy"
+CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+# What only the operators define that bring them.
+FOREIGN = ("cert-manager.io/", "monitoring.coreos.com/")
+KWOK_PLAYS_KUBELET = (Path(os.environ.get("RETRY_POLICY_TEST_LOGS", ".")) / "kube-apiserver.log").exists()
+# The namespace where a Role grants it, else empty; API group; resource; the object's name where only that is granted;
+# verb.
+Right: TypeAlias = tuple[str, str, str, str, str]
+
+
+@pytest.fixture(scope="session")
+def base(kubectl: Kubectl) -> list[Object]:
+    return built(kubectl, BASE)
+
+
+@pytest.fixture
+def everything(tmp_path: Path, kubectl: Kubectl) -> list[Object]:
+    """All overlays together, as a kustomization of an admin's own combines them, with a policy and a registry."""
+    overlays = os.path.relpath(OVERLAYS, tmp_path.resolve())
+    own = {
+        "resources": [f"{overlays}/cert-manager"],
+        "components": [f"{overlays}/fail-open", f"{overlays}/prometheus"],
+        "images": [{"name": NAME, "newName": f"registry.example/{NAME}"}],
+        "configMapGenerator": [
+            {
+                "name": POLICY,
+                "namespace": SYSTEM,
+                "behavior": "replace",
+                "files": [KEY],
+                "options": {"disableNameSuffixHash": True},
+            }
+        ],
+    }
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(own))
+    (tmp_path / KEY).write_text((MANIFESTS / "samples" / "policy-gke.yaml").read_text())
+    return built(kubectl, tmp_path)
+
+
+def of_kind(kind: str, manifests: list[Object]) -> Object:
+    (found,) = [one for one in manifests if one["kind"] == kind]
+    return deepcopy(found)
+
+
+def accepted(kubectl: Kubectl, manifests: list[Object]) -> None:
+    known = [one for one in manifests if not one["apiVersion"].startswith(FOREIGN)]
+    strictly = ("apply", "--dry-run=server", "--validate=strict", "--filename=-")
+    result = kubectl.run(*strictly, stdin=yaml.safe_dump_all(known))
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""  # no warning either: of pod security, of a deprecated field
+    assert len(result.stdout.splitlines()) == len(known)
+
+
+def test_the_api_server_takes_every_manifest_of_the_base_strictly_and_without_a_warning(
+    kubectl: Kubectl, base: list[Object]
+) -> None:
+    accepted(kubectl, base)
+
+
+def test_the_api_server_takes_the_overlays_combined(kubectl: Kubectl, everything: list[Object]) -> None:
+    accepted(kubectl, everything)
+
+
+@pytest.mark.parametrize("file", sorted(MANIFESTS.glob("samples/job*.yaml")), ids=lambda file: file.stem)
+def test_the_api_server_takes_every_sample_job(kubectl: Kubectl, file: Path) -> None:
+    accepted(kubectl, list(yaml.safe_load_all(file.read_text())))
+
+
+def test_the_overlays_combine(everything: list[Object]) -> None:
+    kinds = {one["kind"] for one in everything}
+    assert kinds >= {"Issuer", "Certificate", "ServiceMonitor", "PrometheusRule"}
+    container = of_kind("Deployment", everything)["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"].startswith(f"registry.example/{NAME}:")
+    assert {"--tls-cert=/etc/retry-policy/tls/tls.crt", "--tls-key=/etc/retry-policy/tls/tls.key"} < {
+        *container["args"]
+    }
+    certificates = {one["metadata"]["name"] for one in everything if one["kind"] == "Certificate"}
+    for kind in CONFIGURATIONS:
+        metadata = of_kind(kind, everything)["metadata"]
+        namespace, _, certificate = metadata["annotations"]["cert-manager.io/inject-ca-from"].partition("/")
+        assert namespace == SYSTEM
+        assert certificate in certificates
+    assert "provider: gke" in of_kind("ConfigMap", everything)["data"][KEY]
+
+
+def test_with_the_overlay_fail_open_no_entry_refuses_anything(base: list[Object], everything: list[Object]) -> None:
+    for kind in CONFIGURATIONS:
+        closed, opened = of_kind(kind, base)["webhooks"], of_kind(kind, everything)["webhooks"]
+        assert "Fail" in {one["failurePolicy"] for one in closed}
+        assert opened == [{**one, "failurePolicy": "Ignore"} for one in closed]
+
+
+@pytest.mark.parametrize("kind", CONFIGURATIONS)
+def test_the_api_server_stores_the_webhooks_as_they_are_shipped_with_nothing_filled_in(
+    kubectl: Kubectl, base: list[Object], kind: str
+) -> None:
+    shipped = of_kind(kind, base)
+    shipped["metadata"]["name"] = "another"
+    stored = kubectl.create(shipped, "--dry-run=server")
+    assert stored["webhooks"] == shipped["webhooks"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--server-side",)], ids=["client-side", "server-side"])
+@pytest.mark.parametrize("kind", CONFIGURATIONS)
+def test_a_certificate_authority_stays_when_the_manifests_are_applied_again(
+    kubectl: Kubectl, base: list[Object], namespace: NewNamespace, kind: str, flags: tuple[str, ...]
+) -> None:
+    shipped = of_kind(kind, base)
+    shipped["metadata"]["name"] = namespace().name
+    for webhook in shipped["webhooks"]:  # a copy that is asked about nothing
+        webhook["namespaceSelector"] = webhook["objectSelector"] = {"matchLabels": {"retry-policy-test/no": "match"}}
+    what = (kind, shipped["metadata"]["name"])
+    number = len(shipped["webhooks"])
+    injected = [
+        {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": "Y2E="} for index in range(number)
+    ]
+    try:
+        kubectl.apply(shipped, *flags)
+        patched = kubectl.run("patch", *what, "--type=json", "--field-manager=cainjector", "-p", json.dumps(injected))
+        assert patched.returncode == 0, patched.stderr
+        shipped["webhooks"][0]["timeoutSeconds"] = 4
+        applied = kubectl.apply(shipped, *flags)["webhooks"]
+    finally:
+        kubectl.run("delete", *what)
+    assert [one["clientConfig"]["caBundle"] for one in applied] == ["Y2E="] * number
+    assert applied[0]["timeoutSeconds"] == 4
+
+
+@pytest.mark.skipif(not KWOK_PLAYS_KUBELET, reason="its nodes would have to pull an image that nobody has published")
+def test_the_deployments_pods_are_admitted_under_pod_security_restricted_and_run_on_different_nodes(
+    kubectl: Kubectl,
+) -> None:
+    rolled_out = kubectl.run("rollout", "status", f"deployment/{NAME}", f"--namespace={SYSTEM}", "--timeout=60s")
+    assert rolled_out.returncode == 0, rolled_out.stderr
+    running = kubectl.get("pods", f"--namespace={SYSTEM}", f"--selector=app.kubernetes.io/name={NAME}")["items"]
+    assert len({one["spec"]["nodeName"] for one in running}) == len(running) == 2
+    assert {one["spec"]["priorityClassName"] for one in running} == {"system-cluster-critical"}
+
+
+def test_a_profile_that_the_policy_does_not_have_is_refused_when_a_namespace_is_labelled_with_it(
+    kubectl: Kubectl, namespace: NewNamespace
+) -> None:
+    label = ("label", "namespace", namespace().name, "--overwrite")
+    assert "label it default" in kubectl.run(*label, f"{names.PROFILE}=defualt").stderr
+    assert kubectl.run(*label, f"{names.PROFILE}=default").returncode == 0
+
+
+def test_a_bad_policy_is_refused_when_it_is_applied_with_all_problems_and_their_paths(
+    kubectl: Kubectl, base: list[Object], namespace: NewNamespace, tmp_path: Path
+) -> None:
+    team = namespace()
+    policy = of_kind("ConfigMap", base)
+    policy["metadata"] = {"name": POLICY, "namespace": team.name}
+    kubectl.apply(policy)
+    policy["data"][KEY] = policy["data"][KEY].replace("limit: 10", "limit: 11").replace("spot: Prefer", "spot: Perhaps")
+    arguments = ("--kubeconfig", str(kubectl.kubeconfig), "--policy-configmap", f"{team.name}/{POLICY}")
+    with serving(tmp_path, *arguments) as served:
+        until(lambda: served.get("/readyz").status == 200)
+        configuration = pointed_at(served.addresses, of_kind(CONFIGURATIONS[1], base))
+        with moved_to(kubectl, team, configuration, "policy.retry-policy.dev"):
+            until(lambda: kubectl.run("apply", "--dry-run=server", "--filename=-", stdin=policy).returncode)
+            refused = kubectl.run("apply", "--filename=-", stdin=policy).stderr
+    assert "profiles.default.retries.limit" in refused
+    assert "profiles.default.placement.spot" in refused
+
+
+@contextmanager
+def moved_to(kubectl: Kubectl, team: Namespace, configuration: Object, entry: str) -> Iterator[None]:
+    """Add one entry of a configuration once more, for one namespace alone; nobody else is asked about by it."""
+    (webhook,) = [one for one in configuration["webhooks"] if one["name"] == entry]
+    expressions = webhook["namespaceSelector"]["matchExpressions"]
+    here = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [team.name]}
+    webhook["namespaceSelector"] = {
+        "matchExpressions": [*(one for one in expressions if one["operator"] != "In"), here]
+    }
+    kubectl.create({**configuration, "metadata": {"name": team.name}, "webhooks": [webhook]})
+    try:
+        yield
+    finally:
+        kubectl.run("delete", configuration["kind"], team.name)
+
+
+@contextmanager
+def nobody_answering(kubectl: Kubectl, team: Namespace, configuration: Object, entry: str) -> Iterator[Asked]:
+    """Let whatever an entry matches in a namespace fail, so that it shows what is asked about; nothing is stored."""
+    for webhook in configuration["webhooks"]:
+        webhook |= {"clientConfig": {"url": "https://127.0.0.1:1/"}, "failurePolicy": "Fail"}
+
+    def asked(*command: str, stdin: Object | None = None) -> bool:
+        result = team.run(*command, "--dry-run=server", *(() if stdin is None else ("--filename=-",)), stdin=stdin)
+        if result.returncode:
+            assert f'failed calling webhook "{entry}"' in result.stderr
+        return result.returncode != 0
+
+    with moved_to(kubectl, team, configuration, entry):
+        yield asked
+
+
+def patch(**root: Any) -> tuple[str, ...]:
+    return ("--type=merge", "--patch", json.dumps(root))
+
+
+@pytest.mark.parametrize("kind", CONFIGURATIONS)
+def test_about_workloads_is_asked_when_they_are_new_or_change_in_spec_labels_or_annotations(
+    kubectl: Kubectl, base: list[Object], namespace: NewNamespace, kind: str
+) -> None:
+    team = namespace({names.PROFILE: "default"})
+    held = job("held", suspend=True)
+    held["metadata"] |= {"finalizers": ["retry-policy-test/hold"], "labels": {"a": "b"}}
+    team.create(held)
+    train = "job/train"
+    team.create(job("train", suspend=True))
+    assert team.run("delete", "job/held", "--wait=false").returncode == 0
+    cron_job = {"schedule": "0 3 * * *", "jobTemplate": {"spec": job("x")["spec"]}}
+    nightly = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": cron_job}
+    with nobody_answering(kubectl, team, of_kind(kind, base), "workloads.retry-policy.dev") as asked:
+        until(lambda: asked("create", stdin=job("new")))
+        assert asked("create", stdin=nightly)
+        assert asked("label", train, "a=b")
+        assert asked("annotate", train, "a=b")
+        assert asked("patch", train, *patch(spec={"parallelism": 2}))
+        assert not asked("patch", train, *patch(metadata={"finalizers": ["retry-policy-test/hold"]}))
+        assert not asked("patch", train, "--subresource=status", *patch(status={"failed": 1}))
+        assert not asked("delete", train)
+        assert not asked("label", "job/held", "a=c", "--overwrite")  # it is being deleted
+        assert not asked("patch", "job/held", *patch(metadata={"finalizers": None}))
+    assert team.run("patch", "job/held", *patch(metadata={"finalizers": None})).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [(CONFIGURATIONS[0], (names.ATTEMPT, names.INTERRUPTIBLE)), (CONFIGURATIONS[1], names.SAID_BY_AUTHORS)],
+    ids=CONFIGURATIONS,
+)
+def test_about_a_new_pod_is_asked_when_it_says_something_that_the_rules_read(
+    kubectl: Kubectl, base: list[Object], namespace: NewNamespace, kind: str, keys: tuple[str, ...]
+) -> None:
+    team = namespace({names.PROFILE: "default"})
+    team.create(pod("there", {names.ATTEMPT: "1"}))
+    with nobody_answering(kubectl, team, of_kind(kind, base), "pods.retry-policy.dev") as asked:
+        until(lambda: asked("create", stdin=pod("new", {names.ATTEMPT: "1"})))
+        for key in names.SAID_BY_AUTHORS:
+            value = "1" if key in {names.ATTEMPT, names.MAX_RETRIES, names.MAX_DISRUPTIONS} else "true"
+            assert asked("create", stdin=pod("new", {key: value})) == (key in keys)
+        assert not asked("create", stdin=pod("new"))
+        assert not asked("create", stdin=pod("new", {"example.test/note": "x"}))
+        assert not asked("annotate", "pod/there", f"{names.ATTEMPT}=2", "--overwrite")
+
+
+@pytest.mark.parametrize(
+    ("kind", "kinds"), [(CONFIGURATIONS[0], {"of a run"}), (CONFIGURATIONS[1], set())], ids=CONFIGURATIONS
+)
+def test_a_jobs_pod_has_an_entry_of_its_own_and_one_with_a_controller_is_not_validated(
+    kubectl: Kubectl, base: list[Object], namespace: NewNamespace, kind: str, kinds: set[str]
+) -> None:
+    team = namespace({names.PROFILE: "default"})
+    owners = {
+        "of nobody": owner("example.test/v1", "Run", controller=False),
+        "of a run": owner("example.test/v1", "Run"),
+        "of a job": owner("batch/v1", "Job"),
+    }
+    pods = {name: pod("new", {names.ATTEMPT: "1"}) for name in owners}
+    for name, reference in owners.items():
+        pods[name]["metadata"]["ownerReferences"] = [reference]
+    with nobody_answering(kubectl, team, of_kind(kind, base), "pods.retry-policy.dev") as asked:
+        until(lambda: asked("create", stdin=pods["of nobody"]))
+        assert {name for name, manifest in pods.items() if asked("create", stdin=manifest)} == {"of nobody", *kinds}
+
+
+def owner(api_version: str, kind: str, *, controller: bool = True) -> Object:
+    return {"apiVersion": api_version, "kind": kind, "name": "owner", "uid": "owner-uid", "controller": controller}
+
+
+def test_about_a_jobs_pod_is_asked_whatever_it_says(
+    kubectl: Kubectl, base: list[Object], namespace: NewNamespace
+) -> None:
+    team = namespace({names.PROFILE: "default"})
+    of_job, of_another = pod("new"), pod("new", {names.ATTEMPT: "1"})
+    of_job["metadata"]["ownerReferences"] = [owner("batch/v1", "Job")]
+    of_another["metadata"]["ownerReferences"] = [owner("example.test/v1", "Job")]
+    with nobody_answering(kubectl, team, of_kind(CONFIGURATIONS[0], base), "job-pods.retry-policy.dev") as asked:
+        until(lambda: asked("create", stdin=of_job))
+        assert not asked("create", stdin=of_another)
+        assert not asked("create", stdin=pod("new"))
+
+
+def test_about_a_namespace_is_asked_when_its_profile_or_mode_is_set_and_never_when_it_is_opted_out(
+    kubectl: Kubectl, base: list[Object], namespace: NewNamespace
+) -> None:
+    team = namespace({names.PROFILE: "default", names.MODE: "Audit", "a": "b"})
+    label = ("label", f"namespace/{team.name}", "--overwrite")
+    configuration = of_kind(CONFIGURATIONS[1], base)
+    with nobody_answering(kubectl, team, configuration, "namespaces.retry-policy.dev") as asked:
+        until(lambda: asked(*label, f"{names.PROFILE}=clamp"))
+        assert asked(*label, f"{names.MODE}=Warn")
+        assert not asked(*label, "a=c")
+        assert not asked("annotate", f"namespace/{team.name}", "a=b")
+        assert not asked(*label, f"{names.MODE}-")
+        assert not asked(*label, f"{names.PROFILE}-")
+        assert not asked(*label, f"{names.PROFILE}-", "a-", "kubernetes.io/metadata.name-")
+    kubectl.run(*label, f"{names.PROFILE}-", f"{names.MODE}-")
+    with nobody_answering(kubectl, team, of_kind(CONFIGURATIONS[1], base), "namespaces.retry-policy.dev") as asked:
+        until(lambda: asked(*label, f"{names.PROFILE}=default"))
+        assert not asked(*label, f"{names.MODE}=Warn")  # without a profile it means nothing
+
+
+def test_about_a_config_map_is_asked_when_it_is_the_policy_and_its_text_is_new(
+    kubectl: Kubectl, base: list[Object], namespace: NewNamespace
+) -> None:
+    team = namespace()
+    policy = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": POLICY}, "data": {KEY: "profiles: {}"}}
+    another = {**policy, "metadata": {"name": "another"}}
+    configuration = of_kind(CONFIGURATIONS[1], base)
+    with nobody_answering(kubectl, team, configuration, "policy.retry-policy.dev") as asked:
+        until(lambda: asked("create", stdin=policy))
+        assert not asked("create", stdin=another)
+    team.create(policy)
+    with nobody_answering(kubectl, team, of_kind(CONFIGURATIONS[1], base), "policy.retry-policy.dev") as asked:
+        until(lambda: asked("patch", f"configmap/{POLICY}", *patch(data={KEY: "profiles: []"})))
+        assert asked("patch", f"configmap/{POLICY}", *patch(data={KEY: None}))
+        assert not asked("label", f"configmap/{POLICY}", "a=b")
+        assert not asked("delete", f"configmap/{POLICY}")
+
+
+def test_the_server_asks_for_all_that_its_roles_grant_and_for_nothing_else(
+    kubectl: Kubectl, base: list[Object], namespace: NewNamespace, tmp_path: Path
+) -> None:
+    team = namespace()
+    unseen = kubectl.create({**job("unseen", suspend=True), "metadata": {"name": "unseen", "namespace": team.name}})
+    with recording(kubectl, tmp_path) as (kubeconfig, recorded):
+        arguments = ("--kubeconfig", str(kubeconfig), "--policy-configmap", f"{SYSTEM}/{POLICY}")
+        with serving(tmp_path, *arguments) as served:
+            until(lambda: served.get("/readyz").status == 200)
+            until(lambda: "capacity provider" in served.log_text() or "nodes not read" in served.log_text())
+            # It watches neither the namespace nor the Job of this pod.
+            assert served.post("/mutate", review_of(job("train"), namespace=team.name)).status == 200
+            assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
+            assert served.post("/mutate", review_of(pod_of(unseen), namespace=team.name)).status == 200
+            # It tells of a policy that is gone.
+            assert kubectl.run("delete", "configmap", POLICY, f"--namespace={SYSTEM}").returncode == 0
+            try:
+                until(lambda: "events" in {right[2] for right in rights_used(recorded())})
+            finally:
+                kubectl.apply(of_kind("ConfigMap", base))
+        assert rights_used(recorded()) == rights_granted(base)
+        assert "403" not in {request["status"][:3] for request in recorded()}
+
+
+@contextmanager
+def recording(kubectl: Kubectl, folder: Path) -> Iterator[tuple[Path, Callable[[], list[Mapping[str, str]]]]]:
+    """Give a kubeconfig with the ServiceAccount's rights, and what is asked by it: kubectl stands between and logs."""
+    own, through, log = folder / "own.kubeconfig", folder / "through.kubeconfig", folder / "kubectl.log"
+    account = as_service_account(kubectl)
+    own.write_text(json.dumps(account))
+    command = (kubectl.program, "proxy", f"--kubeconfig={own}", "--port=0", "-v=6")
+    with (
+        log.open("wb") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
+    ):
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[-1]
+        account["clusters"][0]["cluster"] = {"server": f"http://{address}"}
+        account["users"][0]["user"] = {}
+        through.write_text(json.dumps(account))
+        line = re.compile(r'"Response" verb="(?P<method>\w+)" url="(?P<url>[^"]+)" status="(?P<status>[^"]+)"')
+        try:
+            yield through, lambda: [found.groupdict() for found in line.finditer(log.read_text())]
+        finally:
+            process.terminate()
+
+
+def rights_used(requests: list[Mapping[str, str]]) -> set[Right]:
+    return {right_of(request["method"], request["url"]) for request in requests}
+
+
+def right_of(method: str, url: str) -> Right:
+    """Return what the API server's authorizer makes of a request."""
+    found = urlsplit(url)
+    path = re.fullmatch(
+        r"/apis?(?:/(?P<group>[^/]+\.[^/]+|batch))?/v1(?:/namespaces/(?P<namespace>[^/]+))?/(?P<resource>[a-z]+)(?P<name>/[^/]+)?",
+        found.path,
+    )
+    assert path, url
+    query = parse_qs(found.query)
+    verb = "create" if method == "POST" else "watch" if "watch" in query else "get" if path["name"] else "list"
+    named = query.get("fieldSelector", [""])[0].removeprefix("metadata.name=")
+    return (SYSTEM if path["namespace"] == SYSTEM else "", path["group"] or "", path["resource"], named, verb)
+
+
+def rights_granted(base: list[Object]) -> set[Right]:
+    return {
+        (role["metadata"].get("namespace", ""), group, resource, name, verb)
+        for role in base
+        if role["kind"] in {"Role", "ClusterRole"}
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+        for verb in rule["verbs"]
+    }

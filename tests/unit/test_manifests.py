@@ -1,0 +1,203 @@
+"""The manifests agree with the code and with each other; that a cluster takes them is for the cluster tests."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import pytest
+import yaml
+
+from tests.served import COMMAND
+from webhook import __version__, cli
+from webhook.policy.parse import KEY
+from webhook.problem import Json
+from webhook.server import app, metrics
+
+ROOT: Final = Path(__file__).parents[2]
+MANIFESTS: Final = ROOT / "manifests"
+BASE: Final = MANIFESTS / "base"
+OVERLAYS: Final = MANIFESTS / "overlays"
+NAME: Final = "retry-policy-webhook"
+SYSTEM: Final = "retry-policy-system"
+POLICIES: Final = sorted(MANIFESTS.glob("samples/policy-*.yaml"))
+# What ends the names of the series that Prometheus has of a metric.
+SERIES: Final = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_count", "_sum"]}
+# What an app.Application is given to finish open requests, for each of the two ports.
+SHUTDOWN: Final = 2 * 5.0
+
+
+def documents(file: Path) -> list[Json]:
+    return list(yaml.safe_load_all(file.read_text()))
+
+
+def kind(name: str, folder: Path = BASE) -> Json:
+    found = [one for file in sorted(folder.glob("*.yaml")) for one in documents(file) if one["kind"] == name]
+    assert len(found) == 1
+    return found[0]
+
+
+def every(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield all keys with their values, however deep."""
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        yield key, inner
+        yield from every(inner)
+    for inner in value if isinstance(value, list) else ():
+        yield from every(inner)
+
+
+@pytest.fixture
+def pods() -> Json:
+    """The Deployment's pod template."""
+    template: Json = kind("Deployment")["spec"]["template"]
+    return template
+
+
+@pytest.fixture
+def container(pods: Json) -> Json:
+    (found,) = pods["spec"]["containers"]
+    return dict(found)
+
+
+def test_the_shipped_policy_is_the_packaged_one() -> None:
+    assert kind("ConfigMap")["data"][KEY] == (ROOT / "webhook" / "policy" / "default.yaml").read_text()
+
+
+def test_image_and_labels_bear_the_products_version() -> None:
+    kustomization = documents(BASE / "kustomization.yaml")[0]
+    assert [(image["name"], image["newTag"]) for image in kustomization["images"]] == [(NAME, __version__)]
+    assert kustomization["labels"][0]["pairs"]["app.kubernetes.io/version"] == __version__
+
+
+def test_no_manifest_has_a_certificate_authority_for_the_webhooks_not_even_an_empty_one() -> None:
+    for file in MANIFESTS.rglob("*.yaml"):
+        assert "caBundle" not in dict(every(documents(file)))
+
+
+def test_the_server_understands_its_arguments_and_follows_the_shipped_policy(container: Json) -> None:
+    options = parsed(container["args"])
+    metadata = kind("ConfigMap")["metadata"]
+    assert options["policy_configmap"] == f"{metadata['namespace']}/{metadata['name']}"
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"https": options["port"], "http": options["health_port"]}
+
+
+def parsed(arguments: list[str]) -> dict[str, Any]:
+    """What the command line makes of a container's arguments; raises click.UsageError."""
+    command, *rest = arguments
+    serve = cli.main.commands[command]
+    return dict(serve.make_context(command, rest).params)
+
+
+def test_an_argument_that_the_server_does_not_know_would_be_noticed() -> None:
+    with pytest.raises(click.UsageError):
+        parsed(["serve", "--policy-config-map=a/b"])
+
+
+def test_a_replica_drains_before_it_is_killed(pods: Json) -> None:
+    assert pods["spec"]["terminationGracePeriodSeconds"] > app.DRAIN + SHUTDOWN
+
+
+def test_a_roll_out_starts_the_new_before_it_stops_the_old() -> None:
+    assert kind("Deployment")["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("Deployment", "spec.selector.matchLabels"),
+        ("Service", "spec.selector"),
+        ("PodDisruptionBudget", "spec.selector.matchLabels"),
+        ("NetworkPolicy", "spec.podSelector.matchLabels"),
+    ],
+)
+def test_every_selector_finds_the_pods(name: str, path: str, pods: Json) -> None:
+    selector: Any = kind(name)
+    for key in path.split("."):
+        selector = selector[key]
+    assert selector
+    assert selector.items() <= pods["metadata"]["labels"].items()
+
+
+def test_replicas_spread_over_nodes_and_zones(pods: Json) -> None:
+    spread = pods["spec"]["topologySpreadConstraints"]
+    assert [one["topologyKey"] for one in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+    for one in spread:
+        assert one["labelSelector"]["matchLabels"].items() <= pods["metadata"]["labels"].items()
+
+
+def test_services_probes_and_network_policy_name_ports_that_there_are(container: Json) -> None:
+    ports = {port["name"] for port in container["ports"]}
+    probes = {container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")}
+    targets = {port["targetPort"] for port in kind("Service")["spec"]["ports"]}
+    (ingress,) = kind("NetworkPolicy")["spec"]["ingress"]
+    assert (targets, {port["port"] for port in ingress["ports"]}) == (ports, ports)
+    assert probes == {"http"}
+
+
+def test_every_webhook_calls_the_service_where_its_kind_is_answered() -> None:
+    service = kind("Service")
+    (port,) = [port["port"] for port in service["spec"]["ports"] if port["targetPort"] == "https"]
+    for name, path in (("MutatingWebhookConfiguration", "/mutate"), ("ValidatingWebhookConfiguration", "/validate")):
+        for webhook in kind(name)["webhooks"]:
+            reference = {key: service["metadata"][key] for key in ("name", "namespace")}
+            assert webhook["clientConfig"] == {"service": {**reference, "port": port, "path": path}}
+            assert (webhook["timeoutSeconds"], webhook["sideEffects"]) == (5, "None")
+
+
+def test_what_only_an_admin_writes_is_fail_open() -> None:
+    policies = {one["name"]: one["failurePolicy"] for one in kind("ValidatingWebhookConfiguration")["webhooks"]}
+    assert policies["namespaces.retry-policy.dev"] == policies["policy.retry-policy.dev"] == "Ignore"
+
+
+def test_the_certificate_is_for_the_service_and_lies_where_the_server_reads_it(container: Json) -> None:
+    overlay = OVERLAYS / "cert-manager"
+    patch = documents(overlay / "kustomization.yaml")[0]["patches"][1]["patch"]
+    added: dict[str, list[Any]] = {operation["path"]: [] for operation in yaml.safe_load(patch)}
+    for operation in yaml.safe_load(patch):
+        added[operation["path"]].append(operation["value"])
+    options = parsed([*container["args"], *added["/spec/template/spec/containers/0/args/-"]])
+    (mount,) = added["/spec/template/spec/containers/0/volumeMounts/-"]
+    (volume,) = added["/spec/template/spec/volumes/-"]
+    certificates = {one["metadata"]["name"]: one["spec"] for one in documents(overlay / "certificates.yaml")}
+    assert certificates[NAME]["dnsNames"] == [f"{NAME}.{SYSTEM}.svc"]
+    assert volume == {"name": mount["name"], "secret": {"secretName": certificates[NAME]["secretName"]}}
+    files = (Path(mount["mountPath"]) / "tls.crt", Path(mount["mountPath"]) / "tls.key")
+    assert (options["tls_cert"], options["tls_key"]) == files
+
+
+def test_every_alert_reads_metrics_that_there_are() -> None:
+    families = {family.name: family.type for family in metrics.REGISTRY.collect()}
+    known = {name + suffix for name, metric in families.items() for suffix in SERIES[metric]}
+    (group,) = kind("PrometheusRule", OVERLAYS / "prometheus")["spec"]["groups"]
+    for rule in group["rules"]:
+        read = set(re.findall(r"retry_policy_\w+", rule["expr"]))
+        assert read
+        assert read <= known
+
+
+def test_prometheus_scrapes_the_services_metrics_port() -> None:
+    monitor = kind("ServiceMonitor", OVERLAYS / "prometheus")["spec"]
+    service = kind("Service")
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert {one["port"] for one in monitor["endpoints"]} <= {port["name"] for port in service["spec"]["ports"]}
+
+
+@pytest.mark.parametrize("file", POLICIES, ids=lambda file: file.stem)
+def test_a_sample_policy_has_no_problem(file: Path) -> None:
+    checked = subprocess.run((COMMAND, "check", "--policy", file), capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_there_is_a_sample_policy_for_each_of_the_large_clouds() -> None:
+    assert {file.stem for file in POLICIES} == {"policy-aks", "policy-eks", "policy-gke", "policy-karpenter"}
+
+
+def test_of_the_sample_jobs_only_the_one_with_25_retries_is_refused() -> None:
+    command = (COMMAND, "check", "-f", MANIFESTS / "samples")
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    (line,) = checked.stdout.splitlines()
+    assert "job-with-25-retries.yaml:1 spec.backoffLimit" in line
+    assert (checked.returncode, checked.stderr) == (1, "")
