@@ -1,0 +1,92 @@
+"""What no request may make of the server, and what its constants promise."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.admission import review_of
+from tests.objects import job, job_spec
+from webhook import decide
+from webhook.policy.parse import load_default
+from webhook.review import Response
+from webhook.server import app, cluster, metrics
+from webhook.server.endpoints import Endpoints
+from webhook.server.policy_source import PolicySource
+
+
+class Http:
+    """As much of a request as an endpoint reads."""
+
+    def __init__(self, body: bytes | Exception) -> None:
+        self.body = body
+
+    async def read(self) -> bytes:
+        if isinstance(self.body, Exception):
+            raise self.body
+        return self.body
+
+
+def answered(body: bytes | Exception, rules: Any = decide.mutate) -> web.Response:
+    endpoints = Endpoints(PolicySource(load_default()), None)
+    http: Any = Http(body)
+    return asyncio.run(endpoints.answer(http, "mutate", rules))
+
+
+def broken(*_: object) -> Response:
+    raise KeyError("a bug of ours")
+
+
+def counted(metric: Any, *labels: str) -> float:
+    value: float = metric.labels(*labels)._value.get()  # noqa: SLF001 - prometheus_client has no public way
+    return value
+
+
+def test_a_bug_of_ours_is_an_honest_500_with_the_uid_and_no_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    before = counted(metrics.REQUESTS, "mutate", "Job", "CREATE", "error")
+    answer = answered(review_of(job()), broken)
+    assert answer.status == 500
+    assert "0c5a-uid" in (answer.text or "")
+    assert "KeyError" not in (answer.text or "")
+    assert counted(metrics.REQUESTS, "mutate", "Job", "CREATE", "error") == before + 1
+    assert "0c5a-uid" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError("gone"), web.RequestPayloadError("bad gzip")])
+def test_a_body_that_cannot_be_read_is_400(error: Exception) -> None:
+    assert answered(error).status == 400
+
+
+def test_a_dry_run_is_not_counted_as_an_edit() -> None:
+    before = counted(metrics.EDITS, "failure_policy", "Enforce")
+    answered(review_of(job(job_spec(backoffLimit=3)), dryRun=True))
+    assert counted(metrics.EDITS, "failure_policy", "Enforce") == before
+    answered(review_of(job(job_spec(backoffLimit=3))))
+    assert counted(metrics.EDITS, "failure_policy", "Enforce") == before + 1
+
+
+def test_the_api_server_is_the_one_to_close_and_is_answered_in_time() -> None:
+    assert app.KEEP_ALIVE > 90
+    assert app.DRAIN >= 10
+    assert cluster.PATIENCE <= 1
+
+
+def test_an_error_in_the_log_does_not_show_what_was_in_the_object() -> None:
+    code = """
+import structlog
+from webhook.server import logs
+logs.to_stderr()
+def fails(container):
+    raise ValueError("broken")
+try:
+    fails({"env": [{"name": "PASSWORD", "value": "s3cr3t"}]})
+except ValueError:
+    structlog.get_logger().exception("internal error")
+"""
+    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+    assert "s3cr3t" not in done.stderr
+    assert json.loads(done.stderr)["exception"][0]["exc_type"] == "ValueError"
