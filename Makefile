@@ -26,7 +26,7 @@ check: install  ## ruff, mypy --strict, import rules, unit tests with branch cov
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q
+	$(BIN)/coverage run -m pytest -q -n 2
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
