@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -69,7 +70,7 @@ def _run(stack: ExitStack, command: Sequence[str]) -> int:
         stack.callback(nodes.remove, kubectl)
         stack.callback(installation.remove, kubectl)
     nodes.start(programs, processes, kubectl, foreign=foreign)
-    policy = installation.start(processes, kubectl, folder)
+    policy = installation.start(processes, kubectl, folder, for_tests=bool(command))
 
     folders = [str(programs["kubectl"].parent), str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {
@@ -79,7 +80,7 @@ def _run(stack: ExitStack, command: Sequence[str]) -> int:
         "RETRY_POLICY_TEST_LOGS": str(processes.logs),
     }
     if not command:
-        _explain(environment)
+        _explain(environment, json.loads((folder / installation.ANSWER).read_text())["http"])
         processes.wait()
     code = _call(command, environment)
     processes.check()
@@ -151,7 +152,7 @@ def _locked(descriptor: int) -> Iterator[bool]:
         yield True
 
 
-def _explain(environment: Mapping[str, str]) -> None:
+def _explain(environment: Mapping[str, str], http: str) -> None:
     sys.stdout.write(f"""
 A Kubernetes control plane with the retry policy webhook is up; Ctrl-C stops it. In another terminal:
 
@@ -161,10 +162,13 @@ A Kubernetes control plane with the retry policy webhook is up; Ctrl-C stops it.
   kubectl label namespace default retry-policy.dev/profile=default
   kubectl create -f manifests/samples/job.yaml
   kubectl get jobs,pods -o yaml                                  # what was made of it
-  kubectl annotate pods --all retry-policy-test/exit-code=143    # a pod runs until it is told how to end
+  kubectl annotate pods --all retry-policy-test/exit-code=143    # nothing is really run: a pod ends as it is told to
+  kubectl annotate pods --all --overwrite retry-policy-test/exit-code=1  # a bug: the Job fails at once
   kubectl create --dry-run=server -f manifests/samples/job-with-25-retries.yaml  # is refused
 
-Policy in force: {environment["RETRY_POLICY_TEST_POLICY"]}
+  kubectl -n retry-policy-system edit configmap retry-policy     # the policy; a bad one is refused
+
+Metrics: {http}/metrics
 Logs: {environment["RETRY_POLICY_TEST_LOGS"]}
 """)
     sys.stdout.flush()

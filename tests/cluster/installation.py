@@ -34,14 +34,17 @@ SERVICE_ACCOUNT = "retry-policy-webhook"
 LIFETIME = "168h"  # `make cluster` may stand for a while; some providers grant less
 TEST_POLICY = Path(__file__).parent / "policy.yaml"
 PROBE = "retry-policy-probe"
+ANSWER = "serve.json"  # the one line that the server prints: its addresses
+CONFIG_MAP = "retry-policy-system/retry-policy"
 SERVER = "retry-policy"
 
 
-def start(processes: Processes, kubectl: Kubectl, folder: Path) -> Path:
+def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bool) -> Path:
     """Install the manifests, start the server, register its webhooks, wait until the API server asks them.
 
-    Returns the policy file in force: a copy, which the server reads again when it changes. The API server reaches this
-    machine under RETRY_POLICY_WEBHOOK_HOST (default: 127.0.0.1, as both are on it).
+    For tests the policy is a copy of theirs, in the file that is returned, which the server reads again when it
+    changes; else the manifests' ConfigMap, as in an installation. The API server reaches this machine under
+    RETRY_POLICY_WEBHOOK_HOST (default: 127.0.0.1, as both are on it).
     """
     policy = folder / "policy.yaml"
     shutil.copyfile(TEST_POLICY, policy)
@@ -55,13 +58,13 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path) -> Path:
     kubeconfig = folder / f"{SERVICE_ACCOUNT}.kubeconfig"
     kubeconfig.write_text(json.dumps(as_service_account(kubectl)))  # JSON is YAML too
     host = os.environ.get("RETRY_POLICY_WEBHOOK_HOST")
-    answer = folder / "serve.json"
+    answer = folder / ANSWER
     processes.start(
         SERVER,
         [
             program,
             "serve",
-            f"--policy={policy}",
+            f"--policy={policy}" if for_tests else f"--policy-configmap={CONFIG_MAP}",
             f"--kubeconfig={kubeconfig}",
             "--port=0",
             "--health-port=0",

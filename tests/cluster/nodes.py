@@ -37,6 +37,7 @@ def start(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, 
         [
             binaries["kwok"],
             f"--kubeconfig={kubectl.kubeconfig}",
+            "--node-lease-duration-seconds=40",  # as a kubelet; without a lease the nodes flap
             f"--manage-nodes-with-annotation-selector={MARK}=fake",
             f"--config={STAGES / 'node.yaml'}",
             f"--config={STAGES / 'pod.yaml'}",
