@@ -385,6 +385,16 @@ def test_what_others_have_added_beside_ours_stays() -> None:
     assert annotations == {names.MAX_RETRIES: "4", "example.test/own": "kept"}
 
 
+def test_a_rule_of_ours_that_somebody_edited_is_theirs_and_not_taken_apart() -> None:
+    stored = mutate(cron_job(job_spec(rules=[bug("log", values=(3,))], containers=("main", "log")))).object
+    changed = deepcopy(stored)
+    rules = changed["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
+    rules[0]["example.test/own"] = "kept"
+    edited = deepcopy(rules[0])
+    after = mutate(changed, old=stored).object["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
+    assert after[0] == edited
+
+
 def test_a_job_that_another_webhook_suspends_in_between_is_judged_anew() -> None:
     once = mutate(defaulted(job())).object
     once["spec"]["suspend"] = True

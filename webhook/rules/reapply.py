@@ -128,7 +128,8 @@ def undo(editor: Editor, path: Path, injected: Injected) -> Path | None:
             editor.set(path, injected.was)
             return path
         return None
-    if injected.op == "add" and isinstance(stands, dict) and contains(stands, injected.now):
+    in_list = isinstance(path[-1], int)
+    if injected.op == "add" and not in_list and isinstance(stands, dict) and contains(stands, injected.now):
         take_entries(editor, path, injected.now, stands)
     elif stands != injected.now:
         return None
@@ -136,7 +137,7 @@ def undo(editor: Editor, path: Path, injected: Injected) -> Path | None:
         editor.set(path, injected.was)
     else:
         editor.remove(path)
-    return path[:-1] if isinstance(path[-1], int) else path
+    return path[:-1] if in_list else path
 
 
 def contains(stands: Any, now: Any) -> bool:
