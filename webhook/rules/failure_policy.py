@@ -16,10 +16,9 @@ from webhook.patch import Editor
 from webhook.policy.settings import Settings
 from webhook.problem import Json, Problem
 from webhook.rules import schema
+from webhook.rules.lint import DISRUPTION, KILLED
 from webhook.workloads import EmbeddedJob
 
-DISRUPTION: Final = "DisruptionTarget"
-KILLED: Final = 137
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
@@ -80,14 +79,15 @@ def inject(editor: Editor, job: EmbeddedJob, disruption: list[Json], exit_codes:
 def matches_disruption(rule: Json) -> bool:
     """Tell whether a rule matches the condition DisruptionTarget=True; an absent status is True."""
     return any(
-        pattern.get("type") == DISRUPTION and (pattern.get("status") or "True") == "True"
+        (pattern.get("type"), pattern.get("status") or "True") == DISRUPTION
         for pattern in rule.get("onPodConditions") or ()
     )
 
 
 def disruption_rule(settings: Settings) -> Json:
     """Make the rule for pods that ended through the platform."""
-    return {"action": settings.profile.disruptions.action, "onPodConditions": [{"type": DISRUPTION, "status": "True"}]}
+    condition, status = DISRUPTION
+    return {"action": settings.profile.disruptions.action, "onPodConditions": [{"type": condition, "status": status}]}
 
 
 def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:

@@ -5,7 +5,6 @@ time the request fails with 503, because a guess would place or pass an object w
 """
 
 import asyncio
-import re
 from typing import Final
 
 import structlog
@@ -13,6 +12,7 @@ import structlog
 from webhook import names
 from webhook.capacity import NodeFacts, Provider, recognise
 from webhook.problem import Json
+from webhook.rules.schema import SUBDOMAIN
 from webhook.server import metrics
 from webhook.server.api import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 from webhook.server.watch import WatchedList
@@ -22,9 +22,6 @@ PATIENCE: Final = 1.0  # seconds that one look-up may take: the API server waits
 NOT_FOUND: Final = 404
 NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # and until then
-
-# The name of an object, as it may stand in a path (apimachinery, IsDNS1123Subdomain).
-SUBDOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 # A namespace's labels `profile` and `mode`, None where it has not got them.
 OptIn = tuple[str | None, str | None]
