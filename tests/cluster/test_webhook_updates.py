@@ -55,7 +55,10 @@ def test_a_replaced_manifest_keeps_what_was_injected(namespace: NewNamespace) ->
     stored = team.create(job("train"))
     manifest = {**job("train"), "spec": {**job("train")["spec"], "selector": stored["spec"]["selector"]}}
     manifest["spec"]["template"]["metadata"]["labels"] = stored["spec"]["template"]["metadata"]["labels"]
+    # kubectl reads the object and sends it back; the Job controller may write its status in between.
     replaced = team.run("replace", "--filename=-", stdin=manifest)
+    while "the object has been modified" in replaced.stderr:
+        replaced = team.run("replace", "--filename=-", stdin=manifest)
     assert replaced.returncode == 0, replaced.stderr
     assert team.get("job", "train")["spec"]["podFailurePolicy"] == stored["spec"]["podFailurePolicy"]
     assert team.get("job", "train")["metadata"]["annotations"] == stored["metadata"]["annotations"]
