@@ -93,6 +93,18 @@ def issue(  # noqa: PLR0913  # all but two are keyword-only
     return _pem(builder.sign(issuer_key, SHA256()), key)
 
 
+def validity(chain: KeyPair) -> tuple[datetime, datetime]:
+    """Return from when until when a certificate is valid; ValueError if it is none."""
+    certificate = x509.load_pem_x509_certificate(chain.certificate)
+    return certificate.not_valid_before_utc, certificate.not_valid_after_utc
+
+
+def valid(chain: KeyPair, now: datetime) -> bool:
+    """Tell whether a certificate is valid; that it will be within five minutes is taken for a clock that is behind."""
+    begin, end = validity(chain)
+    return begin - CLOCK_SKEW <= now < end
+
+
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime
 ) -> x509.CertificateBuilder:

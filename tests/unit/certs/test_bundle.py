@@ -1,0 +1,106 @@
+"""caBundle in a webhook configuration: written only where it differs, and nothing but it."""
+
+from __future__ import annotations
+
+import base64
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from certs import bundle
+from certs.issue import KeyPair, issue, new_authority
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+YEAR = timedelta(days=365)
+GARBAGE = ["", "%%%", "bm90IFBFTQ=="]
+
+
+def authority() -> KeyPair:
+    return new_authority("webhook", now=NOW, lifetime=YEAR)
+
+
+ONE, TWO = authority(), authority()
+LEAF = issue(ONE, "webhook", now=NOW, lifetime=YEAR, hosts=["webhook.svc"])
+
+
+def configuration(*bundles: bytes | str | None) -> dict[str, Any]:
+    """One entry for each caBundle: PEM, base64, or none."""
+    webhooks: list[dict[str, Any]] = []
+    for index, trusted in enumerate(bundles):
+        client: dict[str, Any] = {"service": {"name": "webhook", "namespace": "system", "path": "/mutate"}}
+        if trusted is not None:
+            client["caBundle"] = base64.b64encode(trusted).decode() if isinstance(trusted, bytes) else trusted
+        webhooks.append({"name": f"{index}.retry-policy.dev", "clientConfig": client, "timeoutSeconds": 5})
+    return {"metadata": {"name": "webhook", "resourceVersion": "7"}, "webhooks": webhooks}
+
+
+def test_every_entry_gets_the_authorities_and_nothing_else_is_touched() -> None:
+    before = configuration(None, TWO.certificate, "")
+    after = jsonpatch.apply_patch(before, bundle.edits(before, ONE.certificate))
+    assert after == configuration(ONE.certificate, ONE.certificate, ONE.certificate)
+
+
+def test_entries_that_hold_the_authorities_in_whatever_order_and_form_are_left_alone() -> None:
+    spaced = b"# a comment\n" + TWO.certificate + b"\n\n" + ONE.certificate
+    assert (
+        bundle.edits(configuration(spaced, ONE.certificate + TWO.certificate), ONE.certificate + TWO.certificate) == []
+    )
+    operations = bundle.edits(configuration(ONE.certificate, None), ONE.certificate)
+    assert [one["path"] for one in operations if "caBundle" in one["path"]] == ["/webhooks/1/clientConfig/caBundle"]
+
+
+def test_an_authority_too_many_is_taken_out() -> None:
+    before = configuration(ONE.certificate + TWO.certificate)
+    after = jsonpatch.apply_patch(before, bundle.edits(before, ONE.certificate))
+    assert after == configuration(ONE.certificate)
+
+
+def test_an_edit_names_the_version_that_was_looked_at() -> None:
+    version = {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
+    assert bundle.edits(configuration(None), ONE.certificate)[0] == version
+
+
+def test_a_configuration_without_entries_needs_nothing_and_trusts() -> None:
+    for empty in (configuration(), {"metadata": {"name": "webhook"}}):
+        assert bundle.edits(empty, ONE.certificate) == []
+        assert bundle.trust([empty], LEAF.certificate)
+
+
+def test_a_leaf_is_trusted_when_every_entry_of_every_configuration_holds_who_signed_it() -> None:
+    both = configuration(ONE.certificate, TWO.certificate + ONE.certificate)
+    assert bundle.trust([both, both], LEAF.certificate)
+    assert not bundle.trust([both, configuration(ONE.certificate, TWO.certificate)], LEAF.certificate)
+    assert bundle.trust([], LEAF.certificate)
+
+
+def test_of_a_chain_one_certificate_that_is_trusted_is_enough() -> None:
+    other = issue(TWO, "other", now=NOW, lifetime=YEAR, hosts=["other.svc"])
+    assert bundle.trust([configuration(ONE.certificate)], other.certificate + LEAF.certificate)
+
+
+@pytest.mark.parametrize("garbage", [None, *GARBAGE])
+def test_a_bundle_that_holds_nothing_trusts_nobody_and_is_written(garbage: str | None) -> None:
+    broken = configuration(ONE.certificate, garbage)
+    assert not bundle.trust([broken], LEAF.certificate)
+    assert bundle.edits(broken, ONE.certificate)
+
+
+def test_whom_any_entry_trusts_is_told_once_each() -> None:
+    found = bundle.trusted_by_any(
+        [configuration(ONE.certificate, TWO.certificate), configuration(ONE.certificate, None)]
+    )
+    assert sorted(found.split(b"-----END CERTIFICATE-----\n")) == sorted(
+        (ONE.certificate + TWO.certificate).split(b"-----END CERTIFICATE-----\n")
+    )
+    assert bundle.trusted_by_any([configuration(*GARBAGE)]) == b""
+
+
+def test_nothing_that_was_looked_at_is_changed() -> None:
+    root = configuration(None, "%%%")
+    before = deepcopy(root)
+    bundle.edits(root, ONE.certificate)
+    bundle.trust([root], LEAF.certificate)
+    assert root == before

@@ -1,0 +1,173 @@
+"""Renewal by an injected clock: years of it, a step at a time, and never a moment in which a caller is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from certs.issue import issue, new_authority, validity
+from certs.rotate import Lifetimes, Rotation, hosts_of, renewal_of
+from certs.store import Shared, from_data, issued_by, to_data
+
+NEW_YEAR = datetime(2030, 1, 1, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+HOST = "webhook.ns.svc"
+ROTATION = Rotation(name="webhook", hosts=[HOST, "127.0.0.1"], lifetimes=Lifetimes())
+
+
+@pytest.fixture(scope="module")
+def begun() -> Shared:
+    return ROTATION.begin(NEW_YEAR)
+
+
+def step(shared: Shared, now: datetime, *, announced: bool = False) -> Shared:
+    following = ROTATION.step(shared, now, announced=announced)
+    assert following is not None
+    return following
+
+
+def rests(shared: Shared, now: datetime, *, announced: bool = False) -> bool:
+    return ROTATION.step(shared, now, announced=announced) is None
+
+
+def authorities(pem: bytes) -> int:
+    return len(x509.load_pem_x509_certificates(pem)) if pem else 0
+
+
+def test_an_authority_lives_a_year_and_a_leaf_thirty_days(begun: Shared) -> None:
+    assert validity(begun.authority)[1] == NEW_YEAR + 365 * DAY
+    assert validity(begun.leaf)[1] == NEW_YEAR + 30 * DAY
+    assert set(hosts_of(begun.leaf)) == {HOST, "127.0.0.1"}
+
+
+def test_a_leaf_is_renewed_at_two_thirds_of_its_life_and_not_before(begun: Shared) -> None:
+    assert rests(begun, NEW_YEAR + 20 * DAY - SECOND)
+    renewed = step(begun, NEW_YEAR + 20 * DAY)
+    assert renewed == replace(begun, leaf=renewed.leaf)
+    assert issued_by(renewed.leaf.certificate, begun.authority.certificate)
+    assert validity(renewed.leaf)[1] == NEW_YEAR + 50 * DAY
+    assert rests(renewed, NEW_YEAR + 20 * DAY)
+
+
+def test_a_leaf_that_has_expired_is_renewed(begun: Shared) -> None:
+    assert validity(step(begun, NEW_YEAR + 40 * DAY).leaf)[1] == NEW_YEAR + 70 * DAY
+
+
+def test_an_authority_is_announced_takes_over_and_the_old_one_is_forgotten_when_its_last_leaf_is_dead(
+    begun: Shared,
+) -> None:
+    due = renewal_of(begun.authority)
+    current = replace(begun, leaf=issue(begun.authority, "w", now=due, lifetime=30 * DAY, hosts=ROTATION.hosts))
+    assert rests(current, due - SECOND)
+    announced = step(current, due)
+    assert announced.next_authority is not None
+    assert announced == replace(current, next_authority=announced.next_authority)
+    assert rests(announced, due)
+
+    promoted = step(announced, due + MINUTE, announced=True)
+    assert promoted.authority == announced.next_authority
+    assert promoted.next_authority is None
+    assert issued_by(promoted.leaf.certificate, promoted.authority.certificate)
+    assert promoted.retired == begun.authority.certificate
+    assert promoted.retired_until is not None
+    assert promoted.retired_until > validity(current.leaf)[1]
+    assert rests(promoted, due + MINUTE)
+
+    renewed = step(promoted, renewal_of(promoted.leaf))
+    assert renewed.retired == promoted.retired
+    forgotten = step(renewed, promoted.retired_until)
+    assert (forgotten.retired, forgotten.retired_until) == (b"", None)
+    assert forgotten.trusted == promoted.authority.certificate
+
+
+def test_while_an_authority_is_announced_leaves_are_still_renewed_by_the_old_one(begun: Shared) -> None:
+    announced = ROTATION.restart(begun, NEW_YEAR)
+    renewed = step(announced, NEW_YEAR + 20 * DAY)
+    assert issued_by(renewed.leaf.certificate, begun.authority.certificate)
+    assert renewed.next_authority == announced.next_authority
+
+
+def test_to_restart_twice_announces_one_authority(begun: Shared) -> None:
+    announced = ROTATION.restart(begun, NEW_YEAR)
+    assert ROTATION.restart(announced, NEW_YEAR) == announced
+
+
+def test_an_authority_that_has_expired_is_waited_for_by_nobody(begun: Shared) -> None:
+    late = NEW_YEAR + 400 * DAY
+    anew = step(begun, late)
+    assert validity(anew.authority)[1] == late + 365 * DAY
+    assert anew.trusted == anew.authority.certificate
+    announced = ROTATION.restart(begun, late)
+    assert step(announced, late).authority == announced.next_authority
+
+
+def test_close_to_its_authoritys_end_a_leaf_is_not_renewed_over_and_over() -> None:
+    signer = new_authority("webhook", now=NEW_YEAR, lifetime=365 * DAY)
+    end = NEW_YEAR + 365 * DAY
+    leaf = issue(signer, "webhook", now=end - 3 * DAY, lifetime=30 * DAY, hosts=ROTATION.hosts)
+    shared = ROTATION.restart(Shared(authority=signer, leaf=leaf), end - 3 * DAY)
+    assert rests(shared, end - SECOND)
+
+
+def test_what_callers_trust_when_an_authority_is_made_anew_stays_trusted_as_long_as_a_leaf_can_live(
+    begun: Shared,
+) -> None:
+    anew = ROTATION.begin(NEW_YEAR + DAY, begun.trusted)
+    assert anew.trusted == anew.authority.certificate + begun.authority.certificate
+    assert anew.retired_until is not None
+    assert anew.retired_until >= validity(begun.leaf)[1]
+    assert ROTATION.begin(NEW_YEAR + 400 * DAY, begun.trusted).retired == b""
+
+
+def test_a_new_host_has_the_leaf_issued_again_and_those_of_before_stay(begun: Shared) -> None:
+    other = Rotation(name="webhook", hosts=["webhook.other.svc"], lifetimes=Lifetimes())
+    moved = other.step(begun, NEW_YEAR, announced=False)
+    assert moved is not None
+    assert set(hosts_of(moved.leaf)) == {"webhook.other.svc", HOST, "127.0.0.1"}
+    assert rests(moved, NEW_YEAR)
+
+
+def test_a_leaf_is_valid_to_a_clock_that_is_five_minutes_behind(begun: Shared) -> None:
+    assert validity(begun.leaf)[0] == NEW_YEAR - 5 * MINUTE
+
+
+def test_when_something_is_due_is_when_a_step_is_taken(begun: Shared) -> None:
+    shared = begun
+    for _ in range(30):
+        due = ROTATION.due(shared)
+        assert rests(shared, due - SECOND)
+        shared = step(shared, due)
+        if shared.next_authority is not None:
+            shared = step(shared, due + MINUTE, announced=True)
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None, phases=[Phase.generate])  # to shrink would take minutes: it makes keys
+def test_whoever_steps_whenever_no_caller_is_ever_refused(data: st.DataObject) -> None:
+    """Replicas that see the Secret late, on a wall clock that runs through years, and a bundle written in between."""
+    now = NEW_YEAR
+    shared = ROTATION.begin(now)
+    bundle, served, announced_at = shared.trusted, shared.leaf, None
+    for _ in range(40):
+        now += data.draw(st.sampled_from([MINUTE, 5 * DAY, 29 * DAY]))
+        for _ in range(data.draw(st.integers(0, 3))):  # rounds of replicas, which may be killed after any of them
+            if shared.next_authority is not None and issued_by(shared.next_authority.certificate, bundle):
+                announced_at = announced_at or now
+            else:
+                announced_at = None
+            announced = announced_at is not None and now - announced_at >= MINUTE
+            shared = ROTATION.step(shared, now, announced=announced) or shared
+            shared = from_data(to_data(shared))
+        if data.draw(st.booleans()):
+            bundle = shared.trusted
+        if data.draw(st.booleans()) and issued_by(shared.leaf.certificate, bundle):
+            served = shared.leaf
+        expired = validity(served)[1] <= now  # for want of a round in all that time
+        assert expired or issued_by(served.certificate, bundle)

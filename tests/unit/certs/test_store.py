@@ -1,0 +1,112 @@
+"""What replicas share survives the way through a Secret; what cannot be used is told, all of it, without the secret."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from certs.issue import KeyPair, issue, new_authority
+from certs.store import Shared, UnusableError, from_data, to_data
+
+NEW_YEAR = datetime(2030, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def authority() -> KeyPair:
+    return new_authority("webhook", now=NEW_YEAR, lifetime=365 * DAY)
+
+
+def leaf_of(signer: KeyPair) -> KeyPair:
+    return issue(signer, "webhook", now=NEW_YEAR, lifetime=DAY, hosts=["webhook.svc"])
+
+
+@pytest.fixture(scope="module")
+def stable() -> Shared:
+    signer = authority()
+    return Shared(authority=signer, leaf=leaf_of(signer))
+
+
+@pytest.fixture(scope="module")
+def changing(stable: Shared) -> Shared:
+    retired = authority().certificate + authority().certificate
+    return replace(stable, next_authority=authority(), retired=retired, retired_until=NEW_YEAR + DAY)
+
+
+def complaint(data: dict[str, str]) -> str:
+    with pytest.raises(UnusableError) as raised:
+        from_data(data)
+    assert "PRIVATE" not in str(raised.value)
+    return str(raised.value)
+
+
+def encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def test_what_is_shared_comes_back_as_it_was(stable: Shared, changing: Shared) -> None:
+    assert from_data(to_data(stable)) == stable
+    assert from_data(to_data(changing)) == changing
+
+
+def test_a_stable_secret_holds_two_pairs_and_no_more(stable: Shared) -> None:
+    assert set(to_data(stable)) == {"tls.crt", "tls.key", "ca.crt", "ca.key"}
+
+
+def test_every_authority_is_trusted_the_next_and_the_retired_ones_too(stable: Shared, changing: Shared) -> None:
+    assert stable.trusted == stable.authority.certificate
+    assert changing.next_authority is not None
+    assert changing.trusted == changing.authority.certificate + changing.next_authority.certificate + changing.retired
+
+
+def test_keys_that_nobody_knows_do_no_harm(stable: Shared) -> None:
+    assert from_data({**to_data(stable), "note": "aGVsbG8="}) == stable
+
+
+def test_an_empty_secret_is_complained_of_with_everything_that_is_missing() -> None:
+    assert complaint({}) == "; ".join(f"{key}: is missing" for key in ("tls.crt", "tls.key", "ca.crt", "ca.key"))
+
+
+@pytest.mark.parametrize("key", ["tls.crt", "tls.key", "ca.crt", "ca.key", "ca-next.crt", "ca-next.key"])
+@pytest.mark.parametrize("value", ["", "%%%", encoded(b"\xff\x00 nothing")], ids=["empty", "not base64", "not PEM"])
+def test_whatever_is_broken_is_named(changing: Shared, key: str, value: str) -> None:
+    assert f"{key}: " in complaint({**to_data(changing), key: value})
+
+
+@pytest.mark.parametrize("key", ["tls.key", "ca.key", "ca-next.key"])
+def test_a_foreign_key_is_named(changing: Shared, key: str) -> None:
+    assert f"{key}: is not the key of" in complaint({**to_data(changing), key: encoded(authority().key)})
+
+
+def test_a_key_of_another_kind_is_named(stable: Shared) -> None:
+    pem = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+    assert "ca.key: is not the key of ca.crt" in complaint({**to_data(stable), "ca.key": encoded(pem)})
+
+
+def test_a_leaf_of_another_authority_is_named(stable: Shared) -> None:
+    foreign = authority()
+    assert complaint(to_data(replace(stable, authority=foreign))) == "tls.crt: is not signed by ca.crt"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ca-retired.crt", encoded(b"nothing")),
+        ("ca-retired.until", encoded(b"tomorrow")),
+        ("ca-retired.until", encoded(b"2030-01-02T00:00:00")),
+        ("ca-retired.until", ""),
+    ],
+)
+def test_what_is_retired_until_when_has_to_be_readable(changing: Shared, key: str, value: str) -> None:
+    assert f"{key}: " in complaint({**to_data(changing), key: value})
+
+
+def test_all_that_is_wrong_is_said_at_once(changing: Shared) -> None:
+    broken = complaint({**to_data(changing), "tls.crt": "", "ca-next.key": "%", "ca-retired.until": encoded(b"x")})
+    assert [part.partition(":")[0] for part in broken.split("; ")] == ["tls.crt", "ca-next.key", "ca-retired.until"]
