@@ -1,6 +1,7 @@
 """The way of a request over HTTP: bytes in, what the rules need looked up, bytes out."""
 
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from time import perf_counter
 from typing import Final
 
@@ -13,11 +14,11 @@ from webhook.policy.model import Policy
 from webhook.review import BadReviewError, Request, Response
 from webhook.server import metrics
 from webhook.server.cluster import Cluster, UnavailableError
+from webhook.server.intake import LARGEST_BODY, Intake, OverloadedError, SlowBodyError, Visit
+from webhook.server.limits import LIMITS, Limits
 from webhook.server.policy_source import PolicySource
 from webhook.subject import Facts, Subject, subject_of
 
-# Two objects of 3 MiB, the most that the API server stores, and what stands around them.
-LARGEST_BODY: Final = 7 * 1024 * 1024
 LOGGED: Final = 20  # problems of one denial
 RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server tries again inside the call's timeout
 
@@ -30,10 +31,14 @@ log = structlog.get_logger()
 class Endpoints:
     """Answers requests; `cluster` is None where there is no API: every namespace counts as one of profile default."""
 
-    def __init__(self, policy: PolicySource, cluster: Cluster | None) -> None:
+    def __init__(self, policy: PolicySource, cluster: Cluster | None, limits: Limits = LIMITS) -> None:
+        self.intake = Intake(limits)
+        metrics.IN_HOUSE.set_function(lambda: self.intake.requests)
+        metrics.HELD_BYTES.set_function(lambda: self.intake.held)
         self.policy = policy
         self.cluster = cluster
         self.draining = False
+        self.certificate_troubles: Callable[[], list[str]] = list
 
     def admission(self) -> web.Application:
         """Return the HTTPS application: /mutate and /validate."""
@@ -59,7 +64,8 @@ class Endpoints:
             answer = await self.answer(http, path, rules)
             if self.draining:
                 answer.force_close()
-            duration.observe(perf_counter() - start)
+            if answer.status != HTTPStatus.TOO_MANY_REQUESTS:
+                duration.observe(perf_counter() - start)
             return answer
 
         return handle
@@ -68,13 +74,22 @@ class Endpoints:
         """Answer one AdmissionReview, whatever comes."""
         uid = kind = operation = ""
         try:
-            request = review.decode(await read(http))
-            uid, kind, operation = request.uid, request.kind.kind, request.operation
-            response = await self.judge(request, rules)
-            result = "untouched" if response is None else result_of(response)
-            body = review.encode(uid, response or Response())
+            async with Visit(self.intake, http) as body:
+                request = review.decode(body)
+                uid, kind, operation = request.uid, request.kind.kind, request.operation
+                response = await self.judge(request, rules)
+                result = "untouched" if response is None else result_of(response)
+                encoded = review.encode(uid, response or Response())
         except web.HTTPException:
-            raise  # aiohttp's own: the body is too large
+            raise  # the body is too large
+        except OverloadedError as error:
+            metrics.REQUESTS.labels(path, "", "", "overloaded").inc()
+            return web.Response(status=429, text=f"{error}\n", headers=RETRY_AFTER)
+        except SlowBodyError as error:
+            metrics.REQUESTS.labels(path, "", "", "bad").inc()
+            answer = web.Response(status=408, text=f"{error}\n")
+            answer.force_close()
+            return answer
         except BadReviewError as error:
             metrics.REQUESTS.labels(path, "", "", "bad").inc()
             return web.Response(status=400, text=f"{error}\n")
@@ -90,7 +105,7 @@ class Endpoints:
         # A label value for each kind that a stranger may name would have no end.
         known = "" if response is None else kind
         metrics.REQUESTS.labels(path, known, operation, result).inc()
-        return web.Response(body=body, content_type="application/json")
+        return web.Response(body=encoded, content_type="application/json")
 
     async def judge(self, request: Request, rules: Rules) -> Response | None:
         """Look up what the rules need and apply them; None where they have no say."""
@@ -137,19 +152,12 @@ class Endpoints:
             reasons.append(f"no policy in force: {self.policy.trouble}")
         if self.cluster is not None and not self.cluster.synced:
             reasons.append("caches not filled yet: the API has not answered")
+        reasons += self.certificate_troubles()
         return web.Response(status=503 if reasons else 200, text="\n".join(reasons or ["ok"]) + "\n")
 
     async def metrics(self, _: web.Request) -> web.Response:
         """Return the metrics in Prometheus' text format."""
         return web.Response(body=generate_latest(metrics.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-
-async def read(http: web.Request) -> bytes:
-    """Return the body; raise BadReviewError where the client went away or sent another encoding than it says."""
-    try:
-        return await http.read()
-    except (web.RequestPayloadError, ConnectionError) as error:
-        raise BadReviewError(f"the body cannot be read: {error}; send what its headers say") from None
 
 
 def result_of(response: Response) -> str:

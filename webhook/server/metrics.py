@@ -10,7 +10,7 @@ REGISTRY: Final = CollectorRegistry()
 
 REQUESTS: Final = Counter(
     "retry_policy_admission_requests",
-    "Admission requests, by result: patched, allowed, denied, untouched, unavailable, bad or error.",
+    "Admission requests, by result: patched, allowed, denied, untouched, unavailable, overloaded, bad or error.",
     ("path", "kind", "operation", "result"),
     registry=REGISTRY,
 )
@@ -66,6 +66,39 @@ CACHE_AGE: Final = Gauge(
 PROVIDER_RECOGNISED: Final = Gauge(
     "retry_policy_capacity_provider_recognised",
     "1 if the cluster's capacity provider is known; at 0 profiles with provider auto place no pod.",
+    registry=REGISTRY,
+)
+CERTIFICATE_NOT_AFTER: Final = Gauge(
+    "retry_policy_certificate_not_after_timestamp_seconds",
+    "When a certificate expires, Unix time: the leaf that is served, the authority that signs.",
+    ("certificate",),
+    registry=REGISTRY,
+)
+CERTIFICATE_TRUSTED: Final = Gauge(
+    "retry_policy_certificate_trusted",
+    "1 if every caBundle of the webhook configurations trusts the certificate that is served.",
+    registry=REGISTRY,
+)
+CERTIFICATE_RENEWALS: Final = Counter(
+    "retry_policy_certificate_renewals",
+    "Certificates taken into use (good), and tries to renew or load one, or to write a caBundle, that failed (bad).",
+    ("result",),
+    registry=REGISTRY,
+)
+IN_HOUSE: Final = Gauge(
+    "retry_policy_admission_requests_in_house",
+    "Requests whose body is there and whose answer is not.",
+    registry=REGISTRY,
+)
+HELD_BYTES: Final = Gauge(
+    "retry_policy_admission_held_bytes",
+    "Bytes of bodies, from when they arrive until the answer.",
+    registry=REGISTRY,
+)
+CONNECTIONS_DROPPED: Final = Counter(
+    "retry_policy_connections_dropped",
+    "Connections closed because of what the client left undone (handshake, slow, silent), or to make room.",
+    ("reason",),
     registry=REGISTRY,
 )
 BUILD: Final = Gauge("retry_policy_build_info", "Always 1.", ("version",), registry=REGISTRY)

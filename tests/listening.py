@@ -1,0 +1,89 @@
+"""The server's listener inside the test, where it can be arranged what arrives when; without TLS unless told."""
+
+import asyncio
+import contextlib
+import functools
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import uvloop
+from aiohttp import web
+
+from tests.awaiting import INTERVAL, SECONDS
+from webhook.server.limits import Limits
+from webhook.server.listen import listen
+
+HEAD = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+
+
+def on_uvloop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test on the event loop that the server runs on."""
+
+    @functools.wraps(test)
+    def run(*arguments: Any, **fixtures: Any) -> None:
+        uvloop.run(test(*arguments, **fixtures))
+
+    return run
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    def post(self, body: bytes) -> None:
+        self.send(HEAD % len(body) + body)
+
+    async def answer(self) -> tuple[int, dict[str, str]]:
+        """Return the status and the headers, in lower case, of the next answer."""
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in head[1:] if line)
+        await self.reader.readexactly(int(headers["content-length"]))
+        return int(head[0].split()[1]), headers
+
+    async def asked(self, body: bytes) -> int:
+        self.post(body)
+        return (await self.answer())[0]
+
+    @property
+    def closed(self) -> bool:
+        return self.reader.at_eof() or self.reader.exception() is not None
+
+
+class Listening:
+    """A listener and its clients."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.clients: list[Client] = []
+
+    async def connect(self, context: ssl.SSLContext | None = None) -> Client:
+        self.clients.append(Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=context)))
+        return self.clients[-1]
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    app: web.Application, limits: Limits, context: ssl.SSLContext | None = None
+) -> AsyncIterator[Listening]:
+    async with contextlib.AsyncExitStack() as stack:
+        address = await listen(stack, app, ("127.0.0.1", 0), context, limits)
+        server = Listening(int(address.rpartition(":")[2]))
+        try:
+            yield server
+        finally:
+            for client in server.clients:
+                client.writer.transport.abort()
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    """Return as soon as the condition holds; fail where it still does not after a minute."""
+    async with asyncio.timeout(SECONDS):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(INTERVAL)

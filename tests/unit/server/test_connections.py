@@ -1,0 +1,259 @@
+"""Connections: an API server's stay open, those that only take room go, and none is closed on a request."""
+
+import asyncio
+import contextlib
+import resource
+import socket
+import ssl
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from aiohttp import web
+
+from certs import issue
+from certs.reload import Shown
+from tests.admission import review_of
+from tests.listening import HEAD, Client, Listening, eventually, listening, on_uvloop
+from tests.objects import job
+from tests.served import raw, serving
+from webhook.server import metrics
+from webhook.server.limits import LIMITS, OPEN_FILES, Limits
+from webhook.server.listen import listen
+
+REVIEW = review_of(job())
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+ANSWERED = b"HTTP/1.1 200 OK\r\n"
+
+
+class Waiting:
+    """An application that answers at / at once and at /waits when it is told; what it was asked waits in `asked`."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.answers = asyncio.Event()
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/", self.at_once)
+        app.router.add_get("/waits", self.waits)
+        app.router.add_post("/mutate", self.reads)
+        app.router.add_get("/large", self.large)
+        return app
+
+    async def at_once(self, _: web.Request) -> web.Response:
+        return web.Response(text="here")
+
+    async def waits(self, _: web.Request) -> web.Response:
+        self.asked += 1
+        await self.answers.wait()
+        return web.Response(text="at last")
+
+    async def reads(self, http: web.Request) -> web.Response:
+        self.asked += 1
+        return web.Response(body=await http.read())
+
+    async def large(self, _: web.Request) -> web.Response:
+        self.asked += 1
+        return web.Response(body=b" " * 50_000_000)
+
+
+async def asked(server: Listening) -> Client:
+    """Return a connection that has asked before, and is idle."""
+    client = await server.connect()
+    client.send(GET)
+    assert (await client.answer())[0] == 200
+    return client
+
+
+async def is_served(client: Client) -> bool:
+    client.send(GET)
+    return (await client.answer())[0] == 200
+
+
+@on_uvloop
+async def test_a_head_that_does_not_end_closes_its_connection_and_no_idle_one() -> None:
+    async with listening(Waiting().app(), Limits(patience=0.1)) as server:
+        idle, silent, beginning, later = (
+            await asked(server),
+            *[await server.connect() for _ in range(2)],
+            await asked(server),
+        )
+        beginning.send(GET[:-1])
+        later.send(GET[:1])
+        await eventually(lambda: beginning.closed and later.closed)
+        assert await is_served(idle)
+        assert await is_served(silent)
+
+
+@on_uvloop
+async def test_of_those_that_never_asked_only_a_few_may_stay() -> None:
+    async with listening(Waiting().app(), Limits(patience=0.1, spare=2)) as server:
+        idle = await asked(server)
+        silent = [await server.connect() for _ in range(5)]
+        await eventually(lambda: sum(client.closed for client in silent) == 3)
+        assert [client.closed for client in silent] == [True, True, True, False, False]
+        assert await is_served(idle)
+        assert await is_served(silent[-1])
+
+
+@on_uvloop
+async def test_above_the_bound_those_that_never_asked_go_first_then_the_longest_idle_and_never_one_in_use() -> None:
+    waiting = Waiting()
+    async with listening(waiting.app(), Limits(connections=4, spare=0)) as server:
+        busy, silent, second, first = (
+            await server.connect(),
+            await server.connect(),
+            await asked(server),
+            await asked(server),
+        )
+        busy.send(GET.replace(b"/", b"/waits", 1))
+        await eventually(lambda: waiting.asked)
+        assert await is_served(second)  # so that the other is the longest idle
+        await asked(server)
+        await eventually(lambda: silent.closed)
+        await asked(server)
+        await eventually(lambda: first.closed)
+        await asked(server)
+        await eventually(lambda: second.closed)
+        waiting.answers.set()
+        assert (await busy.answer())[0] == 200
+
+
+@on_uvloop
+async def test_where_every_connection_is_in_use_the_new_one_goes() -> None:
+    waiting = Waiting()
+    async with listening(waiting.app(), Limits(connections=2)) as server:
+        busy = [await server.connect() for _ in range(2)]
+        for client in busy:
+            client.send(GET.replace(b"/", b"/waits", 1))
+        await eventually(lambda: waiting.asked == len(busy))
+        late = await server.connect()
+        await eventually(lambda: late.closed)
+        waiting.answers.set()
+        assert [(await client.answer())[0] for client in busy] == [200, 200]
+        assert await is_served(busy[0])
+
+
+@on_uvloop
+async def test_a_connection_whose_body_stands_still_goes_before_an_idle_one() -> None:
+    waiting = Waiting()
+    async with listening(waiting.app(), Limits(connections=2)) as server:
+        idle, slow = await asked(server), await server.connect()
+        slow.send(HEAD % 10 + b"{")
+        await eventually(lambda: waiting.asked)
+        await asyncio.sleep(1.1)  # what has just begun is given a second
+        await asked(server)
+        await eventually(lambda: slow.closed)
+        assert await is_served(idle)
+
+
+@on_uvloop
+async def test_a_client_that_does_not_take_its_answer_is_closed() -> None:
+    dropped = metrics.CONNECTIONS_DROPPED.labels("slow")._value  # noqa: SLF001 - prometheus_client has no public way
+    before, waiting = dropped.get(), Waiting()
+    async with listening(waiting.app(), Limits(patience=0.1)) as server:
+        idle = await asked(server)
+        with socket.create_connection(("127.0.0.1", server.port)) as stubborn:
+            stubborn.sendall(GET.replace(b"/", b"/large", 1))
+            await eventually(lambda: dropped.get() == before + 1)
+        assert await is_served(idle)
+
+
+def server_context() -> ssl.SSLContext:
+    now = datetime.now(UTC)
+    authority = issue.new_authority("test", now=now, lifetime=timedelta(hours=1))
+    shown = Shown()
+    shown.show(issue.issue(authority, "webhook", now=now, lifetime=timedelta(hours=1), hosts=["127.0.0.1"]))
+    return shown.context
+
+
+def trusting() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@on_uvloop
+async def test_a_handshake_that_is_not_done_is_ended() -> None:
+    async with listening(Waiting().app(), Limits(patience=0.1), server_context()) as server:
+        served = await server.connect(trusting())
+        half_open = await server.connect()
+        assert await half_open.reader.read() == b""
+        assert await is_served(served)
+
+
+@on_uvloop
+async def test_where_too_many_begin_a_handshake_the_oldest_are_ended_and_the_newest_is_served() -> None:
+    async with listening(Waiting().app(), Limits(handshakes=2), server_context()) as server:
+        half_open = [await server.connect() for _ in range(5)]
+        served = await server.connect(trusting())
+        assert await is_served(served)
+        await eventually(lambda: sum(client.closed for client in half_open) == 4)
+        assert not half_open[-1].closed
+
+
+@on_uvloop
+async def test_at_the_end_a_request_that_has_arrived_is_answered_and_idle_connections_are_closed() -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        host, _, port = (await listen(stack, Waiting().app(), ("127.0.0.1", 0), None)).rpartition(":")
+        with socket.create_connection((host, int(port))) as asking, socket.create_connection((host, int(port))) as idle:
+            for connection in (asking, idle):
+                connection.sendall(GET)
+                assert (await asyncio.to_thread(connection.recv, 1000)).startswith(ANSWERED)
+            asking.sendall(GET)  # and the loop has not had a turn to read it when the end begins
+            await stack.aclose()
+            assert asking.recv(1000).startswith(ANSWERED)
+            assert asking.recv(1000) == idle.recv(1000) == b""
+
+
+@on_uvloop
+async def test_at_the_end_a_request_in_progress_is_waited_for() -> None:
+    waiting = Waiting()
+    async with contextlib.AsyncExitStack() as stack:
+        host, _, port = (await listen(stack, waiting.app(), ("127.0.0.1", 0), None)).rpartition(":")
+        with socket.create_connection((host, int(port))) as asking:
+            asking.sendall(GET.replace(b"/", b"/waits", 1))
+            await eventually(lambda: waiting.asked)
+            ending = asyncio.create_task(stack.aclose())
+            await asyncio.sleep(0.1)  # the end has begun
+            waiting.answers.set()
+            await ending
+            assert asking.recv(1000).startswith(ANSWERED)
+
+
+@on_uvloop
+async def test_a_host_is_listened_to_at_all_its_addresses() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    async with contextlib.AsyncExitStack() as stack:
+        await listen(stack, Waiting().app(), ("localhost", port), None)
+        for *_, address in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM):
+            with socket.create_connection(address[:2]) as connection:
+                connection.sendall(GET)
+                assert (await asyncio.to_thread(connection.recv, 1000)).startswith(ANSWERED)
+
+
+def test_a_hundred_slow_clients_do_not_disturb(tmp_path: Path) -> None:
+    with serving(tmp_path) as running, ExitStack() as stack:
+        slow = [stack.enter_context(raw(running)) for _ in range(100)]
+        head = HEAD % len(REVIEW)
+        for number in range(20):
+            for connection in slow[:50]:
+                connection.sendall(head[number : number + 1])
+            for connection in slow[50:]:
+                connection.sendall(REVIEW[number : number + 1] if number else head)
+            assert running.post("/mutate", REVIEW).status == 200
+
+
+def test_the_server_may_open_as_many_files_as_its_bounds_need(tmp_path: Path) -> None:
+    assert 2 * (LIMITS.connections + LIMITS.handshakes) < OPEN_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
+    try:
+        with serving(tmp_path) as running:
+            text = Path(f"/proc/{running.process.pid}/limits").read_text()
+            assert int(text.partition("Max open files")[2].split()[0]) == min(OPEN_FILES, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,180 @@
+"""More than the server takes on is refused at once, so that the API server comes again; afterwards all is as before."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.admission import review_of
+from tests.awaiting import until
+from tests.listening import HEAD, eventually, listening, on_uvloop
+from tests.objects import job
+from tests.served import Served, raw, request, serving
+from webhook.policy.parse import load_default
+from webhook.server.endpoints import Endpoints
+from webhook.server.limits import LIMITS, Limits
+from webhook.server.policy_source import PolicySource
+
+REVIEW = review_of(job())
+
+
+class SlowApi:
+    """As much of the caches as an endpoint asks, while the API does not answer."""
+
+    recognised = None
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.answers = asyncio.Event()
+
+    async def opt_in(self, _: str) -> tuple[str | None, str]:
+        self.asked += 1
+        await self.answers.wait()
+        return None, "Enforce"
+
+
+def endpoints(limits: Limits, api: Any = None) -> Endpoints:
+    return Endpoints(PolicySource(load_default()), api, limits)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("served")) as running:
+        yield running
+
+
+def test_what_arrives_at_once_beyond_the_bound_is_429_and_afterwards_all_is_as_before(served: Served) -> None:
+    with ExitStack() as stack:
+        connections = [stack.enter_context(raw(served)) for _ in range(LIMITS.requests * 2)]
+        for connection in connections:  # known to the server, each of them
+            connection.sendall(HEAD % len(REVIEW) + REVIEW)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        served.process.send_signal(signal.SIGSTOP)
+        for connection in connections:
+            connection.sendall(HEAD % len(REVIEW) + REVIEW)
+        served.process.send_signal(signal.SIGCONT)
+        answers = [connection.recv(65536) for connection in connections]
+        refused = [answer for answer in answers if answer.startswith(b"HTTP/1.1 429 ")]
+        assert len([answer for answer in answers if answer.startswith(b"HTTP/1.1 200 ")]) == LIMITS.requests
+        assert len(refused) == LIMITS.requests
+        assert all(b"\r\nRetry-After: 1\r\n" in answer for answer in refused)
+        for connection in connections:
+            connection.sendall(HEAD % len(REVIEW) + REVIEW)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+    assert f'path="mutate",result="overloaded"}} {len(refused)}.0' in served.get("/metrics").body.decode()
+
+
+def test_bodies_that_are_still_arriving_take_no_place(served: Served) -> None:
+    with ExitStack() as stack:
+        for _ in range(LIMITS.requests + 1):
+            stack.enter_context(raw(served)).sendall(HEAD % 10 + b"{")
+        until(lambda: "retry_policy_admission_requests_in_house 0.0" in served.get("/metrics").body.decode())
+        assert served.post("/mutate", REVIEW).status == 200
+
+
+@on_uvloop
+async def test_a_request_that_waits_for_the_api_takes_a_place_until_it_is_answered() -> None:
+    limits, api = Limits(requests=2), SlowApi()
+    async with listening(endpoints(limits, api).admission(), limits) as server:
+        waiting = [await server.connect() for _ in range(limits.requests)]
+        for client in waiting:
+            client.post(REVIEW)
+        await eventually(lambda: api.asked == limits.requests)
+        late = await server.connect()
+        assert await late.asked(REVIEW) == 429
+        api.answers.set()
+        assert [(await client.answer())[0] for client in waiting] == [200, 200]
+        assert await late.asked(REVIEW) == 200
+
+
+@on_uvloop
+async def test_a_client_that_goes_away_gives_its_place_back() -> None:
+    limits, api = Limits(requests=1), SlowApi()
+    async with listening(endpoints(limits, api).admission(), limits) as server:
+        gone, late = await server.connect(), await server.connect()
+        gone.post(REVIEW)
+        await eventually(lambda: api.asked)
+        gone.writer.transport.abort()
+        api.answers.set()
+        assert await late.asked(REVIEW) == 200
+
+
+@on_uvloop
+async def test_bodies_whose_objects_wait_for_the_api_are_bounded_too() -> None:
+    limits, api = Limits(decoded_bytes=2 * len(REVIEW) - 1), SlowApi()
+    async with listening(endpoints(limits, api).admission(), limits) as server:
+        first, second = await server.connect(), await server.connect()
+        first.post(REVIEW)
+        await eventually(lambda: api.asked)
+        assert await second.asked(REVIEW) == 429
+        api.answers.set()
+        assert (await first.answer())[0] == 200
+
+
+@on_uvloop
+async def test_bytes_count_when_they_arrive_and_not_when_they_are_announced() -> None:
+    limits = Limits(held_bytes=len(REVIEW) + 100)
+    house = endpoints(limits)
+    async with listening(house.admission(), limits) as server:
+        announcing, filling, other = [await server.connect() for _ in range(3)]
+        announcing.send(HEAD % 1_000_000)
+        assert await other.asked(REVIEW) == 200
+        filling.send(HEAD % 1_000_000 + b" " * 101)
+        await eventually(lambda: house.intake.held == 101)
+        other.post(REVIEW)
+        status, headers = await other.answer()
+        assert (status, headers["retry-after"]) == (429, "1")
+
+
+@on_uvloop
+async def test_a_body_that_stands_still_makes_room_for_others() -> None:
+    limits = Limits(held_bytes=len(REVIEW) + 100)
+    house = endpoints(limits)
+    async with listening(house.admission(), limits) as server:
+        filling, other = await server.connect(), await server.connect()
+        filling.send(HEAD % 1_000_000 + b" " * 101)
+        await eventually(lambda: house.intake.held == 101)
+        async with asyncio.timeout(60):
+            while await other.asked(REVIEW) == 429:
+                pass
+        assert (await filling.answer())[0] == 429
+        assert house.intake.held == 0
+
+
+@on_uvloop
+async def test_a_body_that_never_ends_is_408_and_the_connection_is_closed() -> None:
+    limits = Limits(patience=0.1)
+    house = endpoints(limits)
+    async with listening(house.admission(), limits) as server:
+        client = await server.connect()
+        client.send(HEAD % 1000 + b"{")
+        status, headers = await client.answer()
+        assert (status, headers["connection"]) == (408, "close")
+        assert await client.reader.read() == b""
+        assert (house.intake.held, house.intake.requests, len(house.intake.arriving)) == (0, 0, 0)
+
+
+@on_uvloop
+async def test_a_body_that_comes_in_pieces_is_put_together() -> None:
+    async with listening(endpoints(LIMITS).admission(), LIMITS) as server:
+        client = await server.connect()
+        client.send(HEAD % len(REVIEW))
+        for byte in REVIEW[:100]:
+            client.send(bytes((byte,)))
+            await asyncio.sleep(0)
+        client.send(REVIEW[100:])
+        assert (await client.answer())[0] == 200
+
+
+def test_a_large_body_is_not_kept_by_an_idle_connection(tmp_path: Path) -> None:
+    large = review_of(job(annotations={"large": "x" * 3_000_000}))
+    with serving(tmp_path) as running, ExitStack() as stack:
+        connections = [stack.enter_context(closing(running.connect())) for _ in range(40)]
+        for connection in connections:
+            assert request(connection, "POST", "/mutate", large).status == 200
+        resident = Path(f"/proc/{running.process.pid}/status").read_text().partition("VmRSS:")[2].split()[0]
+        assert int(resident) < 160 * 1024

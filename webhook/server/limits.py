@@ -1,0 +1,42 @@
+"""How much the server takes on, chosen so that it stays well below the 512 MiB that its pod may use."""
+
+import resource
+from dataclasses import dataclass
+from typing import Final
+
+MEBIBYTE: Final = 1024 * 1024
+OPEN_FILES: Final = 8192  # two listeners with all their connections and handshakes, and what else is open
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of one listener and of what is behind it; times in seconds.
+
+    `requests` are those whose body is there and whose answer is not; `held_bytes` all bodies from when they arrive
+    until the answer; `decoded_bytes` those whose objects are in memory, which is more than one body's only while the
+    API is asked: an object takes up to 24 times its bytes.
+
+    `connections` are open ones, `handshakes` those before; each takes 25 to 65 KiB, and up to 400 KiB where large
+    bodies come and go: its TLS layer owns 256 KiB, which are then no longer fresh. `spare` of those that never asked
+    may stay: an API server opens some that it does not need at once. `patience` ends what a client leaves unfinished: a
+    handshake, a head, a body, taking an answer.
+    """
+
+    requests: int = 64
+    held_bytes: int = 32 * MEBIBYTE
+    decoded_bytes: int = 12 * MEBIBYTE
+    connections: int = 768
+    handshakes: int = 128
+    spare: int = 200
+    patience: float = 10.0
+
+
+LIMITS: Final = Limits()
+
+
+def raise_open_files() -> None:
+    """Let the process open as many files as it may need, as far as its hard limit allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,134 @@
+"""Listens: accepts connections, agrees on TLS in bounded time and number, ends without losing a request."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from typing import Final
+
+from aiohttp import web
+
+from webhook.server import metrics
+from webhook.server.connections import Connection, Connections
+from webhook.server.limits import LIMITS, Limits, raise_open_files
+
+# Longer than the 90 s after which the API server closes an idle connection: it must be the one to close.
+KEEP_ALIVE: Final = 120.0
+BACKLOG: Final = 1024  # connections that the kernel holds until they are accepted
+AT_ONCE: Final = 16  # of them accepted in one turn of the loop: who is already connected does not wait for all
+# The most that the kernel keeps unread for a connection. Without, it may be 32 MiB, which count as the container's
+# memory; and the TLS layer's buffers grow with what can be read at once, and stay so.
+RECEIVE_BUFFER: Final = 32 * 1024
+CLOSING: Final = 2.0  # seconds for a client to agree that TLS is at its end
+LINGER: Final = 3.0  # seconds in which the rest of a refused body is read, so that its client reads the refusal
+LAST_ANSWERS: Final = 5.0  # seconds at the end for requests in progress
+
+
+class CannotListenError(Exception):
+    """The address cannot be had; the message says what would help."""
+
+
+async def listen(
+    stack: contextlib.AsyncExitStack,
+    app: web.Application,
+    address: tuple[str, int],
+    context: ssl.SSLContext | None,
+    limits: Limits = LIMITS,
+) -> str:
+    """Listen on a host and port until the stack is left; return them as HOST:PORT, with what port 0 was replaced by."""
+    raise_open_files()
+    connections = Connections(limits)
+    app.middlewares.append(connections.in_progress)
+    runner = web.AppRunner(
+        app, access_log=None, keepalive_timeout=KEEP_ALIVE, lingering_time=LINGER, shutdown_timeout=1.0
+    )
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    door = Door(runner, connections, context)
+    stack.callback(door.turn_away)
+    stack.push_async_callback(connections.retire, LAST_ANSWERS)
+    try:
+        sockets = await bind(*address)
+    except (OSError, UnicodeError) as error:
+        host, port = address
+        raise CannotListenError(f"cannot listen on {host}:{port}: {error}; choose another host or port") from None
+    for listening in sockets:
+        door.open(listening)
+        stack.callback(door.close, listening)
+    sweeping = asyncio.create_task(connections.run())
+    stack.callback(sweeping.cancel)
+    bound = sockets[0].getsockname()
+    return f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
+
+
+async def bind(host: str, port: int) -> list[socket.socket]:
+    """Return a listening socket for each address of a host; OSError or UnicodeError where that cannot be."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    with contextlib.ExitStack() as opened:
+        sockets = []
+        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+            listening = opened.enter_context(socket.create_server(address, family=family, backlog=BACKLOG))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+            listening.settimeout(0)
+            sockets.append(listening)
+        opened.pop_all()
+    return sockets
+
+
+class Door:
+    """Accepts connections. asyncio's own server cannot end a handshake before its time, however many there are."""
+
+    def __init__(self, runner: web.AppRunner, connections: Connections, context: ssl.SSLContext | None) -> None:
+        self.runner = runner
+        self.connections = connections
+        self.limits = connections.limits
+        self.context = context
+        self.loop = asyncio.get_running_loop()
+        self.entering: dict[asyncio.Task[None], None] = {}  # the oldest first
+
+    def open(self, listening: socket.socket) -> None:
+        """Accept what comes to a socket."""
+        self.loop.add_reader(listening, self.accept, listening)
+
+    def close(self, listening: socket.socket) -> None:
+        """Accept what has come until now, and nothing more."""
+        self.accept(listening)
+        self.loop.remove_reader(listening)
+        listening.close()
+
+    def turn_away(self) -> None:
+        """End the handshakes that are not done."""
+        for task in self.entering:
+            task.cancel()
+
+    def accept(self, listening: socket.socket) -> None:
+        """Accept a few connections."""
+        for _ in range(AT_ONCE):
+            try:
+                accepted, _ = listening.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError:  # no file to be had: as soon as one is closed
+                if not self.connections.make_room():
+                    self.loop.remove_reader(listening)
+                    self.loop.call_later(1.0, self.open, listening)
+                return
+            accepted.settimeout(0)
+            if len(self.entering) >= self.limits.handshakes:
+                oldest = next(iter(self.entering))
+                del self.entering[oldest]
+                oldest.cancel()
+                metrics.CONNECTIONS_DROPPED.labels("handshake").inc()
+            task = self.loop.create_task(self.enter(accepted))
+            self.entering[task] = None
+            task.add_done_callback(lambda done: self.entering.pop(done, None))
+
+    async def enter(self, accepted: socket.socket) -> None:
+        """Agree on TLS, if that is spoken here, and begin."""
+        server = self.runner.server
+        assert server is not None  # noqa: S101 - it is None before and after listening only
+        tls = {"ssl_handshake_timeout": self.limits.patience, "ssl_shutdown_timeout": CLOSING} if self.context else {}
+        with contextlib.suppress(OSError):  # what is no TLS, or no longer there
+            await self.loop.connect_accepted_socket(
+                lambda: Connection(server, self.connections), accepted, ssl=self.context, **tls
+            )
