@@ -54,7 +54,7 @@ class Rotation:
         """
         authority = self._new_authority(now)
         begun = Shared(authority=authority, leaf=self._leaf(authority, now))
-        return self._retiring(begun, trusted, now)
+        return self.keep_trusted(begun, trusted, now)
 
     def restart(self, shared: Shared, now: datetime) -> Shared:
         """Announce a successor of the authority, due or not; `shared` as it is where one is announced already."""
@@ -78,7 +78,7 @@ class Rotation:
                 retired=shared.retired,
                 retired_until=shared.retired_until,
             )
-            return self._retiring(promoted, shared.authority.certificate, now)
+            return self.keep_trusted(promoted, shared.authority.certificate, now)
         if expired:
             return self.begin(now)
         if self._leaf_due(shared, now):
@@ -88,6 +88,18 @@ class Rotation:
         if shared.retired_until is not None and shared.retired_until <= now:
             return replace(shared, retired=b"", retired_until=None)
         return None
+
+    def keep_trusted(self, shared: Shared, authorities: bytes, now: datetime) -> Shared:
+        """Add authorities (PEM) to those that are trusted for as long as a leaf of theirs can live."""
+        retiring = [
+            certificate.public_bytes(Encoding.PEM)
+            for certificate in _certificates(shared.retired + authorities)
+            if certificate.not_valid_after_utc > now
+        ]
+        if not retiring:
+            return replace(shared, retired=b"", retired_until=None)
+        until = (now + self.lifetimes.leaf + CLOCK_SKEW).astimezone(UTC).replace(microsecond=0)
+        return replace(shared, retired=b"".join(dict.fromkeys(retiring)), retired_until=until)
 
     def due(self, shared: Shared) -> datetime:
         """Return when `step` next has something to do by the clock alone."""
@@ -115,18 +127,6 @@ class Rotation:
 
     def _new_authority(self, now: datetime) -> KeyPair:
         return new_authority(self.name, now=now, lifetime=self.lifetimes.authority)
-
-    def _retiring(self, shared: Shared, authorities: bytes, now: datetime) -> Shared:
-        """Add authorities to those that are trusted for as long as their leaves may live."""
-        retiring = [
-            certificate.public_bytes(Encoding.PEM)
-            for certificate in _certificates(shared.retired + authorities)
-            if certificate.not_valid_after_utc > now
-        ]
-        if not retiring:
-            return replace(shared, retired=b"", retired_until=None)
-        until = (now + self.lifetimes.leaf + CLOCK_SKEW).astimezone(UTC).replace(microsecond=0)
-        return replace(shared, retired=b"".join(dict.fromkeys(retiring)), retired_until=until)
 
 
 def renewal_of(pair: KeyPair) -> datetime:

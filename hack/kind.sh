@@ -2,8 +2,7 @@
 # A kind cluster with the webhook in it: runs the cluster tests there, then builds, loads and installs the image.
 #
 # Takes Linux with docker, kind and kubectl, and kind's node image from a registry. The project's own tests have none of
-# these, so the script as a whole has never run: shellcheck has read it, and an API server has taken (as a dry run) what
-# the certificate step writes.
+# these, so the script as a whole has never run: shellcheck has read it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,14 +23,12 @@ make test-cluster
 
 # What the tests took away can take a moment to go.
 kubectl wait --for=delete namespace/retry-policy-system --timeout=2m
-overlay=manifests/overlays/cert-manager
-image=$(kubectl kustomize "$overlay" | sed -n 's/^ *image: //p')
+image=$(kubectl kustomize manifests/base | sed -n 's/^ *image: //p')
 .venv/bin/python -m tests.image.pip_configuration "$work" >"$work/options"
 mapfile -t options <"$work/options"
 docker build "${options[@]}" --tag "$image" .
 kind load docker-image --name retry-policy "$image"
-# Without cert-manager, which would be another download: with a certificate that is made here and stays for a year.
-kubectl kustomize "$overlay" | .venv/bin/python hack/certificate.py | kubectl apply --filename=-
+kubectl apply --kustomize manifests/base
 kubectl --namespace=retry-policy-system rollout status deployment/retry-policy-webhook --timeout=2m
 
 kubectl create namespace retry-policy-try

@@ -47,6 +47,7 @@ def serve(policy_configmap: str | None, **options: Any) -> None:
     """Answer admission requests until SIGTERM."""
     import uvloop  # noqa: PLC0415 - the other commands start faster without the server's imports
 
+    from certs.rotate import Lifetimes  # noqa: PLC0415 - likewise
     from webhook.server import app, logs  # noqa: PLC0415 - likewise
 
     if policy_configmap is not None:
@@ -60,7 +61,7 @@ def serve(policy_configmap: str | None, **options: Any) -> None:
         raise click.UsageError("--tls-cert and --tls-key go together")
     logs.to_stderr()
     try:
-        uvloop.run(app.serve(app.Options(**options)))
+        uvloop.run(app.serve(app.Options(**options), Lifetimes()))
     except app.CannotStartError as error:
         raise click.ClickException(str(error)) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,17 +27,7 @@ def start(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> P
 
     Comes back once a pod could be created in the namespace `default`. HarnessError with the log that tells, if not.
     """
-    etcd_port, peer_port, port = _free_ports(3)
-    credentials = Credentials.create(folder / "credentials")
-    plane = _ControlPlane(binaries, processes, credentials, f"https://{HOST}:{etcd_port}", f"https://{HOST}:{port}")
-    admin = credentials.kubeconfig("admin", plane.server, groups=["system:masters"])
-    kubectl = Kubectl(binaries["kubectl"], admin)
-
-    plane.start_etcd(folder / "etcd", peer_port)
-    plane.start_api_server(port)
-    processes.wait_until(
-        lambda: kubectl.run("get", "--raw", "/readyz").returncode == 0, "the API server's /readyz", log="kube-apiserver"
-    )
+    plane, kubectl = _start_api(binaries, processes, folder)
     plane.start_controller_manager()
     plane.start_scheduler()
     processes.wait_until(
@@ -44,7 +35,26 @@ def start(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> P
         "the service account of the namespace default",
         log="kube-controller-manager",
     )
-    return admin
+    return kubectl.kubeconfig
+
+
+def start_api(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> Path:
+    """Start etcd and API server alone, which is all that admission needs; return the cluster admin's kubeconfig."""
+    _, kubectl = _start_api(binaries, processes, folder)
+    return kubectl.kubeconfig
+
+
+def _start_api(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> tuple[_ControlPlane, Kubectl]:
+    etcd_port, peer_port, port = _free_ports(3)
+    credentials = Credentials.create(folder / "credentials")
+    plane = _ControlPlane(binaries, processes, credentials, f"https://{HOST}:{etcd_port}", f"https://{HOST}:{port}")
+    kubectl = Kubectl(binaries["kubectl"], credentials.kubeconfig("admin", plane.server, groups=["system:masters"]))
+    plane.start_etcd(folder / "etcd", peer_port)
+    plane.start_api_server(port)
+    processes.wait_until(
+        lambda: kubectl.run("get", "--raw", "/readyz").returncode == 0, "the API server's /readyz", log="kube-apiserver"
+    )
+    return plane, kubectl
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +107,32 @@ class _ControlPlane:
             f"--tls-private-key-file={key}",
             f"--client-ca-file={self.credentials.authority_file}",
             "--authorization-mode=RBAC",
+            f"--admission-control-config-file={self._admission()}",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={token_certificate}",
             f"--service-account-signing-key-file={token_key}",
         )
+
+    def _admission(self) -> Path:
+        """Have the API server show webhooks a certificate of its own, where they ask for one (docs/certificates.md)."""
+        certificate, key = self.credentials.client("kube-apiserver-to-webhooks")
+        user = {"name": "*", "user": {"client-certificate": str(certificate), "client-key": str(key)}}
+        kubeconfig = self.credentials.folder / "webhooks.kubeconfig"
+        kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "users": [user]}))
+        version = "apiserver.config.k8s.io/v1"
+        to_webhooks = {
+            "apiVersion": version,
+            "kind": "WebhookAdmissionConfiguration",
+            "kubeConfigFile": str(kubeconfig),
+        }
+        plugins = [
+            {"name": name, "configuration": to_webhooks}
+            for name in ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
+        ]
+        file = self.credentials.folder / "admission.json"
+        file.write_text(json.dumps({"apiVersion": version, "kind": "AdmissionConfiguration", "plugins": plugins}))
+        return file
 
     def start_controller_manager(self) -> None:
         self._start(

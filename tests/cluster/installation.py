@@ -7,7 +7,6 @@ backend: KWOK plays them on our own control plane, and on another cluster they s
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -23,8 +22,6 @@ from tests.cluster.processes import HarnessError
 from webhook.names import POLICY, PROFILE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.processes import Processes
 
@@ -70,13 +67,14 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bo
             "--health-port=0",
             *([f"--host={host}"] if host else []),
         ],
-        env={**os.environ, "TMPDIR": str(folder)},  # what it leaves there when it is killed goes with the folder
+        # POD_NAMESPACE: what the Deployment says. What it leaves in TMPDIR when it is killed goes with the folder.
+        env={**os.environ, "POD_NAMESPACE": SYSTEM, "TMPDIR": str(folder)},
         stdout=answer,
     )
     processes.wait_until(lambda: answer.read_text().endswith("\n"), "the server to listen", log=SERVER)
     server = json.loads(answer.read_text())
     for configuration in webhooks:
-        kubectl.apply(pointed_at(server, configuration))
+        kubectl.apply(pointed_at(server["https"], configuration))
     _wait_until_effective(processes, kubectl)
     return policy
 
@@ -106,13 +104,12 @@ def as_service_account(kubectl: Kubectl) -> Object:
     return kubeconfig
 
 
-def pointed_at(server: Mapping[str, str], configuration: Object) -> Object:
-    """Return a webhook configuration whose calls go to a server on this machine, as its one line on stdout tells."""
-    authority = base64.b64encode(Path(server["ca"]).read_bytes()).decode()
+def pointed_at(server: str, configuration: Object) -> Object:
+    """Return a webhook configuration whose calls go to a server on this machine (its https URL), not to the Service."""
     pointed: Object = {**configuration, "webhooks": []}
     for webhook in configuration["webhooks"]:
-        url = server["https"] + webhook["clientConfig"]["service"]["path"]
-        pointed["webhooks"].append({**webhook, "clientConfig": {"url": url, "caBundle": authority}})
+        url = server + webhook["clientConfig"]["service"]["path"]
+        pointed["webhooks"].append({**webhook, "clientConfig": {"url": url}})
     return pointed
 
 

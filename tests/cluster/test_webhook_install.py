@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
-import re
-import subprocess
+import ssl
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
 
 from tests.admission import review_of
 from tests.awaiting import until
-from tests.cluster.installation import BASE, SYSTEM, as_service_account, built, pointed_at
+from tests.cluster import rights
+from tests.cluster.installation import BASE, SYSTEM, built, pointed_at
 from tests.cluster.manifests import job, pod
 from tests.cluster.test_webhook_server import pod_of
-from tests.served import serving
+from tests.served import Served, serving
 from webhook import names
 from webhook.policy.parse import KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Kubectl, Object
@@ -41,10 +41,9 @@ POLICY = "retry-policy"
 CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 # What only the operators define that bring them.
 FOREIGN = ("cert-manager.io/", "monitoring.coreos.com/")
-KWOK_PLAYS_KUBELET = (Path(os.environ.get("RETRY_POLICY_TEST_LOGS", ".")) / "kube-apiserver.log").exists()
-# The namespace where a Role grants it, else empty; API group; resource; the object's name where only that is granted;
-# verb.
-Right: TypeAlias = tuple[str, str, str, str, str]
+OWN_CONTROL_PLANE = (Path(os.environ.get("RETRY_POLICY_TEST_LOGS", ".")) / "kube-apiserver.log").exists()
+# What the server asks for only where it manages its certificate; tests/faults shows that.
+CERTIFICATES = {"secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
 
 
 @pytest.fixture(scope="session")
@@ -164,7 +163,7 @@ def test_a_certificate_authority_stays_when_the_manifests_are_applied_again(
     assert applied[0]["timeoutSeconds"] == 4
 
 
-@pytest.mark.skipif(not KWOK_PLAYS_KUBELET, reason="its nodes would have to pull an image that nobody has published")
+@pytest.mark.skipif(not OWN_CONTROL_PLANE, reason="its nodes would have to pull an image that nobody has published")
 def test_the_deployments_pods_are_admitted_under_pod_security_restricted_and_run_on_different_nodes(
     kubectl: Kubectl,
 ) -> None:
@@ -194,12 +193,43 @@ def test_a_bad_policy_is_refused_when_it_is_applied_with_all_problems_and_their_
     arguments = ("--kubeconfig", str(kubectl.kubeconfig), "--policy-configmap", f"{team.name}/{POLICY}")
     with serving(tmp_path, *arguments) as served:
         until(lambda: served.get("/readyz").status == 200)
-        configuration = pointed_at(served.addresses, of_kind(CONFIGURATIONS[1], base))
+        configuration = calling(served, of_kind(CONFIGURATIONS[1], base))
         with moved_to(kubectl, team, configuration, "policy.retry-policy.dev"):
             until(lambda: kubectl.run("apply", "--dry-run=server", "--filename=-", stdin=policy).returncode)
             refused = kubectl.run("apply", "--filename=-", stdin=policy).stderr
     assert "profiles.default.retries.limit" in refused
     assert "profiles.default.placement.spot" in refused
+
+
+@pytest.mark.skipif(not OWN_CONTROL_PLANE, reason="another's API server shows webhooks no certificate of its own")
+def test_with_a_client_ca_the_api_server_is_served_and_nobody_else(
+    kubectl: Kubectl, base: list[Object], namespace: NewNamespace, tmp_path: Path
+) -> None:
+    team = namespace({names.PROFILE: "default"})
+    too_many = job("train", backoffLimit=25)
+    authority = Path(os.environ["RETRY_POLICY_TEST_LOGS"]).with_name("credentials") / "ca.crt"
+    arguments = ("--kubeconfig", str(kubectl.kubeconfig), "--client-ca", str(authority))
+    with serving(tmp_path, *arguments) as served:
+        until(lambda: served.get("/readyz").status == 200)
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            served.post("/validate", review_of(too_many, namespace=team.name))
+        configuration = calling(served, of_kind(CONFIGURATIONS[1], base))
+        with moved_to(kubectl, team, configuration, "workloads.retry-policy.dev"):
+            until(lambda: denied_by(served, team, too_many))
+
+
+def denied_by(served: Served, team: Namespace, manifest: Object) -> bool:
+    """Have the API server ask about a manifest; tell whether this server has denied it, beside whichever else."""
+    team.run("create", "--dry-run=server", "--filename=-", stdin=manifest)
+    return b'result="denied"} 1.0' in served.get("/metrics").body
+
+
+def calling(served: Served, configuration: Object) -> Object:
+    """Return a webhook configuration whose calls go to a server with a certificate of its own making."""
+    pointed = pointed_at(served.addresses["https"], configuration)
+    for webhook in pointed["webhooks"]:
+        webhook["clientConfig"]["caBundle"] = base64.b64encode(Path(served.addresses["ca"]).read_bytes()).decode()
+    return pointed
 
 
 @contextmanager
@@ -360,12 +390,13 @@ def test_about_a_config_map_is_asked_when_it_is_the_policy_and_its_text_is_new(
         assert not asked("delete", f"configmap/{POLICY}")
 
 
-def test_the_server_asks_for_all_that_its_roles_grant_and_for_nothing_else(
+def test_with_a_certificate_of_others_the_server_asks_for_all_else_that_its_roles_grant_and_for_nothing_more(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace, tmp_path: Path
 ) -> None:
     team = namespace()
+    granted = {right for right in rights.granted(base) if right[2] not in CERTIFICATES}
     unseen = kubectl.create({**job("unseen", suspend=True), "metadata": {"name": "unseen", "namespace": team.name}})
-    with recording(kubectl, tmp_path) as (kubeconfig, recorded):
+    with rights.recording(kubectl, tmp_path) as (kubeconfig, recorded):
         arguments = ("--kubeconfig", str(kubeconfig), "--policy-configmap", f"{SYSTEM}/{POLICY}")
         with serving(tmp_path, *arguments) as served:
             until(lambda: served.get("/readyz").status == 200)
@@ -377,62 +408,8 @@ def test_the_server_asks_for_all_that_its_roles_grant_and_for_nothing_else(
             # It tells of a policy that is gone.
             assert kubectl.run("delete", "configmap", POLICY, f"--namespace={SYSTEM}").returncode == 0
             try:
-                until(lambda: "events" in {right[2] for right in rights_used(recorded())})
+                until(lambda: "events" in {right[2] for right in rights.used(recorded(), granted)})
             finally:
                 kubectl.apply(of_kind("ConfigMap", base))
-        assert rights_used(recorded()) == rights_granted(base)
+        assert rights.used(recorded(), granted) == granted
         assert "403" not in {request["status"][:3] for request in recorded()}
-
-
-@contextmanager
-def recording(kubectl: Kubectl, folder: Path) -> Iterator[tuple[Path, Callable[[], list[Mapping[str, str]]]]]:
-    """Give a kubeconfig with the ServiceAccount's rights, and what is asked by it: kubectl stands between and logs."""
-    own, through, log = folder / "own.kubeconfig", folder / "through.kubeconfig", folder / "kubectl.log"
-    account = as_service_account(kubectl)
-    own.write_text(json.dumps(account))
-    command = (kubectl.program, "proxy", f"--kubeconfig={own}", "--port=0", "-v=6")
-    with (
-        log.open("wb") as stderr,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
-    ):
-        assert process.stdout is not None
-        address = process.stdout.readline().split()[-1]
-        account["clusters"][0]["cluster"] = {"server": f"http://{address}"}
-        account["users"][0]["user"] = {}
-        through.write_text(json.dumps(account))
-        line = re.compile(r'"Response" verb="(?P<method>\w+)" url="(?P<url>[^"]+)" status="(?P<status>[^"]+)"')
-        try:
-            yield through, lambda: [found.groupdict() for found in line.finditer(log.read_text())]
-        finally:
-            process.terminate()
-
-
-def rights_used(requests: list[Mapping[str, str]]) -> set[Right]:
-    return {right_of(request["method"], request["url"]) for request in requests}
-
-
-def right_of(method: str, url: str) -> Right:
-    """Return what the API server's authorizer makes of a request."""
-    found = urlsplit(url)
-    path = re.fullmatch(
-        r"/apis?(?:/(?P<group>[^/]+\.[^/]+|batch))?/v1(?:/namespaces/(?P<namespace>[^/]+))?/(?P<resource>[a-z]+)(?P<name>/[^/]+)?",
-        found.path,
-    )
-    assert path, url
-    query = parse_qs(found.query)
-    verb = "create" if method == "POST" else "watch" if "watch" in query else "get" if path["name"] else "list"
-    named = query.get("fieldSelector", [""])[0].removeprefix("metadata.name=")
-    return (SYSTEM if path["namespace"] == SYSTEM else "", path["group"] or "", path["resource"], named, verb)
-
-
-def rights_granted(base: list[Object]) -> set[Right]:
-    return {
-        (role["metadata"].get("namespace", ""), group, resource, name, verb)
-        for role in base
-        if role["kind"] in {"Role", "ClusterRole"}
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for name in rule.get("resourceNames", [""])
-        for verb in rule["verbs"]
-    }

@@ -14,7 +14,7 @@ from tests.served import COMMAND
 from webhook import __version__, cli
 from webhook.policy.parse import KEY
 from webhook.problem import Json
-from webhook.server import app, metrics
+from webhook.server import app, certificates, metrics, own_certificate
 
 ROOT: Final = Path(__file__).parents[2]
 MANIFESTS: Final = ROOT / "manifests"
@@ -152,6 +152,31 @@ def test_what_only_an_admin_writes_is_fail_open() -> None:
     assert policies["namespaces.retry-policy.dev"] == policies["policy.retry-policy.dev"] == "Ignore"
 
 
+def test_the_servers_certificate_is_for_the_service_that_the_webhooks_name(
+    container: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (variable,) = container["env"]
+    assert variable["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace"
+    monkeypatch.setenv(variable["name"], SYSTEM)
+    services = [value for one in documents(BASE / "webhooks.yaml") for key, value in every(one) if key == "service"]
+    assert services
+    for service in services:
+        assert f"{service['name']}.{service['namespace']}.svc" in app.hosts_of(app.Options())
+
+
+def test_the_roles_name_the_secret_and_the_configurations_as_the_server_does() -> None:
+    named = {
+        resource: rule["resourceNames"]
+        for one in documents(BASE / "rbac.yaml")
+        for rule in one.get("rules") or ()
+        for resource in rule["resources"]
+        if "resourceNames" in rule
+    }
+    assert named["secrets"] == [own_certificate.SECRET]
+    assert named["mutatingwebhookconfigurations"] == [certificates.CONFIGURATIONS]
+    assert {one["metadata"]["name"] for one in documents(BASE / "webhooks.yaml")} == {certificates.CONFIGURATIONS}
+
+
 def test_the_certificate_is_for_the_service_and_lies_where_the_server_reads_it(container: Json) -> None:
     overlay = OVERLAYS / "cert-manager"
     patch = documents(overlay / "kustomization.yaml")[0]["patches"][1]["patch"]
@@ -161,9 +186,9 @@ def test_the_certificate_is_for_the_service_and_lies_where_the_server_reads_it(c
     options = parsed([*container["args"], *added["/spec/template/spec/containers/0/args/-"]])
     (mount,) = added["/spec/template/spec/containers/0/volumeMounts/-"]
     (volume,) = added["/spec/template/spec/volumes/-"]
-    certificates = {one["metadata"]["name"]: one["spec"] for one in documents(overlay / "certificates.yaml")}
-    assert certificates[NAME]["dnsNames"] == [f"{NAME}.{SYSTEM}.svc"]
-    assert volume == {"name": mount["name"], "secret": {"secretName": certificates[NAME]["secretName"]}}
+    issued = {one["metadata"]["name"]: one["spec"] for one in documents(overlay / "certificates.yaml")}
+    assert issued[NAME]["dnsNames"] == [f"{NAME}.{SYSTEM}.svc"]
+    assert volume == {"name": mount["name"], "secret": {"secretName": issued[NAME]["secretName"]}}
     files = (Path(mount["mountPath"]) / "tls.crt", Path(mount["mountPath"]) / "tls.key")
     assert (options["tls_cert"], options["tls_key"]) == files
 

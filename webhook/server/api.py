@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # Only metadata is sent, whatever the size of the object (Kubernetes API concepts, "Metadata-only fetches").
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_ONLY_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+JSON_PATCH: Final = "application/json-patch+json"
 PAGE: Final = 100  # objects: a page of large Jobs is held in memory whole
 # The API server sends a bookmark about once a minute: a watch that is silent for longer is dead.
 SILENCE: Final = 150.0
@@ -89,8 +90,20 @@ class Api:
 
     async def create(self, path: str, root: Json) -> None:
         """Create an object; raise as `get` does."""
+        await self.write("POST", path, root)
+
+    async def replace(self, path: str, root: Json) -> None:
+        """Replace an object, unless it has another resourceVersion by now; raise as `get` does."""
+        await self.write("PUT", path, root)
+
+    async def patch(self, path: str, operations: list[Json]) -> None:
+        """Apply a JSON Patch; raise as `get` does."""
+        await self.write("PATCH", path, operations)
+
+    async def write(self, method: str, path: str, body: Json | list[Json]) -> None:
+        """Send a body; raise as `get` does."""
         patience = aiohttp.ClientTimeout(total=30)
-        async with await self.request(path, {}, "application/json", patience, "POST", root) as response:
+        async with await self.request(path, {}, "application/json", patience, method, body) as response:
             if not response.ok:
                 raise ApiError(response.status, message_of(await response.read()))
 
@@ -110,7 +123,7 @@ class Api:
         accept: str,
         patience: aiohttp.ClientTimeout,
         method: str = "GET",
-        body: Json | None = None,
+        body: Json | list[Json] | None = None,
     ) -> aiohttp.ClientResponse:
         """Send a request with the client's credentials."""
         try:
@@ -118,7 +131,7 @@ class Api:
                 method,
                 path,
                 query_params=list(query.items()),
-                header_params={"Accept": accept},
+                header_params={"Accept": accept, **({"Content-Type": JSON_PATCH} if method == "PATCH" else {})},
                 auth_settings=["BearerToken"],
             )
         except Exception as error:

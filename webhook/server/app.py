@@ -4,10 +4,9 @@ import asyncio
 import contextlib
 import os
 import signal
-import ssl
 import sys
 import tempfile
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,21 +14,23 @@ from typing import Final
 
 import msgspec
 import structlog
-from aiohttp import web
 
-from certs import issue
+from certs.reload import Shown, content_of
+from certs.rotate import Lifetimes, Rotation
+from certs.store import UnusableError
 from webhook.policy.parse import load_default
 from webhook.server.api import Api, NoCredentialsError
+from webhook.server.certificates import MountedCertificate, Served, Trust
 from webhook.server.cluster import Cluster
 from webhook.server.endpoints import Endpoints
-from webhook.server.events import Events
+from webhook.server.events import COMPONENT, Events, Trouble
+from webhook.server.listen import CannotListenError, listen
+from webhook.server.own_certificate import OwnCertificate
 from webhook.server.policy_source import PolicySource
 
-# Longer than the 90 s after which the API server closes an idle connection: it must be the one to close.
-KEEP_ALIVE: Final = 120.0
 # How long a replica keeps serving after SIGTERM: API servers keep their connections to a pod that is going away.
 DRAIN: Final = 10.0
-SELF_MADE_LIFETIME: Final = timedelta(days=365)
+SELF_MADE: Final = Lifetimes(leaf=timedelta(days=365))  # nothing renews it
 
 log = structlog.get_logger()
 
@@ -54,6 +55,11 @@ class Options:
         return "KUBERNETES_SERVICE_HOST" in os.environ
 
     @property
+    def namespace(self) -> str | None:
+        """The namespace that this runs in, which the Deployment says by the downward API."""
+        return os.environ.get("POD_NAMESPACE")
+
+    @property
     def address(self) -> str:
         """Where to listen: all addresses inside a cluster, loopback outside."""
         return self.host or ("0.0.0.0" if self.in_cluster else "127.0.0.1")  # noqa: S104 - a pod's only network
@@ -63,21 +69,33 @@ class CannotStartError(Exception):
     """What the command line asks for cannot be had; the message says what would help."""
 
 
-async def serve(options: Options) -> None:
-    """Serve until SIGTERM has been drained, or SIGINT."""
+def utc_now() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
+
+
+async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], datetime] = utc_now) -> None:
+    """Serve until SIGTERM has been drained, or SIGINT. `lifetimes` are those of a certificate of our own."""
     draining, stopped = stop_signals()
     async with contextlib.AsyncExitStack() as stack:
-        cluster = None
+        cluster = events = None
         background: list[Coroutine[None, None, None]] = []
         if options.kubeconfig is not None or options.in_cluster:
-            cluster = Cluster(await stack.enter_async_context(await connect(options.kubeconfig)))
-            background.append(cluster.run())
-        policy, follow = start_policy(options, cluster)
+            api = await stack.enter_async_context(await connect(options.kubeconfig))
+            cluster, events = Cluster(api), Events(api)
+            background += [cluster.run(), events.run()]
+        policy, follow = start_policy(options, events)
+        background += follow
+        served, ca, follow = start_certificate(stack, options, events, lifetimes, now)
         background += follow
         endpoints = Endpoints(policy, cluster)
-        context, ca = stack.enter_context(tls(options))
-        https = await listen(stack, endpoints.admission(), options.address, options.port, context)
-        http = await listen(stack, endpoints.health(), options.address, options.health_port, None)
+        endpoints.certificate_troubles = served.troubles
+        host = options.address
+        try:
+            https = await listen(stack, endpoints.admission(), (host, options.port), served.shown.context)
+            http = await listen(stack, endpoints.health(), (host, options.health_port), None)
+        except CannotListenError as error:
+            raise CannotStartError(str(error)) from None
         async with asyncio.TaskGroup() as group:  # a background task that fails brings the server down, loudly
             tasks = [group.create_task(work) for work in background]
             announce({"https": f"https://{https}", "http": f"http://{http}", "ca": ca})
@@ -100,19 +118,19 @@ async def connect(kubeconfig: str | None) -> Api:
         raise CannotStartError(f"{what} cannot be used: {error}") from None
 
 
-def start_policy(options: Options, cluster: Cluster | None) -> tuple[PolicySource, list[Coroutine[None, None, None]]]:
+def start_policy(options: Options, events: Events | None) -> tuple[PolicySource, list[Coroutine[None, None, None]]]:
     """Return the source of the policy, and what keeps it current."""
     if options.policy is not None:
         source = PolicySource()
         seen = source.read(options.policy)
         return source, [source.follow(options.policy, seen)]
     if options.policy_configmap is not None:
-        if cluster is None:
+        if events is None:
             raise CannotStartError("--policy-configmap needs an API server; add --kubeconfig")
         source = PolicySource(config_map=options.policy_configmap)
-        events = Events(cluster.api, options.policy_configmap)
-        source.refused = events.policy_refused
-        return source, [source.follow_config_map(cluster.api), events.run()]
+        namespace, name = options.policy_configmap
+        source.refused = lambda why: events.tell(Trouble("ConfigMap", namespace, name, "PolicyRefused", why))
+        return source, [source.follow_config_map(events.api)]
     return PolicySource(load_default()), []
 
 
@@ -133,52 +151,48 @@ def stop_signals() -> tuple[asyncio.Event, asyncio.Event]:
     return draining, stopped
 
 
-@contextlib.contextmanager
-def tls(options: Options) -> Iterator[tuple[ssl.SSLContext, str | None]]:
-    """Give the server's TLS context, and the file with the CA of a self-made certificate; None with --tls-cert."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
+def start_certificate(
+    stack: contextlib.AsyncExitStack,
+    options: Options,
+    events: Events | None,
+    lifetimes: Lifetimes,
+    now: Callable[[], datetime],
+) -> tuple[Served, str | None, list[Coroutine[None, None, None]]]:
+    """Return the certificate, a file with the authorities that it asks for, and what keeps both current.
+
+    The file is None with --tls-cert. Without, and in a namespace of a cluster, the certificate is shared with other
+    replicas; else it is made here, for this process.
+    """
     try:
-        if options.client_ca is not None:
-            context.load_verify_locations(options.client_ca)
-            context.verify_mode = ssl.CERT_REQUIRED
-        if options.tls_cert is not None:
-            context.load_cert_chain(options.tls_cert, options.tls_key)
-            yield context, None
-            return
-    except (OSError, ssl.SSLError) as error:
+        client_ca = None if options.client_ca is None else content_of(options.client_ca)
+        trust = None if events is None or options.namespace is None else Trust(events.api)
+        served = Served(Shown(client_ca), options.client_ca, trust, now)
+        if options.tls_cert is not None and options.tls_key is not None:
+            mounted = MountedCertificate(options.tls_cert, options.tls_key, served)
+            mounted.read()
+            return served, None, [mounted.run()]
+    except UnusableError as error:
         raise CannotStartError(f"the certificate files cannot be used: {error}") from None
-    with tempfile.TemporaryDirectory(prefix="retry-policy-") as folder:  # readable by this user alone
-        yield context, self_made(context, options.address, Path(folder))
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="retry-policy-"))
+    ca = Path(folder, "ca.crt")
+    if events is None or options.namespace is None or trust is None:
+        shared = Rotation(name=COMPONENT, hosts=hosts_of(options), lifetimes=SELF_MADE).begin(now())
+        served.show(shared.leaf)
+        ca.write_bytes(shared.authority.certificate)
+        return served, str(ca), []
+    ca.touch()
+    rotation = Rotation(name=COMPONENT, hosts=hosts_of(options), lifetimes=lifetimes)
+    own = OwnCertificate(events.api, options.namespace, served, trust, rotation, ca)
+    own.tell = events.tell
+    return served, str(ca), [own.run()]
 
 
-def self_made(context: ssl.SSLContext, host: str, folder: Path) -> str:
-    """Load a certificate of our own making into the context; return the file that holds its CA."""
-    now = datetime.now(UTC)
-    authority = issue.new_authority("retry-policy-webhook", now=now, lifetime=SELF_MADE_LIFETIME)
-    hosts = dict.fromkeys(("localhost", "127.0.0.1", "::1", host))
-    leaf = issue.issue(authority, "retry-policy-webhook", now=now, lifetime=SELF_MADE_LIFETIME, hosts=hosts)
-    ca, chain = folder / "ca.crt", folder / "tls.pem"
-    ca.write_bytes(authority.certificate)
-    chain.write_bytes(leaf.certificate + leaf.key)
-    context.load_cert_chain(chain)
-    chain.unlink()
-    return str(ca)
-
-
-async def listen(
-    stack: contextlib.AsyncExitStack, app: web.Application, host: str, port: int, context: ssl.SSLContext | None
-) -> str:
-    """Listen on an address until the stack is left; return it as HOST:PORT, with the port that 0 was replaced by."""
-    runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=5.0)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    try:
-        await web.TCPSite(runner, host, port, ssl_context=context).start()
-    except (OSError, UnicodeError) as error:
-        raise CannotStartError(f"cannot listen on {host}:{port}: {error}; choose another host or port") from None
-    address = runner.addresses[0]
-    return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
+def hosts_of(options: Options) -> list[str]:
+    """Return the names under which a client may call: those of this machine and, in a namespace, of the Service."""
+    hosts = dict.fromkeys(("localhost", "127.0.0.1", "::1", options.address))
+    if options.namespace is not None:
+        hosts[f"{COMPONENT}.{options.namespace}.svc"] = None
+    return [host for host in hosts if host not in {"0.0.0.0", "::"}]  # noqa: S104 - all addresses are no address
 
 
 def announce(addresses: dict[str, str | None]) -> None:

@@ -1,8 +1,9 @@
-"""Kubernetes Events about the policy's ConfigMap: where an admin looks who edited it and sees nothing happen."""
+"""Kubernetes Events: trouble told where an admin looks, such as the ConfigMap that was edited."""
 
 import asyncio
 import hashlib
 import os
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -18,16 +19,26 @@ ALREADY_EXISTS: Final = 409
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What an Event tells, and the object of the core group (ConfigMap, Secret) that it is about."""
+
+    kind: str
+    namespace: str
+    name: str
+    reason: str
+    message: str
+
+
 class Events:
     """Writes Events; trouble with the API is logged and stops nothing."""
 
-    def __init__(self, api: Api, config_map: tuple[str, str]) -> None:
+    def __init__(self, api: Api) -> None:
         self.api = api
-        self.namespace, self.name = config_map
-        self.waiting: asyncio.Queue[str] = asyncio.Queue(maxsize=100)
+        self.waiting: asyncio.Queue[Trouble] = asyncio.Queue(maxsize=100)
 
-    def policy_refused(self, trouble: str) -> None:
-        """Queue an Event on the ConfigMap."""
+    def tell(self, trouble: Trouble) -> None:
+        """Queue an Event."""
         if not self.waiting.full():
             self.waiting.put_nowait(trouble)
 
@@ -36,7 +47,7 @@ class Events:
         while True:
             trouble = await self.waiting.get()
             try:
-                await self.api.create(f"/api/v1/namespaces/{self.namespace}/events", self.event(trouble))
+                await self.api.create(f"/api/v1/namespaces/{trouble.namespace}/events", event(trouble))
             except ApiError as error:
                 if error.status != ALREADY_EXISTS:  # another replica has said the same
                     log.warning("event not written", error=str(error))
@@ -45,23 +56,24 @@ class Events:
             except Exception:  # an answer that nobody foresaw must not end the server
                 log.exception("event not written")
 
-    def event(self, trouble: str) -> Json:
-        """Make the Event; replicas that see the same trouble in the same minute make it by the same name."""
-        now = datetime.now(UTC)
-        minute = now.strftime("%Y%m%d%H%M")
-        digest = hashlib.sha256(f"{minute} {trouble}".encode()).hexdigest()[:16]
-        time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        reference = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": self.namespace, "name": self.name}
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{self.name}.{digest}", "namespace": self.namespace},
-            "involvedObject": reference,
-            "type": "Warning",
-            "reason": "PolicyRefused",
-            "message": trouble[:LONGEST],
-            "source": {"component": COMPONENT, "host": os.uname().nodename},
-            "firstTimestamp": time,
-            "lastTimestamp": time,
-            "count": 1,
-        }
+
+def event(trouble: Trouble) -> Json:
+    """Make the Event; replicas that see the same trouble in the same minute make it by the same name."""
+    now = datetime.now(UTC)
+    minute = now.strftime("%Y%m%d%H%M")
+    digest = hashlib.sha256(f"{minute} {trouble.reason} {trouble.message}".encode()).hexdigest()[:16]
+    time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    namespace, name = trouble.namespace, trouble.name
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.{digest}", "namespace": namespace},
+        "involvedObject": {"apiVersion": "v1", "kind": trouble.kind, "namespace": namespace, "name": name},
+        "type": "Warning",
+        "reason": trouble.reason,
+        "message": trouble.message[:LONGEST],
+        "source": {"component": COMPONENT, "host": os.uname().nodename},
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    }

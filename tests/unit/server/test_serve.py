@@ -9,14 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from certs import issue
 from tests.admission import answer_of, review_of
 from tests.awaiting import until
 from tests.merge_cases import bug
@@ -281,33 +279,3 @@ def test_a_review_of_the_api_servers_full_form_is_read(served: Served) -> None:
         "dryRun": None,
     }
     assert served.post("/mutate", msgspec.json.encode(full)).status == 200
-
-
-def test_with_a_client_ca_only_its_clients_are_served(tmp_path: Path) -> None:
-    now = datetime.now(UTC)
-    authority = issue.new_authority("clients", now=now, lifetime=timedelta(hours=1))
-    client = issue.issue(authority, "kube-apiserver", now=now, lifetime=timedelta(hours=1), client=True)
-    ca, pair = tmp_path / "clients.crt", tmp_path / "client.pem"
-    ca.write_bytes(authority.certificate)
-    pair.write_bytes(client.certificate + client.key)
-    with serving(tmp_path, "--client-ca", str(ca)) as running:
-        with pytest.raises((ssl.SSLError, OSError)):
-            running.post("/mutate", review_of(job()))
-        context = running.context
-        context.load_cert_chain(pair)
-        with closing(http.client.HTTPSConnection("127.0.0.1", running.https_port, context=context)) as connection:
-            assert request(connection, "POST", "/mutate", review_of(job())).status == 200
-
-
-def test_mounted_certificates_are_served(tmp_path: Path) -> None:
-    now = datetime.now(UTC)
-    authority = issue.new_authority("mounted", now=now, lifetime=timedelta(hours=1))
-    leaf = issue.issue(authority, "webhook", now=now, lifetime=timedelta(hours=1), hosts=["127.0.0.1"])
-    for name, content in (("tls.crt", leaf.certificate), ("tls.key", leaf.key), ("ca.crt", authority.certificate)):
-        (tmp_path / name).write_bytes(content)
-    files = ("--tls-cert", str(tmp_path / "tls.crt"), "--tls-key", str(tmp_path / "tls.key"))
-    with serving(tmp_path, *files) as running:
-        assert running.addresses["ca"] is None
-        context = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
-        with closing(http.client.HTTPSConnection("127.0.0.1", running.https_port, context=context)) as connection:
-            assert request(connection, "POST", "/mutate", review_of(job())).status == 200
