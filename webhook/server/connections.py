@@ -4,7 +4,7 @@ import asyncio
 import fcntl
 import itertools
 import termios
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from aiohttp import web
@@ -132,23 +132,23 @@ class Connections:
     def make_room(self) -> bool:
         """Close the connection that is missed least; return False where each has a request in progress.
 
-        That is the oldest that never asked, unless what it was opened for is likely on its way; or the one whose body
-        has been arriving for longest; or the longest idle.
+        That is the oldest that never asked, or whose body has been arriving for longest; unless it is so new that what
+        it was opened for is likely on its way, and there are few such; else it is the longest idle.
         """
         late = self.now() - HASTE
-        crowded = len(self.silent) > self.limits.spare
-        unused = (connection for connection in self.silent if crowded or connection.since < late)
-        for victim in itertools.chain(unused, self.slow(late), self.idle, self.silent):
+        arriving = [connection for connection, request in self.busy.items() if not request.content.is_eof()]
+        unfinished = (*self.past(late, list(self.silent)), *self.past(late, arriving))
+        for victim in itertools.chain(unfinished, self.idle, self.silent):
             if not victim.is_asking(late):
                 self.drop(victim, "room")
                 return True
         return False
 
-    def slow(self, late: float) -> Iterator[Connection]:
-        """Yield the connections whose body has been arriving since before `late`."""
-        for connection, request in self.busy.items():
-            if connection.since < late and not request.content.is_eof():
-                yield connection
+    def past(self, late: float, connections: list[Connection]) -> list[Connection]:
+        """Return those of some connections, the oldest first, that are older than `late`; where they are many, all."""
+        if len(connections) > self.limits.spare:
+            return connections
+        return [connection for connection in connections if connection.since < late]
 
     def sweep(self) -> None:
         """Close what has waited in vain: for a head, for its answer to be taken, or, where there are many, to be used.

@@ -11,7 +11,8 @@ from webhook.server.limits import MEBIBYTE, Limits
 
 # Two objects of 3 MiB, the most that the API server stores, and what stands around them.
 LARGEST_BODY: Final = 7 * MEBIBYTE
-HASTE: Final = 1.0  # seconds after which a body that is still arriving makes room for others
+HASTE: Final = 1.0  # seconds within which a body that is still arriving grows by STRIDE, or else makes room for others
+STRIDE: Final = 64 * 1024
 
 
 class OverloadedError(Exception):
@@ -30,13 +31,13 @@ class Intake:
         self.requests = 0
         self.held = 0
         self.decoded = 0
-        self.arriving: dict[Visit, None] = {}  # the longest first
+        self.arriving: dict[Visit, None] = {}  # in the order in which they began
 
 
 class Visit:
     """A request while it is in the house: `async with Visit(intake, http) as body`."""
 
-    __slots__ = ("begin", "chunks", "decoded", "dropped", "held", "http", "intake", "requests", "timeout")
+    __slots__ = ("chunks", "decoded", "dropped", "grown", "grown_at", "held", "http", "intake", "requests", "timeout")
 
     def __init__(self, intake: Intake, http: web.Request) -> None:
         self.intake = intake
@@ -69,7 +70,7 @@ class Visit:
             if content.is_eof():
                 body = content.read_nowait()
                 self.hold(len(body))
-                return body
+                return body  # small, and gone in a moment: slow and large ones are no reason to refuse it
             return await self.arrive()
         except (web.RequestPayloadError, ConnectionError) as error:
             raise BadReviewError(f"the body cannot be read: {error}; send what its headers say") from None
@@ -78,13 +79,17 @@ class Visit:
         """Return a body that is not all there yet."""
         content, patience = self.http.content, self.intake.limits.patience
         self.chunks: list[bytes] = []
-        self.begin = asyncio.get_running_loop().time()
+        self.grown, self.grown_at = 0, asyncio.get_running_loop().time()
         self.intake.arriving[self] = None
         try:
             async with asyncio.timeout(patience) as self.timeout:
                 while not self.dropped and not content.at_eof():
                     self.chunks.append(await content.readany())
                     self.hold(len(self.chunks[-1]))
+                    if self.held >= self.grown + STRIDE:
+                        self.grown, self.grown_at = self.held, asyncio.get_running_loop().time()
+                    if self.intake.held > self.intake.limits.held_bytes:
+                        self.make_room()
         except TimeoutError:
             if not self.dropped:
                 what = f"the body was not there after {patience:g} s"
@@ -101,8 +106,6 @@ class Visit:
         self.intake.held += size
         if self.held > LARGEST_BODY:
             raise web.HTTPRequestEntityTooLarge(LARGEST_BODY, self.held)
-        if self.intake.held > self.intake.limits.held_bytes:
-            self.make_room()
 
     def count(self) -> None:
         """Count a request whose body is there."""
@@ -120,16 +123,16 @@ class Visit:
         self.intake.decoded += size
 
     def make_room(self) -> None:
-        """Drop what has been arriving for long; OverloadedError where that does not suffice."""
+        """Give up bodies that arrive slowly, then those that began last; OverloadedError where this is one of them."""
         now = asyncio.get_running_loop().time()
-        for other in list(self.intake.arriving):
-            if now - other.begin < HASTE:
-                break
-            if other is not self:
-                other.drop(now)
+        arriving = self.intake.arriving
+        slow = [visit for visit in arriving if visit.grown_at < now - HASTE]
+        for visit in (*slow, *reversed([visit for visit in arriving if visit not in slow])):
+            if visit is self:
+                raise OverloadedError(f"requests of {self.intake.held} bytes are here")
+            visit.drop(now)
             if self.intake.held <= self.intake.limits.held_bytes:
                 return
-        raise OverloadedError(f"requests of {self.intake.held} bytes are here")
 
     def drop(self, now: float) -> None:
         """Give up a body that is still arriving: its bytes at once, the rest when its turn comes."""

@@ -19,7 +19,7 @@ class Limits:
     `connections` are open ones, `handshakes` those before; each takes 25 to 65 KiB, and up to 400 KiB where large
     bodies come and go: its TLS layer owns 256 KiB, which are then no longer fresh. `spare` of those that never asked
     may stay: an API server opens some that it does not need at once. `patience` ends what a client leaves unfinished: a
-    handshake, a head, a body, taking an answer.
+    handshake, a head, a body, taking an answer. `silent` connections have not even begun the handshake: little each.
     """
 
     requests: int = 64
@@ -27,6 +27,7 @@ class Limits:
     decoded_bytes: int = 12 * MEBIBYTE
     connections: int = 768
     handshakes: int = 128
+    silent: int = 1024
     spare: int = 200
     patience: float = 10.0
 

@@ -19,8 +19,10 @@ AT_ONCE: Final = 16  # of them accepted in one turn of the loop: who is already 
 # The most that the kernel keeps unread for a connection. Without, it may be 32 MiB, which count as the container's
 # memory; and the TLS layer's buffers grow with what can be read at once, and stay so.
 RECEIVE_BUFFER: Final = 32 * 1024
+STALLED: Final = 3.0  # seconds that a handshake may wait for its client where others wait for it
+BREATH: Final = 0.02  # seconds between two looks whether there is room for another handshake
 CLOSING: Final = 2.0  # seconds for a client to agree that TLS is at its end
-LINGER: Final = 3.0  # seconds in which the rest of a refused body is read, so that its client reads the refusal
+LINGER: Final = 5.0  # seconds in which the rest of a refused body is read, so that its client reads the refusal
 LAST_ANSWERS: Final = 5.0  # seconds at the end for requests in progress
 
 
@@ -39,8 +41,9 @@ async def listen(
     raise_open_files()
     connections = Connections(limits)
     app.middlewares.append(connections.in_progress)
+    lingering = min(LINGER, limits.patience)
     runner = web.AppRunner(
-        app, access_log=None, keepalive_timeout=KEEP_ALIVE, lingering_time=LINGER, shutdown_timeout=1.0
+        app, access_log=None, keepalive_timeout=KEEP_ALIVE, lingering_time=lingering, shutdown_timeout=1.0
     )
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
@@ -76,7 +79,12 @@ async def bind(host: str, port: int) -> list[socket.socket]:
 
 
 class Door:
-    """Accepts connections. asyncio's own server cannot end a handshake before its time, however many there are."""
+    """Accepts connections, and lets in who speaks.
+
+    Who says nothing costs little, and the oldest of them goes where there are too many. Who has begun a handshake is
+    not sent away for a newer one: on a machine that is short of CPU that would end just those that are nearly done, and
+    their clients would begin again. Where too many shake hands the kernel holds the next ones, for a moment.
+    """
 
     def __init__(self, runner: web.AppRunner, connections: Connections, context: ssl.SSLContext | None) -> None:
         self.runner = runner
@@ -84,11 +92,13 @@ class Door:
         self.limits = connections.limits
         self.context = context
         self.loop = asyncio.get_running_loop()
-        self.entering: dict[asyncio.Task[None], None] = {}  # the oldest first
+        self.silent: dict[socket.socket, asyncio.TimerHandle] = {}  # have said nothing yet; the oldest first
+        self.entering: dict[asyncio.Task[None], tuple[socket.socket, float]] = {}  # since when; the oldest first
 
     def open(self, listening: socket.socket) -> None:
-        """Accept what comes to a socket."""
-        self.loop.add_reader(listening, self.accept, listening)
+        """Accept what comes to a socket, if it is still open."""
+        if listening.fileno() >= 0:
+            self.loop.add_reader(listening, self.accept, listening)
 
     def close(self, listening: socket.socket) -> None:
         """Accept what has come until now, and nothing more."""
@@ -98,30 +108,72 @@ class Door:
 
     def turn_away(self) -> None:
         """End the handshakes that are not done."""
+        for accepted in list(self.silent):
+            self.forget(accepted).close()
         for task in self.entering:
             task.cancel()
 
     def accept(self, listening: socket.socket) -> None:
         """Accept a few connections."""
         for _ in range(AT_ONCE):
+            if len(self.entering) >= self.limits.handshakes and not self.end_stalled():
+                self.pause(listening, BREATH)
+                return
             try:
                 accepted, _ = listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError:  # no file to be had: as soon as one is closed
                 if not self.connections.make_room():
-                    self.loop.remove_reader(listening)
-                    self.loop.call_later(1.0, self.open, listening)
+                    self.pause(listening, 1.0)
                 return
             accepted.settimeout(0)
-            if len(self.entering) >= self.limits.handshakes:
-                oldest = next(iter(self.entering))
-                del self.entering[oldest]
-                oldest.cancel()
+            if self.context is None or has_spoken(accepted):
+                self.let_in(accepted)
+            else:
+                self.wait_for_a_word(accepted)
+
+    def pause(self, listening: socket.socket, seconds: float) -> None:
+        """Let the kernel hold what comes for a while."""
+        self.loop.remove_reader(listening)
+        self.loop.call_later(seconds, self.open, listening)
+
+    def wait_for_a_word(self, accepted: socket.socket) -> None:
+        """Let a connection in when it says something; where too many say nothing, the oldest goes."""
+        if len(self.silent) >= self.limits.silent:
+            self.send_away(next(iter(self.silent)))
+        self.silent[accepted] = self.loop.call_later(self.limits.patience, self.send_away, accepted)
+        self.loop.add_reader(accepted, lambda: self.let_in(self.forget(accepted)))
+
+    def send_away(self, accepted: socket.socket) -> None:
+        """Close a connection that has said nothing."""
+        metrics.CONNECTIONS_DROPPED.labels("handshake").inc()
+        self.forget(accepted).close()
+
+    def forget(self, accepted: socket.socket) -> socket.socket:
+        """Wait for a connection no more."""
+        self.silent.pop(accepted).cancel()
+        self.loop.remove_reader(accepted)
+        return accepted
+
+    def end_stalled(self) -> bool:
+        """End the oldest handshake that its client has left; return whether there is one."""
+        late = self.loop.time() - STALLED
+        for task, (accepted, since) in self.entering.items():
+            if since > late:
+                return False
+            if not has_spoken(accepted):
                 metrics.CONNECTIONS_DROPPED.labels("handshake").inc()
-            task = self.loop.create_task(self.enter(accepted))
-            self.entering[task] = None
-            task.add_done_callback(lambda done: self.entering.pop(done, None))
+                del self.entering[task]
+                task.cancel()
+                return True
+        return False
+
+    def let_in(self, accepted: socket.socket) -> None:
+        """Begin with a connection."""
+        task = self.loop.create_task(self.enter(accepted))
+        self.entering[task] = accepted, self.loop.time()
+        task.add_done_callback(lambda done: self.entering.pop(done, None))
 
     async def enter(self, accepted: socket.socket) -> None:
         """Agree on TLS, if that is spoken here, and begin."""
@@ -132,3 +184,14 @@ class Door:
             await self.loop.connect_accepted_socket(
                 lambda: Connection(server, self.connections), accepted, ssl=self.context, **tls
             )
+
+
+def has_spoken(accepted: socket.socket) -> bool:
+    """Tell whether a connection has brought something that nobody has read, if only its end."""
+    try:
+        accepted.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True

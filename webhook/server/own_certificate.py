@@ -193,8 +193,7 @@ class OwnCertificate:
         if not any(edits.values()):
             return
         # By the newest state: that of a watch that lags would take away what another replica has just announced.
-        newest = await self.api.get(f"{self.path}/{SECRET}")
-        if newest["metadata"]["resourceVersion"] != secret["metadata"]["resourceVersion"]:
+        if not await self.is_newest(secret):
             return
         refused = None
         for path, operations in edits.items():
@@ -208,3 +207,13 @@ class OwnCertificate:
                     log.info("caBundle written", configuration=path)
         if refused is not None:
             raise refused
+
+    async def is_newest(self, secret: Json) -> bool:
+        """Tell whether the Secret still is what it was."""
+        try:
+            newest = await self.api.get(f"{self.path}/{SECRET}")
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return False
+            raise
+        return bool(newest["metadata"]["resourceVersion"] == secret["metadata"]["resourceVersion"])

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 
 from certs import issue
@@ -18,6 +19,7 @@ from tests.listening import HEAD, Client, Listening, eventually, listening, on_u
 from tests.objects import job
 from tests.served import raw, serving
 from webhook.server import metrics
+from webhook.server.connections import Connection, Connections
 from webhook.server.limits import LIMITS, OPEN_FILES, Limits
 from webhook.server.listen import listen
 
@@ -185,13 +187,53 @@ async def test_a_handshake_that_is_not_done_is_ended() -> None:
 
 
 @on_uvloop
-async def test_where_too_many_begin_a_handshake_the_oldest_are_ended_and_the_newest_is_served() -> None:
-    async with listening(Waiting().app(), Limits(handshakes=2), server_context()) as server:
+async def test_where_too_many_say_nothing_the_oldest_of_them_go_and_who_speaks_is_served() -> None:
+    async with listening(Waiting().app(), Limits(silent=2), server_context()) as server:
         half_open = [await server.connect() for _ in range(5)]
         served = await server.connect(trusting())
         assert await is_served(served)
-        await eventually(lambda: sum(client.closed for client in half_open) == 4)
+        await eventually(lambda: all(client.closed for client in half_open[:3]))
         assert not half_open[-1].closed
+
+
+@on_uvloop
+async def test_more_handshakes_at_once_than_the_bound_are_all_done_one_after_the_other() -> None:
+    async with listening(Waiting().app(), Limits(handshakes=2), server_context()) as server:
+        clients = await asyncio.gather(*(server.connect(trusting()) for _ in range(20)))
+        assert all([await is_served(client) for client in clients])
+
+
+@on_uvloop
+async def test_handshakes_that_their_clients_have_left_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhook.server.listen.STALLED", 0.1)
+    async with listening(Waiting().app(), Limits(handshakes=2), server_context()) as server:
+        stalled = [await server.connect() for _ in range(4)]
+        for client in stalled:
+            client.send(client_hello())
+        assert await is_served(await server.connect(trusting()))
+        await stalled[0].reader.read()  # to its end
+
+
+def client_hello() -> bytes:
+    """What a client sends first."""
+    outgoing = ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        trusting().wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
+    return outgoing.read()
+
+
+@on_uvloop
+async def test_what_has_arrived_and_nobody_has_read_counts_as_a_request() -> None:
+    connections = Connections(LIMITS)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(asyncio.Protocol, connections), "127.0.0.1", 0
+    )
+    with socket.create_connection(server.sockets[0].getsockname()) as client, contextlib.closing(server):
+        await eventually(lambda: connections.silent)
+        (connection,) = connections.silent
+        assert not connection.is_asking(connections.now())
+        client.sendall(b"P")  # and the loop has no turn
+        assert connection.is_asking(connections.now())
 
 
 @on_uvloop
@@ -208,19 +250,46 @@ async def test_at_the_end_a_request_that_has_arrived_is_answered_and_idle_connec
             assert asking.recv(1000) == idle.recv(1000) == b""
 
 
+@pytest.mark.parametrize("begun", [0, 10, -5], ids=["a new connection", "a head", "a body"])
 @on_uvloop
-async def test_at_the_end_a_request_in_progress_is_waited_for() -> None:
+async def test_at_the_end_what_has_begun_is_waited_for(begun: int) -> None:
+    asking = HEAD % len(REVIEW) + REVIEW
     waiting = Waiting()
     async with contextlib.AsyncExitStack() as stack:
         host, _, port = (await listen(stack, waiting.app(), ("127.0.0.1", 0), None)).rpartition(":")
-        with socket.create_connection((host, int(port))) as asking:
-            asking.sendall(GET.replace(b"/", b"/waits", 1))
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(asking[:begun])
+            ending = asyncio.create_task(stack.aclose())
+            await asyncio.sleep(0.1)  # the end has begun
+            assert not ending.done()
+            client.sendall(asking[begun:])
+            await ending
+            assert client.recv(1000).startswith(ANSWERED)
+
+
+@on_uvloop
+async def test_at_the_end_a_connection_that_nobody_has_accepted_yet_is_answered() -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        host, _, port = (await listen(stack, Waiting().app(), ("127.0.0.1", 0), None)).rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(GET)  # and the loop has no turn
+            await stack.aclose()
+            assert client.recv(1000).startswith(ANSWERED)
+
+
+@on_uvloop
+async def test_at_the_end_a_request_in_progress_is_answered() -> None:
+    waiting = Waiting()
+    async with contextlib.AsyncExitStack() as stack:
+        host, _, port = (await listen(stack, waiting.app(), ("127.0.0.1", 0), None)).rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(GET.replace(b"/", b"/waits", 1))
             await eventually(lambda: waiting.asked)
             ending = asyncio.create_task(stack.aclose())
             await asyncio.sleep(0.1)  # the end has begun
             waiting.answers.set()
             await ending
-            assert asking.recv(1000).startswith(ANSWERED)
+            assert client.recv(1000).startswith(ANSWERED)
 
 
 @on_uvloop
@@ -230,7 +299,7 @@ async def test_a_host_is_listened_to_at_all_its_addresses() -> None:
     async with contextlib.AsyncExitStack() as stack:
         await listen(stack, Waiting().app(), ("localhost", port), None)
         for *_, address in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM):
-            with socket.create_connection(address[:2]) as connection:
+            with socket.create_connection((str(address[0]), port)) as connection:
                 connection.sendall(GET)
                 assert (await asyncio.to_thread(connection.recv, 1000)).startswith(ANSWERED)
 
@@ -248,7 +317,7 @@ def test_a_hundred_slow_clients_do_not_disturb(tmp_path: Path) -> None:
 
 
 def test_the_server_may_open_as_many_files_as_its_bounds_need(tmp_path: Path) -> None:
-    assert 2 * (LIMITS.connections + LIMITS.handshakes) < OPEN_FILES
+    assert 2 * (LIMITS.connections + LIMITS.handshakes + LIMITS.silent) < OPEN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
     try:
