@@ -31,7 +31,7 @@ check: install  ## ruff, mypy --strict, import rules, unit tests with branch cov
 	$(BIN)/coverage report
 
 .PHONY: test
-test: check test-cluster  ## check, then everything on a real Kubernetes control plane
+test: check test-cluster test-hardest-faults  ## check, then everything on a real Kubernetes control plane
 
 .PHONY: test-image
 test-image: install  ## the image, built and run as the Deployment does; as root on Debian it brings a container engine
@@ -45,6 +45,14 @@ kind: install  ## with your docker and kind: the cluster tests in a kind cluster
 .PHONY: test-cluster
 test-cluster: install  ## tests on a control plane built from source, or on yours: KUBECONFIG=... make test-cluster
 	$(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 6 tests/cluster
+
+.PHONY: test-faults
+test-faults: install  ## what breaks while the API server asks, 200 times a second: a table of what was lost
+	$(BIN)/pytest -q tests/faults
+
+.PHONY: test-hardest-faults
+test-hardest-faults: install  ## the six of these that hit live admission hardest
+	$(BIN)/pytest -q -m hardest tests/faults
 
 .PHONY: cluster
 cluster: install  ## a control plane with the webhook and a few nodes to play with, until Ctrl-C

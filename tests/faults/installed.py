@@ -1,0 +1,132 @@
+"""What stands in the cluster: the shipped manifests, the Secret with the certificates, caBundles that trust them."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+
+from certs import store
+from tests.cluster.installation import BASE, CONFIG_MAP, SYSTEM, built
+from tests.faults.direct import Address, Direct, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from tests.cluster.kubectl import Kubectl, Object
+
+SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
+SECRET = f"{SECRETS}/retry-policy-webhook-certificates"
+POLICIES = f"/api/v1/namespaces/{SYSTEM}/configmaps"
+POLICY = f"{POLICIES}/{CONFIG_MAP.partition('/')[2]}"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+
+
+class Installed:
+    """The manifests of the base as they are shipped, but that the webhooks are called at a URL."""
+
+    def __init__(self, kubectl: Kubectl, url: str) -> None:
+        self.api = Direct(Address.of(kubectl.kubeconfig))
+        manifests = built(kubectl, BASE)
+        others = [manifest for manifest in manifests if "webhooks" not in manifest]
+        kubectl.apply({"apiVersion": "v1", "kind": "List", "items": others})
+        (self.policy,) = (manifest for manifest in others if manifest["kind"] == "ConfigMap")
+        self.configurations = {
+            f"{ADMISSION}/{manifest['kind'].lower()}s": called_at(url, manifest)
+            for manifest in manifests
+            if "webhooks" in manifest
+        }
+
+    def answers(self) -> bool:
+        """Tell whether the API server does."""
+        try:
+            self.api.get("/api")
+        except (RefusedError, OSError):
+            return False
+        return True
+
+    def install_anew(self) -> None:
+        """Take away the certificates, and create the webhook configurations and the policy as they are shipped."""
+        self.delete_configurations()
+        self.api.delete(SECRET)
+        self.api.delete(POLICY)
+        self.create_policy()
+        self.configure()
+
+    def create_policy(self) -> None:
+        """Create the policy's ConfigMap."""
+        self.api.create(POLICIES, self.policy)
+
+    @property
+    def configuration_paths(self) -> list[str]:
+        return [f"{path}/{root['metadata']['name']}" for path, root in self.configurations.items()]
+
+    def configure(self) -> None:
+        """Create the webhook configurations, without a caBundle."""
+        for path, root in self.configurations.items():
+            self.api.create(path, root)
+
+    def delete_configurations(self) -> None:
+        """Delete the webhook configurations."""
+        for path in self.configuration_paths:
+            self.api.delete(path)
+
+    def shared(self) -> store.Shared | None:
+        """Return what the Secret holds, None where it is missing or cannot be used."""
+        secret = self.api.find(SECRET)
+        try:
+            return None if secret is None else store.from_data(secret["data"])
+        except store.UnusableError:
+            return None
+
+    def good(self) -> store.Shared:
+        """Return what the Secret holds."""
+        shared = self.shared()
+        assert shared is not None
+        return shared
+
+    def put(self, shared: store.Shared) -> None:
+        """Store certificates in the Secret that is there."""
+        self.set_data(store.to_data(shared))
+
+    def set_data(self, data: Mapping[str, str]) -> None:
+        """Replace what the Secret holds."""
+        self.api.edit(SECRET, [{"op": "replace", "path": "/data", "value": dict(data)}])
+
+    def settled(self, shown: Collection[x509.Certificate] = ()) -> bool:
+        """Tell whether no authority is on its way, and every caBundle, and what is shown, are as the Secret says."""
+        shared = self.shared()
+        if shared is None or shared.next_authority is not None:
+            return False
+        trusted = certificates(shared.trusted)
+        leaf = certificates(shared.leaf.certificate)
+        return all(certificates(bundle) == trusted for bundle in self.bundles()) and all({one} == leaf for one in shown)
+
+    def bundles(self) -> list[bytes]:
+        """Return the caBundle of every entry of both configurations, as PEM."""
+        return [
+            base64.b64decode(webhook["clientConfig"].get("caBundle", ""))
+            for path in self.configuration_paths
+            for webhook in self.api.get(path)["webhooks"]
+        ]
+
+    def empty_bundles(self) -> None:
+        """Take every caBundle away."""
+        for path, root in zip(self.configuration_paths, self.configurations.values(), strict=True):
+            places = (f"/webhooks/{index}/clientConfig/caBundle" for index in range(len(root["webhooks"])))
+            self.api.edit(path, [{"op": "remove", "path": place} for place in places])
+
+
+def called_at(url: str, configuration: Object) -> Object:
+    """Return a webhook configuration as it is shipped, but that it calls an address on this machine."""
+    webhooks = [
+        {**webhook, "clientConfig": {"url": url + webhook["clientConfig"]["service"]["path"]}}
+        for webhook in configuration["webhooks"]
+    ]
+    return {**configuration, "webhooks": webhooks}
+
+
+def certificates(pem: bytes) -> set[x509.Certificate]:
+    """Return the certificates of a PEM text."""
+    return set(x509.load_pem_x509_certificates(pem)) if pem else set()

@@ -1,0 +1,91 @@
+"""A replica whose certificates live for seconds, whose clock can be set, and which dies at a chosen write to the API.
+
+`python -m tests.faults.replica [OPTIONS] -- serve …` starts just as `retry-policy serve …` does.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from certs.rotate import Lifetimes
+from webhook import cli
+from webhook.server import app
+from webhook.server.api import Api
+
+WRITES = ("create", "replace", "patch")
+DEFAULT = Lifetimes()
+INTERVAL = 0.002
+HELD = "a write is held back"  # in the log
+
+
+def main() -> None:
+    options = parsed()
+    clock: Path | None = options.clock
+    lifetimes = Lifetimes(authority=options.authority, leaf=options.leaf, announcement=options.announcement)
+    serve = app.serve
+
+    def now() -> datetime:
+        behind = 0.0 if clock is None else float(clock.read_text())
+        return app.utc_now() - timedelta(seconds=behind)
+
+    async def with_ours(chosen: app.Options, *_: object, **__: object) -> None:
+        await serve(chosen, lifetimes=lifetimes, now=now)
+
+    app.serve = with_ours  # type: ignore[assignment]
+    watch_writes(options.slow, options.hold, options.die)
+    cli.main(options.command)
+
+
+def watch_writes(slow: float, hold: Path | None, die: str | None) -> None:
+    """Let each write wait for `slow` seconds and for as long as the file exists; be killed `before:N` or `after:N`.
+
+    N is that of a write, from 1. Those that the API server refuses are not counted, nor are Events, on which nothing
+    depends.
+    """
+    done = 0
+
+    def watched(write: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        async def watched_write(api: Api, path: str, body: Any) -> None:
+            nonlocal done
+            if path.endswith("/events"):
+                await write(api, path, body)
+                return
+            await asyncio.sleep(slow)
+            if hold is not None and hold.exists():  # noqa: ASYNC240 - another process takes it away
+                sys.stderr.write(f"{HELD}\n")
+            while hold is not None and hold.exists():  # noqa: ASYNC110, ASYNC240 - another process takes it away
+                await asyncio.sleep(INTERVAL)
+            if die == f"before:{done + 1}":
+                os.kill(os.getpid(), signal.SIGKILL)
+            await write(api, path, body)
+            done += 1
+            if die == f"after:{done}":
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return watched_write
+
+    for name in WRITES:
+        setattr(Api, name, watched(getattr(Api, name)))
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.replica", description=__doc__)
+    for name in ("authority", "leaf", "announcement"):
+        default = getattr(DEFAULT, name)
+        parser.add_argument(f"--{name}", type=lambda text: timedelta(seconds=float(text)), default=default)
+    parser.add_argument("--clock", type=Path, help="a file that says by how many seconds the clock is behind")
+    parser.add_argument("--slow", type=float, default=0.0, help="seconds that each write waits")
+    parser.add_argument("--hold", type=Path, help="while this file exists, writes wait")
+    parser.add_argument("--die", help="before:N or after:N")
+    parser.add_argument("command", nargs="+", help="serve and its options, after --")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

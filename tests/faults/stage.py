@@ -1,0 +1,277 @@
+"""Where faults happen: a control plane, the shipped manifests, replicas of the server behind a balancer, and a load."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import ssl
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+from cryptography import x509
+
+from tests.awaiting import until
+from tests.cluster import binaries, control_plane
+from tests.cluster.installation import CONFIG_MAP, SYSTEM, as_service_account
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.processes import Processes
+from tests.faults.installed import Installed
+from tests.faults.program import Program
+from tests.faults.tally import Tally
+from webhook.names import PROFILE
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator, Mapping
+
+RATE = 200  # admissions a second
+# So many at once that the API server, which keeps 25 idle connections, opens new ones all the time: only a new one has
+# to do with what certificate is shown and trusted.
+BURST = 60
+CALM = 100  # admissions before a fault, and after it
+NAMESPACE = "under-load"
+API_SERVER = "kube-apiserver"
+ETCD = "etcd"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A server that listens."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    addresses: Mapping[str, str]
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.addresses["https"]).port or 0
+
+    @property
+    def health_port(self) -> int:
+        return urlsplit(self.addresses["http"]).port or 0
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def leaf(self) -> x509.Certificate:
+        """Return the certificate that it shows to a new client."""
+        pem = ssl.get_server_certificate(("127.0.0.1", self.port), timeout=10)
+        return x509.load_pem_x509_certificate(pem.encode())
+
+
+@dataclass
+class Watched:
+    """A stretch of load: how often something was tried in it, what became of the admissions, and why some were lost."""
+
+    fault: str
+    stage: Stage
+    tries: int = 1
+    note: str = ""
+    laps: list[Tally] = field(default_factory=list)
+
+    @property
+    def tally(self) -> Tally:
+        return sum(self.laps, Tally())
+
+    @property
+    def seconds(self) -> float:
+        """The longest time from the first lost admission of a lap to its last."""
+        return max((lap.seconds for lap in self.laps), default=0.0)
+
+    def lap(self) -> Tally:
+        """Return what became of the admissions since the last lap."""
+        self.laps.append(msgspec.convert(self.stage.load.ask("lap"), Tally))
+        return self.laps[-1]
+
+    def until_sent(self, admissions: int = CALM) -> None:
+        """Wait until the API server has judged so many more."""
+        begin = self.stage.load.ask("answered")
+        until(lambda: self.stage.load.ask("answered") >= begin + admissions)
+
+
+class Stage(Installed):
+    """Stands for a whole run, with the programs on it; `reset` makes it as good as new."""
+
+    def __init__(self, programs: Mapping[str, Path], processes: Processes, folder: Path) -> None:
+        self.processes = processes
+        self.folder = folder
+        self.replicas: list[Replica] = []
+        self.table: list[Watched] = []
+        self.started = 0
+        admin = control_plane.start_api(programs, processes, folder)
+        self.api_server = [str(argument) for argument in processes.running[API_SERVER].args]  # type: ignore[union-attr]
+        self.balancer = Program.start(processes, "balancer")
+        kubectl = Kubectl(programs["kubectl"], admin)
+        super().__init__(kubectl, f"https://127.0.0.1:{self.balancer.ask('port')}")
+        metadata = {"name": NAMESPACE, "labels": {PROFILE: "default"}}
+        kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        self.kubeconfig = folder / "replica.kubeconfig"
+        self.kubeconfig.write_text(json.dumps(as_service_account(kubectl)))  # JSON is YAML too
+        self.load = Program.start(processes, "load", str(admin), NAMESPACE)
+
+    def close(self) -> None:
+        """End what this has started."""
+        self.end_replicas()
+        self.load.close()
+        self.balancer.close()
+
+    def reset(self) -> None:
+        """Take away replicas and certificates, and install the webhook configurations and the policy anew."""
+        if API_SERVER not in self.processes.running:  # a test has failed in between
+            self.start_api_server()
+            until(self.answers)
+        self.end_replicas()
+        self.install_anew()
+
+    def end_replicas(self) -> None:
+        """Kill all replicas and forget them."""
+        while self.replicas:
+            replica = self.replicas.pop()
+            self.kill(replica)
+            self.balancer.ask("remove", replica.name)
+
+    def start(self, *options: str, in_balancer: bool = True, kubeconfig: Path | None = None) -> Replica:
+        """Start a replica and wait until it listens; `options` are those of `tests.faults.replica`."""
+        return self.start_together(1, *options, in_balancer=in_balancer, kubeconfig=kubeconfig)[0]
+
+    def start_together(
+        self, number: int, *options: str, in_balancer: bool = True, kubeconfig: Path | None = None
+    ) -> list[Replica]:
+        """Start replicas at the same moment and wait until they listen."""
+        names = [self.launch(*options, kubeconfig=kubeconfig) for _ in range(number)]
+        return [self.listening(name, in_balancer=in_balancer) for name in names]
+
+    def launch(self, *options: str, kubeconfig: Path | None = None) -> str:
+        """Start a replica and return its name."""
+        self.started += 1
+        name = f"replica-{self.started}"
+        self.processes.start(
+            name,
+            [
+                *(sys.executable, "-m", "tests.faults.replica", *options, "--", "serve"),
+                f"--policy-configmap={CONFIG_MAP}",
+                f"--kubeconfig={kubeconfig or self.kubeconfig}",
+                "--port=0",
+                "--health-port=0",
+            ],
+            env={**os.environ, "POD_NAMESPACE": SYSTEM, "TMPDIR": str(self.folder)},
+            stdout=self.answer(name),
+        )
+        return name
+
+    def until_dead(self, name: str) -> None:
+        """Wait until a replica has killed itself, which it was started for."""
+        process = self.processes.running.pop(name)
+        try:
+            until(lambda: process.poll() is not None)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode == -signal.SIGKILL, self.processes.tail(name)
+
+    def listening(self, name: str, *, in_balancer: bool) -> Replica:
+        answer = self.answer(name)
+        self.processes.wait_until(lambda: answer.read_text().endswith("\n"), f"{name} to listen", log=name)
+        replica = Replica(name, self.processes.running[name], json.loads(answer.read_text()))
+        self.replicas.append(replica)
+        if in_balancer:
+            self.balancer.ask("add", name, replica.port, replica.health_port, replica.process.pid)
+        return replica
+
+    def answer(self, name: str) -> Path:
+        """Return the file with a replica's one line on stdout."""
+        return self.folder / f"{name}.json"
+
+    def until_endpoints(self, *replicas: Replica) -> None:
+        """Wait until these replicas, and no others, get new connections."""
+        names = {replica.name for replica in replicas}
+        until(lambda: set(self.balancer.ask("endpoints")) == names)
+
+    def two_replicas(self, *options: str) -> list[Replica]:
+        """Start two replicas and wait until the API server asks them."""
+        replicas = self.start_together(2, *options)
+        self.until_endpoints(*replicas)
+        self.until_effective()
+        return replicas
+
+    def until_effective(self) -> None:
+        """Wait until the API server asks the webhook about every Job."""
+        until(lambda: self.load.ask("probe"))
+
+    def terminate(self, replica: Replica) -> None:
+        """Have a replica end, as when its pod is deleted."""
+        self.balancer.ask("terminate", replica.name)
+        del self.processes.running[replica.name]  # it may end at any time from now on
+        replica.process.send_signal(signal.SIGTERM)
+
+    def kill(self, replica: Replica) -> None:
+        """Kill a replica."""
+        replica.process.kill()
+        self.until_ended(replica)
+
+    def until_ended(self, replica: Replica) -> None:
+        """Wait until a replica has ended, which it is meant to."""
+        until(lambda: not replica.running)
+        self.processes.running.pop(replica.name, None)
+
+    def kill_api_server(self) -> None:
+        process = self.processes.running.pop(API_SERVER)
+        process.kill()
+        process.wait()
+
+    def start_api_server(self) -> None:
+        """Start the API server again as it was."""
+        self.processes.start(API_SERVER, self.api_server)
+
+    @contextlib.contextmanager
+    def under_load(
+        self, fault: str, *, from_the_start: bool = False, rate: int = RATE, burst: int = 1
+    ) -> Iterator[Watched]:
+        """Load the API server while the block runs, with calm before and after; note what became of it in the table.
+
+        `from_the_start`: the block begins while admission does not work yet.
+        """
+        watched = Watched(fault, self)
+        self.table.append(watched)
+        self.load.ask("start", rate, burst)
+        try:
+            if not from_the_start:
+                watched.until_sent()
+            yield watched
+            watched.until_sent()
+        finally:
+            watched.laps.append(msgspec.convert(self.load.ask("stop"), Tally))
+
+    def until_settled(self, *replicas: Replica) -> None:
+        """Wait until no authority is on its way, and every caBundle and these replicas are as the Secret says."""
+
+        def shown() -> bool:
+            try:
+                return self.settled([replica.leaf() for replica in replicas])
+            except OSError:  # one that shows nothing yet
+                return False
+
+        until(shown)
+
+
+@contextlib.contextmanager
+def standing() -> Iterator[Stage]:
+    """Bring up a stage for as long as the block runs."""
+    with tempfile.TemporaryDirectory(prefix="retry-policy-faults-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        processes = Processes(folder / "logs")
+        processes.logs.mkdir()
+        try:
+            stage = Stage(binaries.build(binaries.own_cluster()), processes, folder)
+            yield stage
+            stage.close()
+        finally:
+            processes.stop()

@@ -1,0 +1,123 @@
+"""A change of certificates in which a replica dies at the worst moment, or the clock jumps."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from certs.issue import issue, new_authority
+from certs.rotate import hosts_of
+from certs.store import Shared
+from tests.awaiting import until
+from tests.faults.installed import certificates
+from tests.faults.stage import BURST, Stage
+
+NAME = "retry-policy-webhook"
+LONG_AGO = timedelta(days=25)
+LIFETIME = timedelta(days=30)
+MOMENTS = ("before", "after")
+
+
+def leaf_due(shared: Shared) -> Shared:
+    """Let the leaf be so old that it is to be renewed."""
+    begin = datetime.now(UTC) - LONG_AGO
+    hosts = hosts_of(shared.leaf)
+    return replace(shared, leaf=issue(shared.authority, NAME, now=begin, lifetime=LIFETIME, hosts=hosts))
+
+
+def authority_due(shared: Shared) -> Shared:
+    """Let the authority be so old that it is to be renewed; the one before is trusted on."""
+    now = datetime.now(UTC)
+    old = new_authority(NAME, now=now - LONG_AGO, lifetime=LIFETIME)
+    leaf = issue(old, NAME, now=now, lifetime=LIFETIME, hosts=hosts_of(shared.leaf))
+    trusted = shared.retired + shared.authority.certificate
+    return Shared(authority=old, leaf=leaf, retired=trusted, retired_until=now + LIFETIME)
+
+
+def retired_due(shared: Shared) -> Shared:
+    """Let there be an authority that is to be forgotten, and that every caBundle holds."""
+    return replace(shared, retired_until=datetime.now(UTC) - timedelta(minutes=1))
+
+
+# What becomes due, and how many writes it takes: a leaf in the Secret; the next authority in the Secret and in either
+# configuration, its first leaf in the Secret; the Secret and either configuration without the retired authority.
+CHANGES: tuple[tuple[Callable[[Shared], Shared], int], ...] = ((leaf_due, 1), (authority_due, 4), (retired_due, 3))
+
+
+@pytest.mark.hardest
+def test_a_change_that_a_killed_replica_began_is_finished_by_the_others(stage: Stage) -> None:
+    hold = stage.folder / "hold"
+    survivors = stage.two_replicas("--announcement=0.3", f"--hold={hold}")
+    with stage.under_load("killed before and after every write of a change", burst=BURST) as watched:
+        watched.note = "of another replica than the two that are asked"
+        watched.tries = sum(len(MOMENTS) * writes for _, writes in CHANGES)
+        for make_due, writes in CHANGES:
+            for death in (f"{moment}:{number}" for number in range(1, writes + 1) for moment in MOMENTS):
+                if make_due is retired_due:
+                    trust_another(stage)
+                stage.until_settled(*survivors)
+                hold.touch()  # the one that will die is to do it alone
+                before = stage.good()
+                stage.put(make_due(before))
+                stage.until_dead(stage.launch("--announcement=0.3", f"--die={death}"))
+                hold.unlink()
+                stage.until_settled(*survivors)
+                assert changed(make_due, before, stage.good()), (make_due.__name__, death)
+                assert watched.lap().lost == 0, (make_due.__name__, death, watched.tally)
+    assert watched.tally.lost == 0, watched.tally
+
+
+def trust_another(stage: Stage) -> None:
+    """Have an authority in every caBundle that signs nothing."""
+    now = datetime.now(UTC)
+    other = new_authority(NAME, now=now, lifetime=LIFETIME)
+    shared = stage.good()
+    stage.put(replace(shared, retired=shared.retired + other.certificate, retired_until=now + LIFETIME))
+
+
+def changed(made_due: Callable[[Shared], Shared], before: Shared, after: Shared) -> bool:
+    """Tell whether what was due has been done."""
+    if made_due is leaf_due:
+        return after.authority == before.authority and after.leaf != before.leaf
+    if made_due is authority_due:
+        return certificates(before.authority.certificate) < certificates(after.retired)
+    return after.leaf == before.leaf and not after.retired
+
+
+def test_a_leaf_that_expired_while_the_clock_was_behind_is_renewed_when_the_clock_is_set(
+    stage: Stage, tmp_path: Path
+) -> None:
+    clock = tmp_path / "behind"
+    clock.write_text("20")
+    replicas = stage.two_replicas("--leaf=30", f"--clock={clock}")
+    before = stage.good().leaf
+    (expired,) = certificates(before.certificate)
+    with stage.under_load("clock was behind and jumps over expiry", burst=BURST) as watched:
+        watched.note = "the API server's open connections outlive the leaf; a new one would fail until the clock is set"
+        until(lambda: expired.not_valid_after_utc < datetime.now(UTC))
+        clock.with_suffix(".new").write_text("0")
+        clock.with_suffix(".new").replace(clock)
+        until(lambda: stage.good().leaf != before)
+        stage.until_settled(*replicas)
+        stage.until_endpoints(*replicas)
+        stage.until_effective()
+        watched.lap()
+        watched.until_sent()
+    assert watched.tally.wrong == 0, watched.tally
+    assert watched.laps[-1].lost == 0, watched.tally
+
+
+def test_no_admission_is_lost_when_the_clock_jumps_ahead_over_expiry(stage: Stage, tmp_path: Path) -> None:
+    clock = tmp_path / "behind"
+    clock.write_text("0")
+    replicas = stage.two_replicas("--leaf=240", f"--clock={clock}")
+    before = stage.good().leaf
+    with stage.under_load("clock jumps four minutes ahead, over expiry", burst=BURST) as watched:
+        clock.with_suffix(".new").write_text("-250")
+        clock.with_suffix(".new").replace(clock)
+        until(lambda: stage.good().leaf != before)
+        stage.until_settled(*replicas)
+        stage.until_endpoints(*replicas)
+    assert watched.tally.lost == 0, watched.tally

@@ -1,0 +1,117 @@
+"""The Secret that all replicas share: missing, spoilt, replaced, and made by two at once."""
+
+import base64
+import os
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from certs.issue import KeyPair, issue, new_authority
+from certs.rotate import hosts_of
+from certs.store import Shared, to_data
+from tests.awaiting import until
+from tests.faults.installed import SECRET, certificates
+from tests.faults.replica import HELD
+from tests.faults.stage import BURST, Stage, Watched
+
+NAME = "retry-policy-webhook"
+LIFETIME = timedelta(days=30)
+FIRST_STARTS = int(os.environ.get("FAULT_TRIES", "100"))
+GARBAGE = base64.b64encode(b"garbage").decode()
+
+
+def foreign(hosts: list[str]) -> tuple[KeyPair, KeyPair]:
+    """Make an authority that nobody knows, and a leaf of it."""
+    now = datetime.now(UTC)
+    authority = new_authority(NAME, now=now, lifetime=LIFETIME)
+    return authority, issue(authority, NAME, now=now, lifetime=LIFETIME, hosts=hosts)
+
+
+@pytest.mark.hardest
+def test_no_admission_is_lost_when_the_secret_is_deleted_and_the_authority_is_another_one_then(stage: Stage) -> None:
+    # Slow enough for the load to see whatever state is between two writes.
+    replicas = stage.two_replicas("--announcement=1", "--slow=0.6")
+    with stage.under_load("Secret deleted", burst=BURST) as watched:
+        watched.tries = 3
+        for _ in range(watched.tries):
+            before = stage.good()
+            stage.api.delete(SECRET)
+            until(lambda: stage.shared() is not None)
+            stage.until_settled(*replicas)
+            assert stage.good().authority != before.authority
+            watched.until_sent()
+    assert watched.tally.lost == 0, watched.tally
+
+
+def test_no_admission_is_lost_when_the_secret_is_corrupted_and_it_is_written_again_as_it_was(stage: Stage) -> None:
+    replicas = stage.two_replicas()
+    before = stage.good()
+    data = to_data(before)
+    spoilt = (
+        {**data, "tls.crt": GARBAGE},
+        {**data, "ca.key": GARBAGE},
+        {**data, "tls.crt": "", "tls.key": ""},
+        {"tls.crt": GARBAGE, "tls.key": GARBAGE},
+    )
+    with stage.under_load("Secret corrupted", burst=BURST) as watched:
+        watched.tries = len(spoilt)
+        for one in spoilt:
+            stage.set_data(one)
+            until(lambda: stage.shared() == before)
+            watched.until_sent()
+        stage.until_settled(*replicas)
+    assert watched.tally.lost == 0, watched.tally
+
+
+def test_no_admission_is_lost_when_a_key_in_the_secret_is_foreign(stage: Stage) -> None:
+    replicas = stage.two_replicas()
+    before = stage.good()
+    data = to_data(before)
+    authority, leaf = foreign(hosts_of(before.leaf))
+    theirs = to_data(Shared(authority=authority, leaf=leaf))
+    spoilt = (
+        {**data, "tls.key": theirs["tls.key"]},
+        {**data, "ca.key": theirs["ca.key"]},
+        {**data, "tls.key": theirs["tls.key"], "tls.crt": theirs["tls.crt"]},
+    )
+    with stage.under_load("Secret with a foreign key", burst=BURST) as watched:
+        watched.tries = len(spoilt)
+        for one in spoilt:
+            stage.set_data(one)
+            until(lambda: stage.shared() == before)
+            watched.until_sent()
+        stage.until_settled(*replicas)
+    assert watched.tally.lost == 0, watched.tally
+
+
+def test_a_secret_from_elsewhere_that_is_whole_is_taken_up(stage: Stage) -> None:
+    replicas = stage.two_replicas()
+    authority, leaf = foreign(hosts_of(stage.good().leaf))
+    theirs = Shared(authority=authority, leaf=leaf)
+    with stage.under_load("Secret replaced by a whole other one, such as a backup", burst=BURST) as watched:
+        stage.put(theirs)
+        until(lambda: certificates(authority.certificate) <= certificates(stage.bundles()[0]))
+        stage.until_settled(*replicas)
+        stage.until_effective()
+        watched.lap()
+        watched.until_sent()
+    assert watched.tally.wrong == 0, watched.tally
+    assert watched.laps[-1].lost == 0, watched.tally
+
+
+def test_replicas_that_start_at_once_on_an_empty_cluster_agree_on_one_authority(stage: Stage) -> None:
+    watched = Watched("two replicas start at once on an empty cluster", stage, tries=FIRST_STARTS)
+    watched.note = "without load: a try ends when both serve a leaf of the one authority that every caBundle holds"
+    stage.table.append(watched)
+    hold = stage.folder / "hold"
+    for _ in range(FIRST_STARTS):
+        hold.touch()  # until both are about to write, so that both do at once
+        replicas = stage.start_together(2, f"--hold={hold}", in_balancer=False)
+        logs = [stage.processes.log(replica.name) for replica in replicas]
+        until(lambda: all(HELD in log.read_text() for log in logs))  # noqa: B023 - called before the next try
+        hold.unlink()
+        stage.until_settled(*replicas)
+        assert sum(log.read_text().count("certificates stored") for log in logs) == 1
+        authority = certificates(stage.good().authority.certificate)
+        assert all(certificates(bundle) == authority for bundle in stage.bundles())
+        stage.reset()
