@@ -8,6 +8,7 @@ import statistics
 from tests.faults.stage import Replica, Stage, Watched, standing
 
 TIMES = 20
+RATE = 200  # admissions a second
 
 
 def main() -> None:
@@ -28,7 +29,7 @@ def rolled_out(stage: Stage, number: int) -> Watched:
     """Replace all replicas as the Deployment does: a new one is ready before an old one ends, which takes its time."""
     replicas = begun(stage, number)
     ending: list[Replica] = []
-    with stage.under_load(f"roll-outs of {number}") as watched:
+    with stage.under_load(f"roll-outs of {number}", rate=RATE) as watched:
         for _ in range(TIMES):
             for old in [*replicas]:
                 replicas.append(stage.start())
@@ -47,7 +48,7 @@ def rolled_out(stage: Stage, number: int) -> Watched:
 def killed(stage: Stage, number: int) -> Watched:
     """Kill one replica after the other; each is started again, as the kubelet does, and is ready before the next."""
     replicas = begun(stage, number)
-    with stage.under_load(f"SIGKILL of one of {number}") as watched:
+    with stage.under_load(f"SIGKILL of one of {number}", rate=RATE) as watched:
         for _ in range(TIMES):
             stage.kill(replicas.pop(0))
             replicas.append(stage.start())

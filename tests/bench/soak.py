@@ -12,6 +12,7 @@ from tests.faults.stage import Replica, Stage, standing
 
 MINUTES = 30
 WARM_UP = 5  # minutes
+RATE = 200  # admissions a second
 LEAF = 90  # seconds: renewed after two thirds of them
 
 
@@ -19,7 +20,7 @@ def main(minutes: int) -> None:
     with standing() as stage:
         stage.reset()
         replicas = stage.two_replicas(f"--leaf={LEAF}")
-        with stage.under_load("soak") as watched:
+        with stage.under_load("soak", rate=RATE) as watched:
             resident = [[memory(replica) for replica in replicas]]
             leaves = {stage.good().leaf}
             begin = time.monotonic()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator, Mapping
 
-RATE = 200  # admissions a second
+RATE = 100  # Jobs a second, each of them two calls: what a machine with two cores does beside other work
 # So many at once that the API server, which keeps 25 idle connections, opens new ones all the time: only a new one has
 # to do with what certificate is shown and trusted.
 BURST = 60
