@@ -24,7 +24,7 @@ import uvloop
 from tests.admission import review_of
 from tests.bench.asking import WRONG, Question, at_a_constant_rate, percentile
 from tests.bench.overload import Peak
-from tests.objects import job
+from tests.objects import job, job_spec
 from tests.served import serving
 from webhook.server.intake import LARGEST_BODY
 
@@ -110,6 +110,15 @@ async def answers_not_taken(target: Target) -> None:
     await reader.read()
 
 
+async def large_answers_not_taken(target: Target) -> None:
+    reader, writer = await target.connect()
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    name = "x" * 2_500_000  # comes back twice, in base64
+    writer.write(replace(target.question, body=review_of(job(job_spec(containers=(name,))))).request())
+    await asyncio.sleep(20)
+    await reader.read()
+
+
 async def comes_and_goes(target: Target) -> None:
     _, writer = await target.connect()
     writer.close()
@@ -134,6 +143,7 @@ KINDS: dict[str, tuple[Kind | None, int]] = {
     "idle after a request": (idle, 10_000),
     "idle after a request of 1 MB": (idle_after_large, 10_000),
     "answers that nobody takes": (answers_not_taken, 100),
+    "large answers that nobody takes": (large_answers_not_taken, 200),
     "connections opened and closed": (comes_and_goes, 20),
 }
 

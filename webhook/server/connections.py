@@ -4,7 +4,7 @@ import asyncio
 import fcntl
 import itertools
 import termios
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, cast
 
 from aiohttp import web
@@ -13,6 +13,7 @@ from webhook.server import metrics
 from webhook.server.limits import Limits
 
 HASTE: Final = 1.0  # seconds after which what has not come, head or body, is no reason to keep a connection
+LARGE_ANSWER: Final = 64 * 1024  # bytes; patches are smaller, unless somebody means them not to be
 SWEEP: Final = 1.0  # seconds between two looks at what clients owe
 RETIRE: Final = 0.02  # seconds between two looks at what is still to be answered before the end
 
@@ -90,6 +91,7 @@ class Connections:
         self.silent: dict[Connection, None] = {}  # never asked; the oldest first
         self.idle: dict[Connection, None] = {}  # have asked; those that have not for longest first
         self.busy: dict[Connection, web.Request] = {}  # have a request in progress; the oldest first
+        self.untaken: dict[Connection, int] = {}  # bytes of large answers not yet taken; the oldest first
 
     def add(self, connection: Connection) -> None:
         """Take in a new connection; where there are too many, the one that is missed least goes."""
@@ -106,6 +108,7 @@ class Connections:
         self.silent.pop(connection, None)
         self.idle.pop(connection, None)
         self.busy.pop(connection, None)
+        self.untaken.pop(connection, None)
 
     def drop(self, connection: Connection, reason: str) -> None:
         """Close a connection at once."""
@@ -124,31 +127,47 @@ class Connections:
         self.busy[connection] = request
         connection.since, connection.owes = self.now(), None
         try:
-            return await handler(request)
+            answer = await handler(request)
+            if (size := answer.content_length or 0) > LARGE_ANSWER:
+                answer.force_close()  # or its connection would keep as much memory for as long as it is open
+                self.hold(connection, size)
+            return answer
         finally:
             if self.busy.pop(connection, None) is not None:
                 self.idle[connection] = None
 
+    def hold(self, connection: Connection, size: int) -> None:
+        """Note a large answer; where too much is held of those before, close the connections that they belong to."""
+        for other in list(self.untaken):
+            if sum(self.untaken.values()) + size <= self.limits.answer_bytes:
+                break
+            self.drop(other, "slow")
+        self.untaken[connection] = size
+
     def make_room(self) -> bool:
         """Close the connection that is missed least; return False where each has a request in progress.
 
-        That is the oldest that never asked, or whose body has been arriving for longest; unless it is so new that what
-        it was opened for is likely on its way, and there are few such; else it is the longest idle.
+        That is the oldest that never asked, or whose body has been arriving for longest; else it is the longest idle.
         """
         late = self.now() - HASTE
         arriving = [connection for connection, request in self.busy.items() if not request.content.is_eof()]
-        unfinished = (*self.past(late, list(self.silent)), *self.past(late, arriving))
-        for victim in itertools.chain(unfinished, self.idle, self.silent):
-            if not victim.is_asking(late):
-                self.drop(victim, "room")
-                return True
+        others = (connection for connection in (*self.idle, *self.silent) if not connection.is_asking(late))
+        for victim in itertools.chain(self.unfinished(list(self.silent)), self.unfinished(arriving), others):
+            self.drop(victim, "room")
+            return True
         return False
 
-    def past(self, late: float, connections: list[Connection]) -> list[Connection]:
-        """Return those of some connections, the oldest first, that are older than `late`; where they are many, all."""
-        if len(connections) > self.limits.spare:
-            return connections
-        return [connection for connection in connections if connection.since < late]
+    def unfinished(self, connections: list[Connection]) -> Iterator[Connection]:
+        """Yield those of some connections, the oldest first, that ought to have brought a whole request by now.
+
+        What is new, or in the middle of one, is given a moment; but only few are, or there would be no end of new ones.
+        """
+        now = self.now()
+        surplus = len(connections) - self.limits.spare
+        for number, connection in enumerate(connections):
+            late = now if number < surplus else now - HASTE
+            if connection.since <= late and not connection.is_asking(late):
+                yield connection
 
     def sweep(self) -> None:
         """Close what has waited in vain: for a head, for its answer to be taken, or, where there are many, to be used.

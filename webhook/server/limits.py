@@ -14,7 +14,8 @@ class Limits:
 
     `requests` are those whose body is there and whose answer is not; `held_bytes` all bodies from when they arrive
     until the answer; `decoded_bytes` those whose objects are in memory, which is more than one body's only while the
-    API is asked: an object takes up to 24 times its bytes.
+    API is asked: an object takes up to 24 times its bytes. `answer_bytes` are large answers that their clients have not
+    taken: TLS keeps up to three times as much.
 
     `connections` are open ones, `handshakes` those before; each takes 25 to 65 KiB, and up to 400 KiB where large
     bodies come and go: its TLS layer owns 256 KiB, which are then no longer fresh. `spare` of those that never asked
@@ -24,6 +25,7 @@ class Limits:
 
     requests: int = 64
     held_bytes: int = 32 * MEBIBYTE
+    answer_bytes: int = 8 * MEBIBYTE
     decoded_bytes: int = 12 * MEBIBYTE
     connections: int = 768
     handshakes: int = 128

@@ -25,6 +25,7 @@ from webhook.server.listen import listen
 
 REVIEW = review_of(job())
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LARGE = 50_000_000  # more than the kernel would take
 ANSWERED = b"HTTP/1.1 200 OK\r\n"
 
 
@@ -57,7 +58,7 @@ class Waiting:
 
     async def large(self, _: web.Request) -> web.Response:
         self.asked += 1
-        return web.Response(body=b" " * 50_000_000)
+        return web.Response(body=b" " * LARGE)
 
 
 async def asked(server: Listening) -> Client:
@@ -123,6 +124,23 @@ async def test_above_the_bound_those_that_never_asked_go_first_then_the_longest_
 
 
 @on_uvloop
+async def test_many_that_have_just_begun_a_head_go_before_one_that_is_idle() -> None:
+    async with listening(Waiting().app(), Limits(connections=4, spare=2)) as server:
+        idle = await asked(server)
+        beginning = [await server.connect() for _ in range(6)]
+        for client in beginning:
+            client.send(GET[:1])
+        await eventually(lambda: sum(client.closed for client in beginning) == 3)
+        for client in beginning[-3:]:
+            assert not client.closed
+        beginning += [await server.connect() for _ in range(3)]
+        for client in beginning[-3:]:
+            client.send(GET[:1])
+        await eventually(lambda: sum(client.closed for client in beginning) == 6)
+        assert await is_served(idle)
+
+
+@on_uvloop
 async def test_where_every_connection_is_in_use_the_new_one_goes() -> None:
     waiting = Waiting()
     async with listening(waiting.app(), Limits(connections=2)) as server:
@@ -150,16 +168,42 @@ async def test_a_connection_whose_body_stands_still_goes_before_an_idle_one() ->
         assert await is_served(idle)
 
 
+def dropped_as_slow() -> float:
+    value: float = metrics.CONNECTIONS_DROPPED.labels("slow")._value.get()  # noqa: SLF001 - it has no public way
+    return value
+
+
 @on_uvloop
-async def test_a_client_that_does_not_take_its_answer_is_closed() -> None:
-    dropped = metrics.CONNECTIONS_DROPPED.labels("slow")._value  # noqa: SLF001 - prometheus_client has no public way
-    before, waiting = dropped.get(), Waiting()
+async def test_a_client_that_does_not_take_its_answers_is_closed() -> None:
+    before, waiting = dropped_as_slow(), Waiting()
     async with listening(waiting.app(), Limits(patience=0.1)) as server:
-        idle = await asked(server)
-        with socket.create_connection(("127.0.0.1", server.port)) as stubborn:
-            stubborn.sendall(GET.replace(b"/", b"/large", 1))
-            await eventually(lambda: dropped.get() == before + 1)
+        stubborn, idle = await server.connect(), await asked(server)
+        stubborn.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        stubborn.send(GET.replace(b"/", b"/large", 1))
+        await eventually(lambda: dropped_as_slow() == before + 1)
         assert await is_served(idle)
+
+
+@on_uvloop
+async def test_of_large_answers_that_nobody_takes_only_so_much_is_held() -> None:
+    before, waiting = dropped_as_slow(), Waiting()
+    async with listening(waiting.app(), Limits(answer_bytes=2 * LARGE), server_context()) as server:
+        stubborn = [await server.connect(trusting()) for _ in range(5)]
+        for number, client in enumerate(stubborn, 1):
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.send(GET.replace(b"/", b"/large", 1))
+            await eventually(lambda number=number: waiting.asked == number)  # type: ignore[misc]
+        assert dropped_as_slow() == before + 3
+
+
+@on_uvloop
+async def test_a_large_answer_is_the_last_on_its_connection() -> None:
+    async with listening(Waiting().app(), LIMITS, server_context()) as server:
+        client = await server.connect(trusting())
+        client.send(GET.replace(b"/", b"/large", 1))
+        status, headers = await client.answer()
+        assert (status, headers["connection"]) == (200, "close")
+        assert await client.reader.read() == b""
 
 
 def server_context() -> ssl.SSLContext:
