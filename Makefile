@@ -47,7 +47,7 @@ test-cluster: install  ## tests on a control plane built from source, or on your
 	$(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 6 tests/cluster
 
 .PHONY: test-faults
-test-faults: install  ## what breaks while the API server asks, 200 times a second: a table of what was lost
+test-faults: install  ## what breaks while the API server asks: a table of what was lost
 	$(BIN)/pytest -q tests/faults
 
 .PHONY: test-hardest-faults

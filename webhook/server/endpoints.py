@@ -96,7 +96,9 @@ class Endpoints:
         except UnavailableError as error:
             metrics.REQUESTS.labels(path, kind, operation, "unavailable").inc()
             log.warning("not answered", uid=uid, kind=kind, reason=str(error))
-            return web.Response(status=503, text=f"{error}\n", headers=RETRY_AFTER)
+            refusal = web.Response(status=503, text=f"{error}\n", headers=RETRY_AFTER)
+            refusal.force_close()  # over another connection it may reach a replica that is not cut off from the API
+            return refusal
         except Exception:
             # An invented denial would defeat the failurePolicy that the admin configured: an honest 500 lets it decide.
             metrics.REQUESTS.labels(path, kind, operation, "error").inc()

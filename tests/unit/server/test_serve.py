@@ -239,7 +239,7 @@ def test_without_a_good_policy_it_is_not_ready_and_says_why(tmp_path: Path) -> N
         assert ready.status == 503
         assert b"profiles.default.retries.limit" in ready.body
         reply = running.post("/mutate", review_of(job()))
-        assert (reply.status, reply.headers["Retry-After"]) == (503, "1")
+        assert (reply.status, reply.headers["Retry-After"], reply.headers["Connection"]) == (503, "1", "close")
         file.write_text(POLICY.replace("LIMIT", "10"))
         until(lambda: running.get("/readyz").status == 200)
 
