@@ -67,9 +67,8 @@ class Rotation:
 
         `announced`: the next authority, where there is one, has been in every caBundle for long enough.
         """
-        expired = (
-            validity(shared.authority)[1] <= now
-        )  # then nobody trusts it any more, and nobody has to be waited for
+        # An authority that has expired is trusted by nobody: nobody has to be waited for.
+        expired = validity(shared.authority)[1] <= now
         if shared.next_authority is not None and (announced or expired):
             authority = shared.next_authority
             promoted = Shared(
@@ -111,14 +110,11 @@ class Rotation:
         return min(times)
 
     def _leaf_due(self, shared: Shared, now: datetime) -> bool:
-        if not self._missing_hosts(shared.leaf):
-            # A leaf never outlives its authority: close to that one's end another leaf would not live any longer.
-            longest = min(now + self.lifetimes.leaf, validity(shared.authority)[1])
-            return renewal_of(shared.leaf) <= now and longest > validity(shared.leaf)[1]
-        return True
-
-    def _missing_hosts(self, leaf: KeyPair) -> set[str]:
-        return set(self.hosts) - set(hosts_of(leaf))
+        if not set(self.hosts) <= set(hosts_of(shared.leaf)):
+            return True
+        # A leaf never outlives its authority: close to that one's end another leaf would not live any longer.
+        longest = min(now + self.lifetimes.leaf, validity(shared.authority)[1])
+        return renewal_of(shared.leaf) <= now and longest > validity(shared.leaf)[1]
 
     def _leaf(self, authority: KeyPair, now: datetime, before: KeyPair | None = None) -> KeyPair:
         # The hosts of the one before stay: two versions of the server, or two replicas, may not agree on them.
