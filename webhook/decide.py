@@ -4,6 +4,7 @@ Pure: no clock, no I/O, no global state. `mutate` never denies: what it cannot r
 `validate` sees the final object and denies.
 """
 
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, Final
 
@@ -11,14 +12,15 @@ import msgspec
 
 from webhook import attempts, modes, names
 from webhook.modes import ENFORCED
-from webhook.patch import Editor
+from webhook.patch import Editor, at
 from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import Settings, annotation_problems, count, resolve
 from webhook.problem import Json, Path, Problem
 from webhook.review import Response
-from webhook.rules import failure_policy, lint, opt_in, placement, reapply, retries, schema, timeouts
+from webhook.rules import failure_policy, job_set, lint, opt_in, placement, reapply, retries, schema, timeouts
 from webhook.subject import Facts, Subject
-from webhook.workloads import EmbeddedJob, Workload, batch, core
+from webhook.workloads import Budget, EmbeddedJob, OwnerReference, Workload, batch, core, row_of
+from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
@@ -110,7 +112,7 @@ def edit(subject: Subject, profile: Profile, facts: Facts, editor: Editor) -> tu
         return edit_pod(subject, profile_name, profile, facts, editor)
     if subject.row.immutable and subject.old is not None:
         return edit_immutable(subject, subject.old, profile_name, profile, editor), ""
-    return edit_workload(subject, profile_name, profile, editor, defaulted=facts.defaulted), ""
+    return edit_workload(subject, facts, profile, editor), ""
 
 
 def problems_of(
@@ -121,113 +123,188 @@ def problems_of(
     if row is core.POD and controller_of(root) is not None:
         return []  # judged on the workload's templates, so that no controller loops on refused pods
     wrong = annotation_problems(profile_name, profile, annotations, ANNOTATIONS)
+    for where in annotations_for_pods(row, root):
+        wrong += annotation_problems(profile_name, profile, at(root, where) or {}, where)
     limits: list[Problem] = []
     invalid: list[Problem] = []
-    old_jobs = {job.path: job.spec for job in row.jobs(old)} if old is not None else {}
+    settings = resolve(profile_name, profile, annotations)
+    old_budgets = {} if old is None else {budget.path: budget for budget in all_budgets(row, old, settings)}
+    for budget in all_budgets(row, root, settings):
+        limits += retries.problems(budget, settings, old_budgets.get(budget.path))
+    for path, template in row.templates(root):
+        limits += retries.template_problems((*path, "spec"), template.get("spec") or {})
     for job in row.jobs(root):
         if job.metadata_path != ("metadata",):
             own = job.metadata.get("annotations") or {}
             wrong += annotation_problems(profile_name, profile, own, (*job.metadata_path, "annotations"))
         template = (*job.path, "template", "metadata", "annotations")
         wrong += annotation_problems(profile_name, profile, job.pod_annotations, template)
-        settings = job_settings(profile_name, profile, annotations, job)
-        limits += retries.problems(job, settings, old_jobs.get(job.path))
+        if not job.traits.restarts_in_place:
+            limits += retries.template_problems((*job.path, "template", "spec"), job.pod_spec)
         invalid += schema.problems(job.spec, job.path)
     found = {"annotations": wrong, "retries": limits, "schema": invalid}
     return [(rule, problem) for rule, problems in found.items() for problem in problems]
 
 
-def edit_workload(
-    subject: Subject, profile_name: str, profile: Profile, editor: Editor, *, defaulted: bool
-) -> list[Problem]:
+def edit_workload(subject: Subject, facts: Facts, profile: Profile, editor: Editor) -> list[Problem]:
     """Apply every rule to a new object, or one that may be changed; what was injected before is worked out anew."""
     row, root = subject.row, subject.root
+    profile_name = facts.profile_name or ""
     record = reapply.read(root)
     if record is not None:
         trial = Editor(deepcopy(root))  # seldom: a second round of admission, or an update of a CronJob
         reapply.take_out(trial, row, record)
-        warnings = apply_rules(row, trial, profile_name, profile, defaulted=defaulted)
-        if trial.root["spec"] == root["spec"] and record.profile == profile_name:
+        warnings = apply_rules(row, trial, profile, facts)
+        if {**trial.root, "metadata": None} == {**root, "metadata": None} and record.profile == profile_name:
             return warnings
         editor.rule = "reapply"
         reapply.take_out(editor, row, record)
     before = len(editor.edits)
-    warnings = apply_rules(row, editor, profile_name, profile, defaulted=defaulted)
+    warnings = apply_rules(row, editor, profile, facts)
     edits = editor.edits[before:]
-    skipped = all(job_settings(profile_name, profile, annotations_of(root), job).skip for job in row.jobs(root))
-    if edits or (row is batch.JOB and not skipped):
+    marked = row.labelled and not skipped(row, root, profile_name, profile)
+    if edits or marked:
         reapply.write(editor, profile_name, edits)
     elif record is not None:
         editor.remove(reapply.ANNOTATION)
-    if row is batch.JOB and not skipped:
+    if marked:
         editor.update(("metadata", "labels"), {names.PROFILE: profile_name})
     return warnings
 
 
-def apply_rules(
-    row: Workload, editor: Editor, profile_name: str, profile: Profile, *, defaulted: bool
-) -> list[Problem]:
-    """Apply every rule to every JobSpec of an object."""
+def skipped(row: Workload, root: Json, profile_name: str, profile: Profile) -> bool:
+    """Tell whether an object's author wants it left alone, or all of the Jobs in it."""
+    annotations = annotations_of(root)
+    if resolve(profile_name, profile, annotations).skip:
+        return True
+    settings = [job_settings(profile_name, profile, annotations, job) for job in row.jobs(root)]
+    return bool(settings) and all(one.skip for one in settings)
+
+
+def apply_rules(row: Workload, editor: Editor, profile: Profile, facts: Facts) -> list[Problem]:
+    """Apply every rule to an object: to each JobSpec in it, then to what stands beside them."""
     root = editor.root
     annotations = annotations_of(root)
-    limit = profile.retries.limit
+    settings = resolve(facts.profile_name or "", profile, annotations)
     warnings: list[Problem] = []
-    for job in row.jobs(root):
-        settings = job_settings(profile_name, profile, annotations, job)
-        written = job.spec.get("backoffLimit") is not None
-        said = batch.says_backoff_limit(root, job, limit) if defaulted else written
-        if not settings.skip:
-            editor.rule = "failure_policy"
-            warnings += failure_policy.edit(job, settings, editor)
-        editor.rule = "retries"
-        warnings += retries.edit(job, settings, editor, said=said)
-        if not settings.skip:
-            editor.rule = "timeouts"
-            timeouts.edit(job, settings, editor)
+    disruption: str = profile.disruptions.action
+    if row is JOB_SET:
+        disruption = job_set.disruption_action(root, settings, message_patterns=facts.message_patterns)
+    jobs = list(row.jobs(root))
+    for job in jobs:
+        warnings += edit_job(row, job, editor, profile, facts, disruption)
+    if row is JOB_SET and not settings.skip:
+        editor.rule = "failure_policy"
+        job_set.edit(root, jobs, settings, editor, disruption=disruption)
+    editor.rule = "retries"
+    for budget in list(row.budgets(root)):
+        warnings += retries.edit(budget, settings, editor)
+    for path, template in row.templates(root):
+        warnings += retries.edit_template((*path, "spec"), template.get("spec") or {}, settings, editor)
+    if not settings.skip:
+        editor.rule = "timeouts"
+        timeouts.edit_fields(row, root, settings, editor)
         editor.rule = "annotations"
-        warnings += copy_annotations(job, annotations, settings, editor)
-    return warnings
+        said, lowered = handed_down(annotations, settings, ANNOTATIONS)
+        warnings += lowered
+        for path in list(annotations_for_pods(row, root)):
+            copy_missing(names.COPIED_TO_PODS, said, path, editor)
+    return list(dict.fromkeys(warnings))
+
+
+def edit_job(  # noqa: PLR0913, PLR0917 - what a request has, and one Job of it
+    row: Workload, job: EmbeddedJob, editor: Editor, profile: Profile, facts: Facts, disruption: str
+) -> list[Problem]:
+    """Apply every rule to one JobSpec."""
+    root = editor.root
+    annotations = annotations_of(root)
+    settings = job_settings(facts.profile_name or "", profile, annotations, job)
+    budget = batch.budget_of(root, job, profile.retries.limit, defaulted=facts.defaulted)
+    warnings: list[Problem] = []
+    if row.failure_policy and not settings.skip:
+        editor.rule = "failure_policy"
+        warnings += failure_policy.edit(job, settings, editor, disruption_action=disruption)
+    editor.rule = "retries"
+    if budget is not None:
+        warnings += retries.edit(budget, settings, editor)
+        warnings += retries.edit_template((*job.path, "template", "spec"), job.pod_spec, settings, editor)
+    if row.failure_policy and not settings.skip:
+        editor.rule = "timeouts"
+        timeouts.edit(job, settings, editor)
+    editor.rule = "annotations"
+    own = job.metadata.get("annotations") or {}
+    where = (*(job.metadata_path if names.MAX_RETRIES in own else ("metadata",)), "annotations")
+    said, lowered = handed_down({**annotations, **own}, settings, where)
+    if job.metadata_path != ("metadata",):
+        copy_missing(names.COPIED_TO_JOBS, said, (*job.metadata_path, "annotations"), editor)
+    if not settings.skip:
+        copy_missing(names.COPIED_TO_PODS, said, at_template((*job.path, "template")), editor)
+    return [*warnings, *lowered]
 
 
 def edit_immutable(subject: Subject, old: Json, profile_name: str, profile: Profile, editor: Editor) -> list[Problem]:
-    """On UPDATE of a Job: hold what may be changed to today's limit."""
+    """On UPDATE of what may not be changed: hold a Job's backoffLimit, which may, to today's limit."""
+    if subject.row is not batch.JOB:
+        return []
     root = subject.root
     editor.rule = "retries"
+    limit = profile.retries.limit
     warnings: list[Problem] = []
     old_jobs = {job.path: job for job in subject.row.jobs(old)}
     for job in subject.row.jobs(root):
         old_job = old_jobs.get(job.path)
-        if old_job is not None:
+        budget = batch.budget_of(root, job, limit, defaulted=True)
+        old_budget = None if old_job is None else batch.budget_of(old, old_job, limit, defaulted=True)
+        if old_job is not None and budget is not None and old_budget is not None:
             settings = job_settings(profile_name, profile, annotations_of(root), job)
             old_settings = job_settings(profile_name, profile, annotations_of(old), old_job)
-            warnings += retries.edit_update(job, settings, editor, old_job.spec, old_settings)
+            warnings += retries.edit_update(budget, settings, editor, old_budget, old_settings)
     return warnings
 
 
-def copy_annotations(job: EmbeddedJob, annotations: Json, settings: Settings, editor: Editor) -> list[Problem]:
-    """Hand what an author said down where absent, a CronJob's to its Jobs, a workload's to its pods.
+def all_budgets(row: Workload, root: Json, settings: Settings) -> Iterator[Budget]:
+    """Yield every budget that an object names, of its Jobs and beside them."""
+    for job in row.jobs(root):
+        budget = batch.budget_of(root, job, settings.profile.retries.limit, defaulted=False)
+        if budget is not None:
+            yield budget
+    yield from row.budgets(root)
+
+
+def annotations_for_pods(row: Workload, root: Json) -> Iterator[Path]:
+    """Yield where the pods of an object take annotations from, other than the templates of its Jobs."""
+    for path, _ in row.templates(root):
+        yield at_template(path)
+    for field in row.pod_annotations:
+        for path, _ in field.find(root):
+            yield path
+
+
+def at_template(path: Path) -> Path:
+    """Return where the annotations of the pod template at a path stand."""
+    return (*path, "metadata", "annotations")
+
+
+def handed_down(annotations: Json, settings: Settings, where: Path) -> tuple[Json, list[Problem]]:
+    """Return what of annotations is handed down, a CronJob's to its Jobs, a workload's to its pods; and warnings.
 
     A value that has a problem stays where it is, so that it is named once, and no update is refused for our copy of it.
     A budget that the profile clamps is handed down clamped, with a warning.
     """
-    own = job.metadata.get("annotations") or {}
-    said = {**annotations, **own}
-    wrong = {problem.path for problem in annotation_problems(settings.profile_name, settings.profile, said, ())}
-    said = {key: value for key, value in said.items() if (key,) not in wrong}
-    warnings = []
-    if settings.max_retries is not None and count(said.get(names.MAX_RETRIES)) != settings.max_retries:
-        what = f"{said[names.MAX_RETRIES]} lowered to {settings.max_retries}"
-        remedy = f"profile {settings.profile_name!r} allows no more"
-        where = job.metadata_path if names.MAX_RETRIES in own else ("metadata",)
-        warnings.append(Problem((*where, "annotations", names.MAX_RETRIES), what, remedy))
-        said[names.MAX_RETRIES] = str(settings.max_retries)
-    if job.metadata_path != ("metadata",):
-        missing = {key: said[key] for key in names.COPIED_TO_JOBS if key in said and key not in own}
-        editor.update((*job.metadata_path, "annotations"), missing)
-    if not settings.skip:
-        missing = {key: said[key] for key in names.COPIED_TO_PODS if key in said and key not in job.pod_annotations}
-        editor.update((*job.path, "template", "metadata", "annotations"), missing)
-    return warnings
+    wrong = {problem.path for problem in annotation_problems(settings.profile_name, settings.profile, annotations, ())}
+    said = {key: value for key, value in annotations.items() if (key,) not in wrong}
+    if settings.max_retries is None or count(said.get(names.MAX_RETRIES)) == settings.max_retries:
+        return said, []
+    what = f"{said[names.MAX_RETRIES]} lowered to {settings.max_retries}"
+    remedy = f"profile {settings.profile_name!r} allows no more"
+    said[names.MAX_RETRIES] = str(settings.max_retries)
+    return said, [Problem((*where, names.MAX_RETRIES), what, remedy)]
+
+
+def copy_missing(keys: tuple[str, ...], said: Json, where: Path, editor: Editor) -> None:
+    """Copy annotations to where they are absent."""
+    there = at(editor.root, where) or {}
+    editor.update(where, {key: said[key] for key in keys if key in said and key not in there})
 
 
 def edit_pod(
@@ -238,12 +315,14 @@ def edit_pod(
     annotations = annotations_of(root)
     owner_annotations = annotations_of(facts.owner) if facts.owner is not None else {}
     settings = resolve(profile_name, profile, {**owner_annotations, **annotations})
-    if settings.skip or not subject.takes_part:
+    if settings.skip or not subject.takes_part or is_no_batch(subject.owner, facts, annotations):
         return [], ""
     if controller_of(root) is None and annotation_problems(profile_name, profile, annotations, ANNOTATIONS):
         return [], ""  # it will be refused for them, as they stand
-    warnings: list[Problem] = []
-    levels = attempts.levels(root, facts.owner, settings, warnings)
+    evidence = attempts.Evidence(
+        pod=root, controller=subject.owner, owner=facts.owner, above=facts.above, settings=settings
+    )
+    levels = attempts.levels(evidence)
     decision = placement.decide(levels, settings)
     editor.rule = "placement"
     placed = placement.edit(root, decision, settings, facts.recognised, editor)
@@ -256,7 +335,14 @@ def edit_pod(
     editor.rule = "annotations"
     editor.update(ANNOTATIONS, notes)
     editor.update(("metadata", "labels"), {names.PROFILE: profile_name})
-    return warnings, placed
+    return evidence.warnings, placed
+
+
+def is_no_batch(owner: OwnerReference | None, facts: Facts, annotations: Json) -> bool:
+    """Tell whether a pod's controller is batch only under another, which it has not got, as a RayCluster of nobody."""
+    row = None if owner is None else row_of(owner)
+    said = names.ATTEMPT in annotations or names.INTERRUPTIBLE in annotations
+    return row is not None and row.counted_above and facts.above is None and not said
 
 
 def validate_policy(policy: Policy) -> list[Problem]:
@@ -266,7 +352,8 @@ def validate_policy(policy: Policy) -> list[Problem]:
         for spec in SAMPLE_JOBS:
             root: Json = {"metadata": {}, "spec": msgspec.json.decode(spec)}
             job = next(batch.JOB.jobs(root))
-            failure_policy.edit(job, Settings(profile_name=name, profile=profile), Editor(root))
+            settings = Settings(profile_name=name, profile=profile)
+            failure_policy.edit(job, settings, Editor(root), disruption_action=profile.disruptions.action)
             path = ("profiles", name, "failurePolicy")
             found += [
                 Problem(path, f"injects {problem}", "change it") for problem in schema.problems(job.spec, job.path)

@@ -1,5 +1,6 @@
 """Editor: edits a raw object in place and records JSON Patch operations (RFC 6902)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -8,6 +9,19 @@ import msgspec
 from webhook.problem import Json, Path
 
 LONGEST_INDEX: Final = 9  # digits: no list is longer
+EVERY: Final = "*"  # in a pattern: each entry of a list, each value of a map
+DEEPEST: Final = 8  # how often a Nested part is followed; nobody nests more, and a shape must refuse who does
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """In a pattern: the object itself, and the like that it holds at one of these patterns, and those in them."""
+
+    patterns: tuple["Pattern", ...]
+
+
+# A path in which EVERY and Nested may stand.
+Pattern = tuple[str | int | Nested, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +128,44 @@ def at(root: Any, path: Path) -> Any:
                 return None
             value = value.get(part)
     return value
+
+
+def find(root: Any, pattern: Pattern, path: Path = (), depth: int = 0) -> Iterator[tuple[Path, Any]]:
+    """Yield everything but null that stands where a pattern says, each with its path, which begins with `path`.
+
+    What is found may be edited between two of them, but not the lists and maps whose entries are walked through.
+    """
+    value = root
+    for index, part in enumerate(pattern):
+        rest = pattern[index + 1 :]
+        if isinstance(part, Nested):
+            yield from find(value, rest, path)
+            for inner in part.patterns if depth < DEEPEST else ():
+                for inner_path, inner_value in find(value, inner, path):
+                    yield from find(inner_value, pattern[index:], inner_path, depth + 1)
+            return
+        if part == EVERY:
+            keys = range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
+            for key in keys:
+                yield from find(value[key], rest, (*path, key))
+            return
+        path = (*path, part)
+        value = at(value, (part,))
+    if value is not None:
+        yield path, value
+
+
+def fits(path: Path, pattern: Pattern) -> bool:
+    """Tell whether a path leads where a pattern says, or below."""
+    for index, part in enumerate(pattern):
+        if isinstance(part, Nested):
+            rest = pattern[index + 1 :]
+            return fits(path[index:], rest) or any(
+                fits(path[index:], (*inner, *pattern[index:])) for inner in part.patterns
+            )
+        if index >= len(path) or part not in (EVERY, path[index]):
+            return False
+    return True
 
 
 def pointer(path: Path) -> str:

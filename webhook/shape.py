@@ -1,8 +1,8 @@
 """The types of the fields that rules read, checked once before any rule runs, so that no rule has to ask again.
 
-A shape is written as the data it describes: `str`, `int` or `bool`; `{"field": shape}` for an object of which only
-these fields are looked at; `{ANY_KEY: shape}` for a map; `[shape]` for a list. Null counts as absent, as in the API,
-but not inside a list.
+A shape is written as the data it describes: `str`, `int` or `bool`, or a tuple of them where either will do;
+`{"field": shape}` for an object of which only these fields are looked at; `{ANY_KEY: shape}` for a map; `[shape]` for a
+list. Null counts as absent, as in the API, but not inside a list. TOO_DEEP is what ends a shape that repeats in itself.
 """
 
 from collections.abc import Iterator
@@ -11,15 +11,18 @@ from typing import Any, Final
 from webhook.problem import Path, Problem, type_name, type_names
 
 ANY_KEY: Final = "*"
-Shape = type | dict[str, "Shape"] | list["Shape"]
+TOO_DEEP: Final = ()
+Shape = type | tuple[type, ...] | dict[str, "Shape"] | list["Shape"]
 
 
 def wrong_types(value: Any, shape: Shape, path: Path = ()) -> Iterator[Problem]:
     """Yield a problem for every field whose type is not the shape's."""
-    expected = shape if isinstance(shape, type) else type(shape)
-    actual = type(value)
-    if actual is not expected:
-        yield Problem(path, f"is {type_name(value)}", f"must be {type_names[expected]}")
+    allowed = shape if isinstance(shape, tuple) else (shape if isinstance(shape, type) else type(shape),)
+    if not allowed:
+        yield Problem(path, "is nested too deep to be read", "must stand further up")
+        return
+    if type(value) not in allowed:
+        yield Problem(path, f"is {type_name(value)}", f"must be {' or '.join(type_names[one] for one in allowed)}")
         return
     match shape:
         case list():

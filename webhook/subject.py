@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 from webhook import names
+from webhook.attempts import airflow
 from webhook.capacity import Provider
 from webhook.problem import Json, Problem
 from webhook.review import Request
 from webhook.rules import placement
 from webhook.shape import wrong_types
-from webhook.workloads import WORKLOADS, OwnerReference, Workload, core
+from webhook.workloads import WORKLOADS, OwnerReference, Workload, core, row_of, spark
 from webhook.workloads.row import controller_of
 
 
@@ -16,16 +17,20 @@ from webhook.workloads.row import controller_of
 class Facts:
     """What the shell looked up before the rules run.
 
-    `profile_name` and `mode`: what the namespace's labels say; no profile is not opted in, no mode is Enforce.
-    `owner`: the controller of a pod, None where it has none that a row knows, or it is gone. `recognised`: the
-    cluster's capacity provider, None where none was. `defaulted`: whether the object comes from the API, or a file.
+    `profile_name` and `mode`: what the namespace's labels say; no profile is not opted in, no mode is Enforce. `owner`:
+    the controller of a pod, None where it has none that a row knows, or it is gone; `above`: the controller of that,
+    where it counts attempts too. `recognised`: the cluster's capacity provider, None where none was. `defaulted`:
+    whether the object comes from the API, or a file. `message_patterns`: whether JobSets have
+    onJobFailureMessagePatterns.
     """
 
     profile_name: str | None
     mode: str | None = None
     owner: Json | None = None
+    above: Json | None = None
     recognised: Provider | None = None
     defaulted: bool = True
+    message_patterns: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +77,20 @@ def subject_of(request: Request) -> Subject | None:
 def pod_subject(request: Request) -> Subject | None:
     """Return a pod that is placed, or that a person made and said something on that has to be judged."""
     controller = controller_of(request.object)
-    row = None if controller is None else WORKLOADS.get((controller.group, controller.kind))
-    owner = controller if row is not None and row.owns_pods else None
-    takes_part = placement.takes_part(request.object, controller, owner)
-    annotations = (request.object.get("metadata") or {}).get("annotations") or {}
+    metadata = request.object.get("metadata") or {}
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    owner = owner_of(controller, labels)
+    batch = owner is not None or airflow.is_task(labels)
+    takes_part = placement.takes_part(request.object, controller, batch=batch)
     judged = controller is None and any(key in annotations for key in names.SAID_BY_AUTHORS)
     if not takes_part and not judged:
         return None
     return Subject(request=request, row=core.POD, malformed=[], owner=owner, takes_part=takes_part)
+
+
+def owner_of(controller: OwnerReference | None, labels: Json) -> OwnerReference | None:
+    """Return the object of a known batch kind that a pod belongs to: its controller, or what its labels name."""
+    if controller is None:
+        return None
+    row = row_of(controller)
+    return controller if row is not None and row.owns_pods else spark.application_of(labels)

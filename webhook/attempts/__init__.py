@@ -5,28 +5,64 @@ wins over every other source. A source that does not apply, or whose signal is m
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
-from webhook.attempts import annotation, job_index, job_status
-from webhook.attempts.level import Level
-from webhook.policy.settings import Settings
-from webhook.problem import Json, Problem
+from webhook.attempts import (
+    airflow,
+    annotation,
+    argo,
+    flyte,
+    job_index,
+    job_set,
+    job_status,
+    ray,
+    spark,
+    tekton,
+    volcano,
+)
+from webhook.attempts.level import Evidence, Level
 
-__all__ = ["Level", "levels"]
+__all__ = ["Evidence", "Level", "airflow", "levels"]
 
-Source = Callable[[Json, Json | None, Settings, list[Problem]], list[Level]]
+Source = Callable[[Evidence], list[Level]]
 
-# A source that says something silences those after it.
-SOURCES: Final[tuple[Source, ...]] = (annotation.levels, job_index.levels, job_status.levels)
+# By the group and kind of a pod's controller, the kind in small letters: what adds up, each as sources of which the
+# first that says something silences the others.
+SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
+    ("batch", "job"): ((job_index.levels, job_status.levels), (job_set.levels,), (ray.levels,)),
+    ("tekton.dev", "taskrun"): ((tekton.levels,),),
+    ("argoproj.io", "workflow"): ((argo.levels,),),
+    ("flyte.lyft.com", "flyteworkflow"): ((flyte.levels,),),
+    ("flyte.org", "taskaction"): ((flyte.levels,),),
+    ("batch.volcano.sh", "job"): ((volcano.levels,),),
+    ("ray.io", "raycluster"): ((ray.levels,),),
+    ("sparkoperator.k8s.io", "sparkapplication"): ((spark.levels,),),
+}
+# Of any pod, whoever controls it.
+OF_ANY: Final[tuple[tuple[Source, ...], ...]] = ((airflow.levels,),)
 
 
-def levels(pod: Json, owner: Json | None, settings: Settings, warnings: list[Problem]) -> list[Level]:
-    """Return the levels that a pod stands under, empty where nothing tells; add a warning for each malformed signal.
+def levels(evidence: Evidence) -> list[Level]:
+    """Return the levels that a pod stands under, empty where nothing tells; add a warning for each malformed signal."""
+    attempt = annotation.attempt(evidence)
+    if attempt is None:
+        return told(evidence)
+    budgets = [level.budget for level in told(replace(evidence, warnings=[]))]
+    return [Level(annotation.NAME, attempt, budgets[0] if budgets else evidence.said_budget)]
 
-    `owner` is the pod's controller, None where it has none, is of a kind that no row knows, or is gone.
-    """
-    for source in SOURCES:
-        found = source(pod, owner, settings, warnings)
+
+def told(evidence: Evidence) -> list[Level]:
+    """Return the levels that the systems tell which made the pod."""
+    controller = evidence.controller
+    system = () if controller is None else SOURCES.get((controller.group, controller.kind.lower()), ())
+    return [level for sources in (*system, *OF_ANY) for level in first(sources, evidence)]
+
+
+def first(sources: tuple[Source, ...], evidence: Evidence) -> list[Level]:
+    """Return what the first source says that says something."""
+    for source in sources:
+        found = source(evidence)
         if found:
             return found
     return []

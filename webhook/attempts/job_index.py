@@ -7,24 +7,21 @@ own, against the disruption budget.
 
 from typing import Final
 
-from webhook.attempts.level import Level, budget_of
-from webhook.policy.settings import Settings, count
-from webhook.problem import Json, Problem
+from webhook.attempts.job_status import budget_of
+from webhook.attempts.level import Evidence, Level
 
 NAME: Final = "JobIndex"
 FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
-def levels(pod: Json, owner: Json | None, settings: Settings, warnings: list[Problem]) -> list[Level]:
+def levels(evidence: Evidence) -> list[Level]:
     """Read both counts of the pod's index."""
-    annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    if FAILURES not in annotations:
+    if FAILURES not in evidence.annotations:
         return []
-    counts = [count(annotations[FAILURES]), count(annotations.get(IGNORED_FAILURES, "0"))]
-    for key, number in zip((FAILURES, IGNORED_FAILURES), counts, strict=True):
-        if number is None:
-            path = ("metadata", "annotations", key)
-            warnings.append(Problem(path, f"is {annotations[key][:20]!r}", "not a count, not used"))
-    budgets = (budget_of(owner, settings), settings.disruption_budget)
-    return [Level(NAME, number, budget) for number, budget in zip(counts, budgets, strict=True) if number is not None]
+    failures, ignored = (evidence.count("annotations", key) for key in (FAILURES, IGNORED_FAILURES))
+    if IGNORED_FAILURES not in evidence.annotations:
+        ignored = 0
+    budgets = (budget_of(evidence), evidence.settings.disruption_budget)
+    counts = zip((failures, ignored), budgets, strict=True)
+    return [Level(NAME, number, budget) for number, budget in counts if number is not None]

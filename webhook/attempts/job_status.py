@@ -6,17 +6,22 @@ A failure is in `status.uncountedTerminatedPods.failed` until the Job controller
 
 from typing import Final
 
-from webhook.attempts.level import Level, budget_of
-from webhook.policy.settings import Settings
-from webhook.problem import Json, Problem
+from webhook.attempts.level import Evidence, Level
+from webhook.workloads import batch
 
 NAME: Final = "JobStatus"
 
 
-def levels(_pod: Json, owner: Json | None, settings: Settings, _warnings: list[Problem]) -> list[Level]:
+def levels(evidence: Evidence) -> list[Level]:
     """Count the Job's failures."""
-    if owner is None:
+    if evidence.owner is None:
         return []
-    status = owner.get("status") or {}
+    status = evidence.owner.get("status") or {}
     uncounted = (status.get("uncountedTerminatedPods") or {}).get("failed") or ()
-    return [Level(NAME, (status.get("failed") or 0) + len(uncounted), budget_of(owner, settings))]
+    return [Level(NAME, (status.get("failed") or 0) + len(uncounted), budget_of(evidence))]
+
+
+def budget_of(evidence: Evidence) -> int:
+    """Return the retries that the Job allows."""
+    owner = evidence.owner
+    return evidence.said_budget if owner is None or owner.get("spec") is None else batch.retry_budget(owner["spec"])

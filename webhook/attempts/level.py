@@ -1,10 +1,11 @@
-"""A level: one counter with its budget."""
+"""A level: one counter with its budget; and what is known of a pod whose levels are asked for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from webhook.policy.settings import Settings
-from webhook.problem import Json
-from webhook.workloads import batch
+from webhook.patch import at
+from webhook.policy.settings import Settings, count
+from webhook.problem import Json, Path, Problem
+from webhook.workloads import OwnerReference
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +17,54 @@ class Level:
     budget: int
 
 
-def budget_of(owner: Json | None, settings: Settings) -> int:
-    """Return a level's budget: the owner's retry field where known, else max-retries, else the profile's default."""
-    if owner is not None and owner.get("spec") is not None:
-        return batch.retry_budget(owner["spec"])
-    if settings.max_retries is not None:
-        return settings.max_retries
-    return settings.default_retries
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a source may look at.
+
+    `controller` is what the pod's ownerReferences name, or the labels that stand for them; `owner` that object, and
+    `above` the controller of that, where it counts attempts too: None where there is none, or it is gone. `warnings`
+    grows by one for each malformed signal.
+    """
+
+    pod: Json
+    controller: OwnerReference | None
+    owner: Json | None
+    above: Json | None
+    settings: Settings
+    warnings: list[Problem] = field(default_factory=list)
+
+    @property
+    def annotations(self) -> Json:
+        """The pod's annotations."""
+        return (self.pod.get("metadata") or {}).get("annotations") or {}
+
+    @property
+    def labels(self) -> Json:
+        """The pod's labels."""
+        return (self.pod.get("metadata") or {}).get("labels") or {}
+
+    @property
+    def said_budget(self) -> int:
+        """The retries where no field of the workload tells: max-retries, else the profile's default."""
+        max_retries = self.settings.max_retries
+        return self.settings.default_retries if max_retries is None else max_retries
+
+    def count(self, part: str, key: str) -> int | None:
+        """Read a whole number in the pod's labels or annotations (`part`); warn about anything else that is there."""
+        text = at(self.pod, ("metadata", part, key))
+        number = count(text)
+        if text is not None and number is None:
+            self.warn(("metadata", part, key), text)
+        return number
+
+    def warn(self, path: Path, text: object) -> None:
+        """Warn about a malformed signal of another system."""
+        self.warnings.append(Problem(path, f"is {str(text)[:20]!r}", "not a count, not used"))
+
+
+def number_at(root: Json | None, path: Path) -> int | None:
+    """Read a whole number in an object of the API, whose types nobody has checked; None if there is none."""
+    value = at(root, path)
+    if isinstance(value, str):
+        return count(value)
+    return value if type(value) is int and value >= 0 else None

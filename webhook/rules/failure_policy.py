@@ -4,8 +4,9 @@ Reads, in the JobSpec:
     podFailurePolicy.rules, podReplacementPolicy, backoffLimitPerIndex, successPolicy, completions, parallelism,
     completionMode, suspend, managedBy, template.spec.restartPolicy, template.spec.containers[*].name,
     template.metadata.annotations[kubectl.kubernetes.io/default-container]
-and in its metadata:
+in its metadata:
     labels or annotations[kueue.x-k8s.io/queue-name]
+and the traits of the kind's row
 Writes:
     podFailurePolicy.rules, podReplacementPolicy, template.spec.restartPolicy
 """
@@ -24,25 +25,30 @@ DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 
 
-def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> list[Problem]:
-    """Inject what the profile says; return warnings about what could not be."""
+def edit(job: EmbeddedJob, settings: Settings, editor: Editor, *, disruption_action: str) -> list[Problem]:
+    """Inject what the profile says; return warnings about what could not be.
+
+    `disruption_action`: what the Job is to do about a disruption: Ignore, Count, or FailJob where the set that it
+    belongs to is to restart.
+    """
     policy = settings.profile.failure_policy
     own = job.spec.get("podFailurePolicy")
     if policy.inject == "Never" or (policy.inject == "IfAbsent" and own is not None):
         return []
     if any(schema.policy_problems(job.spec, ())):
         return []  # it will be refused, and is to be told the numbers that its author's own rules have
-    restart_policy = job.pod_spec.get("restartPolicy")
+    restart_policy = job.pod_spec.get("restartPolicy") or job.traits.restart_policy
     if restart_policy == "OnFailure" and policy.on_failure_restart_policy == "Never":
         editor.set((*job.path, "template", "spec", "restartPolicy"), "Never")
     elif restart_policy == "OnFailure":
         path = (*job.path, "template", "spec", "restartPolicy")
-        return [Problem(path, "OnFailure allows no failure policy", "use Never to fail at once on bugs")]
+        what = "OnFailure" if job.pod_spec.get("restartPolicy") else "left out, becomes OnFailure, which"
+        return [Problem(path, f"{what} allows no failure policy", "use Never to fail at once on bugs")]
     elif restart_policy != "Never":
         return []  # the API server refuses such a Job, and says why better than we could
 
     author_rules: list[Json] = (own or {}).get("rules") or []
-    disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [disruption_rule(settings)]
+    disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [disruption_rule(disruption_action)]
     exit_codes, warnings = exit_code_rules(job, settings, author_rules)
     rules = (*job.path, "podFailurePolicy", "rules")
     if len(author_rules) + len(disruption) + len(exit_codes) > schema.MAX_RULES:
@@ -84,15 +90,15 @@ def matches_disruption(rule: Json) -> bool:
     )
 
 
-def disruption_rule(settings: Settings) -> Json:
+def disruption_rule(action: str) -> Json:
     """Make the rule for pods that ended through the platform."""
     condition, status = DISRUPTION
-    return {"action": settings.profile.disruptions.action, "onPodConditions": [{"type": condition, "status": status}]}
+    return {"action": action, "onPodConditions": [{"type": condition, "status": status}]}
 
 
 def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:
     """Make one rule for each container that must fail the Job at once and is not covered by its author."""
-    if is_coupled(job.spec) and settings.profile.failure_policy.coupled == "Retry":
+    if is_coupled(job) and settings.profile.failure_policy.coupled == "Retry":
         return [], []
     # With a successPolicy, or in a work queue, a later failure is not a failure of the Job; FailJob would make it one.
     if job.spec.get("successPolicy") is not None or is_work_queue(job.spec):
@@ -131,9 +137,10 @@ def covers(rule: Json, container: str) -> bool:
     return on_exit_codes.get("operator") == "NotIn" and (on_exit_codes.get("containerName") or container) == container
 
 
-def is_coupled(spec: Json) -> bool:
-    """Tell whether the pods of one Job depend on each other, so that one's loss makes its peers fail."""
-    return (
+def is_coupled(job: EmbeddedJob) -> bool:
+    """Tell whether the pods of a Job, or of its set, depend on each other, so that one's loss makes its peers fail."""
+    spec = job.spec
+    return job.traits.coupled or (
         spec.get("completionMode") == "Indexed"
         and (spec.get("parallelism") or 1) > 1
         and spec.get("backoffLimitPerIndex") is None
@@ -154,4 +161,4 @@ def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
     elastic = (
         spec.get("completionMode") == "Indexed" and completions is not None and completions == spec.get("parallelism")
     )
-    return bool(spec.get("suspend")) or queued or foreign or elastic
+    return job.traits.suspendable or bool(spec.get("suspend")) or queued or foreign or elastic

@@ -2,6 +2,7 @@
 
 Reads:
     metadata.annotations[retry-policy.dev/{attempt,interruptible}], metadata.ownerReferences
+    metadata.annotations of systems that choose a node by other pods
     spec.nodeName, spec.nodeSelector, spec.schedulingGates[*].name
 Reads and writes:
     spec.affinity.nodeAffinity, spec.tolerations
@@ -21,7 +22,10 @@ Placement = Literal["Spot", "OnDemand", "None"]
 
 UNKNOWN: Final = "Unknown"
 NEVER_BATCH: Final = {("apps", "DaemonSet"), ("apps", "ReplicaSet")}  # a Deployment's pods are its ReplicaSet's
-TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"  # Kueue chooses nodes by the template, unaware of a term of ours
+# Kueue chooses nodes by the template, unaware of a term of ours: with its topology, or a flavor's nodeSelector later.
+GATES: Final = {"kueue.x-k8s.io/topology", "kueue.x-k8s.io/admission"}
+# Tekton and JobSet send a pod where another one is, wherever that may be.
+FOLLOWS: Final = ("pipeline.tekton.dev/affinity-assistant", "alpha.jobset.sigs.k8s.io/exclusive-topology")
 NODE_AFFINITY: Final[Path] = ("spec", "affinity", "nodeAffinity")
 REQUIRED: Final[Path] = (*NODE_AFFINITY, "requiredDuringSchedulingIgnoredDuringExecution")
 PREFERRED: Final[Path] = (*NODE_AFFINITY, "preferredDuringSchedulingIgnoredDuringExecution")
@@ -38,14 +42,14 @@ class Decision:
     level: Level
 
 
-def takes_part(pod: Json, controller: OwnerReference | None, known: OwnerReference | None) -> bool:
-    """Tell whether a pod is placed at all; `known` is its controller if that is of a known batch kind."""
+def takes_part(pod: Json, controller: OwnerReference | None, *, batch: bool) -> bool:
+    """Tell whether a pod is placed at all; `batch`: whether it belongs to a known batch system."""
     if (pod.get("spec") or {}).get("nodeName"):
         return False
     if controller is not None and (controller.group, controller.kind) in NEVER_BATCH:
         return False
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    return known is not None or names.ATTEMPT in annotations or names.INTERRUPTIBLE in annotations
+    return batch or names.ATTEMPT in annotations or names.INTERRUPTIBLE in annotations
 
 
 def decide(levels: list[Level], settings: Settings) -> Decision:
@@ -80,21 +84,28 @@ def edit(
     if provider is None:
         return "None"
     pod_spec = pod.get("spec") or {}
-    gated = any(gate.get("name") == TOPOLOGY_GATE for gate in pod_spec.get("schedulingGates") or ())
+    bound = is_bound_elsewhere(pod)
     if decision.off_spot:
-        return leave_spot(pod_spec, provider, editor, gated=gated)
+        return leave_spot(pod_spec, provider, editor, bound=bound)
     spot = settings.profile.placement.spot
     if spot == "Allow":
         return "None"
-    return stay_on_spot(pod_spec, provider, editor, required=spot == "Require" and not gated)
+    return stay_on_spot(pod_spec, provider, editor, required=spot == "Require" and not bound)
 
 
-def leave_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, gated: bool) -> Placement:
+def is_bound_elsewhere(pod: Json) -> bool:
+    """Tell whether something else decides on the pod's node, so that a requirement of ours could leave it none."""
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    gates = (pod.get("spec") or {}).get("schedulingGates") or ()
+    return any(key in annotations for key in FOLLOWS) or any(gate.get("name") in GATES for gate in gates)
+
+
+def leave_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, bound: bool) -> Placement:
     """Keep the pod off spot nodes, unless it asks for them itself."""
     if capacity.refuses_on_demand(pod_spec, provider):
         return "None"
     off_spot = capacity.off_spot(provider)
-    if gated:
+    if bound:
         prefer(editor, {"weight": HIGHEST_WEIGHT, "preference": {"matchExpressions": off_spot}})
     elif not require(editor, off_spot):
         return "None"

@@ -2,18 +2,20 @@
 
 Reads and writes:
     metadata.annotations[retry-policy.dev/policy]: JSON, `{"profile": NAME, "injected": [{op, path, now, was}]}`,
-        the operations that admission applied to the spec, in order: what stands there since, and what stood there
+        the operations that admission applied beside the metadata, in order: what stands there since, and what stood
+        there
     metadata.labels[retry-policy.dev/profile]
     whatever those paths name, of the fields that the rules write
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 
 from webhook import names
-from webhook.patch import Edit, Editor, at, path_of, pointer
+from webhook.patch import EVERY, Edit, Editor, Pattern, at, fits, path_of, pointer
 from webhook.problem import Json, Path
 from webhook.workloads import Workload
 
@@ -30,7 +32,7 @@ FIELDS: Final[tuple[Path, ...]] = (
     ("template", "spec", "restartPolicy"),
     ("template", "spec", "activeDeadlineSeconds"),
 )
-CONTAINERS: Final = (("template", "spec", "containers"), ("template", "spec", "initContainers"))
+CONTAINERS: Final = ("containers", "initContainers")
 CONTAINER_FIELDS: Final = ("restartPolicy", "restartPolicyRules")
 
 
@@ -51,8 +53,8 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def write(editor: Editor, profile_name: str, edits: list[Edit]) -> None:
-    """Note on a workload what these edits injected into its spec."""
-    injected = tuple(injected_by(edit) for edit in edits if edit.path[0] == "spec")
+    """Note on a workload what these edits injected beside its metadata."""
+    injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata")
     text = msgspec.json.encode(Record(profile_name, injected)).decode()
     editor.update(("metadata", "annotations"), {names.POLICY: text})
 
@@ -110,14 +112,28 @@ def take_out(editor: Editor, row: Workload, record: Record) -> list[Path]:
 
 def is_ours(path: Path, row: Workload) -> bool:
     """Tell whether the rules write at a path."""
-    for spec in row.job_specs:
-        rest = path[len(spec) :]
-        if path[: len(spec)] == spec:
-            container = rest[:3] in CONTAINERS and len(rest) == len(("template", "spec", "containers", 0, "field"))
-            return any(rest[: len(field)] == field for field in FIELDS) or (container and rest[-1] in CONTAINER_FIELDS)
-        if len(spec) > 1 and path[: len(spec)] == (*spec[:-1], "metadata"):
-            return True
-    return False
+    return any(fits(path, pattern) for pattern in written_by_rules(row))
+
+
+@cache
+def written_by_rules(row: Workload) -> tuple[Pattern, ...]:
+    """Return the patterns of all that the rules write in a kind, beside its metadata."""
+    templates = [*row.pod_templates, *((*spec, "template") for spec in row.job_specs)]
+    restarts = [
+        (*template, "spec", field, EVERY, name)
+        for template in templates
+        for field in CONTAINERS
+        for name in CONTAINER_FIELDS
+    ]
+    of_jobs = [(*spec, *field) for spec in row.job_specs for field in FIELDS]
+    of_job_metadata = [(*spec[:-1], "metadata") for spec in row.job_specs if len(spec) > 1]
+    of_pods = [(*template, "metadata") for template in row.pod_templates]
+    fields = (*row.retry_fields, *row.timeout_fields, *row.pod_annotations)
+    beside = [
+        (*field.within, *field.name[:-1], field.counts_with[0]) for field in row.retry_fields if field.counts_with
+    ]
+    own = [field.written for field in fields]
+    return (*of_jobs, *of_job_metadata, *of_pods, *restarts, *own, *beside, *row.written)
 
 
 def undo(editor: Editor, path: Path, injected: Injected) -> Path | None:

@@ -1,95 +1,122 @@
 """Holds every retry field to the profile's limit, and gives a budget where the author named none.
 
-Reads and writes, in the JobSpec:
-    backoffLimit, or backoffLimitPerIndex where that is set
-    template.spec.{containers,initContainers}[*].{restartPolicy,restartPolicyRules}
+Reads and writes:
+    in a JobSpec: backoffLimit, or backoffLimitPerIndex where that is set
+    elsewhere: the retry fields of the kind's row
+    in a pod template: spec.{containers,initContainers}[*].{restartPolicy,restartPolicyRules}
 """
 
 from collections.abc import Iterator
 from typing import Final
 
+from webhook import names
 from webhook.patch import Editor
 from webhook.policy.settings import Settings
 from webhook.problem import Json, Path, Problem
-from webhook.workloads import EmbeddedJob, batch
+from webhook.workloads import Budget
 
 IN_PLACE: Final = ("Always", "OnFailure")
 
 
-def edit(job: EmbeddedJob, settings: Settings, editor: Editor, *, said: bool) -> list[Problem]:
-    """Apply max-retries, the default and, where the profile clamps, the limit; return warnings about what was lowered.
-
-    `said`: whether the author said something about backoffLimit. The default only ever lowers.
-    """
-    field = batch.retry_field(job.spec)
-    if not settings.skip:
-        if settings.max_retries is not None:
-            editor.set((*job.path, field), settings.max_retries)
-        elif field == "backoffLimit" and not said and settings.default_retries < batch.retry_budget(job.spec):
-            editor.set((*job.path, field), settings.default_retries)
-    if settings.profile.retries.on_exceed == "Deny":
-        return []
-    warnings = clamp(job, settings, editor)
-    for container in in_place_restarts(job):
-        editor.remove((*container, "restartPolicy"))
-        editor.remove((*container, "restartPolicyRules"))
-        warnings.append(Problem(container, "restarts in place were taken out", "they have no bound"))
+def edit(budget: Budget, settings: Settings, editor: Editor) -> list[Problem]:
+    """Apply max-retries, the default and, where the profile clamps, the limit; return warnings."""
+    retries = budget.retries
+    warnings = []
+    if not settings.skip and settings.max_retries is not None:
+        if budget.may_raise or settings.max_retries < (retries or 0):
+            retries = settings.max_retries
+            allow(budget, retries, editor)
+        elif settings.max_retries != retries:
+            warnings = [
+                Problem(budget.path, f"stays {retries}", f"no run of it but the first may be of {names.MAX_RETRIES}")
+            ]
+    elif budget.expression is not None:
+        return [Problem(budget.path, f"{budget.expression[:40]!r} is not judged", "its value is not known here")]
+    elif not settings.skip and budget.replaceable and (retries is None or settings.default_retries < retries):
+        retries = settings.default_retries
+        allow(budget, retries, editor)
+    if settings.profile.retries.on_exceed == "Clamp":
+        warnings += clamp(budget, retries, settings, editor)
     return warnings
 
 
 def edit_update(
-    job: EmbeddedJob, settings: Settings, editor: Editor, old: Json, old_settings: Settings
+    budget: Budget, settings: Settings, editor: Editor, old: Budget, old_settings: Settings
 ) -> list[Problem]:
     """Apply max-retries and the clamp to an update of a Job, of which backoffLimit alone may be changed.
 
     Only what this update changes counts: a Job that was admitted under another policy keeps what it has.
     """
-    unchanged = (settings.max_retries, batch.retry_budget(job.spec)) == (
-        old_settings.max_retries,
-        batch.retry_budget(old),
-    )
-    if unchanged or batch.retry_field(job.spec) != "backoffLimit":
+    unchanged = (settings.max_retries, budget.retries) == (old_settings.max_retries, old.retries)
+    if unchanged or budget.path[-1] != "backoffLimit":
         return []
+    retries = budget.retries
     if settings.max_retries is not None and not settings.skip:
-        editor.set((*job.path, "backoffLimit"), settings.max_retries)
-    if settings.profile.retries.on_exceed == "Clamp" and batch.retry_budget(job.spec) > batch.retry_budget(old):
-        return clamp(job, settings, editor)
+        retries = settings.max_retries
+        allow(budget, retries, editor)
+    if settings.profile.retries.on_exceed == "Clamp" and exceeds(retries, old.retries):
+        return clamp(budget, retries, settings, editor)
     return []
 
 
-def clamp(job: EmbeddedJob, settings: Settings, editor: Editor) -> list[Problem]:
-    """Lower the retry field to the limit, with a warning."""
+def edit_template(path: Path, pod_spec: Json, settings: Settings, editor: Editor) -> list[Problem]:
+    """Take restarts in place out of the pod spec at `path` where the profile clamps; return warnings."""
+    warnings = []
+    if settings.profile.retries.on_exceed == "Clamp":
+        for container in in_place_restarts(path, pod_spec):
+            editor.remove((*container, "restartPolicy"))
+            editor.remove((*container, "restartPolicyRules"))
+            warnings.append(Problem(container, "restarts in place were taken out", "they have no bound"))
+    return warnings
+
+
+def allow(budget: Budget, retries: int, editor: Editor) -> None:
+    """Make a field allow a number of retries."""
+    if budget.beside is not None:
+        editor.set(*budget.beside)
+    editor.set(budget.path, retries + budget.single)
+
+
+def clamp(budget: Budget, retries: int | None, settings: Settings, editor: Editor) -> list[Problem]:
+    """Lower what a field allows to the limit, with a warning."""
     limit = settings.profile.retries.limit
-    budget = batch.retry_budget(job.spec)
-    if budget <= limit:
+    if not exceeds(retries, limit):
         return []
-    path = (*job.path, batch.retry_field(job.spec))
-    editor.set(path, limit)
-    return [Problem(path, f"{budget} lowered to {limit}", f"profile {settings.profile_name!r} allows no more")]
+    allow(budget, limit, editor)
+    before = "no bound" if retries is None else retries + budget.single
+    what = f"{before} lowered to {limit + budget.single}"
+    return [Problem(budget.path, what, f"profile {settings.profile_name!r} allows no more")]
 
 
-def problems(job: EmbeddedJob, settings: Settings, old: Json | None) -> list[Problem]:
-    """Name all that exceeds the limit; `old` is the JobSpec before an update: only what got worse counts."""
+def problems(budget: Budget, settings: Settings, old: Budget | None) -> list[Problem]:
+    """Name what exceeds the limit; `old` is the budget before an update: only what got worse counts."""
     limit = settings.profile.retries.limit
-    budget = batch.retry_budget(job.spec)
-    allowed = limit if old is None else max(limit, batch.retry_budget(old))
-    found = []
-    if budget > allowed:
-        path = (*job.path, batch.retry_field(job.spec))
-        what = f"{budget} retries exceed the limit of {limit} in profile {settings.profile_name!r}"
-        found.append(Problem(path, what, f"set {limit} or less"))
-    for container in in_place_restarts(job):
-        what = "restarts the container in place without bound"
-        remedy = "leave restartPolicy and restartPolicyRules out, so that each failure counts against the Job's retries"
-        found.append(Problem(container, what, remedy))
-    return found
+    if not exceeds(budget.retries, limit) or (old is not None and not exceeds(budget.retries, old.retries)):
+        return []
+    amount = "retries without bound" if budget.retries is None else f"{budget.retries} retries"
+    what = f"{amount} exceed the limit of {limit} in profile {settings.profile_name!r}"
+    if budget.single:
+        what += f" (the field counts runs: {budget.single} is no retry)"
+    return [Problem(budget.path, what, f"set {limit + budget.single} or less")]
 
 
-def in_place_restarts(job: EmbeddedJob) -> Iterator[Path]:
+def template_problems(path: Path, pod_spec: Json) -> list[Problem]:
+    """Name what restarts in place in the pod spec at `path`."""
+    what = "restarts the container in place without bound"
+    remedy = "leave restartPolicy and restartPolicyRules out, so that each failure counts against the retries"
+    return [Problem(container, what, remedy) for container in in_place_restarts(path, pod_spec)]
+
+
+def exceeds(retries: int | None, limit: int | None) -> bool:
+    """Tell whether more retries than the limit are allowed; None is without bound."""
+    return limit is not None and (retries is None or retries > limit)
+
+
+def in_place_restarts(path: Path, pod_spec: Json) -> Iterator[Path]:
     """Yield the paths of containers that restart by themselves; an init container's Always makes it a sidecar."""
     for field in ("containers", "initContainers"):
-        for index, container in enumerate(job.pod_spec.get(field) or ()):
+        for index, container in enumerate(pod_spec.get(field) or ()):
             restart_policy = container.get("restartPolicy")
             sidecar = field == "initContainers" and restart_policy == "Always"
             if (restart_policy in IN_PLACE or container.get("restartPolicyRules")) and not sidecar:
-                yield (*job.path, "template", "spec", field, index)
+                yield (*path, field, index)

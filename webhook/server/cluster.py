@@ -5,23 +5,30 @@ time the request fails with 503, because a guess would place or pass an object w
 """
 
 import asyncio
+import re
 from typing import Final
 
 import structlog
 
 from webhook import names
 from webhook.capacity import NodeFacts, Provider, recognise
+from webhook.patch import at
 from webhook.problem import Json
 from webhook.rules.schema import SUBDOMAIN
 from webhook.server import metrics
 from webhook.server.api import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 from webhook.server.watch import WatchedList
-from webhook.workloads import WORKLOADS, OwnerReference, batch
+from webhook.workloads import OwnerReference, Workload, batch, row_of
+from webhook.workloads.job_set import JOB_SET, SPEC
+from webhook.workloads.row import controller_of
 
 PATIENCE: Final = 1.0  # seconds that one look-up may take: the API server waits 5 for the whole answer
 NOT_FOUND: Final = 404
+VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # and until then
+CRD_KNOWN: Final = 60.0  # seconds between looks at JobSet's schema: it may be upgraded, or go back
+RULE_SCHEMA: Final = (*SPEC, "failurePolicy", "rules")
 
 # A namespace's labels `profile` and `mode`, None where it has not got them.
 OptIn = tuple[str | None, str | None]
@@ -41,18 +48,23 @@ class Cluster:
         self.recognised: Provider | None = None
         selector = {"labelSelector": names.PROFILE}
         self.namespaces = WatchedList(api, "/api/v1/namespaces", opt_in_of, query=selector, metadata_only=True)
-        self.jobs = WatchedList(api, "/apis/batch/v1/jobs", trimmed_job, query=selector)
+        self.message_patterns = False
+        self.jobs = WatchedList(api, path_of(batch.JOB), trimmed_job, query=selector)
+        self.job_sets = WatchedList(api, path_of(JOB_SET), trimmed_job_set, query=selector)
+        self.caches = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
 
     async def run(self) -> None:
         """Keep the caches current until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.namespaces.run())
             group.create_task(self.jobs.run())
+            group.create_task(self.job_sets.run())
+            group.create_task(self.look_at_job_sets())
             group.create_task(self.look_at_nodes())
 
     @property
     def synced(self) -> bool:
-        """Whether every cache has been filled once."""
+        """Whether every cache has been filled once; that of JobSets may never be, without their CRD."""
         return self.namespaces.synced.is_set() and self.jobs.synced.is_set()
 
     async def opt_in(self, namespace: str) -> OptIn:
@@ -72,19 +84,46 @@ class Cluster:
             found.setdefault(profile_name or "", []).append(namespace)
         return {profile_name: sorted(namespaces) for profile_name, namespaces in found.items()}
 
-    async def owner(self, namespace: str, reference: OwnerReference) -> Json | None:
-        """Return the object that a reference names, None if it is gone; raise UnavailableError."""
-        row = WORKLOADS[reference.group, reference.kind]
-        if not SUBDOMAIN.fullmatch(reference.name):
+    async def owners(self, namespace: str, reference: OwnerReference) -> tuple[Json | None, Json | None]:
+        """Return the object that a pod's reference names, and the controller of that, where it counts attempts too.
+
+        None for what is gone or is not there; raise UnavailableError.
+        """
+        owner = await self.object(namespace, reference)
+        controller = None if owner is None else controller_of(owner)
+        row = None if controller is None else row_of(controller)
+        if controller is None or row is None or not row.counts:
+            return owner, None
+        return owner, await self.object(namespace, controller)
+
+    async def object(self, namespace: str, reference: OwnerReference) -> Json | None:
+        """Return the object of a kind that a row knows, None if it is gone; raise UnavailableError."""
+        row = row_of(reference)
+        if row is None or not SUBDOMAIN.fullmatch(reference.name) or not VERSION.fullmatch(reference.version):
             return None  # the API server judges ownerReferences after admission; this is no name, and may be a path
-        if row is batch.JOB and self.jobs.live:
-            job = self.jobs.items.get((namespace, reference.name))
-            if job is not None and job["metadata"]["uid"] == reference.uid:
-                return job
-        prefix = f"/apis/{row.group}" if row.group else "/api"
-        path = f"{prefix}/{row.version}/namespaces/{namespace}/{row.resource}/{reference.name}"
+        cache = self.caches.get(row)
+        if cache is not None and cache.live:
+            cached = cache.items.get((namespace, reference.name))
+            if cached is not None and cached["metadata"]["uid"] == reference.uid:
+                return cached
+        path = f"/apis/{row.group}/{reference.version}/namespaces/{namespace}/{row.resource}/{reference.name}"
         found: Json | None = await ask(self.api, path, "application/json")
-        return found if found is not None and found["metadata"]["uid"] == reference.uid else None
+        return found if found is not None and reference.uid in {"", found["metadata"]["uid"]} else None
+
+    async def look_at_job_sets(self) -> None:
+        """See, now and again, whether JobSets have message patterns; as long as nobody tells, they have none."""
+        while True:
+            try:
+                schemas = await self.api.get(f"/openapi/v3/apis/{JOB_SET.group}/{JOB_SET.versions[0]}")
+                self.message_patterns = has_message_patterns(schemas)
+            except (ApiError, *UNREACHABLE) as error:
+                self.message_patterns = False
+                if not (isinstance(error, ApiError) and error.status == NOT_FOUND):
+                    log.warning("JobSet's schema not read", error=repr(error), retry_in=CRD_KNOWN)
+            except Exception:  # likewise
+                self.message_patterns = False
+                log.exception("JobSet's schema not read", retry_in=CRD_KNOWN)
+            await asyncio.sleep(CRD_KNOWN)
 
     async def look_at_nodes(self) -> None:
         """Recognise the capacity provider, now and again: pools come and go."""
@@ -125,6 +164,20 @@ class Cluster:
         return bool(pools.get("items"))
 
 
+def path_of(row: Workload) -> str:
+    """Return the path of a kind's list in all namespaces."""
+    return f"/apis/{row.group}/{row.versions[0]}/{row.resource}"
+
+
+def has_message_patterns(document: Json) -> bool:
+    """Tell whether the rules of a JobSet's failurePolicy, in an OpenAPI document, may hold message patterns."""
+    for schema in document["components"]["schemas"].values():
+        if any(kind.get("kind") == JOB_SET.kind for kind in schema.get("x-kubernetes-group-version-kind") or ()):
+            path = [name for part in RULE_SCHEMA for name in ("properties", part)]
+            return at(schema, (*path, "items", "properties", "onJobFailureMessagePatterns")) is not None
+    return False
+
+
 async def ask(api: Api, path: str, accept: str) -> Json | None:
     """Get one object, None if there is none; raise UnavailableError if the API does not tell within PATIENCE."""
     try:
@@ -159,7 +212,19 @@ def trimmed_job(job: Json) -> Json:
         "metadata": {
             "uid": metadata["uid"],
             "annotations": {key: annotations[key] for key in names.SAID_BY_AUTHORS if key in annotations},
+            "ownerReferences": metadata.get("ownerReferences") or [],
         },
         "spec": {key: spec[key] for key in ("backoffLimit", "backoffLimitPerIndex") if key in spec},
         "status": {key: status[key] for key in ("failed", "uncountedTerminatedPods") if key in status},
+    }
+
+
+def trimmed_job_set(job_set: Json) -> Json:
+    """Keep of a JobSet what placement reads."""
+    status = job_set.get("status") or {}
+    return {
+        "kind": JOB_SET.kind,
+        "metadata": {"uid": job_set["metadata"]["uid"]},
+        "spec": {"failurePolicy": {"maxRestarts": at(job_set, ("spec", "failurePolicy", "maxRestarts"))}},
+        "status": {key: status[key] for key in ("restarts", "restartsCountTowardsMax") if key in status},
     }

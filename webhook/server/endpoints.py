@@ -13,7 +13,7 @@ from webhook import configuration, decide, review
 from webhook.policy.model import Policy
 from webhook.review import BadReviewError, Request, Response
 from webhook.server import metrics
-from webhook.server.cluster import Cluster, UnavailableError
+from webhook.server.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.server.intake import LARGEST_BODY, Intake, OverloadedError, SlowBodyError, Visit
 from webhook.server.limits import LIMITS, Limits
 from webhook.server.policy_source import PolicySource
@@ -131,15 +131,28 @@ class Endpoints:
         return response
 
     async def facts(self, subject: Subject) -> Facts:
-        """Look up what a namespace's labels say and, if it is opted in, the pod's owner."""
+        """Look up what a namespace's labels say and, if it is opted in, a pod's owners.
+
+        An object of the whole cluster has no namespace: it is opted in by its own label.
+        """
         if self.cluster is None:
             return Facts(profile_name="default")
         namespace = subject.request.namespace
-        profile_name, mode = await self.cluster.opt_in(namespace)
-        owner = None
+        if not subject.row.namespaced:
+            profile_name, mode = opt_in_of(subject.root)
+        else:
+            profile_name, mode = await self.cluster.opt_in(namespace)
+        owner = above = None
         if profile_name is not None and subject.owner is not None:
-            owner = await self.cluster.owner(namespace, subject.owner)
-        return Facts(profile_name=profile_name, mode=mode, owner=owner, recognised=self.cluster.recognised)
+            owner, above = await self.cluster.owners(namespace, subject.owner)
+        return Facts(
+            profile_name=profile_name,
+            mode=mode,
+            owner=owner,
+            above=above,
+            recognised=self.cluster.recognised,
+            message_patterns=self.cluster.message_patterns,
+        )
 
     async def healthz(self, _: web.Request) -> web.Response:
         """Say that the process answers."""

@@ -7,13 +7,11 @@ import msgspec
 from webhook.patch import at
 from webhook.problem import Json
 from webhook.shape import ANY_KEY, Shape
-from webhook.workloads.core import METADATA
-from webhook.workloads.row import EmbeddedJob, Workload, controller_of
+from webhook.workloads.core import CONTAINER, METADATA
+from webhook.workloads.row import Budget, EmbeddedJob, Workload, controller_of
 
 # The API server's own default (pkg/apis/batch/v1/defaults.go).
 DEFAULT_BACKOFF_LIMIT: Final = 6
-
-CONTAINER: Final[Shape] = {"name": str, "restartPolicy": str, "restartPolicyRules": [{"action": str}]}
 
 JOB_SPEC: Final[Shape] = {
     "backoffLimit": int,
@@ -47,18 +45,19 @@ JOB_SPEC: Final[Shape] = {
 
 JOB: Final = Workload(
     group="batch",
-    version="v1",
+    versions=("v1",),
     kind="Job",
     resource="jobs",
     shape={"metadata": METADATA, "spec": JOB_SPEC},
     job_specs=(("spec",),),
     immutable=True,
     owns_pods=True,
+    labelled=True,
 )
 
 CRON_JOB: Final = Workload(
     group="batch",
-    version="v1",
+    versions=("v1",),
     kind="CronJob",
     resource="cronjobs",
     shape={"metadata": METADATA, "spec": {"jobTemplate": {"metadata": METADATA, "spec": JOB_SPEC}}},
@@ -78,6 +77,19 @@ def retry_budget(spec: Json) -> int:
     """Return the retries that a JobSpec allows, the API's default included."""
     budget = spec.get(retry_field(spec))
     return DEFAULT_BACKOFF_LIMIT if budget is None else int(budget)
+
+
+def budget_of(root: Json, job: EmbeddedJob, limit: int, *, defaulted: bool) -> Budget | None:
+    """Return what a JobSpec of an object allows; None where the API demands that it be without bound.
+
+    `defaulted`: whether the object comes from the API, or from a file, where what stands was said.
+    """
+    if job.traits.restarts_in_place:
+        return None
+    name = retry_field(job.spec)
+    written = job.spec.get("backoffLimit") is not None
+    said = says_backoff_limit(root, job, limit) if defaulted else written
+    return Budget((*job.path, name), retry_budget(job.spec), replaceable=name == "backoffLimit" and not said)
 
 
 def says_backoff_limit(root: Json, job: EmbeddedJob, limit: int) -> bool:

@@ -17,6 +17,14 @@ METADATA: Final[Shape] = {
     "ownerReferences": [{"apiVersion": str, "kind": str, "name": str, "uid": str, "controller": bool}],
 }
 
+CONTAINER: Final[Shape] = {"name": str, "restartPolicy": str, "restartPolicyRules": [{"action": str}]}
+
+# What rules read in a pod template outside JobSpecs.
+POD_TEMPLATE: Final[Shape] = {
+    "metadata": {"annotations": {ANY_KEY: str}},
+    "spec": {"containers": [CONTAINER], "initContainers": [CONTAINER]},
+}
+
 POD_SPEC: Final[Shape] = {
     "nodeName": str,
     "nodeSelector": {ANY_KEY: str},
@@ -31,5 +39,5 @@ POD_SPEC: Final[Shape] = {
 }
 
 POD: Final = Workload(
-    group="", version="v1", kind="Pod", resource="pods", shape={"metadata": METADATA, "spec": POD_SPEC}
+    group="", versions=("v1",), kind="Pod", resource="pods", shape={"metadata": METADATA, "spec": POD_SPEC}
 )

@@ -1,11 +1,30 @@
 """What a row of the workload table says, and how a row is read against an object."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, Final
 
-from webhook.patch import at
+from webhook.patch import Pattern, at, find
 from webhook.problem import Json, Path
 from webhook.shape import Shape
+
+NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}")
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What an object says of all its Jobs together.
+
+    `coupled`: their pods depend on each other, so that one's loss makes its peers fail. `suspendable`: others may
+    suspend or scale them. `restarts_in_place`: their containers are restarted by design, and their backoffLimit is
+    unlimited by the API's own demand. `restart_policy`: what one that is left out becomes, None where that is refused.
+    """
+
+    coupled: bool = False
+    suspendable: bool = False
+    restarts_in_place: bool = False
+    restart_policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +34,7 @@ class EmbeddedJob:
     path: Path
     spec: Json
     metadata: Json
+    traits: Traits = Traits()
 
     @property
     def metadata_path(self) -> Path:
@@ -38,36 +58,187 @@ class EmbeddedJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """Where a field stands: `within` is the pattern of the objects that may have it, `name` its path in them.
+
+    An object that is left out has no such field, and none is made; what is left out between the two is made with it.
+    `inherits`: another field of the whole, whose value holds where this one is left out.
+    """
+
+    within: Pattern
+    name: Path
+    inherits: Path = ()
+
+    @property
+    def written(self) -> Pattern:
+        """What is written with it: the field, or with it what holds it."""
+        return (*self.within, self.name[0])
+
+    def is_inherited(self, root: Json) -> bool:
+        """Tell whether there is a value to inherit."""
+        return bool(self.inherits) and at(root, self.inherits) is not None
+
+    def find(self, root: Json) -> Iterator[tuple[Path, Json]]:
+        """Yield the path of the field in each such object, and the object."""
+        for path, found in find(root, self.within):
+            yield (*path, *self.name), found
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How many retries one field of an object allows; `retries` None is without bound.
+
+    `replaceable`: nobody named a number, and the profile's default may take its place, if it is less. `single`: the
+    field's value for a single attempt. `expression`: what stands there in place of a number. `beside`: another field,
+    and the value that it needs for this one to count. `may_raise`: whether the object bears more retries than it says.
+    """
+
+    path: Path
+    retries: int | None
+    replaceable: bool = False
+    single: int = 0
+    expression: str | None = None
+    beside: tuple[Path, str] | None = None
+    may_raise: bool = True
+
+
+def always(_found: Json) -> bool:
+    """Say yes, whatever the object."""
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryField(Field):
+    """A field that bounds retries.
+
+    `absent`: the retries where it is left out, None for no bound; `parent_absent`: where what holds it is. `made`:
+    whether max-retries puts it there then. `single`: its value for a single attempt, 1 where the field counts runs and
+    not retries; `negative_is_unlimited`. `counts_with`: a field beside it, and the value there with which this one
+    counts; `unlimited_with`: the value there that means no bound. `may_raise`: whether an object bears more retries
+    than it says.
+    """
+
+    absent: int | None = 0
+    parent_absent: int | None = 0
+    made: bool = True
+    single: int = 0
+    negative_is_unlimited: bool = False
+    counts_with: tuple[str, str] | None = None
+    unlimited_with: str | None = None
+    may_raise: Callable[[Json], bool] = always
+
+    def budgets(self, root: Json) -> Iterator[Budget]:
+        """Yield what the field says in each object that has it, or may have it."""
+        for path, found in self.find(root):
+            parent = at(found, self.name[:-1])
+            value = None if parent is None else parent.get(self.name[-1])
+            retries, expression = self.absent if value is None else 0, None
+            if value is None and parent is None:
+                retries = self.parent_absent
+            if value is None and (self.is_inherited(root) or (retries is not None and not self.made)):
+                continue
+            replaceable = retries is None
+            if isinstance(value, int) or (value is not None and NUMBER.fullmatch(value)):
+                unlimited = self.negative_is_unlimited and int(value) < 0
+                retries = None if unlimited else max(0, int(value) - self.single)
+            elif value is not None:
+                expression = value
+            beside = None
+            if self.counts_with is not None:
+                name, counting = self.counts_with
+                beside = (*path[:-1], name), counting
+                if self.unlimited_with is not None and (parent or {}).get(name) == self.unlimited_with:
+                    retries, replaceable = None, False
+            yield Budget(path, retries, replaceable, self.single, expression, beside, self.may_raise(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeoutField(Field):
+    """A field that bounds one attempt in time.
+
+    `duration`: written as a duration ("90s"), else as whole seconds. `only_with`: an object has it only with one of
+    these keys; empty where each has it.
+    """
+
+    duration: bool = False
+    only_with: frozenset[str] = frozenset()
+
+    def unset(self, root: Json) -> Iterator[Path]:
+        """Yield the path of the field wherever its author left it out."""
+        if not self.is_inherited(root):
+            for path, found in self.find(root):
+                if at(found, self.name) is None and (not self.only_with or self.only_with & found.keys()):
+                    yield path
+
+
+def no_traits(_root: Json) -> Traits:
+    """Return what holds for Jobs that stand alone."""
+    return Traits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workload:
     """A kind of the API that the rules know.
 
-    `job_specs` are the paths of its JobSpecs. `immutable`: whether a JobSpec may not be changed after creation, so that
-    an update is never judged by today's policy. `owns_pods`: whether it is the controller of pods, and tells their
-    attempt. `shape`: the types of all fields that rules read.
+    `versions`: those that the webhook is called with; others the API server converts. `namespaced`: False for a kind of
+    the whole cluster. `shape`: the types of all fields that rules read. `immutable`: whether what the rules write may
+    not be changed after creation, so that an update is never edited by today's policy. `owns_pods`: whether it is the
+    controller of pods. `counts`: whether it counts attempts of what it controls, which in turn controls pods;
+    `counted_above`: whether its pods are batch only under such a controller. `labelled`: whether it gets the label
+    `profile`.
+
+    Patterns: `job_specs` of its JobSpecs, `pod_templates` of its pod templates other than theirs, `pod_annotations` of
+    annotations that its pods get, where they stand elsewhere than in a template. `retry_fields`: those outside
+    JobSpecs. `timeout_fields`: those of one attempt outside pod templates. `traits`: what an object says of its Jobs.
+    `written`: what a rule of its own writes.
     """
 
     group: str
-    version: str
+    versions: tuple[str, ...]
     kind: str
     resource: str
     shape: Shape
-    job_specs: tuple[Path, ...] = ()
+    namespaced: bool = True
     immutable: bool = False
     owns_pods: bool = False
+    counts: bool = False
+    counted_above: bool = False
+    labelled: bool = False
+    job_specs: tuple[Pattern, ...] = ()
+    pod_templates: tuple[Pattern, ...] = ()
+    pod_annotations: tuple[Field, ...] = ()
+    retry_fields: tuple[RetryField, ...] = ()
+    timeout_fields: tuple[TimeoutField, ...] = ()
+    traits: Callable[[Json], Traits] = no_traits
+    written: tuple[Pattern, ...] = ()
+    failure_policy: bool = True
 
     def jobs(self, root: Json) -> Iterator[EmbeddedJob]:
         """Yield the JobSpecs that an object of this kind holds."""
-        for path in self.job_specs:
-            spec = at(root, path)
-            if spec is not None:
-                yield EmbeddedJob(path, spec, at(root, (*path[:-1], "metadata")) or {})
+        if not self.job_specs:
+            return
+        traits = self.traits(root)
+        for pattern in self.job_specs:
+            for path, spec in find(root, pattern):
+                yield EmbeddedJob(path, spec, at(root, (*path[:-1], "metadata")) or {}, traits)
+
+    def budgets(self, root: Json) -> Iterator[Budget]:
+        """Yield what the retry fields outside JobSpecs say."""
+        for field in self.retry_fields:
+            yield from field.budgets(root)
+
+    def templates(self, root: Json) -> Iterator[tuple[Path, Json]]:
+        """Yield the pod templates outside JobSpecs."""
+        for pattern in self.pod_templates:
+            yield from find(root, pattern)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerReference:
-    """The controller of an object, as its ownerReferences name it."""
+    """The controller of an object, as its ownerReferences name it; `uid` is empty where only a label names it."""
 
     group: str
+    version: str
     kind: str
     name: str
     uid: str
@@ -75,11 +246,13 @@ class OwnerReference:
 
 def controller_of(root: Json) -> OwnerReference | None:
     """Return the one owner that is marked as controller."""
-    for reference in (root.get("metadata") or {}).get("ownerReferences") or ():
+    references: Any = (root.get("metadata") or {}).get("ownerReferences")
+    for reference in references or ():
         if reference.get("controller"):
-            group, slash, _ = (reference.get("apiVersion") or "").partition("/")
+            group, _, version = (reference.get("apiVersion") or "").rpartition("/")
             return OwnerReference(
-                group if slash else "",
+                group,
+                version,
                 reference.get("kind") or "",
                 reference.get("name") or "",
                 reference.get("uid") or "",

@@ -1,0 +1,29 @@
+"""The status of the SparkApplication that a driver or executor belongs to.
+
+`status.executionAttempts` is raised once the driver of a run is there. So for a pod of the submission that the status
+names it counts the run itself, else only those before (internal/controller/sparkapplication of spark-operator 2.4).
+"""
+
+from typing import Final
+
+from webhook.attempts.level import Evidence, Level, number_at
+from webhook.patch import at
+
+NAME: Final = "Spark"
+SUBMISSION: Final = "sparkoperator.k8s.io/submission-id"
+NOT_SUBMITTED: Final = "SUBMISSION_FAILED"
+
+
+def levels(evidence: Evidence) -> list[Level]:
+    """Count the runs before this one."""
+    application = evidence.owner
+    if application is None:
+        return []
+    runs = number_at(application, ("status", "executionAttempts")) or 0
+    state = at(application, ("status", "applicationState", "state"))
+    submission = evidence.labels.get(SUBMISSION)
+    if submission is not None and submission == at(application, ("status", "submissionID")) and state != NOT_SUBMITTED:
+        runs = max(0, runs - 1)
+    retries = number_at(application, ("spec", "restartPolicy", "onFailureRetries"))
+    counts = at(application, ("spec", "restartPolicy", "type")) == "OnFailure"
+    return [Level(NAME, runs, (retries or 0) if counts else 0)]

@@ -1,0 +1,73 @@
+"""jobset.x-k8s.io/v1alpha2: JobSets, sets of Jobs that start and fail together."""
+
+from typing import Final
+
+from webhook.patch import EVERY
+from webhook.problem import Json, Path
+from webhook.shape import Shape
+from webhook.workloads.batch import JOB_SPEC
+from webhook.workloads.core import METADATA
+from webhook.workloads.row import RetryField, Traits, Workload
+
+QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
+CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
+SPEC: Final[Path] = ("spec",)
+
+JOB_SET_SPEC: Final[Shape] = {
+    "managedBy": str,
+    "suspend": bool,
+    "failurePolicy": {"maxRestarts": int, "restartStrategy": str, "rules": [{"name": str, "action": str}]},
+    "replicatedJobs": [{"replicas": int, "template": {"metadata": METADATA, "spec": JOB_SPEC}}],
+}
+
+
+def job_spec_of(spec: Path) -> Path:
+    """Return the pattern of the JobSpecs in the JobSetSpec at a path."""
+    return (*spec, "replicatedJobs", EVERY, "template", "spec")
+
+
+def max_restarts_of(spec: Path) -> RetryField:
+    """Return the retry field of the JobSetSpec at a path; without a failurePolicy the set fails with its first Job."""
+    return RetryField(within=spec, name=("failurePolicy", "maxRestarts"))
+
+
+def traits_of(spec: Json, metadata: Json) -> Traits:
+    """Read a JobSetSpec.
+
+    Its webhook makes an empty restartPolicy OnFailure (pkg/webhooks/jobset_webhook.go). The strategy InPlaceRestart
+    demands backoffLimit 2147483647, and containers that restart.
+    """
+    pods = 0
+    for replicated in spec.get("replicatedJobs") or ():
+        replicas, job_spec = replicated.get("replicas"), (replicated.get("template") or {}).get("spec") or {}
+        parallelism = job_spec.get("parallelism")
+        pods += (1 if replicas is None else replicas) * (1 if parallelism is None else parallelism)
+    queued = any(QUEUE_NAME in (metadata.get(field) or {}) for field in ("labels", "annotations"))
+    foreign = (spec.get("managedBy") or CONTROLLER) != CONTROLLER
+    return Traits(
+        coupled=pods > 1,
+        suspendable=bool(spec.get("suspend")) or queued or foreign,
+        restarts_in_place=(spec.get("failurePolicy") or {}).get("restartStrategy") == "InPlaceRestart",
+        restart_policy="OnFailure",
+    )
+
+
+def traits(root: Json) -> Traits:
+    """Read a JobSet."""
+    return traits_of(root.get("spec") or {}, root.get("metadata") or {})
+
+
+JOB_SET: Final = Workload(
+    group="jobset.x-k8s.io",
+    versions=("v1alpha2",),
+    kind="JobSet",
+    resource="jobsets",
+    shape={"metadata": METADATA, "spec": JOB_SET_SPEC},
+    immutable=True,
+    labelled=True,
+    counts=True,
+    job_specs=(job_spec_of(SPEC),),
+    retry_fields=(max_restarts_of(SPEC),),
+    traits=traits,
+    written=((*SPEC, "failurePolicy"),),
+)

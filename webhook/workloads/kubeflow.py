@@ -1,0 +1,47 @@
+"""kubeflow.org: the training operator's jobs, and the MPI operator's MPIJob.
+
+Source: pkg/controller.v1 of training-operator 1.9.3, pkg/apis of mpi-operator 0.7.0. Without a backoffLimit there is no
+bound. One of 1 or more bounds what kubelet restarts in place; a pod that the operator makes anew, as for restartPolicy
+ExitCode, is counted nowhere. MPIJob hands its backoffLimit to the Job of its launcher.
+"""
+
+from typing import Final
+
+from webhook.patch import EVERY
+from webhook.problem import Path
+from webhook.shape import ANY_KEY, Shape
+from webhook.workloads.core import METADATA, POD_TEMPLATE
+from webhook.workloads.row import RetryField, Workload
+
+BACKOFF_LIMIT: Final = RetryField(within=("spec",), name=("runPolicy", "backoffLimit"), absent=None, parent_absent=None)
+MAX_RESTARTS: Final = RetryField(within=("spec", "elasticPolicy"), name=("maxRestarts",), made=False)
+
+
+def row(kind: str, replica_specs: str, *fields: RetryField, versions: tuple[str, ...] = ("v1",)) -> Workload:
+    """Make the row of a kind whose replicas stand in spec.REPLICA_SPECS."""
+    replicas: Path = ("spec", replica_specs, EVERY)
+    shape: Shape = {
+        "runPolicy": {"backoffLimit": int},
+        "elasticPolicy": {"maxRestarts": int},
+        replica_specs: {ANY_KEY: {"template": POD_TEMPLATE}},
+    }
+    return Workload(
+        group="kubeflow.org",
+        versions=versions,
+        kind=kind,
+        resource=f"{kind.lower()}s",
+        shape={"metadata": METADATA, "spec": shape},
+        owns_pods=True,
+        pod_templates=((*replicas, "template"),),
+        retry_fields=(BACKOFF_LIMIT, *fields),
+    )
+
+
+ROWS: Final = (
+    row("PyTorchJob", "pytorchReplicaSpecs", MAX_RESTARTS),
+    row("TFJob", "tfReplicaSpecs"),
+    row("MPIJob", "mpiReplicaSpecs", versions=("v1", "v2beta1")),
+    row("XGBoostJob", "xgbReplicaSpecs"),
+    row("PaddleJob", "paddleReplicaSpecs", MAX_RESTARTS),
+    row("JAXJob", "jaxReplicaSpecs"),
+)

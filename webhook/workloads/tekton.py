@@ -1,0 +1,86 @@
+"""tekton.dev: Tasks, Pipelines and their runs.
+
+Source: pkg/apis/pipeline of Tekton 1.6.0. `retries` counts retries, is 0 where left out, and no value means no bound.
+Tekton hands annotations down from a run to its TaskRuns and their pods by itself. Its own webhook allows no change of
+the spec of a PipelineRun or TaskRun, from the first update on.
+"""
+
+from typing import Final
+
+from webhook.patch import EVERY, Nested, Pattern
+from webhook.problem import Path
+from webhook.shape import TOO_DEEP, Shape
+from webhook.workloads.core import METADATA
+from webhook.workloads.row import RetryField, TimeoutField, Workload
+
+GROUP: Final = "tekton.dev"
+VERSIONS: Final = ("v1", "v1beta1")
+DEEPEST: Final = 8
+
+# A pipeline may hold pipelines (alpha).
+PIPELINES: Final = Nested((("tasks", EVERY, "pipelineSpec"), ("finally", EVERY, "pipelineSpec")))
+
+
+def pipeline_shape(depth: int) -> Shape:
+    """Return the shape of a PipelineSpec."""
+    inner = pipeline_shape(depth - 1) if depth else TOO_DEEP
+    tasks: Shape = [{"retries": int, "timeout": str, "pipelineSpec": inner}]
+    return {"tasks": tasks, "finally": tasks}
+
+
+def retries_of_tasks(spec: Path) -> tuple[RetryField, ...]:
+    """Return the retry fields of the PipelineSpec at a path."""
+    pipeline: Pattern = (*spec, PIPELINES)
+    return tuple(RetryField(within=(*pipeline, part, EVERY), name=("retries",)) for part in ("tasks", "finally"))
+
+
+TASK: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="Task",
+    resource="tasks",
+    shape={"metadata": METADATA},
+)
+
+PIPELINE: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="Pipeline",
+    resource="pipelines",
+    shape={"metadata": METADATA, "spec": pipeline_shape(DEEPEST)},
+    retry_fields=retries_of_tasks(("spec",)),
+)
+
+PIPELINE_RUN: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="PipelineRun",
+    resource="pipelineruns",
+    shape={"metadata": METADATA, "spec": {"pipelineSpec": pipeline_shape(DEEPEST)}},
+    immutable=True,
+    retry_fields=retries_of_tasks(("spec", "pipelineSpec")),
+)
+
+TASK_RUN: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="TaskRun",
+    resource="taskruns",
+    shape={"metadata": METADATA, "spec": {"retries": int, "timeout": str}},
+    immutable=True,
+    owns_pods=True,
+    retry_fields=(RetryField(within=("spec",), name=("retries",)),),
+    # Of each attempt: the clock starts anew. On a Pipeline's task it would have to be less than the whole run's.
+    timeout_fields=(TimeoutField(within=("spec",), name=("timeout",), duration=True),),
+)
+
+CUSTOM_RUN: Final = Workload(
+    group=GROUP,
+    versions=("v1beta1",),
+    kind="CustomRun",
+    resource="customruns",
+    shape={"metadata": METADATA, "spec": {"retries": int}},
+    retry_fields=(RetryField(within=("spec",), name=("retries",)),),
+)
+
+ROWS: Final = (TASK, PIPELINE, PIPELINE_RUN, TASK_RUN, CUSTOM_RUN)

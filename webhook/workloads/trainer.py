@@ -1,0 +1,72 @@
+"""trainer.kubeflow.org/v1alpha1: TrainJobs, and the runtimes whose JobSets they start.
+
+Source: pkg/apis/trainer/v1alpha1 of Kubeflow Trainer 2.1.0. A TrainJob has no retry field of its own: the runtime's
+template is a JobSetSpec, and the JobSet made of it is admitted like any other.
+"""
+
+from typing import Final
+
+from webhook.patch import EVERY
+from webhook.problem import Json, Path
+from webhook.shape import ANY_KEY, Shape
+from webhook.workloads.core import METADATA
+from webhook.workloads.job_set import JOB_SET_SPEC, job_spec_of, max_restarts_of, traits_of
+from webhook.workloads.row import Field, RetryField, Traits, Workload
+
+GROUP: Final = "trainer.kubeflow.org"
+VERSIONS: Final = ("v1alpha1",)
+TEMPLATE: Final[Path] = ("spec", "template", "spec")
+RUNTIME: Final[Shape] = {
+    "metadata": METADATA,
+    "spec": {
+        "mlPolicy": {"torch": {"elasticPolicy": {"maxRestarts": int}}},
+        "template": {"metadata": METADATA, "spec": JOB_SET_SPEC},
+    },
+}
+RETRY_FIELDS: Final = (
+    max_restarts_of(TEMPLATE),
+    RetryField(within=("spec", "mlPolicy", "torch", "elasticPolicy"), name=("maxRestarts",), made=False),
+)
+
+
+def traits(root: Json) -> Traits:
+    """Read a runtime, which holds a JobSetSpec."""
+    template = (root.get("spec") or {}).get("template") or {}
+    return traits_of(template.get("spec") or {}, template.get("metadata") or {})
+
+
+TRAIN_JOB: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="TrainJob",
+    resource="trainjobs",
+    shape={"metadata": METADATA, "spec": {"podTemplateOverrides": [{"metadata": {"annotations": {ANY_KEY: str}}}]}},
+    pod_annotations=(Field(within=("spec", "podTemplateOverrides", EVERY), name=("metadata", "annotations")),),
+)
+
+TRAINING_RUNTIME: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="TrainingRuntime",
+    resource="trainingruntimes",
+    shape=RUNTIME,
+    job_specs=(job_spec_of(TEMPLATE),),
+    retry_fields=RETRY_FIELDS,
+    traits=traits,
+    failure_policy=False,
+)
+
+CLUSTER_TRAINING_RUNTIME: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="ClusterTrainingRuntime",
+    resource="clustertrainingruntimes",
+    namespaced=False,
+    shape=RUNTIME,
+    job_specs=(job_spec_of(TEMPLATE),),
+    retry_fields=RETRY_FIELDS,
+    traits=traits,
+    failure_policy=False,
+)
+
+ROWS: Final = (TRAIN_JOB, TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
