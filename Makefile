@@ -62,9 +62,13 @@ cluster: install  ## a control plane with the webhook and a few nodes to play wi
 demo: install  ## the product at work in a few seconds, without a cluster
 	@$(BIN)/python -m demo
 
-.PHONY: docs
-docs: install  ## write anew what docs/ takes from the code
-	$(BIN)/python -m tests.docs
+.PHONY: bench
+bench: install  ## what a request costs, as ratios measured side by side
+	$(BIN)/python -m tests.bench.kinds
+
+.PHONY: generated
+generated: install  ## write anew what docs/ and manifests/ take from the code
+	$(BIN)/python -m tests.generated
 
 .PHONY: lock
 lock: install  ## write requirements/*.txt anew from pyproject.toml

@@ -137,8 +137,7 @@ def problems_of(
         if job.metadata_path != ("metadata",):
             own = job.metadata.get("annotations") or {}
             wrong += annotation_problems(profile_name, profile, own, (*job.metadata_path, "annotations"))
-        template = (*job.path, "template", "metadata", "annotations")
-        wrong += annotation_problems(profile_name, profile, job.pod_annotations, template)
+        wrong += annotation_problems(profile_name, profile, job.pod_annotations, at_template((*job.path, "template")))
         if not job.traits.restarts_in_place:
             limits += retries.template_problems((*job.path, "template", "spec"), job.pod_spec)
         invalid += schema.problems(job.spec, job.path)

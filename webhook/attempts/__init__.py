@@ -4,9 +4,8 @@ A pod can stand under several levels, each a counter with its own budget; placem
 wins over every other source. A source that does not apply, or whose signal is malformed, gives no level.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from webhook.attempts import (
     airflow,
@@ -25,22 +24,32 @@ from webhook.attempts.level import Evidence, Level
 
 __all__ = ["Evidence", "Level", "airflow", "levels"]
 
-Source = Callable[[Evidence], list[Level]]
+
+class Source(Protocol):
+    """A module of this folder: the name that attempt-source gets from it, and what it reads."""
+
+    @property
+    def NAME(self) -> str:  # noqa: N802 - a module's constant
+        """The value of attempt-source."""
+
+    def levels(self, evidence: Evidence) -> list[Level]:
+        """Return the levels that it tells of; none where it does not apply."""
+
 
 # By the group and kind of a pod's controller, the kind in small letters: what adds up, each as sources of which the
 # first that says something silences the others.
 SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
-    ("batch", "job"): ((job_index.levels, job_status.levels), (job_set.levels,), (ray.levels,)),
-    ("tekton.dev", "taskrun"): ((tekton.levels,),),
-    ("argoproj.io", "workflow"): ((argo.levels,),),
-    ("flyte.lyft.com", "flyteworkflow"): ((flyte.levels,),),
-    ("flyte.org", "taskaction"): ((flyte.levels,),),
-    ("batch.volcano.sh", "job"): ((volcano.levels,),),
-    ("ray.io", "raycluster"): ((ray.levels,),),
-    ("sparkoperator.k8s.io", "sparkapplication"): ((spark.levels,),),
+    ("batch", "job"): ((job_index, job_status), (job_set,), (ray,)),
+    ("tekton.dev", "taskrun"): ((tekton,),),
+    ("argoproj.io", "workflow"): ((argo,),),
+    ("flyte.lyft.com", "flyteworkflow"): ((flyte,),),
+    ("flyte.org", "taskaction"): ((flyte,),),
+    ("batch.volcano.sh", "job"): ((volcano,),),
+    ("ray.io", "raycluster"): ((ray,),),
+    ("sparkoperator.k8s.io", "sparkapplication"): ((spark,),),
 }
 # Of any pod, whoever controls it.
-OF_ANY: Final[tuple[tuple[Source, ...], ...]] = ((airflow.levels,),)
+OF_ANY: Final[tuple[tuple[Source, ...], ...]] = ((airflow,),)
 
 
 def levels(evidence: Evidence) -> list[Level]:
@@ -62,7 +71,7 @@ def told(evidence: Evidence) -> list[Level]:
 def first(sources: tuple[Source, ...], evidence: Evidence) -> list[Level]:
     """Return what the first source says that says something."""
     for source in sources:
-        found = source(evidence)
+        found = source.levels(evidence)
         if found:
             return found
     return []

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from webhook.attempts.level import Evidence, Level, number_at
-from webhook.patch import at
+from webhook.patch import EVERY, at, find
 
 NAME: Final = "Argo"
 NODE_NAME: Final = "workflows.argoproj.io/node-name"
@@ -37,11 +37,10 @@ def levels(evidence: Evidence) -> list[Level]:
 
 def template_of(pod: Any) -> Any:
     """Return the template that the pod runs; None where it is not told, or too long to be."""
-    for container in at(pod, ("spec", "initContainers")) or ():
-        for variable in at(container, ("env",)) or ():
-            if at(variable, ("name",)) == TEMPLATE:
-                try:
-                    return msgspec.json.decode(at(variable, ("value",)) or "null")
-                except (msgspec.DecodeError, RecursionError, TypeError):
-                    return None
+    for _, variable in find(pod, ("spec", "initContainers", EVERY, "env", EVERY)):
+        if at(variable, ("name",)) == TEMPLATE:
+            try:
+                return msgspec.json.decode(at(variable, ("value",)) or "null")
+            except (msgspec.DecodeError, RecursionError, TypeError):
+                return None
     return None

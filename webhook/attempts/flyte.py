@@ -3,10 +3,10 @@
 Of several variables of that name the first is Flyte's own (flyteplugins/go/tasks/pluginmachinery/flytek8s).
 """
 
-from typing import Any, Final
+from typing import Final
 
 from webhook.attempts.level import Evidence, Level, number_at
-from webhook.patch import at
+from webhook.patch import EVERY, at, find
 from webhook.policy.settings import count
 
 NAME: Final = "Flyte"
@@ -14,6 +14,7 @@ VARIABLE: Final = "FLYTE_ATTEMPT_NUMBER"
 PRIMARY: Final = "primary_container_name"
 NODE: Final = "node-id"
 LABEL: Final = "attempt"
+CONTAINER: Final = 3  # parts of the path of a container
 
 
 def levels(evidence: Evidence) -> list[Level]:
@@ -21,23 +22,29 @@ def levels(evidence: Evidence) -> list[Level]:
     attempt = attempt_of(evidence)
     if attempt is None:
         numbered = evidence.count("labels", LABEL)
-        attempt = None if numbered is None or numbered == 0 else numbered - 1
+        if numbered == 0:
+            evidence.warn(("metadata", "labels", LABEL), numbered)
+        attempt = numbered - 1 if numbered else None
     return [] if attempt is None else [Level(NAME, attempt, budget_of(evidence))]
 
 
 def attempt_of(evidence: Evidence) -> int | None:
     """Read the first such variable, of the primary container before the others."""
-    containers: list[Any] = at(evidence.pod, ("spec", "containers")) or []
     primary = evidence.annotations.get(PRIMARY)
-    for container in sorted(containers, key=lambda one: at(one, ("name",)) != primary):
-        for variable in at(container, ("env",)) or ():
-            if at(variable, ("name",)) == VARIABLE:
-                text = at(variable, ("value",))
-                number = count(text) if isinstance(text, str) else None
-                if number is None:
-                    evidence.warn(("spec", "containers", containers.index(container), "env", VARIABLE), text)
-                return number
-    return None
+    variables = [
+        (path, variable)
+        for path, variable in find(evidence.pod, ("spec", "containers", EVERY, "env", EVERY))
+        if at(variable, ("name",)) == VARIABLE
+    ]
+    variables.sort(key=lambda one: at(evidence.pod, (*one[0][:CONTAINER], "name")) != primary)
+    if not variables:
+        return None
+    path, variable = variables[0]
+    text = at(variable, ("value",))
+    number = count(text) if isinstance(text, str) else None
+    if number is None:
+        evidence.warn((*path[:-1], VARIABLE), text)
+    return number
 
 
 def budget_of(evidence: Evidence) -> int:

@@ -27,8 +27,8 @@ def levels(evidence: Evidence) -> list[Level]:
         return [Level(NAME, restarts, evidence.said_budget)]
     budget = number_at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
     in_all = number_at(job_set, ("status", "restarts")) or 0
-    costly = number_at(job_set, ("status", "restartsCountTowardsMax"))
-    ignored = 0 if costly is None else min(max(0, in_all - costly), restarts)
+    costly = number_at(job_set, ("status", "restartsCountTowardsMax")) or 0  # a count of 0 is left out
+    ignored = min(max(0, in_all - costly), restarts)
     return [
         Level(NAME, restarts - ignored, budget),
         Level(NAME, ignored, evidence.settings.disruption_budget),

@@ -5,7 +5,7 @@ Reads, in the JobSpec:
     completionMode, suspend, managedBy, template.spec.restartPolicy, template.spec.containers[*].name,
     template.metadata.annotations[kubectl.kubernetes.io/default-container]
 in its metadata:
-    labels or annotations[kueue.x-k8s.io/queue-name]
+    labels or annotations[kueue.x-k8s.io/queue-name], ownerReferences
 and the traits of the kind's row
 Writes:
     podFailurePolicy.rules, podReplacementPolicy, template.spec.restartPolicy
@@ -19,6 +19,8 @@ from webhook.problem import Json, Problem
 from webhook.rules import schema
 from webhook.rules.lint import DISRUPTION, KILLED
 from webhook.workloads import EmbeddedJob
+from webhook.workloads.ray import RAY_JOB
+from webhook.workloads.row import controller_of
 
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
@@ -103,6 +105,9 @@ def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Jso
     # With a successPolicy, or in a work queue, a later failure is not a failure of the Job; FailJob would make it one.
     if job.spec.get("successPolicy") is not None or is_work_queue(job.spec):
         return [], []
+    # It ends with 1 when its connection breaks, too, and has retries for that.
+    if is_ray_submitter(job):
+        return [], []
     containers, warnings = judged_containers(job)
     retriable = set(settings.profile.failure_policy.retriable_exit_codes)
     if may_be_suspended_or_scaled(job):
@@ -147,6 +152,12 @@ def is_coupled(job: EmbeddedJob) -> bool:
     )
 
 
+def is_ray_submitter(job: EmbeddedJob) -> bool:
+    """Tell whether this is the Job that hands a RayJob's work to its cluster, and waits for it."""
+    controller = controller_of({"metadata": job.metadata})
+    return controller is not None and (controller.group, controller.kind) == (RAY_JOB.group, RAY_JOB.kind)
+
+
 def is_work_queue(spec: Json) -> bool:
     """Tell whether pods end by agreement: no completions; with parallelism absent too, the API makes both 1."""
     return spec.get("completions") is None and spec.get("parallelism") is not None
@@ -159,6 +170,9 @@ def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
     foreign = (spec.get("managedBy") or JOB_CONTROLLER) != JOB_CONTROLLER
     completions = spec.get("completions")
     elastic = (
-        spec.get("completionMode") == "Indexed" and completions is not None and completions == spec.get("parallelism")
+        job.traits.scalable
+        and spec.get("completionMode") == "Indexed"
+        and completions is not None
+        and completions == spec.get("parallelism")
     )
     return job.traits.suspendable or bool(spec.get("suspend")) or queued or foreign or elastic

@@ -22,6 +22,7 @@ SHORTEST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 30.0
 LONGEST_PAUSE_AFTER_OPENING: Final = 1.0  # an API that opens watches is well, unless it closes each at once
 GONE: Final = 410
+NOT_FOUND: Final = 404
 
 Kept = TypeVar("Kept")
 
@@ -50,6 +51,7 @@ class WatchedList(Generic[Kept]):
         self.items: dict[tuple[str, str], Kept] = {}
         self.live = False  # whether a watch is open, so that `items` is no older than its latency
         self.lost = time.monotonic()  # when that was last so
+        self.missing = False  # whether the API server knows no such kind: its CRD is not installed
         metrics.CACHE_AGE.labels(path.rpartition("/")[2]).set_function(self.age)
         self.synced = asyncio.Event()  # set for ever after the first list
         self.changed: Callable[[], None] = lambda: None  # called after every list and event
@@ -70,14 +72,19 @@ class WatchedList(Generic[Kept]):
                     self.changed()
                 async with self.watch(version) as lines:
                     self.live = True
+                    self.missing = False
                     pause = min(pause, LONGEST_PAUSE_AFTER_OPENING)
                     async for line in lines:
                         version = self.take(decoder.decode(line)) or version
                         pause = SHORTEST_PAUSE
             except (ApiError, *UNREACHABLE) as error:
                 version = ""
-                if not (isinstance(error, ApiError) and error.status == GONE):
+                status = error.status if isinstance(error, ApiError) else None
+                if status == NOT_FOUND and not self.missing:
+                    log.info("kind not installed", path=self.path)
+                elif status not in {GONE, NOT_FOUND}:
                     log.warning("watch broken", path=self.path, error=repr(error), retry_in=round(pause, 1))
+                self.missing = status == NOT_FOUND
             except Exception:  # an answer that nobody foresaw must not end the server: what is not watched is asked for
                 version = ""
                 log.exception("watch broken", path=self.path, retry_in=round(pause, 1))
@@ -89,8 +96,8 @@ class WatchedList(Generic[Kept]):
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def age(self) -> float:
-        """Return for how many seconds the list has not been watched."""
-        return 0.0 if self.live else time.monotonic() - self.lost
+        """Return for how many seconds the list has not been watched, where there is one."""
+        return 0.0 if self.live or self.missing else time.monotonic() - self.lost
 
     async def list(self) -> str:
         """Replace `items` by the server's list, read in pages; return its resource version."""

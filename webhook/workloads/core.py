@@ -39,5 +39,10 @@ POD_SPEC: Final[Shape] = {
 }
 
 POD: Final = Workload(
-    group="", versions=("v1",), kind="Pod", resource="pods", shape={"metadata": METADATA, "spec": POD_SPEC}
+    group="",
+    versions=("v1",),
+    kind="Pod",
+    resource="pods",
+    admitted=False,  # not as a workload: by entries of its own
+    shape={"metadata": METADATA, "spec": POD_SPEC},
 )

@@ -51,6 +51,7 @@ TASK_ACTION: Final = Workload(
     versions=("v1",),
     kind="TaskAction",
     resource="taskactions",
+    admitted=False,
     shape={"metadata": METADATA},
     owns_pods=True,
 )

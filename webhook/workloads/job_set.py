@@ -46,6 +46,7 @@ def traits_of(spec: Json, metadata: Json) -> Traits:
     foreign = (spec.get("managedBy") or CONTROLLER) != CONTROLLER
     return Traits(
         coupled=pods > 1,
+        scalable=False,
         suspendable=bool(spec.get("suspend")) or queued or foreign,
         restarts_in_place=(spec.get("failurePolicy") or {}).get("restartStrategy") == "InPlaceRestart",
         restart_policy="OnFailure",

@@ -55,6 +55,7 @@ RAY_CLUSTER: Final = Workload(
     versions=VERSIONS,
     kind="RayCluster",
     resource="rayclusters",
+    admitted=False,
     shape={"metadata": METADATA},
     owns_pods=True,
     counted_above=True,

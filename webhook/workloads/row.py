@@ -17,12 +17,14 @@ class Traits:
     """What an object says of all its Jobs together.
 
     `coupled`: their pods depend on each other, so that one's loss makes its peers fail. `suspendable`: others may
-    suspend or scale them. `restarts_in_place`: their containers are restarted by design, and their backoffLimit is
-    unlimited by the API's own demand. `restart_policy`: what one that is left out becomes, None where that is refused.
+    suspend them; `scalable`: others may scale them. `restarts_in_place`: their containers are restarted by design, and
+    their backoffLimit is unlimited by the API's own demand. `restart_policy`: what one that is left out becomes, None
+    where that is refused.
     """
 
     coupled: bool = False
     suspendable: bool = False
+    scalable: bool = True
     restarts_in_place: bool = False
     restart_policy: str | None = None
 
@@ -178,40 +180,30 @@ def no_traits(_root: Json) -> Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workload:
-    """A kind of the API that the rules know.
-
-    `versions`: those that the webhook is called with; others the API server converts. `namespaced`: False for a kind of
-    the whole cluster. `shape`: the types of all fields that rules read. `immutable`: whether what the rules write may
-    not be changed after creation, so that an update is never edited by today's policy. `owns_pods`: whether it is the
-    controller of pods. `counts`: whether it counts attempts of what it controls, which in turn controls pods;
-    `counted_above`: whether its pods are batch only under such a controller. `labelled`: whether it gets the label
-    `profile`.
-
-    Patterns: `job_specs` of its JobSpecs, `pod_templates` of its pod templates other than theirs, `pod_annotations` of
-    annotations that its pods get, where they stand elsewhere than in a template. `retry_fields`: those outside
-    JobSpecs. `timeout_fields`: those of one attempt outside pod templates. `traits`: what an object says of its Jobs.
-    `written`: what a rule of its own writes.
-    """
+    """A kind of the API that the rules know: what is said of it, and the patterns of what the rules read and write."""
 
     group: str
-    versions: tuple[str, ...]
+    versions: tuple[str, ...]  # that the webhook is called with; others the API server converts
     kind: str
     resource: str
-    shape: Shape
+    shape: Shape  # the types of all fields that rules read
     namespaced: bool = True
-    immutable: bool = False
-    owns_pods: bool = False
-    counts: bool = False
-    counted_above: bool = False
-    labelled: bool = False
+    admitted: bool = True  # whether the webhook is called for it
+    immutable: bool = False  # whether what the rules write stays as it was admitted: no update is edited any more
+    labelled: bool = False  # whether it gets the label `profile`
+
+    owns_pods: bool = False  # whether it is the controller of pods
+    counts: bool = False  # whether it counts attempts of what it controls, and that controls pods
+    counted_above: bool = False  # whether its pods are batch only under a controller that counts
+
     job_specs: tuple[Pattern, ...] = ()
-    pod_templates: tuple[Pattern, ...] = ()
-    pod_annotations: tuple[Field, ...] = ()
-    retry_fields: tuple[RetryField, ...] = ()
-    timeout_fields: tuple[TimeoutField, ...] = ()
-    traits: Callable[[Json], Traits] = no_traits
-    written: tuple[Pattern, ...] = ()
-    failure_policy: bool = True
+    traits: Callable[[Json], Traits] = no_traits  # what an object says of its Jobs
+    failure_policy: bool = True  # whether its Jobs get theirs here, and not where they are made
+    retry_fields: tuple[RetryField, ...] = ()  # outside JobSpecs
+    timeout_fields: tuple[TimeoutField, ...] = ()  # of one attempt, outside pod templates
+    pod_templates: tuple[Pattern, ...] = ()  # outside JobSpecs
+    pod_annotations: tuple[Field, ...] = ()  # that its pods get, outside pod templates
+    written: tuple[Pattern, ...] = ()  # by a rule of its own
 
     def jobs(self, root: Json) -> Iterator[EmbeddedJob]:
         """Yield the JobSpecs that an object of this kind holds."""

@@ -19,7 +19,9 @@ DEFAULT = Profile()
 def edited(root: Json, profile: Profile = DEFAULT) -> tuple[Json, list[Problem]]:
     """Apply the rule to the one JobSpec of a Job; return it and the warnings."""
     embedded = next(batch.JOB.jobs(root))
-    warnings = failure_policy.edit(embedded, Settings(profile_name="default", profile=profile), Editor(root))
+    settings = Settings(profile_name="default", profile=profile)
+    action = profile.disruptions.action
+    warnings = failure_policy.edit(embedded, settings, Editor(root), disruption_action=action)
     return embedded.spec, warnings
 
 

@@ -140,8 +140,8 @@ def test_a_workload_that_is_not_interruptible_is_on_demand_from_the_first_attemp
 )
 def test_a_pod_takes_part(root: Json, takes_part: bool) -> None:  # noqa: FBT001
     controller = controller_of(root)
-    known = controller if controller is not None and controller.kind == "Job" else None
-    assert placement.takes_part(root, controller, known) is takes_part
+    batch = controller is not None and controller.kind == "Job"
+    assert placement.takes_part(root, controller, batch=batch) is takes_part
 
 
 def test_require_puts_a_requirement_on_spot_and_off_it() -> None:

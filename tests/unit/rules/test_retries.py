@@ -1,5 +1,6 @@
 """The rule that knows how much is too much."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from webhook.policy.model import Profile, Retries
 from webhook.policy.settings import Settings
 from webhook.problem import Json
 from webhook.rules import retries
-from webhook.workloads import batch
+from webhook.workloads import Budget, batch
 
+POD_SPEC = ("spec", "template", "spec")
 INDEXED: dict[str, Any] = {"completions": 4, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 2147483647}
 
 
@@ -22,14 +24,27 @@ def settings(*, max_retries: int | None = None, skip: bool = False, **fields: ob
 
 def edited(spec: Json, given: Settings, *, said: bool = True) -> tuple[Json, list[str]]:
     root = job(spec)
-    embedded = next(batch.JOB.jobs(root))
-    warnings = retries.edit(embedded, given, Editor(root), said=said)
-    return embedded.spec, [str(warning) for warning in warnings]
+    editor = Editor(root)
+    warnings = retries.edit(replace(budget(root), replaceable=not said and is_replaceable(root)), given, editor)
+    warnings += retries.edit_template(POD_SPEC, root["spec"]["template"]["spec"], given, editor)
+    return root["spec"], [str(warning) for warning in warnings]
+
+
+def budget(root: Json) -> Budget:
+    found = batch.budget_of(root, next(batch.JOB.jobs(root)), 10, defaulted=True)
+    assert found is not None
+    return found
+
+
+def is_replaceable(root: Json) -> bool:
+    return budget(root).path[-1] == "backoffLimit"
 
 
 def problems(spec: Json, given: Settings, old: Json | None = None) -> list[str]:
-    embedded = next(batch.JOB.jobs(job(spec)))
-    return [str(problem) for problem in retries.problems(embedded, given, old)]
+    root = job(spec)
+    found = retries.problems(budget(root), given, None if old is None else budget(job(old)))
+    found += retries.template_problems(POD_SPEC, spec["template"]["spec"])
+    return [str(problem) for problem in found]
 
 
 def test_more_retries_than_the_limit_are_refused_with_path_value_limit_and_profile() -> None:
@@ -151,9 +166,9 @@ def test_a_skipped_job_gets_no_default_but_is_held_to_the_limit() -> None:
 
 def updated(spec: Json, given: Settings, old: Json, old_settings: Settings) -> Json:
     root = job(spec)
-    embedded = next(batch.JOB.jobs(root))
-    retries.edit_update(embedded, given, Editor(root), old, old_settings)
-    return embedded.spec
+    retries.edit_update(budget(root), given, Editor(root), budget(job(old)), old_settings)
+    edited_spec: Json = root["spec"]
+    return edited_spec
 
 
 def test_an_update_that_does_not_touch_retries_is_left_alone() -> None:

@@ -27,6 +27,7 @@ class SlowApi:
     """As much of the caches as an endpoint asks, while the API does not answer."""
 
     recognised = None
+    message_patterns = False
 
     def __init__(self) -> None:
         self.asked = 0

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from webhook.problem import Json
-from webhook.workloads import WORKLOADS, OwnerReference, Workload
+from webhook.workloads import WORKLOADS, OwnerReference, Workload, row_of
 from webhook.workloads.row import EmbeddedJob, controller_of
 
 TWO_JOBS = Workload(
     group="example.test",
-    version="v1",
+    versions=("v1",),
     kind="Pair",
     resource="pairs",
     shape={},
@@ -64,12 +64,12 @@ def test_the_controller_is_the_owner_that_is_marked_so() -> None:
     other = reference(name="other", controller=False)
     unmarked = reference(name="unmarked")
     del unmarked["controller"]
-    assert controller_of(owned(other, unmarked, reference())) == OwnerReference("batch", "Job", "train", "u")
+    assert controller_of(owned(other, unmarked, reference())) == OwnerReference("batch", "v1", "Job", "train", "u")
 
 
 def test_a_controller_of_the_core_group_has_an_empty_group() -> None:
     found = controller_of(owned(reference(apiVersion="v1", kind="ReplicationController")))
-    assert found == OwnerReference("", "ReplicationController", "train", "u")
+    assert found == OwnerReference("", "v1", "ReplicationController", "train", "u")
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,20 @@ def test_an_object_without_such_an_owner_has_no_controller(root: Json) -> None:
 
 def test_a_reference_that_lacks_its_fields_is_a_controller_of_no_known_kind() -> None:
     found = controller_of(owned({"controller": True, "apiVersion": None}))
-    assert found == OwnerReference("", "", "", "")
-    assert (found.group, found.kind) not in WORKLOADS
+    assert found == OwnerReference("", "", "", "", "")
+    assert row_of(found) is None
+
+
+def test_a_controllers_kind_may_be_spelt_in_small_letters_as_flyte_does() -> None:
+    found = controller_of(owned(reference(apiVersion="flyte.lyft.com/v1alpha1", kind="flyteworkflow")))
+    assert found is not None
+    assert row_of(found) is WORKLOADS["flyte.lyft.com", "FlyteWorkflow"]
+
+
+@pytest.mark.parametrize("kind", ["CronJob", "Pod"])
+def test_what_controls_no_pods_is_no_row_of_a_controller(kind: str) -> None:
+    group = "batch" if kind == "CronJob" else ""
+    assert row_of(OwnerReference(group, "v1", kind, "n", "u")) is None
 
 
 def test_the_table_finds_a_row_by_the_group_and_kind_that_it_names() -> None:

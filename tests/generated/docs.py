@@ -1,9 +1,8 @@
-"""Writes the parts of docs/ that are made from the code: `make docs`. A unit test holds that they agree."""
+"""The parts of docs/ that show the policy and its modes."""
 
 import importlib.resources
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,7 +16,6 @@ from webhook.policy.model import Profile
 from webhook.problem import Json
 from webhook.subject import Facts
 
-DOCS = Path(__file__).parent.parent / "docs"
 FIELD = re.compile(r"^(?P<indent> *)(?P<name>\w+):(?P<value>.*)$")
 
 OBJECTS: dict[str, Json] = {
@@ -138,25 +136,3 @@ def comments() -> Iterator[tuple[str, str]]:
             stack.append((indent, found["name"]))
             yield ".".join(name for _, name in stack[2:]), " ".join(comment).replace("|", "\\|")
         comment = []
-
-
-def with_part(text: str, name: str, part: str) -> str:
-    """Replace what stands between the marks of a generated part."""
-    begin, end = f"<!-- generated: {name} -->\n", "<!-- end -->\n"
-    before, _, rest = text.partition(begin)
-    _, _, after = rest.partition(end)
-    return before + begin + part + end + after
-
-
-PARTS = {"roll-out.md": ("modes", modes_table), "policy.md": ("policy", policy_reference)}
-
-
-def main() -> None:
-    """Write every generated part."""
-    for file, (name, make) in PARTS.items():
-        page = DOCS / file
-        page.write_text(with_part(page.read_text(), name, make()))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,81 @@
+"""Whether the number of kinds slows a request down: the same requests with 3 kinds in the table, all, and 1,000."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from statistics import median
+from time import perf_counter
+
+from tests.admission import policy, review_of
+from tests.objects import job, job_spec, pod, stored_job
+from webhook import decide, review
+from webhook.policy.model import Placement, Profile
+from webhook.problem import Json
+from webhook.subject import Facts, subject_of
+from webhook.workloads import CONTROLLERS, WORKLOADS, Workload, batch, core
+
+ROUNDS = 15
+REQUESTS = 400  # in each round
+POLICY = policy(default=Profile(placement=Placement(provider="eks", spot="Require")))
+FACTS = Facts(profile_name="default", owner=stored_job(job_spec(backoffLimit=3), {"failed": 1}))
+FEW = (core.POD, batch.JOB, batch.CRON_JOB)
+
+
+@contextmanager
+def tables(rows: list[Workload]) -> Iterator[None]:
+    """Have no other kinds than these."""
+    kept = dict(WORKLOADS), dict(CONTROLLERS)
+    fill({(row.group, row.kind): row for row in rows}, {(row.group, row.kind.lower()): row for row in rows})
+    try:
+        yield
+    finally:
+        fill(*kept)
+
+
+def fill(kinds: dict[tuple[str, str], Workload], controllers: dict[tuple[str, str], Workload]) -> None:
+    """Put these in place of what the tables hold."""
+    for table, contents in ((WORKLOADS, kinds), (CONTROLLERS, controllers)):
+        table.clear()
+        table.update(contents)
+
+
+def seconds(body: bytes) -> float:
+    """Answer a request again and again; return the seconds that one takes."""
+    start = perf_counter()
+    for _ in range(REQUESTS):
+        request = review.decode(body)
+        subject = subject_of(request)
+        assert subject is not None
+        review.encode(request.uid, decide.mutate(subject, POLICY, FACTS))
+    return (perf_counter() - start) / REQUESTS
+
+
+def main() -> None:
+    """Print medians and ratios."""
+    many = [*WORKLOADS.values(), *(replace(batch.JOB, kind=f"Kind{index}") for index in range(1000 - len(WORKLOADS)))]
+    sizes: dict[str, list[Workload]] = {"3": list(FEW), str(len(WORKLOADS)): list(WORKLOADS.values())}
+    sizes["1000"] = many
+    requests: dict[str, Json] = {"Job": job(), "Pod of a Job": pod()}
+    for name, root in requests.items():
+        body = review_of(root)
+        took = measured(sizes, body)
+        first = median(took["3"])
+        figures = ", ".join(
+            f"{size} kinds {median(all_of) * 1e6:.0f} us ({median(all_of) / first:.2f})"
+            for size, all_of in took.items()
+        )
+        print(f"{name}: {figures}")
+
+
+def measured(sizes: dict[str, list[Workload]], body: bytes) -> dict[str, list[float]]:
+    """Run with each table in turn, round after round."""
+    took: dict[str, list[float]] = {size: [] for size in sizes}
+    for _ in range(ROUNDS):
+        for size, rows in sizes.items():
+            with tables(rows):
+                took[size].append(seconds(body))
+    return took
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Writes the parts of docs/ and manifests/ that are made from the code: `make generated`. A test holds that they agree.
+
+A part stands between two comments: `generated: NAME` and `end`.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import indent
+from typing import Final
+
+from tests.generated import docs, kinds, manifests
+
+ROOT: Final = Path(__file__).parents[2]
+PART: Final = re.compile(
+    r"(?P<begin>^(?P<indent> *)(?:<!--|#) generated: (?P<name>[\w ]+?)(?: -->)?\n)"
+    r"(?:.*?)"
+    r"(?P<end>^ *(?:<!--|#) end(?: -->)?\n)",
+    re.DOTALL | re.MULTILINE,
+)
+PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
+    "docs/policy.md": {"policy": docs.policy_reference},
+    "docs/roll-out.md": {"modes": docs.modes_table},
+    "docs/workloads.md": {"kinds": kinds.table},
+    "manifests/base/rbac.yaml": {"controllers": manifests.controllers},
+    "manifests/base/webhooks.yaml": {
+        "kinds": manifests.namespaced_kinds,
+        "kinds of the cluster": manifests.cluster_kinds,
+        "batch systems": manifests.batch_systems,
+    },
+}
+
+
+def generated(text: str, makers: dict[str, Callable[[], str]]) -> str:
+    """Return a file's text with each of its parts made anew."""
+    return PART.sub(lambda part: part["begin"] + indent(makers[part["name"]](), part["indent"]) + part["end"], text)
+
+
+def write() -> None:
+    """Write every generated part."""
+    for file, makers in PARTS.items():
+        page = ROOT / file
+        page.write_text(generated(page.read_text(), makers))

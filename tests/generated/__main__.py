@@ -1,0 +1,5 @@
+"""`python -m tests.generated`."""
+
+from tests import generated
+
+generated.write()

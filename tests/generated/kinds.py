@@ -1,0 +1,90 @@
+"""The table of kinds in docs/workloads.md, from the table of kinds in the code."""
+
+from collections.abc import Iterable
+
+from webhook.attempts import SOURCES
+from webhook.patch import EVERY, Nested, Pattern
+from webhook.workloads import WORKLOADS, Workload
+from webhook.workloads.core import POD
+from webhook.workloads.job_set import JOB_SET
+
+NOTHING = "-"
+COLUMNS = ("Kind", "Limit", "Default", "Failure policy", "Timeout", "Attempt", "Placement")
+
+
+def table() -> str:
+    """Show of every kind what the policy does with it."""
+    makers = (name, limits, default, failure_policy, timeouts, attempts, placement)
+    lines: list[tuple[str, ...]] = [COLUMNS, ("---",) * len(COLUMNS)]
+    lines += [tuple(make(row) for make in makers) for row in WORKLOADS.values() if row is not POD]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def name(row: Workload) -> str:
+    """Name a kind with its group."""
+    return f"{row.kind}<br>{row.group}"
+
+
+def limits(row: Workload) -> str:
+    """Name the fields that are held to the limit."""
+    jobs = [f"`{spelt(spec)}.{field}`" for spec in row.job_specs for field in ("backoffLimit", "backoffLimitPerIndex")]
+    fields = [
+        f"`{spelt((*field.within, *field.name))}`" + (" (runs)" if field.single else "") for field in row.retry_fields
+    ]
+    return cell([*jobs, *fields])
+
+
+def default(row: Workload) -> str:
+    """Name what the default replaces."""
+    jobs = [f"`{spelt(spec)}.backoffLimit`" for spec in row.job_specs]
+    fields = [
+        f"`{spelt((*field.within, *field.name))}`"
+        for field in row.retry_fields
+        if field.absent is None or field.parent_absent is None
+    ]
+    return cell([*jobs, *fields])
+
+
+def failure_policy(row: Workload) -> str:
+    """Say what is injected."""
+    if not row.job_specs or not row.failure_policy:
+        return NOTHING
+    jobs = [f"`{spelt(spec)}.podFailurePolicy`" for spec in row.job_specs]
+    return cell([*jobs, *(["`spec.failurePolicy.rules`"] if row is JOB_SET else [])])
+
+
+def timeouts(row: Workload) -> str:
+    """Name the fields that bound one attempt."""
+    jobs = [f"`{spelt(spec)}.template.spec.activeDeadlineSeconds`" for spec in row.job_specs if row.failure_policy]
+    return cell([*jobs, *(f"`{spelt((*field.within, *field.name))}`" for field in row.timeout_fields)])
+
+
+def attempts(row: Workload) -> str:
+    """Name what tells the attempt of its pods."""
+    if row.counts:
+        return cell([row.kind])
+    names = [source.NAME for either in SOURCES.get((row.group, row.kind.lower()), ()) for source in either]
+    return cell(names) if names or not row.owns_pods else "Annotation alone"
+
+
+def placement(row: Workload) -> str:
+    """Say whether pods are placed."""
+    if row.counted_above:
+        return "under a RayJob"
+    return "yes" if row.owns_pods else "of what it makes"
+
+
+def spelt(pattern: Pattern) -> str:
+    """Spell a pattern as a field: [*] for each entry."""
+    text = ""
+    for part in pattern:
+        if isinstance(part, Nested):
+            text += "…"
+        else:
+            text += "[*]" if part == EVERY else f".{part}"
+    return text.removeprefix(".")
+
+
+def cell(entries: Iterable[str]) -> str:
+    """Put entries under each other."""
+    return "<br>".join(entries) or NOTHING

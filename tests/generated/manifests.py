@@ -1,0 +1,71 @@
+"""The parts of manifests/ that name workload kinds, from the table of kinds."""
+
+from collections.abc import Iterator
+
+from webhook.attempts import airflow
+from webhook.workloads import WORKLOADS, Workload, batch, spark
+from webhook.workloads.job_set import JOB_SET
+
+WATCHED = (batch.JOB, JOB_SET)
+
+
+def rules(rows: list[Workload], scope: str) -> str:
+    """Write the rules of a webhook: a line for the kinds of a group that have the same versions."""
+    resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for row in rows:
+        resources.setdefault((row.group, row.versions), []).append(row.resource)
+    line = "- {{apiGroups: [{}], apiVersions: [{}], resources: [{}], operations: [CREATE, UPDATE], scope: {}}}\n"
+    return "".join(
+        line.format(group, ", ".join(versions), ", ".join(names), scope)
+        for (group, versions), names in resources.items()
+    )
+
+
+def namespaced_kinds() -> str:
+    """Write the rules for what stands in a namespace."""
+    return rules([row for row in WORKLOADS.values() if row.admitted and row.namespaced], "Namespaced")
+
+
+def cluster_kinds() -> str:
+    """Write the rules for what stands in none."""
+    return rules([row for row in WORKLOADS.values() if row.admitted and not row.namespaced], "Cluster")
+
+
+def batch_systems() -> str:
+    """Write the condition on pods that no Job makes again: that they ask to take part, or a batch system made them."""
+    controllers = [f"'{row.group}/{row.kind.lower()}'" for row in WORKLOADS.values() if row.owns_pods]
+    controllers.remove("'batch/job'")
+    makers = [f"'{maker}'" for maker in airflow.MAKERS]
+    conditions = [
+        "['attempt', 'interruptible'].exists(key,",
+        "'retry-policy.dev/' + key in object.metadata.?annotations.orValue({})) ||",
+        "object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) &&",
+        "(o.apiVersion.split('/')[0] + '/' + o.kind).lowerAscii() in",
+        *wrapped(controllers),
+        f"'{spark.LAUNCHED}' in object.metadata.?labels.orValue({{}}) ||",
+        f"('{airflow.TRY_NUMBER}' in object.metadata.?labels.orValue({{}}) &&",
+        f"[{', '.join(makers)}].exists(maker,",
+        "maker in object.metadata.?labels.orValue({})))",
+    ]
+    lines = ["- name: asks-to-take-part-or-is-batch", "  expression: >-", *(f"    {line}" for line in conditions)]
+    return "\n".join(lines) + "\n"
+
+
+def wrapped(entries: list[str]) -> Iterator[str]:
+    """Write a list over several lines."""
+    for index in range(0, len(entries), 3):
+        begin = "[" if index == 0 else " "
+        end = "]) ||" if index + 3 >= len(entries) else ","
+        yield begin + ", ".join(entries[index : index + 3]) + end
+
+
+def controllers() -> str:
+    """Write the rights to read what counts a pod's attempts: not those of what is watched, which stand beside."""
+    resources: dict[str, list[str]] = {}
+    for row in WORKLOADS.values():
+        if (row.owns_pods or row.counts) and row not in WATCHED:
+            resources.setdefault(row.group, []).append(row.resource)
+    return "".join(
+        f"- apiGroups: [{group}]\n  resources: [{', '.join(names)}]\n  verbs: [get]\n"
+        for group, names in resources.items()
+    )

@@ -1,0 +1,253 @@
+"""The rule that lets a JobSet start again after a disruption, and end with a bug."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.admission import Answer, mutate, policy, validate
+from tests.merge_cases import bug
+from tests.objects import DISRUPTION, exit_codes, job_spec
+from webhook import names
+from webhook.policy.model import Disruptions, FailurePolicy, JobSet, Policy, Profile
+from webhook.problem import Json
+from webhook.subject import Facts
+
+RESTART: Json = {
+    "name": "retryPolicyDisruption",
+    "action": "RestartJobSetAndIgnoreMaxRestarts",
+    "onJobFailureReasons": ["PodFailurePolicy"],
+    "onJobFailureMessagePatterns": ["has condition DisruptionTarget matching FailJob"],
+}
+BUG: Json = {"name": "retryPolicyBug", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+FAIL_ON_DISRUPTION: Json = {**DISRUPTION, "action": "FailJob"}
+UNLIMITED = 2147483647
+RESTART_POLICY = "spec.replicatedJobs[0].template.spec.template.spec.restartPolicy"
+WITHOUT_PATTERNS = Facts(profile_name="default", message_patterns=False)
+
+
+def job_set(*specs: Json, failure_policy: Json | None = None, **fields: Any) -> Json:
+    replicated = [{"name": f"r{index}", "template": {"spec": spec}} for index, spec in enumerate(specs)]
+    own = {} if failure_policy is None else {"failurePolicy": failure_policy}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train", "namespace": "ml"},
+        "spec": {"replicatedJobs": replicated, **own, **fields},
+    }
+
+
+def under(**sections: Any) -> Policy:
+    return policy(default=Profile(**sections))
+
+
+def set_rules(answer: Answer) -> list[Json]:
+    found: list[Json] = (answer.object["spec"].get("failurePolicy") or {}).get("rules") or []
+    return found
+
+
+def job_rules(answer: Answer, index: int = 0) -> list[Json]:
+    spec = answer.object["spec"]["replicatedJobs"][index]["template"]["spec"]
+    found: list[Json] = (spec.get("podFailurePolicy") or {}).get("rules") or []
+    return found
+
+
+def test_a_disruption_starts_the_set_again_for_nothing_and_a_bug_ends_it() -> None:
+    answer = mutate(job_set(job_spec(backoffLimit=0)))
+    assert job_rules(answer) == [FAIL_ON_DISRUPTION, bug()]
+    assert set_rules(answer) == [RESTART, BUG]
+
+
+def test_every_job_of_the_set_gets_its_own_rules() -> None:
+    answer = mutate(job_set(job_spec(backoffLimit=0), job_spec(backoffLimit=0, containers=("a", "b"))))
+    assert job_rules(answer, 1) == [FAIL_ON_DISRUPTION, bug("a"), bug("b")]
+
+
+def test_where_disruptions_count_the_set_starts_again_at_its_own_cost() -> None:
+    answer = mutate(job_set(job_spec()), under=under(disruptions=Disruptions(action="Count")))
+    assert set_rules(answer)[0] == {**RESTART, "action": "RestartJobSet"}
+    assert job_rules(answer)[0] == FAIL_ON_DISRUPTION
+
+
+@pytest.mark.parametrize("action", ["Ignore", "Count"])
+def test_with_restart_pod_the_job_gives_its_pod_back(action: Any) -> None:
+    profile = under(job_set=JobSet(on_disruption="RestartPod"), disruptions=Disruptions(action=action))
+    answer = mutate(job_set(job_spec()), under=profile)
+    assert job_rules(answer) == [{**DISRUPTION, "action": action}, bug()]
+    assert set_rules(answer) == [BUG]
+
+
+def test_without_message_patterns_the_job_gives_its_pod_back() -> None:
+    answer = mutate(job_set(job_spec()), WITHOUT_PATTERNS)
+    assert job_rules(answer) == [DISRUPTION, bug()]
+    assert set_rules(answer) == [BUG]
+
+
+def test_the_authors_rules_stand_between_ours() -> None:
+    own = {"name": "host", "action": "RestartJobSet", "onJobFailureReasons": ["BackoffLimitExceeded"]}
+    assert set_rules(mutate(job_set(job_spec(), failure_policy={"rules": [own]}))) == [RESTART, own, BUG]
+
+
+@pytest.mark.parametrize("ours", [RESTART, BUG], ids=lambda rule: rule["name"])
+def test_a_rule_of_our_name_is_its_authors(ours: Json) -> None:
+    own = {**ours, "action": "RestartJobSet"}
+    found = set_rules(mutate(job_set(job_spec(), failure_policy={"rules": [own]})))
+    assert [rule for rule in found if rule["name"] == ours["name"]] == [own]
+    assert len(found) == 2
+
+
+def test_an_authors_rules_are_left_alone_where_the_profile_says_if_absent() -> None:
+    own = {"name": "host", "action": "RestartJobSet"}
+    profile = under(failure_policy=FailurePolicy(inject="IfAbsent"))
+    answer = mutate(job_set(job_spec(), failure_policy={"rules": [own]}), under=profile)
+    assert set_rules(answer) == [own]
+    assert job_rules(answer)[0] == DISRUPTION
+    assert set_rules(mutate(job_set(job_spec()), under=profile)) == [RESTART, BUG]
+
+
+def test_a_profile_that_injects_nothing_leaves_the_set_alone() -> None:
+    profile = under(failure_policy=FailurePolicy(inject="Never"))
+    assert set_rules(mutate(job_set(job_spec()), under=profile)) == []
+
+
+def test_a_set_whose_jobs_can_have_no_failure_policy_gets_none_and_its_author_is_told() -> None:
+    answer = mutate(job_set(job_spec(restart_policy="OnFailure")))
+    assert (set_rules(answer), job_rules(answer)) == ([], [])
+    (warning,) = answer.warnings
+    assert warning.startswith(f"{RESTART_POLICY}: OnFailure allows no failure policy")
+
+
+def test_a_restart_policy_left_out_becomes_on_failure_and_its_author_is_told() -> None:
+    answer = mutate(job_set(job_spec(restart_policy=None)))
+    assert job_rules(answer) == []
+    (warning,) = answer.warnings
+    assert warning.startswith(f"{RESTART_POLICY}: left out, becomes OnFailure")
+
+
+def test_a_restart_policy_left_out_is_converted_where_the_profile_converts() -> None:
+    profile = under(failure_policy=FailurePolicy(on_failure_restart_policy="Never"))
+    answer = mutate(job_set(job_spec(restart_policy=None)), under=profile)
+    assert (
+        answer.object["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+    )
+    assert job_rules(answer) == [FAIL_ON_DISRUPTION, bug()]
+
+
+def test_of_several_jobs_the_bad_one_is_named_by_its_path() -> None:
+    bad = job_spec(backoffLimit=11, rules=[exit_codes("FailJob", "In", 0)])
+    message = validate(job_set(job_spec(backoffLimit=1), bad)).message
+    assert [line.partition(":")[0] for line in message.splitlines()] == [
+        "spec.replicatedJobs[1].template.spec.backoffLimit",
+        "spec.replicatedJobs[1].template.spec.podFailurePolicy.rules[0].onExitCodes.values[0]",
+    ]
+
+
+def in_place() -> Json:
+    again = {"name": "agent", "restartPolicy": "Always"}
+    spec = job_spec(
+        backoffLimit=UNLIMITED, podReplacementPolicy="Failed", completions=2, parallelism=2, init_containers=(again,)
+    )
+    spec["template"]["spec"]["containers"][0]["restartPolicy"] = "OnFailure"
+    return job_set(spec, failure_policy={"restartStrategy": "InPlaceRestart", "maxRestarts": 3})
+
+
+def test_what_the_strategy_in_place_restart_demands_is_no_violation() -> None:
+    answer = mutate(in_place())
+    spec = answer.object["spec"]["replicatedJobs"][0]["template"]["spec"]
+    assert spec["backoffLimit"] == UNLIMITED
+    assert validate(answer.object).allowed
+
+
+def test_a_set_that_restarts_in_place_is_still_held_to_its_own_limit() -> None:
+    root = in_place()
+    root["spec"]["failurePolicy"]["maxRestarts"] = 11
+    assert validate(root).message.startswith("spec.failurePolicy.maxRestarts: 11 retries exceed")
+
+
+def test_a_set_that_restarts_in_place_gets_its_pod_back_from_the_job() -> None:
+    answer = mutate(in_place())
+    assert job_rules(answer)[0] == DISRUPTION
+    assert [rule["name"] for rule in set_rules(answer)] == ["retryPolicyBug"]
+
+
+def test_elsewhere_so_many_retries_are_refused() -> None:
+    assert not validate(job_set(job_spec(backoffLimit=UNLIMITED))).allowed
+
+
+def test_max_retries_sets_restarts_and_the_retries_of_every_job() -> None:
+    root = job_set(job_spec(backoffLimit=1), job_spec())
+    root["metadata"]["annotations"] = {names.MAX_RETRIES: "2"}
+    spec = mutate(root).object["spec"]
+    assert spec["failurePolicy"]["maxRestarts"] == 2
+    assert [one["template"]["spec"]["backoffLimit"] for one in spec["replicatedJobs"]] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("fields", "codes"),
+    [
+        ({}, [143]),
+        ({"suspend": True}, [137, 143]),
+        ({"managedBy": "kueue.x-k8s.io/multikueue"}, [137, 143]),
+        ({"managedBy": "jobset.sigs.k8s.io/jobset-controller"}, [143]),
+    ],
+)
+def test_a_set_that_others_suspend_may_end_with_137(fields: Json, codes: list[int]) -> None:
+    assert job_rules(mutate(job_set(job_spec(), **fields)))[1]["onExitCodes"]["values"] == codes
+
+
+def test_a_set_in_a_queue_may_end_with_137() -> None:
+    root = job_set(job_spec())
+    root["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpu"}
+    assert job_rules(mutate(root))[1]["onExitCodes"]["values"] == [137, 143]
+
+
+@pytest.mark.parametrize(
+    ("specs", "coupled"),
+    [
+        ([job_spec()], False),
+        ([job_spec(), job_spec()], True),
+        ([job_spec(parallelism=2, completions=2)], True),
+    ],
+)
+def test_pods_of_one_set_depend_on_each_other(specs: list[Json], coupled: bool) -> None:  # noqa: FBT001
+    profile = under(failure_policy=FailurePolicy(coupled="Retry"))
+    assert (bug() not in job_rules(mutate(job_set(*specs), under=profile))) is coupled
+
+
+def test_an_unchanged_set_is_put_back_whatever_the_policy_has_become() -> None:
+    manifest = job_set(job_spec(), failure_policy={"maxRestarts": 2})
+    stored = mutate(deepcopy(manifest)).object
+    applied = {**deepcopy(manifest), "metadata": stored["metadata"]}
+    later = under(job_set=JobSet(on_disruption="RestartPod"))
+    assert mutate(applied, under=later, old=stored).object["spec"] == stored["spec"]
+
+
+def test_the_set_says_which_profile_it_was_admitted_under() -> None:
+    metadata = mutate(job_set(job_spec())).object["metadata"]
+    assert metadata["labels"] == {names.PROFILE: "default"}
+    assert names.POLICY in metadata["annotations"]
+
+
+def test_a_job_that_its_controller_made_of_the_set_stays_as_it_is() -> None:
+    stored = mutate(job_set(job_spec(backoffLimit=6))).object
+    made = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "train-r0-0",
+            "ownerReferences": [
+                {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "controller": True}
+            ],
+        },
+        "spec": stored["spec"]["replicatedJobs"][0]["template"]["spec"],
+    }
+    assert mutate(deepcopy(made)).object["spec"] == made["spec"]
+
+
+def test_a_skipped_set_is_held_to_its_limit_alone() -> None:
+    root = job_set(job_spec(backoffLimit=1))
+    root["metadata"]["annotations"] = {names.SKIP: "true"}
+    answer = mutate(root)
+    assert (set_rules(answer), job_rules(answer)) == ([], [])
+    assert "labels" not in answer.object["metadata"]
+    assert answer.object["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"] == {names.SKIP: "true"}
