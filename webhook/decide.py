@@ -21,7 +21,7 @@ from webhook.rules import failure_policy, job_set, lint, opt_in, placement, reap
 from webhook.subject import Facts, Subject
 from webhook.workloads import Budget, EmbeddedJob, OwnerReference, Workload, batch, core, row_of
 from webhook.workloads.job_set import JOB_SET
-from webhook.workloads.row import controller_of
+from webhook.workloads.row import Field, controller_of
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 
@@ -123,7 +123,7 @@ def problems_of(
     if row is core.POD and controller_of(root) is not None:
         return []  # judged on the workload's templates, so that no controller loops on refused pods
     wrong = annotation_problems(profile_name, profile, annotations, ANNOTATIONS)
-    for where in annotations_for_pods(row, root):
+    for where in (*annotations_for_pods(row, root), *found_at(row.judged_annotations, root)):
         wrong += annotation_problems(profile_name, profile, at(root, where) or {}, where)
     limits: list[Problem] = []
     invalid: list[Problem] = []
@@ -133,6 +133,8 @@ def problems_of(
         limits += retries.problems(budget, settings, old_budgets.get(budget.path))
     for path, template in row.templates(root):
         limits += retries.template_problems((*path, "spec"), template.get("spec") or {})
+    if row is JOB_SET:
+        limits += job_set.problems(root, old)
     for job in row.jobs(root):
         if job.metadata_path != ("metadata",):
             own = job.metadata.get("annotations") or {}
@@ -196,6 +198,8 @@ def apply_rules(row: Workload, editor: Editor, profile: Profile, facts: Facts) -
         editor.rule = "failure_policy"
         job_set.edit(root, jobs, settings, editor, disruption=disruption)
     editor.rule = "retries"
+    if row is JOB_SET:
+        warnings += job_set.clamp(root, settings, editor)
     for budget in list(row.budgets(root)):
         warnings += retries.edit(budget, settings, editor)
     for path, template in row.templates(root):
@@ -208,6 +212,8 @@ def apply_rules(row: Workload, editor: Editor, profile: Profile, facts: Facts) -
         warnings += lowered
         for path in list(annotations_for_pods(row, root)):
             copy_missing(names.COPIED_TO_PODS, said, path, editor)
+        for path in list(found_at(row.made_annotations, root)):
+            copy_missing(names.COPIED_TO_JOBS, said, path, editor)
     return list(dict.fromkeys(warnings))
 
 
@@ -274,7 +280,12 @@ def annotations_for_pods(row: Workload, root: Json) -> Iterator[Path]:
     """Yield where the pods of an object take annotations from, other than the templates of its Jobs."""
     for path, _ in row.templates(root):
         yield at_template(path)
-    for field in row.pod_annotations:
+    yield from found_at(row.pod_annotations, root)
+
+
+def found_at(fields: tuple[Field, ...], root: Json) -> Iterator[Path]:
+    """Yield the paths of fields, whether they are there or may be made."""
+    for field in fields:
         for path, _ in field.find(root):
             yield path
 

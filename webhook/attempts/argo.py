@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.attempts.level import Evidence, Level, number_at
+from webhook.attempts.level import Evidence, Level
 from webhook.patch import EVERY, at, find
+from webhook.workloads.row import NUMBER
 
 NAME: Final = "Argo"
 NODE_NAME: Final = "workflows.argoproj.io/node-name"
 TEMPLATE: Final = "ARGO_TEMPLATE"
 RETRY: Final = re.compile(r"\(([0-9]{1,9})\)")
-LIMIT: Final = ("retryStrategy", "limit")
 
 
 def levels(evidence: Evidence) -> list[Level]:
@@ -26,13 +26,36 @@ def levels(evidence: Evidence) -> list[Level]:
     if name is None:
         return []
     attempts = [int(number) for number in RETRY.findall(name)]
-    outer = number_at(evidence.owner, ("spec", *LIMIT))
-    outer = evidence.said_budget if outer is None else outer
-    inner = number_at(template_of(evidence.pod), LIMIT)
-    budgets = [*[outer] * (len(attempts) - 1), outer if inner is None else inner]
-    return [Level(NAME, attempt, budget) for attempt, budget in zip(attempts, budgets, strict=False)] or [
-        Level(NAME, 0, 0)  # nothing of it is retried
-    ]
+    if not attempts:
+        return [Level(NAME, 0, 0)]  # nothing of it is retried
+    budgets = [budget_of_any(evidence)] * (len(attempts) - 1) + [budget_of_template(evidence)]
+    return [Level(NAME, attempt, budget) for attempt, budget in zip(attempts, budgets, strict=True)]
+
+
+def budget_of_template(evidence: Evidence) -> int:
+    """Return the retries of the template that the pod runs."""
+    strategy = at(template_of(evidence.pod), ("retryStrategy",))
+    if not isinstance(strategy, dict):
+        return budget_of_any(evidence)
+    limit = limit_of(strategy.get("limit"))
+    return evidence.said_budget if limit is None else limit
+
+
+def budget_of_any(evidence: Evidence) -> int:
+    """Return the retries of a template that says nothing itself, or that nobody tells of."""
+    for spec in (("spec",), ("status", "storedWorkflowTemplateSpec")):
+        for strategy in (("templateDefaults", "retryStrategy"), ("retryStrategy",)):
+            limit = limit_of(at(evidence.owner, (*spec, *strategy, "limit")))
+            if limit is not None:
+                return limit
+    return evidence.said_budget
+
+
+def limit_of(value: Any) -> int | None:
+    """Read a limit as Argo does; None where there is no number. A negative one allows no retry."""
+    if isinstance(value, bool) or not isinstance(value, int | str) or not NUMBER.fullmatch(str(value)):
+        return None
+    return max(0, int(value))
 
 
 def template_of(pod: Any) -> Any:

@@ -48,7 +48,13 @@ def attempt_of(evidence: Evidence) -> int | None:
 
 
 def budget_of(evidence: Evidence) -> int:
-    """Return the retries of the pod's node; 1 attempt stands for the platform's default, which nobody tells."""
+    """Return the retries of the pod's node; 1 attempt stands for the platform's default, which nobody tells.
+
+    Nodes of sub-workflows and elements of map tasks may have the same label: the pod's name tells whose it is.
+    """
     node = evidence.labels.get(NODE)
+    name, execution = at(evidence.pod, ("metadata", "name")), evidence.controller
+    if execution is None or str(name).rpartition("-")[0] != f"{execution.name}-{node}":
+        return evidence.said_budget
     attempts = number_at(evidence.owner, ("spec", "nodes", node or "", "retry", "minAttempts"))
     return evidence.said_budget if attempts in {None, 1} else max(0, (attempts or 0) - 1)

@@ -18,8 +18,7 @@ from webhook.policy.settings import Settings
 from webhook.problem import Json, Problem
 from webhook.rules import schema
 from webhook.rules.lint import DISRUPTION, KILLED
-from webhook.workloads import EmbeddedJob
-from webhook.workloads.ray import RAY_JOB
+from webhook.workloads import EmbeddedJob, ray
 from webhook.workloads.row import controller_of
 
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
@@ -49,6 +48,8 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, *, disruption_act
     elif restart_policy != "Never":
         return []  # the API server refuses such a Job, and says why better than we could
 
+    if disruption_action == "FailJob" and job.spec.get("backoffLimitPerIndex") is not None:
+        disruption_action = settings.profile.disruptions.action  # indexes stand for themselves: the others run on
     author_rules: list[Json] = (own or {}).get("rules") or []
     disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [disruption_rule(disruption_action)]
     exit_codes, warnings = exit_code_rules(job, settings, author_rules)
@@ -105,8 +106,8 @@ def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Jso
     # With a successPolicy, or in a work queue, a later failure is not a failure of the Job; FailJob would make it one.
     if job.spec.get("successPolicy") is not None or is_work_queue(job.spec):
         return [], []
-    # It ends with 1 when its connection breaks, too, and has retries for that.
-    if is_ray_submitter(job):
+    # One that submits ends with 1 when its connection breaks, too, and has retries for that.
+    if is_kuberays(job):
         return [], []
     containers, warnings = judged_containers(job)
     retriable = set(settings.profile.failure_policy.retriable_exit_codes)
@@ -152,10 +153,10 @@ def is_coupled(job: EmbeddedJob) -> bool:
     )
 
 
-def is_ray_submitter(job: EmbeddedJob) -> bool:
-    """Tell whether this is the Job that hands a RayJob's work to its cluster, and waits for it."""
+def is_kuberays(job: EmbeddedJob) -> bool:
+    """Tell whether this Job hands a RayJob's work to its cluster, or cleans up after one."""
     controller = controller_of({"metadata": job.metadata})
-    return controller is not None and (controller.group, controller.kind) == (RAY_JOB.group, RAY_JOB.kind)
+    return controller is not None and controller.group == ray.GROUP
 
 
 def is_work_queue(spec: Json) -> bool:

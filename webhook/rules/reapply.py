@@ -128,7 +128,7 @@ def written_by_rules(row: Workload) -> tuple[Pattern, ...]:
     of_jobs = [(*spec, *field) for spec in row.job_specs for field in FIELDS]
     of_job_metadata = [(*spec[:-1], "metadata") for spec in row.job_specs if len(spec) > 1]
     of_pods = [(*template, "metadata") for template in row.pod_templates]
-    fields = (*row.retry_fields, *row.timeout_fields, *row.pod_annotations)
+    fields = (*row.retry_fields, *row.timeout_fields, *row.pod_annotations, *row.made_annotations)
     beside = [
         (*field.within, *field.name[:-1], field.counts_with[0]) for field in row.retry_fields if field.counts_with
     ]

@@ -93,6 +93,10 @@ def problems(budget: Budget, settings: Settings, old: Budget | None) -> list[Pro
     limit = settings.profile.retries.limit
     if not exceeds(budget.retries, limit) or (old is not None and not exceeds(budget.retries, old.retries)):
         return []
+    if budget.retries is None and budget.beside is not None:
+        path, counting = budget.beside
+        remedy = f"set {counting}, and {budget.path[-1]} {limit + budget.single} or less"
+        return [Problem(path, "makes retries without bound", remedy)]
     amount = "retries without bound" if budget.retries is None else f"{budget.retries} retries"
     what = f"{amount} exceed the limit of {limit} in profile {settings.profile_name!r}"
     if budget.single:

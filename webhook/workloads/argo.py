@@ -69,6 +69,12 @@ def timeout_fields(spec: Path) -> tuple[TimeoutField, ...]:
     return (TimeoutField(within=within, name=name, only_with=IN_PODS, inherits=inherits),)
 
 
+def judged_annotations(spec: Path) -> tuple[Field, ...]:
+    """Return the annotations that pods of one template get in the WorkflowSpec at a path."""
+    holders = ((*spec, "templateDefaults"), (*spec, "templates", EVERY, INLINE))
+    return tuple(Field(within=(*holder, "metadata"), name=("annotations",)) for holder in holders)
+
+
 def pod_annotations(spec: Path) -> tuple[Field, ...]:
     """Return the annotations that all pods of the WorkflowSpec at a path get; a Workflow's own do not reach them."""
     return (Field(within=spec, name=("podMetadata", "annotations")),)
@@ -88,6 +94,7 @@ WORKFLOW: Final = Workload(
     retry_fields=retry_fields(SPEC),
     timeout_fields=timeout_fields(SPEC),
     pod_annotations=pod_annotations(SPEC),
+    judged_annotations=judged_annotations(SPEC),
 )
 
 WORKFLOW_TEMPLATE: Final = Workload(
@@ -99,6 +106,7 @@ WORKFLOW_TEMPLATE: Final = Workload(
     retry_fields=retry_fields(SPEC),
     timeout_fields=timeout_fields(SPEC),
     pod_annotations=pod_annotations(SPEC),
+    judged_annotations=judged_annotations(SPEC),
 )
 
 CLUSTER_WORKFLOW_TEMPLATE: Final = Workload(
@@ -111,6 +119,7 @@ CLUSTER_WORKFLOW_TEMPLATE: Final = Workload(
     retry_fields=retry_fields(SPEC),
     timeout_fields=timeout_fields(SPEC),
     pod_annotations=pod_annotations(SPEC),
+    judged_annotations=judged_annotations(SPEC),
 )
 
 CRON_WORKFLOW: Final = Workload(
@@ -118,10 +127,15 @@ CRON_WORKFLOW: Final = Workload(
     versions=VERSIONS,
     kind="CronWorkflow",
     resource="cronworkflows",
-    shape={"metadata": METADATA, "spec": {"workflowSpec": WORKFLOW_SPEC}},
+    shape={
+        "metadata": METADATA,
+        "spec": {"workflowSpec": WORKFLOW_SPEC, "workflowMetadata": {"annotations": {ANY_KEY: str}}},
+    },
+    made_annotations=(Field(within=SPEC, name=("workflowMetadata", "annotations")),),
     retry_fields=retry_fields(CRON_SPEC),
     timeout_fields=timeout_fields(CRON_SPEC),
     pod_annotations=pod_annotations(CRON_SPEC),
+    judged_annotations=judged_annotations(CRON_SPEC),
 )
 
 ROWS: Final = (WORKFLOW, WORKFLOW_TEMPLATE, CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW)

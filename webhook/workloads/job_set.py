@@ -13,10 +13,16 @@ QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
 SPEC: Final[Path] = ("spec",)
 
+FAILURE_RULE: Final[Shape] = {
+    "name": str,
+    "action": str,
+    "onJobFailureReasons": [str],
+    "onJobFailureMessagePatterns": [str],
+}
 JOB_SET_SPEC: Final[Shape] = {
     "managedBy": str,
     "suspend": bool,
-    "failurePolicy": {"maxRestarts": int, "restartStrategy": str, "rules": [{"name": str, "action": str}]},
+    "failurePolicy": {"maxRestarts": int, "restartStrategy": str, "rules": [FAILURE_RULE]},
     "replicatedJobs": [{"replicas": int, "template": {"metadata": METADATA, "spec": JOB_SPEC}}],
 }
 

@@ -203,6 +203,8 @@ class Workload:
     timeout_fields: tuple[TimeoutField, ...] = ()  # of one attempt, outside pod templates
     pod_templates: tuple[Pattern, ...] = ()  # outside JobSpecs
     pod_annotations: tuple[Field, ...] = ()  # that its pods get, outside pod templates
+    made_annotations: tuple[Field, ...] = ()  # that the workloads get which are made of it
+    judged_annotations: tuple[Field, ...] = ()  # that some of its pods get: their author's alone
     written: tuple[Pattern, ...] = ()  # by a rule of its own
 
     def jobs(self, root: Json) -> Iterator[EmbeddedJob]:

@@ -8,10 +8,10 @@ the spec of a PipelineRun or TaskRun, from the first update on.
 from typing import Final
 
 from webhook.patch import EVERY, Nested, Pattern
-from webhook.problem import Path
-from webhook.shape import TOO_DEEP, Shape
+from webhook.problem import Json, Path
+from webhook.shape import ANY_KEY, TOO_DEEP, Shape
 from webhook.workloads.core import METADATA
-from webhook.workloads.row import RetryField, TimeoutField, Workload
+from webhook.workloads.row import Field, RetryField, TimeoutField, Workload
 
 GROUP: Final = "tekton.dev"
 VERSIONS: Final = ("v1", "v1beta1")
@@ -24,14 +24,29 @@ PIPELINES: Final = Nested((("tasks", EVERY, "pipelineSpec"), ("finally", EVERY, 
 def pipeline_shape(depth: int) -> Shape:
     """Return the shape of a PipelineSpec."""
     inner = pipeline_shape(depth - 1) if depth else TOO_DEEP
-    tasks: Shape = [{"retries": int, "timeout": str, "pipelineSpec": inner}]
+    task_spec: Shape = {"metadata": {"annotations": {ANY_KEY: str}}}
+    tasks: Shape = [{"retries": int, "onError": str, "pipelineSpec": inner, "taskSpec": task_spec}]
     return {"tasks": tasks, "finally": tasks}
+
+
+def may_retry(task: Json) -> bool:
+    """Tell whether a task bears retries: Tekton refuses them beside onError continue."""
+    return task.get("onError") != "continue"
+
+
+def tasks_of(spec: Path) -> tuple[Pattern, ...]:
+    """Return the patterns of the tasks in the PipelineSpec at a path."""
+    return tuple((*spec, PIPELINES, part, EVERY) for part in ("tasks", "finally"))
 
 
 def retries_of_tasks(spec: Path) -> tuple[RetryField, ...]:
     """Return the retry fields of the PipelineSpec at a path."""
-    pipeline: Pattern = (*spec, PIPELINES)
-    return tuple(RetryField(within=(*pipeline, part, EVERY), name=("retries",)) for part in ("tasks", "finally"))
+    return tuple(RetryField(within=task, name=("retries",), may_raise=may_retry) for task in tasks_of(spec))
+
+
+def annotations_of_tasks(spec: Path) -> tuple[Field, ...]:
+    """Return the annotations that the pods of one task get in the PipelineSpec at a path."""
+    return tuple(Field(within=(*task, "taskSpec", "metadata"), name=("annotations",)) for task in tasks_of(spec))
 
 
 TASK: Final = Workload(
@@ -49,6 +64,7 @@ PIPELINE: Final = Workload(
     resource="pipelines",
     shape={"metadata": METADATA, "spec": pipeline_shape(DEEPEST)},
     retry_fields=retries_of_tasks(("spec",)),
+    judged_annotations=annotations_of_tasks(("spec",)),
 )
 
 PIPELINE_RUN: Final = Workload(
@@ -56,9 +72,19 @@ PIPELINE_RUN: Final = Workload(
     versions=VERSIONS,
     kind="PipelineRun",
     resource="pipelineruns",
-    shape={"metadata": METADATA, "spec": {"pipelineSpec": pipeline_shape(DEEPEST)}},
+    shape={
+        "metadata": METADATA,
+        "spec": {
+            "pipelineSpec": pipeline_shape(DEEPEST),
+            "taskRunSpecs": [{"metadata": {"annotations": {ANY_KEY: str}}}],
+        },
+    },
     immutable=True,
     retry_fields=retries_of_tasks(("spec", "pipelineSpec")),
+    judged_annotations=(
+        *annotations_of_tasks(("spec", "pipelineSpec")),
+        Field(within=("spec", "taskRunSpecs", EVERY, "metadata"), name=("annotations",)),
+    ),
 )
 
 TASK_RUN: Final = Workload(

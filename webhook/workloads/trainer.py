@@ -40,7 +40,14 @@ TRAIN_JOB: Final = Workload(
     versions=VERSIONS,
     kind="TrainJob",
     resource="trainjobs",
-    shape={"metadata": METADATA, "spec": {"podTemplateOverrides": [{"metadata": {"annotations": {ANY_KEY: str}}}]}},
+    shape={
+        "metadata": METADATA,
+        "spec": {
+            "annotations": {ANY_KEY: str},
+            "podTemplateOverrides": [{"metadata": {"annotations": {ANY_KEY: str}}}],
+        },
+    },
+    made_annotations=(Field(within=("spec",), name=("annotations",)),),
     pod_annotations=(Field(within=("spec", "podTemplateOverrides", EVERY), name=("metadata", "annotations")),),
 )
 

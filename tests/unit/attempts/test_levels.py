@@ -1,80 +1,26 @@
-"""Which attempt a pod is, and who says so."""
+"""Which attempt a pod is where several may say, and where nobody does."""
 
 import pytest
 
 from tests.objects import job_spec, pod, stored_job
+from tests.unit.attempts.pods import UNTOUCHED, made, on_spot, owned, place, read
 from webhook import names
-from webhook.attempts import Level, levels
+from webhook.attempts import Level
+from webhook.attempts.level import number_at
 from webhook.policy.model import Profile
-from webhook.policy.settings import Settings, resolve
-from webhook.problem import Json, Problem
+from webhook.policy.settings import resolve
+from webhook.problem import Json
 
-FAILURES = "batch.kubernetes.io/job-index-failure-count"
-IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
-
-
-def read(pod: Json, owner: Json | None, settings: Settings | None = None) -> tuple[list[Level], list[Problem]]:
-    warnings: list[Problem] = []
-    return levels(pod, owner, settings or resolve("default", Profile(), {}), warnings), warnings
-
-
-def test_a_job_counts_its_failures_against_its_backoff_limit() -> None:
-    owner = stored_job(job_spec(backoffLimit=4), {"failed": 2})
-    assert read(pod(), owner) == ([Level("JobStatus", 2, 4)], [])
-
-
-def test_a_job_without_failures_is_at_its_first_attempt() -> None:
-    assert read(pod(), stored_job()) == ([Level("JobStatus", 0, 6)], [])
-
-
-def test_failures_that_the_job_controller_has_yet_to_count_are_counted() -> None:
-    owner = stored_job(job_spec(backoffLimit=4), {"failed": 1, "uncountedTerminatedPods": {"failed": ["a", "b"]}})
-    assert read(pod(), owner)[0] == [Level("JobStatus", 3, 4)]
-
-
-def test_an_index_counts_its_own_failures_and_its_own_disruptions() -> None:
-    owner = stored_job(job_spec(backoffLimitPerIndex=2, backoffLimit=2147483647), {"failed": 40})
-    indexed = pod(annotations={FAILURES: "1", IGNORED: "3"})
-    assert read(indexed, owner)[0] == [Level("JobIndex", 1, 2), Level("JobIndex", 3, 20)]
-
-
-def test_an_index_without_disruptions_is_at_none() -> None:
-    indexed = pod(annotations={FAILURES: "1"})
-    assert read(indexed, stored_job(job_spec(backoffLimitPerIndex=2)))[0][1] == Level("JobIndex", 0, 20)
-
-
-def test_the_annotation_wins_over_every_other_source() -> None:
-    annotated = pod(annotations={names.ATTEMPT: "5", FAILURES: "1"})
-    assert read(annotated, stored_job(job_spec(backoffLimit=7)))[0] == [Level("Annotation", 5, 7)]
-
-
-def test_the_annotation_may_stand_on_the_controller() -> None:
-    owner = stored_job(job_spec(backoffLimit=7), annotations={names.ATTEMPT: "2"})
-    assert read(pod(), owner)[0] == [Level("Annotation", 2, 7)]
-
-
-def test_the_pods_own_annotation_wins_over_its_controllers() -> None:
-    owner = stored_job(job_spec(backoffLimit=7), annotations={names.ATTEMPT: "2"})
-    assert read(pod(annotations={names.ATTEMPT: "4"}), owner)[0] == [Level("Annotation", 4, 7)]
-
-
-def test_an_attempt_that_the_webhook_wrote_itself_is_worked_out_anew() -> None:
-    own = pod(annotations={names.ATTEMPT: "0", names.ATTEMPT_SOURCE: "JobStatus"})
-    assert read(own, stored_job(status={"failed": 3}))[0] == [Level("JobStatus", 3, 6)]
-
-
-@pytest.mark.parametrize("nonsense", ["-1", "two", "", "9" * 400])
-def test_a_malformed_attempt_falls_back_to_the_next_source_with_a_warning(nonsense: str) -> None:
-    found, warnings = read(pod(annotations={names.ATTEMPT: nonsense}), stored_job(status={"failed": 3}))
-    assert found == [Level("JobStatus", 3, 6)]
-    assert len(warnings) == 1
-
-
-def test_a_malformed_index_count_falls_back_to_the_next_source_with_a_warning() -> None:
-    owner = stored_job(job_spec(backoffLimitPerIndex=2), {"failed": 1})
-    found, warnings = read(pod(annotations={FAILURES: "x", IGNORED: "y"}), owner)
-    assert [level.source for level in found] == ["JobStatus"]
-    assert len(warnings) == 2
+# What each system writes on pods of its own.
+SIGNS: Json = {
+    "labels": {"jobset.sigs.k8s.io/restart-attempt": "2", "attempt": "2", "ray.io/cluster": "train"},
+    "annotations": {
+        "batch.kubernetes.io/job-index-failure-count": "2",
+        "workflows.argoproj.io/node-name": "w(2)",
+        "volcano.sh/job-retry-count": "2",
+    },
+}
+KUBEFLOW = ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
 
 def test_nothing_tells_where_the_controller_is_gone() -> None:
@@ -84,6 +30,79 @@ def test_nothing_tells_where_the_controller_is_gone() -> None:
 def test_a_budget_is_the_owners_else_max_retries_else_the_default() -> None:
     annotated = pod(annotations={names.ATTEMPT: "1"}, owner=None)
     own = resolve("default", Profile(), {names.MAX_RETRIES: "8"})
-    assert read(annotated, stored_job(job_spec(backoffLimit=5)), own)[0][0].budget == 5
-    assert read(annotated, None, own)[0][0].budget == 8
+    ours = pod(annotations={names.ATTEMPT: "1"})
+    assert read(ours, stored_job(job_spec(backoffLimit=5)), settings=own)[0][0].budget == 5
+    assert read(annotated, None, settings=own)[0][0].budget == 8
     assert read(annotated, None)[0][0].budget == 3
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("apps/v1", "DaemonSet"),
+        ("apps/v1", "ReplicaSet"),
+        ("apps/v1", "StatefulSet"),  # Tekton's affinity assistant among them
+        ("v1", "Pod"),
+        ("v1", "ReplicationController"),
+        ("example.test/v1", "Job"),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+        ("ray.io/v1", "RayService"),
+        ("sparkoperator.k8s.io/v1alpha1", "SparkConnect"),
+        ("tekton.dev/v1", "PipelineRun"),
+    ],
+)
+def test_a_pod_whose_owner_is_none_of_ours_is_untouched_whatever_is_written_on_it(api_version: str, kind: str) -> None:
+    assert place(made(owned(api_version, kind, "w"), name="w-pod-retry2", **SIGNS)) == UNTOUCHED
+
+
+def test_a_pod_of_nobody_is_untouched_whatever_other_systems_would_have_written_on_it() -> None:
+    assert place(made(name="w-pod-retry2", **SIGNS)) == UNTOUCHED
+
+
+@pytest.mark.parametrize("kind", KUBEFLOW)
+def test_kubeflow_tells_nothing_so_that_a_pod_counts_as_a_first_attempt(kind: str) -> None:
+    labels = {"training.kubeflow.org/job-name": "train", "training.kubeflow.org/replica-index": "2"}
+    worker = made(owned("kubeflow.org/v1", kind, "train"), name="train-worker-2", labels=labels)
+    owner = {"kind": kind, "spec": {"runPolicy": {"backoffLimit": 7}}, "status": {"replicaStatuses": {}}}
+    assert read(worker, owner) == ([], [])
+    assert place(worker, owner) == on_spot("Unknown", 0, 3)
+
+
+def test_another_systems_signs_say_nothing_of_a_job() -> None:
+    assert read(pod(labels={"attempt": "2"}, annotations={"volcano.sh/job-retry-count": "2"}), stored_job())[0] == [
+        Level("JobStatus", 0, 6)
+    ]
+
+
+def test_a_pod_that_has_a_node_already_is_untouched() -> None:
+    assert place(pod({"nodeName": "n1"}), stored_job(status={"failed": 2})) == UNTOUCHED
+
+
+def test_a_pod_that_cannot_go_to_spot_has_its_attempt_noted_all_the_same() -> None:
+    refuses = pod({"nodeSelector": {"eks.amazonaws.com/capacityType": "ON_DEMAND"}})
+    found = place(refuses, stored_job(job_spec(backoffLimit=3), {"failed": 1}))
+    assert (found.placement, found.attempt, found.source, found.required) == ("None", "1", "JobStatus", ())
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (0, 0),
+        (7, 7),
+        (10**30, 10**30),
+        ("7", 7),
+        (None, None),
+        (True, None),
+        (-1, None),
+        ("-1", None),
+        (1.5, None),
+        ([], None),
+    ],
+)
+def test_a_number_of_an_object_is_a_whole_one_or_none(value: object, number: int | None) -> None:
+    assert number_at({"status": {"failed": value}}, ("status", "failed")) == number
+
+
+@pytest.mark.parametrize("status", [None, "text", 5, [], [1]])
+def test_a_number_is_none_where_what_should_hold_it_has_another_type(status: object) -> None:
+    assert number_at({"status": status}, ("status", "failed")) is None

@@ -246,3 +246,25 @@ def timed(row: Workload, under: Policy) -> list[Any]:
 def test_each_attempt_is_bounded_in_time(row: Workload) -> None:
     assert timed(row, TIMED) == ["5400s" if one.duration else 5400 for one in row.timeout_fields]
     assert timed(row, policy()) == [None] * len(row.timeout_fields)
+
+
+MADE = [(row, one) for row in ADMITTED for one in row.made_annotations]
+JUDGED = [(row, one) for row in ADMITTED for one in row.judged_annotations]
+
+
+@pytest.mark.parametrize("case", MADE, ids=spelt)
+def test_what_an_author_says_reaches_the_workloads_that_are_made_of_it(case: tuple[Workload, Field]) -> None:
+    row, one = case
+    root = empty(row)
+    said = {names.MAX_RETRIES: "2", names.SKIP: "false"}
+    root["metadata"]["annotations"] = said
+    path = put(root, row.shape, (*one.within, *one.name), {})
+    assert at(mutate(root).object, path) == said
+
+
+@pytest.mark.parametrize("case", JUDGED, ids=spelt)
+def test_a_malformed_annotation_for_some_pods_is_named_where_it_stands(case: tuple[Workload, Field]) -> None:
+    row, one = case
+    root = empty(row)
+    path = put(root, row.shape, (*one.within, *one.name), {names.MAX_RETRIES: "many"})
+    assert f"{field(path)}[{names.MAX_RETRIES}]: is 'many'" in validate(mutate(root).object).message

@@ -1,0 +1,152 @@
+"""The node names of a Workflow's pods, and the limits of the levels in them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.objects import container_of
+from tests.unit.attempts.pods import (
+    NO_NUMBERS,
+    last_of_four_off_spot,
+    made,
+    off_spot,
+    on_spot,
+    only_the_first_on_spot,
+    owned,
+    place,
+    read,
+    with_value,
+)
+from webhook import names
+from webhook.attempts import Level
+from webhook.policy.model import Profile
+from webhook.policy.settings import resolve
+from webhook.problem import Json
+
+NODE_NAME = "workflows.argoproj.io/node-name"
+
+
+def pod_at(node_name: str, template: str | None = None) -> Json:
+    """A pod as Argo writes it; `template` is what it tells the init container, None for not a word."""
+    told = [] if template is None else [{"name": "ARGO_TEMPLATE", "value": template}]
+    spec = {
+        "restartPolicy": "Never",
+        "initContainers": [{**container_of("init"), "env": [{"name": "ARGO_NODE_ID", "value": "w-1234"}, *told]}],
+        "containers": [container_of("wait"), container_of("main")],
+    }
+    return made(
+        owned("argoproj.io/v1alpha1", "Workflow", "w"),
+        name="w-s-1234567890",
+        labels={"workflows.argoproj.io/workflow": "w", "workflows.argoproj.io/completed": "false"},
+        annotations={NODE_NAME: node_name, "kubectl.kubernetes.io/default-container": "main"},
+        spec=spec,
+    )
+
+
+def template(limit: Any = None) -> str:
+    strategy = {} if limit is None else {"retryStrategy": {"limit": limit}}
+    return msgspec.json.encode({"name": "s", **strategy, "container": container_of("main")}).decode()
+
+
+def workflow(limit: Any = None) -> Json:
+    spec = {"entrypoint": "s"} if limit is None else {"entrypoint": "s", "retryStrategy": {"limit": limit}}
+    return {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"}, "spec": spec}
+
+
+@pytest.mark.parametrize("limit", [3, "3"])
+@pytest.mark.parametrize("node_name", ["w({})", "w[0].s({})", "w.t({})", "w.t(2:a)({})", "w.t.onExit({})"])
+def test_of_a_steps_four_attempts_the_last_leaves_spot(node_name: str, limit: object) -> None:
+    pods = [pod_at(node_name.format(attempt), template(limit)) for attempt in range(4)]
+    assert [place(root, workflow()) for root in pods] == last_of_four_off_spot("Argo")
+
+
+def test_the_workflows_own_limit_holds_for_a_template_without_one() -> None:
+    pods = [pod_at(f"w({attempt})", template()) for attempt in range(4)]
+    assert [place(root, workflow("3")) for root in pods] == last_of_four_off_spot("Argo")
+    assert [place(root, workflow(1)) for root in pods] == only_the_first_on_spot("Argo", 1)
+
+
+def test_a_templates_limit_holds_above_the_workflows() -> None:
+    assert read(pod_at("w(1)", template("5")), workflow("2"))[0] == [Level("Argo", 1, 5)]
+
+
+def test_every_retry_that_a_pod_is_in_is_a_level_the_outer_ones_first() -> None:
+    inner_and_outer = pod_at("w(1)[0].s(0)", template(3))
+    assert read(inner_and_outer, workflow(2)) == ([Level("Argo", 1, 2), Level("Argo", 0, 3)], [])
+    assert place(inner_and_outer, workflow(2)) == on_spot("Argo", 1, 2)
+
+
+def test_the_last_attempt_of_an_outer_level_leaves_spot_at_the_first_of_an_inner_one() -> None:
+    assert place(pod_at("w(2)[0].s(0)", template(3)), workflow(2)) == off_spot("Argo", 2, 2)
+    assert place(pod_at("w(2)[0].s", template()), workflow(2)) == off_spot("Argo", 2, 2)
+
+
+def test_the_level_that_is_used_up_decides_and_not_the_one_with_more_attempts() -> None:
+    assert place(pod_at("w(4)[0].s(1)", template(1)), workflow(9)) == off_spot("Argo", 1, 1)
+
+
+def test_three_levels_are_three() -> None:
+    found = read(pod_at("w(2)[0].a(0:x)(1)[3].b(0)", template("4")), workflow("7"))[0]
+    assert found == [Level("Argo", 2, 7), Level("Argo", 1, 7), Level("Argo", 0, 4)]
+
+
+@pytest.mark.parametrize("node_name", ["w", "w[0].s", "w.t", "w.t(2:a)", "w[1].s(3:2)", "w.onExit", "w.t.hooks.done"])
+def test_a_step_that_is_not_retried_stays_on_spot_an_items_number_is_no_attempt(node_name: str) -> None:
+    assert read(pod_at(node_name, template()), workflow()) == ([Level("Argo", 0, 0)], [])
+    assert place(pod_at(node_name, template()), workflow()) == on_spot("Argo", 0, 0)
+
+
+@pytest.mark.parametrize("told", [None, "offloaded", "", "{", "null", "5", "[]", '"text"', '{"retryStrategy": []}'])
+def test_where_the_template_is_not_told_the_workflows_limit_holds_else_the_default(told: str | None) -> None:
+    assert read(pod_at("w(1)", told), workflow("7")) == ([Level("Argo", 1, 7)], [])
+    assert read(pod_at("w(1)", told), workflow()) == ([Level("Argo", 1, 3)], [])
+    settings = resolve("default", Profile(), {names.MAX_RETRIES: "8"})
+    assert read(pod_at("w(1)", told), None, settings=settings)[0] == [Level("Argo", 1, 8)]
+
+
+@pytest.mark.parametrize("limit", [True, 1.5, [], [1], {}, "two", "", "{{workflow.parameters.tries}}", "{{=1+1}}"])
+def test_a_limit_that_is_no_number_is_not_known(limit: object) -> None:
+    assert read(pod_at("w(1)", template(limit)), workflow()) == ([Level("Argo", 1, 3)], [])
+    assert read(pod_at("w(1)", template()), workflow(limit)) == ([Level("Argo", 1, 3)], [])
+
+
+def test_deeply_nested_templates_are_no_error() -> None:
+    assert read(pod_at("w(1)", "[" * 100_000), workflow(2))[0] == [Level("Argo", 1, 2)]
+
+
+@pytest.mark.parametrize("value", [5, True, [], {}, ["{}"], None])
+def test_a_variable_that_is_no_text_is_no_error(value: object) -> None:
+    root = pod_at("w(1)", template(9))
+    root["spec"]["initContainers"][0]["env"][1]["value"] = value
+    assert read(root, workflow(2)) == ([Level("Argo", 1, 2)], [])
+
+
+@pytest.mark.parametrize("containers", [5, True, "text", {}, {"a": 1}, [5], [None], [{"env": 5}], [{"env": [5]}]])
+def test_init_containers_of_another_type_tell_no_template(containers: object) -> None:
+    root = pod_at("w(1)", template(9))
+    root["spec"]["initContainers"] = containers
+    assert read(root, workflow(2)) == ([Level("Argo", 1, 2)], [])
+
+
+@pytest.mark.parametrize("nonsense", NO_NUMBERS)
+@pytest.mark.parametrize(
+    "path", [("spec",), ("spec", "retryStrategy"), ("spec", "retryStrategy", "limit"), ("status",)]
+)
+def test_nonsense_in_the_workflow_is_no_error(path: tuple[str, ...], nonsense: Any) -> None:
+    found, warnings = read(pod_at("w(1)", template(3)), with_value(workflow(), path, nonsense))
+    assert (found, warnings) == ([Level("Argo", 1, 3)], [])
+
+
+@pytest.mark.parametrize(
+    "node_name", ["", "(", "w(", "w()", "w(-1)", "w(x)", "w(\u0661)", "w(" + "9" * 30 + ")", "w(1"]
+)
+def test_a_name_of_another_form_is_no_retry(node_name: str) -> None:
+    assert place(pod_at(node_name, template(3)), workflow()).placement == "Spot"
+    assert [level.attempt for level in read(pod_at(node_name, template(3)), workflow())[0]] == [0]
+
+
+def test_the_agents_and_the_artifact_gcs_pods_tell_nothing() -> None:
+    root = pod_at("w", template(3))
+    del root["metadata"]["annotations"][NODE_NAME]
+    assert place(root, workflow(3)) == on_spot("Unknown", 0, 3)

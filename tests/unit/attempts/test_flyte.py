@@ -1,0 +1,192 @@
+"""The variable that Flyte tells a task's containers, and Flyte 2's label."""
+
+from typing import Any
+
+import pytest
+
+from tests.objects import container_of
+from tests.unit.attempts.pods import (
+    NO_COUNTS,
+    NO_NUMBERS,
+    last_of_four_off_spot,
+    made,
+    on_spot,
+    only_the_first_on_spot,
+    owned,
+    place,
+    read,
+    with_value,
+)
+from webhook.attempts import Level
+from webhook.problem import Json
+
+VARIABLE = "FLYTE_ATTEMPT_NUMBER"
+PRIMARY = "primary_container_name"
+
+
+def container(name: str, *attempts: Any) -> Json:
+    """A container as propeller builds it, the platform's and the author's variables after its own."""
+    told = [{"name": VARIABLE, "value": attempt} for attempt in attempts]
+    return {**container_of(name), "env": [{"name": "FLYTE_INTERNAL_EXECUTION_ID", "value": "f1"}, *told]}
+
+
+def pod_at(*attempts: Any, kind: str = "flyteworkflow", containers: list[Json] | None = None) -> Json:
+    """A pod as Flyte 1 writes it, whose controller's kind is in small letters more often than not."""
+    return made(
+        owned("flyte.lyft.com/v1alpha1", kind, "f1"),
+        name="f1-n0-0",
+        labels={"execution-id": "f1", "node-id": "n0", "task-name": "train", "interruptible": "true"},
+        annotations={PRIMARY: "f1-n0-0", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+        spec={"restartPolicy": "Never", "containers": containers or [container("f1-n0-0", *attempts)]},
+    )
+
+
+def workflow(min_attempts: int | None = 4) -> Json:
+    retry = {} if min_attempts is None else {"retry": {"minAttempts": min_attempts}}
+    nodes = {"n0": {"id": "n0", "kind": "task", **retry}, "n1": {"retry": {"minAttempts": 9}}}
+    return {"kind": "FlyteWorkflow", "metadata": {"name": "f1"}, "spec": {"id": "f", "nodes": nodes}}
+
+
+def pod_of_flyte_2(attempt: int, label: str | None = None, *, told: bool = True) -> Json:
+    """A pod as Flyte 2 writes it; the label, which is 1-based, only since 2.0.43."""
+    labelled = {} if label is None else {"attempt": label}
+    return made(
+        owned("flyte.org/v1", "TaskAction", "r1-a0"),
+        name=f"r1-a0-{attempt}",
+        labels={"flyte.org/managed": "true", "run": "r1", "action": "a0", **labelled},
+        annotations={PRIMARY: "r1-a0-0"},
+        spec={"containers": [container("r1-a0-0", *([str(attempt)] if told else []))]},
+    )
+
+
+TASK_ACTION: Json = {
+    "kind": "TaskAction",
+    "metadata": {},
+    "spec": {"taskTemplate": "KgQKAjgB"},
+    "status": {"attempts": 9},
+}
+
+
+@pytest.mark.parametrize("kind", ["flyteworkflow", "FlyteWorkflow"])
+def test_of_a_nodes_four_attempts_the_last_leaves_spot(kind: str) -> None:
+    pods = [pod_at(str(attempt), kind=kind) for attempt in range(4)]
+    assert [place(root, workflow(4)) for root in pods] == last_of_four_off_spot("Flyte")
+
+
+def test_of_two_attempts_the_second_leaves_spot() -> None:
+    pods = [pod_at(str(attempt)) for attempt in range(4)]
+    assert [place(root, workflow(2)) for root in pods] == only_the_first_on_spot("Flyte", 1)
+
+
+@pytest.mark.parametrize("min_attempts", [None, 1])
+def test_one_attempt_and_none_stand_for_the_platforms_default_which_is_taken_to_be_the_profiles(
+    min_attempts: int | None,
+) -> None:
+    assert read(pod_at("1"), workflow(min_attempts))[0] == [Level("Flyte", 1, 3)]
+    assert read(pod_at("1"))[0] == [Level("Flyte", 1, 3)]
+
+
+def test_no_attempts_are_one_run() -> None:
+    assert read(pod_at("0"), workflow(0))[0] == [Level("Flyte", 0, 0)]
+
+
+def test_of_several_variables_the_first_is_flytes_own() -> None:
+    assert read(pod_at("2", "7", "nonsense"), workflow()) == ([Level("Flyte", 2, 3)], [])
+
+
+def test_the_primary_container_is_asked_before_the_others() -> None:
+    containers = [container("sidecar", "7"), container("f1-n0-0", "2")]
+    assert read(pod_at(containers=containers), workflow())[0] == [Level("Flyte", 2, 3)]
+
+
+def test_another_container_is_asked_where_the_primary_one_says_nothing_or_has_no_name() -> None:
+    containers = [container("f1-n0-0"), container_of("bare"), container("sidecar", "2")]
+    assert read(pod_at(containers=containers), workflow())[0] == [Level("Flyte", 2, 3)]
+    root = pod_at("2")
+    del root["metadata"]["annotations"][PRIMARY]
+    assert read(root, workflow())[0] == [Level("Flyte", 2, 3)]
+
+
+def test_a_pod_that_is_told_nothing_counts_as_a_first_attempt() -> None:
+    assert place(pod_at(), workflow()) == on_spot("Unknown", 0, 3)
+
+
+def test_of_a_task_actions_four_attempts_the_last_leaves_spot() -> None:
+    for labels in ([None] * 4, ["1", "2", "3", "4"]):
+        pods = [pod_of_flyte_2(attempt, label) for attempt, label in enumerate(labels)]
+        assert [place(root, TASK_ACTION) for root in pods] == last_of_four_off_spot("Flyte")
+
+
+def test_flyte_2s_label_counts_from_one() -> None:
+    pods = [pod_of_flyte_2(attempt, str(attempt + 1), told=False) for attempt in range(4)]
+    assert [place(root, TASK_ACTION) for root in pods] == last_of_four_off_spot("Flyte")
+
+
+def test_the_variable_wins_over_the_label() -> None:
+    assert read(pod_of_flyte_2(2, "9"), TASK_ACTION)[0] == [Level("Flyte", 2, 3)]
+
+
+@pytest.mark.parametrize("nonsense", NO_COUNTS)
+def test_a_malformed_variable_falls_back_to_the_label_with_one_warning(nonsense: str) -> None:
+    root = pod_of_flyte_2(0, "3")
+    root["spec"]["containers"][0]["env"][1]["value"] = nonsense
+    found, warnings = read(root, TASK_ACTION)
+    assert found == [Level("Flyte", 2, 3)]
+    assert [warning.path[-1] for warning in warnings] == [VARIABLE]
+
+
+@pytest.mark.parametrize("nonsense", NO_COUNTS)
+def test_without_a_label_a_malformed_variable_tells_nothing_with_one_warning(nonsense: str) -> None:
+    placed = place(pod_at(nonsense), workflow())
+    assert (placed.placement, placed.source, placed.attempt) == ("Spot", "Unknown", "0")
+    assert len(placed.warnings) == 1
+
+
+def test_a_malformed_variable_is_not_made_good_by_a_later_one() -> None:
+    """Which of them the container would see is not known."""
+    assert read(pod_at("x", "2"), workflow())[0] == []
+
+
+@pytest.mark.parametrize("nonsense", [*NO_COUNTS, "0"])
+def test_a_malformed_label_tells_nothing_with_one_warning(nonsense: str) -> None:
+    found, warnings = read(pod_of_flyte_2(0, nonsense, told=False), TASK_ACTION)
+    assert found == []
+    assert [warning.path for warning in warnings] == [("metadata", "labels", "attempt")]
+
+
+def test_a_variable_whose_value_comes_from_elsewhere_tells_nothing_with_one_warning() -> None:
+    elsewhere = {"name": VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['attempt']"}}}
+    found, warnings = read(pod_at(containers=[{**container_of("f1-n0-0"), "env": [elsewhere]}]), workflow())
+    assert found == []
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("value", [5, -1, 1.5, True, None, [], ["2"], {}, {"a": 1}, 10**30])
+def test_a_variable_that_is_no_text_tells_nothing_with_one_warning(value: object) -> None:
+    found, warnings = read(pod_at(value), workflow())
+    assert found == []
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("containers", [5, True, "text", {}, {"a": 1}, [5], [None], [{"env": 5}], [{"env": [5]}]])
+def test_containers_of_another_type_tell_nothing(containers: object) -> None:
+    root = pod_at("1")
+    root["spec"]["containers"] = containers
+    assert read(root, workflow()) == ([], [])
+
+
+@pytest.mark.parametrize("nonsense", NO_NUMBERS)
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("spec",),
+        ("spec", "nodes"),
+        ("spec", "nodes", "n0"),
+        ("spec", "nodes", "n0", "retry"),
+        ("spec", "nodes", "n0", "retry", "minAttempts"),
+        ("status",),
+    ],
+)
+def test_nonsense_in_the_workflow_is_no_error(path: tuple[str, ...], nonsense: Any) -> None:
+    found, warnings = read(pod_at("1"), with_value(workflow(None), path, nonsense))
+    assert (found, warnings) == ([Level("Flyte", 1, 3)], [])

@@ -1,0 +1,60 @@
+"""The counts of one index, on the pods of a Job with backoffLimitPerIndex."""
+
+import pytest
+
+from tests.objects import job_spec, pod, stored_job
+from tests.unit.attempts.pods import NO_COUNTS, last_of_four_off_spot, off_spot, on_spot, place, read
+from webhook.attempts import Level
+
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
+OWNER = stored_job(job_spec(backoffLimitPerIndex=3, backoffLimit=2147483647), {"failed": 40})
+
+
+def test_an_index_counts_its_own_failures_and_its_own_disruptions() -> None:
+    owner = stored_job(job_spec(backoffLimitPerIndex=2, backoffLimit=2147483647), {"failed": 40})
+    indexed = pod(annotations={FAILURES: "1", IGNORED: "3"})
+    assert read(indexed, owner)[0] == [Level("JobIndex", 1, 2), Level("JobIndex", 3, 20)]
+
+
+def test_an_index_without_disruptions_is_at_none() -> None:
+    indexed = pod(annotations={FAILURES: "1"})
+    assert read(indexed, stored_job(job_spec(backoffLimitPerIndex=2)))[0][1] == Level("JobIndex", 0, 20)
+
+
+def test_a_malformed_index_count_falls_back_to_the_next_source_with_a_warning() -> None:
+    owner = stored_job(job_spec(backoffLimitPerIndex=2), {"failed": 1})
+    found, warnings = read(pod(annotations={FAILURES: "x", IGNORED: "y"}), owner)
+    assert [level.source for level in found] == ["JobStatus"]
+    assert len(warnings) == 2
+
+
+@pytest.mark.parametrize("nonsense", NO_COUNTS)
+def test_of_two_counts_the_one_that_can_be_read_holds_and_the_other_is_a_warning(nonsense: str) -> None:
+    found, warnings = read(pod(annotations={FAILURES: "1", IGNORED: nonsense}), OWNER)
+    assert found == [Level("JobIndex", 1, 3)]
+    assert [warning.path[-1] for warning in warnings] == [IGNORED]
+    found, warnings = read(pod(annotations={FAILURES: nonsense, IGNORED: "2"}), OWNER)
+    assert found == [Level("JobIndex", 2, 20)]
+    assert [warning.path[-1] for warning in warnings] == [FAILURES]
+
+
+def test_of_an_indexs_four_attempts_the_last_leaves_spot_whatever_the_others_do() -> None:
+    pods = [pod(annotations={FAILURES: str(failed)}) for failed in range(4)]
+    assert [place(root, OWNER) for root in pods] == last_of_four_off_spot("JobIndex")
+
+
+def test_disruptions_leave_spot_when_their_own_budget_is_spent() -> None:
+    disrupted = {ignored: pod(annotations={FAILURES: "0", IGNORED: str(ignored)}) for ignored in (1, 19, 20)}
+    assert place(disrupted[1], OWNER) == on_spot("JobIndex", 1, 20)
+    assert place(disrupted[19], OWNER) == on_spot("JobIndex", 19, 20)
+    assert place(disrupted[20], OWNER) == off_spot("JobIndex", 20, 20)
+
+
+def test_the_failures_decide_where_there_are_more_disruptions_than_they() -> None:
+    both = pod(annotations={FAILURES: "3", IGNORED: "7"})
+    assert place(both, OWNER) == off_spot("JobIndex", 3, 3)
+
+
+def test_without_backoff_limit_per_index_there_are_no_counts_and_the_jobs_status_tells() -> None:
+    assert place(pod(), stored_job(job_spec(backoffLimit=3), {"failed": 2})) == on_spot("JobStatus", 2, 3)

@@ -1,0 +1,146 @@
+"""The restarts of a JobSet, and of a single Job in it."""
+
+from typing import Any
+
+import pytest
+
+from tests.objects import job_spec, stored_job
+from tests.unit.attempts.pods import NO_COUNTS, NO_NUMBERS, made, off_spot, on_spot, owned, place, read, with_value
+from webhook import names
+from webhook.attempts import Level
+from webhook.policy.model import Profile
+from webhook.policy.settings import resolve
+from webhook.problem import Json
+
+SET = "jobset.sigs.k8s.io/"
+RESTARTS = SET + "restart-attempt"
+JOB_RESTARTS = SET + "job-restart-attempt"
+# Of each restart the Job is a new one, under the same name.
+JOB = stored_job(
+    job_spec(backoffLimit=0), ownerReferences=[owned("jobset.x-k8s.io/v1alpha2", "JobSet", "train")], name="train-w-0"
+)
+OF_JOB = Level("JobStatus", 0, 0)
+
+
+def pod_at(restarts: str, **more: str) -> Json:
+    """A pod as the JobSet and the Job controller write it: everything both as label and as annotation."""
+    own = {SET + "jobset-name": "train", SET + "replicatedjob-name": "w", SET + "job-index": "0", RESTARTS: restarts}
+    both = {**own, **{SET + key.replace("_", "-"): value for key, value in more.items()}}
+    return made(
+        owned("batch/v1", "Job", "train-w-0"),
+        generateName="train-w-0-0-",
+        labels={**both, "batch.kubernetes.io/job-name": "train-w-0", "batch.kubernetes.io/job-completion-index": "0"},
+        annotations={**both, "batch.kubernetes.io/job-completion-index": "0"},
+    )
+
+
+def job_set(restarts: int = 0, counted: int = 0, max_restarts: int | None = 3) -> Json:
+    """A JobSet as the API has it, which leaves out a restartsCountTowardsMax and a maxRestarts of 0."""
+    failure_policy = {} if max_restarts is None else {"failurePolicy": {"maxRestarts": max_restarts}}
+    status = {"restarts": restarts, **({"restartsCountTowardsMax": counted} if counted else {})}
+    return {"kind": "JobSet", "metadata": {"name": "train"}, "spec": failure_policy, "status": status}
+
+
+def test_of_a_sets_four_runs_the_last_leaves_spot() -> None:
+    assert [place(pod_at(str(restarts)), JOB, job_set(restarts, restarts)) for restarts in range(4)] == [
+        on_spot("JobStatus", 0, 0),
+        on_spot("JobSet", 1, 3),
+        on_spot("JobSet", 2, 3),
+        off_spot("JobSet", 3, 3),
+    ]
+
+
+def test_restarts_and_the_jobs_own_retries_are_levels_of_their_own() -> None:
+    job = stored_job(job_spec(backoffLimit=2), {"failed": 1})
+    found = read(pod_at("2"), job, job_set(2, 2, max_restarts=5))
+    assert found == ([Level("JobStatus", 1, 2), Level("JobSet", 2, 5), Level("JobSet", 0, 20)], [])
+
+
+def test_the_jobs_last_retry_leaves_spot_in_the_sets_first_run() -> None:
+    job = stored_job(job_spec(backoffLimit=2), {"failed": 2})
+    assert place(pod_at("0"), job, job_set()) == off_spot("JobStatus", 2, 2)
+
+
+def test_restarts_after_disruptions_cost_nothing_but_their_own_budget() -> None:
+    found = read(pod_at("5"), JOB, job_set(restarts=5, counted=1))[0]
+    assert found == [OF_JOB, Level("JobSet", 1, 3), Level("JobSet", 4, 20)]
+    assert place(pod_at("5"), JOB, job_set(restarts=5, counted=1)) == on_spot("JobSet", 4, 20)
+    assert place(pod_at("20"), JOB, job_set(restarts=20)) == off_spot("JobSet", 20, 20)
+
+
+def test_a_set_that_was_only_ever_disrupted_has_spent_nothing_though_its_status_leaves_the_count_out() -> None:
+    disrupted = job_set(restarts=3, counted=0)
+    assert "restartsCountTowardsMax" not in disrupted["status"]
+    assert read(pod_at("3"), JOB, disrupted)[0] == [OF_JOB, Level("JobSet", 0, 3), Level("JobSet", 3, 20)]
+
+
+def test_no_more_disruptions_are_taken_off_than_the_pod_has_restarts() -> None:
+    """The status may be newer than a pod of a run before."""
+    assert read(pod_at("1"), JOB, job_set(restarts=4, counted=0))[0][1:] == [
+        Level("JobSet", 0, 3),
+        Level("JobSet", 1, 20),
+    ]
+
+
+def test_the_restarts_of_the_pods_own_job_add_to_the_sets() -> None:
+    assert read(pod_at("1", job_restart_attempt="2"), JOB, job_set(1, 1))[0][1] == Level("JobSet", 3, 3)
+    assert place(pod_at("1", job_restart_attempt="1"), JOB, job_set(1, 1)) == on_spot("JobSet", 2, 3)
+    assert place(pod_at("1", job_restart_attempt="2"), JOB, job_set(1, 1)) == off_spot("JobSet", 3, 3)
+
+
+def test_a_set_without_a_failure_policy_has_no_restarts_to_spend() -> None:
+    assert read(pod_at("0"), JOB, job_set(max_restarts=None))[0] == [
+        OF_JOB,
+        Level("JobSet", 0, 0),
+        Level("JobSet", 0, 20),
+    ]
+
+
+def test_where_the_set_is_gone_the_budget_is_max_retries_else_the_default() -> None:
+    assert read(pod_at("2"), JOB)[0] == [OF_JOB, Level("JobSet", 2, 3)]
+    settings = resolve("default", Profile(), {names.MAX_RETRIES: "5"})
+    assert read(pod_at("2"), JOB, settings=settings)[0][1] == Level("JobSet", 2, 5)
+
+
+@pytest.mark.parametrize("nonsense", NO_COUNTS)
+def test_a_malformed_label_falls_back_to_the_annotation_with_one_warning(nonsense: str) -> None:
+    root = pod_at("2")
+    root["metadata"]["labels"][RESTARTS] = nonsense
+    found, warnings = read(root, JOB, job_set(2, 2))
+    assert found[1] == Level("JobSet", 2, 3)
+    assert [warning.path for warning in warnings] == [("metadata", "labels", RESTARTS)]
+
+
+@pytest.mark.parametrize("nonsense", NO_COUNTS)
+def test_where_both_are_malformed_the_jobs_status_remains_with_a_warning_each(nonsense: str) -> None:
+    found, warnings = read(pod_at(nonsense), JOB, job_set(2, 2))
+    assert found == [OF_JOB]
+    assert len(warnings) == 2
+    assert place(pod_at(nonsense), JOB, job_set(2, 2)).attempt == "0"
+
+
+@pytest.mark.parametrize("nonsense", NO_COUNTS)
+def test_a_malformed_count_of_the_jobs_restarts_leaves_those_of_the_set_with_one_warning(nonsense: str) -> None:
+    found, warnings = read(pod_at("2", job_restart_attempt=nonsense), JOB, job_set(2, 2))
+    assert found[1] == Level("JobSet", 2, 3)
+    assert [warning.path for warning in warnings] == [("metadata", "labels", JOB_RESTARTS)]
+
+
+@pytest.mark.parametrize("nonsense", [*NO_NUMBERS, 10**30])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("spec",),
+        ("spec", "failurePolicy"),
+        ("spec", "failurePolicy", "maxRestarts"),
+        ("status",),
+        ("status", "restarts"),
+        ("status", "restartsCountTowardsMax"),
+    ],
+)
+def test_nonsense_in_the_set_is_no_error_and_keeps_a_first_attempt_on_spot(
+    path: tuple[str, ...], nonsense: Any
+) -> None:
+    above = with_value(job_set(2, 2), path, nonsense)
+    assert place(pod_at("0"), JOB, above).placement == "Spot"
+    assert place(pod_at("1"), JOB, above).source == "JobSet"

@@ -1,0 +1,133 @@
+"""The failures of a RayJob, as its status has them, for the pods of its cluster and of its submitter."""
+
+from typing import Any
+
+import pytest
+
+from tests.objects import job_spec, stored_job
+from tests.unit.attempts.pods import (
+    NO_NUMBERS,
+    UNTOUCHED,
+    last_of_four_off_spot,
+    made,
+    off_spot,
+    on_spot,
+    only_the_first_on_spot,
+    owned,
+    place,
+    read,
+    with_value,
+)
+from webhook import names
+from webhook.attempts import Level
+from webhook.problem import Json
+
+CLUSTER = "train-abcde"
+OF_RAY_JOB = owned("ray.io/v1", "RayJob", "train")
+
+
+def head(**metadata: Any) -> Json:
+    """A head pod as KubeRay writes it: not a word of the attempt or of the RayJob."""
+    return node("head", "headgroup", **metadata)
+
+
+def worker(**metadata: Any) -> Json:
+    return node("worker", "small", **metadata)
+
+
+def node(node_type: str, group: str, **metadata: Any) -> Json:
+    own = {"cluster": CLUSTER, "node-type": node_type, "group": group, "is-ray-node": "yes"}
+    labels = {f"ray.io/{key}": value for key, value in own.items()}
+    return made(
+        owned("ray.io/v1", "RayCluster", CLUSTER), generateName=f"{CLUSTER}-{group}-", labels=labels, **metadata
+    )
+
+
+def submitter() -> Json:
+    labels = {"batch.kubernetes.io/job-name": "train"}
+    return made(owned("batch/v1", "Job", "train"), generateName="train-", labels=labels)
+
+
+def cluster(*owners: Json) -> Json:
+    return {"kind": "RayCluster", "metadata": {"name": CLUSTER, "ownerReferences": list(owners)}, "spec": {}}
+
+
+def ray_job(failed: int | None = 0, backoff_limit: int | None = 3) -> Json:
+    spec = {} if backoff_limit is None else {"backoffLimit": backoff_limit}
+    status = {} if failed is None else {"failed": failed, "rayClusterName": CLUSTER, "succeeded": 0}
+    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "train"}, "spec": spec, "status": status}
+
+
+@pytest.mark.parametrize("root", [head(), worker()], ids=["head", "worker"])
+def test_of_a_ray_jobs_four_attempts_the_last_leaves_spot(root: Json) -> None:
+    placed = [place(root, cluster(OF_RAY_JOB), ray_job(failed)) for failed in range(4)]
+    assert placed == last_of_four_off_spot("RayJob")
+
+
+def test_so_it_is_for_a_cluster_of_the_api_version_before() -> None:
+    root = head()
+    root["metadata"]["ownerReferences"][0]["apiVersion"] = "ray.io/v1alpha1"
+    assert place(root, cluster(OF_RAY_JOB), ray_job(2)) == on_spot("RayJob", 2, 3)
+
+
+@pytest.mark.parametrize("backoff_limit", [None, 0])
+def test_a_ray_job_has_no_retries_unless_it_says_so(backoff_limit: int | None) -> None:
+    placed = [place(head(), cluster(OF_RAY_JOB), ray_job(failed, backoff_limit)) for failed in range(4)]
+    assert placed == only_the_first_on_spot("RayJob", 0)
+
+
+def test_a_ray_job_that_has_no_status_yet_is_at_its_first_attempt() -> None:
+    assert place(head(), cluster(OF_RAY_JOB), ray_job(None)) == on_spot("RayJob", 0, 3)
+
+
+@pytest.mark.parametrize("owners", [[], [owned("ray.io/v1", "RayService", "serve")]], ids=["nobody", "RayService"])
+def test_the_pods_of_a_cluster_under_no_ray_job_are_untouched(owners: list[Json]) -> None:
+    """Such a cluster serves until somebody deletes it."""
+    assert place(head(), cluster(*owners)) == UNTOUCHED
+    assert place(worker(), cluster(*owners)) == UNTOUCHED
+
+
+def test_so_are_those_of_a_cluster_that_is_gone() -> None:
+    assert place(head()) == UNTOUCHED
+
+
+def test_a_pod_of_such_a_cluster_takes_part_if_it_says_so() -> None:
+    assert place(worker(annotations={names.INTERRUPTIBLE: "true"}), cluster()) == on_spot("Unknown", 0, 3)
+    assert place(worker(annotations={names.ATTEMPT: "3"}), cluster()) == off_spot("Annotation", 3, 3)
+
+
+def test_a_submitter_stands_under_its_job_and_under_the_ray_job() -> None:
+    job = stored_job(job_spec(backoffLimit=2), {"failed": 1}, ownerReferences=[OF_RAY_JOB])
+    assert read(submitter(), job, ray_job(2)) == ([Level("JobStatus", 1, 2), Level("RayJob", 2, 3)], [])
+
+
+def test_a_submitter_goes_on_demand_with_its_cluster_or_with_its_own_last_retry() -> None:
+    fresh, last = (
+        stored_job(job_spec(backoffLimit=2), {"failed": failed}, ownerReferences=[OF_RAY_JOB]) for failed in (0, 2)
+    )
+    assert [place(submitter(), fresh, ray_job(failed)) for failed in range(4)] == [
+        on_spot("JobStatus", 0, 2),
+        on_spot("RayJob", 1, 3),
+        on_spot("RayJob", 2, 3),
+        off_spot("RayJob", 3, 3),
+    ]
+    assert place(submitter(), last, ray_job(0)) == off_spot("JobStatus", 2, 2)
+
+
+def test_volcanos_labels_on_a_ray_pod_are_not_volcanos_attempt() -> None:
+    root = head(annotations={"volcano.sh/task-spec": "headgroup", "scheduling.k8s.io/group-name": "ray-train-pg"})
+    assert place(root, cluster(OF_RAY_JOB), ray_job(1)) == on_spot("RayJob", 1, 3)
+
+
+@pytest.mark.parametrize("nonsense", [*NO_NUMBERS, "3.5"])
+@pytest.mark.parametrize("path", [("status",), ("status", "failed"), ("spec",), ("spec", "backoffLimit")])
+def test_nonsense_in_the_ray_job_is_no_error_and_keeps_a_first_attempt_on_spot(
+    path: tuple[str, ...], nonsense: Any
+) -> None:
+    placed = place(head(), cluster(OF_RAY_JOB), with_value(ray_job(0), path, nonsense))
+    assert (placed.placement, placed.attempt) == ("Spot", "0")
+
+
+@pytest.mark.parametrize("kind", [None, 5, "JobSet", ["RayJob"]])
+def test_what_is_no_ray_job_tells_nothing(kind: object) -> None:
+    assert read(head(), cluster(), {**ray_job(2), "kind": kind}) == ([], [])

@@ -1,0 +1,77 @@
+"""The annotation of Volcano's Jobs."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.attempts.pods import (
+    NO_COUNTS,
+    NO_NUMBERS,
+    last_of_four_off_spot,
+    made,
+    on_spot,
+    only_the_first_on_spot,
+    owned,
+    place,
+    read,
+    with_value,
+)
+from webhook.attempts import Level
+from webhook.problem import Json
+
+RETRY_COUNT = "volcano.sh/job-retry-count"
+
+
+def pod_at(retries: str) -> Json:
+    """A pod as Volcano 1.13 writes it, under the same name in every run."""
+    own = {"job-name": "train", "task-spec": "worker", "task-index": "0", "queue-name": "default"}
+    both = {f"volcano.sh/{key}": value for key, value in own.items()}
+    annotations = {**both, RETRY_COUNT: retries, "volcano.sh/job-version": "0"}
+    owner = owned("batch.volcano.sh/v1alpha1", "Job", "train")
+    return made(owner, name="train-worker-0", labels=both, annotations=annotations)
+
+
+def job(max_retry: int | None = 4) -> Json:
+    spec = {} if max_retry is None else {"maxRetry": max_retry}
+    return {"kind": "Job", "metadata": {"name": "train"}, "spec": spec, "status": {"retryCount": 9, "failed": 9}}
+
+
+def test_max_retry_counts_runs_so_that_of_four_the_last_leaves_spot() -> None:
+    assert [place(pod_at(str(retries)), job()) for retries in range(4)] == last_of_four_off_spot("Volcano")
+
+
+@pytest.mark.parametrize(("max_retry", "budget"), [(None, 2), (0, 2), (1, 0), (2, 1), (11, 10)])
+def test_left_out_it_is_three_runs(max_retry: int | None, budget: int) -> None:
+    assert read(pod_at("0"), job(max_retry)) == ([Level("Volcano", 0, budget)], [])
+
+
+def test_of_two_runs_the_second_leaves_spot() -> None:
+    assert [place(pod_at(str(retries)), job(2)) for retries in range(4)] == only_the_first_on_spot("Volcano", 1)
+
+
+def test_where_the_job_is_gone_the_profiles_default_is_the_budget() -> None:
+    assert [place(pod_at(str(retries))) for retries in range(4)] == last_of_four_off_spot("Volcano")
+
+
+def test_a_volcano_before_1_10_tells_nothing() -> None:
+    root = pod_at("0")
+    del root["metadata"]["annotations"][RETRY_COUNT]
+    assert read(root, job()) == ([], [])
+    assert place(root, job()) == on_spot("Unknown", 0, 3)
+
+
+@pytest.mark.parametrize("nonsense", NO_COUNTS)
+def test_a_malformed_count_tells_nothing_with_one_warning(nonsense: str) -> None:
+    found, warnings = read(pod_at(nonsense), job())
+    assert found == []
+    assert [warning.path for warning in warnings] == [("metadata", "annotations", RETRY_COUNT)]
+    placed = place(pod_at(nonsense), job())
+    assert (placed.placement, placed.source, placed.attempt) == ("Spot", "Unknown", "0")
+    assert len(placed.warnings) == 1
+
+
+@pytest.mark.parametrize("nonsense", NO_NUMBERS)
+@pytest.mark.parametrize("path", [("spec",), ("spec", "maxRetry"), ("status",)])
+def test_nonsense_in_the_job_is_no_error(path: tuple[str, ...], nonsense: Any) -> None:
+    found, warnings = read(pod_at("1"), with_value(job(None), path, nonsense))
+    assert (found, warnings) == ([Level("Volcano", 1, 2)], [])

@@ -1,0 +1,144 @@
+"""The samples of every kind as `render` and `check` see them; whether the real CRDs take them, cluster tests tell."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.served import COMMAND
+from webhook.problem import Json, field
+from webhook.problem import Path as FieldPath
+from webhook.workloads import WORKLOADS
+
+KINDS: Final = Path(__file__).parents[2] / "manifests" / "samples" / "kinds"
+FILES: Final = sorted(KINDS.glob("*.yaml"))
+# The samples of batch/v1 stand beside the folder; the other three no webhook is called for, or not as for a workload.
+EXEMPT: Final = {
+    ("", "Pod"),
+    ("batch", "CronJob"),
+    ("batch", "Job"),
+    ("flyte.org", "TaskAction"),
+    ("ray.io", "RayCluster"),
+}
+# The last part of the path of every retry field of any kind.
+RETRY_FIELDS: Final = {
+    "backoffLimit",
+    "backoffLimitPerIndex",
+    "limit",
+    "maxRestarts",
+    "maxRetry",
+    "minAttempts",
+    "onFailureRetries",
+    "onSubmissionFailureRetries",
+    "retries",
+}
+# Those that count runs, of which the first is no retry. The maxRetry of a Volcano task is none of them.
+COUNT_RUNS: Final = re.compile(r"spec\.maxRetry|.*\.minAttempts|.*\.containerSet\.retryStrategy\.retries")
+LONGEST: Final = 25  # lines of a sample
+
+
+def documents(file: Path) -> list[Json]:
+    return list(yaml.safe_load_all(file.read_text()))
+
+
+def kind_of(root: Json) -> tuple[str, str]:
+    return root["apiVersion"].rpartition("/")[0], root["kind"]
+
+
+SAMPLES: Final = {(file.name, number): root for file in FILES for number, root in enumerate(documents(file), start=1)}
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run((COMMAND, *arguments), capture_output=True, text=True, check=False)
+
+
+def retry_fields(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any, str | int]]:
+    """Yield each retry field that is written in an object: its path, what holds it, and its value."""
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if key in RETRY_FIELDS and isinstance(inner, str | int):
+            yield (*path, key), value, inner
+        yield from retry_fields(inner, (*path, key))
+    for index, inner in enumerate(value) if isinstance(value, list) else ():
+        yield from retry_fields(inner, (*path, index))
+
+
+def with_retries(retries: int, folder: Path) -> list[str]:
+    """Write the samples, each retry field in them allowing so many; name the fields as `check` would."""
+    changed = deepcopy(SAMPLES)
+    names = []
+    for (file, number), root in changed.items():
+        for path, holder, value in retry_fields(root):
+            name = field(path)
+            holder[path[-1]] = type(value)(retries + 1 if COUNT_RUNS.fullmatch(name) else retries)
+            names.append(f"{folder / file}:{number} {name}")
+    for file in {file for file, _ in changed}:
+        text = yaml.safe_dump_all([root for (one, _), root in changed.items() if one == file])
+        (folder / file).write_text(text)
+    return names
+
+
+def test_every_kind_of_the_table_has_a_sample() -> None:
+    assert {kind_of(root) for root in SAMPLES.values()} == WORKLOADS.keys() - EXEMPT
+
+
+def test_every_retry_field_of_the_table_stands_in_a_sample() -> None:
+    written = {
+        (row.group, one.name)
+        for root in SAMPLES.values()
+        for row in (WORKLOADS[kind_of(root)],)
+        for one in row.retry_fields
+        if {path for path, _ in one.find(root)} & {path for path, _, _ in retry_fields(root)}
+    }
+    assert written == {(row.group, one.name) for row in WORKLOADS.values() for one in row.retry_fields}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_sample_is_short_says_what_to_look_at_and_has_a_name_of_its_own(file: Path) -> None:
+    text = file.read_text()
+    assert text.startswith("# Look at ")
+    assert all(len(part.strip().splitlines()) <= LONGEST for part in text.partition("\n")[2].split("\n---\n"))
+    names = [root["metadata"]["name"] for root in documents(file)]
+    assert len(set(names)) == len(names)
+
+
+def test_check_finds_no_problem_in_them_and_has_nothing_to_warn_of() -> None:
+    checked = run("check", "-f", KINDS)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_render_prints_each_and_rendered_again_it_stays_as_it_is(tmp_path: Path) -> None:
+    once = run("render", "-f", KINDS)
+    assert (once.returncode, once.stderr) == (0, "")
+    rendered = list(yaml.safe_load_all(once.stdout))
+    assert [(kind_of(root), root["metadata"]["name"]) for root in rendered] == [
+        (kind_of(root), root["metadata"]["name"]) for root in SAMPLES.values()
+    ]
+    assert rendered != list(SAMPLES.values())
+    (tmp_path / "once.yaml").write_text(once.stdout)
+    again = run("render", "-f", tmp_path / "once.yaml")
+    assert (again.returncode, again.stdout, again.stderr) == (0, once.stdout, "")
+
+
+def test_what_was_rendered_has_no_problem_either(tmp_path: Path) -> None:
+    (tmp_path / "once.yaml").write_text(run("render", "-f", KINDS).stdout)
+    checked = run("check", "-f", tmp_path)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_with_11_retries_each_field_in_them_is_a_problem_and_nothing_else_is(tmp_path: Path) -> None:
+    names = with_retries(11, tmp_path)
+    checked = run("check", "-f", tmp_path)
+    assert sorted(line.partition(": ")[0] for line in checked.stdout.splitlines()) == sorted(names)
+    assert all("11 retries exceed the limit of 10" in line for line in checked.stdout.splitlines())
+    assert (checked.returncode, checked.stderr) == (1, "")
+
+
+def test_with_10_retries_none_is(tmp_path: Path) -> None:
+    assert with_retries(10, tmp_path)
+    checked = run("check", "-f", tmp_path)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")

@@ -1,0 +1,128 @@
+"""What holds for one kind alone, because of what its system does."""
+
+from typing import Any
+
+import pytest
+
+from tests.admission import mutate, policy, validate
+from tests.objects import job, job_spec
+from webhook import names
+from webhook.policy.model import Profile, Retries
+from webhook.problem import Json
+
+CLAMPING = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
+
+
+def root_of(api_version: str, kind: str, spec: Json, **annotations: str) -> Json:
+    said = {"annotations": {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}}
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "one", **said}, "spec": spec}
+
+
+def spark(restart_policy: Json, **annotations: str) -> Json:
+    return root_of("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"restartPolicy": restart_policy}, **annotations)
+
+
+def ray(spec: Json, **annotations: str) -> Json:
+    return root_of("ray.io/v1", "RayJob", spec, **annotations)
+
+
+def workflow(spec: Json, **annotations: str) -> Json:
+    return root_of("argoproj.io/v1alpha1", "Workflow", spec, **annotations)
+
+
+def test_a_spark_application_that_always_runs_again_has_no_bound_whatever_its_retries() -> None:
+    root = spark({"type": "Always", "onFailureRetries": 2})
+    assert validate(root).message == (
+        "spec.restartPolicy.type: makes retries without bound; set OnFailure, and onFailureRetries 10 or less"
+    )
+    clamped = mutate(root, under=CLAMPING)
+    assert clamped.object["spec"]["restartPolicy"] == {"type": "OnFailure", "onFailureRetries": 10}
+    assert len(clamped.warnings) == 1
+
+
+def test_a_spark_application_retries_only_on_failure_so_max_retries_says_that_too() -> None:
+    root = spark({"type": "Never"}, max_retries="2")
+    assert mutate(root).object["spec"]["restartPolicy"] == {"type": "OnFailure", "onFailureRetries": 2}
+
+
+@pytest.mark.parametrize("restart_policy", [{"type": "Never"}, {"type": "OnFailure"}, {}])
+def test_a_spark_application_that_names_no_number_is_not_retried_and_stays_so(restart_policy: Json) -> None:
+    root = spark(restart_policy)
+    assert mutate(root).patch == []
+    assert validate(root).allowed
+
+
+@pytest.mark.parametrize("spec", [{"clusterSelector": {"a": "b"}}, {"submissionMode": "InteractiveMode"}])
+def test_a_ray_job_in_a_cluster_of_others_is_not_given_retries_and_its_author_is_told(spec: Json) -> None:
+    answer = mutate(ray({**spec, "backoffLimit": 0}, max_retries="2"))
+    assert answer.object["spec"]["backoffLimit"] == 0
+    assert [warning.partition(":")[0] for warning in answer.warnings] == ["spec.backoffLimit"]
+
+
+def test_a_ray_job_in_a_cluster_of_others_may_lose_retries() -> None:
+    root = ray({"clusterSelector": {"a": "b"}, "backoffLimit": 5}, max_retries="2")
+    assert mutate(root).object["spec"]["backoffLimit"] == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules"), [("RayJob", ["Ignore"]), ("RayCluster", ["Ignore"]), ("RayService", ["Ignore"])]
+)
+def test_a_job_of_kuberay_does_not_fail_at_once_when_its_connection_breaks(kind: str, rules: list[str]) -> None:
+    reference = {"apiVersion": "ray.io/v1", "kind": kind, "name": "one", "uid": "u", "controller": True}
+    answer = mutate(job(job_spec(backoffLimit=2), ownerReferences=[reference]))
+    assert [rule["action"] for rule in answer.object["spec"]["podFailurePolicy"]["rules"]] == rules
+    assert answer.object["spec"]["backoffLimit"] == 2
+
+
+def test_a_tekton_task_that_goes_on_after_an_error_is_given_no_retries() -> None:
+    tasks = [{"name": "a", "onError": "continue"}, {"name": "b"}]
+    answer = mutate(root_of("tekton.dev/v1", "Pipeline", {"tasks": tasks}, max_retries="2"))
+    assert [task.get("retries") for task in answer.object["spec"]["tasks"]] == [None, 2]
+
+
+@pytest.mark.parametrize("limit", ["{{workflow.parameters.tries}}", "{{=1+1}}", ""])
+def test_an_expression_is_not_judged_and_its_author_is_told(limit: str) -> None:
+    root = workflow({"templates": [{"retryStrategy": {"limit": limit}}]})
+    answer = mutate(root)
+    assert answer.patch == []
+    assert [warning.partition(":")[0] for warning in answer.warnings] == ["spec.templates[0].retryStrategy.limit"]
+    assert validate(root).allowed
+
+
+@pytest.mark.parametrize("limit", ["11", "+11", "011", 11, "99999999999999999999"])
+def test_a_number_is_judged_however_argo_lets_it_be_written(limit: Any) -> None:
+    assert not validate(workflow({"templates": [{"retryStrategy": {"limit": limit}}]})).allowed
+
+
+def test_a_template_without_a_limit_inherits_that_of_the_defaults() -> None:
+    spec = {"templateDefaults": {"retryStrategy": {"limit": 5}}, "templates": [{"retryStrategy": {}}]}
+    assert mutate(workflow(spec)).patch == []
+    assert validate(workflow(spec)).allowed
+
+
+def test_max_retries_gives_a_workflow_that_retries_nothing_a_strategy_for_all_of_it() -> None:
+    answer = mutate(workflow({"templates": [{"name": "a"}]}, max_retries="2"))
+    assert answer.object["spec"]["retryStrategy"] == {"limit": 2}
+    assert answer.object["spec"]["templates"] == [{"name": "a"}]
+
+
+def test_a_containers_runs_within_its_pod_are_never_none() -> None:
+    spec = {"templates": [{"containerSet": {"retryStrategy": {"retries": 4}}}]}
+    answer = mutate(workflow(spec, max_retries="0"))
+    assert answer.object["spec"]["templates"][0]["containerSet"]["retryStrategy"]["retries"] == 1
+
+
+def test_templates_within_templates_without_end_are_refused() -> None:
+    template: Json = {"retryStrategy": {"limit": 25}}
+    for _ in range(20):
+        template = {"steps": [[{"inline": template}]]}
+    message = validate(workflow({"templates": [template]})).message
+    assert message.endswith("is nested too deep to be read; must stand further up")
+
+
+def test_flytes_nodes_count_runs() -> None:
+    root = root_of("flyte.lyft.com/v1alpha1", "FlyteWorkflow", {"nodes": {"n0": {"retry": {"minAttempts": 12}}}})
+    assert validate(root).message == (
+        "spec.nodes.n0.retry.minAttempts: 11 retries exceed the limit of 10 in profile 'default' "
+        "(the field counts runs: 1 is no retry); set 11 or less"
+    )
