@@ -25,6 +25,7 @@ from webhook.server.cluster import Cluster
 from webhook.server.endpoints import Endpoints
 from webhook.server.events import COMPONENT, Events, Trouble
 from webhook.server.listen import CannotListenError, listen
+from webhook.server.memory import give_back
 from webhook.server.own_certificate import OwnCertificate
 from webhook.server.policy_source import PolicySource
 
@@ -97,7 +98,7 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
         except CannotListenError as error:
             raise CannotStartError(str(error)) from None
         async with asyncio.TaskGroup() as group:  # a background task that fails brings the server down, loudly
-            tasks = [group.create_task(work) for work in background]
+            tasks = [group.create_task(work) for work in (*background, give_back())]
             announce({"https": f"https://{https}", "http": f"http://{http}", "ca": ca})
             await draining.wait()
             endpoints.draining = True
