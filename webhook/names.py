@@ -49,3 +49,4 @@ COPIED_TO_JOBS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUP
 
 # What an author may say on an object, and is judged for.
 SAID_BY_AUTHORS: Final = (ATTEMPT, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, SKIP)
+SAID: Final = frozenset(SAID_BY_AUTHORS)  # asked of every map of annotations

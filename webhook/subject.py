@@ -82,7 +82,7 @@ def pod_subject(request: Request) -> Subject | None:
     owner = owner_of(controller, labels)
     batch = owner is not None or airflow.is_task(labels)
     takes_part = placement.takes_part(request.object, controller, batch=batch)
-    judged = controller is None and any(key in annotations for key in names.SAID_BY_AUTHORS)
+    judged = controller is None and not names.SAID.isdisjoint(annotations)
     if not takes_part and not judged:
         return None
     return Subject(request=request, row=core.POD, malformed=[], owner=owner, takes_part=takes_part)

@@ -2,10 +2,21 @@
 
 import re
 from pathlib import Path
+from textwrap import dedent
+from typing import Any, Final
 
 import pytest
 
+from tests.admission import mutate, validate
 from tests.generated import PART, PARTS, ROOT, generated
+from tests.objects import pod
+from webhook import names
+from webhook.attempts import SOURCES, Evidence, Level
+from webhook.problem import Json
+from webhook.subject import Facts
+from webhook.workloads import CONTROLLERS, WORKLOADS, Workload
+from webhook.workloads.core import METADATA, POD_TEMPLATE
+from webhook.workloads.row import RetryField
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -25,3 +36,46 @@ def test_every_generated_part_stands_somewhere(file: str) -> None:
 def test_a_link_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind that docs/workloads.md adds, added."""
+    page = (ROOT / "docs" / "workloads.md").read_text()
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(dedent(block), given := dict(GIVEN))  # noqa: S102 - our own page
+        if "RENDER" in given:
+            row = given["RENDER"]
+            monkeypatch.setitem(WORKLOADS, (row.group, row.kind), row)
+            monkeypatch.setitem(CONTROLLERS, (row.group, row.kind.lower()), row)
+        else:
+            source: Any = type("render", (), {"NAME": given["NAME"], "levels": staticmethod(given["levels"])})
+            monkeypatch.setitem(SOURCES, ("example.dev", "render"), ((source,),))
+
+
+GIVEN: Final[dict[str, Any]] = {
+    "Evidence": Evidence,
+    "Final": Final,
+    "Level": Level,
+    "METADATA": METADATA,
+    "POD_TEMPLATE": POD_TEMPLATE,
+    "RetryField": RetryField,
+    "Workload": Workload,
+}
+RENDER: Final[Json] = {"apiVersion": "example.dev/v1", "kind": "Render", "metadata": {"name": "film"}}
+
+
+@pytest.mark.usefixtures("example")
+def test_the_kind_that_the_docs_add_is_held_to_the_limit() -> None:
+    answer = validate({**RENDER, "spec": {"tries": 12}})
+    assert answer.message.startswith("spec.tries: 11 retries exceed the limit of 10")
+    assert mutate({**RENDER, "spec": {}}).object["spec"] == {"tries": 4}
+
+
+@pytest.mark.usefixtures("example")
+def test_the_pods_of_the_kind_that_the_docs_add_tell_their_attempt() -> None:
+    root = pod(owner=None, annotations={"example.dev/try": "2"})
+    reference = {"apiVersion": "example.dev/v1", "kind": "Render", "name": "film", "uid": "u", "controller": True}
+    root["metadata"]["ownerReferences"] = [reference]
+    annotations = mutate(root, Facts(profile_name="default")).object["metadata"]["annotations"]
+    assert (annotations[names.ATTEMPT], annotations[names.ATTEMPT_SOURCE]) == ("2", "Render")

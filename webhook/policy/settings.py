@@ -33,8 +33,26 @@ class Settings:
         return self.profile.disruptions.limit if self.max_disruptions is None else self.max_disruptions
 
 
+@dataclass(frozen=True, slots=True)
+class NamedProfile:
+    """A profile of the policy, with the name under which messages speak of it."""
+
+    name: str
+    profile: Profile
+
+    def settings(self, annotations: Json) -> Settings:
+        """Combine it with annotations."""
+        return resolve(self.name, self.profile, annotations)
+
+    def problems(self, annotations: Json, path: Path) -> list[Problem]:
+        """Name what is wrong in one annotations map that stands at `path`."""
+        return annotation_problems(self.name, self.profile, annotations, path)
+
+
 def resolve(profile_name: str, profile: Profile, annotations: Json) -> Settings:
     """Combine a profile with annotations; what `annotation_problems` would name counts as not said."""
+    if names.SAID.isdisjoint(annotations):
+        return Settings(profile_name=profile_name, profile=profile)
     max_retries = count(annotations.get(names.MAX_RETRIES))
     if max_retries is not None and max_retries > profile.retries.limit:
         max_retries = profile.retries.limit if profile.retries.on_exceed == "Clamp" else None
@@ -51,6 +69,8 @@ def resolve(profile_name: str, profile: Profile, annotations: Json) -> Settings:
 
 def annotation_problems(profile_name: str, profile: Profile, annotations: Json, path: Path) -> list[Problem]:
     """Name every malformed or forbidden value of our keys in one annotations map that stands at `path`."""
+    if names.SAID.isdisjoint(annotations):
+        return []  # as of most maps
     found: list[Problem] = []
     limits = {
         names.ATTEMPT: None,

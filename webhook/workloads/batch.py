@@ -79,16 +79,14 @@ def retry_budget(spec: Json) -> int:
     return DEFAULT_BACKOFF_LIMIT if budget is None else int(budget)
 
 
-def budget_of(root: Json, job: EmbeddedJob, limit: int, *, defaulted: bool) -> Budget | None:
-    """Return what a JobSpec of an object allows; None where the API demands that it be without bound.
+def budget_of(job: EmbeddedJob, *, said: bool) -> Budget | None:
+    """Return what a JobSpec allows; None where the API demands that it be without bound.
 
-    `defaulted`: whether the object comes from the API, or from a file, where what stands was said.
+    `said`: whether its backoffLimit is its author's word.
     """
     if job.traits.restarts_in_place:
         return None
     name = retry_field(job.spec)
-    written = job.spec.get("backoffLimit") is not None
-    said = says_backoff_limit(root, job, limit) if defaulted else written
     return Budget((*job.path, name), retry_budget(job.spec), replaceable=name == "backoffLimit" and not said)
 
 

@@ -173,9 +173,12 @@ class TimeoutField(Field):
                     yield path
 
 
+ALONE: Final = Traits()
+
+
 def no_traits(_root: Json) -> Traits:
     """Return what holds for Jobs that stand alone."""
-    return Traits()
+    return ALONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

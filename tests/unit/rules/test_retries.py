@@ -31,7 +31,7 @@ def edited(spec: Json, given: Settings, *, said: bool = True) -> tuple[Json, lis
 
 
 def budget(root: Json) -> Budget:
-    found = batch.budget_of(root, next(batch.JOB.jobs(root)), 10, defaulted=True)
+    found = batch.budget_of(next(batch.JOB.jobs(root)), said=True)
     assert found is not None
     return found
 

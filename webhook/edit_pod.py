@@ -1,0 +1,44 @@
+"""Places a pod by the levels that it stands under, and notes on it what was decided and why."""
+
+from webhook import attempts, names
+from webhook.patch import Editor
+from webhook.policy.settings import NamedProfile, count
+from webhook.problem import Json, Problem
+from webhook.rules import annotations, placement
+from webhook.subject import Facts, Subject
+from webhook.workloads import OwnerReference, row_of
+from webhook.workloads.row import controller_of
+
+
+def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> tuple[list[Problem], str]:
+    """Edit a pod; return warnings, and what was decided, empty where nothing was."""
+    root = subject.root
+    said = annotations.of(root)
+    settings = profile.settings(said if facts.owner is None else {**annotations.of(facts.owner), **said})
+    if settings.skip or not subject.takes_part or is_no_batch(subject.owner, facts, said):
+        return [], ""
+    if controller_of(root) is None and profile.problems(said, annotations.OWN):
+        return [], ""  # it will be refused for them, as they stand
+    evidence = attempts.Evidence(
+        pod=root, controller=subject.owner, owner=facts.owner, above=facts.above, settings=settings
+    )
+    decision = placement.decide(attempts.levels(evidence), settings)
+    editor.rule = "placement"
+    placed = placement.edit(root, decision, settings, facts.recognised, editor)
+    level = decision.level
+    notes = {names.PLACEMENT: placed, names.ATTEMPT_SOURCE: level.source}
+    if count(said.get(names.ATTEMPT)) != level.attempt:
+        notes[names.ATTEMPT] = str(level.attempt)
+    if names.MAX_RETRIES not in said:
+        notes[names.MAX_RETRIES] = str(level.budget)
+    editor.rule = "annotations"
+    editor.update(annotations.OWN, notes)
+    editor.update(("metadata", "labels"), {names.PROFILE: profile.name})
+    return evidence.warnings, placed
+
+
+def is_no_batch(owner: OwnerReference | None, facts: Facts, said: Json) -> bool:
+    """Tell whether a pod's controller is batch only under another, which it has not got, as a RayCluster of nobody."""
+    row = None if owner is None else row_of(owner)
+    asks = names.ATTEMPT in said or names.INTERRUPTIBLE in said
+    return row is not None and row.counted_above and facts.above is None and not asks

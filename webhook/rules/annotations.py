@@ -1,0 +1,120 @@
+"""Judges what an author says in annotations of ours, and hands it down to what is made of a workload, and to its pods.
+
+Reads:
+    metadata.annotations[retry-policy.dev/{attempt,interruptible,max-disruptions,max-retries,skip}], of the object, of
+    the Job templates in it, and of whatever else the kind's row names
+Writes, where absent:
+    interruptible and max-retries in the annotations of pods
+    these, max-disruptions and skip in those of Job templates, and of workloads that are made of it
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from webhook import names
+from webhook.patch import Editor, at
+from webhook.policy.settings import NamedProfile, Settings, count
+from webhook.problem import Json, Path, Problem
+from webhook.workloads import EmbeddedJob, Workload
+from webhook.workloads.row import Field
+
+OWN: Final[Path] = ("metadata", "annotations")
+
+
+def of(root: Json) -> Json:
+    """Return an object's annotations."""
+    annotations: Any = (root.get("metadata") or {}).get("annotations")
+    return annotations or {}
+
+
+def of_job(root: Json, job: EmbeddedJob) -> Json:
+    """Return what is said of one Job in an object: by the object, and above that by its own template."""
+    annotations = of(root)
+    return annotations if job.metadata_path == ("metadata",) else {**annotations, **own_of(job)}
+
+
+def own_of(job: EmbeddedJob) -> Json:
+    """Return the annotations of a Job, or of its template."""
+    return job.metadata.get("annotations") or {}
+
+
+def problems(row: Workload, root: Json, jobs: list[EmbeddedJob], profile: NamedProfile) -> list[Problem]:
+    """Name every malformed or forbidden value of our keys, wherever an object, or one of its Jobs, says something."""
+    found = profile.problems(of(root), OWN)
+    for where in (*of_pods(row, root), *at_fields(row.judged_annotations, root)):
+        found += profile.problems(at(root, where) or {}, where)
+    for job in jobs:
+        if job.metadata_path != ("metadata",):
+            found += profile.problems(own_of(job), (*job.metadata_path, "annotations"))
+        found += profile.problems(job.pod_annotations, of_template((*job.path, "template")))
+    return found
+
+
+def edit_job(root: Json, job: EmbeddedJob, settings: Settings, editor: Editor) -> list[Problem]:
+    """Hand down what is said of a Job: a CronJob's word to its Jobs, and a Job's to its pods; return warnings."""
+    own = own_of(job)
+    where = (*(job.metadata_path if names.MAX_RETRIES in own else ("metadata",)), "annotations")
+    said, warnings = handed_down(of_job(root, job), settings, where)
+    if job.metadata_path != ("metadata",):
+        copy_missing(names.COPIED_TO_JOBS, said, (*job.metadata_path, "annotations"), editor)
+    if not settings.skip:
+        copy_missing(names.COPIED_TO_PODS, said, of_template((*job.path, "template")), editor)
+    return warnings
+
+
+def edit(row: Workload, root: Json, settings: Settings, editor: Editor) -> list[Problem]:
+    """Hand down what is said of an object beside its Jobs: to other pods, and to workloads made of it."""
+    to_pods = [] if settings.skip else list(of_pods(row, root))
+    to_workloads = list(at_fields(row.made_annotations, root))
+    if not to_pods and not to_workloads:
+        return []
+    said, warnings = handed_down(of(root), settings, OWN)
+    for path in to_pods:
+        copy_missing(names.COPIED_TO_PODS, said, path, editor)
+    for path in to_workloads:
+        copy_missing(names.COPIED_TO_JOBS, said, path, editor)
+    return warnings
+
+
+def handed_down(annotations: Json, settings: Settings, where: Path) -> tuple[Json, list[Problem]]:
+    """Return what of annotations is handed down, and warnings.
+
+    A value that has a problem stays where it is, so that it is named once, and no update is refused for our copy of it.
+    A budget that the profile clamps is handed down clamped, with a warning.
+    """
+    if names.SAID.isdisjoint(annotations):
+        return {}, []
+    profile = NamedProfile(settings.profile_name, settings.profile)
+    wrong = {problem.path for problem in profile.problems(annotations, ())}
+    said = {key: value for key, value in annotations.items() if (key,) not in wrong}
+    if settings.max_retries is None or count(said.get(names.MAX_RETRIES)) == settings.max_retries:
+        return said, []
+    what = f"{said[names.MAX_RETRIES]} lowered to {settings.max_retries}"
+    remedy = f"profile {settings.profile_name!r} allows no more"
+    said[names.MAX_RETRIES] = str(settings.max_retries)
+    return said, [Problem((*where, names.MAX_RETRIES), what, remedy)]
+
+
+def copy_missing(keys: tuple[str, ...], said: Json, where: Path, editor: Editor) -> None:
+    """Copy annotations to where they are absent."""
+    there = at(editor.root, where) or {}
+    editor.update(where, {key: said[key] for key in keys if key in said and key not in there})
+
+
+def of_pods(row: Workload, root: Json) -> Iterator[Path]:
+    """Yield where the pods of an object take annotations from, other than the templates of its Jobs."""
+    for path, _ in row.templates(root):
+        yield of_template(path)
+    yield from at_fields(row.pod_annotations, root)
+
+
+def at_fields(fields: tuple[Field, ...], root: Json) -> Iterator[Path]:
+    """Yield the paths of fields, whether they are there or may be made."""
+    for field in fields:
+        for path, _ in field.find(root):
+            yield path
+
+
+def of_template(path: Path) -> Path:
+    """Return where the annotations of the pod template at a path stand."""
+    return (*path, "metadata", "annotations")
