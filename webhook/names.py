@@ -4,8 +4,8 @@ from typing import Final
 
 PREFIX: Final = "retry-policy.dev/"
 
-# Label on Namespaces, written by the cluster admin: opts in and names the profile.
-# Label on Jobs and pods, written by the webhook: one label-selected watch finds them again.
+# Label on Namespaces, and templates of the whole cluster, written by the cluster admin: opts in and names the profile.
+# Label on Jobs, JobSets and pods, written by the webhook: one label-selected watch finds them again.
 PROFILE: Final = PREFIX + "profile"
 
 # Label on Namespaces, written by the cluster admin: Enforce (as if absent), Warn or Audit.

@@ -7,6 +7,7 @@ time the request fails with 503, because a guess would place or pass an object w
 import asyncio
 import re
 from typing import Final
+from urllib.parse import parse_qsl
 
 import structlog
 
@@ -27,7 +28,8 @@ NOT_FOUND: Final = 404
 VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # and until then
-CRD_KNOWN: Final = 60.0  # seconds between looks at JobSet's schema: it may be upgraded, or go back
+SCHEMA_KNOWN: Final = 30.0  # seconds between looks at JobSet's schema: it may be upgraded, or go back
+SCHEMA_UNKNOWN: Final = 1.0  # and until the first
 RULE_SCHEMA: Final = (*SPEC, "failurePolicy", "rules")
 
 # A namespace's labels `profile` and `mode`, None where it has not got them.
@@ -48,7 +50,7 @@ class Cluster:
         self.recognised: Provider | None = None
         selector = {"labelSelector": names.PROFILE}
         self.namespaces = WatchedList(api, "/api/v1/namespaces", opt_in_of, query=selector, metadata_only=True)
-        self.message_patterns = False
+        self.message_patterns = self.looked_at_job_sets = False
         self.jobs = WatchedList(api, path_of(batch.JOB), trimmed_job, query=selector)
         self.job_sets = WatchedList(api, path_of(JOB_SET), trimmed_job_set, query=selector)
         self.caches = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
@@ -65,7 +67,7 @@ class Cluster:
     @property
     def synced(self) -> bool:
         """Whether every cache has been filled once; that of JobSets may never be, without their CRD."""
-        return self.namespaces.synced.is_set() and self.jobs.synced.is_set()
+        return self.namespaces.synced.is_set() and self.jobs.synced.is_set() and self.looked_at_job_sets
 
     async def opt_in(self, namespace: str) -> OptIn:
         """Return the profile and the mode that a namespace's labels name; raise UnavailableError."""
@@ -111,19 +113,26 @@ class Cluster:
         return found if found is not None and reference.uid in {"", found["metadata"]["uid"]} else None
 
     async def look_at_job_sets(self) -> None:
-        """See, now and again, whether JobSets have message patterns; as long as nobody tells, they have none."""
+        """See, now and again, whether JobSets have message patterns; their schema is large: read when it changed."""
+        seen = None
         while True:
             try:
-                schemas = await self.api.get(f"/openapi/v3/apis/{JOB_SET.group}/{JOB_SET.versions[0]}")
-                self.message_patterns = has_message_patterns(schemas)
-            except (ApiError, *UNREACHABLE) as error:
-                self.message_patterns = False
-                if not (isinstance(error, ApiError) and error.status == NOT_FOUND):
-                    log.warning("JobSet's schema not read", error=repr(error), retry_in=CRD_KNOWN)
-            except Exception:  # likewise
-                self.message_patterns = False
-                log.exception("JobSet's schema not read", retry_in=CRD_KNOWN)
-            await asyncio.sleep(CRD_KNOWN)
+                index = await self.api.get("/openapi/v3")
+                url = at(index, ("paths", path_of(JOB_SET).strip("/").rpartition("/")[0], "serverRelativeURL")) or ""
+                if url != seen:
+                    path, _, query = url.partition("?")
+                    document = await self.api.get(path, dict(parse_qsl(query))) if url else {}
+                    self.message_patterns = has_message_patterns(document)
+                    seen = url
+                self.looked_at_job_sets = True
+            except ApiError as error:
+                self.looked_at_job_sets = True  # it may be forbidden: then they are taken to have none
+                log.warning("JobSet's schema not read", error=repr(error), retry_in=SCHEMA_KNOWN)
+            except UNREACHABLE as error:
+                log.warning("JobSet's schema not read", error=repr(error), retry_in=SCHEMA_KNOWN)
+            except Exception:  # an answer that nobody foresaw must not end the server
+                log.exception("JobSet's schema not read", retry_in=SCHEMA_KNOWN)
+            await asyncio.sleep(SCHEMA_KNOWN if self.looked_at_job_sets else SCHEMA_UNKNOWN)
 
     async def look_at_nodes(self) -> None:
         """Recognise the capacity provider, now and again: pools come and go."""
@@ -171,7 +180,7 @@ def path_of(row: Workload) -> str:
 
 def has_message_patterns(document: Json) -> bool:
     """Tell whether the rules of a JobSet's failurePolicy, in an OpenAPI document, may hold message patterns."""
-    for schema in document["components"]["schemas"].values():
+    for schema in (at(document, ("components", "schemas")) or {}).values():
         if any(kind.get("kind") == JOB_SET.kind for kind in schema.get("x-kubernetes-group-version-kind") or ()):
             path = [name for part in RULE_SCHEMA for name in ("properties", part)]
             return at(schema, (*path, "items", "properties", "onJobFailureMessagePatterns")) is not None
