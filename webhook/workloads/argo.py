@@ -6,6 +6,7 @@ holds, for steps and DAGs too. `containerSet.retryStrategy.retries` counts runs:
 success.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from webhook.patch import EVERY, Nested
@@ -83,20 +84,6 @@ def pod_annotations(spec: Path) -> tuple[Field, ...]:
 SPEC: Final[Path] = ("spec",)
 CRON_SPEC: Final[Path] = ("spec", "workflowSpec")
 
-WORKFLOW: Final = Workload(
-    group=GROUP,
-    versions=VERSIONS,
-    kind="Workflow",
-    resource="workflows",
-    shape={"metadata": METADATA, "spec": WORKFLOW_SPEC},
-    immutable=True,  # by us: a workflow runs as it was admitted, and its controller updates it all the time
-    owns_pods=True,
-    retry_fields=retry_fields(SPEC),
-    timeout_fields=timeout_fields(SPEC),
-    pod_annotations=pod_annotations(SPEC),
-    judged_annotations=judged_annotations(SPEC),
-)
-
 WORKFLOW_TEMPLATE: Final = Workload(
     group=GROUP,
     versions=VERSIONS,
@@ -109,18 +96,12 @@ WORKFLOW_TEMPLATE: Final = Workload(
     judged_annotations=judged_annotations(SPEC),
 )
 
-CLUSTER_WORKFLOW_TEMPLATE: Final = Workload(
-    group=GROUP,
-    versions=VERSIONS,
-    kind="ClusterWorkflowTemplate",
-    resource="clusterworkflowtemplates",
-    namespaced=False,
-    shape={"metadata": METADATA, "spec": WORKFLOW_SPEC},
-    retry_fields=retry_fields(SPEC),
-    timeout_fields=timeout_fields(SPEC),
-    pod_annotations=pod_annotations(SPEC),
-    judged_annotations=judged_annotations(SPEC),
+CLUSTER_WORKFLOW_TEMPLATE: Final = replace(
+    WORKFLOW_TEMPLATE, kind="ClusterWorkflowTemplate", resource="clusterworkflowtemplates", namespaced=False
 )
+
+# Immutable by us: a workflow runs as it was admitted, and its controller updates it all the time.
+WORKFLOW: Final = replace(WORKFLOW_TEMPLATE, kind="Workflow", resource="workflows", immutable=True, owns_pods=True)
 
 CRON_WORKFLOW: Final = Workload(
     group=GROUP,

@@ -4,6 +4,7 @@ Source: pkg/apis/trainer/v1alpha1 of Kubeflow Trainer 2.1.0. A TrainJob has no r
 template is a JobSetSpec, and the JobSet made of it is admitted like any other.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from webhook.patch import EVERY
@@ -63,17 +64,8 @@ TRAINING_RUNTIME: Final = Workload(
     failure_policy=False,
 )
 
-CLUSTER_TRAINING_RUNTIME: Final = Workload(
-    group=GROUP,
-    versions=VERSIONS,
-    kind="ClusterTrainingRuntime",
-    resource="clustertrainingruntimes",
-    namespaced=False,
-    shape=RUNTIME,
-    job_specs=(job_spec_of(TEMPLATE),),
-    retry_fields=RETRY_FIELDS,
-    traits=traits,
-    failure_policy=False,
+CLUSTER_TRAINING_RUNTIME: Final = replace(
+    TRAINING_RUNTIME, kind="ClusterTrainingRuntime", resource="clustertrainingruntimes", namespaced=False
 )
 
 ROWS: Final = (TRAIN_JOB, TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
