@@ -23,13 +23,13 @@ def edit(budget: Budget, settings: Settings, editor: Editor) -> list[Problem]:
     retries = budget.retries
     warnings = []
     if not settings.skip and settings.max_retries is not None:
-        if budget.may_raise or settings.max_retries < (retries or 0):
+        if settings.max_retries == retries and budget.expression is None:
+            pass  # a 0 written where it was left out is dropped by typed clients, and their updates are refused (JobSet)
+        elif budget.may_raise or settings.max_retries < (retries or 0):
             retries = settings.max_retries
             allow(budget, retries, editor)
-        elif settings.max_retries != retries:
-            warnings = [
-                Problem(budget.path, f"stays {retries}", f"no run of it but the first may be of {names.MAX_RETRIES}")
-            ]
+        else:
+            warnings = [Problem(budget.path, f"stays {retries}", f"{names.MAX_RETRIES} cannot raise it here")]
     elif budget.expression is not None:
         return [Problem(budget.path, f"{budget.expression[:40]!r} is not judged", "its value is not known here")]
     elif not settings.skip and budget.replaceable and (retries is None or settings.default_retries < retries):

@@ -279,3 +279,9 @@ def test_a_set_of_before_may_keep_such_a_rule() -> None:
 def test_a_job_whose_indexes_stand_for_themselves_does_not_end_the_set_for_one_of_them() -> None:
     spec = job_spec(backoffLimitPerIndex=1, completionMode="Indexed", completions=4, parallelism=2)
     assert job_rules(mutate(job_set(spec)))[0] == DISRUPTION
+
+
+def test_no_zero_is_written_that_a_typed_client_would_drop() -> None:
+    root = job_set(job_spec(backoffLimit=0))
+    root["metadata"]["annotations"] = {names.MAX_RETRIES: "0"}
+    assert "maxRestarts" not in mutate(root).object["spec"]["failurePolicy"]

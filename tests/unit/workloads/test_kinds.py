@@ -155,8 +155,8 @@ def test_max_retries_beats_every_retry_field_that_stands(case: tuple[Workload, R
 def test_max_retries_sets_a_field_that_is_left_out(case: tuple[Workload, RetryField]) -> None:
     row, one = case
     root, path = with_retries(row, one, None)
-    root["metadata"]["annotations"] = {names.MAX_RETRIES: "2"}
-    assert at(mutate(root).object, path) == 2 + one.single
+    root["metadata"]["annotations"] = {names.MAX_RETRIES: "4"}
+    assert at(mutate(root).object, path) == 4 + one.single
 
 
 @pytest.mark.parametrize("row", ADMITTED, ids=kind)
