@@ -24,7 +24,7 @@ def edit(budget: Budget, settings: Settings, editor: Editor) -> list[Problem]:
     warnings = []
     if not settings.skip and settings.max_retries is not None:
         if settings.max_retries == retries and budget.expression is None:
-            pass  # a 0 written where it was left out is dropped by typed clients, and their updates are refused (JobSet)
+            pass  # a 0 written where it was left out is dropped by typed clients, whose updates JobSet refuses
         elif budget.may_raise or settings.max_retries < (retries or 0):
             retries = settings.max_retries
             allow(budget, retries, editor)
