@@ -8,10 +8,12 @@ from webhook.patch import at
 from webhook.problem import Json
 from webhook.shape import ANY_KEY, Shape
 from webhook.workloads.core import CONTAINER, METADATA
-from webhook.workloads.row import Budget, EmbeddedJob, Workload, controller_of
+from webhook.workloads.row import ALONE, Budget, EmbeddedJob, Traits, Workload, controller_of
 
 # The API server's own default (pkg/apis/batch/v1/defaults.go).
 DEFAULT_BACKOFF_LIMIT: Final = 6
+UNLIMITED: Final = 2147483647
+JOB_SET: Final = ("jobset.x-k8s.io", "JobSet")
 
 JOB_SPEC: Final[Shape] = {
     "backoffLimit": int,
@@ -43,6 +45,16 @@ JOB_SPEC: Final[Shape] = {
     },
 }
 
+
+def traits_of_job(root: Json) -> Traits:
+    """Read a Job: one of a JobSet that restarts in place has what that strategy demands, and was judged in the set."""
+    if at(root, ("spec", "backoffLimit")) != UNLIMITED:
+        return ALONE
+    controller = controller_of(root)
+    of_set = controller is not None and (controller.group, controller.kind) == JOB_SET
+    return Traits(restarts_in_place=True) if of_set else ALONE
+
+
 JOB: Final = Workload(
     group="batch",
     versions=("v1",),
@@ -53,6 +65,7 @@ JOB: Final = Workload(
     immutable=True,
     owns_pods=True,
     labelled=True,
+    traits=traits_of_job,
 )
 
 CRON_JOB: Final = Workload(

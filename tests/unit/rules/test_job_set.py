@@ -230,17 +230,7 @@ def test_the_set_says_which_profile_it_was_admitted_under() -> None:
 
 def test_a_job_that_its_controller_made_of_the_set_stays_as_it_is() -> None:
     stored = mutate(job_set(job_spec(backoffLimit=6))).object
-    made = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": "train-r0-0",
-            "ownerReferences": [
-                {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "controller": True}
-            ],
-        },
-        "spec": stored["spec"]["replicatedJobs"][0]["template"]["spec"],
-    }
+    made = made_of(stored)
     assert mutate(deepcopy(made)).object["spec"] == made["spec"]
 
 
@@ -285,3 +275,20 @@ def test_no_zero_is_written_that_a_typed_client_would_drop() -> None:
     root = job_set(job_spec(backoffLimit=0))
     root["metadata"]["annotations"] = {names.MAX_RETRIES: "0"}
     assert "maxRestarts" not in mutate(root).object["spec"]["failurePolicy"]
+
+
+def made_of(stored: Json, owner: str = "JobSet") -> Json:
+    reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": owner, "name": "train", "controller": True}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train-r0-0", "ownerReferences": [reference]},
+        "spec": deepcopy(stored["spec"]["replicatedJobs"][0]["template"]["spec"]),
+    }
+
+
+def test_the_jobs_of_a_set_that_restarts_in_place_are_not_refused_for_what_it_demands() -> None:
+    made = made_of(mutate(in_place()).object)
+    assert mutate(deepcopy(made)).object["spec"] == made["spec"]
+    assert validate(made).allowed
+    assert not validate(made_of(mutate(in_place()).object, owner="Other")).allowed
