@@ -1,7 +1,8 @@
 """Runs a command (the tests) in a test cluster that has the webhook: `python -m tests.cluster [-- COMMAND …]`.
 
 Without KUBECONFIG the cluster is a control plane of its own, built if need be; with KUBECONFIG it is that cluster, and
-what was created in it is taken away at the end. Without COMMAND the cluster stands until Ctrl-C.
+what was created in it is taken away at the end. Without COMMAND the cluster stands until Ctrl-C. For COMMAND our own
+control plane has the CRDs of all workload kinds and a JobSet controller (operators.py).
 
 The API server of a foreign cluster has to reach this machine. RETRY_POLICY_WEBHOOK_HOST says under which address; the
 server listens there. For kind that is the gateway of its network:
@@ -23,7 +24,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from tests.cluster import binaries, control_plane, installation, nodes
+from tests.cluster import binaries, control_plane, installation, job_set_controller, nodes, operators
 from tests.cluster.kubectl import Kubectl, KubectlError
 from tests.cluster.processes import HarnessError, Processes, die_with_parent
 
@@ -36,15 +37,18 @@ FOLDER_PREFIX = "retry-policy-cluster-"
 def main() -> int:
     """Return the command's exit code, 1 where the cluster did not come up, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
+    parser.add_argument(
+        "--without-operators", action="store_true", help="no CRDs and no JobSet controller: up in half the time"
+    )
     parser.add_argument("command", nargs="*", help="runs with KUBECONFIG set; its exit code is the result")
-    command = parser.parse_args().command
+    options = parser.parse_args()
     # Ended from outside, the runner cleans up as it does after Ctrl-C; under nohup it stays deaf to SIGHUP.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _exit)
     try:
         with ExitStack() as stack:
-            return _run(stack, command)
+            return _run(stack, options.command, without_operators=options.without_operators)
     except (HarnessError, KubectlError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -52,9 +56,12 @@ def main() -> int:
         return 128 + signal.SIGINT
 
 
-def _run(stack: ExitStack, command: Sequence[str]) -> int:
+def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool) -> int:
     foreign = bool(os.environ.get("KUBECONFIG"))
-    programs = binaries.build(binaries.foreign_cluster() if foreign else binaries.own_cluster())
+    with_operators = bool(command) and not foreign and not without_operators
+    needed = binaries.foreign_cluster() if foreign else binaries.own_cluster()
+    programs = binaries.build([*needed, binaries.JOB_SET] if with_operators else needed)
+    found = operators.fetch() if with_operators else None
     folder = stack.enter_context(_run_folder())
     processes = Processes(folder / "logs")
     processes.logs.mkdir()
@@ -69,8 +76,12 @@ def _run(stack: ExitStack, command: Sequence[str]) -> int:
         _refuse_if_taken(kubectl)
         stack.callback(nodes.remove, kubectl)
         stack.callback(installation.remove, kubectl)
+    if found is not None:
+        operators.install(processes, kubectl, found)
     nodes.start(programs, processes, kubectl, foreign=foreign)
     policy = installation.start(processes, kubectl, folder, for_tests=bool(command))
+    if found is not None:
+        job_set_controller.start(programs, processes, kubectl, folder, found)
 
     folders = [str(programs["kubectl"].parent), str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {

@@ -45,7 +45,7 @@ def start_api(binaries: Mapping[str, Path], processes: Processes, folder: Path) 
 
 
 def _start_api(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> tuple[_ControlPlane, Kubectl]:
-    etcd_port, peer_port, port = _free_ports(3)
+    etcd_port, peer_port, port = free_ports(3)
     credentials = Credentials.create(folder / "credentials")
     plane = _ControlPlane(binaries, processes, credentials, f"https://{HOST}:{etcd_port}", f"https://{HOST}:{port}")
     kubectl = Kubectl(binaries["kubectl"], credentials.kubeconfig("admin", plane.server, groups=["system:masters"]))
@@ -160,7 +160,7 @@ class _ControlPlane:
         self.processes.start(name, [self.binaries[name], *flags])
 
 
-def _free_ports(number: int) -> list[int]:
+def free_ports(number: int) -> list[int]:
     """Ask the kernel for ports; held together until all are known, so that they differ."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(number)]

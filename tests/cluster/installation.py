@@ -7,6 +7,7 @@ backend: KWOK plays them on our own control plane, and on another cluster they s
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -104,12 +105,16 @@ def as_service_account(kubectl: Kubectl) -> Object:
     return kubeconfig
 
 
-def pointed_at(server: str, configuration: Object) -> Object:
-    """Return a webhook configuration whose calls go to a server on this machine (its https URL), not to the Service."""
+def pointed_at(server: str, configuration: Object, authority: bytes | None = None) -> Object:
+    """Return a webhook configuration whose calls go to a server on this machine (its https URL), not to the Service.
+
+    `authority`: the certificate, PEM, by which the API server knows it; None where the server itself says so.
+    """
+    trusted = {} if authority is None else {"caBundle": base64.b64encode(authority).decode()}
     pointed: Object = {**configuration, "webhooks": []}
     for webhook in configuration["webhooks"]:
         url = server + webhook["clientConfig"]["service"]["path"]
-        pointed["webhooks"].append({**webhook, "clientConfig": {"url": url}})
+        pointed["webhooks"].append({**webhook, "clientConfig": {"url": url, **trusted}})
     return pointed
 
 

@@ -1,4 +1,4 @@
-"""Manifests for tests: a small Job whose pods land on KWOK nodes and end as the test says (see stages/pod.yaml)."""
+"""Manifests for tests: small Jobs and JobSets whose pods land on KWOK nodes and end as told (see stages/pod.yaml)."""
 
 from __future__ import annotations
 
@@ -35,6 +35,21 @@ def job(name: str, annotations: Mapping[str, str] | None = None, /, **spec: Any)
         "metadata": {"name": name},
         "spec": {**spec, "template": pod_template(annotations)},
     }
+
+
+def job_set(name: str, *replicated_jobs: Object, **spec: Any) -> Object:
+    """Return a JobSet of these; `spec` are further fields of its spec."""
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": name},
+        "spec": {**spec, "replicatedJobs": list(replicated_jobs)},
+    }
+
+
+def replicated_job(name: str, annotations: Mapping[str, str] | None = None, /, **spec: Any) -> Object:
+    """Return a part of a JobSet: one Job as `job` describes it."""
+    return {"name": name, "template": {"spec": job(name, annotations, **spec)["spec"]}}
 
 
 def pod_template(annotations: Mapping[str, str] | None = None) -> Object:

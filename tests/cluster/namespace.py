@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-PATHS = {"events": "api/v1", "pods": "api/v1", "jobs": "apis/batch/v1", "cronjobs": "apis/batch/v1"}
+PATHS = {
+    "events": "api/v1",
+    "pods": "api/v1",
+    "jobs": "apis/batch/v1",
+    "cronjobs": "apis/batch/v1",
+    "jobsets": "apis/jobset.x-k8s.io/v1alpha2",
+}
 SECONDS = 60
 
 

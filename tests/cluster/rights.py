@@ -47,9 +47,14 @@ def recording(kubectl: Kubectl, folder: Path) -> Iterator[tuple[Path, Callable[[
 
 
 def used(requests: list[Mapping[str, str]], granted: set[Right]) -> set[Right]:
-    """Return the rights that requests need; by the object's name where only that is granted."""
+    """Return the rights that requests need; by the object's name where only that is granted.
+
+    The API's own description anybody may read.
+    """
     needed = set()
     for request in requests:
+        if urlsplit(request["url"]).path.startswith("/openapi/"):
+            continue
         right, name = right_of(request["method"], request["url"])
         by_name = (*right[:3], name, right[4])
         needed.add(by_name if by_name in granted else right)
@@ -60,7 +65,7 @@ def right_of(method: str, url: str) -> tuple[Right, str]:
     """Return what the API server's authorizer makes of a request, and the name of its object, empty if it has none."""
     found = urlsplit(url)
     path = re.fullmatch(
-        r"/apis?(?:/(?P<group>[^/]+\.[^/]+|batch))?/v1(?:/namespaces/(?P<namespace>[^/]+))?/(?P<resource>[a-z]+)(?:/(?P<name>[^/]+))?",
+        r"/apis?(?:/(?P<group>[^/]+\.[^/]+|batch))?/v[^/]+(?:/namespaces/(?P<namespace>[^/]+))?/(?P<resource>[a-z]+)(?:/(?P<name>[^/]+))?",
         found.path,
     )
     assert path, url

@@ -161,7 +161,7 @@ def runner() -> Iterator[subprocess.Popen[str]]:
     """Yield a runner in a session of its own; its control plane is another than ours."""
     environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
     # A run in the background of a script ignores SIGINT, and would hand that down.
-    command = ["env", "--default-signal=INT", sys.executable, "-m", "tests.cluster"]
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "tests.cluster", "--without-operators"]
     command += ["--", "sh", "-c", "echo $RETRY_POLICY_TEST_LOGS; exec sleep 1000"]
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True

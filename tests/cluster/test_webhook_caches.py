@@ -35,8 +35,7 @@ def through(kubeconfig: Path, port: int, folder: Path) -> Path:
 
 def watching(served: Served) -> bool:
     lines = served.get("/metrics").body.decode().splitlines()
-    ages = [line for line in lines if line.startswith("retry_policy_cache_age_seconds{")]
-    return len(ages) == 2 and all(line.endswith(" 0.0") for line in ages)
+    return all(f'retry_policy_cache_age_seconds{{list="{one}"}} 0.0' in lines for one in ("namespaces", "jobs"))
 
 
 def fails(team: Namespace, failed: int) -> None:

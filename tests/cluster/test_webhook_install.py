@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import ssl
@@ -17,12 +16,15 @@ import yaml
 from tests.admission import review_of
 from tests.awaiting import until
 from tests.cluster import rights
+from tests.cluster.conftest import OWN_CONTROL_PLANE, with_operators
 from tests.cluster.installation import BASE, SYSTEM, built, pointed_at
-from tests.cluster.manifests import job, pod
+from tests.cluster.manifests import job, job_set, pod, replicated_job
+from tests.cluster.test_webhook_kinds import owner_of, reference
 from tests.cluster.test_webhook_server import pod_of
 from tests.served import Served, serving
 from webhook import names
 from webhook.policy.parse import KEY
+from webhook.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +43,6 @@ POLICY = "retry-policy"
 CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 # What only the operators define that bring them.
 FOREIGN = ("cert-manager.io/", "monitoring.coreos.com/")
-OWN_CONTROL_PLANE = (Path(os.environ.get("RETRY_POLICY_TEST_LOGS", ".")) / "kube-apiserver.log").exists()
 # What the server asks for only where it manages its certificate; tests/faults shows that.
 CERTIFICATES = {"secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
 
@@ -226,10 +227,7 @@ def denied_by(served: Served, team: Namespace, manifest: Object) -> bool:
 
 def calling(served: Served, configuration: Object) -> Object:
     """Return a webhook configuration whose calls go to a server with a certificate of its own making."""
-    pointed = pointed_at(served.addresses["https"], configuration)
-    for webhook in pointed["webhooks"]:
-        webhook["clientConfig"]["caBundle"] = base64.b64encode(Path(served.addresses["ca"]).read_bytes()).decode()
-    return pointed
+    return pointed_at(served.addresses["https"], configuration, Path(served.addresses["ca"]).read_bytes())
 
 
 @contextmanager
@@ -328,8 +326,8 @@ def test_a_jobs_pod_has_an_entry_of_its_own_and_one_with_a_controller_is_not_val
         "of a job": owner("batch/v1", "Job"),
     }
     pods = {name: pod("new", {names.ATTEMPT: "1"}) for name in owners}
-    for name, reference in owners.items():
-        pods[name]["metadata"]["ownerReferences"] = [reference]
+    for name, one in owners.items():
+        pods[name]["metadata"]["ownerReferences"] = [one]
     with nobody_answering(kubectl, team, of_kind(kind, base), "pods.retry-policy.dev") as asked:
         until(lambda: asked("create", stdin=pods["of nobody"]))
         assert {name for name, manifest in pods.items() if asked("create", stdin=manifest)} == {"of nobody", *kinds}
@@ -390,12 +388,48 @@ def test_about_a_config_map_is_asked_when_it_is_the_policy_and_its_text_is_new(
         assert not asked("delete", f"configmap/{POLICY}")
 
 
+def test_about_a_pod_of_every_batch_system_is_asked_whatever_it_says(
+    kubectl: Kubectl, base: list[Object], namespace: NewNamespace
+) -> None:
+    team = namespace({names.PROFILE: "default"})
+    with nobody_answering(kubectl, team, of_kind(CONFIGURATIONS[0], base), "pods.retry-policy.dev") as asked:
+        until(lambda: asked("create", stdin=pod("new", {names.ATTEMPT: "1"})))
+        for row in (one for one in WORKLOADS.values() if one.owns_pods and one.group != "batch"):
+            assert asked("create", stdin=owned(owner(f"{row.group}/{row.versions[0]}", row.kind)))
+        assert asked("create", stdin=owned(owner("flyte.lyft.com/v1alpha1", "flyteworkflow")))  # as Flyte writes it
+        assert not asked("create", stdin=owned(owner("example.test/v1", "Workflow")))
+        for labels, batch in (
+            ({"sparkoperator.k8s.io/launched-by-spark-operator": "true"}, True),
+            ({"try_number": "1", "kubernetes_executor": "True"}, True),
+            ({"try_number": "1"}, False),
+        ):
+            labelled = owned(owner("v1", "Pod"))
+            labelled["metadata"]["labels"] = labels
+            assert asked("create", stdin=labelled) == batch
+
+
+def owned(by: Object) -> Object:
+    """A pod with that ownerReference."""
+    manifest = pod("new")
+    manifest["metadata"]["ownerReferences"] = [by]
+    return manifest
+
+
+@with_operators
 def test_with_a_certificate_of_others_the_server_asks_for_all_else_that_its_roles_grant_and_for_nothing_more(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace, tmp_path: Path
 ) -> None:
     team = namespace()
     granted = {right for right in rights.granted(base) if right[2] not in CERTIFICATES}
-    unseen = kubectl.create({**job("unseen", suspend=True), "metadata": {"name": "unseen", "namespace": team.name}})
+    unseen = team.create(job("unseen", suspend=True))
+    unseen_set = team.create(job_set("unseen", replicated_job("workers"), suspend=True))
+    of_set = job("of-set", suspend=True)
+    of_set["metadata"]["ownerReferences"] = [reference(unseen_set)]
+    owners = [
+        *(owner(f"{row.group}/{row.versions[0]}", row.kind) for row in WORKLOADS.values() if row.owns_pods),
+        reference(team.create(of_set)),
+        reference(owner_of(WORKLOADS["ray.io", "RayCluster"], team)),
+    ]
     with rights.recording(kubectl, tmp_path) as (kubeconfig, recorded):
         arguments = ("--kubeconfig", str(kubeconfig), "--policy-configmap", f"{SYSTEM}/{POLICY}")
         with serving(tmp_path, *arguments) as served:
@@ -405,6 +439,9 @@ def test_with_a_certificate_of_others_the_server_asks_for_all_else_that_its_role
             assert served.post("/mutate", review_of(job("train"), namespace=team.name)).status == 200
             assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
             assert served.post("/mutate", review_of(pod_of(unseen), namespace=team.name)).status == 200
+            # Nor what other pods belong to, whether it is there or not, nor what that belongs to.
+            for one in owners:
+                assert served.post("/mutate", review_of(owned(one), namespace=team.name)).status == 200
             # It tells of a policy that is gone.
             assert kubectl.run("delete", "configmap", POLICY, f"--namespace={SYSTEM}").returncode == 0
             try:

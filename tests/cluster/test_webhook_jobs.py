@@ -154,7 +154,9 @@ def test_an_unknown_profile_or_mode_is_refused_when_a_namespace_is_labelled(
 ) -> None:
     team = namespace()
     refused = kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=defualt", f"{names.MODE}=warn")
-    assert "the policy has no profile 'defualt', it has changing, clamp, default, require" in refused.stderr
+    assert (
+        "the policy has no profile 'defualt', it has changing, clamp, default, require, restart-pod" in refused.stderr
+    )
     assert "label it default" in refused.stderr
     assert "must be Enforce, Warn or Audit (did you mean Warn?)" in refused.stderr
 

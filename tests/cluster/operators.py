@@ -1,0 +1,247 @@
+"""What operators install for the kinds that the webhook knows: their CRDs, as their Go modules hold them.
+
+They are fetched once, into the cache. Volcano's module holds types alone: its CRDs are generated from them as Volcano
+does it. Those of Flyte, which has no module, are written by hand (crds/).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from tests.cluster import binaries, toolchain
+from tests.cluster.binaries import Binary
+from tests.cluster.processes import HarnessError
+from webhook.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.processes import Processes
+
+JOB_SET_SCHEMAS: Final = "/openapi/v3/apis/jobset.x-k8s.io/v1alpha2"
+AT_ONCE: Final = 3
+CREATE: Final = ("create", "--validate=false")
+BY_HAND: Final = Path(__file__).parent / "crds"
+UNTYPED: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A Go module, by version and checksum, and the files in it that hold CRDs: `{}` stands for each of the names."""
+
+    path: str
+    version: str
+    checksum: str
+    files: str
+    names: str
+
+
+# JobSet's also stands in tools/jobset.
+JOB_SET: Final = Module(
+    "sigs.k8s.io/jobset",
+    "v0.11.0",
+    "h1:1r2uTNQmylnqG/WCSSDADgNkHryvyUaCNCOgvSPWpN8=",
+    "config/components/crd/bases/jobset.x-k8s.io_{}.yaml",
+    "jobsets",
+)
+MODULES: Final = (
+    JOB_SET,
+    Module(
+        "github.com/tektoncd/pipeline",
+        "v1.6.0",
+        "h1:A+D+jzOVl2QNl/yiNT7csVgBUy2wpz6K6+/D4q5lfss=",
+        "config/300-crds/300-{}.yaml",
+        "task taskrun pipeline pipelinerun customrun",
+    ),
+    # The full one, which types each field, for Workflows. The others hold the same WorkflowSpec: for them the minimal
+    # ones, which everybody runs. Four full ones would be half of all that the API server has to work through.
+    Module(
+        "github.com/argoproj/argo-workflows/v3",
+        "v3.7.3",
+        "h1:b0o03RTLXIL7lQunDEvLoDTeI5TbfXe2obGaItvvifk=",
+        "manifests/base/crds/{}.yaml",
+        "full/argoproj.io_workflows minimal/argoproj.io_workflowtemplates minimal/argoproj.io_clusterworkflowtemplates"
+        " minimal/argoproj.io_cronworkflows",
+    ),
+    # Its MPIJob is v1; the CRD of the same name of mpi-operator is v2beta1, and a cluster can have but one of them.
+    Module(
+        "github.com/kubeflow/training-operator",
+        "v1.9.3",
+        "h1:aaSHqskOtCY8Dn8sVd+l9p5XAczW6O0nYMPjVLAw/lc=",
+        "manifests/base/crds/kubeflow.org_{}.yaml",
+        "pytorchjobs tfjobs mpijobs xgboostjobs paddlejobs jaxjobs",
+    ),
+    Module(
+        "github.com/kubeflow/trainer/v2",
+        "v2.1.0",
+        "h1:jRABD9ZYToamNH2atHze3L/VC/v6KCAqUEqsOQOjVTg=",
+        "manifests/base/crds/trainer.kubeflow.org_{}.yaml",
+        "trainjobs trainingruntimes clustertrainingruntimes",
+    ),
+    Module(
+        "github.com/ray-project/kuberay/ray-operator",
+        "v1.5.1",
+        "h1:7FJYmB8oM+cnjv1VYCj/TfzRZG4XHvvt5Ayn5pZ5A1c=",
+        "config/crd/bases/ray.io_{}.yaml",
+        "rayjobs rayclusters",
+    ),
+    Module(
+        "github.com/kubeflow/spark-operator/v2",
+        "v2.4.0",
+        "h1:Bo5rz5dlhqYEa7e/TLtUEVXDMNRotnVaQ4VLCyeLeOc=",
+        "config/crd/bases/sparkoperator.k8s.io_{}.yaml",
+        "sparkapplications scheduledsparkapplications",
+    ),
+    Module(
+        "sigs.k8s.io/kueue",
+        "v0.15.0",
+        "h1:9Khzc2ne6/eWuZx5o+R4KlVBzh3kZkTIMzpPC2e8Spg=",
+        "config/components/crd/bases/kueue.x-k8s.io_{}.yaml",
+        "workloads localqueues clusterqueues",
+    ),
+)
+CONTROLLER_GEN: Final = Binary("controller-gen", "volcano", "sigs.k8s.io/controller-tools/cmd/controller-gen")
+VOLCANO_TYPES: Final = "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+# As Volcano's Makefile has it, but for the descriptions: embedded metadata, or a task's annotations would be dropped.
+VOLCANO_CRDS: Final = "crd:crdVersions=v1,generateEmbeddedObjectMeta=true,maxDescLen=0"
+
+
+@dataclass(frozen=True, slots=True)
+class Operators:
+    """What was fetched: the folder of the CRDs, and that of JobSet's webhook configurations, a kustomization."""
+
+    crds: Path
+    job_set_webhooks: Path
+
+
+def fetch() -> Operators:
+    """Return what the cache holds for this file; fill it first if need be."""
+    pins = [(CONTROLLER_GEN.folder / name).read_text() for name in ("go.mod", "go.sum")]
+    versions = [f"{name}: {row.versions}" for name, row in WORKLOADS.items()]
+    folder = toolchain.cache() / f"operators-{toolchain.digest(Path(__file__).read_text(), *pins, *versions)}"
+    found = Operators(folder / "crds", folder / "job-set-webhooks")
+    if not folder.exists():
+        binaries.build([CONTROLLER_GEN])
+        with toolchain.only_one():
+            if not folder.exists():
+                unfinished = toolchain.cache() / ".operators"
+                shutil.rmtree(unfinished, ignore_errors=True)
+                _fill(unfinished)
+                unfinished.rename(folder)
+    return found
+
+
+def install(processes: Processes, kubectl: Kubectl, operators: Operators) -> None:
+    """Install the CRDs; come back once the API server serves their kinds, and tells what JobSet's are made of."""
+    files = sorted([*operators.crds.iterdir(), *BY_HAND.iterdir()], key=lambda file: file.stat().st_size)
+    parts = [files[first::AT_ONCE] for first in range(AT_ONCE)]
+    with ThreadPoolExecutor() as executor:
+        # Not applied: they would be too long for the annotation that apply writes.
+        for created in executor.map(lambda part: kubectl.run(*CREATE, *(f"--filename={file}" for file in part)), parts):
+            if created.returncode:
+                raise HarnessError(created.stderr)
+    by_hand = (crd for file in BY_HAND.iterdir() for crd in yaml.load_all(file.read_text(), Loader))
+    names = {file.stem for file in operators.crds.iterdir()} | {crd["metadata"]["name"] for crd in by_hand}
+    processes.wait_until(lambda: _are_served(kubectl, names), "the CRDs to be Established", log="kube-apiserver")
+
+
+def _are_served(kubectl: Kubectl, names: set[str]) -> bool:
+    """The webhook's server looks at JobSet's schema when it starts, and then but once a minute."""
+    served = kubectl.run("api-resources", "--cached=false", "--output=name").stdout.split()
+    return names <= set(served) and not kubectl.run("get", "--raw", JOB_SET_SCHEMAS).returncode
+
+
+def _fill(folder: Path) -> None:
+    (folder / "crds").mkdir(parents=True)
+    go = toolchain.go(CONTROLLER_GEN.go_version)
+    for module, source in _download(go).items():
+        for name in module.names.split():
+            _save(yaml.load_all((source / module.files.format(name)).read_text(), Loader), folder / "crds")
+        if module is JOB_SET:
+            _copy(source / "config" / "components" / "webhook", folder / "job-set-webhooks")
+    _generate(go, folder / "volcano")
+    for file in (folder / "volcano").iterdir():
+        _save(yaml.load_all(file.read_text(), Loader), folder / "crds")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a folder of Go's own cache, but for its modes: nothing there can be written to, or taken away."""
+    for file in source.rglob("*.yaml"):
+        copied = target / file.relative_to(source)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_text(file.read_text())
+
+
+def _download(go: Path) -> Mapping[Module, Path]:
+    """Return each module's folder in Go's own cache; HarnessError if one is not what was pinned."""
+    printed = toolchain.run(
+        "download operators",
+        [go, "mod", "download", "-json", *(f"{module.path}@{module.version}" for module in MODULES)],
+        folder=toolchain.cache(),  # which is no module of Go's
+        # Go's own check asks a database on the internet; ours are the checksums above.
+        environment={**os.environ, **toolchain.SETTINGS, "GOFLAGS": "", "GOSUMDB": "off"},
+    )
+    found = {}
+    decoder = json.JSONDecoder()
+    for module in MODULES:
+        answer, end = decoder.raw_decode(printed)
+        printed = printed[end:].lstrip()
+        if (answer["Path"], answer["Sum"]) != (module.path, module.checksum):
+            raise HarnessError(
+                f"{module.path}@{module.version} is not what was pinned: its checksum is {answer['Sum']}"
+            )
+        found[module] = Path(answer["Dir"])
+    return found
+
+
+def _generate(go: Path, folder: Path) -> None:
+    toolchain.run(
+        "generate Volcano's CRDs",
+        [CONTROLLER_GEN.path, VOLCANO_CRDS, f"paths={VOLCANO_TYPES}", f"output:crd:dir={folder}"],
+        folder=CONTROLLER_GEN.folder,
+        environment={
+            **os.environ,
+            **toolchain.SETTINGS,
+            "GOFLAGS": "-mod=readonly",
+            "PATH": os.pathsep.join([str(go.parent), os.environ["PATH"]]),
+        },
+    )
+
+
+def _save(documents: Iterable[Object], folder: Path) -> None:
+    """Write CRDs in a form that an API server alone can work with, and without what makes it slow."""
+    for crd in documents:
+        spec = crd["spec"]
+        if spec.get("conversion", {}).get("strategy") == "Webhook":
+            spec["conversion"] = {"strategy": "None"}  # the operator that converts does not run here
+        row = WORKLOADS.get((spec["group"], spec["names"]["kind"]))
+        asked_about = () if row is None else row.versions
+        spec["versions"] = [one for one in spec["versions"] if one["storage"] or one["name"] in asked_about]
+        if crd["metadata"]["name"] == "workflows.argoproj.io":
+            for version in spec["versions"]:  # which has whole templates in it, and is larger than the spec
+                version["schema"]["openAPIV3Schema"]["properties"]["status"] = UNTYPED
+        (folder / f"{crd['metadata']['name']}.json").write_text(json.dumps(_without_descriptions(crd)))
+
+
+def _without_descriptions(value: Any) -> Any:
+    """Return a copy without the descriptions of fields; a field of that name has an object there, never a string.
+
+    They are most of a CRD. The API server keeps each schema several times, parsed, and merges all into its OpenAPI
+    documents again and again: with them these CRDs take it minutes and hundreds of MiB.
+    """
+    if isinstance(value, dict):
+        described = isinstance(value.get("description"), str)
+        return {
+            key: _without_descriptions(one) for key, one in value.items() if not (key == "description" and described)
+        }
+    return [_without_descriptions(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,252 @@
+"""JobSets with their own controller and webhooks: what becomes of the set, its Jobs and their pods."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.admission import mutate
+from tests.cluster.conftest import with_operators
+from tests.cluster.job_set_controller import LAST
+from tests.cluster.manifests import exits, job_set, replicated_job
+from tests.cluster.objects import condition, phase
+from tests.cluster.operators import JOB_SET_SCHEMAS
+from tests.cluster.test_webhook_jobs import OFF_SPOT, ON_SPOT, noted, opted_in, required
+from tests.cluster.test_webhook_updates import SERVER_SIDE
+from tests.merge_cases import bug
+from tests.objects import DISRUPTION
+from webhook import names
+from webhook.server.cluster import has_message_patterns
+from webhook.subject import Facts
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.namespace import Namespace
+
+pytestmark = with_operators
+
+RESTART = {**DISRUPTION, "action": "FailJob"}
+ON_DISRUPTION = {
+    "name": "retryPolicyDisruption",
+    "action": "RestartJobSetAndIgnoreMaxRestarts",
+    "onJobFailureReasons": ["PodFailurePolicy"],
+    "onJobFailureMessagePatterns": ["has condition DisruptionTarget matching FailJob"],
+}
+ON_BUG = {"name": "retryPolicyBug", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+UNLIMITED = 2147483647
+
+
+def rules_of(found: Object) -> Any:
+    return found["spec"]["failurePolicy"]["rules"]
+
+
+def jobs_of(found: Object) -> list[Object]:
+    """The JobSpecs of a JobSet."""
+    return [one["template"]["spec"] for one in found["spec"]["replicatedJobs"]]
+
+
+def pods_of(team: Namespace, job_set: str, restart: int) -> list[Object]:
+    """The pods of a restart, once they all run; 0 is the set's first start."""
+    selector = f"jobset.sigs.k8s.io/jobset-name={job_set},jobset.sigs.k8s.io/restart-attempt={restart}"
+    return team.wait_for_all(
+        "pods", lambda pods: pods and all(condition(pod, "Ready") for pod in pods), selector=selector
+    )
+
+
+def ends(team: Namespace, pod: Object, code: int) -> None:
+    ((key, value),) = exits(code).items()
+    told = team.run("annotate", "pod", pod["metadata"]["name"], f"{key}={value}")
+    assert told.returncode == 0, told.stderr
+
+
+def restarts(found: Object) -> tuple[int, int]:
+    """How often a JobSet was restarted, and how often of these for something that it counts; 0 may be left out."""
+    status = found.get("status", {})
+    return status.get("restarts", 0), status.get("restartsCountTowardsMax", 0)
+
+
+def runs_and_is_not(other: Object, pod: Object) -> bool:
+    return phase(pod) == "Running" and pod["metadata"]["uid"] != other["metadata"]["uid"]
+
+
+def refused(team: Namespace, manifest: Object) -> str:
+    result = team.run("create", "--dry-run=server", "--filename=-", stdin=manifest)
+    assert result.returncode
+    return result.stderr
+
+
+def test_the_set_its_jobs_and_their_pods_are_made_as_the_rules_say(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    author = {"name": "tooLong", "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"]}
+    parts = replicated_job("driver", backoffLimit=0), replicated_job("workers", parallelism=2, completions=2)
+    stored = team.create(job_set("train", *parts, failurePolicy={"maxRestarts": 3, "rules": [author]}))
+    assert rules_of(stored) == [ON_DISRUPTION, author, ON_BUG]
+    assert [spec["podFailurePolicy"]["rules"] for spec in jobs_of(stored)] == [[RESTART, bug()]] * 2
+    assert [spec["backoffLimit"] for spec in jobs_of(stored)] == [0, 3]
+    assert stored["metadata"]["labels"][names.PROFILE] == "default"
+
+    pods = team.wait_for_all("pods", lambda pods: len(pods) == 3)
+    assert {(noted(pod)["placement"], noted(pod)["attempt"]) for pod in pods} == {("Spot", "0")}
+    jobs = team.get("jobs")["items"]
+    assert [one["spec"]["podFailurePolicy"]["rules"] for one in jobs] == [[RESTART, bug()]] * 2
+    assert {one["metadata"]["labels"][names.PROFILE] for one in jobs} == {"default"}
+
+
+def test_a_bug_fails_the_whole_set_at_once(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    parts = replicated_job("driver"), replicated_job("workers", exits(1), backoffLimit=3)
+    team.create(job_set("train", *parts, failurePolicy={"maxRestarts": 3}))
+    failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"))
+    assert condition(failed, "Failed")["reason"] == "FailJobSetFailurePolicyAction"
+    assert restarts(failed) == (0, 0)
+
+
+def test_a_set_that_says_nothing_of_failures_fails_at_once_on_a_bug_and_restarts_after_a_disruption(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace)
+    assert rules_of(team.create(job_set("train", replicated_job("workers")))) == [ON_DISRUPTION, ON_BUG]
+    (first,) = pods_of(team, "train", 0)
+    assert team.evict(first["metadata"]["name"]).returncode == 0
+    (second,) = pods_of(team, "train", 1)
+    ends(team, second, 1)
+    failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"))
+    assert condition(failed, "Failed")["reason"] == "FailJobSetFailurePolicyAction"
+    assert restarts(failed) == (1, 0)
+
+
+def test_an_eviction_restarts_the_set_and_costs_it_nothing(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    parts = replicated_job("driver"), replicated_job("workers", parallelism=2, completions=2)
+    team.create(job_set("train", *parts, failurePolicy={"maxRestarts": 1}))
+    before = pods_of(team, "train", 0)
+    assert team.evict(before[0]["metadata"]["name"]).returncode == 0
+    found = team.wait_for("jobsets", "train", lambda found: restarts(found)[0])
+    assert restarts(found) == (1, 0)
+    after = pods_of(team, "train", 1)
+    # Of the one restart that it is allowed none is spent: on-demand nodes are for the last attempt.
+    assert {noted(pod)["placement"] for pod in after} == {"Spot"}
+    assert {noted(pod)["attempt-source"] for pod in after} == {"JobSet"}
+
+
+def test_under_restart_pod_the_job_replaces_the_evicted_pod_and_the_set_goes_on(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "restart-pod")
+    stored = team.create(job_set("train", replicated_job("workers", backoffLimit=0), failurePolicy={"maxRestarts": 1}))
+    assert rules_of(stored) == [ON_BUG]
+    assert [spec["podFailurePolicy"]["rules"] for spec in jobs_of(stored)] == [[DISRUPTION, bug()]]
+    (first,) = pods_of(team, "train", 0)
+    (job,) = team.get("jobs")["items"]
+    assert team.evict(first["metadata"]["name"]).returncode == 0
+    team.pods_of(job["metadata"]["name"], lambda pods: any(runs_and_is_not(first, pod) for pod in pods))
+    assert team.get("jobs")["items"][0]["metadata"]["uid"] == job["metadata"]["uid"]
+    assert restarts(team.get("jobset", "train")) == (0, 0)
+
+
+def test_the_pods_of_each_restart_know_it_and_those_of_the_last_run_on_on_demand_nodes(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "require")
+    team.create(job_set("train", replicated_job("workers", backoffLimit=0), failurePolicy={"maxRestarts": 2}))
+    for attempt in range(3):
+        (pod,) = pods_of(team, "train", attempt)
+        last, told = attempt == 2, noted(pod)
+        assert (told["attempt"], told["placement"]) == (str(attempt), "OnDemand" if last else "Spot")
+        if attempt:  # the first pods are at the first attempt of their Job too
+            assert (told["attempt-source"], told["max-retries"]) == ("JobSet", "2")
+        assert required(pod) == [{"matchExpressions": [OFF_SPOT if last else ON_SPOT]}]
+        assert pod["spec"]["nodeName"].startswith("on-demand" if last else "spot")
+        ends(team, pod, 143)  # which no rule matches: the set restarts, and counts it
+    failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"))
+    assert condition(failed, "Failed")["reason"] == "ReachedMaxRestarts"
+    assert restarts(failed) == (2, 2)
+
+
+def test_a_bad_template_is_refused_with_its_own_path(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    good = replicated_job("driver")
+    path = "spec.replicatedJobs[1].template.spec"
+    too_many = refused(team, job_set("train", good, replicated_job("workers", backoffLimit=11)))
+    assert f"{path}.backoffLimit: 11 retries exceed the limit of 10" in too_many
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [0]}}
+    invalid = refused(team, job_set("train", good, replicated_job("workers", podFailurePolicy={"rules": [rule]})))
+    assert f"{path}.podFailurePolicy.rules[0].onExitCodes.values[0]" in invalid
+    assert "replicatedJobs[0]" not in too_many + invalid
+
+
+def test_11_restarts_are_refused(namespace: NewNamespace) -> None:
+    manifest = job_set("train", replicated_job("workers"), failurePolicy={"maxRestarts": 11})
+    assert "spec.failurePolicy.maxRestarts: 11 retries exceed the limit of 10" in refused(opted_in(namespace), manifest)
+
+
+@pytest.mark.parametrize("labels", [{}, {LAST: ""}], ids=["after JobSet's webhook", "before JobSet's webhook"])
+def test_an_empty_restart_policy_becomes_on_failure_with_a_warning_for_the_user(
+    namespace: NewNamespace, labels: dict[str, str]
+) -> None:
+    team = namespace({names.PROFILE: "default", **labels})
+    unsaid = replicated_job("workers")
+    del unsaid["template"]["spec"]["template"]["spec"]["restartPolicy"]
+    created = team.run("create", "--filename=-", stdin=job_set("train", replicated_job("driver"), unsaid))
+    path = "spec.replicatedJobs[1].template.spec.template.spec.restartPolicy"
+    said = "left out, becomes OnFailure, which allows " if labels else "OnFailure allows no failure policy; use Never"
+    assert f"Warning: {path}: {said}" in created.stderr
+    driver, workers = jobs_of(team.get("jobset", "train"))
+    assert workers["template"]["spec"]["restartPolicy"] == "OnFailure"
+    assert "podFailurePolicy" not in workers
+    assert driver["podFailurePolicy"]["rules"] == [RESTART, bug()]
+    assert {spec["completionMode"] for spec in (driver, workers)} == {"Indexed"}
+
+
+@pytest.mark.parametrize("labels", [{}, {LAST: ""}], ids=["after JobSet's webhook", "before JobSet's webhook"])
+@pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])
+def test_an_unchanged_set_can_be_applied_again(
+    namespace: NewNamespace, flags: tuple[str, ...], labels: dict[str, str]
+) -> None:
+    team = namespace({names.PROFILE: "default", **labels})
+    policy = {"maxRestarts": 3, "rules": [{"name": "own", "action": "FailJobSet", "targetReplicatedJobs": ["driver"]}]}
+    parts = [replicated_job(name, completionMode="Indexed") for name in ("driver", "workers")]
+    manifest = job_set("train", *parts, failurePolicy=policy)
+    stored = team.apply(manifest, *flags)
+    again = team.apply(manifest, *flags)
+    assert rules_of(again) == rules_of(stored)
+    for before, after in zip(jobs_of(stored), jobs_of(again), strict=True):
+        assert after["podFailurePolicy"] == before["podFailurePolicy"]
+        assert after["backoffLimit"] == before["backoffLimit"] == 3
+    for key in ("annotations", "labels"):
+        assert again["metadata"][key] == stored["metadata"][key]
+
+
+def test_what_only_jobsets_own_webhook_forbids_to_apply_again_is_forbidden_without_ours_too(
+    namespace: NewNamespace,
+) -> None:
+    team = namespace()
+    manifest = job_set("train", replicated_job("workers"))
+    team.apply(manifest)
+    again = team.run("apply", "--filename=-", stdin=manifest)
+    assert "spec.replicatedJobs" in again.stderr
+    assert "field is immutable" in again.stderr
+
+
+def test_a_set_that_restarts_in_place_keeps_the_unlimited_backoff_limit_that_this_demands(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace)
+    spec = {"completions": 2, "parallelism": 2, "backoffLimit": UNLIMITED, "podReplacementPolicy": "Failed"}
+    policy = {"maxRestarts": 3, "restartStrategy": "InPlaceRestart"}
+    manifest = job_set("train", replicated_job("workers", **spec), failurePolicy=policy)
+    stored = team.create(manifest)
+    assert [one["backoffLimit"] for one in jobs_of(stored)] == [UNLIMITED]
+    jobs = team.wait_for_all("jobs", len, seconds=15)
+    assert [one["spec"]["backoffLimit"] for one in jobs] == [UNLIMITED]
+
+
+def test_without_message_patterns_in_its_crd_a_set_is_not_restarted_for_disruptions(kubectl: Kubectl) -> None:
+    schemas = json.loads(kubectl.run("get", "--raw", JOB_SET_SCHEMAS).stdout)
+    assert has_message_patterns(schemas)
+    without = json.loads(json.dumps(schemas).replace('"onJobFailureMessagePatterns"', '"unknown"'))
+    assert without != schemas
+    assert not has_message_patterns(without)
+    manifest = job_set("train", replicated_job("workers"), failurePolicy={"maxRestarts": 3})
+    made = mutate(manifest, Facts(profile_name="default", message_patterns=False)).object
+    assert rules_of(made) == [ON_BUG]
+    assert [spec["podFailurePolicy"]["rules"] for spec in jobs_of(made)] == [[DISRUPTION, bug()]]

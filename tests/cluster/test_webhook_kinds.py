@@ -1,0 +1,293 @@
+"""Every kind of the table with the CRD that its project ships: what is stored, refused, applied again, looked up."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import yaml
+
+from tests.cluster.conftest import new_namespace, with_operators
+from tests.cluster.installation import BASE
+from tests.cluster.manifests import job, pod
+from tests.cluster.namespace import Api, Namespace
+from tests.cluster.test_webhook_jobs import noted
+from tests.cluster.test_webhook_updates import SERVER_SIDE
+from tests.served import COMMAND
+from webhook import names, problem
+from webhook.patch import Editor
+from webhook.workloads import WORKLOADS, batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.kubectl import Kubectl, Object
+    from webhook.workloads import Workload
+
+pytestmark = with_operators
+
+KINDS: Final = BASE.parent / "samples" / "kinds"
+NIGHTLY: Final = {
+    "apiVersion": "batch/v1",
+    "kind": "CronJob",
+    "metadata": {"name": "nightly"},
+    "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": job("nightly", backoffLimit=3)["spec"]}},
+}
+DOCUMENTS: Final[list[Object]] = [
+    *(document for file in sorted(KINDS.glob("*.yaml")) for document in yaml.safe_load_all(file.read_text())),
+    job("train", backoffLimit=3),
+    NIGHTLY,
+]
+ADMITTED: Final = [row for row in WORKLOADS.values() if row.admitted]
+OF_PODS: Final = [row for row in WORKLOADS.values() if row.owns_pods]
+
+
+def name_of(row: Workload) -> str:
+    return f"{row.kind}.{row.group}"
+
+
+def samples_of(row: Workload) -> list[Object]:
+    """Copies of a kind's samples, under names that nobody else uses."""
+    return [
+        named(document)
+        for document in DOCUMENTS
+        if (document["apiVersion"].rpartition("/")[0], document["kind"]) == (row.group, row.kind)
+    ]
+
+
+def named(document: Object) -> Object:
+    metadata = {**document["metadata"], "name": f"{document['metadata']['name']}-{secrets.token_hex(3)}"}
+    return deepcopy({**document, "metadata": metadata})
+
+
+@pytest.fixture(params=ADMITTED, ids=name_of)
+def row(request: pytest.FixtureRequest) -> Workload:
+    found: Workload = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def team(kubectl: Kubectl, api: Api) -> Namespace:
+    """One opted-in namespace for all: samples come into it under new names."""
+    return new_namespace("kinds", {names.PROFILE: "default"}, kubectl, api)
+
+
+@pytest.fixture
+def samples(row: Workload, kubectl: Kubectl) -> Iterator[list[Object]]:
+    """The samples of a kind; those of the whole cluster are gone when the test ends."""
+    found = samples_of(row)
+    assert found, f"{name_of(row)} has no sample in {KINDS}"
+    yield found
+    if not row.namespaced:
+        created = [sample["metadata"]["name"] for sample in found]
+        kubectl.run("delete", f"{row.resource}.{row.group}", *created, "--ignore-not-found", "--wait=false")
+
+
+def rendered(samples: list[Object]) -> list[Object]:
+    """What `retry-policy render` prints of objects."""
+    command = (COMMAND, "render", "-f", "-", "-o", "json", f"--policy={os.environ['RETRY_POLICY_TEST_POLICY']}")
+    everything = json.dumps({"apiVersion": "v1", "kind": "List", "items": samples})
+    printed = subprocess.run(command, input=everything, capture_output=True, text=True, check=True).stdout
+    return list(json.loads(printed)["items"])
+
+
+def only_defaulted(stored: Any, made: Any) -> bool:
+    """Tell whether all that was made stands in what is stored, with nothing but further fields beside it."""
+    if made in ({}, []):
+        return not stored
+    if isinstance(made, dict):
+        return isinstance(stored, dict) and all(only_defaulted(stored.get(key), value) for key, value in made.items())
+    if isinstance(made, list):
+        return isinstance(stored, list) and len(stored) == len(made) and all(map(only_defaulted, stored, made))
+    return bool(stored == made)
+
+
+def without_record(found: Object) -> Object:
+    """An object, and of the policy annotation only whether there is one: what it puts back may be a default."""
+    annotations = found["metadata"].get("annotations") or {}
+    said = {**annotations, **({names.POLICY: "there"} if names.POLICY in annotations else {})}
+    return {**found, "metadata": {**found["metadata"], "annotations": said}}
+
+
+def said(found: Object) -> Any:
+    """What an author says of an object, and what is made of that."""
+    metadata = {key: found["metadata"].get(key) for key in ("annotations", "labels")}
+    return without_empty({**found, "metadata": metadata, "status": None})
+
+
+def without_empty(value: Any) -> Any:
+    """A copy without objects that hold nothing: some systems' own webhooks fill them in when an object is created."""
+    if isinstance(value, dict):
+        return {key: one for key, one in zip(value, map(without_empty, value.values()), strict=True) if one != {}}
+    return list(map(without_empty, value)) if isinstance(value, list) else value
+
+
+def test_every_kind_is_stored_as_render_prints_it_and_a_dry_run_shows_the_same(
+    team: Namespace, samples: list[Object]
+) -> None:
+    for sample, made in zip(samples, rendered(samples), strict=True):
+        for flags in (("--dry-run=server",), ()):
+            assert only_defaulted(without_record(team.create(sample, *flags)), without_record(made))
+
+
+@pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])
+def test_an_unchanged_manifest_of_every_kind_can_be_applied_again(
+    team: Namespace, row: Workload, samples: list[Object], flags: tuple[str, ...]
+) -> None:
+    if row.kind == "JobSet" and not flags:
+        for sample in samples:  # else a patch takes out again what only JobSet's webhook has put there, and is refused
+            sample["spec"]["replicatedJobs"][0]["template"]["spec"]["completionMode"] = "Indexed"
+    for sample in samples:
+        stored = team.apply(sample, *flags)
+        assert said(team.apply(sample, *flags)) == said(stored)
+
+
+def test_11_retries_are_refused_and_10_accepted_in_every_retry_field(
+    team: Namespace, row: Workload, samples: list[Object]
+) -> None:
+    create = ("create", "--dry-run=server", "--filename=-")
+    fields, too_many, most = [], [], []
+    for sample in samples:
+        of_jobs = [((*one.path, batch.retry_field(one.spec)), 0) for one in row.jobs(sample)]
+        for path, single in [*of_jobs, *((budget.path, budget.single) for budget in row.budgets(sample))]:
+            fields.append(problem.field(path))
+            too_many.append(with_value(sample, path, 11 + single))
+            most.append(with_value(sample, path, 10 + single))
+    refused, accepted = (team.run(*create, stdin=yaml.safe_dump_all(objects)) for objects in (too_many, most))
+    assert fields or not (row.retry_fields or row.job_specs)
+    for spelt in fields:
+        assert f"{spelt}: 11 retries exceed the limit of 10" in refused.stderr
+    assert refused.stderr.count("denied the request") == len(fields)
+    assert len(accepted.stdout.splitlines()) == len(fields), accepted.stderr
+
+
+def with_value(sample: Object, path: problem.Path, value: int) -> Object:
+    changed = Editor(deepcopy(sample))
+    changed.set(path, value)
+    return changed.root
+
+
+def test_a_template_of_the_whole_cluster_is_left_alone_unless_it_says_that_it_takes_part(team: Namespace) -> None:
+    (template,) = samples_of(WORKLOADS["argoproj.io", "ClusterWorkflowTemplate"])
+    template["spec"]["templates"][0]["containerSet"]["retryStrategy"]["retries"] = 99
+    create = ("create", "--dry-run=server", "--filename=-")
+    assert "98 retries exceed the limit of 10" in team.run(*create, stdin=template).stderr
+    del template["metadata"]["labels"]
+    assert (team.run(*create, stdin=template).returncode, team.run(*create, stdin=template).stderr) == (0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How a system tells of an attempt, by its pod and its owner's status, and what the webhook makes of it.
+
+    Where nothing is told the attempt is Unknown, the first, and has the profile's default of retries.
+    """
+
+    source: str = "Unknown"
+    attempt: int = 0
+    retries: int = 3
+    suffix: str = ""  # of the pod's name, after its owner's
+    metadata: Object = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    status: Object = field(default_factory=dict)
+    kind: str = ""  # where the owner's kind is spelt otherwise
+
+
+TASK_ACTION: Final[Object] = {
+    "apiVersion": "flyte.org/v1",
+    "kind": "TaskAction",
+    "metadata": {"name": "train"},
+    "spec": {"runName": "train", "project": "vision", "domain": "development", "actionName": "a0"},
+}
+RAY_CLUSTER: Final[Object] = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayCluster",
+    "metadata": {"name": "cluster"},
+    "spec": {"headGroupSpec": {"rayStartParams": {}, "template": {"spec": pod("head")["spec"]}}},
+}
+OF_SPARK: Final = {
+    "labels": {
+        "sparkoperator.k8s.io/app-name": "of-no-account",  # where there is a controller
+        "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+        "sparkoperator.k8s.io/submission-id": "second",
+    }
+}
+ONE_RUN: Final = {
+    "executionAttempts": 1,
+    "submissionID": "first",
+    "applicationState": {"state": "PENDING_RERUN"},
+    "driverInfo": {},
+    "lastSubmissionAttemptTime": None,
+    "terminationTime": None,
+}
+NEXT: Final = {"FLYTE_ATTEMPT_NUMBER": "1"}
+# The retries are those of the samples.
+TOLD: Final = {
+    "Job.batch": Told("JobStatus", 1, 3, status={"failed": 1}),
+    "TaskRun.tekton.dev": Told("Tekton", 1, 3, suffix="-pod-retry1"),
+    "Workflow.argoproj.io": Told("Argo", 1, 1, metadata={"annotations": {"workflows.argoproj.io/node-name": "w(1)"}}),
+    "PyTorchJob.kubeflow.org": Told(),
+    "TFJob.kubeflow.org": Told(),
+    "MPIJob.kubeflow.org": Told(),
+    "XGBoostJob.kubeflow.org": Told(),
+    "PaddleJob.kubeflow.org": Told(),
+    "JAXJob.kubeflow.org": Told(),
+    "RayCluster.ray.io": Told("RayJob", 1, 2, status={"failed": 1}),
+    "SparkApplication.sparkoperator.k8s.io": Told("Spark", 1, 3, metadata=OF_SPARK, status=ONE_RUN),
+    "Job.batch.volcano.sh": Told("Volcano", 1, 3, metadata={"annotations": {"volcano.sh/job-retry-count": "1"}}),
+    "FlyteWorkflow.flyte.lyft.com": Told(
+        "Flyte", 1, 2, suffix="-n0-1", metadata={"labels": {"node-id": "n0"}}, variables=NEXT, kind="flyteworkflow"
+    ),
+    "TaskAction.flyte.org": Told("Flyte", 1, 3, variables=NEXT),
+}
+
+
+def reference(owner: Object) -> Object:
+    metadata = {key: owner["metadata"][key] for key in ("name", "uid")}
+    return {"apiVersion": owner["apiVersion"], "kind": owner["kind"], **metadata, "controller": True}
+
+
+def owner_of(row: Workload, team: Namespace, status: Object | None = None) -> Object:
+    """Create the controller of a pod; it, or what controls it in turn, has that status."""
+    if row.kind == "RayCluster":
+        (ray_job,) = samples_of(WORKLOADS["ray.io", "RayJob"])
+        above = with_status(team, team.create(ray_job), status)
+        cluster = named(RAY_CLUSTER)
+        cluster["metadata"]["ownerReferences"] = [reference(above)]
+        return team.create(cluster)
+    manifest = named(TASK_ACTION) if row.kind == "TaskAction" else samples_of(row)[0]
+    if row is WORKLOADS["batch", "Job"]:
+        manifest["spec"]["suspend"] = True  # so that its controller counts nothing
+    return with_status(team, team.create(manifest), status)
+
+
+def with_status(team: Namespace, found: Object, status: Object | None) -> Object:
+    if status:
+        kind, group = found["kind"], found["apiVersion"].rpartition("/")[0]
+        name = f"{kind}.{group}/{found['metadata']['name']}"
+        patch = json.dumps({"status": status})
+        patched = team.run("patch", name, "--subresource=status", "--type=merge", f"--patch={patch}")
+        assert patched.returncode == 0, patched.stderr
+    return found
+
+
+@pytest.mark.parametrize("row", OF_PODS, ids=name_of)
+def test_the_server_reads_the_owner_of_a_pod_and_what_that_allows(team: Namespace, row: Workload) -> None:
+    told = TOLD[name_of(row)]
+    owner = owner_of(row, team, told.status)
+    made = pod(owner["metadata"]["name"] + told.suffix)
+    of_owner = {**reference(owner), **({"kind": told.kind} if told.kind else {})}
+    made["metadata"] |= {**deepcopy(told.metadata), "ownerReferences": [of_owner]}
+    made["spec"]["containers"][0]["env"] = [{"name": name, "value": value} for name, value in told.variables.items()]
+    notes = noted(team.create(made))
+    assert (notes["attempt-source"], notes["attempt"], notes["max-retries"]) == (
+        told.source,
+        str(told.attempt),
+        str(told.retries),
+    )
