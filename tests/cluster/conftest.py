@@ -70,10 +70,9 @@ def new_namespace(title: str, labels: Mapping[str, str], kubectl: Kubectl, api: 
     name = f"{words[:40].strip('-')}-{secrets.token_hex(3)}"
     metadata = {"name": name, "labels": dict(labels)}
     kubectl.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    # Until it has a service account no pod can be created in it.
-    waited = kubectl.run("wait", "serviceaccount/default", "--for=create", f"--namespace={name}", "--timeout=30s")
-    assert waited.returncode == 0, waited.stderr
-    return Namespace(kubectl.program, kubectl.kubeconfig, name, api)
+    created = Namespace(kubectl.program, kubectl.kubeconfig, name, api)
+    created.wait_for("serviceaccounts", "default", bool)  # until then no pod can be created in it
+    return created
 
 
 @pytest.hookimpl(wrapper=True)

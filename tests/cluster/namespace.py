@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PATHS = {
     "events": "api/v1",
     "pods": "api/v1",
+    "serviceaccounts": "api/v1",
     "jobs": "apis/batch/v1",
     "cronjobs": "apis/batch/v1",
     "jobsets": "apis/jobset.x-k8s.io/v1alpha2",
