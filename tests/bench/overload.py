@@ -26,12 +26,13 @@ from tests.bench.asking import (
 )
 from tests.objects import job, job_spec
 from tests.served import Served, serving
+from webhook.server import memory
 from webhook.server.limits import LIMITS
 
 PROCESSES = 2
 CLIENTS = 10 * LIMITS.requests
 CONNECTING = 10.0  # seconds before the load, so that all connections are open when it begins
-AFTER = 10.0  # seconds that are looked at when it has ended
+AFTER = 1.2 * memory.PAUSE  # seconds that are looked at when it has ended
 PROBES = 50  # requests a second of the client that asks all the time, before, meanwhile and after
 WINDOW = 0.2  # seconds over which its p99 is taken to see when it is back to normal
 

@@ -7,7 +7,7 @@ import asyncio
 import ctypes
 from typing import Final
 
-PAUSE: Final = 30.0  # seconds; a look takes a millisecond or two
+PAUSE: Final = 10.0  # seconds; a look takes a few milliseconds
 
 
 async def give_back() -> None:

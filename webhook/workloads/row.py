@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from webhook.patch import Pattern, at, find
@@ -132,26 +133,27 @@ class RetryField(Field):
     def budgets(self, root: Json) -> Iterator[Budget]:
         """Yield what the field says in each object that has it, or may have it."""
         for path, found in self.find(root):
-            parent = at(found, self.name[:-1])
-            value = None if parent is None else parent.get(self.name[-1])
-            retries, expression = self.absent if value is None else 0, None
-            if value is None and parent is None:
-                retries = self.parent_absent
-            if value is None and (self.is_inherited(root) or (retries is not None and not self.made)):
-                continue
-            replaceable = retries is None
-            if isinstance(value, int) or (value is not None and NUMBER.fullmatch(value)):
-                unlimited = self.negative_is_unlimited and int(value) < 0
-                retries = None if unlimited else max(0, int(value) - self.single)
-            elif value is not None:
-                expression = value
-            beside = None
-            if self.counts_with is not None:
-                name, counting = self.counts_with
-                beside = (*path[:-1], name), counting
-                if self.unlimited_with is not None and (parent or {}).get(name) == self.unlimited_with:
-                    retries, replaceable = None, False
-            yield Budget(path, retries, replaceable, self.single, expression, beside, self.may_raise(found))
+            budget = self.budget(root, path, found)
+            if budget is not None:
+                yield budget
+
+    def budget(self, root: Json, path: Path, found: Json) -> Budget | None:
+        """Read the field in one object; None where it is left out, and nobody may ask for it."""
+        parent = at(found, self.name[:-1])
+        value = None if parent is None else parent.get(self.name[-1])
+        beside = None if self.counts_with is None else ((*path[:-1], self.counts_with[0]), self.counts_with[1])
+        said = partial(Budget, path, single=self.single, beside=beside, may_raise=self.may_raise(found))
+        if self.unlimited_with is not None and beside is not None and at(root, beside[0]) == self.unlimited_with:
+            return said(None)
+        if value is None:
+            retries = self.parent_absent if parent is None else self.absent
+            if self.is_inherited(root) or (retries is not None and not self.made):
+                return None
+            return said(retries, replaceable=retries is None)
+        if isinstance(value, str) and not NUMBER.fullmatch(value):
+            return said(0, expression=value)
+        number = int(value)
+        return said(None if self.negative_is_unlimited and number < 0 else max(0, number - self.single))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
