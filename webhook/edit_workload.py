@@ -19,8 +19,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     if record is not None:
         trial = Editor(deepcopy(root))  # seldom: a second round of admission, or an update of a CronJob
         reapply.take_out(trial, subject.row, record)
-        rules = Rules(subject, facts, profile, trial)
-        warnings = rules.apply()
+        warnings = Rules(subject, facts, profile, trial).apply()
         if {**trial.root, "metadata": None} == {**root, "metadata": None} and record.profile == profile.name:
             return warnings
         editor.rule = "reapply"

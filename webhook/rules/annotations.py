@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from webhook import names
 from webhook.patch import Editor, at
-from webhook.policy.settings import NamedProfile, Settings, count
+from webhook.policy.settings import NamedProfile, Settings, annotation_problems, count
 from webhook.problem import Json, Path, Problem
 from webhook.workloads import EmbeddedJob, Workload
 from webhook.workloads.row import Field
@@ -84,8 +84,7 @@ def handed_down(annotations: Json, settings: Settings, where: Path) -> tuple[Jso
     """
     if names.SAID.isdisjoint(annotations):
         return {}, []
-    profile = NamedProfile(settings.profile_name, settings.profile)
-    wrong = {problem.path for problem in profile.problems(annotations, ())}
+    wrong = {problem.path for problem in annotation_problems(settings.profile_name, settings.profile, annotations, ())}
     said = {key: value for key, value in annotations.items() if (key,) not in wrong}
     if settings.max_retries is None or count(said.get(names.MAX_RETRIES)) == settings.max_retries:
         return said, []

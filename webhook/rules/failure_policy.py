@@ -19,9 +19,9 @@ from webhook.problem import Json, Problem
 from webhook.rules import schema
 from webhook.rules.lint import DISRUPTION, KILLED
 from webhook.workloads import EmbeddedJob, ray
+from webhook.workloads.batch import is_queued
 from webhook.workloads.row import controller_of
 
-QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 
@@ -167,7 +167,6 @@ def is_work_queue(spec: Json) -> bool:
 def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
     """Tell whether others delete this Job's pods: they end with 137, without DisruptionTarget, and are judged."""
     spec = job.spec
-    queued = any(QUEUE_NAME in (job.metadata.get(field) or {}) for field in ("labels", "annotations"))
     foreign = (spec.get("managedBy") or JOB_CONTROLLER) != JOB_CONTROLLER
     completions = spec.get("completions")
     elastic = (
@@ -176,4 +175,4 @@ def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
         and completions is not None
         and completions == spec.get("parallelism")
     )
-    return job.traits.suspendable or bool(spec.get("suspend")) or queued or foreign or elastic
+    return job.traits.suspendable or bool(spec.get("suspend")) or is_queued(job.metadata) or foreign or elastic

@@ -13,6 +13,7 @@ from webhook.workloads.row import ALONE, Budget, EmbeddedJob, Traits, Workload, 
 # The API server's own default (pkg/apis/batch/v1/defaults.go).
 DEFAULT_BACKOFF_LIMIT: Final = 6
 UNLIMITED: Final = 2147483647
+QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 JOB_SET: Final = ("jobset.x-k8s.io", "JobSet")
 
 JOB_SPEC: Final[Shape] = {
@@ -76,6 +77,11 @@ CRON_JOB: Final = Workload(
     shape={"metadata": METADATA, "spec": {"jobTemplate": {"metadata": METADATA, "spec": JOB_SPEC}}},
     job_specs=(("spec", "jobTemplate", "spec"),),
 )
+
+
+def is_queued(metadata: Json) -> bool:
+    """Tell whether Kueue decides when this runs, and deletes its pods to make room; older users annotate the queue."""
+    return any(QUEUE_NAME in (metadata.get(field) or {}) for field in ("labels", "annotations"))
 
 
 def retry_field(spec: Json) -> str:

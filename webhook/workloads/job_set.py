@@ -5,11 +5,10 @@ from typing import Final
 from webhook.patch import EVERY
 from webhook.problem import Json, Path
 from webhook.shape import Shape
-from webhook.workloads.batch import JOB_SPEC
+from webhook.workloads.batch import JOB_SPEC, is_queued
 from webhook.workloads.core import METADATA
 from webhook.workloads.row import RetryField, Traits, Workload
 
-QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
 SPEC: Final[Path] = ("spec",)
 
@@ -48,12 +47,11 @@ def traits_of(spec: Json, metadata: Json) -> Traits:
         replicas, job_spec = replicated.get("replicas"), (replicated.get("template") or {}).get("spec") or {}
         parallelism = job_spec.get("parallelism")
         pods += (1 if replicas is None else replicas) * (1 if parallelism is None else parallelism)
-    queued = any(QUEUE_NAME in (metadata.get(field) or {}) for field in ("labels", "annotations"))
     foreign = (spec.get("managedBy") or CONTROLLER) != CONTROLLER
     return Traits(
         coupled=pods > 1,
         scalable=False,
-        suspendable=bool(spec.get("suspend")) or queued or foreign,
+        suspendable=bool(spec.get("suspend")) or is_queued(metadata) or foreign,
         restarts_in_place=(spec.get("failurePolicy") or {}).get("restartStrategy") == "InPlaceRestart",
         restart_policy="OnFailure",
     )
