@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.processes import Processes
 
-JOB_SET_SCHEMAS: Final = "/openapi/v3/apis/jobset.x-k8s.io/v1alpha2"
 AT_ONCE: Final = 3
 CREATE: Final = ("create", "--validate=false")
 BY_HAND: Final = Path(__file__).parent / "crds"
@@ -156,9 +155,7 @@ def install(processes: Processes, kubectl: Kubectl, operators: Operators) -> Non
 
 
 def _are_served(kubectl: Kubectl, names: set[str]) -> bool:
-    """The webhook's server looks at JobSet's schema when it starts, and then but once a minute."""
-    served = kubectl.run("api-resources", "--cached=false", "--output=name").stdout.split()
-    return names <= set(served) and not kubectl.run("get", "--raw", JOB_SET_SCHEMAS).returncode
+    return names <= set(kubectl.run("api-resources", "--cached=false", "--output=name").stdout.split())
 
 
 def _fill(folder: Path) -> None:

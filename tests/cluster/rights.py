@@ -47,14 +47,9 @@ def recording(kubectl: Kubectl, folder: Path) -> Iterator[tuple[Path, Callable[[
 
 
 def used(requests: list[Mapping[str, str]], granted: set[Right]) -> set[Right]:
-    """Return the rights that requests need; by the object's name where only that is granted.
-
-    The API's own description anybody may read.
-    """
+    """Return the rights that requests need; by the object's name where only that is granted."""
     needed = set()
     for request in requests:
-        if urlsplit(request["url"]).path.startswith("/openapi/"):
-            continue
         right, name = right_of(request["method"], request["url"])
         by_name = (*right[:3], name, right[4])
         needed.add(by_name if by_name in granted else right)

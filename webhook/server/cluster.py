@@ -7,7 +7,6 @@ time the request fails with 503, because a guess would place or pass an object w
 import asyncio
 import re
 from typing import Final
-from urllib.parse import parse_qsl
 
 import structlog
 
@@ -28,9 +27,12 @@ NOT_FOUND: Final = 404
 VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # and until then
-SCHEMA_KNOWN: Final = 30.0  # seconds between looks at JobSet's schema: it may be upgraded, or go back
-SCHEMA_UNKNOWN: Final = 1.0  # and until the first
-RULE_SCHEMA: Final = (*SPEC, "failurePolicy", "rules")
+CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RULE_SCHEMA: Final = (
+    *("schema", "openAPIV3Schema"),
+    *(step for field in (*SPEC, "failurePolicy", "rules") for step in ("properties", field)),
+    *("items", "properties"),
+)
 
 # A namespace's labels `profile` and `mode`, None where it has not got them.
 OptIn = tuple[str | None, str | None]
@@ -50,9 +52,10 @@ class Cluster:
         self.recognised: Provider | None = None
         selector = {"labelSelector": names.PROFILE}
         self.namespaces = WatchedList(api, "/api/v1/namespaces", opt_in_of, query=selector, metadata_only=True)
-        self.message_patterns = self.looked_at_job_sets = False
         self.jobs = WatchedList(api, path_of(batch.JOB), trimmed_job, query=selector)
         self.job_sets = WatchedList(api, path_of(JOB_SET), trimmed_job_set, query=selector)
+        only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
+        self.job_set_crds = WatchedList(api, CRDS, has_message_patterns, query=only)
         self.caches = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
 
     async def run(self) -> None:
@@ -61,13 +64,18 @@ class Cluster:
             group.create_task(self.namespaces.run())
             group.create_task(self.jobs.run())
             group.create_task(self.job_sets.run())
-            group.create_task(self.look_at_job_sets())
+            group.create_task(self.job_set_crds.run())
             group.create_task(self.look_at_nodes())
 
     @property
     def synced(self) -> bool:
         """Whether every cache has been filled once; that of JobSets may never be, without their CRD."""
-        return self.namespaces.synced.is_set() and self.jobs.synced.is_set() and self.looked_at_job_sets
+        return all(cache.synced.is_set() for cache in (self.namespaces, self.jobs, self.job_set_crds))
+
+    @property
+    def message_patterns(self) -> bool:
+        """Whether the rules of a JobSet's failurePolicy may hold message patterns; False where none is installed."""
+        return any(self.job_set_crds.items.values())
 
     async def opt_in(self, namespace: str) -> OptIn:
         """Return the profile and the mode that a namespace's labels name; raise UnavailableError."""
@@ -111,28 +119,6 @@ class Cluster:
         path = f"/apis/{row.group}/{reference.version}/namespaces/{namespace}/{row.resource}/{reference.name}"
         found: Json | None = await ask(self.api, path, "application/json")
         return found if found is not None and reference.uid in {"", found["metadata"]["uid"]} else None
-
-    async def look_at_job_sets(self) -> None:
-        """See, now and again, whether JobSets have message patterns; their schema is large: read when it changed."""
-        seen = None
-        while True:
-            try:
-                index = await self.api.get("/openapi/v3")
-                url = at(index, ("paths", path_of(JOB_SET).strip("/").rpartition("/")[0], "serverRelativeURL")) or ""
-                if url != seen:
-                    path, _, query = url.partition("?")
-                    document = await self.api.get(path, dict(parse_qsl(query))) if url else {}
-                    self.message_patterns = has_message_patterns(document)
-                    seen = url
-                self.looked_at_job_sets = True
-            except ApiError as error:
-                self.looked_at_job_sets = True  # it may be forbidden: then they are taken to have none
-                log.warning("JobSet's schema not read", error=repr(error), retry_in=SCHEMA_KNOWN)
-            except UNREACHABLE as error:
-                log.warning("JobSet's schema not read", error=repr(error), retry_in=SCHEMA_KNOWN)
-            except Exception:  # an answer that nobody foresaw must not end the server
-                log.exception("JobSet's schema not read", retry_in=SCHEMA_KNOWN)
-            await asyncio.sleep(SCHEMA_KNOWN if self.looked_at_job_sets else SCHEMA_UNKNOWN)
 
     async def look_at_nodes(self) -> None:
         """Recognise the capacity provider, now and again: pools come and go."""
@@ -178,13 +164,13 @@ def path_of(row: Workload) -> str:
     return f"/apis/{row.group}/{row.versions[0]}/{row.resource}"
 
 
-def has_message_patterns(document: Json) -> bool:
-    """Tell whether the rules of a JobSet's failurePolicy, in an OpenAPI document, may hold message patterns."""
-    for schema in (at(document, ("components", "schemas")) or {}).values():
-        if any(kind.get("kind") == JOB_SET.kind for kind in schema.get("x-kubernetes-group-version-kind") or ()):
-            path = [name for part in RULE_SCHEMA for name in ("properties", part)]
-            return at(schema, (*path, "items", "properties", "onJobFailureMessagePatterns")) is not None
-    return False
+def has_message_patterns(crd: Json) -> bool:
+    """Tell whether the rules of a JobSet's failurePolicy may hold message patterns, by its CRD."""
+    return any(
+        at(version, (*RULE_SCHEMA, "onJobFailureMessagePatterns")) is not None
+        for version in crd["spec"]["versions"]
+        if version["name"] in JOB_SET.versions
+    )
 
 
 async def ask(api: Api, path: str, accept: str) -> Json | None:
