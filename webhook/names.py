@@ -41,6 +41,13 @@ ATTEMPT_SOURCE: Final = PREFIX + "attempt-source"
 # out again.
 POLICY: Final = PREFIX + "policy"
 
+# Annotation on Jobs and JobSets, written by the ledger: JSON, every ended pod by cause and cost (see
+# webhook/ledger/account.py).
+LEDGER: Final = PREFIX + "ledger"
+
+# Annotation on ended pods, written by the ledger where many of them stay: this one is counted.
+COUNTED: Final = PREFIX + "counted"
+
 # What an author may say on a workload and what its pods must know too: copied into pod templates where absent.
 COPIED_TO_PODS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES)
 

@@ -1,0 +1,61 @@
+"""Makes pods as the ledger sees them: of a Job `train`, or of the JobSet `set` where a test says so."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from tests.objects import DISRUPTION, exit_codes, job_spec
+from webhook.ledger.pods import Condition, Exit, Pod
+from webhook.problem import Json
+
+BUG: Final = exit_codes("FailJob", "NotIn", 143, container="main")
+RULES: Final = [DISRUPTION, BUG]
+EVICTED: Final = "EvictionByEvictionAPI"
+
+
+def seen(number: int = 1, **fields: Any) -> Pod:
+    """A running pod; pods of different numbers are different pods."""
+    known = {
+        "namespace": "ml",
+        "name": f"train-{number}",
+        "uid": str(UUID(int=(number + 1) << 80)),
+        "job": "train",
+        "job_uid": "job-uid",
+        "phase": "Running",
+        "tracked": True,
+        "placement": "Spot",
+        "node": "spot-1",
+        "started": "2026-01-01T00:00:00Z",
+    }
+    return Pod(**{**known, **fields})
+
+
+def failed(number: int = 1, code: int = 143, *, container: str = "main", **fields: Any) -> Pod:
+    """A pod whose container ended with a code."""
+    exits = (Exit(container, code, fields.pop("exit_reason", "Error"), f"2026-01-01T00:{number % 60:02}:00Z"),)
+    return seen(number, **{"phase": "Failed", "exits": exits, "ended": f"2026-01-01T00:{number % 60:02}:00Z", **fields})
+
+
+def disrupted(number: int = 1, reason: str = EVICTED, code: int = 137, **fields: Any) -> Pod:
+    """A pod that the platform ended."""
+    condition = Condition("DisruptionTarget", "True", reason, "2026-01-01T00:00:30Z")
+    return failed(number, code, **{"conditions": (condition,), "deleting": True, **fields})
+
+
+def job(spec: Json | None = None, status: Json | None = None, **metadata: Any) -> Json:
+    """A Job as the API has it."""
+    spec = job_spec(rules=RULES, **{"backoffLimit": 3, "podReplacementPolicy": "Failed", **(spec or {})})
+    return {
+        "metadata": {"namespace": "ml", "name": "train", "uid": "job-uid", **metadata},
+        "spec": spec,
+        "status": status or {},
+    }
+
+
+def job_set(*rules: Json, status: Json | None = None, **policy: Any) -> Json:
+    """A JobSet as the API has it."""
+    return {
+        "kind": "JobSet",
+        "metadata": {"namespace": "ml", "name": "set", "uid": "set-uid"},
+        "spec": {"failurePolicy": {"maxRestarts": 3, "rules": list(rules), **policy}},
+        "status": status or {},
+    }

@@ -1,0 +1,157 @@
+"""What one replica knows of a workload's pods, whatever it sees of them and in whatever order."""
+
+from msgspec.structs import replace
+
+from tests.unit.ledger.pods import disrupted, failed, job, seen
+from tests.unit.ledger.test_account import counted
+from webhook.ledger.account import Account
+from webhook.ledger.book import Book, key_of
+from webhook.ledger.pods import Pod
+
+
+def book(*pods: Pod, **spec: object) -> Book:
+    found = Book()
+    found.see_job(job(spec), steady=True, alone=True)
+    for pod in pods:
+        found.see(pod, 0.0)
+    return found
+
+
+def uncounted(found: Book, account: Account | None = None) -> list[str]:
+    return [pod.name for pod in found.uncounted(account or Account())]
+
+
+def test_a_pods_workload_is_its_set_else_its_job() -> None:
+    assert (key_of(seen()).kind, key_of(seen()).name) == ("Job", "train")
+    in_set = key_of(seen(job="set-workers-0", job_set="set"))
+    assert (in_set.kind, in_set.name) == ("JobSet", "set")
+
+
+def test_a_pod_that_has_failed_is_uncounted_once_however_often_it_is_seen() -> None:
+    found = book(seen(1))
+    assert uncounted(found) == []
+    assert found.see(failed(1), 0.0)
+    assert not found.see(failed(1, tracked=False), 0.0)
+    assert not found.see_gone(failed(1, tracked=False), 0.0)
+    assert uncounted(found) == ["train-1"]
+
+
+def test_a_pod_that_succeeded_is_none_of_the_ledgers_business() -> None:
+    found = book(seen(1), seen(1, phase="Succeeded"))
+    assert uncounted(found) == []
+    assert found.live == {}
+
+
+def test_a_pod_is_forgotten_once_it_is_counted_and_gone_in_either_order() -> None:
+    one, other = failed(1), failed(2)
+    found = book(one, other)
+    found.see_account(counted(one))
+    found.see_gone(one, 0.0)
+    found.see_gone(other, 0.0)
+    assert uncounted(found) == ["train-2"]
+    found.see_account(counted(one, other))
+    assert found.failed == {}
+
+
+def test_a_counted_pod_stays_counted_though_the_account_forgets_it() -> None:
+    found = book(failed(1))
+    found.see_account(counted(failed(1)))
+    assert uncounted(found, Account()) == []
+
+
+def test_how_the_job_controller_stood_to_a_pod_when_it_failed_is_what_counts() -> None:
+    found = book(disrupted(1))
+    found.see(disrupted(1, tracked=False), 0.0)
+    (pod,) = found.uncounted(Account())
+    assert pod.tracked
+
+
+def test_a_pod_of_a_job_that_replaces_at_once_has_failed_as_soon_as_it_is_to_be_deleted() -> None:
+    found = book(podReplacementPolicy="TerminatingOrFailed")
+    assert found.see(seen(1, deleting=True), 0.0)
+    assert not found.see(seen(1, deleting=True, tracked=False), 0.0)
+    assert uncounted(found) == ["train-1"]
+
+
+def test_a_pod_that_its_job_lets_go_of_before_it_ends_is_stopped() -> None:
+    found = book(seen(1))
+    found.see(seen(1, deleting=True, tracked=False), 0.0)
+    found.see(failed(1, deleting=True, tracked=False), 0.0)
+    (pod,) = found.uncounted(Account())
+    assert not pod.tracked
+
+
+def test_a_pod_that_is_first_seen_after_the_job_controller_had_counted_it_counts() -> None:
+    found = Book()
+    found.see_job(job(), steady=False, alone=True)
+    found.see(disrupted(1, tracked=False), 0.0, news=False)
+    (pod,) = found.uncounted(Account())
+    assert pod.tracked
+
+
+def test_disruptions_are_remembered_from_when_they_are_announced() -> None:
+    found = book(seen(1))
+    condition = disrupted(1).conditions
+    found.see(seen(1, conditions=condition), 5.0)
+    found.see(disrupted(1), 9.0)
+    assert found.disrupted == 5.0
+
+
+def test_pods_that_went_in_a_gap_and_neither_succeeded_nor_failed_were_disrupted() -> None:
+    found = book(*(seen(number) for number in range(5)))
+    assert found.see_only({seen(0).uid})
+    after = job(status={"succeeded": 1, "failed": 1})
+    pods = found.disrupted_unseen(after, failures=1)
+    assert len(pods) == 2
+    assert {pod.disruption.reason for pod in pods if pod.disruption} == {"Unseen"}
+    assert found.vanished == {}
+
+
+def test_pods_of_a_job_that_is_gone_are_counted_by_what_it_said() -> None:
+    found = Book()
+    found.see_job(job(), steady=True, alone=False)
+    found.see(failed(1), 0.0)
+    found.see_job_gone("job-uid")
+    assert "job-uid" in found.jobs
+    found.see_gone(failed(1), 0.0)
+    found.see_account(counted(failed(1)))
+    assert found.is_empty
+
+
+def test_a_job_that_was_made_anew_under_its_name_begins_a_new_book() -> None:
+    found = book(failed(1))
+    found.see_job(job(uid="other"), steady=True, alone=True)
+    assert uncounted(found) == []
+
+
+def test_a_pod_of_no_known_job_is_not_waited_for() -> None:
+    found = Book()
+    found.see(failed(1), 0.0)
+    found.see_gone(failed(1), 0.0)
+    assert found.is_empty
+
+
+INDEXED = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
+
+
+def test_a_pod_of_an_index_that_seems_to_run_shows_that_the_watch_is_behind() -> None:
+    found = book(seen(1, index="0"), seen(2, index="1"), **INDEXED)
+    assert found.is_behind("job-uid", "0")
+    found.see(failed(1, index="0"), 0.0)
+    assert not found.is_behind("job-uid", "0")
+    assert found.is_behind("job-uid", "1")
+
+
+def test_a_pod_too_many_shows_that_the_watch_is_behind() -> None:
+    found = book(seen(1), parallelism=2)
+    assert not found.is_behind("job-uid", "")
+    found.see(seen(2), 0.0)
+    assert found.is_behind("job-uid", "")
+    found.see(replace(failed(1)), 0.0)
+    assert not found.is_behind("job-uid", "")
+
+
+def test_counted_pods_that_stay_bear_no_mark_yet() -> None:
+    found = book(failed(1), failed(2), failed(3, deleting=True))
+    found.see_account(counted(failed(1), failed(3)))
+    assert [pod.name for pod in found.staying()] == ["train-1"]

@@ -1,0 +1,68 @@
+"""How a pod ended, and which budget that cost."""
+
+import pytest
+
+from tests.objects import DISRUPTION, exit_codes
+from tests.unit.ledger.pods import BUG, EVICTED, disrupted, failed, job, job_set, seen
+from webhook.ledger.endings import ending_of
+from webhook.ledger.pods import Exit, Pod
+from webhook.problem import Json
+
+COUNT = {**DISRUPTION, "action": "Count"}
+RESTART = {**DISRUPTION, "action": "FailJob"}
+IGNORE_3 = exit_codes("Ignore", "In", 3)
+FAIL_INDEX = exit_codes("FailIndex", "NotIn", 143)
+
+
+def ended(pod: Pod, *rules: Json, above: Json | None = None) -> tuple[str, str, str]:
+    root = job()
+    root["spec"]["podFailurePolicy"] = {"rules": list(rules)}
+    found = ending_of(pod, root, above)
+    return found.cause, found.reason, found.cost
+
+
+@pytest.mark.parametrize(
+    ("pod", "rules", "expected"),
+    [
+        (disrupted(), (DISRUPTION, BUG), ("Disruption", EVICTED, "disruption")),
+        (disrupted(reason="PreemptionByScheduler"), (COUNT, BUG), ("Disruption", "PreemptionByScheduler", "retry")),
+        (disrupted(), (), ("Disruption", EVICTED, "retry")),
+        (disrupted(code=1), (BUG, DISRUPTION), ("Disruption", EVICTED, "fatal")),
+        (failed(code=143), (DISRUPTION, BUG), ("ExitCode", "main 143", "retry")),
+        (failed(code=1), (DISRUPTION, BUG), ("ExitCode", "main 1", "fatal")),
+        (failed(code=3), (IGNORE_3, BUG), ("ExitCode", "main 3", "none")),
+        (failed(code=1), (FAIL_INDEX,), ("ExitCode", "main 1", "fatal")),
+        (failed(code=137, exit_reason="OOMKilled"), (DISRUPTION, BUG), ("OOMKilled", "main", "fatal")),
+        (failed(code=143, reason="DeadlineExceeded"), (DISRUPTION, BUG), ("DeadlineExceeded", "", "retry")),
+        (seen(phase="Failed"), (DISRUPTION, BUG), ("Other", "", "retry")),
+    ],
+)
+def test_the_cause_is_the_pods_and_the_cost_its_jobs_policys(
+    pod: Pod, rules: tuple[Json, ...], expected: tuple[str, str, str]
+) -> None:
+    assert ended(pod, *rules) == expected
+
+
+def test_the_container_that_is_named_is_the_one_that_the_rule_matched() -> None:
+    pod = failed(exits=(Exit("side", 137, "", "2026-01-01T00:00:01Z"), Exit("main", 1, "", "2026-01-01T00:00:02Z")))
+    assert ended(pod, DISRUPTION, BUG) == ("ExitCode", "main 1", "fatal")
+    assert ended(pod) == ("ExitCode", "side 137", "retry")
+
+
+def test_what_its_own_job_takes_away_costs_nothing() -> None:
+    assert ended(failed(code=137, deleting=True, tracked=False), BUG) == ("Other", "Stopped", "none")
+    assert ended(disrupted(tracked=False), DISRUPTION) == ("Disruption", EVICTED, "none")
+
+
+def test_a_pod_that_a_person_deletes_is_judged_like_any_other() -> None:
+    assert ended(failed(code=137, deleting=True), DISRUPTION, BUG) == ("ExitCode", "main 137", "fatal")
+
+
+def test_in_a_set_a_failed_job_costs_what_the_set_makes_of_it() -> None:
+    free = {"action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureMessagePatterns": ["DisruptionTarget"]}
+    bug = {"action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+    assert ended(disrupted(), RESTART, BUG, above=job_set(free, bug))[2] == "disruption"
+    assert ended(failed(code=1), RESTART, BUG, above=job_set(free, bug))[2] == "fatal"
+    assert ended(failed(code=143), RESTART, BUG, above=job_set(free, bug))[2] == "retry"
+    assert ended(disrupted(), RESTART, BUG, above=job_set())[2] == "retry"
+    assert ended(disrupted(), DISRUPTION, BUG, above=job_set())[2] == "disruption"

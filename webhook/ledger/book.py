@@ -1,0 +1,194 @@
+"""What one replica knows of a workload's pods, between what it sees and what is written in the account."""
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
+
+from webhook.ledger.account import Account, id_of
+from webhook.ledger.endings import UNSEEN, is_over
+from webhook.ledger.limits import is_indexed, running_at_once
+from webhook.ledger.pods import DISRUPTED, Condition, Pod
+from webhook.problem import Json
+
+LONG_AGO: Final = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A workload that has an account: a JobSet, or a Job that none owns."""
+
+    namespace: str
+    job_set: str
+    job: str
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.job_set or self.job
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        return "JobSet" if self.job_set else "Job"
+
+
+def key_of(pod: Pod) -> Key:
+    """Return the workload that a pod is counted for."""
+    return Key(pod.namespace, pod.job_set, "" if pod.job_set else pod.job)
+
+
+@dataclass(slots=True)
+class Book:
+    """The pods of a workload by uid, and its Jobs.
+
+    `jobs`: those that there are, and those that are gone while pods of theirs are to be counted (`jobs_gone`). `live`:
+    pods that have not ended; `failed`: those that have, until they are counted and gone; `vanished`: those that were
+    live before a gap in the watch, and gone after it. `counted`: the uids that an account was seen to have, `gone`:
+    those that the API no longer has. `disrupted`: when the last disruption was seen, by a monotonic clock. `succeeded`:
+    what the status of a Job that stands alone said before the gap.
+    """
+
+    jobs: dict[str, Json] = field(default_factory=dict)
+    jobs_gone: set[str] = field(default_factory=set)
+    live: dict[str, Pod] = field(default_factory=dict)
+    failed: dict[str, Pod] = field(default_factory=dict)
+    vanished: dict[str, Pod] = field(default_factory=dict)
+    counted: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    disrupted: float = LONG_AGO
+    succeeded: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it knows nothing."""
+        return not (self.jobs or self.live or self.failed)
+
+    def see_job(self, job: Json, *, steady: bool, alone: bool) -> None:
+        """Take in a Job as it is now.
+
+        `steady`: whether no pod can have gone unseen; `alone`: whether it has the account, and no other Job is in it.
+        """
+        uid = job["metadata"]["uid"]
+        if alone and uid not in self.jobs:
+            for before in list(self.jobs):
+                self.see_job_gone(before)
+            self.failed = {key: pod for key, pod in self.failed.items() if pod.job_uid == uid}
+            self.prune()
+        self.jobs[uid] = job
+        if steady and alone:
+            self.succeeded = job["status"].get("succeeded") or 0
+
+    def see_job_gone(self, uid: str) -> None:
+        """Take in that a Job is gone; what it said is remembered for as long as pods of it are to be counted."""
+        if uid in self.jobs:
+            self.jobs_gone.add(uid)
+            self.prune()
+
+    def see_only(self, there: Container[str]) -> bool:
+        """Take in, after a gap in the watch, which pods there are; tell whether live ones have gone unseen."""
+        for uid in [uid for uid in self.live if uid not in there]:
+            self.vanished[uid] = self.live.pop(uid)
+        self.gone |= {uid for uid in self.failed if uid not in there}
+        self.prune()
+        return bool(self.vanished)
+
+    def disrupted_unseen(self, job: Json, failures: int) -> list[Pod]:
+        """Return the vanished pods that must have been disrupted: as many as neither succeeded nor failed meanwhile."""
+        succeeded = max(0, (job["status"].get("succeeded") or 0) - self.succeeded)
+        vanished = [*self.vanished.values()][failures + succeeded :]
+        self.vanished.clear()
+        conditions = (Condition(DISRUPTED, "True", UNSEEN, ""),)
+        return [replace(pod, phase="Failed", tracked=True, conditions=conditions) for pod in vanished]
+
+    def see(self, pod: Pod, now: float, *, news: bool = True) -> bool:
+        """Take in a pod as it is now; tell whether it has failed just now. `news`: whether it just became so."""
+        before = self.live.get(pod.uid)
+        if not pod.has_ended and self.fails_by_deletion(pod):
+            pod = as_failed(pod)
+        if news and pod.disruption is not None and (before is None or before.disruption is None):
+            self.disrupted = now
+        if not pod.has_ended:
+            self.live[pod.uid] = pod
+            return False
+        self.live.pop(pod.uid, None)
+        if not pod.has_failed:
+            return False
+        is_new = pod.uid not in self.failed
+        if is_new and not news and pod.disruption is not None:
+            pod = replace(pod, tracked=True)  # the Job controller has let go of it since, and had counted it before
+        self.failed[pod.uid] = pod if is_new else merged(self.failed[pod.uid], pod)
+        return is_new
+
+    def fails_by_deletion(self, pod: Pod) -> bool:
+        """Tell whether the Job controller counts a pod as failed as soon as it is to be deleted."""
+        job = self.jobs.get(pod.job_uid)
+        return pod.deleting and pod.tracked and job is not None and job["spec"].get("podReplacementPolicy") != "Failed"
+
+    def see_gone(self, pod: Pod, now: float) -> bool:
+        """Take in that a pod is gone, as it was last; tell whether it has failed just now."""
+        known = pod.job_uid in self.jobs
+        failed = known and self.see(pod if pod.has_ended else as_failed(pod), now)
+        self.live.pop(pod.uid, None)
+        if pod.uid in self.failed:
+            self.gone.add(pod.uid)
+            if not known:
+                self.counted.add(pod.uid)  # nobody will ask any more
+        self.prune()
+        return failed
+
+    def see_account(self, account: Account) -> None:
+        """Remember which pods are counted: the account forgets the oldest."""
+        self.counted.update(uid for uid, pod in self.failed.items() if account.has(pod))
+        self.prune()
+
+    def prune(self) -> None:
+        """Forget what is counted and gone: it cannot come again."""
+        for uid in self.counted & self.gone:
+            self.failed.pop(uid, None)
+        self.counted &= self.failed.keys()
+        self.gone &= self.failed.keys()
+        if self.jobs_gone:
+            asked_for = {pod.job_uid for pod in self.failed.values()}
+            for uid in self.jobs_gone - asked_for:
+                self.jobs.pop(uid, None)
+            self.jobs_gone &= asked_for
+
+    def uncounted(self, account: Account) -> list[Pod]:
+        """Return the failed pods that the account does not have, in the order in which they ended."""
+        found = [pod for uid, pod in self.failed.items() if uid not in self.counted and not account.has(pod)]
+        return sorted(found, key=lambda pod: pod.ended)
+
+    def staying(self) -> Iterator[Pod]:
+        """Yield the failed pods that are counted, stay in the API, and bear no mark."""
+        for uid in self.counted - self.gone:
+            pod = self.failed[uid]
+            if not pod.counted and not pod.deleting:
+                yield pod
+
+    def staying_ids(self) -> set[str]:
+        """Return the ids of failed pods that an account must not forget: they would be counted again."""
+        return {id_of(pod) for uid, pod in self.failed.items() if uid not in self.gone and not pod.counted}
+
+    def is_behind(self, job_uid: str, index: str) -> bool:
+        """Tell whether a pod that is created for a Job shows that another has ended, which was not seen yet."""
+        job = self.jobs.get(job_uid)
+        if job is None or is_over(job.get("status") or {}):
+            return False
+        spec = job["spec"]
+        waits = spec.get("podReplacementPolicy") == "Failed"
+        live = [pod for pod in self.live.values() if pod.job_uid == job_uid and (waits or not pod.deleting)]
+        if is_indexed(spec):
+            return any(pod.index == index for pod in live)
+        return len(live) >= running_at_once(spec)
+
+
+def as_failed(pod: Pod) -> Pod:
+    """Return a pod that went without having ended as the Job controller counts it."""
+    return replace(pod, phase="Failed")
+
+
+def merged(before: Pod, now: Pod) -> Pod:
+    """Return a failed pod as it is now, but tracked if it was when it failed: then the Job controller judges."""
+    return replace(now, tracked=before.tracked or now.tracked)

@@ -1,0 +1,100 @@
+"""How a pod ended, and which budget that cost."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from webhook.ledger import rules
+from webhook.ledger.pods import Pod
+from webhook.ledger.rules import Match
+from webhook.problem import Json
+
+Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "Other"]
+Cost = Literal["retry", "disruption", "none", "fatal"]
+
+UNSEEN: Final = "Unseen"  # the reason of what happened while nobody watched
+# The reasons of the condition DisruptionTarget (k8s.io/api/core/v1, and the controllers that set it).
+DISRUPTIONS: Final = frozenset(
+    {
+        "PreemptionByScheduler",
+        "DeletionByTaintManager",
+        "EvictionByEvictionAPI",
+        "DeletionByPodGC",
+        "TerminationByKubelet",
+        UNSEEN,
+    }
+)
+OOM: Final = "OOMKilled"
+DEADLINE: Final = "DeadlineExceeded"
+STOPPED: Final = "Stopped"  # with its Job, which was suspended, scaled down or had ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How one pod ended.
+
+    `reason` tells more of the cause: a disruption's reason, or `container CODE`. `rule` is the failure policy's that
+    matched, None if none did. `cost`: `retry`, of the Job, its index or the set; `disruption`, of the budget that
+    disruptions have for themselves; `fatal`, the Job, its index or the set is over; `none`.
+    """
+
+    pod: Pod
+    cause: Cause
+    reason: str
+    rule: Match | None
+    cost: Cost
+
+
+def ending_of(pod: Pod, job: Json | None, job_set: Json | None = None) -> Ending:
+    """Say how a failed pod ended under its Job's failure policy, and that of its set; both as the API has them."""
+    spec = (job or {}).get("spec") or {}
+    matched = rules.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
+    cause, reason = cause_of(pod, matched)
+    if is_stopped(pod):
+        if cause != "Disruption":
+            cause, reason = "Other", STOPPED
+        return Ending(pod=pod, cause=cause, reason=reason, rule=None, cost="none")
+    return Ending(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, cause, matched, job_set))
+
+
+def is_stopped(pod: Pod) -> bool:
+    """Tell whether the Job took a pod away because it is over, suspended or scaled down: it lets go of one first.
+
+    A pod that the Job controller has let go of, and that nobody deletes, was counted by it.
+    """
+    return pod.deleting and not pod.tracked
+
+
+def is_over(status: Json) -> bool:
+    """Tell whether a Job's end is decided."""
+    ends = {"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"}
+    return any(one.get("type") in ends and one.get("status") == "True" for one in status.get("conditions") or ())
+
+
+def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:
+    """Return the cause, and what tells more of it."""
+    disruption = pod.disruption
+    if disruption is not None:
+        return "Disruption", disruption.reason or "Unknown"
+    if pod.reason == DEADLINE:
+        return "DeadlineExceeded", ""
+    if not pod.exits:
+        return "Other", pod.reason
+    named = [one for one in pod.exits if matched is not None and one.container == matched.container]
+    first = min(named or pod.exits, key=lambda one: one.time)
+    if first.reason == OOM:
+        return "OOMKilled", f"{first.container}"
+    return "ExitCode", f"{first.container} {first.code}"
+
+
+def cost_of(pod: Pod, cause: Cause, matched: Match | None, job_set: Json | None) -> Cost:
+    """Return which budget a failed pod cost."""
+    if matched is None or matched.action == "Count":
+        return "retry"
+    if matched.action == "Ignore":
+        return "disruption" if cause == "Disruption" else "none"
+    if matched.action == "FailJob" and job_set is not None:
+        action = rules.action_of_set(job_set, pod, matched.message)
+        if action.endswith("IgnoreMaxRestarts"):
+            return "disruption" if cause == "Disruption" else "none"
+        return "fatal" if action == "FailJobSet" else "retry"
+    return "fatal"

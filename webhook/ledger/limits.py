@@ -1,0 +1,122 @@
+"""How much a workload may spend, what is left of it, and what is to be done when nothing is."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from webhook.ledger.account import Account, Attempt, Left
+from webhook.ledger.endings import Cost
+from webhook.ledger.pods import Pod
+from webhook.patch import at
+from webhook.policy.settings import Settings
+from webhook.problem import Json
+from webhook.workloads import batch
+
+Verdict = Literal["Suspend", "Fail"]
+
+FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # what the Job's status counts as failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a workload allows.
+
+    `retries`: of the set, the Job, or each index; `limit`: disruptions, of each index, else times `shares`, the pods
+    that run at a time.
+    """
+
+    retries: int
+    limit: int
+    shares: int
+    per_index: bool = False
+
+    @property
+    def disruptions(self) -> int:
+        """The disruptions of one unit."""
+        return self.limit * self.shares
+
+
+def terms_of(job: Json, job_set: Json | None, settings: Settings) -> Terms:
+    """Read what a Job allows, in its JobSet where it has one."""
+    spec = job["spec"]
+    if job_set is None:
+        retries = batch.retry_budget(spec)
+    else:
+        retries = at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
+    return Terms(
+        retries=retries,
+        limit=settings.disruption_budget,
+        shares=shares_of(spec),
+        per_index=job_set is None and spec.get("backoffLimitPerIndex") is not None,
+    )
+
+
+def is_indexed(spec: Json) -> bool:
+    """Tell whether a JobSpec's pods have completion indexes."""
+    return bool(spec.get("completionMode") == "Indexed")
+
+
+def shares_of(spec: Json) -> int:
+    """Return how many pods share one disruption budget: with completion indexes each has its own."""
+    return 1 if is_indexed(spec) else running_at_once(spec)
+
+
+def failed_in_status(job: Json) -> int:
+    """Return the failures that a Job's status tells of, those included that the Job controller is about to count."""
+    status = job.get("status") or {}
+    return (status.get("failed") or 0) + len((status.get("uncountedTerminatedPods") or {}).get("failed") or ())
+
+
+def running_at_once(spec: Json) -> int:
+    """Return how many pods of a JobSpec run at a time, at least 1."""
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
+    at_once = 1 if parallelism is None else parallelism
+    return max(1, at_once if completions is None else min(at_once, completions))
+
+
+def unit_of(pod: Pod) -> str:
+    """Name the unit that a pod belongs to: what has a disruption budget of its own."""
+    if not pod.job_set:
+        return pod.index
+    job = pod.job.removeprefix(f"{pod.job_set}-")
+    return f"{job}/{pod.index}" if pod.index else job
+
+
+def job_of(job_set: str, unit: str) -> str:
+    """Name the Job that a unit of a JobSet belongs to; empty where there is no set."""
+    return f"{job_set}-{unit.rpartition('/')[0] or unit}" if job_set else ""
+
+
+def attempt_of(account: Account, terms: Terms, pod: Pod) -> int:
+    """Return which attempt a pod was that is about to be counted, 0-based."""
+    if pod.job_set:
+        return pod.restart or 0
+    if terms.per_index:
+        return pod.attempt or 0
+    return account.spent("retry")
+
+
+def left_of(account: Account, terms: Terms, detail: Attempt, job_set: Json | None) -> Left:
+    """Return what is left to a unit after an attempt that was counted: retries, of a JobSet's pod restarts."""
+    if job_set is not None:
+        spent = restarts_of(job_set, detail)
+    elif terms.per_index:
+        spent = detail.attempt + (detail.cost == "retry")
+    else:
+        spent = account.spent("retry")
+    return Left(
+        retries=max(0, terms.retries - spent),
+        disruptions=max(0, terms.disruptions - account.units.of(detail.unit)),
+    )
+
+
+def restarts_of(job_set: Json, detail: Attempt) -> int:
+    """Return the restarts that count towards maxRestarts, with that which an attempt brings about."""
+    status = job_set.get("status") or {}
+    costly: int = status.get("restartsCountTowardsMax") or 0
+    brings_one = detail.cost == "retry" and detail.action == "FailJob"
+    return costly + (brings_one and (status.get("restarts") or 0) <= detail.attempt)
+
+
+def is_exceeded(account: Account, terms: Terms, unit: str) -> bool:
+    """Tell whether a unit had more disruptions than it may."""
+    return account.units.of(unit) > terms.disruptions

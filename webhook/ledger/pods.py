@@ -1,0 +1,142 @@
+"""What the ledger keeps of a pod: tens of thousands are held."""
+
+from collections.abc import Iterable
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from webhook import names
+from webhook.policy.settings import count
+from webhook.problem import Json
+from webhook.workloads.row import controller_of
+
+TRACKING: Final = "batch.kubernetes.io/job-tracking"
+INDEX: Final = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
+JOB_SET: Final = "jobset.sigs.k8s.io/jobset-name"
+REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+RESTART: Final = "jobset.sigs.k8s.io/restart-attempt"
+DISRUPTED: Final = "DisruptionTarget"
+ENDED: Final = ("Succeeded", "Failed")
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """A condition of a pod; `time` is when it became so, RFC 3339."""
+
+    type: str
+    status: str
+    reason: str
+    time: str
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """A container that has terminated with another code than 0; `time` is when, RFC 3339."""
+
+    container: str
+    code: int
+    reason: str
+    time: str
+
+
+class Pod(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod of a Job, as the Job controller looks at it.
+
+    `index`: its completion index, empty where the Job is not Indexed. `attempt`: the failures of its index before it,
+    where the Job controller notes them; `restart`: the restart of its JobSet that it belongs to; else None. `tracked`:
+    whether the Job controller has yet to count it. `counted`: whether it bears the ledger's mark. `exits` are those of
+    the regular containers, then those of the init containers, as a failure policy looks at them. Times are RFC 3339,
+    empty where there are none.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    job: str
+    job_uid: str
+    job_set: str = ""
+    replicated_job: str = ""
+    index: str = ""
+    attempt: int | None = None
+    restart: int | None = None
+    node: str = ""
+    placement: str = ""
+    phase: str = ""
+    reason: str = ""
+    tracked: bool = False
+    deleting: bool = False
+    counted: bool = False
+    started: str = ""
+    ended: str = ""
+    conditions: tuple[Condition, ...] = ()
+    exits: tuple[Exit, ...] = ()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has Succeeded or Failed."""
+        return self.phase in ENDED
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has Failed."""
+        return self.phase == "Failed"
+
+    @property
+    def disruption(self) -> Condition | None:
+        """The condition that says that the platform ended it; None where it was not so."""
+        return next((one for one in self.conditions if one.type == DISRUPTED and one.status == "True"), None)
+
+
+def read(pod: Json) -> Pod:
+    """Read a pod of the API that a Job controls, or a label says so."""
+    metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    controller = controller_of(pod)
+    phase = status.get("phase") or ""
+    conditions = tuple(
+        Condition(one["type"], one["status"], one.get("reason") or "", one.get("lastTransitionTime") or "")
+        for one in status.get("conditions") or ()
+        if phase in ENDED or one["type"] == DISRUPTED
+    )
+    exits = (*exits_of(status.get("containerStatuses")), *exits_of(status.get("initContainerStatuses")))
+    deleted = metadata.get("deletionTimestamp") or ""
+    ended = ""
+    if phase in ENDED:
+        disrupted = next((one.time for one in conditions if one.type == DISRUPTED), "")
+        ended = max((one.time for one in exits), default="") or disrupted or deleted
+    return Pod(
+        namespace=intern(metadata.get("namespace") or ""),
+        name=metadata["name"],
+        uid=metadata["uid"],
+        job=intern(controller.name if controller else labels.get("batch.kubernetes.io/job-name") or ""),
+        job_uid=intern(controller.uid if controller else labels.get("batch.kubernetes.io/controller-uid") or ""),
+        job_set=intern(labels.get(JOB_SET) or ""),
+        replicated_job=intern(labels.get(REPLICATED_JOB) or ""),
+        index=intern(annotations.get(INDEX) or ""),
+        attempt=count(annotations.get(INDEX_FAILURES)),
+        restart=count(labels.get(RESTART)),
+        node=intern(spec.get("nodeName") or ""),
+        placement=intern(annotations.get(names.PLACEMENT) or ""),
+        phase=intern(phase),
+        reason=intern(status.get("reason") or ""),
+        tracked=TRACKING in (metadata.get("finalizers") or ()),
+        deleting=bool(deleted),
+        counted=names.COUNTED in annotations,
+        started=status.get("startTime") or "",
+        ended=ended,
+        conditions=conditions,
+        exits=exits,
+    )
+
+
+def exits_of(statuses: Iterable[Json] | None) -> Iterable[Exit]:
+    """Yield the containers that have terminated with another code than 0."""
+    for status in statuses or ():
+        terminated = (status.get("state") or {}).get("terminated")
+        if terminated and terminated["exitCode"]:
+            yield Exit(
+                intern(status["name"]),
+                terminated["exitCode"],
+                intern(terminated.get("reason") or ""),
+                terminated.get("finishedAt") or "",
+            )

@@ -1,0 +1,97 @@
+"""One round of counting for one workload: what is counted, and what follows. The shell writes and acts on it."""
+
+from collections.abc import Iterator
+
+from webhook.ledger import endings, limits, words
+from webhook.ledger.account import Account, Attempt
+from webhook.ledger.book import Book, Key
+from webhook.ledger.pods import Pod
+from webhook.policy.settings import Settings
+from webhook.problem import Json
+from webhook.workloads import batch
+from webhook.workloads.row import controller_of
+
+
+class Round:
+    """One round of counting for one workload: what was counted, and what follows."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
+        self, key: Key, root: Json, job_set: Json | None, book: Book, account: Account, settings: Settings
+    ) -> None:
+        self.key = key
+        self.root = root
+        self.job_set = job_set
+        self.book = book
+        self.account = account
+        self.settings = settings
+        self.details: list[Attempt] = []
+        self.terms = limits.Terms(retries=0, limit=0, shares=1)
+        self.saved = 0
+        self.changed = False
+
+    def count(self, new: list[Pod]) -> None:
+        """Count failed pods."""
+        for pod in new:
+            job = self.book.jobs[pod.job_uid]
+            self.terms = limits.terms_of(job, self.job_set, self.settings)
+            self.add(endings.ending_of(pod, job, self.job_set), pod)
+
+    def add(self, ending: endings.Ending, pod: Pod) -> None:
+        """Count one."""
+        attempt = limits.attempt_of(self.account, self.terms, pod)
+        detail = self.account.count(ending, limits.unit_of(pod), attempt)
+        left = limits.left_of(self.account, self.terms, detail, self.job_set)
+        self.account.left = left
+        self.details.append(detail)
+        if ending.cost == "fatal":
+            self.saved += left.retries or 0
+        self.changed = True
+
+    def settle(self, pod_name: str) -> None:
+        """Take down that a crash which had cost a retry was a bug."""
+        if self.account.settle(pod_name):
+            self.changed = True
+            if self.account.left is not None:
+                self.saved += self.account.left.retries or 0
+
+    def unseen(self) -> tuple[int, list[Pod]]:
+        """Return how many failures of a Job no pod was seen of, and the pods that went unseen."""
+        if self.key.job_set or endings.is_over(self.root["status"]) or self.root["spec"].get("suspend"):
+            return 0, []
+        known = sum(self.account.spent(cost) for cost in limits.FAILURES)
+        return max(0, limits.failed_in_status(self.root) - known), list(self.book.vanished.values())
+
+    def count_unseen(self, failures: int) -> None:
+        """Count failures that only the Job's status tells of, and as disruptions what else went unseen."""
+        self.account.count_unseen(failures)
+        self.changed |= bool(failures)
+        for pod in self.book.disrupted_unseen(self.root, failures):
+            self.terms = limits.terms_of(self.root, self.job_set, self.settings)
+            self.add(endings.ending_of(pod, self.root), pod)
+
+    def exceeded(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Terms]]:
+        """Yield the newest of these attempts first, whose unit had more disruptions than it may, with its Job."""
+        if self.settings.profile.disruptions.action != "Ignore" or self.account.suspended:
+            return
+        jobs = {job["metadata"]["name"]: job for job in self.book.jobs.values()}
+        for detail in reversed(details):
+            job = jobs.get(limits.job_of(self.key.job_set, detail.unit) or self.key.job)
+            if detail.cost != "disruption" or job is None or endings.is_over(job["status"]):
+                continue
+            terms = limits.terms_of(job, self.job_set, self.settings)
+            if limits.is_exceeded(self.account, terms, detail.unit):
+                yield detail, job, terms
+
+    def suspends(self) -> bool:
+        """Tell whether the Job is to be suspended: one that nobody else resumes, and of which no pod runs."""
+        if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set or self.book.live:
+            return False
+        alone = controller_of(self.root) is None and not batch.is_queued(self.root["metadata"])
+        return alone and any(self.exceeded(self.details))
+
+    def sentence(self) -> str:
+        """Say it all in a sentence."""
+        last, left = self.details[-1], self.account.left
+        text = words.sentence(last, self.terms, left, in_set=bool(self.key.job_set)) if left is not None else ""
+        more = len(self.details) - 1
+        return f"{text}; {more} more ended at the same time" if more else text

@@ -1,0 +1,60 @@
+"""The account in a sentence, for Events and people."""
+
+from webhook.ledger.account import Account, Attempt, Left
+from webhook.ledger.endings import Cost
+from webhook.ledger.limits import Terms
+
+
+def sentence(detail: Attempt, terms: Terms, left: Left, *, in_set: bool) -> str:
+    """Say how an attempt ended, what that cost, and what is left."""
+    where = f"{detail.unit}: " if in_set else f"index {detail.unit}: " if detail.unit else ""
+    of = "" if in_set else f" of {terms.retries + 1}"
+    ended = f"{where}attempt {detail.attempt + 1}{of} ended: {how(detail)}"
+    return "; ".join((ended, cost(detail, in_set=in_set), rest(left, in_set=in_set)))
+
+
+def how(detail: Attempt) -> str:
+    """Say how an attempt ended."""
+    if detail.cause == "ExitCode":
+        container, _, code = detail.reason.rpartition(" ")
+        return f"container {container} exit code {code}"
+    if detail.cause == "OOMKilled":
+        return f"container {detail.reason} OOMKilled"
+    if detail.cause == "Disruption":
+        return f"disruption {detail.reason}"
+    return detail.reason or detail.cause
+
+
+def cost(detail: Attempt, *, in_set: bool) -> str:
+    """Say what an attempt cost."""
+    by_rule = detail.action == "FailJob"
+    if detail.cost == "retry":
+        return "cost 1 restart" if in_set and by_rule else "cost 1 retry of its Job" if in_set else "cost 1 retry"
+    if detail.cost == "fatal":
+        over = "index" if detail.action == "FailIndex" else "JobSet" if in_set else "Job"
+        return (
+            f"rule {detail.rule} ({detail.action}) ends the {over}" if by_rule or detail.action else f"ends the {over}"
+        )
+    return "cost 1 disruption" if detail.cost == "disruption" else "cost nothing"
+
+
+def rest(left: Left, *, in_set: bool) -> str:
+    """Say what is left."""
+    kinds = (("restart" if in_set else "retry", left.retries), ("disruption", left.disruptions))
+    return "left: " + ", ".join(counted(number, name) for name, number in kinds if number is not None)
+
+
+def counted(number: int, name: str) -> str:
+    """Put a number before a noun."""
+    if number == 1:
+        return f"1 {name}"
+    return f"{number} {name[:-1]}ies" if name.endswith("y") else f"{number} {name}s"
+
+
+def summary(account: Account) -> str:
+    """Say what all attempts cost together."""
+    nouns: dict[Cost, str] = {"retry": "retry", "disruption": "disruption", "fatal": "fatal end"}
+    found = [counted(account.spent(cost), noun) for cost, noun in nouns.items() if account.spent(cost)]
+    if account.spent("none"):
+        found.append(f"{account.spent('none')} at no cost")
+    return f"{counted(account.ended, 'attempt')} ended" + (": " + ", ".join(found) if found else "")
