@@ -20,7 +20,12 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     if controller_of(root) is None and profile.problems(said, annotations.OWN):
         return [], ""  # it will be refused for them, as they stand
     evidence = attempts.Evidence(
-        pod=root, controller=subject.owner, owner=facts.owner, above=facts.above, settings=settings
+        pod=root,
+        controller=subject.owner,
+        owner=facts.owner,
+        above=facts.above,
+        settings=settings,
+        disruptions=facts.disruptions,
     )
     decision = placement.decide(attempts.levels(evidence), settings)
     editor.rule = "placement"

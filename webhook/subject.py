@@ -19,15 +19,16 @@ class Facts:
 
     `profile_name` and `mode`: what the namespace's labels say; no profile is not opted in, no mode is Enforce. `owner`:
     the controller of a pod, None where it has none that a row knows, or it is gone; `above`: the controller of that,
-    where it counts attempts too. `recognised`: the cluster's capacity provider, None where none was. `defaulted`:
-    whether the object comes from the API, or a file. `message_patterns`: whether JobSets have
-    onJobFailureMessagePatterns.
+    where it counts attempts too. `disruptions`: what the ledger has counted for this pod, None where it knows nothing.
+    `recognised`: the cluster's capacity provider, None where none was. `defaulted`: whether the object comes from the
+    API, or a file. `message_patterns`: whether JobSets have onJobFailureMessagePatterns.
     """
 
     profile_name: str | None
     mode: str | None = None
     owner: Json | None = None
     above: Json | None = None
+    disruptions: int | None = None
     recognised: Provider | None = None
     defaulted: bool = True
     message_patterns: bool = True

@@ -22,6 +22,9 @@ def levels(evidence: Evidence) -> list[Level]:
     failures, ignored = (evidence.count("annotations", key) for key in (FAILURES, IGNORED_FAILURES))
     if IGNORED_FAILURES not in evidence.annotations:
         ignored = 0
-    budgets = (budget_of(evidence), evidence.settings.disruption_budget)
-    counts = zip((failures, ignored), budgets, strict=True)
-    return [Level(NAME, number, budget) for number, budget in counts if number is not None]
+    found = []
+    if failures is not None:
+        found.append(Level(NAME, failures, budget_of(evidence)))
+    if ignored is not None:
+        found.append(Level(NAME, ignored, evidence.settings.disruption_budget, of_disruptions=True))
+    return found

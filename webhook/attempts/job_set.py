@@ -31,5 +31,5 @@ def levels(evidence: Evidence) -> list[Level]:
     ignored = min(max(0, in_all - costly), restarts)
     return [
         Level(NAME, restarts - ignored, budget),
-        Level(NAME, ignored, evidence.settings.disruption_budget),
+        Level(NAME, ignored, evidence.settings.disruption_budget, of_disruptions=True),
     ]

@@ -10,11 +10,15 @@ from webhook.workloads import OwnerReference
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """`attempt` is 0-based, `budget` the retries after the first attempt, `source` the value of attempt-source."""
+    """`attempt` is 0-based, `budget` the retries after the first attempt, `source` the value of attempt-source.
+
+    `of_disruptions`: whether it counts disruptions, against the budget that they have for themselves.
+    """
 
     source: str
     attempt: int
     budget: int
+    of_disruptions: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +26,9 @@ class Evidence:
     """What a source may look at.
 
     `controller` is what the pod's ownerReferences name, or the labels that stand for them; `owner` that object, and
-    `above` the controller of that, where it counts attempts too: None where there is none, or it is gone. `warnings`
-    grows by one for each malformed signal.
+    `above` the controller of that, where it counts attempts too: None where there is none, or it is gone.
+    `disruptions`: what the ledger knows, None where it knows nothing. `warnings` grows by one for each malformed
+    signal.
     """
 
     pod: Json
@@ -31,6 +36,7 @@ class Evidence:
     owner: Json | None
     above: Json | None
     settings: Settings
+    disruptions: int | None = None
     warnings: list[Problem] = field(default_factory=list)
 
     @property

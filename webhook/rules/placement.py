@@ -58,7 +58,7 @@ def decide(levels: list[Level], settings: Settings) -> Decision:
     level = max(levels, key=lambda one: one.attempt, default=Level(UNKNOWN, 0, settings.default_retries))
     if settings.interruptible is False:
         return Decision(off_spot=True, level=level)
-    leaving = [one for one in levels if leaves_spot(one.attempt, one.budget, threshold)]
+    leaving = [one for one in levels if leaves_spot(one.attempt, one.budget, threshold) or is_used_up(one)]
     if leaving:
         return Decision(off_spot=True, level=max(leaving, key=lambda one: one.attempt))
     return Decision(off_spot=False, level=level)
@@ -74,6 +74,11 @@ def leaves_spot(attempt: int, budget: int, threshold: int) -> bool:
     if attempt == 0 or threshold == 0:
         return False
     return attempt >= threshold if threshold > 0 else attempt >= budget + 1 + threshold
+
+
+def is_used_up(level: Level) -> bool:
+    """Tell whether there were as many disruptions as there may be: from then on no threshold keeps a pod on spot."""
+    return level.of_disruptions and 0 < level.attempt >= level.budget
 
 
 def edit(

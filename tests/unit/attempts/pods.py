@@ -94,6 +94,11 @@ def read(
     return levels(evidence), evidence.warnings
 
 
+def of_disruptions(source: str, attempt: int) -> Level:
+    """The level of disruptions, under the packaged policy."""
+    return Level(source, attempt, 20, of_disruptions=True)
+
+
 def owned(api_version: str, kind: str, name: str, *, controller: bool = True) -> Json:
     """An ownerReference."""
     reference: Json = {"apiVersion": api_version, "kind": kind, "name": name, "uid": f"{name}-uid"}

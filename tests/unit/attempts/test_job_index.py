@@ -3,7 +3,7 @@
 import pytest
 
 from tests.objects import job_spec, pod, stored_job
-from tests.unit.attempts.pods import NO_COUNTS, last_of_four_off_spot, off_spot, on_spot, place, read
+from tests.unit.attempts.pods import NO_COUNTS, last_of_four_off_spot, of_disruptions, off_spot, on_spot, place, read
 from webhook.attempts import Level
 
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
@@ -14,12 +14,12 @@ OWNER = stored_job(job_spec(backoffLimitPerIndex=3, backoffLimit=2147483647), {"
 def test_an_index_counts_its_own_failures_and_its_own_disruptions() -> None:
     owner = stored_job(job_spec(backoffLimitPerIndex=2, backoffLimit=2147483647), {"failed": 40})
     indexed = pod(annotations={FAILURES: "1", IGNORED: "3"})
-    assert read(indexed, owner)[0] == [Level("JobIndex", 1, 2), Level("JobIndex", 3, 20)]
+    assert read(indexed, owner)[0] == [Level("JobIndex", 1, 2), of_disruptions("JobIndex", 3)]
 
 
 def test_an_index_without_disruptions_is_at_none() -> None:
     indexed = pod(annotations={FAILURES: "1"})
-    assert read(indexed, stored_job(job_spec(backoffLimitPerIndex=2)))[0][1] == Level("JobIndex", 0, 20)
+    assert read(indexed, stored_job(job_spec(backoffLimitPerIndex=2)))[0][1] == of_disruptions("JobIndex", 0)
 
 
 def test_a_malformed_index_count_falls_back_to_the_next_source_with_a_warning() -> None:
@@ -35,7 +35,7 @@ def test_of_two_counts_the_one_that_can_be_read_holds_and_the_other_is_a_warning
     assert found == [Level("JobIndex", 1, 3)]
     assert [warning.path[-1] for warning in warnings] == [IGNORED]
     found, warnings = read(pod(annotations={FAILURES: nonsense, IGNORED: "2"}), OWNER)
-    assert found == [Level("JobIndex", 2, 20)]
+    assert found == [of_disruptions("JobIndex", 2)]
     assert [warning.path[-1] for warning in warnings] == [FAILURES]
 
 

@@ -5,7 +5,18 @@ from typing import Any
 import pytest
 
 from tests.objects import job_spec, stored_job
-from tests.unit.attempts.pods import NO_COUNTS, NO_NUMBERS, made, off_spot, on_spot, owned, place, read, with_value
+from tests.unit.attempts.pods import (
+    NO_COUNTS,
+    NO_NUMBERS,
+    made,
+    of_disruptions,
+    off_spot,
+    on_spot,
+    owned,
+    place,
+    read,
+    with_value,
+)
 from webhook import names
 from webhook.attempts import Level
 from webhook.policy.model import Profile
@@ -53,7 +64,7 @@ def test_of_a_sets_four_runs_the_last_leaves_spot() -> None:
 def test_restarts_and_the_jobs_own_retries_are_levels_of_their_own() -> None:
     job = stored_job(job_spec(backoffLimit=2), {"failed": 1})
     found = read(pod_at("2"), job, job_set(2, 2, max_restarts=5))
-    assert found == ([Level("JobStatus", 1, 2), Level("JobSet", 2, 5), Level("JobSet", 0, 20)], [])
+    assert found == ([Level("JobStatus", 1, 2), Level("JobSet", 2, 5), of_disruptions("JobSet", 0)], [])
 
 
 def test_the_jobs_last_retry_leaves_spot_in_the_sets_first_run() -> None:
@@ -63,7 +74,7 @@ def test_the_jobs_last_retry_leaves_spot_in_the_sets_first_run() -> None:
 
 def test_restarts_after_disruptions_cost_nothing_but_their_own_budget() -> None:
     found = read(pod_at("5"), JOB, job_set(restarts=5, counted=1))[0]
-    assert found == [OF_JOB, Level("JobSet", 1, 3), Level("JobSet", 4, 20)]
+    assert found == [OF_JOB, Level("JobSet", 1, 3), of_disruptions("JobSet", 4)]
     assert place(pod_at("5"), JOB, job_set(restarts=5, counted=1)) == on_spot("JobSet", 4, 20)
     assert place(pod_at("20"), JOB, job_set(restarts=20)) == off_spot("JobSet", 20, 20)
 
@@ -71,14 +82,14 @@ def test_restarts_after_disruptions_cost_nothing_but_their_own_budget() -> None:
 def test_a_set_that_was_only_ever_disrupted_has_spent_nothing_though_its_status_leaves_the_count_out() -> None:
     disrupted = job_set(restarts=3, counted=0)
     assert "restartsCountTowardsMax" not in disrupted["status"]
-    assert read(pod_at("3"), JOB, disrupted)[0] == [OF_JOB, Level("JobSet", 0, 3), Level("JobSet", 3, 20)]
+    assert read(pod_at("3"), JOB, disrupted)[0] == [OF_JOB, Level("JobSet", 0, 3), of_disruptions("JobSet", 3)]
 
 
 def test_no_more_disruptions_are_taken_off_than_the_pod_has_restarts() -> None:
     """The status may be newer than a pod of a run before."""
     assert read(pod_at("1"), JOB, job_set(restarts=4, counted=0))[0][1:] == [
         Level("JobSet", 0, 3),
-        Level("JobSet", 1, 20),
+        of_disruptions("JobSet", 1),
     ]
 
 
@@ -92,7 +103,7 @@ def test_a_set_without_a_failure_policy_has_no_restarts_to_spend() -> None:
     assert read(pod_at("0"), JOB, job_set(max_restarts=None))[0] == [
         OF_JOB,
         Level("JobSet", 0, 0),
-        Level("JobSet", 0, 20),
+        of_disruptions("JobSet", 0),
     ]
 
 

@@ -1,0 +1,74 @@
+"""The disruptions that the ledger has counted."""
+
+import pytest
+from msgspec.structs import replace
+
+from tests.admission import mutate
+from tests.objects import job_spec, pod, stored_job
+from tests.unit.attempts.pods import EKS, NOT_SPOT, SPOT
+from webhook import names
+from webhook.patch import at
+from webhook.policy.model import Disruptions, Placement, Policy
+from webhook.problem import Json
+from webhook.rules.placement import TERMS
+from webhook.subject import Facts
+
+OWNER = stored_job(job_spec(backoffLimit=3), {})
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+
+
+def placed(
+    disruptions: int | None, owner: Json = OWNER, policy: Policy = EKS, annotations: Json | None = None
+) -> tuple[str, str, str]:
+    """Where a pod is sent after so many disruptions: its placement, the source that told, the attempt."""
+    facts = Facts(profile_name="default", owner=owner, disruptions=disruptions)
+    root = mutate(pod(annotations=annotations or {}), facts, policy).object
+    noted = root["metadata"]["annotations"]
+    (term,) = at(root, TERMS)
+    assert term["matchExpressions"] == [SPOT if noted[names.PLACEMENT] == "Spot" else NOT_SPOT]
+    return noted[names.PLACEMENT], noted[names.ATTEMPT_SOURCE], noted[names.ATTEMPT]
+
+
+def with_limit(limit: int, threshold: int = -1) -> Policy:
+    placement = Placement(provider="eks", spot="Require", interruptible_failure_threshold=threshold)
+    profile = replace(EKS.profiles["default"], disruptions=Disruptions(limit=limit), placement=placement)
+    return replace(EKS, profiles={"default": profile})
+
+
+def test_disruptions_are_a_level_of_their_own() -> None:
+    assert placed(2) == ("Spot", "Ledger", "2")
+    assert placed(19) == ("Spot", "Ledger", "19")
+    assert placed(20) == ("OnDemand", "Ledger", "20")
+
+
+def test_failures_and_disruptions_are_never_added_up() -> None:
+    owner = stored_job(job_spec(backoffLimit=3), {"failed": 2})
+    assert placed(1, owner) == ("Spot", "JobStatus", "2")
+    assert placed(20, owner) == ("OnDemand", "Ledger", "20")
+    last = stored_job(job_spec(backoffLimit=3), {"failed": 3})
+    assert placed(5, last) == ("OnDemand", "JobStatus", "3")
+
+
+def test_where_the_ledger_knows_nothing_the_jobs_status_tells_alone() -> None:
+    assert placed(None) == ("Spot", "JobStatus", "0")
+    assert placed(0) == ("Spot", "JobStatus", "0")
+
+
+def test_the_job_controllers_own_counts_of_an_index_go_before() -> None:
+    owner = stored_job(job_spec(backoffLimitPerIndex=3), {})
+    assert placed(20, owner, annotations={FAILURES: "1"}) == ("Spot", "JobIndex", "1")
+
+
+@pytest.mark.parametrize(
+    ("limit", "threshold", "on_demand_from"), [(5, -1, 5), (5, -2, 4), (5, 2, 2), (5, 0, 5), (5, 9, 5), (1, -1, 1)]
+)
+def test_the_threshold_holds_and_at_the_limit_none_keeps_a_pod_on_spot(
+    limit: int, threshold: int, on_demand_from: int
+) -> None:
+    found = [placed(count, policy=with_limit(limit, threshold))[0] for count in range(8)]
+    assert found.index("OnDemand") == on_demand_from
+
+
+def test_a_first_attempt_stays_on_spot_though_no_disruption_is_allowed() -> None:
+    assert placed(0, policy=with_limit(0)) == ("Spot", "JobStatus", "0")
+    assert placed(1, policy=with_limit(0)) == ("OnDemand", "Ledger", "1")
