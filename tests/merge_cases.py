@@ -89,7 +89,7 @@ CASES: Final[dict[str, tuple[Json, list[Json] | None]]] = {
     ),
     "elastic indexed": (
         job_spec(completions=3, parallelism=3, completionMode="Indexed"),
-        [DISRUPTION, bug(values=(137, 143))],
+        [DISRUPTION],
     ),
-    "coupled": (job_spec(completions=6, parallelism=3, completionMode="Indexed"), [DISRUPTION, bug()]),
+    "coupled": (job_spec(completions=6, parallelism=3, completionMode="Indexed"), [DISRUPTION]),
 }

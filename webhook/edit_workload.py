@@ -1,20 +1,26 @@
 """Applies every rule to a workload: to each JobSpec in it, then to what stands beside them."""
 
 from copy import deepcopy
+from typing import Final
 
 from webhook import names
-from webhook.patch import Editor
+from webhook.patch import Editor, at
 from webhook.policy.settings import NamedProfile, Settings
-from webhook.problem import Json, Problem
+from webhook.problem import Json, Path, Problem
 from webhook.rules import annotations, failure_policy, job_set, reapply, retries, timeouts
 from webhook.subject import Facts, Subject
 from webhook.workloads import EmbeddedJob, batch
 from webhook.workloads.job_set import JOB_SET
 
+LEDGER: Final[Path] = ("metadata", "annotations", names.LEDGER)
+
 
 def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> list[Problem]:
     """Edit a new object, or one that may be changed: what was injected before is worked out anew; return warnings."""
     root = subject.root
+    if subject.old is None and at(root, LEDGER) is not None:
+        editor.rule = "annotations"
+        editor.remove(LEDGER)  # of the object that this one is a copy of
     record = reapply.read(root)
     if record is not None:
         trial = Editor(deepcopy(root))  # seldom: a second round of admission, or an update of a CronJob

@@ -80,7 +80,7 @@ def policy_reference() -> str:
     meanings = dict(comments())
     lines = ["| Field | Values | Default | |", "|---|---|---|---|"]
     for path, field in fields(inspect.type_info(Profile), ""):
-        default = msgspec.json.encode(field.default).decode()
+        default = msgspec.json.encode(field.default, enc_hook=int).decode()
         lines.append(f"| `{path}` | {values(field.type)} | `{default}` | {meanings[path]} |")
     return "\n".join(lines) + "\n"
 

@@ -179,7 +179,7 @@ PROFILES = st.builds(
         FailurePolicy,
         inject=st.sampled_from(["Merge", "IfAbsent", "Never"]),
         retriable_exit_codes=st.sets(st.integers(1, 255), max_size=5).map(tuple),
-        coupled=st.sampled_from(["FailJob", "Retry"]),
+        coupled=st.sampled_from(["FailJob", "Retry", "Settle"]),
         on_failure_restart_policy=st.sampled_from(["Keep", "Never"]),
     ),
     placement=st.builds(

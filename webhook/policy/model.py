@@ -54,7 +54,8 @@ class FailurePolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     inject: Literal["Merge", "IfAbsent", "Never"] = "Merge"
     # A rule of a podFailurePolicy holds 255; 137 may join them.
     retriable_exit_codes: Annotated[tuple[ExitCode, ...], Meta(max_length=254)] = (143,)
-    coupled: Literal["FailJob", "Retry"] = "FailJob"
+    coupled: Literal["FailJob", "Retry", "Settle"] = "Settle"
+    settle_within: Duration = Duration(30)
     on_failure_restart_policy: Literal["Keep", "Never"] = "Keep"
 
 

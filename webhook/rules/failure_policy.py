@@ -100,9 +100,26 @@ def disruption_rule(action: str) -> Json:
 
 
 def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:
-    """Make one rule for each container that must fail the Job at once and is not covered by its author."""
-    if is_coupled(job) and settings.profile.failure_policy.coupled == "Retry":
+    """Make one rule for each container that must fail the Job at once and is not covered by its author.
+
+    Where pods depend on each other the profile may want none: a crash may be the echo of a disruption.
+    """
+    if is_coupled(job) and settings.profile.failure_policy.coupled != "FailJob":
         return [], []
+    return bug_rules(job, settings, author_rules)
+
+
+def is_settled(job: EmbeddedJob, settings: Settings) -> bool:
+    """Tell whether the ledger decides what a crash is: a bug, or the echo of a disruption."""
+    policy = settings.profile.failure_policy
+    if policy.coupled != "Settle" or policy.inject == "Never" or settings.skip or not is_coupled(job):
+        return False
+    rules = (job.spec.get("podFailurePolicy") or {}).get("rules") or ()
+    return policy.inject == "Merge" or all(matches_disruption(rule) for rule in rules)  # else they are its author's
+
+
+def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:
+    """Make the rules that tell a bug, whether pods depend on each other or not."""
     # With a successPolicy, or in a work queue, a later failure is not a failure of the Job; FailJob would make it one.
     if job.spec.get("successPolicy") is not None or is_work_queue(job.spec):
         return [], []

@@ -15,6 +15,7 @@ DEFAULT_BACKOFF_LIMIT: Final = 6
 UNLIMITED: Final = 2147483647
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 JOB_SET: Final = ("jobset.x-k8s.io", "JobSet")
+JOBS_OF_SET: Final = "jobset.sigs.k8s.io/global-replicas"  # label of a JobSet's Jobs: how many there are
 
 JOB_SPEC: Final[Shape] = {
     "backoffLimit": int,
@@ -48,12 +49,17 @@ JOB_SPEC: Final[Shape] = {
 
 
 def traits_of_job(root: Json) -> Traits:
-    """Read a Job: one of a JobSet that restarts in place has what that strategy demands, and was judged in the set."""
-    if at(root, ("spec", "backoffLimit")) != UNLIMITED:
-        return ALONE
+    """Read a Job: one of a JobSet depends on the set's others, and was judged in the set.
+
+    One of a set that restarts in place has what that strategy demands.
+    """
     controller = controller_of(root)
-    of_set = controller is not None and (controller.group, controller.kind) == JOB_SET
-    return Traits(restarts_in_place=True) if of_set else ALONE
+    if controller is None or (controller.group, controller.kind) != JOB_SET:
+        return ALONE
+    return Traits(
+        coupled=at(root, ("metadata", "labels", JOBS_OF_SET)) != "1",
+        restarts_in_place=at(root, ("spec", "backoffLimit")) == UNLIMITED,
+    )
 
 
 JOB: Final = Workload(

@@ -193,7 +193,7 @@ profiles:
   "a b": {}
   default:
     retries: {limit: 11, onExceed: deny, limt: 3}
-    failurePolicy: {inject: no, coupled: Settle}
+    failurePolicy: {inject: no, coupled: Settled}
     placement: {provider: gek}
     attemptTimeout: 1m1h
     allowSkip: "true"
@@ -208,7 +208,7 @@ profiles:
         'profiles.default.retries.onExceed: is "deny"; must be Clamp or Deny (did you mean Deny?)',
         "profiles.default.retries.limt: is not a field; must be limit, onExceed or default (did you mean limit?)",
         "profiles.default.failurePolicy.inject: is false; must be IfAbsent, Merge or Never",
-        'profiles.default.failurePolicy.coupled: is "Settle"; must be FailJob or Retry',
+        'profiles.default.failurePolicy.coupled: is "Settled"; must be FailJob, Retry or Settle (did you mean Settle?)',
         f'profiles.default.placement.provider: is "gek"; must be {PROVIDERS} (did you mean gke?)',
         f'profiles.default.attemptTimeout: is "1m1h"{DURATION}',
         'profiles.default.allowSkip: is "true"; must be true or false',

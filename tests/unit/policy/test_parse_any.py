@@ -52,6 +52,7 @@ profiles = st.builds(
         inject=choices(FailurePolicy, "inject"),
         retriable_exit_codes=st.lists(st.integers(1, 2147483647), unique=True, max_size=254).map(tuple),
         coupled=choices(FailurePolicy, "coupled"),
+        settle_within=st.integers(1, 2147483647).map(Duration),
         on_failure_restart_policy=choices(FailurePolicy, "on_failure_restart_policy"),
     ),
     disruptions=st.builds(

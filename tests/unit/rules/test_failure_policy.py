@@ -126,10 +126,50 @@ def test_rules_that_do_not_fit_are_left_out_with_a_warning(name: str) -> None:
     ]
 
 
-def test_coupled_pods_get_no_exit_code_rule_where_the_profile_retries_them() -> None:
-    author = job_spec(completions=6, parallelism=3, completionMode="Indexed")
-    spec, _ = edited(job(author), with_failure_policy(coupled="Retry"))
+COUPLED = job_spec(completions=6, parallelism=3, completionMode="Indexed")
+
+
+@pytest.mark.parametrize("coupled", ["Retry", "Settle"])
+def test_coupled_pods_get_no_exit_code_rule_unless_a_crash_is_to_be_a_bug_at_once(coupled: str) -> None:
+    spec, _ = edited(job(deepcopy(COUPLED)), with_failure_policy(coupled=coupled))
     assert rules(spec) == [DISRUPTION]
+    spec, _ = edited(job(deepcopy(COUPLED)), with_failure_policy(coupled="FailJob"))
+    assert rules(spec) == [DISRUPTION, bug()]
+
+
+@pytest.mark.parametrize(
+    ("policy", "spec", "settled"),
+    [
+        ({"coupled": "Settle"}, COUPLED, True),
+        ({"coupled": "Settle"}, job_spec(), False),
+        ({"coupled": "Retry"}, COUPLED, False),
+        ({"coupled": "Settle", "inject": "Never"}, COUPLED, False),
+        ({"coupled": "Settle", "inject": "IfAbsent"}, {**COUPLED, "podFailurePolicy": {"rules": [DISRUPTION]}}, True),
+        ({"coupled": "Settle", "inject": "IfAbsent"}, {**COUPLED, "podFailurePolicy": {"rules": [bug()]}}, False),
+    ],
+)
+def test_crashes_of_coupled_pods_are_settled_where_the_profile_and_the_author_let_them_be(
+    policy: Json,
+    spec: Json,
+    settled: bool,  # noqa: FBT001
+) -> None:
+    (embedded,) = batch.JOB.jobs(job(deepcopy(spec)))
+    under = Settings(profile_name="default", profile=with_failure_policy(**policy))
+    assert failure_policy.is_settled(embedded, under) is settled
+
+
+def test_a_job_of_a_set_depends_on_the_sets_others() -> None:
+    reference = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "name": "s",
+        "uid": "u",
+        "controller": True,
+    }
+    for others, coupled in (("2", True), ("1", False)):
+        root = job(ownerReferences=[reference], labels={batch.JOBS_OF_SET: others})
+        spec, _ = edited(root, with_failure_policy(coupled="Settle"))
+        assert (rules(spec) == [DISRUPTION]) is coupled
 
 
 def test_indexes_with_their_own_budget_are_not_coupled() -> None:

@@ -59,7 +59,8 @@ def test_a_disruption_starts_the_set_again_for_nothing_and_a_bug_ends_it() -> No
 
 
 def test_every_job_of_the_set_gets_its_own_rules() -> None:
-    answer = mutate(job_set(job_spec(backoffLimit=0), job_spec(backoffLimit=0, containers=("a", "b"))))
+    profile = under(failure_policy=FailurePolicy(coupled="FailJob"))
+    answer = mutate(job_set(job_spec(backoffLimit=0), job_spec(backoffLimit=0, containers=("a", "b"))), under=profile)
     assert job_rules(answer, 1) == [FAIL_ON_DISRUPTION, bug("a"), bug("b")]
 
 
@@ -210,8 +211,7 @@ def test_a_set_in_a_queue_may_end_with_137() -> None:
     ],
 )
 def test_pods_of_one_set_depend_on_each_other(specs: list[Json], coupled: bool) -> None:  # noqa: FBT001
-    profile = under(failure_policy=FailurePolicy(coupled="Retry"))
-    assert (bug() not in job_rules(mutate(job_set(*specs), under=profile))) is coupled
+    assert (bug() not in job_rules(mutate(job_set(*specs)))) is coupled
 
 
 def test_an_unchanged_set_is_put_back_whatever_the_policy_has_become() -> None:
