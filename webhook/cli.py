@@ -1,4 +1,4 @@
-"""The command line: retry-policy serve | render | check."""
+"""The command line: retry-policy serve | render | check | explain."""
 
 import functools
 import io
@@ -161,6 +161,42 @@ def check(files: tuple[str, ...], policy: Path | None, profile_name: str | None)
         for problem in run.judge(document, None).problems:
             click.echo(printable(f"{document.file}:{document.number} {problem}"))
     sys.exit(run.exit_code)
+
+
+@main.command(options_metavar="[OPTIONS]")
+@click.argument("workload", metavar="NAMESPACE/NAME", required=False)
+@click.option("-f", "files", multiple=True, metavar="FILE|FOLDER|-", help="Objects as kubectl get -o yaml prints them.")
+@click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
+def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfig: str | None) -> None:
+    """Tell what every attempt of a Job or JobSet cost, why, and what is left.
+
+    Reads the cluster, or with -f files with the workload, its Jobs and its pods. Exit 0, or 2 if there is no such
+    workload or it cannot be read.
+    """
+    from webhook import explaining  # noqa: PLC0415 - likewise
+
+    if not files and workload is None:
+        raise click.UsageError("name a workload, as NAMESPACE/NAME, or a file with -f")
+    namespace, _, name = (workload or "").rpartition("/")
+    if workload is not None and not (namespace and name):
+        raise click.UsageError(f"{workload!r} names no namespace; write NAMESPACE/NAME")
+    try:
+        if files:
+            stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
+            explanations = explaining.of_files(files, stdin, (namespace, name) if workload else None)
+        else:
+            explanations = [explaining.of_cluster(kubeconfig, namespace, name)]
+    except explaining.UnexplainableError as error:
+        click.echo(printable(str(error)), err=True)
+        sys.exit(UNUSABLE)
+    for number, explanation in enumerate(explanations):
+        if output == "json":
+            click.echo(explaining.as_json(explanation))
+        else:
+            click.echo(
+                ("\n" if number else "") + "\n".join(printable(line) for line in explaining.as_table(explanation))
+            )
 
 
 class Run:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 import msgspec
 import structlog
@@ -20,10 +21,13 @@ from certs.rotate import Lifetimes, Rotation
 from certs.store import UnusableError
 from webhook.policy.parse import load_default
 from webhook.server.api import Api, NoCredentialsError
+from webhook.server.books import Books
 from webhook.server.certificates import MountedCertificate, Served, Trust
 from webhook.server.cluster import Cluster
 from webhook.server.endpoints import Endpoints
-from webhook.server.events import COMPONENT, Events, Trouble
+from webhook.server.events import COMPONENT, Events, Notice
+from webhook.server.lease import Lease
+from webhook.server.ledger import Ledger
 from webhook.server.listen import CannotListenError, listen
 from webhook.server.memory import give_back
 from webhook.server.own_certificate import OwnCertificate
@@ -31,6 +35,7 @@ from webhook.server.policy_source import PolicySource
 
 # How long a replica keeps serving after SIGTERM: API servers keep their connections to a pod that is going away.
 DRAIN: Final = 10.0
+LEASE: Final = f"{COMPONENT}-ledger"
 SELF_MADE: Final = Lifetimes(leaf=timedelta(days=365))  # nothing renews it
 
 log = structlog.get_logger()
@@ -87,9 +92,14 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             background += [cluster.run(), events.run()]
         policy, follow = start_policy(options, events)
         background += follow
+        books = None
+        if cluster is not None and events is not None and options.namespace is not None:
+            books = Books(cluster)
+            lease = Lease(events.api, options.namespace, LEASE, identity())
+            background.append(Ledger(books, policy, events, lease).run())
         served, ca, follow = start_certificate(stack, options, events, lifetimes, now)
         background += follow
-        endpoints = Endpoints(policy, cluster)
+        endpoints = Endpoints(policy, cluster, books)
         endpoints.certificate_troubles = served.troubles
         host = options.address
         try:
@@ -108,6 +118,11 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             for task in tasks:
                 task.cancel()
     log.info("stopped")
+
+
+def identity() -> str:
+    """Name this process, as no other is named."""
+    return f"{os.uname().nodename}_{uuid4()}"
 
 
 async def connect(kubeconfig: str | None) -> Api:
@@ -130,7 +145,7 @@ def start_policy(options: Options, events: Events | None) -> tuple[PolicySource,
             raise CannotStartError("--policy-configmap needs an API server; add --kubeconfig")
         source = PolicySource(config_map=options.policy_configmap)
         namespace, name = options.policy_configmap
-        source.refused = lambda why: events.tell(Trouble("ConfigMap", namespace, name, "PolicyRefused", why))
+        source.refused = lambda why: events.tell(Notice("ConfigMap", namespace, name, "PolicyRefused", why))
         return source, [source.follow_config_map(events.api)]
     return PolicySource(load_default()), []
 

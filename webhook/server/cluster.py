@@ -6,8 +6,10 @@ time the request fails with 503, because a guess would place or pass an object w
 
 import asyncio
 import re
+from functools import lru_cache
 from typing import Final
 
+import msgspec
 import structlog
 
 from webhook import names
@@ -25,6 +27,13 @@ from webhook.workloads.row import controller_of
 PATIENCE: Final = 1.0  # seconds that one look-up may take: the API server waits 5 for the whole answer
 NOT_FOUND: Final = 404
 VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
+LABELS_KEPT: Final = (names.PROFILE, batch.QUEUE_NAME, batch.JOBS_OF_SET)
+ANNOTATIONS_KEPT: Final = (*names.SAID_BY_AUTHORS, names.LEDGER, batch.QUEUE_NAME)
+JOB_SPEC_KEPT: Final = (
+    *("backoffLimit", "backoffLimitPerIndex", "completionMode", "completions"),
+    *("parallelism", "podReplacementPolicy", "suspend"),
+)
+JOB_STATUS_KEPT: Final = ("failed", "succeeded", "uncountedTerminatedPods")
 NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # and until then
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -200,26 +209,50 @@ def opt_in_of(namespace: Json) -> OptIn:
 
 
 def trimmed_job(job: Json) -> Json:
-    """Keep of a Job what placement reads: thousands of them are held."""
-    metadata, spec, status = job["metadata"], job["spec"], job.get("status") or {}
-    annotations = metadata.get("annotations") or {}
+    """Keep of a Job what placement and the ledger read: thousands of them are held."""
+    spec, status = job["spec"], job.get("status") or {}
+    kept = {key: spec[key] for key in JOB_SPEC_KEPT if key in spec}
+    if spec.get("podFailurePolicy"):
+        kept["podFailurePolicy"] = shared(msgspec.json.encode(spec["podFailurePolicy"]))
     return {
-        "metadata": {
-            "uid": metadata["uid"],
-            "annotations": {key: annotations[key] for key in names.SAID_BY_AUTHORS if key in annotations},
-            "ownerReferences": metadata.get("ownerReferences") or [],
-        },
-        "spec": {key: spec[key] for key in ("backoffLimit", "backoffLimitPerIndex") if key in spec},
-        "status": {key: status[key] for key in ("failed", "uncountedTerminatedPods") if key in status},
+        "metadata": trimmed_metadata(job["metadata"]),
+        "spec": kept,
+        "status": {key: status[key] for key in JOB_STATUS_KEPT if key in status} | conditions_of(status),
     }
 
 
+def trimmed_metadata(metadata: Json) -> Json:
+    """Keep of an object's metadata what placement and the ledger read."""
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    return {
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "labels": {key: labels[key] for key in LABELS_KEPT if key in labels},
+        "annotations": {key: annotations[key] for key in ANNOTATIONS_KEPT if key in annotations},
+        "ownerReferences": metadata.get("ownerReferences") or [],
+    }
+
+
+def conditions_of(status: Json) -> Json:
+    """Keep of an object's conditions those that are so."""
+    types = [one["type"] for one in status.get("conditions") or () if one["status"] == "True"]
+    return {"conditions": [{"type": kind, "status": "True"} for kind in types]} if types else {}
+
+
+@lru_cache(maxsize=1000)
+def shared(encoded: bytes) -> Json:
+    """Return one and the same object for what many Jobs have in common."""
+    found: Json = msgspec.json.decode(encoded)
+    return found
+
+
 def trimmed_job_set(job_set: Json) -> Json:
-    """Keep of a JobSet what placement reads."""
+    """Keep of a JobSet what placement and the ledger read."""
     status = job_set.get("status") or {}
     return {
         "kind": JOB_SET.kind,
-        "metadata": {"uid": job_set["metadata"]["uid"]},
-        "spec": {"failurePolicy": {"maxRestarts": at(job_set, ("spec", "failurePolicy", "maxRestarts"))}},
+        "metadata": trimmed_metadata(job_set["metadata"]),
+        "spec": {"failurePolicy": at(job_set, ("spec", "failurePolicy")) or {}},
         "status": {key: status[key] for key in ("restarts", "restartsCountTowardsMax") if key in status},
     }

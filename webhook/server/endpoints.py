@@ -13,11 +13,13 @@ from webhook import configuration, decide, review
 from webhook.policy.model import Policy
 from webhook.review import BadReviewError, Request, Response
 from webhook.server import metrics
+from webhook.server.books import Books
 from webhook.server.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.server.intake import LARGEST_BODY, Intake, OverloadedError, SlowBodyError, Visit
 from webhook.server.limits import LIMITS, Limits
 from webhook.server.policy_source import PolicySource
 from webhook.subject import Facts, Subject, subject_of
+from webhook.workloads import batch, row_of
 
 LOGGED: Final = 20  # problems of one denial
 RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server tries again inside the call's timeout
@@ -31,12 +33,15 @@ log = structlog.get_logger()
 class Endpoints:
     """Answers requests; `cluster` is None where there is no API: every namespace counts as one of profile default."""
 
-    def __init__(self, policy: PolicySource, cluster: Cluster | None, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self, policy: PolicySource, cluster: Cluster | None, books: Books | None = None, limits: Limits = LIMITS
+    ) -> None:
         self.intake = Intake(limits)
         metrics.IN_HOUSE.set_function(lambda: self.intake.requests)
         metrics.HELD_BYTES.set_function(lambda: self.intake.held)
         self.policy = policy
         self.cluster = cluster
+        self.books = books
         self.draining = False
         self.certificate_troubles: Callable[[], list[str]] = list
 
@@ -142,14 +147,17 @@ class Endpoints:
             profile_name, mode = opt_in_of(subject.root)
         else:
             profile_name, mode = await self.cluster.opt_in(namespace)
-        owner = above = None
+        owner = above = disruptions = None
         if profile_name is not None and subject.owner is not None:
             owner, above = await self.cluster.owners(namespace, subject.owner)
+            if self.books is not None and owner is not None and row_of(subject.owner) is batch.JOB:
+                disruptions = await self.books.disruptions(namespace, owner, subject.root)
         return Facts(
             profile_name=profile_name,
             mode=mode,
             owner=owner,
             above=above,
+            disruptions=disruptions,
             recognised=self.cluster.recognised,
             message_patterns=self.cluster.message_patterns,
         )

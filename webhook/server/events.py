@@ -1,4 +1,4 @@
-"""Kubernetes Events: trouble told where an admin looks, such as the ConfigMap that was edited."""
+"""Kubernetes Events: what is worth telling, told where people look, such as on the ConfigMap that was edited."""
 
 import asyncio
 import hashlib
@@ -20,14 +20,17 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """What an Event tells, and the object of the core group (ConfigMap, Secret) that it is about."""
+class Notice:
+    """What an Event tells, and the object that it is about; `uid` is empty where any object of that name is meant."""
 
     kind: str
     namespace: str
     name: str
     reason: str
     message: str
+    type: str = "Warning"
+    api_version: str = "v1"
+    uid: str = ""
 
 
 class Events:
@@ -35,19 +38,19 @@ class Events:
 
     def __init__(self, api: Api) -> None:
         self.api = api
-        self.waiting: asyncio.Queue[Trouble] = asyncio.Queue(maxsize=100)
+        self.waiting: asyncio.Queue[Notice] = asyncio.Queue(maxsize=1000)
 
-    def tell(self, trouble: Trouble) -> None:
+    def tell(self, notice: Notice) -> None:
         """Queue an Event."""
         if not self.waiting.full():
-            self.waiting.put_nowait(trouble)
+            self.waiting.put_nowait(notice)
 
     async def run(self) -> None:
         """Write what is queued until cancelled."""
         while True:
-            trouble = await self.waiting.get()
+            notice = await self.waiting.get()
             try:
-                await self.api.create(f"/api/v1/namespaces/{trouble.namespace}/events", event(trouble))
+                await self.api.create(f"/api/v1/namespaces/{notice.namespace}/events", event(notice))
             except ApiError as error:
                 if error.status != ALREADY_EXISTS:  # another replica has said the same
                     log.warning("event not written", error=str(error))
@@ -57,21 +60,27 @@ class Events:
                 log.exception("event not written")
 
 
-def event(trouble: Trouble) -> Json:
-    """Make the Event; replicas that see the same trouble in the same minute make it by the same name."""
+def event(notice: Notice) -> Json:
+    """Make the Event; replicas that see the same notice in the same minute make it by the same name."""
     now = datetime.now(UTC)
     minute = now.strftime("%Y%m%d%H%M")
-    digest = hashlib.sha256(f"{minute} {trouble.reason} {trouble.message}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{minute} {notice.reason} {notice.message}".encode()).hexdigest()[:16]
     time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    namespace, name = trouble.namespace, trouble.name
+    namespace, name = notice.namespace, notice.name
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": f"{name}.{digest}", "namespace": namespace},
-        "involvedObject": {"apiVersion": "v1", "kind": trouble.kind, "namespace": namespace, "name": name},
-        "type": "Warning",
-        "reason": trouble.reason,
-        "message": trouble.message[:LONGEST],
+        "involvedObject": {
+            "apiVersion": notice.api_version,
+            "kind": notice.kind,
+            "namespace": namespace,
+            "name": name,
+            **({"uid": notice.uid} if notice.uid else {}),
+        },
+        "type": notice.type,
+        "reason": notice.reason,
+        "message": notice.message[:LONGEST],
         "source": {"component": COMPONENT, "host": os.uname().nodename},
         "firstTimestamp": time,
         "lastTimestamp": time,

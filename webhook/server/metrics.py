@@ -101,5 +101,52 @@ CONNECTIONS_DROPPED: Final = Counter(
     ("reason",),
     registry=REGISTRY,
 )
+LEDGER_LEADING: Final = Gauge(
+    "retry_policy_ledger_leading", "1 on the replica that writes the ledger.", registry=REGISTRY
+)
+LEDGER_FORBIDDEN: Final = Gauge(
+    "retry_policy_ledger_forbidden",
+    "1 if this replica may not write the ledger: its Role is not installed. Disruptions then have no limit.",
+    registry=REGISTRY,
+)
+LEDGER_WORKLOADS: Final = Gauge(
+    "retry_policy_ledger_workloads", "Jobs and JobSets whose pods are watched.", registry=REGISTRY
+)
+LEDGER_AT_LAST_ATTEMPT: Final = Gauge(
+    "retry_policy_ledger_workloads_at_last_attempt",
+    "Workloads that have no retry left and are not over; every replica knows them all.",
+    registry=REGISTRY,
+)
+LEDGER_ATTEMPTS: Final = Counter(
+    "retry_policy_ledger_attempts",
+    "Pods that ended without success, by cause (Disruption, ExitCode, OOMKilled, DeadlineExceeded, Other) and by what "
+    "that cost: retry, disruption, fatal or none.",
+    ("cause", "cost"),
+    registry=REGISTRY,
+)
+LEDGER_DISRUPTIONS: Final = Counter(
+    "retry_policy_ledger_disruptions", "Disrupted pods, by the condition's reason.", ("reason",), registry=REGISTRY
+)
+LEDGER_SPOT_LOST: Final = Counter(
+    "retry_policy_ledger_spot_attempts_lost",
+    "Pods placed on spot that ended without success.",
+    registry=REGISTRY,
+)
+LEDGER_SAVED: Final = Counter(
+    "retry_policy_ledger_attempts_saved",
+    "Retries that were left to workloads which failed at once.",
+    registry=REGISTRY,
+)
+LEDGER_WRITES: Final = Counter(
+    "retry_policy_ledger_writes",
+    "Writes of accounts by result (good, conflict, bad), and marks on counted pods (mark).",
+    ("result",),
+    registry=REGISTRY,
+)
+LEDGER_BEHIND: Final = Counter(
+    "retry_policy_ledger_behind",
+    "Pods placed before the watch had told of the end of the pod that they replace.",
+    registry=REGISTRY,
+)
 BUILD: Final = Gauge("retry_policy_build_info", "Always 1.", ("version",), registry=REGISTRY)
 BUILD.labels(__version__).set(1)

@@ -22,7 +22,7 @@ from webhook.problem import Json
 from webhook.server import metrics
 from webhook.server.api import UNREACHABLE, Api, ApiError
 from webhook.server.certificates import Served, Trust, whole
-from webhook.server.events import COMPONENT, Trouble
+from webhook.server.events import COMPONENT, Notice
 from webhook.server.watch import WatchedList
 
 SECRET: Final = "retry-policy-webhook-certificates"  # noqa: S105 - a name
@@ -51,7 +51,7 @@ class OwnCertificate:
         self.trust = trust
         self.rotation = rotation
         self.ca_file = ca_file
-        self.tell: Callable[[Trouble], None] = lambda _trouble: None
+        self.tell: Callable[[Notice], None] = lambda _trouble: None
         self.path = f"/api/v1/namespaces/{namespace}/secrets"
         self.secrets = WatchedList(api, self.path, whole, query={"fieldSelector": f"metadata.name={SECRET}"})
         self.last_good: Shared | None = None
@@ -96,7 +96,7 @@ class OwnCertificate:
     def failed(self, trouble: str) -> None:
         """Say in the log, in the metrics and on the Secret what failed."""
         self.served.failed(trouble)
-        self.tell(Trouble("Secret", self.namespace, SECRET, "CertificateNotRenewed", trouble))
+        self.tell(Notice("Secret", self.namespace, SECRET, "CertificateNotRenewed", trouble))
 
     async def round(self) -> float:
         """Take one step, if one is due; return for how many seconds none will be, unless something changes."""

@@ -7,9 +7,9 @@ Our own, because the official client's watch gives up at the first broken connec
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -25,6 +25,7 @@ GONE: Final = 410
 NOT_FOUND: Final = 404
 
 Kept = TypeVar("Kept")
+Told_contra = TypeVar("Told_contra", contravariant=True)
 
 log = structlog.get_logger()
 
@@ -34,6 +35,19 @@ class Event(msgspec.Struct):
 
     type: str
     object: Json
+
+
+class Observer(Protocol[Told_contra]):
+    """Who wants to know of every change."""
+
+    def listed(self, items: Iterable[Told_contra]) -> None:
+        """Hear what there is, at the start and after a gap in which anything may have happened."""
+
+    def seen(self, item: Told_contra) -> None:
+        """Hear of an object that is new, or has changed."""
+
+    def deleted(self, item: Told_contra) -> None:
+        """Hear of an object that is gone, as it was last."""
 
 
 class WatchedList(Generic[Kept]):
@@ -55,6 +69,7 @@ class WatchedList(Generic[Kept]):
         metrics.CACHE_AGE.labels(path.rpartition("/")[2]).set_function(self.age)
         self.synced = asyncio.Event()  # set for ever after the first list
         self.changed: Callable[[], None] = lambda: None  # called after every list and event
+        self.observers: list[Observer[Kept]] = []
 
     async def run(self) -> None:
         """List and watch until cancelled.
@@ -108,6 +123,8 @@ class WatchedList(Generic[Kept]):
                 found[key_of(item)] = self.keep(item)
             version = str(page["metadata"]["resourceVersion"])
         self.items = found
+        for observer in self.observers:
+            observer.listed(found.values())
         return version
 
     def watch(self, version: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
@@ -126,10 +143,16 @@ class WatchedList(Generic[Kept]):
         if event.type == "ERROR":
             raise ApiError(int(event.object.get("code") or 0), str(event.object.get("message")))
         if event.type in {"ADDED", "MODIFIED"}:
-            self.items[key_of(event.object)] = self.keep(event.object)
+            kept = self.items[key_of(event.object)] = self.keep(event.object)
+            for observer in self.observers:
+                observer.seen(kept)
             self.changed()
         elif event.type == "DELETED":
             self.items.pop(key_of(event.object), None)
+            if self.observers:
+                gone = self.keep(event.object)
+                for observer in self.observers:
+                    observer.deleted(gone)
             self.changed()
         version: str | None = event.object["metadata"].get("resourceVersion")
         return version

@@ -40,7 +40,7 @@ class SlowApi:
 
 
 def endpoints(limits: Limits, api: Any = None) -> Endpoints:
-    return Endpoints(PolicySource(load_default()), api, limits)
+    return Endpoints(PolicySource(load_default()), api, limits=limits)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,163 @@
+"""What `retry-policy explain` tells of a Job or JobSet."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import CliRunner, Result
+
+from tests.objects import DISRUPTION, exit_codes, job_spec
+from webhook.cli import main
+from webhook.explain import Explanation, explain
+from webhook.names import LEDGER
+from webhook.problem import Json
+
+BUG = exit_codes("FailJob", "NotIn", 143, container="main")
+ACCOUNT = {
+    "ended": 12,
+    "cost": {"retry": 2, "disruption": 10},
+    "causes": {"Disruption": {"EvictionByEvictionAPI": 10}, "ExitCode": {"main 143": 2}},
+    "left": {"retries": 4, "disruptions": 10},
+    "last": [
+        {"attempt": 0, "pod": "train-a", "node": "n1", "placement": "Spot", "start": "2026-01-01T00:00:00Z",
+         "end": "2026-01-01T00:01:30Z", "cause": "ExitCode", "reason": "main 143", "cost": "retry"},
+        {"attempt": 1, "pod": "train-b", "cause": "Disruption", "reason": "EvictionByEvictionAPI", "rule": 0,
+         "action": "Ignore", "cost": "disruption"},
+        {"attempt": 1, "pod": "train-c", "cause": "ExitCode", "reason": "main 143", "cost": "retry"},
+    ],
+}  # fmt: skip
+
+
+def job(account: Json | None = None, status: Json | None = None, **spec: Any) -> Json:
+    annotations = {} if account is None else {"annotations": {LEDGER: json.dumps(account)}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"namespace": "ml", "name": "train", "uid": "job-uid", **annotations},
+        "spec": job_spec(rules=[DISRUPTION, BUG], backoffLimit=6, **spec),
+        "status": status or {},
+    }
+
+
+def pod(name: str, phase: str, code: int | None = None, **metadata: Any) -> Json:
+    terminated = {"exitCode": code, "reason": "Error", "finishedAt": "2026-01-01T02:00:00Z"}
+    statuses = [] if code is None else [{"name": "main", "state": {"terminated": terminated}}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": "ml",
+            "name": name,
+            "uid": name,
+            "labels": {"batch.kubernetes.io/job-name": "train", "batch.kubernetes.io/controller-uid": "job-uid"},
+            "annotations": {"retry-policy.dev/placement": "OnDemand"},
+            **metadata,
+        },
+        "spec": {"nodeName": "n2"},
+        "status": {"phase": phase, "startTime": "2026-01-01T01:00:00Z", "containerStatuses": statuses},
+    }
+
+
+def told(explanation: Explanation) -> list[tuple[str, str, str, int | None, int | None]]:
+    return [(row.pod, row.ended, row.cost, row.retries_left, row.disruptions_left) for row in explanation.rows]
+
+
+def test_each_attempt_is_told_with_what_was_left_after_it() -> None:
+    found = explain(job(ACCOUNT), [job(ACCOUNT)], [pod("train-d", "Running")])
+    assert told(found) == [
+        ("train-a", "container main exit code 143", "retry", 5, 11),
+        ("train-b", "disruption EvictionByEvictionAPI", "disruption", 5, 10),
+        ("train-c", "container main exit code 143", "retry", 4, 10),
+        ("train-d", "running", "", None, None),
+    ]
+    assert (found.summary, found.earlier, found.state) == ("12 attempts ended: 2 retries, 10 disruptions", 9, "running")
+
+
+def test_a_pod_that_the_ledger_has_not_counted_is_judged_by_the_jobs_policy() -> None:
+    found = explain(job(), [job()], [pod("train-a", "Failed", 1)])
+    (row,) = found.rows
+    assert (row.ended, row.rule, row.cost) == ("container main exit code 1", "rule 1 (FailJob)", "fatal")
+    assert (row.node, row.placement, row.end) == ("n2", "on-demand", "2026-01-01T02:00:00Z")
+
+
+def test_what_happens_at_the_next_failure_is_told_rule_by_rule() -> None:
+    assert explain(job(ACCOUNT), [job(ACCOUNT)], []).next == [
+        "a disruption: costs no retry; 10 disruptions left before on-demand nodes (rule 0)",
+        "any exit code but 143 of main: ends the Job at once (rule 1)",
+        "anything else: costs a retry; 4 retries left",
+    ]
+
+
+def test_a_job_that_is_over_has_no_next_failure_and_says_why_it_ended() -> None:
+    failed = {"type": "Failed", "status": "True", "reason": "PodFailurePolicy", "message": "exit code 1"}
+    found = explain(job(status={"conditions": [failed]}), [job()], [])
+    assert found.state == "Failed: PodFailurePolicy: exit code 1"
+    assert found.next == []
+
+
+def test_with_a_budget_for_each_index_the_index_tells_what_is_left() -> None:
+    spec: Json = {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 2}
+    detail = {"attempt": 1, "unit": "1", "pod": "a", "cause": "ExitCode", "reason": "main 143", "cost": "retry"}
+    root = job({"ended": 1, "cost": {"retry": 5}, "last": [detail]}, **spec)
+    found = explain(root, [root], [])
+    assert [(row.unit, row.retries_left) for row in found.rows] == [("1", 0)]
+    assert found.next[-1] == "anything else: costs the index a retry, of 2"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["explain", *arguments])
+
+
+def file(folder: Path, *objects: Json) -> str:
+    path = folder / "objects.yaml"
+    path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+    return str(path)
+
+
+def test_a_file_is_explained_as_a_table(tmp_path: Path) -> None:
+    result = run("-f", file(tmp_path, job(ACCOUNT), pod("train-d", "Running")))
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[:5] == [
+        "Job ml/train: running",
+        "12 attempts ended: 2 retries, 10 disruptions",
+        "retries: 2 of 6 spent",
+        "disruptions: 10 so far, 10 more on spot",
+        "(9 earlier ones are counted and not kept in detail)",
+    ]
+    assert lines[6].split() == ["ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT"]
+    assert "train-a   n1     spot        2026-01-01T00:00:00Z   90s" in lines[7]
+    assert "At the next failure:" in lines
+
+
+def test_a_file_is_explained_as_json(tmp_path: Path) -> None:
+    result = run("ml/train", "-f", file(tmp_path, job(ACCOUNT)), "-o", "json")
+    parsed = json.loads(result.output)
+    assert (parsed["name"], len(parsed["rows"])) == ("train", 3)
+
+
+def test_what_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:
+    result = run("ml/other", "-f", file(tmp_path, job(ACCOUNT)))
+    assert result.exit_code == 2
+    assert "no Job and no JobSet ml/other in" in result.output
+    assert "kubectl get jobs,pods -o yaml" in result.output
+
+
+def test_a_ledger_that_somebody_has_spoilt_is_said_to_be_so(tmp_path: Path) -> None:
+    result = run("-f", file(tmp_path, job({"ended": "two"})))
+    assert result.exit_code == 2
+    assert "ml/train is not as the API writes it" in result.output
+
+
+def test_a_name_without_a_namespace_is_refused() -> None:
+    result = run("train")
+    assert result.exit_code == 2
+    assert "write NAMESPACE/NAME" in result.output
+
+
+def test_a_cluster_that_cannot_be_asked_is_said_to_be_so(tmp_path: Path) -> None:
+    result = run("ml/train", "--kubeconfig", str(tmp_path / "none"))
+    assert result.exit_code == 2
+    assert "name another with --kubeconfig" in result.output
+    assert "Traceback" not in result.output

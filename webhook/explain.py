@@ -1,0 +1,245 @@
+"""Tells what every attempt of a Job or JobSet cost and why, from what the API shows: its account, and its pods."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from webhook import names
+from webhook.ledger import endings, limits, pods, words
+from webhook.ledger.account import Account, Attempt, decode
+from webhook.ledger.pods import Pod
+from webhook.patch import at
+from webhook.problem import Json
+from webhook.workloads import batch
+from webhook.workloads.job_set import JOB_SET
+
+PLACEMENTS: Final = {"Spot": "spot", "OnDemand": "on-demand"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One attempt.
+
+    `attempt` is 0-based; `start` and `end` RFC 3339, empty where unknown. `ended`: how, in words, or what the pod does
+    now. `rule`: the failure policy's that matched, `rule 1 (FailJob)`; empty where none did. `cost`: retry, disruption,
+    fatal, none, empty while it runs. `retries_left` and `disruptions_left` are what was left after it, None where
+    nobody knows.
+    """
+
+    attempt: int
+    unit: str
+    pod: str
+    node: str
+    placement: str
+    start: str
+    end: str
+    ended: str
+    rule: str
+    cost: str
+    retries_left: int | None
+    disruptions_left: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A workload's attempts, oldest first, and what else there is to say."""
+
+    kind: str
+    namespace: str
+    name: str
+    state: str
+    summary: str
+    budgets: list[str]
+    earlier: int  # attempts that are counted and no longer kept in detail
+    rows: list[Row] = field(default_factory=list)
+    next: list[str] = field(default_factory=list)
+
+
+def explain(root: Json, jobs: list[Json], all_pods: Iterable[Json]) -> Explanation:
+    """Explain a Job or a JobSet, as the API has it.
+
+    `jobs` are the Job itself, or those of the set; `all_pods` those of them. Raises ValueError where its account cannot
+    be read.
+    """
+    in_set = root.get("kind") == JOB_SET.kind
+    metadata = root["metadata"]
+    account = decode((metadata.get("annotations") or {}).get(names.LEDGER))
+    found = [pods.read(pod) for pod in all_pods]
+    counted = {detail.pod for detail in account.last}
+    by_uid = {job["metadata"]["uid"]: job for job in jobs}
+    job_set = root if in_set else None
+    for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
+        if pod.name not in counted and not account.has(pod) and pod.job_uid in by_uid:
+            count(account, pod, by_uid[pod.job_uid], job_set)
+    retries = retries_of(root)
+    rows = [*ended_rows(account, root, retries, in_set=in_set), *running_rows(found, account, root, in_set=in_set)]
+    return Explanation(
+        kind=JOB_SET.kind if in_set else batch.JOB.kind,
+        namespace=metadata.get("namespace") or "",
+        name=metadata["name"],
+        state=state_of(root),
+        summary=words.summary(account),
+        budgets=[*set_budgets(root, jobs)] if in_set else [*job_budgets(root, account, retries)],
+        earlier=account.ended - len(account.last),
+        rows=rows,
+        next=[*next_steps(root, jobs, account, retries, in_set=in_set)],
+    )
+
+
+def job_budgets(root: Json, account: Account, retries: int) -> Iterator[str]:
+    """Say what of a Job's budgets is spent."""
+    if is_per_index(root):
+        failed = at(root, ("status", "failedIndexes"))
+        yield f"retries: {retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
+    else:
+        yield f"retries: {account.spent('retry')} of {retries} spent"
+    if account.left is not None and account.left.disruptions is not None:
+        yield f"disruptions: {account.spent('disruption')} so far, {account.left.disruptions} more on spot"
+    if account.grants:
+        yield f"let go on {words.counted(account.grants, 'time')} after the limit of disruptions"
+
+
+def set_budgets(root: Json, jobs: list[Json]) -> Iterator[str]:
+    """Say what of a JobSet's budget is spent, and of those of its Jobs since the last restart."""
+    status = root.get("status") or {}
+    restarts, costly = status.get("restarts") or 0, status.get("restartsCountTowardsMax") or 0
+    yield f"restarts: {restarts} in all, {costly} of {retries_of(root)} spent"
+    for job in jobs:
+        failed = limits.failed_in_status(job)
+        yield f"Job {job['metadata']['name']}: {failed} of {batch.retry_budget(job['spec'])} retries spent"
+
+
+def count(account: Account, pod: Pod, job: Json, job_set: Json | None) -> None:
+    """Count a pod that the ledger has not counted, or that nobody counts."""
+    ending = endings.ending_of(pod, job, job_set)
+    spent = account.spent("retry")
+    attempt = (pod.restart if job_set is not None else pod.attempt) or (0 if job_set is not None else spent)
+    account.count(ending, limits.unit_of(pod), attempt)
+
+
+def retries_of(root: Json) -> int:
+    """Return the retries that a Job or a JobSet allows."""
+    if root.get("kind") == JOB_SET.kind:
+        return at(root, ("spec", "failurePolicy", "maxRestarts")) or 0
+    return batch.retry_budget(root["spec"])
+
+
+def ended_rows(account: Account, root: Json, retries: int, *, in_set: bool) -> Iterator[Row]:
+    """Yield a row for each attempt that is kept in detail, with what was left after it."""
+    left = account.left
+    per_index = is_per_index(root)
+    disruptions = None if left is None else left.disruptions
+    spent = account.spent("retry")
+    newest_first = []
+    for detail in reversed(account.last):
+        used = detail.attempt + (detail.cost == "retry") if per_index else spent
+        newest_first.append(ended_row(detail, None if in_set else max(0, retries - used), disruptions))
+        spent -= detail.cost == "retry"
+        if disruptions is not None and detail.cost == "disruption":
+            disruptions += 1
+    yield from reversed(newest_first)
+
+
+def is_per_index(root: Json) -> bool:
+    """Tell whether each completion index has its own retries."""
+    return (root.get("spec") or {}).get("backoffLimitPerIndex") is not None
+
+
+def ended_row(detail: Attempt, retries_left: int | None, disruptions_left: int | None) -> Row:
+    """Return the row of an attempt that has ended."""
+    rule = "" if detail.rule is None else f"rule {detail.rule} ({detail.action})"
+    return Row(
+        attempt=detail.attempt,
+        unit=detail.unit,
+        pod=detail.pod,
+        node=detail.node,
+        placement=PLACEMENTS.get(detail.placement, ""),
+        start=detail.start,
+        end=detail.end,
+        ended=words.how(detail),
+        rule="the ledger: no disruption beside it" if detail.settled else rule,
+        cost=detail.cost,
+        retries_left=retries_left,
+        disruptions_left=disruptions_left,
+    )
+
+
+def running_rows(found: list[Pod], account: Account, root: Json, *, in_set: bool) -> Iterator[Row]:
+    """Yield a row for each pod that runs, or has succeeded."""
+    spent = account.spent("retry")
+    per_index = is_per_index(root)
+    for pod in sorted((pod for pod in found if not pod.has_failed), key=lambda pod: pod.started):
+        attempt = pod.restart if in_set else pod.attempt if per_index else spent
+        yield Row(
+            attempt=attempt or 0,
+            unit=limits.unit_of(pod),
+            pod=pod.name,
+            node=pod.node,
+            placement=PLACEMENTS.get(pod.placement, ""),
+            start=pod.started,
+            end=pod.ended,
+            ended="succeeded" if pod.has_ended else "being deleted" if pod.deleting else pod.phase.lower(),
+            rule="",
+            cost="none" if pod.has_ended else "",
+            retries_left=None,
+            disruptions_left=None,
+        )
+
+
+def state_of(root: Json) -> str:
+    """Say how a workload stands."""
+    conditions = {one["type"]: one for one in at(root, ("status", "conditions")) or () if one.get("status") == "True"}
+    for kind in ("Complete", "Completed", "Failed", "FailureTarget", "Suspended"):
+        if kind in conditions:
+            one = conditions[kind]
+            return ": ".join(part for part in (kind, one.get("reason"), one.get("message")) if part)
+    return "running"
+
+
+def is_finished(root: Json) -> bool:
+    """Tell whether nothing more will happen."""
+    return state_of(root).partition(":")[0] in {"Complete", "Completed", "Failed", "FailureTarget"}
+
+
+def next_steps(root: Json, jobs: list[Json], account: Account, retries: int, *, in_set: bool) -> Iterator[str]:
+    """Say what happens at the next failure."""
+    if is_finished(root):
+        return
+    noun = "restart" if in_set else "retry"
+    spec = (jobs[0] if jobs else root).get("spec") or {}
+    rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
+    for index, rule in enumerate(rules):
+        yield f"{what_matches(rule)}: {what_follows(rule.get('action') or '', account)} (rule {index})"
+    spent = account.spent("retry")
+    if in_set:
+        yield f"anything else: costs its Job a retry, of {batch.retry_budget(spec)}; maxRestarts is {retries}"
+    elif is_per_index(root):
+        yield f"anything else: costs the index a retry, of {retries}"
+    elif retries > spent:
+        yield f"anything else: costs a {noun}; {words.counted(retries - spent, noun)} left"
+    else:
+        yield f"anything else: ends the {root.get('kind')}; no {noun} is left"
+
+
+def what_matches(rule: Json) -> str:
+    """Say what a rule of a failure policy matches."""
+    on_exit_codes = rule.get("onExitCodes")
+    if on_exit_codes is None:
+        kinds = [one.get("type") or "" for one in rule.get("onPodConditions") or ()]
+        return "a disruption" if kinds == [pods.DISRUPTED] else f"condition {' or '.join(kinds)}"
+    container = on_exit_codes.get("containerName")
+    codes = ", ".join(str(code) for code in on_exit_codes.get("values") or ())
+    which = f"exit code {codes}" if on_exit_codes.get("operator") == "In" else f"any exit code but {codes}"
+    return f"{which} of {container}" if container else which
+
+
+def what_follows(action: str, account: Account) -> str:
+    """Say what a rule's action brings."""
+    left = None if account.left is None else account.left.disruptions
+    if action == "Ignore":
+        return "costs no retry" + (
+            "" if left is None else f"; {words.counted(left, 'disruption')} left before on-demand nodes"
+        )
+    if action == "Count":
+        return "costs a retry"
+    return "ends the index at once" if action == "FailIndex" else "ends the Job at once"

@@ -1,0 +1,163 @@
+"""What `retry-policy explain` reads and prints: from the cluster or from files, as a table or as JSON."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from webhook import documents
+from webhook.explain import Explanation, Row, explain
+from webhook.problem import Json
+from webhook.workloads import batch
+from webhook.workloads.job_set import JOB_SET
+from webhook.workloads.row import controller_of
+
+SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
+JOB_LABEL: Final = "batch.kubernetes.io/job-name"
+DEFAULT_KUBECONFIG: Final = "~/.kube/config"
+HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
+UNIT: Final = "INDEX"
+
+
+class UnexplainableError(Exception):
+    """There is nothing to explain; the message says why, and what would help."""
+
+
+def of_cluster(kubeconfig: str | None, namespace: str, name: str) -> Explanation:
+    """Explain a workload of the cluster; raise UnexplainableError."""
+    from webhook.server.api import UNREACHABLE, ApiError  # noqa: PLC0415 - half a second that files save
+    from webhook.server.explaining import NoSuchWorkloadError, fetch  # noqa: PLC0415 - likewise
+
+    file = kubeconfig or os.environ.get("KUBECONFIG") or str(Path(DEFAULT_KUBECONFIG).expanduser())
+    try:
+        root, jobs, pods = asyncio.run(fetch(file, namespace, name))
+        return explain(root, jobs, pods)
+    except (NoSuchWorkloadError, ApiError) as error:
+        raise UnexplainableError(str(error)) from None
+    except UNREACHABLE as error:
+        raise UnexplainableError(
+            f"the cluster of {file} cannot be asked: {error}; name another with --kubeconfig"
+        ) from None
+    except ValueError as error:
+        raise UnexplainableError(f"the ledger of {namespace}/{name} cannot be read: {error}") from None
+
+
+def of_files(files: tuple[str, ...], stdin: BinaryIO, only: tuple[str, str] | None) -> list[Explanation]:
+    """Explain what files hold, or only one workload of it by namespace and name; raise UnexplainableError."""
+    found = [one for file in files for one in read(file, stdin)]
+    roots = [one for one in found if one.get("kind") == JOB_SET.kind or (is_job(one) and not is_of_set(one))]
+    explanations = [
+        of_objects(root, found)
+        for root in roots
+        if only is None or only == (namespace_of(root), root["metadata"].get("name"))
+    ]
+    if not explanations:
+        what = "no Job and no JobSet" if only is None else f"no Job and no JobSet {only[0]}/{only[1]}"
+        raise UnexplainableError(f"{what} in {', '.join(files)}; write it there with kubectl get jobs,pods -o yaml")
+    return explanations
+
+
+def of_objects(root: Json, found: list[Json]) -> Explanation:
+    """Explain a workload by the objects that were found beside it; raise UnexplainableError."""
+    name = root["metadata"].get("name")
+    label = JOB_LABEL if is_job(root) else SET_LABEL
+    its_own = [one for one in found if namespace_of(one) == namespace_of(root) and has_label(one, label, name)]
+    pods = [one for one in its_own if one.get("kind") == "Pod"]
+    jobs = [root] if is_job(root) else [one for one in its_own if is_job(one)]
+    try:
+        return explain(root, jobs, pods)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UnexplainableError(f"{namespace_of(root)}/{name} is not as the API writes it: {error!r}") from None
+
+
+def read(file: str, stdin: BinaryIO) -> Iterator[Json]:
+    """Yield the objects of a file that have metadata; raise UnexplainableError where it cannot be read."""
+    try:
+        for found in documents.read(file, stdin):
+            if not isinstance(found, documents.Document):
+                raise UnexplainableError(str(found))
+            for _, one in found.objects():
+                if isinstance(one.get("metadata"), dict):
+                    yield one
+    except OSError as error:
+        raise UnexplainableError(str(documents.unreadable(file, error))) from None
+
+
+def is_job(found: Json) -> bool:
+    """Tell whether an object is a Job."""
+    return found.get("kind") == batch.JOB.kind
+
+
+def is_of_set(job: Json) -> bool:
+    """Tell whether a JobSet owns a Job."""
+    controller = controller_of(job)
+    return controller is not None and controller.kind == JOB_SET.kind
+
+
+def namespace_of(found: Json) -> str:
+    """Return an object's namespace, empty where none is said."""
+    return found["metadata"].get("namespace") or ""
+
+
+def has_label(found: Json, label: str, value: str | None) -> bool:
+    """Tell whether an object has a label of a value."""
+    return (found["metadata"].get("labels") or {}).get(label) == value
+
+
+def as_json(explanation: Explanation) -> str:
+    """Print for programs: the fields of `Explanation`."""
+    return msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode()
+
+
+def as_table(explanation: Explanation) -> Iterator[str]:
+    """Print for people, line by line."""
+    yield f"{explanation.kind} {explanation.namespace}/{explanation.name}: {explanation.state}"
+    yield explanation.summary
+    yield from explanation.budgets
+    if explanation.earlier:
+        yield f"({explanation.earlier} earlier ones are counted and not kept in detail)"
+    units = any(row.unit for row in explanation.rows)
+    if explanation.rows:
+        yield ""
+        cells = [[*HEADINGS[:1], *([UNIT] if units else []), *HEADINGS[1:]]]
+        cells += [cells_of(row, units=units) for row in explanation.rows]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+        for row in cells:
+            yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    if explanation.next:
+        yield ""
+        yield "At the next failure:"
+        for step in explanation.next:
+            yield f"  {step}"
+
+
+def cells_of(row: Row, *, units: bool) -> list[str]:
+    """Return a row's cells as text."""
+    lefts = ((row.retries_left, "retries"), (row.disruptions_left, "disruptions"))
+    left = ", ".join(f"{number} {name}" for number, name in lefts if number is not None)
+    return [
+        str(row.attempt),
+        *([row.unit or "-"] if units else []),
+        row.pod or "-",
+        row.node or "-",
+        row.placement or "-",
+        row.start or "-",
+        duration(row.start, row.end),
+        row.ended,
+        row.rule or "-",
+        row.cost or "-",
+        left or "-",
+    ]
+
+
+def duration(start: str, end: str) -> str:
+    """Return how long an attempt took, in seconds; - where that is not known."""
+    try:
+        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+    except ValueError:
+        return "-"
+    return f"{seconds:.0f}s"

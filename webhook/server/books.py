@@ -1,0 +1,293 @@
+"""What this replica knows of the pods of Jobs: every replica watches them, and remembers the same.
+
+It is what placement asks how often a workload was disrupted, and what the leader writes accounts from.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from webhook import names
+from webhook.ledger import endings, limits, pods
+from webhook.ledger.account import Account, decode
+from webhook.ledger.book import Book, Key, key_of
+from webhook.ledger.pods import Pod
+from webhook.problem import Json
+from webhook.server import metrics
+from webhook.server.cluster import Cluster
+from webhook.server.watch import WatchedList
+from webhook.workloads.job_set import JOB_SET
+from webhook.workloads.row import controller_of
+
+SELECTOR: Final = f"{names.PROFILE},batch.kubernetes.io/job-name"
+CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits for the end of the one before it to be seen
+UNSEEN_AFTER: Final = 10.0  # seconds that a pod may yet be seen of which only its Job's status tells
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Page:
+    """A workload's book, and where its account stands; times are of the monotonic clock."""
+
+    book: Book = field(default_factory=Book)
+    text: str | None = None  # the account that a watch brought last
+    awaited: str | None = None  # the one that was written, until a watch brings it
+    written: float = 0.0  # when
+    queued: bool = False
+    short: float | None = None  # since when the Job's status tells of more failures than the account
+    suspended: bool = False  # whether it says that the ledger suspended the Job
+    bugs: set[str] = field(default_factory=set)  # names of pods whose crash turned out to be a bug
+
+
+class Books:
+    """The pages of all workloads.
+
+    `news` is called with a workload about which something is to be written, and in how many seconds; `crashed` with a
+    pod that has failed by itself.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.pods = WatchedList(cluster.api, "/api/v1/pods", pods.read, query={"labelSelector": SELECTOR})
+        self.pods.observers.append(PodObserver(self))
+        cluster.jobs.observers.append(JobObserver(self))
+        cluster.job_sets.observers.append(JobSetObserver(self))
+        self.pages: dict[Key, Page] = {}
+        self.at_last: set[Key] = set()  # workloads without a retry left
+        self.watching_since = float("inf")
+        self.waiting: set[asyncio.Event] = set()  # for the next news of a pod
+        self.news: Callable[[Key, float], None] = lambda _key, _delay: None
+        self.crashed: Callable[[Key, Pod, Json], None] = lambda _key, _pod, _job: None
+        metrics.LEDGER_WORKLOADS.set_function(lambda: len(self.pages))
+        metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
+
+    @property
+    def synced(self) -> bool:
+        """Whether it knows what there is."""
+        return self.pods.synced.is_set() and self.cluster.jobs.synced.is_set()
+
+    def page(self, key: Key) -> Page:
+        """Return a workload's page, a new one where there is none."""
+        page = self.pages.get(key)
+        if page is None:
+            page = self.pages[key] = Page()
+        return page
+
+    def see_pod(self, pod: Pod, *, news: bool = True) -> None:
+        """Take in a pod as it is now."""
+        key, now = key_of(pod), time.monotonic()
+        page = self.page(key)
+        if page.book.see(pod, now, news=news):
+            self.see_failed(key, page, pod, news=news)
+        for event in self.waiting:
+            event.set()
+
+    def see_pod_gone(self, pod: Pod) -> None:
+        """Take in that a pod is gone, as it was last."""
+        key, now = key_of(pod), time.monotonic()
+        page = self.page(key)
+        if page.book.see_gone(pod, now):
+            self.see_failed(key, page, pod)
+        if page.book.is_empty:
+            del self.pages[key]
+        for event in self.waiting:
+            event.set()
+
+    def see_failed(self, key: Key, page: Page, pod: Pod, *, news: bool = True) -> None:
+        """Take in that a pod has failed."""
+        job = page.book.jobs.get(pod.job_uid)
+        if news and job is not None and pod.disruption is None and not endings.is_stopped(pod):
+            self.crashed(key, pod, job)
+        self.news(key, 0.0)
+
+    def see_pods(self, found: Iterable[Pod]) -> None:
+        """Take in all pods that there are, after a time in which anything may have happened."""
+        self.watching_since = time.monotonic()
+        there = set()
+        for pod in found:
+            there.add(pod.uid)
+            self.see_pod(pod, news=False)
+        for key, page in list(self.pages.items()):
+            if page.book.see_only(there):
+                self.news(key, UNSEEN_AFTER)
+
+    def see_job(self, job: Json) -> None:
+        """Take in a Job as it is now, with its account where no JobSet has it."""
+        key = key_of_job(job)
+        page = self.page(key)
+        page.book.see_job(job, steady=self.pods.live, alone=not key.job_set)
+        if not key.job_set:
+            self.see_account(key, page, job)
+            if endings.is_over(job["status"]):
+                self.at_last.discard(key)
+
+    def see_job_gone(self, job: Json) -> None:
+        """Take in that a Job is gone."""
+        key = key_of_job(job)
+        page = self.pages.get(key)
+        if page is None:
+            return
+        if not key.job_set:
+            self.drop(key)
+        else:
+            page.book.see_job_gone(job["metadata"]["uid"])
+
+    def see_job_set(self, job_set: Json) -> None:
+        """Take in a JobSet as it is now, with its account."""
+        key = key_of_job_set(job_set)
+        self.see_account(key, self.page(key), job_set)
+
+    def see_job_set_gone(self, job_set: Json) -> None:
+        """Take in that a JobSet is gone."""
+        self.drop(key_of_job_set(job_set))
+
+    def drop(self, key: Key) -> None:
+        """Forget a workload."""
+        self.pages.pop(key, None)
+        self.at_last.discard(key)
+
+    def see_only(self, keys: set[Key], kind: str) -> None:
+        """Take in which workloads of a kind there are: others were seen, and are gone."""
+        for key in [key for key, page in self.pages.items() if key.kind == kind and page.book.jobs and key not in keys]:
+            self.drop(key)
+
+    def see_account(self, key: Key, page: Page, root: Json) -> None:
+        """Take in an account as it is now."""
+        text = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
+        if text != page.text:
+            page.text = text
+            account = read(key, text)
+            page.book.see_account(account)
+            if page.awaited == text:
+                page.awaited = None
+            last = account.left is not None and account.left.retries == 0
+            (self.at_last.add if last else self.at_last.discard)(key)
+            page.suspended = account.suspended
+        if page.suspended or page.book.failed or limits.failed_in_status(root):
+            self.news(key, 0.0)
+
+    async def disruptions(self, namespace: str, job: Json, pod: Json) -> int | None:
+        """Return how many disruptions there were before a pod that is created now; None where nothing is known.
+
+        Those of its completion index, else of the Job, divided by the pods that run at a time. Waits a moment where the
+        pod shows that another has ended of which no watch has told yet.
+        """
+        if job["spec"].get("backoffLimitPerIndex") is not None:
+            return None  # the Job controller counts them itself
+        metadata = job["metadata"]
+        new = pods.read({**pod, "metadata": {"name": "", "uid": "", "namespace": namespace, **pod["metadata"]}})
+        key = key_of(new)
+        page = self.pages.get(key)
+        if page is None or not self.pods.synced.is_set() or metadata["uid"] not in page.book.jobs:
+            return None
+        if page.book.is_behind(metadata["uid"], new.index):
+            await self.catch_up(page.book, metadata["uid"], new.index)
+        account, unit = read(key, page.text), limits.unit_of(new)
+        count = account.units.of(unit)
+        job_set = self.job_set_of(key)
+        for failed in page.book.uncounted(account):
+            if limits.unit_of(failed) == unit:
+                ending = endings.ending_of(failed, page.book.jobs.get(failed.job_uid), job_set)
+                count += ending.cost == "disruption"
+        return count // limits.shares_of(job["spec"])
+
+    async def catch_up(self, book: Book, job_uid: str, index: str) -> None:
+        """Wait until the watch has told of the pod that another one replaces, but not for long."""
+        news = asyncio.Event()
+        self.waiting.add(news)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CATCHING_UP):
+                    while book.is_behind(job_uid, index):
+                        await news.wait()
+                        news.clear()
+                    return
+            metrics.LEDGER_BEHIND.inc()
+        finally:
+            self.waiting.discard(news)
+
+    def root_of(self, key: Key) -> Json | None:
+        """Return the object that an account is kept on."""
+        cache = self.cluster.job_sets if key.job_set else self.cluster.jobs
+        return cache.items.get((key.namespace, key.name))
+
+    def job_set_of(self, key: Key) -> Json | None:
+        """Return the JobSet of a key that is one."""
+        return self.cluster.job_sets.items.get((key.namespace, key.job_set)) if key.job_set else None
+
+
+class PodObserver:
+    """Hears of pods."""
+
+    def __init__(self, books: Books) -> None:
+        self.listed = books.see_pods
+        self.seen = books.see_pod
+        self.deleted = books.see_pod_gone
+
+
+class JobObserver:
+    """Hears of Jobs."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        self.seen = books.see_job
+        self.deleted = books.see_job_gone
+
+    def listed(self, items: Iterable[Json]) -> None:
+        """Hear what there is."""
+        keys = set()
+        for job in items:
+            self.seen(job)
+            keys.add(key_of_job(job))
+        self.books.see_only(keys, "Job")
+
+
+class JobSetObserver:
+    """Hears of JobSets."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        self.seen = books.see_job_set
+        self.deleted = books.see_job_set_gone
+
+    def listed(self, items: Iterable[Json]) -> None:
+        """Hear what there is."""
+        keys = set()
+        for job_set in items:
+            self.seen(job_set)
+            keys.add(key_of_job_set(job_set))
+        self.books.see_only(keys, "JobSet")
+
+
+def key_of_job(job: Json) -> Key:
+    """Return the workload that a Job's pods are counted for."""
+    metadata = job["metadata"]
+    controller = controller_of(job)
+    if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
+        return Key(metadata["namespace"], controller.name, "")
+    return Key(metadata["namespace"], "", metadata["name"])
+
+
+def key_of_job_set(job_set: Json) -> Key:
+    """Return the workload that a JobSet is."""
+    return Key(job_set["metadata"]["namespace"], job_set["metadata"]["name"], "")
+
+
+def read(key: Key, text: str | None) -> Account:
+    """Read an account; one that somebody has spoilt begins anew, with what the API still shows."""
+    try:
+        return decode(text)
+    except ValueError as error:
+        log.warning("account unreadable, begun anew", **where(key), error=str(error))
+        return Account()
+
+
+def where(key: Key) -> dict[str, str]:
+    """Return what a log line says of a workload."""
+    return {"kind": key.kind, "namespace": key.namespace, "name": key.name}

@@ -1,0 +1,317 @@
+"""Writes the ledger: of all replicas one, the leader, writes accounts and acts on them.
+
+What is written next follows from what the watches bring back, never from what was meant to be written. A write fails
+where the account is not what it was; the watch then brings what it is.
+"""
+
+import asyncio
+import contextlib
+import time
+from typing import Any, Final
+
+import structlog
+
+from webhook import modes, names
+from webhook.ledger import endings
+from webhook.ledger.account import KEPT, encode
+from webhook.ledger.book import Book, Key
+from webhook.ledger.pods import Pod
+from webhook.ledger.round import Round
+from webhook.policy.model import Profile
+from webhook.policy.settings import NamedProfile, Settings
+from webhook.problem import Json
+from webhook.rules import annotations
+from webhook.server import metrics, verdicts
+from webhook.server.api import UNREACHABLE, ApiError
+from webhook.server.books import UNSEEN_AFTER, Books, Page, read, where
+from webhook.server.events import Events, Notice
+from webhook.server.lease import Lease
+from webhook.server.policy_source import PolicySource
+from webhook.workloads import batch
+from webhook.workloads.job_set import JOB_SET
+
+# Seconds.
+GATHERING: Final = 0.2  # from a pod's end to the write: others may end with it
+INTERVAL: Final = 1.0  # between writes of one account
+PATIENCE: Final = 5.0  # for the watch to bring back what was written
+AFTER_TROUBLE: Final = 30.0
+REMEMBERED: Final = 600.0  # crashes that no leader has settled
+WRITERS: Final = 8
+
+CONFLICT: Final = 409
+NOT_FOUND: Final = 404
+UNPROCESSABLE: Final = 422  # also a JSON Patch whose test failed
+
+API_VERSIONS: Final = {
+    "Job": f"{batch.JOB.group}/{batch.JOB.versions[0]}",
+    "JobSet": f"{JOB_SET.group}/{JOB_SET.versions[0]}",
+}
+ROWS: Final = {"Job": batch.JOB, "JobSet": JOB_SET}
+
+log = structlog.get_logger()
+
+
+class Ledger:
+    """The accounts of all workloads, while this replica leads."""
+
+    def __init__(self, books: Books, policy: PolicySource, events: Events, lease: Lease) -> None:
+        self.api = books.cluster.api
+        self.books = books
+        books.news = self.wake
+        books.crashed = self.see_crash
+        self.policy = policy
+        self.events = events
+        self.lease = lease
+        lease.refused, lease.allowed = self.see_refused, self.see_allowed
+        self.crashes: dict[tuple[Key, str], float] = {}  # pods that may have crashed by a bug, and when that was seen
+        self.queue: asyncio.Queue[Key] = asyncio.Queue()
+        self.leading = self.forbidden = False
+        metrics.LEDGER_LEADING.set_function(lambda: self.leading)
+        metrics.LEDGER_FORBIDDEN.set_function(lambda: self.forbidden)
+
+    async def run(self) -> None:
+        """Watch until cancelled, and write while leading."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.books.pods.run())
+            group.create_task(self.settle())
+            group.create_task(self.lease.lead(self.work))
+
+    def see_refused(self) -> None:
+        """Take in that the Role which lets a ledger be written is missing."""
+        if not self.forbidden:
+            log.error("no ledger: its Role is not installed", disruptions="have no limit", settle="acts as Retry")
+        self.forbidden = True
+
+    def see_allowed(self) -> None:
+        """Take in that it is there."""
+        self.forbidden = False
+
+    def see_crash(self, key: Key, pod: Pod, job: Json) -> None:
+        """Take in that a pod has failed by itself."""
+        if verdicts.may_settle(job, self.settings_of(job)):
+            self.crashes[key, pod.uid] = time.monotonic()
+
+    async def work(self) -> None:
+        """Write accounts until cancelled."""
+        self.leading = True
+        try:
+            await self.books.pods.synced.wait()
+            await self.books.cluster.jobs.synced.wait()
+            for key in self.books.pages:
+                self.wake(key)
+            async with asyncio.TaskGroup() as group:
+                for _ in range(WRITERS):
+                    group.create_task(self.write_what_is_queued())
+        finally:
+            self.leading = False
+            self.queue = asyncio.Queue()
+            for page in self.books.pages.values():
+                page.queued = False
+
+    def wake(self, key: Key, delay: float = 0.0) -> None:
+        """Have an account written in so many seconds, or a little later."""
+        page = self.books.pages.get(key)
+        if not self.leading or page is None or page.queued:
+            return
+        page.queued = True
+        pause = max(delay, GATHERING, page.written + INTERVAL - time.monotonic())
+        asyncio.get_running_loop().call_later(pause, self.queue.put_nowait, key)
+
+    async def write_what_is_queued(self) -> None:
+        """Write one account after the other."""
+        while True:
+            key = await self.queue.get()
+            page = self.books.pages.get(key)
+            if page is None:
+                continue
+            page.queued = False
+            try:
+                await self.write(key, page)
+                continue
+            except ApiError as error:
+                pause = INTERVAL
+                if error.status not in {CONFLICT, NOT_FOUND, UNPROCESSABLE}:
+                    pause = AFTER_TROUBLE
+                    log.warning("account not written", **where(key), error=str(error), retry_in=pause)
+                metrics.LEDGER_WRITES.labels("conflict" if pause == INTERVAL else "bad").inc()
+            except UNREACHABLE as error:
+                pause = INTERVAL
+                log.warning("account not written", **where(key), error=repr(error), retry_in=pause)
+                metrics.LEDGER_WRITES.labels("bad").inc()
+            except Exception:  # what nobody foresaw in one workload must not end the accounts of all others
+                pause = AFTER_TROUBLE
+                log.exception("account not written", **where(key), retry_in=pause)
+                metrics.LEDGER_WRITES.labels("bad").inc()
+            self.wake(key, pause)
+
+    async def write(self, key: Key, page: Page) -> None:
+        """Count the pods that are not counted yet, and do what follows from it."""
+        root, now = self.books.root_of(key), time.monotonic()
+        if root is None:
+            return
+        if page.awaited is not None and now < page.written + PATIENCE:
+            self.wake(key, INTERVAL)
+            return
+        page.awaited = None
+        account, book = read(key, page.text), page.book
+        round_ = Round(key, root, self.books.job_set_of(key), book, account, self.settings_of(root))
+        new = [pod for pod in book.uncounted(account) if pod.job_uid in book.jobs]
+        round_.count(new[: account.room])
+        if account.suspended and not root["spec"].get("suspend"):
+            account.grant()
+            round_.changed = True
+        for name in page.bugs:
+            round_.settle(name)
+        self.count_unseen(round_, page, now)
+        if round_.changed:
+            suspends = self.may_act(key) and round_.suspends()
+            if suspends:
+                account.suspended = True
+            account.forget(KEPT, book.staying_ids())
+            text = encode(account)
+            await self.api.patch(path_of(key), operations(page.text, text, suspend=suspends))
+            page.awaited, page.written = text, time.monotonic()
+            metrics.LEDGER_WRITES.labels("good").inc()
+            self.tell(round_, suspended=suspends)
+        page.bugs.clear()
+        if self.may_act(key):
+            await self.fail(round_)
+        if len(account.recent) > KEPT:
+            await self.mark(book)
+        if len(new) > len(round_.details):
+            self.wake(key, INTERVAL)
+
+    def count_unseen(self, round_: "Round", page: Page, now: float) -> None:
+        """Count what only the Job's status tells of, once it is sure that no pod of it will be seen any more."""
+        short, vanished = round_.unseen()
+        if not short and not vanished:
+            page.short = None
+        elif page.short is None:
+            page.short = now
+            self.wake(round_.key, UNSEEN_AFTER)
+        elif now - page.short >= UNSEEN_AFTER:
+            page.short = None
+            round_.count_unseen(short)
+
+    async def mark(self, book: Book) -> None:
+        """Mark counted pods that stay, so that the account can forget their ids."""
+        for pod in list(book.staying()):
+            operation = {"op": "add", "path": f"/metadata/annotations/{pointer(names.COUNTED)}", "value": "true"}
+            test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
+            with contextlib.suppress(ApiError):  # it is gone, or will be marked next time
+                await self.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", [test, operation])
+                metrics.LEDGER_WRITES.labels("mark").inc()
+
+    async def fail(self, round_: "Round") -> None:
+        """End a Job that had more disruptions than it may."""
+        if round_.settings.profile.disruptions.on_exceed != "Fail":
+            return
+        namespace = round_.key.namespace
+        for detail, job, terms in round_.exceeded(round_.account.last):
+            message = f"pod {namespace}/{detail.pod} was disrupted after the {terms.disruptions} times that are allowed"
+            reason = verdicts.OF_SET if round_.key.job_set else verdicts.LIMIT_EXCEEDED
+            await verdicts.fail(self.api, namespace, job["metadata"]["name"], reason, message)
+            return
+
+    async def settle(self) -> None:
+        """Decide, some time after each crash of pods that depend on each other, whether it was a bug."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            now = time.monotonic()
+            for (key, uid), seen in list(self.crashes.items()):
+                if not self.leading:
+                    if now - seen > REMEMBERED:
+                        self.crashes.pop((key, uid), None)
+                    continue
+                try:
+                    if await self.settle_one(key, uid, now - seen, seen):
+                        self.crashes.pop((key, uid), None)
+                except (ApiError, *UNREACHABLE) as error:
+                    log.warning("crash not settled", **where(key), error=repr(error), retry_in=INTERVAL)
+                except Exception:  # what nobody foresaw in one workload must not end the accounts of all others
+                    log.exception("crash not settled", **where(key))
+                    self.crashes.pop((key, uid), None)
+
+    async def settle_one(self, key: Key, uid: str, age: float, seen: float) -> bool:
+        """Decide what one crash was, if it is time; tell whether it is decided."""
+        page = self.books.pages.get(key)
+        pod = None if page is None else page.book.failed.get(uid)
+        job = None if page is None or pod is None else page.book.jobs.get(pod.job_uid)
+        if page is None or pod is None or job is None or endings.is_over(job["status"]) or not self.may_act(key):
+            return True
+        within = self.settings_of(job).profile.failure_policy.settle_within
+        if page.book.disrupted >= seen - within or seen - within < self.books.watching_since:
+            return True  # the echo of a disruption, or of one that nobody would have seen
+        if age < within:
+            return False
+        bug = await verdicts.settle(self.api, self.settings_of(job), pod, within)
+        if bug:
+            page.bugs.add(pod.name)
+            self.wake(key)
+        return True
+
+    def tell(self, round_: "Round", *, suspended: bool) -> None:
+        """Write an Event on the workload, and count."""
+        measure(round_)
+        key, metadata = round_.key, round_.root["metadata"]
+        about: dict[str, Any] = {
+            "kind": key.kind,
+            "api_version": API_VERSIONS[key.kind],
+            "namespace": key.namespace,
+            "name": key.name,
+        }
+        if round_.details:
+            message = round_.sentence()
+            self.events.tell(
+                Notice(**about, uid=metadata["uid"], type="Normal", reason="AttemptEnded", message=message)
+            )
+        if suspended:
+            resume = (
+                f'kubectl patch job {key.name} -n {key.namespace} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
+            )
+            message = f"suspended after {round_.terms.disruptions + 1} disruptions; to allow as many again: {resume}"
+            self.events.tell(
+                Notice(**about, uid=metadata["uid"], type="Warning", reason="DisruptionLimitExceeded", message=message)
+            )
+
+    def settings_of(self, root: Json) -> Settings:
+        """Return what applies to a workload; the defaults, where the policy does not know its profile any more."""
+        name = (root["metadata"].get("labels") or {}).get(names.PROFILE) or ""
+        policy = self.policy.current
+        profile = Profile() if policy is None else policy.profiles.get(name) or Profile()
+        return NamedProfile(name, profile).settings(annotations.of(root))
+
+    def may_act(self, key: Key) -> bool:
+        """Tell whether the policy is in force where a workload is."""
+        profile, mode = self.books.cluster.namespaces.items.get(("", key.namespace), (None, None))
+        policy = self.policy.current
+        return policy is not None and profile in policy.profiles and mode in modes.ENFORCED
+
+
+def measure(round_: Round) -> None:
+    """Count a round in the metrics."""
+    for detail in round_.details:
+        metrics.LEDGER_ATTEMPTS.labels(detail.cause, detail.cost).inc()
+        if detail.cause == "Disruption":
+            reason = detail.reason if detail.reason in endings.DISRUPTIONS else "Other"
+            metrics.LEDGER_DISRUPTIONS.labels(reason).inc()
+        if detail.placement == "Spot":
+            metrics.LEDGER_SPOT_LOST.inc()
+    metrics.LEDGER_SAVED.inc(round_.saved)
+
+
+def path_of(key: Key) -> str:
+    """Return the path of the object that an account is kept on."""
+    return f"/apis/{API_VERSIONS[key.kind]}/namespaces/{key.namespace}/{ROWS[key.kind].resource}/{key.name}"
+
+
+def operations(before: str | None, now: str, *, suspend: bool) -> list[Json]:
+    """Return the JSON Patch that replaces an account, and fails where it is not what it was."""
+    path = f"/metadata/annotations/{pointer(names.LEDGER)}"
+    found: list[Json] = [{"op": "test", "path": path, "value": before}, {"op": "add", "path": path, "value": now}]
+    return [*found, {"op": "add", "path": "/spec/suspend", "value": True}] if suspend else found
+
+
+def pointer(key: str) -> str:
+    """Escape a key for a JSON Pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
