@@ -11,6 +11,7 @@ from kubernetes import client, config
 
 from tests.admission import review_of
 from tests.awaiting import until
+from tests.bench.asking import resident
 from tests.bench.load import load
 from tests.objects import job, job_spec
 from tests.served import Served, serving
@@ -38,7 +39,7 @@ def main() -> None:
             print(
                 f"{CHANGED} labels changed: all seen; admissions {tally.sent}, wrong {len(tally.wrong)} {tally.wrong}"
             )
-            print(f"memory after it: {memory(served):.1f} MiB")
+            print(f"memory after it: {resident(served.process.pid):.1f} MiB")
         list(pool.map(lambda number: core.delete_namespace(name_of(number)), range(NAMESPACES)))
 
 
@@ -47,7 +48,7 @@ def report(when: str, folder: Path) -> None:
     begin = time.monotonic()
     with serving(folder, "--kubeconfig", os.environ["KUBECONFIG"]) as served:
         until(lambda: served.get("/readyz").status == 200)
-        print(f"{when}: ready after {time.monotonic() - begin:.2f} s, memory {memory(served):.1f} MiB")
+        print(f"{when}: ready after {time.monotonic() - begin:.2f} s, memory {resident(served.process.pid):.1f} MiB")
 
 
 def create(core: Any, number: int) -> None:
@@ -68,12 +69,6 @@ def is_right(status: int, body: bytes) -> bool:
 
 def name_of(number: int) -> str:
     return f"many-{number:04}"
-
-
-def memory(served: Served) -> float:
-    """Return the resident memory of the server in MiB."""
-    status = Path(f"/proc/{served.process.pid}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
 
 
 if __name__ == "__main__":

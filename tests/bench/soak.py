@@ -5,10 +5,10 @@ Brings a control plane of its own: `python -m tests.bench.soak [MINUTES]`, thirt
 
 import sys
 import time
-from pathlib import Path
 
 from certs.issue import KeyPair
-from tests.faults.stage import Replica, Stage, standing
+from tests.bench.asking import resident
+from tests.faults.stage import Stage, standing
 
 MINUTES = 30
 WARM_UP = 5  # minutes
@@ -21,17 +21,17 @@ def main(minutes: int) -> None:
         stage.reset()
         replicas = stage.two_replicas(f"--leaf={LEAF}")
         with stage.under_load("soak", rate=RATE) as watched:
-            resident = [[memory(replica) for replica in replicas]]
+            sizes = [[resident(replica.process.pid) for replica in replicas]]
             leaves = {stage.good().leaf}
             begin = time.monotonic()
             for minute in range(1, minutes + 1):
                 watch(stage, leaves, until=begin + 60 * minute)
-                resident.append([memory(replica) for replica in replicas])
-                print(f"minute {minute}: {shown(resident[-1])} MiB, {watched.lap().lost} admissions lost", flush=True)
+                sizes.append([resident(replica.process.pid) for replica in replicas])
+                print(f"minute {minute}: {shown(sizes[-1])} MiB, {watched.lap().lost} admissions lost", flush=True)
     tally = watched.tally
-    print(f"at the start {shown(resident[0])} MiB, at the end {shown(resident[-1])} MiB")
+    print(f"at the start {shown(sizes[0])} MiB, at the end {shown(sizes[-1])} MiB")
     if minutes > WARM_UP:
-        growth = [end - warm for warm, end in zip(resident[WARM_UP], resident[-1], strict=True)]
+        growth = [end - warm for warm, end in zip(sizes[WARM_UP], sizes[-1], strict=True)]
         print(f"growth after {WARM_UP} minutes: {shown(growth)} MiB")
     print(
         f"{len(leaves) - 1} leaves renewed; {tally.admissions} admissions, {tally.failed} failed, {tally.wrong} wrong"
@@ -45,13 +45,6 @@ def watch(stage: Stage, leaves: set[KeyPair], *, until: float) -> None:
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(left, 1.0))
         leaves.add(stage.good().leaf)
-
-
-def memory(replica: Replica) -> float:
-    """Return the resident memory of a replica in MiB."""
-    lines = Path(f"/proc/{replica.process.pid}/status").read_text().splitlines()
-    (line,) = (line for line in lines if line.startswith("VmRSS:"))
-    return int(line.split()[1]) / 1024
 
 
 def shown(figures: list[float]) -> str:

@@ -43,7 +43,11 @@ def start(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, 
             f"--config={STAGES / 'pod.yaml'}",
         ],
     )
-    nodes = [_node(pool, number, foreign=foreign) for pool in ("spot", "on-demand") for number in range(NODES_PER_POOL)]
+    nodes = [
+        _node(pool, f"{pool}-{number}", foreign=foreign)
+        for pool in ("spot", "on-demand")
+        for number in range(NODES_PER_POOL)
+    ]
     created = kubectl.run("create", "--filename=-", stdin={"apiVersion": "v1", "kind": "List", "items": nodes})
     if created.returncode:
         raise HarnessError(created.stderr)
@@ -56,8 +60,12 @@ def remove(kubectl: Kubectl) -> None:
     kubectl.run("delete", "node", f"--selector={MARK}=fake", "--wait=false")
 
 
-def _node(pool: str, number: int, *, foreign: bool) -> dict[str, Any]:
-    name = f"{pool}-{number}"
+def own_node(name: str, *, spot: bool) -> dict[str, Any]:
+    """Return a node of either pool, under a name of its own."""
+    return _node("spot" if spot else "on-demand", name, foreign=True)
+
+
+def _node(pool: str, name: str, *, foreign: bool) -> dict[str, Any]:
     spot = pool == "spot"
     taints = [(SPOT, "true")] * spot + [(MARK, "fake")] * foreign
     return {

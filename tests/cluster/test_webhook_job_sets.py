@@ -78,24 +78,24 @@ def refused(team: Namespace, manifest: Object) -> str:
 
 
 def test_the_set_its_jobs_and_their_pods_are_made_as_the_rules_say(namespace: NewNamespace) -> None:
-    team = opted_in(namespace)
+    team = opted_in(namespace, "fail-job")
     author = {"name": "tooLong", "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"]}
     parts = replicated_job("driver", backoffLimit=0), replicated_job("workers", parallelism=2, completions=2)
     stored = team.create(job_set("train", *parts, failurePolicy={"maxRestarts": 3, "rules": [author]}))
     assert rules_of(stored) == [ON_DISRUPTION, author, ON_BUG]
     assert [spec["podFailurePolicy"]["rules"] for spec in jobs_of(stored)] == [[RESTART, bug()]] * 2
     assert [spec["backoffLimit"] for spec in jobs_of(stored)] == [0, 3]
-    assert stored["metadata"]["labels"][names.PROFILE] == "default"
+    assert stored["metadata"]["labels"][names.PROFILE] == "fail-job"
 
     pods = team.wait_for_all("pods", lambda pods: len(pods) == 3)
     assert {(noted(pod)["placement"], noted(pod)["attempt"]) for pod in pods} == {("Spot", "0")}
     jobs = team.get("jobs")["items"]
     assert [one["spec"]["podFailurePolicy"]["rules"] for one in jobs] == [[RESTART, bug()]] * 2
-    assert {one["metadata"]["labels"][names.PROFILE] for one in jobs} == {"default"}
+    assert {one["metadata"]["labels"][names.PROFILE] for one in jobs} == {"fail-job"}
 
 
 def test_a_bug_fails_the_whole_set_at_once(namespace: NewNamespace) -> None:
-    team = opted_in(namespace)
+    team = opted_in(namespace, "fail-job")
     parts = replicated_job("driver"), replicated_job("workers", exits(1), backoffLimit=3)
     team.create(job_set("train", *parts, failurePolicy={"maxRestarts": 3}))
     failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"))
@@ -182,7 +182,7 @@ def test_11_restarts_are_refused(namespace: NewNamespace) -> None:
 def test_an_empty_restart_policy_becomes_on_failure_with_a_warning_for_the_user(
     namespace: NewNamespace, labels: dict[str, str]
 ) -> None:
-    team = namespace({names.PROFILE: "default", **labels})
+    team = namespace({names.PROFILE: "fail-job", **labels})
     unsaid = replicated_job("workers")
     del unsaid["template"]["spec"]["template"]["spec"]["restartPolicy"]
     created = team.run("create", "--filename=-", stdin=job_set("train", replicated_job("driver"), unsaid))

@@ -155,7 +155,7 @@ def test_an_unknown_profile_or_mode_is_refused_when_a_namespace_is_labelled(
     team = namespace()
     refused = kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=defualt", f"{names.MODE}=warn")
     assert (
-        "the policy has no profile 'defualt', it has changing, clamp, default, require, restart-pod" in refused.stderr
+        "the policy has no profile 'defualt', it has changing, clamp, count, default, fail, fail-job" in refused.stderr
     )
     assert "label it default" in refused.stderr
     assert "must be Enforce, Warn or Audit (did you mean Warn?)" in refused.stderr

@@ -18,7 +18,7 @@ import msgspec
 from cryptography import x509
 
 from tests.awaiting import until
-from tests.cluster import binaries, control_plane
+from tests.cluster import binaries, control_plane, nodes
 from tests.cluster.installation import CONFIG_MAP, SYSTEM, as_service_account
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.processes import Processes
@@ -98,18 +98,26 @@ class Watched:
 
 
 class Stage(Installed):
-    """Stands for a whole run, with the programs on it; `reset` makes it as good as new."""
+    """Stands for a whole run, with the programs on it; `reset` makes it as good as new.
 
-    def __init__(self, programs: Mapping[str, Path], processes: Processes, folder: Path) -> None:
+    `whole`: with controllers, scheduler and nodes beside the API server.
+    """
+
+    def __init__(
+        self, programs: Mapping[str, Path], processes: Processes, folder: Path, *, whole: bool = False
+    ) -> None:
         self.processes = processes
         self.folder = folder
         self.replicas: list[Replica] = []
         self.table: list[Watched] = []
         self.started = 0
-        admin = control_plane.start_api(programs, processes, folder)
+        admin = (control_plane.start if whole else control_plane.start_api)(programs, processes, folder)
         self.api_server = [str(argument) for argument in processes.running[API_SERVER].args]  # type: ignore[union-attr]
         self.balancer = Program.start(processes, "balancer")
+        self.admin = admin
         kubectl = Kubectl(programs["kubectl"], admin)
+        if whole:
+            nodes.start(programs, processes, kubectl, foreign=False)
         super().__init__(kubectl, f"https://127.0.0.1:{self.balancer.ask('port')}")
         metadata = {"name": NAMESPACE, "labels": {PROFILE: "default"}}
         kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
@@ -263,14 +271,14 @@ class Stage(Installed):
 
 
 @contextlib.contextmanager
-def standing() -> Iterator[Stage]:
-    """Bring up a stage for as long as the block runs."""
+def standing(*, whole: bool = False) -> Iterator[Stage]:
+    """Bring up a stage for as long as the block runs; `whole`: with controllers, scheduler and nodes."""
     with tempfile.TemporaryDirectory(prefix="retry-policy-faults-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         processes = Processes(folder / "logs")
         processes.logs.mkdir()
         try:
-            stage = Stage(binaries.build(binaries.own_cluster()), processes, folder)
+            stage = Stage(binaries.build(binaries.own_cluster()), processes, folder, whole=whole)
             yield stage
             stage.close()
         finally:

@@ -1,0 +1,322 @@
+"""Two thousand real disruptions of five kinds to 500 Jobs, with replicas that come and go: is every account exact?
+
+What is true is told by a watch of this program's own. Brings a control plane of its own, with controllers, scheduler
+and nodes: `python -m tests.bench.disruptions [JOBS DISRUPTIONS]`.
+"""
+
+import asyncio
+import contextlib
+import http.client
+import random
+import sys
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import yaml
+
+from tests.awaiting import until
+from tests.cluster.manifests import job
+from tests.cluster.nodes import own_node
+from tests.faults.stage import Replica, Stage, standing
+from tests.served import request
+from webhook import names
+from webhook.ledger.account import decode
+from webhook.problem import Json
+from webhook.server.api import Api, ApiError
+
+LIMIT = 3
+NODES = 40
+NAMESPACE = "disrupted"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+KINDS = {"evict": 50, "kubelet": 20, "preempt": 15, "taint": 3, "delete": 2}  # the last two hit all pods of a node
+PAUSE = 0.05  # seconds between disruptions
+EACH = 4  # disruptions of one Job, after which it is left alone: the Job controller's back-off doubles
+CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "first"}, "value": 1000}
+
+
+@dataclass
+class Truth:
+    """What a watch of this program's own has seen: of each Job its disruptions, and its pods in order."""
+
+    reasons: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))  # by Job and pod's uid
+    pods: dict[str, dict[str, Json]] = field(default_factory=lambda: defaultdict(dict))  # as they were created
+    running: dict[str, Json] = field(default_factory=dict)  # by name
+
+    def see(self, kind: str, pod: Json) -> None:
+        metadata, status = pod["metadata"], pod.get("status") or {}
+        name = (metadata.get("labels") or {}).get("batch.kubernetes.io/job-name")
+        if name is None:
+            return
+        self.pods[name].setdefault(metadata["uid"], pod)
+        alive = kind != "DELETED" and status.get("phase") == "Running" and not metadata.get("deletionTimestamp")
+        if alive:
+            self.running[metadata["name"]] = pod
+        else:
+            self.running.pop(metadata["name"], None)
+        for one in status.get("conditions") or ():
+            if one["type"] == "DisruptionTarget" and one["status"] == "True" and status.get("phase") == "Failed":
+                self.reasons[name][metadata["uid"]] = one["reason"]
+
+    @property
+    def total(self) -> int:
+        return sum(len(reasons) for reasons in self.reasons.values())
+
+
+class Run:
+    """One run against one stage."""
+
+    def __init__(self, stage: Stage, api: Api, jobs: int, disruptions: int) -> None:
+        self.stage = stage
+        self.api = api
+        self.jobs = jobs
+        self.disruptions = disruptions
+        self.truth = Truth()
+        self.chance = random.Random(11)  # noqa: S311 - no secret
+        self.nodes = 0
+        self.done: Counter[str] = Counter()
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    async def main(self) -> None:
+        await self.api.create(
+            "/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": {names.PROFILE: "default"}}}
+        )
+        await self.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", CLASS)
+        for _ in range(NODES):
+            await self.add_node()
+        watching = asyncio.create_task(self.watch())
+        await self.service_account()
+        for number in range(self.jobs):
+            await self.api.create(JOBS, manifest(number))
+        await self.until(lambda: len(self.truth.running) == self.jobs)
+        begin = time.monotonic()
+        await self.disrupt()
+        took = time.monotonic() - begin
+        print(f"{self.truth.total} disruptions of {self.jobs} Jobs in {took:.0f} s; tried {dict(self.done)}")
+        await self.compare()
+        await self.all_down()
+        watching.cancel()
+
+    async def service_account(self) -> None:
+        """Wait until pods can be created in the namespace."""
+        accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+        query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}
+        async with self.api.stream(accounts, query, "application/json") as lines:
+            await anext(lines)
+
+    async def watch(self) -> None:
+        query = {"watch": "1", "timeoutSeconds": "3600"}
+        async with self.api.stream(PODS, query, "application/json") as lines:
+            async for line in lines:
+                event = msgspec.json.decode(line)
+                self.truth.see(event["type"], event["object"])
+
+    async def disrupt(self) -> None:
+        """Disrupt pods at random; a third of the way a replica is replaced, after two thirds the leader is killed."""
+        steps = [(self.disruptions * 2 // 3, self.kill_leader), (self.disruptions // 3, self.replace_follower)]
+        while self.truth.total < self.disruptions:
+            if steps and self.truth.total >= steps[-1][0]:
+                await asyncio.to_thread(steps.pop()[1])
+            candidates = [
+                pod
+                for pod in self.truth.running.values()
+                if len(self.truth.reasons[job_of(pod)]) < EACH and pod["spec"].get("nodeName")
+            ]
+            if not candidates:
+                if all(len(self.truth.reasons[name_of(number)]) >= EACH for number in range(self.jobs)):
+                    break
+                await asyncio.sleep(PAUSE)
+                continue
+            (kind,) = self.chance.choices([*KINDS], [*KINDS.values()])
+            self.done[kind] += 1
+            pod = self.chance.choice(candidates)
+            self.truth.running.pop(pod["metadata"]["name"], None)
+            with contextlib.suppress(ApiError):  # it has just been disrupted otherwise
+                await getattr(self, kind)(pod)
+            await asyncio.sleep(PAUSE)
+        await asyncio.gather(*self.tasks)
+
+    async def evict(self, pod: Json) -> None:
+        name = pod["metadata"]["name"]
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": NAMESPACE}}
+        await self.api.create(f"{PODS}/{name}/eviction", eviction)
+
+    async def kubelet(self, pod: Json) -> None:
+        """End a pod as a kubelet does whose node shuts down: KWOK's stages play none."""
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+        operations: list[Json] = [
+            {"op": "test", "path": "/status/phase", "value": "Running"},
+            {"op": "add", "path": "/status/conditions/-", "value": condition},
+            {"op": "add", "path": "/status/reason", "value": "Terminated"},
+            {"op": "replace", "path": "/status/phase", "value": "Failed"},
+        ]
+        await self.api.patch(f"{PODS}/{pod['metadata']['name']}/status", operations)
+
+    async def preempt(self, pod: Json) -> None:
+        node = pod["spec"]["nodeName"]
+        there = sum(one["spec"].get("nodeName") == node for one in self.truth.running.values()) + 1
+        name = f"first-{self.done['preempt']}"
+        spec = {
+            "priorityClassName": "first",
+            "terminationGracePeriodSeconds": 0,
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": str(65 - there)}}}],
+        }
+        await self.api.create(PODS, {"metadata": {"name": name}, "spec": spec})
+        self.later(8, self.api.write, "DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
+
+    async def taint(self, pod: Json) -> None:
+        path = f"/api/v1/nodes/{pod['spec']['nodeName']}"
+        taint = {"key": "maintenance", "value": "now", "effect": "NoExecute"}
+        await self.api.patch(path, [{"op": "add", "path": "/spec/taints/-", "value": taint}])
+        self.later(6, self.api.patch, path, [{"op": "remove", "path": "/spec/taints/1"}])
+
+    async def delete(self, pod: Json) -> None:
+        await self.api.write("DELETE", f"/api/v1/nodes/{pod['spec']['nodeName']}", {})
+        await self.add_node()
+
+    def later(self, seconds: float, call: Any, *arguments: Any) -> None:
+        async def wait() -> None:
+            await asyncio.sleep(seconds)
+            with contextlib.suppress(ApiError):
+                await call(*arguments)
+
+        task = asyncio.create_task(wait())
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def add_node(self) -> None:
+        self.nodes += 1
+        node = own_node(f"own-{self.nodes}", spot=self.nodes % 2 == 0)
+        node["spec"]["taints"] = [{"key": "none", "value": "none", "effect": "PreferNoSchedule"}]
+        await self.api.create("/api/v1/nodes", node)
+
+    def replace_follower(self) -> None:
+        follower = next(replica for replica in self.stage.replicas if not leads(replica))
+        print(f"at {self.truth.total}: the follower is ended, another is started")
+        self.stage.start()
+        self.stage.terminate(follower)
+        self.stage.replicas.remove(follower)
+
+    def kill_leader(self) -> None:
+        leader = next(replica for replica in self.stage.replicas if leads(replica))
+        print(f"at {self.truth.total}: the leader is killed, another is started")
+        self.stage.start()
+        self.stage.kill(leader)
+        self.stage.replicas.remove(leader)
+        self.stage.balancer.ask("remove", leader.name)
+
+    async def compare(self) -> None:
+        """Compare every account, and every placement, with the truth."""
+        await asyncio.sleep(1)
+        deadline = time.monotonic() + 90
+        while (wrong := await self.wrong_accounts()) and time.monotonic() < deadline:  # noqa: ASYNC110 - asks the API
+            await asyncio.sleep(2)
+        print(f"accounts: {self.jobs - len(wrong)} of {self.jobs} exact {wrong[:5]}")
+        reasons = Counter(reason for found in self.truth.reasons.values() for reason in found.values())
+        print(f"  reasons {dict(reasons)}")
+        misplaced, placed = [], 0
+        for number in range(self.jobs):
+            for k, pod in enumerate(self.truth.pods[name_of(number)].values()):
+                placed += 1
+                noted = pod["metadata"]["annotations"]
+                expected = ("OnDemand" if k >= LIMIT else "Spot", str(k))
+                found = noted[names.PLACEMENT], noted[names.ATTEMPT]
+                if found != expected:
+                    misplaced.append((name_of(number), k, found))
+        print(f"placements: {placed - len(misplaced)} of {placed} by the true count {misplaced[:5]}")
+        for replica in self.stage.replicas:
+            print(
+                f"  {replica.name}: {metrics(replica, 'retry_policy_ledger_writes_t', 'retry_policy_ledger_behind_t')}"
+            )
+
+    async def wrong_accounts(self) -> list[str]:
+        wrong = []
+        for found in (await self.api.get(JOBS))["items"]:
+            name = found["metadata"]["name"]
+            account = decode(found["metadata"]["annotations"].get(names.LEDGER))
+            true = Counter(self.truth.reasons[name].values())
+            if account.causes.get("Disruption", {}) != dict(true) or account.ended != sum(true.values()):
+                wrong.append(f"{name}: {account.causes} for {dict(true)}")
+        return wrong
+
+    async def all_down(self) -> None:
+        """Disrupt pods while nobody watches, some of which stay in the API and some not."""
+        before = self.truth.total
+        running = [*self.truth.running.values()][:60]
+        self.stage.end_replicas()
+        for number, pod in enumerate(running):
+            with contextlib.suppress(ApiError):
+                await (self.evict if number % 2 else self.kubelet)(pod)
+        await asyncio.sleep(60)
+        replicas = await asyncio.to_thread(self.stage.two_replicas)
+        assert replicas
+        await asyncio.sleep(40)
+        accounts = [
+            decode(found["metadata"]["annotations"].get(names.LEDGER)) for found in (await self.api.get(JOBS))["items"]
+        ]
+        known = sum(account.spent("disruption") for account in accounts)
+        print(
+            f"all replicas down for a minute: {self.truth.total - before} disruptions, "
+            f"{self.truth.total - known} missed (evicted and gone), the others recovered"
+        )
+
+    @staticmethod
+    async def until(condition: Any) -> None:
+        await asyncio.to_thread(until, condition)
+
+
+def manifest(number: int) -> Json:
+    found = job(name_of(number), backoffLimit=3)
+    found["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    return found
+
+
+def name_of(number: int) -> str:
+    return f"job-{number}"
+
+
+def job_of(pod: Json) -> str:
+    return str(pod["metadata"]["labels"]["batch.kubernetes.io/job-name"])
+
+
+def leads(replica: Replica) -> bool:
+    return metrics(replica, "retry_policy_ledger_leading") == {"retry_policy_ledger_leading": 1.0}
+
+
+def metrics(replica: Replica, *wanted: str) -> dict[str, float]:
+    address = urlsplit(replica.addresses["http"])
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", address.port)) as connection:
+        lines = request(connection, "GET", "/metrics").body.decode().splitlines()
+    split = (line.rpartition(" ") for line in lines if line.startswith(wanted))
+    return {name: float(value) for name, _, value in split}
+
+
+def with_policy(stage: Stage) -> None:
+    """Set the limit, and a provider that needs no nodes to be recognised."""
+    policy = yaml.safe_load(stage.policy["data"]["policy.yaml"])
+    policy["profiles"]["default"]["disruptions"]["limit"] = LIMIT
+    policy["profiles"]["default"]["placement"]["provider"] = "gke"
+    stage.policy = {**stage.policy, "data": {"policy.yaml": yaml.safe_dump(policy)}}
+
+
+async def run(stage: Stage, jobs: int, disruptions: int) -> None:
+    async with await Api.connect(str(stage.admin)) as api:
+        await Run(stage, api, jobs, disruptions).main()
+
+
+def main(jobs: int, disruptions: int) -> None:
+    with standing(whole=True) as stage:
+        with_policy(stage)
+        stage.reset()
+        stage.two_replicas()
+        asyncio.run(run(stage, jobs, disruptions))
+
+
+if __name__ == "__main__":
+    main(*((int(text) for text in sys.argv[1:]) if len(sys.argv) > 1 else (500, 2000)))

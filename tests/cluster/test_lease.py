@@ -1,0 +1,117 @@
+"""Leader election against the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from tests.cluster.conftest import NewNamespace
+from webhook.server import lease
+from webhook.server.api import Api
+from webhook.server.lease import Lease
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import pytest
+
+    from tests.cluster.namespace import Namespace
+
+NAME = "leader"
+
+
+class Candidate:
+    """One that leads, or wants to."""
+
+    def __init__(self, api: Api, team: Namespace, holder: str) -> None:
+        self.lease = Lease(api, team.name, NAME, holder)
+        self.leading = asyncio.Event()
+        self.task = asyncio.create_task(self.lease.lead(self.work))
+
+    async def work(self) -> None:
+        self.leading.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.leading.clear()
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.task
+
+    async def vanish(self) -> None:
+        """Stop without giving the lease back, as one that is killed."""
+        self.lease.release = asyncio.Event().wait  # type: ignore[method-assign, assignment]
+        await self.stop()
+
+
+@contextlib.asynccontextmanager
+async def candidates(team: Namespace, number: int) -> AsyncIterator[list[Candidate]]:
+    async with await Api.connect(str(team.kubeconfig)) as api:
+        found = [Candidate(api, team, f"candidate-{number}") for number in range(number)]
+        try:
+            yield found
+        finally:
+            for candidate in found:
+                await candidate.stop()
+
+
+async def leader_of(found: list[Candidate], seconds: float = 60) -> Candidate:
+    async with asyncio.timeout(seconds):
+        while not any(candidate.leading.is_set() for candidate in found):  # noqa: ASYNC110 - of several
+            await asyncio.sleep(0.02)
+    (leader,) = [candidate for candidate in found if candidate.leading.is_set()]
+    return leader
+
+
+def test_of_several_one_leads_and_when_it_stops_another_does_at_once(namespace: NewNamespace) -> None:
+    async def run() -> float:
+        async with candidates(namespace(), 3) as found:
+            first = await leader_of(found)
+            await first.stop()
+            begin = time.monotonic()
+            second = await leader_of([candidate for candidate in found if candidate is not first])
+            assert second is not first
+            return time.monotonic() - begin
+
+    assert asyncio.run(run()) < lease.DURATION
+
+
+def test_one_that_is_killed_is_followed_when_its_lease_has_ended(
+    namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "DURATION", 3.0)
+    monkeypatch.setattr(lease, "DEADLINE", 2.0)
+    monkeypatch.setattr(lease, "PAUSE", 0.2)
+
+    async def run() -> None:
+        team = namespace()
+        async with candidates(team, 2) as found:
+            first = await leader_of(found)
+            await first.vanish()
+            assert not any(candidate.leading.is_set() for candidate in found)
+            second = await leader_of([candidate for candidate in found if candidate is not first])
+            held = team.get("lease", NAME)["spec"]
+            assert (held["holderIdentity"], held["leaseTransitions"]) == (second.lease.holder, 1)
+
+    asyncio.run(run())
+
+
+def test_one_that_cannot_renew_stops_before_its_lease_ends(
+    namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "DEADLINE", 1.0)
+    monkeypatch.setattr(lease, "PAUSE", 0.1)
+
+    async def run() -> None:
+        async with candidates(namespace(), 1) as found:
+            first = await leader_of(found)
+            first.lease.hold = asyncio.Event().wait  # type: ignore[method-assign]
+            async with asyncio.timeout(30):
+                while first.leading.is_set():  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.02)
+
+    asyncio.run(run())
