@@ -135,10 +135,15 @@ class Run:
             self.done[kind] += 1
             pod = self.chance.choice(candidates)
             self.truth.running.pop(pod["metadata"]["name"], None)
-            with contextlib.suppress(ApiError):  # it has just been disrupted otherwise
+            try:
                 await getattr(self, kind)(pod)
+            except ApiError:  # it has just been disrupted otherwise, or was not to be
+                self.later(1, self.look_again, pod)
             await asyncio.sleep(PAUSE)
         await asyncio.gather(*self.tasks)
+
+    async def look_again(self, pod: Json) -> None:
+        self.truth.see("MODIFIED", await self.api.get(f"{PODS}/{pod['metadata']['name']}"))
 
     async def evict(self, pod: Json) -> None:
         name = pod["metadata"]["name"]

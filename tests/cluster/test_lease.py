@@ -7,6 +7,8 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
+import uvloop
+
 from tests.cluster.conftest import NewNamespace
 from webhook.server import lease
 from webhook.server.api import Api
@@ -77,7 +79,7 @@ def test_of_several_one_leads_and_when_it_stops_another_does_at_once(namespace: 
             assert second is not first
             return time.monotonic() - begin
 
-    assert asyncio.run(run()) < lease.DURATION
+    assert uvloop.run(run()) < lease.DURATION
 
 
 def test_one_that_is_killed_is_followed_when_its_lease_has_ended(
@@ -97,7 +99,7 @@ def test_one_that_is_killed_is_followed_when_its_lease_has_ended(
             held = team.get("lease", NAME)["spec"]
             assert (held["holderIdentity"], held["leaseTransitions"]) == (second.lease.holder, 1)
 
-    asyncio.run(run())
+    uvloop.run(run())
 
 
 def test_one_that_cannot_renew_stops_before_its_lease_ends(
@@ -114,4 +116,4 @@ def test_one_that_cannot_renew_stops_before_its_lease_ends(
                 while first.leading.is_set():  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.02)
 
-    asyncio.run(run())
+    uvloop.run(run())

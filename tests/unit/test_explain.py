@@ -50,7 +50,10 @@ def pod(name: str, phase: str, code: int | None = None, **metadata: Any) -> Json
             "namespace": "ml",
             "name": name,
             "uid": name,
-            "labels": {"batch.kubernetes.io/job-name": "train", "batch.kubernetes.io/controller-uid": "job-uid"},
+            "labels": {"batch.kubernetes.io/job-name": "train"},
+            "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}
+            ],
             "annotations": {"retry-policy.dev/placement": "OnDemand"},
             **metadata,
         },

@@ -139,14 +139,15 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.recent = [*(one for one in old if one in staying), *self.recent[len(old) :]]
 
     def settle(self, pod_name: str) -> bool:
-        """Take down that a crash which cost a retry was a bug, and ended the workload; tell whether it is known."""
+        """Take down that a crash which cost a retry was a bug, and ended the workload; tell whether one did."""
+        if not self.spent("retry"):
+            return False
+        self.cost["retry"] -= 1
+        self.cost["fatal"] = self.spent("fatal") + 1
         for place, detail in enumerate(self.last):
             if detail.pod == pod_name and detail.cost == "retry":
-                self.cost["retry"] -= 1
-                self.cost["fatal"] = self.spent("fatal") + 1
                 self.last[place] = msgspec.structs.replace(detail, cost="fatal", settled=True)
-                return True
-        return False
+        return True
 
 
 def id_of(pod: Pod) -> str:

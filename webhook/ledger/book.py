@@ -46,8 +46,9 @@ class Book:
     `jobs`: those that there are, and those that are gone while pods of theirs are to be counted (`jobs_gone`). `live`:
     pods that have not ended; `failed`: those that have, until they are counted and gone; `vanished`: those that were
     live before a gap in the watch, and gone after it. `counted`: the uids that an account was seen to have, `gone`:
-    those that the API no longer has. `disrupted`: when the last disruption was seen, by a monotonic clock. `succeeded`:
-    what the status of a Job that stands alone said before the gap.
+    those that the API no longer has. `by_index`: the live pod of a Job's uid and index. `disturbed`: when something was
+    last seen that makes other pods crash; `gap`: when pods had vanished; by a monotonic clock. `succeeded`: what the
+    status of a Job that stands alone said before the gap.
     """
 
     jobs: dict[str, Json] = field(default_factory=dict)
@@ -57,7 +58,9 @@ class Book:
     vanished: dict[str, Pod] = field(default_factory=dict)
     counted: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
-    disrupted: float = LONG_AGO
+    by_index: dict[tuple[str, str], str] = field(default_factory=dict)
+    disturbed: float = LONG_AGO
+    gap: float = LONG_AGO
     succeeded: int = 0
 
     @property
@@ -71,13 +74,15 @@ class Book:
         `steady`: whether no pod can have gone unseen; `alone`: whether it has the account, and no other Job is in it.
         """
         uid = job["metadata"]["uid"]
-        if alone and uid not in self.jobs:
-            for before in list(self.jobs):
-                self.see_job_gone(before)
-            self.failed = {key: pod for key, pod in self.failed.items() if pod.job_uid == uid}
+        if alone and uid not in self.jobs:  # made anew under its name
+            self.jobs.clear()
+            self.vanished.clear()
+            for pods in (self.live, self.failed):
+                for other in [key for key, pod in pods.items() if pod.job_uid != uid]:
+                    del pods[other]
             self.prune()
         self.jobs[uid] = job
-        if steady and alone:
+        if steady and alone and not self.vanished:
             self.succeeded = job["status"].get("succeeded") or 0
 
     def see_job_gone(self, uid: str) -> None:
@@ -86,19 +91,28 @@ class Book:
             self.jobs_gone.add(uid)
             self.prune()
 
-    def see_only(self, there: Container[str]) -> bool:
+    def see_only(self, there: Container[str], now: float) -> bool:
         """Take in, after a gap in the watch, which pods there are; tell whether live ones have gone unseen."""
         for uid in [uid for uid in self.live if uid not in there]:
-            self.vanished[uid] = self.live.pop(uid)
+            pod = self.forget_live(uid)
+            if pod is not None and not pod.job_set:
+                self.vanished[uid] = pod
+                self.gap = now
         self.gone |= {uid for uid in self.failed if uid not in there}
         self.prune()
         return bool(self.vanished)
 
-    def disrupted_unseen(self, job: Json, failures: int) -> list[Pod]:
+    def forget_live(self, uid: str) -> Pod | None:
+        """Forget that a pod runs; return it as it was."""
+        pod = self.live.pop(uid, None)
+        if pod is not None and self.by_index.get((pod.job_uid, pod.index)) == uid:
+            del self.by_index[pod.job_uid, pod.index]
+        return pod
+
+    def disrupted_unseen(self, job: Json, failures: int, account: Account) -> list[Pod]:
         """Return the vanished pods that must have been disrupted: as many as neither succeeded nor failed meanwhile."""
         succeeded = max(0, (job["status"].get("succeeded") or 0) - self.succeeded)
-        vanished = [*self.vanished.values()][failures + succeeded :]
-        self.vanished.clear()
+        vanished = [pod for pod in self.vanished.values() if not account.has(pod)][failures + succeeded :]
         conditions = (Condition(DISRUPTED, "True", UNSEEN, ""),)
         return [replace(pod, phase="Failed", tracked=True, conditions=conditions) for pod in vanished]
 
@@ -107,12 +121,13 @@ class Book:
         before = self.live.get(pod.uid)
         if not pod.has_ended and self.fails_by_deletion(pod):
             pod = as_failed(pod)
-        if news and pod.disruption is not None and (before is None or before.disruption is None):
-            self.disrupted = now
+        if news and is_going(pod) and not (before is not None and is_going(before)):
+            self.disturbed = now
         if not pod.has_ended:
             self.live[pod.uid] = pod
+            self.by_index[pod.job_uid, pod.index] = pod.uid
             return False
-        self.live.pop(pod.uid, None)
+        self.forget_live(pod.uid)
         if not pod.has_failed:
             return False
         is_new = pod.uid not in self.failed
@@ -130,7 +145,7 @@ class Book:
         """Take in that a pod is gone, as it was last; tell whether it has failed just now."""
         known = pod.job_uid in self.jobs
         failed = known and self.see(pod if pod.has_ended else as_failed(pod), now)
-        self.live.pop(pod.uid, None)
+        self.forget_live(pod.uid)
         if pod.uid in self.failed:
             self.gone.add(pod.uid)
             if not known:
@@ -178,10 +193,19 @@ class Book:
             return False
         spec = job["spec"]
         waits = spec.get("podReplacementPolicy") == "Failed"
-        live = [pod for pod in self.live.values() if pod.job_uid == job_uid and (waits or not pod.deleting)]
         if is_indexed(spec):
-            return any(pod.index == index for pod in live)
-        return len(live) >= running_at_once(spec)
+            pod = self.live.get(self.by_index.get((job_uid, index), ""))
+            return pod is not None and bool(waits or not pod.deleting)
+        at_once: int = running_at_once(spec)
+        if len(self.live) < at_once:  # as most often: nothing needs to be counted
+            return False
+        live = [pod for pod in self.live.values() if pod.job_uid == job_uid and (waits or not pod.deleting)]
+        return len(live) >= at_once
+
+
+def is_going(pod: Pod) -> bool:
+    """Tell whether a pod is taken away, for whatever reason."""
+    return pod.deleting or pod.disruption is not None
 
 
 def as_failed(pod: Pod) -> Pod:

@@ -1,7 +1,7 @@
 """How much a workload may spend, what is left of it, and what is to be done when nothing is."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from webhook.ledger.account import Account, Attempt, Left
 from webhook.ledger.endings import Cost
@@ -10,8 +10,6 @@ from webhook.patch import at
 from webhook.policy.settings import Settings
 from webhook.problem import Json
 from webhook.workloads import batch
-
-Verdict = Literal["Suspend", "Fail"]
 
 FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # what the Job's status counts as failed
 
@@ -78,12 +76,12 @@ def unit_of(pod: Pod) -> str:
     if not pod.job_set:
         return pod.index
     job = pod.job.removeprefix(f"{pod.job_set}-")
-    return f"{job}/{pod.index}" if pod.index else job
+    return f"{job}/{pod.index}"
 
 
 def job_of(job_set: str, unit: str) -> str:
     """Name the Job that a unit of a JobSet belongs to; empty where there is no set."""
-    return f"{job_set}-{unit.rpartition('/')[0] or unit}" if job_set else ""
+    return f"{job_set}-{unit.rpartition('/')[0]}" if job_set else ""
 
 
 def attempt_of(account: Account, terms: Terms, pod: Pod) -> int:
@@ -118,5 +116,5 @@ def restarts_of(job_set: Json, detail: Attempt) -> int:
 
 
 def is_exceeded(account: Account, terms: Terms, unit: str) -> bool:
-    """Tell whether a unit had more disruptions than it may."""
-    return account.units.of(unit) > terms.disruptions
+    """Tell whether a unit had more disruptions than it may, beyond doubt."""
+    return account.units.at_least(unit) > terms.disruptions

@@ -88,10 +88,12 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(pod: Json) -> Pod:
-    """Read a pod of the API that a Job controls, or a label says so."""
+    """Read a pod of the API; `job` is empty where no Job controls it."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     controller = controller_of(pod)
+    if controller is not None and (controller.group, controller.kind) != ("batch", "Job"):
+        controller = None
     phase = status.get("phase") or ""
     conditions = tuple(
         Condition(one["type"], one["status"], one.get("reason") or "", one.get("lastTransitionTime") or "")
@@ -108,11 +110,11 @@ def read(pod: Json) -> Pod:
         namespace=intern(metadata.get("namespace") or ""),
         name=metadata["name"],
         uid=metadata["uid"],
-        job=intern(controller.name if controller else labels.get("batch.kubernetes.io/job-name") or ""),
-        job_uid=intern(controller.uid if controller else labels.get("batch.kubernetes.io/controller-uid") or ""),
+        job=intern(controller.name if controller else ""),
+        job_uid=intern(controller.uid if controller else ""),
         job_set=intern(labels.get(JOB_SET) or ""),
         replicated_job=intern(labels.get(REPLICATED_JOB) or ""),
-        index=intern(annotations.get(INDEX) or ""),
+        index=index_of(annotations),
         attempt=count(annotations.get(INDEX_FAILURES)),
         restart=count(labels.get(RESTART)),
         node=intern(spec.get("nodeName") or ""),
@@ -127,6 +129,12 @@ def read(pod: Json) -> Pod:
         conditions=conditions,
         exits=exits,
     )
+
+
+def index_of(annotations: Json) -> str:
+    """Return a pod's completion index, empty where there is none: a template may say what it likes."""
+    index = count(annotations.get(INDEX))
+    return "" if index is None else intern(str(index))
 
 
 def exits_of(statuses: Iterable[Json] | None) -> Iterable[Exit]:

@@ -1,6 +1,6 @@
 """One round of counting for one workload: what is counted, and what follows. The shell writes and acts on it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from webhook.ledger import endings, limits, words
 from webhook.ledger.account import Account, Attempt
@@ -16,25 +16,37 @@ class Round:
     """One round of counting for one workload: what was counted, and what follows."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
-        self, key: Key, root: Json, job_set: Json | None, book: Book, account: Account, settings: Settings
+        self,
+        key: Key,
+        root: Json,
+        job_set: Json | None,
+        book: Book,
+        account: Account,
+        settings_of: Callable[[Json], Settings],
     ) -> None:
         self.key = key
         self.root = root
         self.job_set = job_set
         self.book = book
         self.account = account
-        self.settings = settings
+        self.settings_of = settings_of
+        self.settings = settings_of(root)
         self.details: list[Attempt] = []
         self.terms = limits.Terms(retries=0, limit=0, shares=1)
         self.saved = 0
+        self.unseen_counted = False
         self.changed = False
 
     def count(self, new: list[Pod]) -> None:
         """Count failed pods."""
         for pod in new:
             job = self.book.jobs[pod.job_uid]
-            self.terms = limits.terms_of(job, self.job_set, self.settings)
+            self.terms = self.terms_of(job)
             self.add(endings.ending_of(pod, job, self.job_set), pod)
+
+    def terms_of(self, job: Json) -> limits.Terms:
+        """Read what a Job allows."""
+        return limits.terms_of(job, self.job_set, self.settings_of(job))
 
     def add(self, ending: endings.Ending, pod: Pod) -> None:
         """Count one."""
@@ -64,9 +76,9 @@ class Round:
     def count_unseen(self, failures: int) -> None:
         """Count failures that only the Job's status tells of, and as disruptions what else went unseen."""
         self.account.count_unseen(failures)
-        self.changed |= bool(failures)
-        for pod in self.book.disrupted_unseen(self.root, failures):
-            self.terms = limits.terms_of(self.root, self.job_set, self.settings)
+        self.changed = self.unseen_counted = True
+        for pod in self.book.disrupted_unseen(self.root, failures, self.account):
+            self.terms = self.terms_of(self.root)
             self.add(endings.ending_of(pod, self.root), pod)
 
     def exceeded(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Terms]]:
@@ -76,9 +88,10 @@ class Round:
         jobs = {job["metadata"]["name"]: job for job in self.book.jobs.values()}
         for detail in reversed(details):
             job = jobs.get(limits.job_of(self.key.job_set, detail.unit) or self.key.job)
-            if detail.cost != "disruption" or job is None or endings.is_over(job["status"]):
+            known = detail.cost == "disruption" and detail.reason != endings.UNSEEN
+            if not known or job is None or endings.is_over(job["status"]):
                 continue
-            terms = limits.terms_of(job, self.job_set, self.settings)
+            terms = self.terms_of(job)
             if limits.is_exceeded(self.account, terms, detail.unit):
                 yield detail, job, terms
 

@@ -5,9 +5,9 @@ Where that grows too long, the units with the fewest disruptions are let go of; 
 as many as the most that was let go, too many perhaps and never too few (the Space-Saving algorithm of Metwally et al.).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 LONGEST: Final = 800  # characters
 MOST: Final = 100_000  # units that are read: no Indexed Job has more indexes
@@ -30,6 +30,10 @@ class Units:
         """Return the disruptions of a unit; no fewer than there were."""
         return self.counts.get(unit, self.others)
 
+    def at_least(self, unit: str) -> int:
+        """Return the disruptions of a unit; no more than there were."""
+        return max(0, self.of(unit) - self.others)
+
     def add(self, unit: str) -> None:
         """Count one more."""
         self.counts[unit] = self.of(unit) + 1
@@ -51,9 +55,11 @@ class Units:
         return {**found, OTHERS: str(self.others)} if self.others else found
 
 
-def read(written: Mapping[str, str]) -> Units:
+def read(written: Any) -> Units:
     """Read what was written; raise ValueError where it was not."""
     units = Units()
+    if not isinstance(written, dict) or not all(isinstance(text, str) for text in written.values()):
+        raise ValueError("units must be an object of strings")
     for number, text in written.items():
         if number == OTHERS:
             units.others = int(text)
@@ -71,7 +77,7 @@ def ranges(units: Iterable[str]) -> Iterator[str]:
         numbers = [number for _, number in group]
         first = last = numbers[0]
         for number in (*numbers[1:], None):
-            if number is not None and number == last + 1:
+            if number is not None and number == last + 1 and last >= 0:
                 last = number
                 continue
             name = prefix if first < 0 else f"{prefix}{first}"

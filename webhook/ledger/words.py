@@ -7,7 +7,7 @@ from webhook.ledger.limits import Terms
 
 def sentence(detail: Attempt, terms: Terms, left: Left, *, in_set: bool) -> str:
     """Say how an attempt ended, what that cost, and what is left."""
-    where = f"{detail.unit}: " if in_set else f"index {detail.unit}: " if detail.unit else ""
+    where = f"{detail.unit.rstrip('/')}: " if in_set else f"index {detail.unit}: " if detail.unit else ""
     of = "" if in_set else f" of {terms.retries + 1}"
     ended = f"{where}attempt {detail.attempt + 1}{of} ended: {how(detail)}"
     return "; ".join((ended, cost(detail, in_set=in_set), rest(left, in_set=in_set)))

@@ -112,10 +112,9 @@ def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Jso
 def is_settled(job: EmbeddedJob, settings: Settings) -> bool:
     """Tell whether the ledger decides what a crash is: a bug, or the echo of a disruption."""
     policy = settings.profile.failure_policy
-    if policy.coupled != "Settle" or policy.inject == "Never" or settings.skip or not is_coupled(job):
+    if policy.coupled != "Settle" or policy.inject != "Merge" or settings.skip:
         return False
-    rules = (job.spec.get("podFailurePolicy") or {}).get("rules") or ()
-    return policy.inject == "Merge" or all(matches_disruption(rule) for rule in rules)  # else they are its author's
+    return is_coupled(job) and job.spec.get("backoffLimitPerIndex") is None
 
 
 def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:

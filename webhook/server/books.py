@@ -40,6 +40,7 @@ class Page:
     awaited: str | None = None  # the one that was written, until a watch brings it
     written: float = 0.0  # when
     queued: bool = False
+    exceeded: bool = False  # whether a Job is to fail for its disruptions
     short: float | None = None  # since when the Job's status tells of more failures than the account
     suspended: bool = False  # whether it says that the ledger suspended the Job
     bugs: set[str] = field(default_factory=set)  # names of pods whose crash turned out to be a bug
@@ -56,12 +57,12 @@ class Books:
         self.cluster = cluster
         self.pods = WatchedList(cluster.api, "/api/v1/pods", pods.read, query={"labelSelector": SELECTOR})
         self.pods.observers.append(PodObserver(self))
-        cluster.jobs.observers.append(JobObserver(self))
-        cluster.job_sets.observers.append(JobSetObserver(self))
+        cluster.jobs.observers.append(WorkloadObserver(self, self.see_job, self.see_job_gone))
+        cluster.job_sets.observers.append(WorkloadObserver(self, self.see_job_set, self.see_job_set_gone))
         self.pages: dict[Key, Page] = {}
         self.at_last: set[Key] = set()  # workloads without a retry left
         self.watching_since = float("inf")
-        self.waiting: set[asyncio.Event] = set()  # for the next news of a pod
+        self.waiting: dict[Key, list[asyncio.Event]] = {}  # for the next news of a workload's pods
         self.news: Callable[[Key, float], None] = lambda _key, _delay: None
         self.crashed: Callable[[Key, Pod, Json], None] = lambda _key, _pod, _job: None
         metrics.LEDGER_WORKLOADS.set_function(lambda: len(self.pages))
@@ -81,22 +82,25 @@ class Books:
 
     def see_pod(self, pod: Pod, *, news: bool = True) -> None:
         """Take in a pod as it is now."""
+        if not pod.job:
+            return
         key, now = key_of(pod), time.monotonic()
         page = self.page(key)
         if page.book.see(pod, now, news=news):
             self.see_failed(key, page, pod, news=news)
-        for event in self.waiting:
+        for event in self.waiting.get(key, ()):
             event.set()
 
     def see_pod_gone(self, pod: Pod) -> None:
         """Take in that a pod is gone, as it was last."""
+        if not pod.job:
+            return
         key, now = key_of(pod), time.monotonic()
         page = self.page(key)
         if page.book.see_gone(pod, now):
             self.see_failed(key, page, pod)
-        if page.book.is_empty:
-            del self.pages[key]
-        for event in self.waiting:
+        self.tidy(key)
+        for event in self.waiting.get(key, ()):
             event.set()
 
     def see_failed(self, key: Key, page: Page, pod: Pod, *, news: bool = True) -> None:
@@ -108,13 +112,13 @@ class Books:
 
     def see_pods(self, found: Iterable[Pod]) -> None:
         """Take in all pods that there are, after a time in which anything may have happened."""
-        self.watching_since = time.monotonic()
+        self.watching_since = now = time.monotonic()
         there = set()
         for pod in found:
             there.add(pod.uid)
             self.see_pod(pod, news=False)
         for key, page in list(self.pages.items()):
-            if page.book.see_only(there):
+            if page.book.see_only(there, now):
                 self.news(key, UNSEEN_AFTER)
 
     def see_job(self, job: Json) -> None:
@@ -131,12 +135,9 @@ class Books:
         """Take in that a Job is gone."""
         key = key_of_job(job)
         page = self.pages.get(key)
-        if page is None:
-            return
-        if not key.job_set:
-            self.drop(key)
-        else:
+        if page is not None:
             page.book.see_job_gone(job["metadata"]["uid"])
+            self.tidy(key)
 
     def see_job_set(self, job_set: Json) -> None:
         """Take in a JobSet as it is now, with its account."""
@@ -145,17 +146,24 @@ class Books:
 
     def see_job_set_gone(self, job_set: Json) -> None:
         """Take in that a JobSet is gone."""
-        self.drop(key_of_job_set(job_set))
+        self.tidy(key_of_job_set(job_set))
 
-    def drop(self, key: Key) -> None:
-        """Forget a workload."""
-        self.pages.pop(key, None)
-        self.at_last.discard(key)
+    def forget_gone(self) -> None:
+        """Forget, after a gap in a watch, the Jobs that are gone, and workloads of which nothing is left."""
+        for key, page in list(self.pages.items()):
+            there = self.cluster.jobs.items
+            for uid, job in list(page.book.jobs.items()):
+                current = there.get((key.namespace, job["metadata"]["name"]))
+                if current is None or current["metadata"]["uid"] != uid:
+                    page.book.see_job_gone(uid)
+            self.tidy(key)
 
-    def see_only(self, keys: set[Key], kind: str) -> None:
-        """Take in which workloads of a kind there are: others were seen, and are gone."""
-        for key in [key for key, page in self.pages.items() if key.kind == kind and page.book.jobs and key not in keys]:
-            self.drop(key)
+    def tidy(self, key: Key) -> None:
+        """Forget a workload that is gone, once nothing of it is left to be counted."""
+        page = self.pages.get(key)
+        if page is not None and self.root_of(key) is None and (page.book.is_empty or not key.job_set):
+            self.pages.pop(key)
+            self.at_last.discard(key)
 
     def see_account(self, key: Key, page: Page, root: Json) -> None:
         """Take in an account as it is now."""
@@ -187,9 +195,10 @@ class Books:
         if page is None or not self.pods.synced.is_set() or metadata["uid"] not in page.book.jobs:
             return None
         if page.book.is_behind(metadata["uid"], new.index):
-            await self.catch_up(page.book, metadata["uid"], new.index)
+            await self.catch_up(key, page.book, metadata["uid"], new.index)
         account, unit = read(key, page.text), limits.unit_of(new)
-        count = account.units.of(unit)
+        resumed = account.suspended and not job["spec"].get("suspend")  # which grants a new limit
+        count = 0 if resumed else account.units.of(unit)
         job_set = self.job_set_of(key)
         for failed in page.book.uncounted(account):
             if limits.unit_of(failed) == unit:
@@ -197,10 +206,11 @@ class Books:
                 count += ending.cost == "disruption"
         return count // limits.shares_of(job["spec"])
 
-    async def catch_up(self, book: Book, job_uid: str, index: str) -> None:
+    async def catch_up(self, key: Key, book: Book, job_uid: str, index: str) -> None:
         """Wait until the watch has told of the pod that another one replaces, but not for long."""
         news = asyncio.Event()
-        self.waiting.add(news)
+        waiting = self.waiting.setdefault(key, [])
+        waiting.append(news)
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CATCHING_UP):
@@ -210,7 +220,9 @@ class Books:
                     return
             metrics.LEDGER_BEHIND.inc()
         finally:
-            self.waiting.discard(news)
+            waiting.remove(news)
+            if not waiting:
+                self.waiting.pop(key, None)
 
     def root_of(self, key: Key) -> Json | None:
         """Return the object that an account is kept on."""
@@ -219,7 +231,7 @@ class Books:
 
     def job_set_of(self, key: Key) -> Json | None:
         """Return the JobSet of a key that is one."""
-        return self.cluster.job_sets.items.get((key.namespace, key.job_set)) if key.job_set else None
+        return self.root_of(key) if key.job_set else None
 
 
 class PodObserver:
@@ -231,38 +243,19 @@ class PodObserver:
         self.deleted = books.see_pod_gone
 
 
-class JobObserver:
-    """Hears of Jobs."""
+class WorkloadObserver:
+    """Hears of Jobs, or of JobSets."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: Books, seen: Callable[[Json], None], deleted: Callable[[Json], None]) -> None:
         self.books = books
-        self.seen = books.see_job
-        self.deleted = books.see_job_gone
+        self.seen = seen
+        self.deleted = deleted
 
     def listed(self, items: Iterable[Json]) -> None:
         """Hear what there is."""
-        keys = set()
-        for job in items:
-            self.seen(job)
-            keys.add(key_of_job(job))
-        self.books.see_only(keys, "Job")
-
-
-class JobSetObserver:
-    """Hears of JobSets."""
-
-    def __init__(self, books: Books) -> None:
-        self.books = books
-        self.seen = books.see_job_set
-        self.deleted = books.see_job_set_gone
-
-    def listed(self, items: Iterable[Json]) -> None:
-        """Hear what there is."""
-        keys = set()
-        for job_set in items:
-            self.seen(job_set)
-            keys.add(key_of_job_set(job_set))
-        self.books.see_only(keys, "JobSet")
+        for item in items:
+            self.seen(item)
+        self.books.forget_gone()
 
 
 def key_of_job(job: Json) -> Key:

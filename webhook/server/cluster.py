@@ -228,6 +228,7 @@ def trimmed_metadata(metadata: Json) -> Json:
         "namespace": metadata["namespace"],
         "name": metadata["name"],
         "uid": metadata["uid"],
+        "resourceVersion": metadata["resourceVersion"],
         "labels": {key: labels[key] for key in LABELS_KEPT if key in labels},
         "annotations": {key: annotations[key] for key in ANNOTATIONS_KEPT if key in annotations},
         "ownerReferences": metadata.get("ownerReferences") or [],

@@ -52,10 +52,9 @@ class Lease:
                 await self.renew(working)
             finally:
                 working.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await working
+                await asyncio.wait({working})
                 log.info("no longer leading", lease=self.name, holder=self.holder)
-                with contextlib.suppress(ApiError, TimeoutError, *UNREACHABLE):
+                with contextlib.suppress(Exception):  # it ends by itself in a moment
                     await asyncio.wait_for(self.release(), PAUSE)
 
     async def renew(self, working: "asyncio.Task[None]") -> None:
@@ -80,6 +79,9 @@ class Lease:
             return False
         except UNREACHABLE as error:
             log.warning("lease not held", lease=self.name, error=repr(error))
+            return False
+        except Exception:  # an answer that nobody foresaw must not end the server
+            log.exception("lease not held", lease=self.name)
             return False
         self.allowed()
         return held

@@ -7,6 +7,8 @@ where the account is not what it was; the watch then brings what it is.
 import asyncio
 import contextlib
 import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
@@ -14,13 +16,14 @@ import structlog
 from webhook import modes, names
 from webhook.ledger import endings
 from webhook.ledger.account import KEPT, encode
-from webhook.ledger.book import Book, Key
-from webhook.ledger.pods import Pod
+from webhook.ledger.book import Key
+from webhook.ledger.pods import Exit, Pod
 from webhook.ledger.round import Round
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.problem import Json
 from webhook.rules import annotations
+from webhook.rules.lint import KILLED
 from webhook.server import metrics, verdicts
 from webhook.server.api import UNREACHABLE, ApiError
 from webhook.server.books import UNSEEN_AFTER, Books, Page, read, where
@@ -35,7 +38,8 @@ GATHERING: Final = 0.2  # from a pod's end to the write: others may end with it
 INTERVAL: Final = 1.0  # between writes of one account
 PATIENCE: Final = 5.0  # for the watch to bring back what was written
 AFTER_TROUBLE: Final = 30.0
-REMEMBERED: Final = 600.0  # crashes that no leader has settled
+REMEMBERED: Final = 600.0  # that a crash waits to be settled
+FORGOTTEN: Final = 60.0  # after which pods that went unseen are another leader's
 WRITERS: Final = 8
 
 CONFLICT: Final = 409
@@ -51,6 +55,14 @@ ROWS: Final = {"Job": batch.JOB, "JobSet": JOB_SET}
 log = structlog.get_logger()
 
 
+@dataclass(slots=True)
+class Crash:
+    """When a crash was seen, and when next it is looked at, by the monotonic clock."""
+
+    seen: float
+    next: float = 0.0
+
+
 class Ledger:
     """The accounts of all workloads, while this replica leads."""
 
@@ -63,7 +75,7 @@ class Ledger:
         self.events = events
         self.lease = lease
         lease.refused, lease.allowed = self.see_refused, self.see_allowed
-        self.crashes: dict[tuple[Key, str], float] = {}  # pods that may have crashed by a bug, and when that was seen
+        self.crashes: dict[tuple[Key, str], Crash] = {}  # of pods that may have crashed by a bug
         self.queue: asyncio.Queue[Key] = asyncio.Queue()
         self.leading = self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
@@ -88,8 +100,13 @@ class Ledger:
 
     def see_crash(self, key: Key, pod: Pod, job: Json) -> None:
         """Take in that a pod has failed by itself."""
-        if verdicts.may_settle(job, self.settings_of(job)):
-            self.crashes[key, pod.uid] = time.monotonic()
+        settings = self.settings_of(job)
+        if not verdicts.may_settle(job, settings):
+            return
+        if all(is_retriable(one, settings) for one in pod.exits):
+            self.books.page(key).book.disturbed = time.monotonic()  # it was told to end
+        else:
+            self.crashes[key, pod.uid] = Crash(time.monotonic())
 
     async def work(self) -> None:
         """Write accounts until cancelled."""
@@ -146,43 +163,64 @@ class Ledger:
 
     async def write(self, key: Key, page: Page) -> None:
         """Count the pods that are not counted yet, and do what follows from it."""
-        root, now = self.books.root_of(key), time.monotonic()
+        root = self.books.root_of(key)
         if root is None:
             return
-        if page.awaited is not None and now < page.written + PATIENCE:
+        if page.awaited is not None and time.monotonic() < page.written + PATIENCE:
             self.wake(key, INTERVAL)
             return
         page.awaited = None
-        account, book = read(key, page.text), page.book
-        round_ = Round(key, root, self.books.job_set_of(key), book, account, self.settings_of(root))
+        account = read(key, page.text)
+        account.forget(KEPT, page.book.staying_ids())
+        round_ = Round(key, root, self.books.job_set_of(key), page.book, account, self.settings_of)
+        complete = self.count(round_, page)
+        if round_.changed:
+            await self.store(round_, page)
+        page.bugs.clear()
+        if page.exceeded:
+            if self.may_act(key):
+                await self.fail(round_)
+            page.exceeded = False
+        if len(account.recent) > KEPT:
+            for pod in list(page.book.staying()):
+                await self.mark(pod)
+        if not complete:
+            self.wake(key, INTERVAL)
+
+    def count(self, round_: Round, page: Page) -> bool:
+        """Count what is not counted yet; tell whether there was room for all of it."""
+        book, account = page.book, round_.account
         new = [pod for pod in book.uncounted(account) if pod.job_uid in book.jobs]
+        complete = len(new) <= account.room
         round_.count(new[: account.room])
-        if account.suspended and not root["spec"].get("suspend"):
+        if account.suspended and not round_.root["spec"].get("suspend"):
             account.grant()
             round_.changed = True
         for name in page.bugs:
             round_.settle(name)
-        self.count_unseen(round_, page, now)
-        if round_.changed:
-            suspends = self.may_act(key) and round_.suspends()
-            if suspends:
-                account.suspended = True
-            account.forget(KEPT, book.staying_ids())
-            text = encode(account)
-            await self.api.patch(path_of(key), operations(page.text, text, suspend=suspends))
-            page.awaited, page.written = text, time.monotonic()
-            metrics.LEDGER_WRITES.labels("good").inc()
-            self.tell(round_, suspended=suspends)
-        page.bugs.clear()
-        if self.may_act(key):
-            await self.fail(round_)
-        if len(account.recent) > KEPT:
-            await self.mark(book)
-        if len(new) > len(round_.details):
-            self.wake(key, INTERVAL)
+        if complete:
+            self.count_unseen(round_, page, time.monotonic())
+        return complete
 
-    def count_unseen(self, round_: "Round", page: Page, now: float) -> None:
+    async def store(self, round_: Round, page: Page) -> None:
+        """Write the account, and with it suspend a Job that had more disruptions than it may."""
+        suspends = self.may_act(round_.key) and round_.suspends()
+        page.exceeded |= any(round_.exceeded(round_.details))
+        if suspends:
+            round_.account.suspended = True
+        text = encode(round_.account)
+        version = round_.root["metadata"]["resourceVersion"] if suspends else None
+        await self.api.patch(path_of(round_.key), operations(page.text, text, suspended_version=version))
+        page.awaited, page.written = text, time.monotonic()
+        if round_.unseen_counted:
+            page.book.vanished.clear()
+        metrics.LEDGER_WRITES.labels("good").inc()
+        self.tell(round_, suspended=suspends)
+
+    def count_unseen(self, round_: Round, page: Page, now: float) -> None:
         """Count what only the Job's status tells of, once it is sure that no pod of it will be seen any more."""
+        if now - round_.book.gap > FORGOTTEN:
+            round_.book.vanished.clear()  # another replica led, and counted them
         short, vanished = round_.unseen()
         if not short and not vanished:
             page.short = None
@@ -193,16 +231,16 @@ class Ledger:
             page.short = None
             round_.count_unseen(short)
 
-    async def mark(self, book: Book) -> None:
-        """Mark counted pods that stay, so that the account can forget their ids."""
-        for pod in list(book.staying()):
-            operation = {"op": "add", "path": f"/metadata/annotations/{pointer(names.COUNTED)}", "value": "true"}
-            test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
-            with contextlib.suppress(ApiError):  # it is gone, or will be marked next time
-                await self.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", [test, operation])
-                metrics.LEDGER_WRITES.labels("mark").inc()
+    async def mark(self, pod: Pod) -> None:
+        """Mark a counted pod that stays, so that the account can forget its id."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        operation = {"op": "add", "path": f"/metadata/annotations/{pointer(names.COUNTED)}", "value": now}
+        test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
+        with contextlib.suppress(ApiError):  # it is gone, or will be marked next time
+            await self.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", [test, operation])
+            metrics.LEDGER_WRITES.labels("mark").inc()
 
-    async def fail(self, round_: "Round") -> None:
+    async def fail(self, round_: Round) -> None:
         """End a Job that had more disruptions than it may."""
         if round_.settings.profile.disruptions.on_exceed != "Fail":
             return
@@ -218,39 +256,50 @@ class Ledger:
         while True:
             await asyncio.sleep(INTERVAL)
             now = time.monotonic()
-            for (key, uid), seen in list(self.crashes.items()):
-                if not self.leading:
-                    if now - seen > REMEMBERED:
-                        self.crashes.pop((key, uid), None)
-                    continue
-                try:
-                    if await self.settle_one(key, uid, now - seen, seen):
-                        self.crashes.pop((key, uid), None)
-                except (ApiError, *UNREACHABLE) as error:
-                    log.warning("crash not settled", **where(key), error=repr(error), retry_in=INTERVAL)
-                except Exception:  # what nobody foresaw in one workload must not end the accounts of all others
-                    log.exception("crash not settled", **where(key))
+            for (key, uid), crash in list(self.crashes.items()):
+                if now - crash.seen > REMEMBERED or (
+                    self.leading and now >= crash.next and await self.tried(key, uid, crash)
+                ):
                     self.crashes.pop((key, uid), None)
 
-    async def settle_one(self, key: Key, uid: str, age: float, seen: float) -> bool:
-        """Decide what one crash was, if it is time; tell whether it is decided."""
+    async def tried(self, key: Key, uid: str, crash: "Crash") -> bool:
+        """Decide what a crash was, if it is time; tell whether nothing is left to do."""
+        try:
+            return await self.decide(key, uid, crash)
+        except (ApiError, *UNREACHABLE) as error:
+            conflict = isinstance(error, ApiError) and error.status == CONFLICT
+            pause = INTERVAL if conflict else AFTER_TROUBLE
+            crash.next = time.monotonic() + pause
+            log.warning("crash not settled", **where(key), error=repr(error), retry_in=pause)
+        except Exception:  # what nobody foresaw in one workload must not end the accounts of all others
+            log.exception("crash not settled", **where(key))
+            return True
+        return False
+
+    async def decide(self, key: Key, uid: str, crash: "Crash") -> bool:
+        """Decide what a crash was, if it is time; tell whether it is decided. Raises what the API raises."""
         page = self.books.pages.get(key)
         pod = None if page is None else page.book.failed.get(uid)
         job = None if page is None or pod is None else page.book.jobs.get(pod.job_uid)
         if page is None or pod is None or job is None or endings.is_over(job["status"]) or not self.may_act(key):
             return True
-        within = self.settings_of(job).profile.failure_policy.settle_within
-        if page.book.disrupted >= seen - within or seen - within < self.books.watching_since:
+        settings = self.settings_of(job)
+        within = settings.profile.failure_policy.settle_within
+        if page.book.disturbed >= crash.seen - within or crash.seen - within < self.books.watching_since:
             return True  # the echo of a disruption, or of one that nobody would have seen
-        if age < within:
+        end = crash.seen + within
+        if time.monotonic() < end or uid not in page.book.counted:
             return False
-        bug = await verdicts.settle(self.api, self.settings_of(job), pod, within)
-        if bug:
+        if not (self.books.pods.live and self.books.pods.heard > end):
+            crash.next = time.monotonic() + PATIENCE
+            await self.mark(pod)  # when the watch tells of that, it has told of all that was before
+            return False
+        if await verdicts.settle(self.api, settings, pod, within):
             page.bugs.add(pod.name)
             self.wake(key)
         return True
 
-    def tell(self, round_: "Round", *, suspended: bool) -> None:
+    def tell(self, round_: Round, *, suspended: bool) -> None:
         """Write an Event on the workload, and count."""
         measure(round_)
         key, metadata = round_.key, round_.root["metadata"]
@@ -305,11 +354,23 @@ def path_of(key: Key) -> str:
     return f"/apis/{API_VERSIONS[key.kind]}/namespaces/{key.namespace}/{ROWS[key.kind].resource}/{key.name}"
 
 
-def operations(before: str | None, now: str, *, suspend: bool) -> list[Json]:
-    """Return the JSON Patch that replaces an account, and fails where it is not what it was."""
+def operations(before: str | None, now: str, *, suspended_version: str | None) -> list[Json]:
+    """Return the JSON Patch that replaces an account, and fails where it is not what it was.
+
+    `suspended_version`: that of a Job which is suspended with it, if it still is the newest; None where none is.
+    """
     path = f"/metadata/annotations/{pointer(names.LEDGER)}"
     found: list[Json] = [{"op": "test", "path": path, "value": before}, {"op": "add", "path": path, "value": now}]
-    return [*found, {"op": "add", "path": "/spec/suspend", "value": True}] if suspend else found
+    if suspended_version is None:
+        return found
+    version = {"op": "replace", "path": "/metadata/resourceVersion", "value": suspended_version}
+    return [version, *found, {"op": "add", "path": "/spec/suspend", "value": True}]
+
+
+def is_retriable(exited: Exit, settings: Settings) -> bool:
+    """Tell whether a container ended as one that is told to, or killed: not by its own bug."""
+    codes = settings.profile.failure_policy.retriable_exit_codes
+    return exited.code in codes or (exited.code == KILLED and exited.reason != endings.OOM)
 
 
 def pointer(key: str) -> str:

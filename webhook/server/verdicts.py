@@ -31,15 +31,18 @@ def may_settle(job: Json, settings: Settings) -> bool:
 async def settle(api: Api, settings: Settings, pod: Pod, within: int) -> bool:
     """End the Job of a pod whose crash no disruption explains; tell whether it was a bug, and not worth a retry."""
     job = await api.get(path_of(pod.namespace, pod.job))
-    if job["metadata"]["uid"] != pod.job_uid or not may_settle(job, settings):
+    metadata, spec = job["metadata"], job["spec"]
+    if metadata["uid"] != pod.job_uid or metadata.get("deletionTimestamp") or spec.get("suspend"):
         return False
     (embedded,) = batch.JOB.jobs(job)
+    if not may_settle(job, settings) or embedded.pod_spec.get("restartPolicy") != "Never":
+        return False
     own = (embedded.spec.get("podFailurePolicy") or {}).get("rules") or []
     added, _ = failure_policy.bug_rules(embedded, settings, own)
     match = rules.match([*own, *added], pod)
     if match is None or match.index < len(own) or match.container is None:
         return False
-    (code,) = {one.code for one in pod.exits if one.container == match.container}
+    code = next(one.code for one in pod.exits if one.container == match.container)
     what = f"Container {match.container} for pod {pod.namespace}/{pod.name} failed with exit code {code}"
     message = f"{what}, and no pod that it depends on was disrupted within {within} s"
     return await put(api, pod.namespace, job, OF_SET, message)

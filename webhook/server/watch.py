@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -65,6 +65,7 @@ class WatchedList(Generic[Kept]):
         self.items: dict[tuple[str, str], Kept] = {}
         self.live = False  # whether a watch is open, so that `items` is no older than its latency
         self.lost = time.monotonic()  # when that was last so
+        self.heard = 0.0  # when the watch told something last: an event, or once a minute that there is none
         self.missing = False  # whether the API server knows no such kind: its CRD is not installed
         metrics.CACHE_AGE.labels(path.rpartition("/")[2]).set_function(self.age)
         self.synced = asyncio.Event()  # set for ever after the first list
@@ -91,6 +92,7 @@ class WatchedList(Generic[Kept]):
                     pause = min(pause, LONGEST_PAUSE_AFTER_OPENING)
                     async for line in lines:
                         version = self.take(decoder.decode(line)) or version
+                        self.heard = time.monotonic()
                         pause = SHORTEST_PAUSE
             except (ApiError, *UNREACHABLE) as error:
                 version = ""
@@ -124,8 +126,15 @@ class WatchedList(Generic[Kept]):
             version = str(page["metadata"]["resourceVersion"])
         self.items = found
         for observer in self.observers:
-            observer.listed(found.values())
+            self.guarded(observer.listed, found.values())
         return version
+
+    def guarded(self, hear: Callable[[Any], None], what: Any) -> None:
+        """Have an observer hear of something; its trouble is not this list's."""
+        try:
+            hear(what)
+        except Exception:  # the list stays current for all others
+            log.exception("not taken in", path=self.path)
 
     def watch(self, version: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Watch from a resource version; the server ends the watch after a few minutes."""
@@ -145,14 +154,14 @@ class WatchedList(Generic[Kept]):
         if event.type in {"ADDED", "MODIFIED"}:
             kept = self.items[key_of(event.object)] = self.keep(event.object)
             for observer in self.observers:
-                observer.seen(kept)
+                self.guarded(observer.seen, kept)
             self.changed()
         elif event.type == "DELETED":
             self.items.pop(key_of(event.object), None)
             if self.observers:
                 gone = self.keep(event.object)
                 for observer in self.observers:
-                    observer.deleted(gone)
+                    self.guarded(observer.deleted, gone)
             self.changed()
         version: str | None = event.object["metadata"].get("resourceVersion")
         return version

@@ -51,7 +51,20 @@ def test_what_is_written_is_read_again() -> None:
     assert decode(None) == Account()
 
 
-@pytest.mark.parametrize("spoilt", ["", "{", "[]", '{"ended":"two"}', '{"units":{"1":"0-99999999"}}', '{"last":[{}]}'])
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        "",
+        "{",
+        "[]",
+        '{"units":[]}',
+        '{"units":{"1":5}}',
+        '{"units":null}',
+        '{"ended":"two"}',
+        '{"units":{"1":"0-99999999"}}',
+        '{"last":[{}]}',
+    ],
+)
 def test_what_nobody_wrote_is_refused(spoilt: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever it says
         decode(spoilt)
@@ -72,6 +85,12 @@ def test_a_crash_that_was_a_bug_cost_no_retry_but_ended_it_all() -> None:
     assert account.cost == {"retry": 0, "fatal": 1}
     assert account.last[0].settled
     assert not account.settle("train-1")
+
+
+def test_a_bug_counts_though_its_detail_was_pushed_out_meanwhile() -> None:
+    account = counted(*(failed(number) for number in range(DETAILS + 1)))
+    assert account.settle("train-0")
+    assert account.cost == {"retry": DETAILS, "fatal": 1}
 
 
 def test_a_new_grant_forgets_the_disruptions_of_the_units_and_not_those_in_all() -> None:

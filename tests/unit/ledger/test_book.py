@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.unit.ledger.pods import disrupted, failed, job, seen
 from tests.unit.ledger.test_account import counted
 from webhook.ledger.account import Account
-from webhook.ledger.book import Book, key_of
+from webhook.ledger.book import LONG_AGO, Book, key_of
 from webhook.ledger.pods import Pod
 
 
@@ -89,22 +89,27 @@ def test_a_pod_that_is_first_seen_after_the_job_controller_had_counted_it_counts
     assert pod.tracked
 
 
-def test_disruptions_are_remembered_from_when_they_are_announced() -> None:
-    found = book(seen(1))
+def test_what_makes_other_pods_crash_is_remembered_from_when_it_is_announced() -> None:
+    found = book(seen(1), seen(2), failed(3))
+    assert found.disturbed == LONG_AGO
     condition = disrupted(1).conditions
     found.see(seen(1, conditions=condition), 5.0)
     found.see(disrupted(1), 9.0)
-    assert found.disrupted == 5.0
+    assert found.disturbed == 5.0
+    found.see(seen(2, deleting=True), 12.0)
+    found.see(failed(2, deleting=True), 13.0)
+    assert found.disturbed == 12.0
 
 
 def test_pods_that_went_in_a_gap_and_neither_succeeded_nor_failed_were_disrupted() -> None:
     found = book(*(seen(number) for number in range(5)))
-    assert found.see_only({seen(0).uid})
+    assert found.see_only({seen(0).uid}, 7.0)
     after = job(status={"succeeded": 1, "failed": 1})
-    pods = found.disrupted_unseen(after, failures=1)
+    found.see_job(after, steady=True, alone=True)
+    pods = found.disrupted_unseen(after, 1, Account())
     assert len(pods) == 2
     assert {pod.disruption.reason for pod in pods if pod.disruption} == {"Unseen"}
-    assert found.vanished == {}
+    assert found.disrupted_unseen(after, 1, counted(*pods)) == []
 
 
 def test_pods_of_a_job_that_is_gone_are_counted_by_what_it_said() -> None:

@@ -38,7 +38,7 @@ def test_a_unit_is_an_index_and_in_a_set_an_index_of_one_of_its_jobs() -> None:
     assert unit_of(seen()) == ""
     assert unit_of(seen(index="3")) == "3"
     assert unit_of(seen(job="set-workers-0", job_set="set", index="3")) == "workers-0/3"
-    assert unit_of(seen(job="set-workers-0", job_set="set")) == "workers-0"
+    assert unit_of(seen(job="set-workers-0", job_set="set")) == "workers-0/"
 
 
 def test_one_disruption_more_than_the_limit_is_too_many() -> None:

@@ -24,7 +24,7 @@ def counting(
     for pod in pods:
         book.see(pod, 0.0)
     settings = resolve("default", Profile(disruptions=Disruptions(limit=limit, **disruptions)), {})
-    found = Round(ALONE, root, None, book, account or Account(), settings)
+    found = Round(ALONE, root, None, book, account or Account(), lambda _root: settings)
     found.count(book.uncounted(found.account))
     return found
 
@@ -66,6 +66,12 @@ def test_where_disruptions_count_there_is_no_limit_of_their_own() -> None:
     assert exceeded(counting(disrupted(1), disrupted(2), action="Count")) == []
 
 
+def test_what_went_unseen_is_no_reason_to_end_a_job() -> None:
+    found = counting(disrupted(1, "Unseen"), disrupted(2, "Unseen"), disrupted(3, "Unseen"))
+    assert found.account.spent("disruption") == 3
+    assert exceeded(found) == []
+
+
 def suspends(*pods: Pod, **fields: Any) -> bool:
     return counting(*pods, on_exceed="Suspend", **fields).suspends()
 
@@ -103,7 +109,7 @@ def test_failures_of_which_no_pod_was_seen_are_told_by_the_status() -> None:
 
 def test_pods_that_vanished_and_did_not_fail_or_succeed_were_disrupted() -> None:
     found = counting(seen(1), seen(2), seen(3), root=job({"parallelism": 3}))
-    found.book.see_only({seen(3).uid})
+    found.book.see_only({seen(3).uid}, 0.0)
     found.root["status"]["failed"] = 1
     short, vanished = found.unseen()
     assert (short, len(vanished)) == (1, 2)

@@ -15,8 +15,8 @@ def test_consecutive_indexes_are_written_as_a_range() -> None:
 
 
 def test_indexes_of_a_sets_jobs_stand_behind_their_job() -> None:
-    units = Units({"workers-0/1": 1, "workers-0/2": 1, "driver-0": 1, "workers-1/0": 1})
-    assert units.written() == {"1": "driver-0,workers-0/1-2,workers-1/0"}
+    units = Units({"workers-0/1": 1, "workers-0/2": 1, "driver-0/": 1, "workers-1/0": 1})
+    assert units.written() == {"1": "driver-0/,workers-0/1-2,workers-1/0"}
 
 
 def test_a_job_without_indexes_is_one_unit() -> None:
@@ -24,7 +24,11 @@ def test_a_job_without_indexes_is_one_unit() -> None:
     assert read({"3": ""}) == Units({"": 3})
 
 
-@given(st.dictionaries(st.integers(0, 60).map(str) | st.sampled_from(["a-0/1", "a-0/2", "b", ""]), st.integers(1, 5)))
+@given(
+    st.dictionaries(
+        st.integers(0, 60).map(str) | st.sampled_from(["a-0/1", "a-0/2", "b/", "1-5/", ""]), st.integers(1, 5)
+    )
+)
 def test_what_is_written_is_read_again(counts: dict[str, int]) -> None:
     units = Units(counts)
     assert read(units.written()) == units
@@ -37,6 +41,7 @@ def test_where_it_grows_too_long_the_units_with_the_fewest_are_let_go_of_and_non
     assert len(json.dumps(written)) <= LONGEST + 100
     again = read(written)
     assert all(again.of(unit) >= count for unit, count in counts.items())
+    assert all(again.at_least(unit) <= count for unit, count in counts.items())
     again.add("0")
     assert again.of("0") == units.of("0") + 1
 

@@ -144,8 +144,8 @@ def test_coupled_pods_get_no_exit_code_rule_unless_a_crash_is_to_be_a_bug_at_onc
         ({"coupled": "Settle"}, job_spec(), False),
         ({"coupled": "Retry"}, COUPLED, False),
         ({"coupled": "Settle", "inject": "Never"}, COUPLED, False),
-        ({"coupled": "Settle", "inject": "IfAbsent"}, {**COUPLED, "podFailurePolicy": {"rules": [DISRUPTION]}}, True),
-        ({"coupled": "Settle", "inject": "IfAbsent"}, {**COUPLED, "podFailurePolicy": {"rules": [bug()]}}, False),
+        ({"coupled": "Settle", "inject": "IfAbsent"}, COUPLED, False),
+        ({"coupled": "Settle"}, {**COUPLED, "backoffLimitPerIndex": 1}, False),
     ],
 )
 def test_crashes_of_coupled_pods_are_settled_where_the_profile_and_the_author_let_them_be(

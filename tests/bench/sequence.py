@@ -1,0 +1,75 @@
+"""One Job that suffers preemption, exit 143, eviction, taint, exit 143, exit 1, under `Ignore` and under `Count`.
+
+Five minutes, most of it back-off: `python -m tests.cluster --without-operators -- python -m tests.bench.sequence`.
+"""
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.cluster.conftest import new_namespace
+from tests.cluster.disruptions import evict, node_of_its_own, on, preempt, taint, untaint
+from tests.cluster.kubectl import Kubectl, Object
+from tests.cluster.manifests import job
+from tests.cluster.namespace import Api, Namespace
+from tests.cluster.objects import condition
+from tests.cluster.test_ledger import account, ended, running
+from tests.cluster.test_webhook_job_sets import ends
+from webhook.names import MAX_RETRIES, PROFILE
+
+LONG = 400  # seconds that the back-off may take
+
+
+def suffer(kubectl: Kubectl, api: Api, profile: str) -> str:
+    """Let a Job of budget 6 suffer it all; return what `explain` tells then."""
+    team = new_namespace(f"sequence-{secrets.token_hex(2)}", {PROFILE: profile}, kubectl, api)
+    with node_of_its_own(kubectl) as node:
+        manifest = on(node, job("train"), cpu="40")
+        manifest["metadata"]["annotations"] = {MAX_RETRIES: "6"}
+        team.create(manifest)
+        pod = next_pod(team, None)
+        preempt(kubectl, team, node, pod)
+        pod = next_pod(team, pod)
+        ends(team, pod, 143)
+        pod = next_pod(team, pod)
+        evict(team, pod["metadata"]["name"])
+        pod = next_pod(team, pod)
+        taint(kubectl, node)
+        team.wait_for("jobs", "train", lambda found: ended(found, 4), seconds=LONG)
+        untaint(kubectl, node)
+        pod = next_pod(team, pod)
+        ends(team, pod, 143)
+        pod = next_pod(team, pod)
+        ends(team, pod, 1)
+        found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed") and ended(found, 6))
+        print(profile, found["status"].get("failed"), account(found)["cost"], condition(found, "Failed")["reason"])
+        return explained(team)
+
+
+def next_pod(team: Namespace, before: Object | None) -> Object:
+    """The pod that replaces another, once it runs."""
+    (pod,) = running(team, "train", 1, but=before, seconds=LONG)
+    return pod
+
+
+def explained(team: Namespace) -> str:
+    program = Path(sys.executable).with_name("retry-policy")
+    command: list[str | Path] = [program, "explain", f"{team.name}/train", f"--kubeconfig={team.kubeconfig}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def main() -> None:
+    kubectl = Kubectl(Path(shutil.which("kubectl") or "kubectl"), Path(os.environ["KUBECONFIG"]))
+    api = Api.connect(kubectl.kubeconfig)
+    with ThreadPoolExecutor() as pool:
+        for told in pool.map(lambda profile: suffer(kubectl, api, profile), ("default", "count")):
+            print(told)
+    api.close()
+
+
+if __name__ == "__main__":
+    main()
