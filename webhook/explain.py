@@ -5,14 +5,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from webhook import names
-from webhook.ledger import endings, limits, pods, words
+from webhook.ledger import endings, limits, pods, rules, words
 from webhook.ledger.account import Account, Attempt, decode
 from webhook.ledger.pods import Pod
 from webhook.patch import at
+from webhook.policy.model import Profile
+from webhook.policy.settings import Settings
 from webhook.problem import Json
 from webhook.workloads import batch
 from webhook.workloads.job_set import JOB_SET
 
+UNKNOWN: Final = Settings(profile_name="", profile=Profile())  # the policy is not asked: only retries are of interest
 PLACEMENTS: Final = {"Spot": "spot", "OnDemand": "on-demand"}
 
 
@@ -111,9 +114,9 @@ def set_budgets(root: Json, jobs: list[Json]) -> Iterator[str]:
 
 def count(account: Account, pod: Pod, job: Json, job_set: Json | None) -> None:
     """Count a pod that the ledger has not counted, or that nobody counts."""
-    ending = endings.ending_of(pod, job, job_set)
-    spent = account.spent("retry")
-    attempt = (pod.restart if job_set is not None else pod.attempt) or (0 if job_set is not None else spent)
+    terms = limits.terms_of(job, job_set, UNKNOWN)
+    attempt = limits.attempt_of(account, terms, pod)
+    ending = limits.with_budget(endings.ending_of(pod, job, job_set), terms, attempt)
     account.count(ending, limits.unit_of(pod), attempt)
 
 
@@ -147,7 +150,9 @@ def is_per_index(root: Json) -> bool:
 
 def ended_row(detail: Attempt, retries_left: int | None, disruptions_left: int | None) -> Row:
     """Return the row of an attempt that has ended."""
-    rule = "" if detail.rule is None else f"rule {detail.rule} ({detail.action})"
+    rule = {"retry": "no rule", "fatal": "no retry left"}.get(detail.cost, "")
+    if detail.rule is not None:
+        rule = f"rule {detail.rule} ({detail.action})"
     return Row(
         attempt=detail.attempt,
         unit=detail.unit,
@@ -205,20 +210,35 @@ def next_steps(root: Json, jobs: list[Json], account: Account, retries: int, *, 
     """Say what happens at the next failure."""
     if is_finished(root):
         return
-    noun = "restart" if in_set else "retry"
     spec = (jobs[0] if jobs else root).get("spec") or {}
-    rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
-    for index, rule in enumerate(rules):
-        yield f"{what_matches(rule)}: {what_follows(rule.get('action') or '', account)} (rule {index})"
+    for index, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
+        action = rule.get("action") or ""
+        follows = (
+            what_set_does(root, jobs[0], rule) if in_set and action == "FailJob" else what_follows(action, account)
+        )
+        yield f"{what_matches(rule)}: {follows} (rule {index})"
     spent = account.spent("retry")
     if in_set:
-        yield f"anything else: costs its Job a retry, of {batch.retry_budget(spec)}; maxRestarts is {retries}"
+        yield f"anything else: costs its Job a retry, of {batch.retry_budget(spec)}"
     elif is_per_index(root):
         yield f"anything else: costs the index a retry, of {retries}"
     elif retries > spent:
-        yield f"anything else: costs a {noun}; {words.counted(retries - spent, noun)} left"
+        yield f"anything else: costs a retry; {words.counted(retries - spent, 'retry')} left"
     else:
-        yield f"anything else: ends the {root.get('kind')}; no {noun} is left"
+        yield "anything else: ends the Job; no retry is left"
+
+
+def what_set_does(root: Json, job: Json, rule: Json) -> str:
+    """Say what a JobSet does when a rule has failed one of its Jobs."""
+    said = "failed with exit code" if rule.get("onExitCodes") is not None else "has condition DisruptionTarget"
+    replicated_job = (job["metadata"].get("labels") or {}).get(pods.REPLICATED_JOB) or ""
+    action = rules.action_of_set(root, replicated_job, f"{said} matching FailJob rule")
+    status = root.get("status") or {}
+    left = max(0, retries_of(root) - (status.get("restartsCountTowardsMax") or 0))
+    if action == "FailJobSet" or (action == "RestartJobSet" and not left):
+        return "ends the set at once"
+    free = action.endswith("IgnoreMaxRestarts")
+    return "restarts the set at no cost" if free else f"restarts the set; {words.counted(left, 'restart')} left"
 
 
 def what_matches(rule: Json) -> str:

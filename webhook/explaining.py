@@ -11,6 +11,7 @@ import msgspec
 
 from webhook import documents
 from webhook.explain import Explanation, Row, explain
+from webhook.ledger.words import counted
 from webhook.problem import Json
 from webhook.workloads import batch
 from webhook.workloads.job_set import JOB_SET
@@ -137,8 +138,8 @@ def as_table(explanation: Explanation) -> Iterator[str]:
 
 def cells_of(row: Row, *, units: bool) -> list[str]:
     """Return a row's cells as text."""
-    lefts = ((row.retries_left, "retries"), (row.disruptions_left, "disruptions"))
-    left = ", ".join(f"{number} {name}" for number, name in lefts if number is not None)
+    lefts = ((row.retries_left, "retry"), (row.disruptions_left, "disruption"))
+    left = ", ".join(counted(number, name) for number, name in lefts if number is not None)
     return [
         str(row.attempt),
         *([row.unit or "-"] if units else []),

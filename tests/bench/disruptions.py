@@ -60,7 +60,7 @@ class Truth:
             self.running.pop(metadata["name"], None)
         for one in status.get("conditions") or ():
             if one["type"] == "DisruptionTarget" and one["status"] == "True" and status.get("phase") == "Failed":
-                self.reasons[name][metadata["uid"]] = one["reason"]
+                self.reasons[name].setdefault(metadata["uid"], one["reason"])  # a taint may overwrite it later
 
     @property
     def total(self) -> int:
@@ -139,6 +139,8 @@ class Run:
                 await getattr(self, kind)(pod)
             except ApiError:  # it has just been disrupted otherwise, or was not to be
                 self.later(1, self.look_again, pod)
+            else:
+                self.later(15, self.look_again, pod)  # the scheduler may have chosen another one
             await asyncio.sleep(PAUSE)
         await asyncio.gather(*self.tasks)
 

@@ -62,15 +62,7 @@ def untaint(kubectl: Kubectl, node: str) -> None:
 
 def preempt(kubectl: Kubectl, team: Namespace, node: str, pod: Object) -> None:
     """Have the scheduler end a pod that takes most of a node for one that comes before it, and goes at once."""
-    kubectl.apply(
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": CLASS},
-            "value": 1000,
-            "globalDefault": False,
-        }
-    )
+    kubectl.run("create", "priorityclass", CLASS, "--value=1000")  # unless another test has
     name = f"first-{secrets.token_hex(2)}"
     first = {
         "apiVersion": "v1",

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import uvloop
+import yaml
 
 from tests.cluster.conftest import NewNamespace
 from webhook.server import lease
@@ -16,6 +17,7 @@ from webhook.server.lease import Lease
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     import pytest
 
@@ -117,3 +119,23 @@ def test_one_that_cannot_renew_stops_before_its_lease_ends(
                     await asyncio.sleep(0.02)
 
     uvloop.run(run())
+
+
+def test_without_the_right_to_nobody_leads_and_is_told_so(namespace: NewNamespace, tmp_path: Path) -> None:
+    team = namespace()
+    kubeconfig = yaml.safe_load(team.kubeconfig.read_text())
+    (user,) = kubeconfig["users"]
+    user["user"] = {"token": team.run("create", "token", "default").stdout.strip()}
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(kubeconfig))
+    told = []
+
+    async def run() -> bool:
+        async with await Api.connect(str(file)) as api:
+            wanted = Lease(api, team.name, NAME, "nobody")
+            wanted.refused = lambda: told.append("refused")
+            wanted.allowed = lambda: told.append("allowed")
+            return await wanted.try_to_hold()
+
+    assert not uvloop.run(run())
+    assert told == ["refused"]

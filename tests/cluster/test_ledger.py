@@ -114,13 +114,13 @@ def test_an_eviction_costs_a_disruption_and_the_next_pod_knows_of_it(namespace: 
     ]
 
 
-def test_where_disruptions_count_an_eviction_costs_a_retry(namespace: NewNamespace) -> None:
+def test_where_disruptions_count_an_eviction_ends_a_job_without_retries(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "count")
     team.create(job("train", backoffLimit=0))
     (first,) = running(team, "train", 1)
     evict(team, first["metadata"]["name"])
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1) and condition(found, "Failed"))
-    assert last(found) == [(*EVICTED, "retry")]
+    assert last(found) == [(*EVICTED, "fatal")]
     assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
 
 
@@ -228,7 +228,7 @@ def test_a_set_of_which_one_pod_is_evicted_and_the_others_crash_is_started_again
     team = opted_in(namespace, "settle")
     workers = replicated_job("workers", parallelism=4, completions=4, completionMode="Indexed", backoffLimit=6)
     team.create(job_set("train", workers, failurePolicy={"maxRestarts": 2}))
-    pods = pods_of(team, "train", 0)
+    pods = pods_of(team, "train", 0, 4)
     for pod in pods[1:]:
         ends(team, pod, 1)
     evict(team, pods[0]["metadata"]["name"])
@@ -243,7 +243,7 @@ def test_a_set_of_which_one_pod_crashes_alone_fails_for_good(namespace: NewNames
     team = opted_in(namespace, "settle")
     workers = replicated_job("workers", parallelism=4, completions=4, completionMode="Indexed", backoffLimit=6)
     team.create(job_set("train", workers, failurePolicy={"maxRestarts": 2}))
-    ends(team, pods_of(team, "train", 0)[0], 1)
+    ends(team, pods_of(team, "train", 0, 4)[0], 1)
     found = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"))
     assert condition(found, "Failed")["reason"] == "FailJobSetFailurePolicyAction"
     assert restarts(found) == (0, 0)
@@ -253,6 +253,6 @@ def test_a_set_of_which_one_pod_crashes_alone_fails_for_good(namespace: NewNames
 def test_jobs_of_a_set_whose_pods_depend_on_each_other_get_no_rule_for_exit_codes(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "settle")
     team.create(job_set("train", replicated_job("driver"), replicated_job("workers")))
-    pods_of(team, "train", 0)
+    pods_of(team, "train", 0, 2)
     for found in team.get("jobs")["items"]:
         assert [rule["action"] for rule in found["spec"]["podFailurePolicy"]["rules"]] == ["FailJob"]

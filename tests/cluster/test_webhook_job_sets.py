@@ -47,11 +47,11 @@ def jobs_of(found: Object) -> list[Object]:
     return [one["template"]["spec"] for one in found["spec"]["replicatedJobs"]]
 
 
-def pods_of(team: Namespace, job_set: str, restart: int) -> list[Object]:
-    """The pods of a restart, once they all run; 0 is the set's first start."""
+def pods_of(team: Namespace, job_set: str, restart: int, number: int = 1) -> list[Object]:
+    """The pods of a restart, once so many are there and all run; 0 is the set's first start."""
     selector = f"jobset.sigs.k8s.io/jobset-name={job_set},jobset.sigs.k8s.io/restart-attempt={restart}"
     return team.wait_for_all(
-        "pods", lambda pods: pods and all(condition(pod, "Ready") for pod in pods), selector=selector
+        "pods", lambda pods: len(pods) >= number and all(condition(pod, "Ready") for pod in pods), selector=selector
     )
 
 

@@ -108,6 +108,35 @@ def test_with_a_budget_for_each_index_the_index_tells_what_is_left() -> None:
     assert found.next[-1] == "anything else: costs the index a retry, of 2"
 
 
+def test_of_a_set_the_restarts_and_the_retries_of_its_jobs_are_told_and_what_it_does_at_a_failure() -> None:
+    rules = [
+        {
+            "action": "RestartJobSetAndIgnoreMaxRestarts",
+            "onJobFailureReasons": ["PodFailurePolicy"],
+            "onJobFailureMessagePatterns": ["has condition DisruptionTarget matching FailJob"],
+        },
+        {"action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]},
+    ]
+    root: Json = {
+        "kind": "JobSet",
+        "metadata": {"namespace": "ml", "name": "set"},
+        "spec": {"failurePolicy": {"maxRestarts": 2, "rules": rules}},
+        "status": {"restarts": 3, "restartsCountTowardsMax": 1},
+    }
+    child = job(status={"failed": 1})
+    child["metadata"] |= {"name": "set-workers-0", "labels": {"jobset.sigs.k8s.io/replicatedjob-name": "workers"}}
+    child["spec"]["podFailurePolicy"]["rules"] = [{**DISRUPTION, "action": "FailJob"}, BUG]
+    found = explain(root, [child], [])
+    assert found.budgets == ["restarts: 3 in all, 1 of 2 spent", "Job set-workers-0: 1 of 6 retries spent"]
+    assert found.next == [
+        "a disruption: restarts the set at no cost (rule 0)",
+        "any exit code but 143 of main: ends the set at once (rule 1)",
+        "anything else: costs its Job a retry, of 6",
+    ]
+    root["spec"]["failurePolicy"]["rules"] = []
+    assert explain(root, [child], []).next[0] == "a disruption: restarts the set; 1 restart left (rule 0)"
+
+
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["explain", *arguments])
 

@@ -93,7 +93,7 @@ def cost_of(pod: Pod, cause: Cause, matched: Match | None, job_set: Json | None)
     if matched.action == "Ignore":
         return "disruption" if cause == "Disruption" else "none"
     if matched.action == "FailJob" and job_set is not None:
-        action = rules.action_of_set(job_set, pod, matched.message)
+        action = rules.action_of_set(job_set, pod.replicated_job, matched.message)
         if action.endswith("IgnoreMaxRestarts"):
             return "disruption" if cause == "Disruption" else "none"
         return "fatal" if action == "FailJobSet" else "retry"

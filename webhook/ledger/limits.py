@@ -1,10 +1,10 @@
 """How much a workload may spend, what is left of it, and what is to be done when nothing is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from webhook.ledger.account import Account, Attempt, Left
-from webhook.ledger.endings import Cost
+from webhook.ledger.endings import Cost, Ending
 from webhook.ledger.pods import Pod
 from webhook.patch import at
 from webhook.policy.settings import Settings
@@ -82,6 +82,16 @@ def unit_of(pod: Pod) -> str:
 def job_of(job_set: str, unit: str) -> str:
     """Name the Job that a unit of a JobSet belongs to; empty where there is no set."""
     return f"{job_set}-{unit.rpartition('/')[0]}" if job_set else ""
+
+
+def with_budget(ending: Ending, terms: Terms, attempt: int) -> Ending:
+    """Return how a pod ended, where a failure for which no retry is left ends its Job, or its index.
+
+    In a JobSet the Job has retries of its own, and the set may restart it.
+    """
+    if ending.cost != "retry" or ending.pod.job_set or attempt < terms.retries:
+        return ending
+    return replace(ending, cost="fatal")
 
 
 def attempt_of(account: Account, terms: Terms, pod: Pod) -> int:

@@ -51,6 +51,7 @@ class Round:
     def add(self, ending: endings.Ending, pod: Pod) -> None:
         """Count one."""
         attempt = limits.attempt_of(self.account, self.terms, pod)
+        ending = limits.with_budget(ending, self.terms, attempt)
         detail = self.account.count(ending, limits.unit_of(pod), attempt)
         left = limits.left_of(self.account, self.terms, detail, self.job_set)
         self.account.left = left

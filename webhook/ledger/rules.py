@@ -59,14 +59,14 @@ def matches_condition(pattern: Json, kind: str, status: str) -> bool:
     return bool(pattern.get("type") == kind and (pattern.get("status") or "True") == status)
 
 
-def action_of_set(job_set: Json, pod: Pod, message: str) -> str:
-    """Return what a JobSet does about a Job that has failed by its failure policy with a message."""
+def action_of_set(job_set: Json, replicated_job: str, message: str) -> str:
+    """Return what a JobSet does about a Job of it that has failed by its failure policy with a message."""
     policy = (job_set.get("spec") or {}).get("failurePolicy") or {}
     for rule in policy.get("rules") or ():
         reasons = rule.get("onJobFailureReasons") or (POD_FAILURE_POLICY,)
-        targets = rule.get("targetReplicatedJobs") or (pod.replicated_job,)
+        targets = rule.get("targetReplicatedJobs") or (replicated_job,)
         patterns = rule.get("onJobFailureMessagePatterns")
-        if POD_FAILURE_POLICY not in reasons or pod.replicated_job not in targets:
+        if POD_FAILURE_POLICY not in reasons or replicated_job not in targets:
             continue
         if not patterns or any(is_found(pattern, message) for pattern in patterns):
             return str(rule.get("action") or "")

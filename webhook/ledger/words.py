@@ -31,10 +31,10 @@ def cost(detail: Attempt, *, in_set: bool) -> str:
     if detail.cost == "retry":
         return "cost 1 restart" if in_set and by_rule else "cost 1 retry of its Job" if in_set else "cost 1 retry"
     if detail.cost == "fatal":
-        over = "index" if detail.action == "FailIndex" else "JobSet" if in_set else "Job"
-        return (
-            f"rule {detail.rule} ({detail.action}) ends the {over}" if by_rule or detail.action else f"ends the {over}"
-        )
+        over = "JobSet" if in_set else "index" if detail.action == "FailIndex" else "Job"
+        if detail.action in {"FailJob", "FailIndex"}:
+            return f"rule {detail.rule} ({detail.action}) ends the {over}"
+        return f"no retry was left, which ends the {over}"
     return "cost 1 disruption" if detail.cost == "disruption" else "cost nothing"
 
 

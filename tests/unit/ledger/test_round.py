@@ -43,6 +43,15 @@ def test_each_pod_is_counted_in_the_order_in_which_they_ended() -> None:
     )
 
 
+def test_a_failure_for_which_no_retry_is_left_ends_the_job() -> None:
+    found = counting(*(failed(number) for number in range(4)))
+    assert found.account.cost == {"retry": 3, "fatal": 1}
+    assert found.sentence().startswith(
+        "attempt 4 of 4 ended: container main exit code 143; no retry was left, which ends the Job; left: 0 retries"
+    )
+    assert found.saved == 0
+
+
 def test_without_news_nothing_changes() -> None:
     assert not counting().changed
 
