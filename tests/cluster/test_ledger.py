@@ -18,6 +18,7 @@ from tests.cluster.objects import condition, phase
 from tests.cluster.test_webhook_job_sets import ends, pods_of, restarts
 from tests.cluster.test_webhook_jobs import noted, opted_in
 from webhook import names
+from webhook.ledger.account import MOST_RECENT
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
@@ -138,6 +139,19 @@ def test_each_kind_of_disruption_is_known_by_its_reason(namespace: NewNamespace,
         found = team.wait_for("jobs", "tainted", lambda found: ended(found, 1))
         assert last(found) == [("Disruption", "DeletionByTaintManager", "disruption")]
         untaint(kubectl, other)
+
+
+def test_more_pods_than_an_account_can_name_are_counted_once_each(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    indexes = {"completions": MOST_RECENT + 10, "parallelism": MOST_RECENT + 10, "completionMode": "Indexed"}
+    team.create(job("train", exits(143, 0), backoffLimitPerIndex=1, **indexes))
+    found = team.wait_for(
+        "jobs", "train", lambda found: condition(found, "Complete") and ended(found, MOST_RECENT + 10)
+    )
+    assert account(found)["cost"] == {"retry": MOST_RECENT + 10}
+    assert len(account(found)["recent"]) <= MOST_RECENT
+    marked = [pod for pod in team.get("pods")["items"] if names.COUNTED in pod["metadata"]["annotations"]]
+    assert len(marked) >= MOST_RECENT // 2
 
 
 def test_a_job_that_is_suspended_by_hand_spends_nothing(namespace: NewNamespace) -> None:

@@ -214,5 +214,10 @@ def as_failed(pod: Pod) -> Pod:
 
 
 def merged(before: Pod, now: Pod) -> Pod:
-    """Return a failed pod as it is now, but tracked if it was when it failed: then the Job controller judges."""
-    return replace(now, tracked=before.tracked or now.tracked)
+    """Return a failed pod as it is now, but for what the Job controller judged when it failed."""
+    return replace(
+        now,
+        tracked=before.tracked or now.tracked,
+        conditions=before.conditions or now.conditions,
+        exits=before.exits or now.exits,
+    )

@@ -66,6 +66,14 @@ def test_how_the_job_controller_stood_to_a_pod_when_it_failed_is_what_counts() -
     assert pod.tracked
 
 
+def test_a_reason_that_is_overwritten_after_the_pod_has_failed_is_not_why_it_did() -> None:
+    found = book(disrupted(1, "PreemptionByScheduler"))
+    found.see(disrupted(1, "DeletionByTaintManager"), 0.0)
+    (pod,) = found.uncounted(Account())
+    assert pod.disruption is not None
+    assert pod.disruption.reason == "PreemptionByScheduler"
+
+
 def test_a_pod_of_a_job_that_replaces_at_once_has_failed_as_soon_as_it_is_to_be_deleted() -> None:
     found = book(podReplacementPolicy="TerminatingOrFailed")
     assert found.see(seen(1, deleting=True), 0.0)
