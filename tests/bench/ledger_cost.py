@@ -51,7 +51,7 @@ async def fill(stage: Stage, jobs: int, pods: int) -> Json:
 
 async def create(api: Api, number: int, pods: int) -> None:
     name = f"job-{number}"
-    root = job(name, backoffLimit=3, parallelism=pods, completions=pods)
+    root = job(name, backoffLimit=3, parallelism=pods + 1, completions=pods + 1)
     root["metadata"]["labels"] = {names.PROFILE: "default"}
     root["metadata"]["annotations"] = {names.POLICY: "{}"}
     root["spec"]["podReplacementPolicy"] = "Failed"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook import documents
@@ -264,7 +264,6 @@ def test_a_pipe_or_file_without_a_document_is_unusable(data: bytes, tmp_path: Pa
     assert bad(read(file)) == [f"{file}: holds no document; must hold one or more"]
 
 
-@settings(deadline=None)
 @given(st.binary() | st.text().map(lambda text: ("{" + text).encode()))
 def test_any_bytes_are_read_or_unusable(data: bytes) -> None:
     found = read("-", data)

@@ -221,7 +221,7 @@ def defaulted(manifest: Json) -> Json:
 
 
 @given(JOBS, POLICIES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_job_of_which_check_says_nothing_is_admitted_by_the_cluster(manifest: Json, under: Policy) -> None:
     sent = defaulted(manifest)
     said = [str(problem) for problem in admit(manifest, under).problems]
@@ -231,7 +231,7 @@ def test_a_job_of_which_check_says_nothing_is_admitted_by_the_cluster(manifest: 
 
 
 @given(JOBS | CRON_JOBS | PODS, POLICIES, st.none() | st.integers(0, 5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_rendering_what_was_rendered_changes_nothing(manifest: Json, under: Policy, attempt: int | None) -> None:
     once = offline.as_yaml(admitted(written_and_read(manifest), under, attempt))
     ((read, _),) = strict_yaml.read(once)
@@ -347,7 +347,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 @example({"a": -0.0})
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 def test_what_is_written_is_read_back_by_kubectl(value: Any) -> None:
     assert_read_back(value)
 
@@ -371,7 +371,6 @@ def test_a_value_that_stands_twice_is_written_twice() -> None:
 
 
 @given(VALUES)
-@settings(deadline=None)
 def test_json_is_what_python_reads(value: Any) -> None:
     assert json.loads(offline.as_json(value)) == value
 

@@ -7,7 +7,7 @@ import jsonpatch
 import jsonpointer
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.patch import Editor, at, path_of, pointer
@@ -269,7 +269,6 @@ VALUES = st.recursive(
 
 
 @given(st.lists(KEYS))
-@settings(deadline=None)
 def test_a_pointer_is_what_a_library_makes_of_the_keys(keys: list[str]) -> None:
     assert pointer(tuple(keys)) == jsonpointer.JsonPointer.from_parts(keys).path
     assert path_of(pointer(tuple(keys)), {}) == tuple(keys)
@@ -283,7 +282,6 @@ def objects_in(value: Any, path: Path = ()) -> list[Path]:
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.data())
-@settings(deadline=None)
 def test_the_patch_makes_of_the_first_object_what_the_editor_made(root: Json, data: st.DataObject) -> None:
     before = deepcopy(root)
     editor = Editor(root)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from webhook import strict_yaml
@@ -339,7 +339,6 @@ def plain(read: Any) -> Any:
     return int(read) if isinstance(read, float) and read.is_integer() and abs(read) < 2**63 else read
 
 
-@settings(deadline=None)
 @given(JSON_VALUES)
 def test_what_pyyaml_writes_is_read_back(written: Any) -> None:
     text = yaml.safe_dump(written, default_style='"', sort_keys=False)
@@ -360,7 +359,6 @@ def read_or_fail(text: str, *, strict: bool) -> list[Any] | YamlError:
         return error
 
 
-@settings(deadline=None)
 @given(TEXTS, st.booleans())
 @example("\ud800", False)  # noqa: FBT003 - an example is written as the test's arguments stand
 def test_any_text_is_plain_json_or_its_error_has_a_place(text: str, strict: bool) -> None:  # noqa: FBT001 - drawn

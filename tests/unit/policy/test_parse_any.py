@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 
@@ -104,14 +104,12 @@ def raw(any_policy: Any) -> Any:
     return msgspec.to_builtins(any_policy, enc_hook=int)
 
 
-@settings(deadline=None)
 @given(policies)
 def test_a_policy_that_is_written_is_read_back(any_policy: Policy) -> None:
     assert parse(json.dumps(raw(any_policy))) == any_policy
     assert parse(yaml.dump(raw(any_policy), Dumper=Quoting)) == any_policy
 
 
-@settings(deadline=None)
 @given(policies, st.data())
 def test_what_a_profile_leaves_out_has_the_default(any_policy: Policy, data: st.DataObject) -> None:
     written = raw(any_policy)
@@ -137,7 +135,6 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
 
 
-@settings(deadline=None)
 @given(policies, ANYTHING, st.data())
 def test_a_policy_with_anything_in_one_place_is_read_or_has_problems(
     any_policy: Policy, anything: Any, data: st.DataObject
@@ -151,7 +148,6 @@ def test_a_policy_with_anything_in_one_place_is_read_or_has_problems(
         assert parse(json.dumps(written))
 
 
-@settings(deadline=None)
 @given(st.text() | ANYTHING.map(json.dumps) | st.text(st.sampled_from("profiles:{}[]&*<!-\n \"'#|>ConfigMap,data.y")))
 def test_any_text_is_read_or_has_problems(text: str) -> None:
     assert parse(text)
