@@ -73,10 +73,12 @@ def running_at_once(spec: Json) -> int:
 
 def unit_of(pod: Pod) -> str:
     """Name the unit that a pod belongs to: what has a disruption budget of its own."""
-    if not pod.job_set:
-        return pod.index
-    job = pod.job.removeprefix(f"{pod.job_set}-")
-    return f"{job}/{pod.index}"
+    return unit_named(pod.job_set, pod.job, pod.index)
+
+
+def unit_named(job_set: str, job: str, index: str) -> str:
+    """Name the unit of a Job's pod by its index, in a JobSet by its Job too; each is empty where there is none."""
+    return f"{job.removeprefix(f'{job_set}-')}/{index}" if job_set else index
 
 
 def job_of(job_set: str, unit: str) -> str:

@@ -188,21 +188,21 @@ class Books:
         """
         if job["spec"].get("backoffLimitPerIndex") is not None:
             return None  # the Job controller counts them itself
-        metadata = job["metadata"]
-        new = pods.read({**pod, "metadata": {"name": "", "uid": "", "namespace": namespace, **pod["metadata"]}})
-        key = key_of(new)
+        metadata, labels = job["metadata"], pod["metadata"].get("labels") or {}
+        job_set, index = labels.get(pods.JOB_SET) or "", pods.index_of(pod["metadata"].get("annotations") or {})
+        key = Key(namespace, job_set, "" if job_set else metadata["name"])
         page = self.pages.get(key)
         if page is None or not self.pods.synced.is_set() or metadata["uid"] not in page.book.jobs:
             return None
-        if page.book.is_behind(metadata["uid"], new.index):
-            await self.catch_up(key, page.book, metadata["uid"], new.index)
-        account, unit = read(key, page.text), limits.unit_of(new)
+        if page.book.is_behind(metadata["uid"], index):
+            await self.catch_up(key, page.book, metadata["uid"], index)
+        account, unit = read(key, page.text), limits.unit_named(job_set, metadata["name"], index)
         resumed = account.suspended and not job["spec"].get("suspend")  # which grants a new limit
         count = 0 if resumed else account.units.of(unit)
-        job_set = self.job_set_of(key)
+        above = self.job_set_of(key)
         for failed in page.book.uncounted(account):
             if limits.unit_of(failed) == unit:
-                ending = endings.ending_of(failed, page.book.jobs.get(failed.job_uid), job_set)
+                ending = endings.ending_of(failed, page.book.jobs.get(failed.job_uid), above)
                 count += ending.cost == "disruption"
         return count // limits.shares_of(job["spec"])
 
