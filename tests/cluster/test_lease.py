@@ -104,6 +104,26 @@ def test_one_that_is_killed_is_followed_when_its_lease_has_ended(
     uvloop.run(run())
 
 
+def test_of_two_followers_the_one_that_has_watched_for_longer_takes_over(
+    namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "DURATION", 3.0)
+    monkeypatch.setattr(lease, "DEADLINE", 2.0)
+    monkeypatch.setattr(lease, "PAUSE", 0.2)
+
+    async def run() -> None:
+        async with candidates(namespace(), 3) as found:
+            first = await leader_of(found)
+            late, early = [candidate for candidate in found if candidate is not first]
+            late.lease.since = time.monotonic
+            await first.vanish()
+            assert await leader_of([late, early]) is early
+            await early.vanish()
+            assert await leader_of([late]) is late
+
+    uvloop.run(run())
+
+
 def test_one_that_cannot_renew_stops_before_its_lease_ends(
     namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

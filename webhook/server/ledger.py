@@ -74,6 +74,7 @@ class Ledger:
         self.policy = policy
         self.events = events
         self.lease = lease
+        lease.since = lambda: books.watching_since
         lease.refused, lease.allowed = self.see_refused, self.see_allowed
         self.crashes: dict[tuple[Key, str], Crash] = {}  # of pods that may have crashed by a bug
         self.queue: asyncio.Queue[Key] = asyncio.Queue()
