@@ -11,9 +11,9 @@ from tests.awaiting import until
 from tests.cluster import binaries, control_plane
 from tests.cluster.installation import TEST_POLICY
 from tests.cluster.kubectl import Kubectl
+from tests.cluster.objects import noted
 from tests.cluster.processes import Processes
 from tests.cluster.test_webhook_caches import watching
-from tests.cluster.test_webhook_jobs import noted
 from tests.cluster.test_webhook_server import mutated, pod_of, with_failures
 from tests.served import Served, serving
 from webhook import names

@@ -16,9 +16,7 @@ from tests.cluster.disruptions import evict, node_of_its_own, on, preempt, taint
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
 from tests.cluster.namespace import Api, Namespace
-from tests.cluster.objects import condition
-from tests.cluster.test_ledger import account, ended, running
-from tests.cluster.test_webhook_job_sets import ends
+from tests.cluster.objects import account, condition, ended
 from webhook.names import MAX_RETRIES, PROFILE
 
 LONG = 400  # seconds that the back-off may take
@@ -34,7 +32,7 @@ def suffer(kubectl: Kubectl, api: Api, profile: str) -> str:
         pod = next_pod(team, None)
         preempt(kubectl, team, node, pod)
         pod = next_pod(team, pod)
-        ends(team, pod, 143)
+        team.ends(pod, 143)
         pod = next_pod(team, pod)
         evict(team, pod["metadata"]["name"])
         pod = next_pod(team, pod)
@@ -42,9 +40,9 @@ def suffer(kubectl: Kubectl, api: Api, profile: str) -> str:
         team.wait_for("jobs", "train", lambda found: ended(found, 4), seconds=LONG)
         untaint(kubectl, node)
         pod = next_pod(team, pod)
-        ends(team, pod, 143)
+        team.ends(pod, 143)
         pod = next_pod(team, pod)
-        ends(team, pod, 1)
+        team.ends(pod, 1)
         found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed") and ended(found, 6))
         print(profile, found["status"].get("failed"), account(found)["cost"], condition(found, "Failed")["reason"])
         return explained(team)
@@ -52,7 +50,7 @@ def suffer(kubectl: Kubectl, api: Api, profile: str) -> str:
 
 def next_pod(team: Namespace, before: Object | None) -> Object:
     """The pod that replaces another, once it runs."""
-    (pod,) = running(team, "train", 1, but=before, seconds=LONG)
+    (pod,) = team.running("train", 1, but=before, seconds=LONG)
     return pod
 
 

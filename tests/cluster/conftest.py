@@ -14,6 +14,7 @@ import pytest
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.namespace import Api, Namespace
 from tests.cluster.processes import last_lines
+from webhook import names
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
@@ -62,6 +63,10 @@ def namespace(request: pytest.FixtureRequest, kubectl: Kubectl, api: Api) -> Ite
     yield create
     if names and not OWN_CONTROL_PLANE:
         kubectl.run("delete", "namespace", *names, "--wait=false")
+
+
+def opted_in(namespace: NewNamespace, profile: str = "default") -> Namespace:
+    return namespace({names.PROFILE: profile})
 
 
 def new_namespace(title: str, labels: Mapping[str, str], kubectl: Kubectl, api: Api) -> Namespace:

@@ -10,6 +10,8 @@ import yaml
 from kubernetes import config
 
 from tests.cluster.kubectl import Kubectl, Object, Result
+from tests.cluster.manifests import exits
+from tests.cluster.objects import condition, is_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,6 +93,35 @@ class Namespace(Kubectl):
         """Return the Job's pods as soon as `until` holds of them, oldest first."""
         __tracebackhide__ = True
         return self.wait_for_all("pods", until, selector=f"batch.kubernetes.io/job-name={job}", seconds=seconds)
+
+    def running(self, job: str, number: int, *, but: Object | None = None, seconds: int = SECONDS) -> list[Object]:
+        """Return the Job's running pods, once there are so many beside one that is known."""
+        __tracebackhide__ = True
+        known = None if but is None else but["metadata"]["uid"]
+
+        def chosen(pods: list[Object]) -> list[Object]:
+            return [pod for pod in pods if is_running(pod) and pod["metadata"]["uid"] != known]
+
+        return chosen(self.pods_of(job, lambda pods: len(chosen(pods)) == number, seconds=seconds))
+
+    def pods_of_set(self, job_set: str, restart: int, number: int = 1) -> list[Object]:
+        """Return the pods of a JobSet's restart once so many are there and all run; 0 is the set's first start."""
+        __tracebackhide__ = True
+        selector = f"jobset.sigs.k8s.io/jobset-name={job_set},jobset.sigs.k8s.io/restart-attempt={restart}"
+        return self.wait_for_all(
+            "pods", lambda pods: len(pods) >= number and all(condition(pod, "Ready") for pod in pods), selector=selector
+        )
+
+    def ends(self, pod: Object, code: int) -> None:
+        """Have a running pod end with an exit code."""
+        ((key, value),) = exits(code).items()
+        told = self.run("annotate", "pod", pod["metadata"]["name"], f"{key}={value}")
+        assert told.returncode == 0, told.stderr
+
+    def told(self, name: str, reason: str = "AttemptEnded") -> list[str]:
+        """Return the messages of the Events about an object."""
+        events = self.get("events", f"--field-selector=involvedObject.name={name},reason={reason}")["items"]
+        return [one["message"] for one in events]
 
     def evict(self, pod: str) -> Result:
         """Ask the eviction API to disrupt a pod."""

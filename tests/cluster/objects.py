@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
+
+from webhook import names
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
@@ -20,7 +23,43 @@ def phase(pod: Object) -> str:
     return str(pod["status"]["phase"])
 
 
+def is_running(pod: Object) -> bool:
+    return phase(pod) == "Running" and "deletionTimestamp" not in pod["metadata"]
+
+
 def exit_codes(pod: Object) -> dict[str, int]:
     """Return the exit code of each container that has ended, by its name."""
     statuses = pod["status"].get("containerStatuses", [])
     return {one["name"]: one["state"]["terminated"]["exitCode"] for one in statuses if "terminated" in one["state"]}
+
+
+def required(pod: Object) -> list[Object]:
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]
+    return list(affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"])
+
+
+def noted(pod: Object) -> dict[str, str]:
+    """The webhook's notes on a pod, by their short names."""
+    annotations = pod["metadata"]["annotations"]
+    keys = (names.PLACEMENT, names.ATTEMPT, names.MAX_RETRIES, names.ATTEMPT_SOURCE)
+    return {key.removeprefix(names.PREFIX): annotations[key] for key in keys}
+
+
+def restarts(found: Object) -> tuple[int, int]:
+    """How often a JobSet was restarted, and how often of these for something that it counts; 0 may be left out."""
+    status = found.get("status", {})
+    return status.get("restarts", 0), status.get("restartsCountTowardsMax", 0)
+
+
+def account(found: Object) -> Object:
+    parsed: Object = json.loads(found["metadata"].get("annotations", {}).get(names.LEDGER, "{}"))
+    return parsed
+
+
+def ended(found: Object, number: int) -> bool:
+    return bool(account(found).get("ended", 0) >= number)
+
+
+def last(found: Object) -> list[tuple[str, str, str]]:
+    """Cause, reason and cost of the attempts that are kept in detail."""
+    return [(one["cause"], one.get("reason", ""), one["cost"]) for one in account(found)["last"]]

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.awaiting import until
-from tests.cluster.conftest import with_operators
+from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.disruptions import evict, node_of_its_own, on, preempt, taint, untaint
 from tests.cluster.manifests import exits, job, job_set, replicated_job
-from tests.cluster.objects import condition, phase
-from tests.cluster.test_webhook_job_sets import ends, pods_of, restarts
-from tests.cluster.test_webhook_jobs import noted, opted_in
+from tests.cluster.objects import account, condition, ended, last, noted, restarts
 from webhook import names
 from webhook.ledger.account import MOST_RECENT
 
@@ -29,44 +27,6 @@ EVICTED = ("Disruption", "EvictionByEvictionAPI")
 EIGHT = {"completions": 8, "parallelism": 8}
 INDEXED = {**EIGHT, "completionMode": "Indexed"}
 SHAPES = {"one pod": {}, "eight pods": EIGHT, "eight indexes": INDEXED}
-
-
-def account(found: Object) -> Object:
-    parsed: Object = json.loads(found["metadata"].get("annotations", {}).get(names.LEDGER, "{}"))
-    return parsed
-
-
-def ended(found: Object, number: int) -> bool:
-    return bool(account(found).get("ended", 0) >= number)
-
-
-def last(found: Object) -> list[tuple[str, str, str]]:
-    """Cause, reason and cost of the attempts that are kept in detail."""
-    return [(one["cause"], one.get("reason", ""), one["cost"]) for one in account(found)["last"]]
-
-
-def running(team: Namespace, name: str, number: int, *, but: Object | None = None, seconds: int = 60) -> list[Object]:
-    """The running pods of a Job, once there are so many beside one that is known."""
-
-    def are_there(pods: list[Object]) -> bool:
-        return len(chosen(pods)) == number
-
-    def chosen(pods: list[Object]) -> list[Object]:
-        known = None if but is None else but["metadata"]["uid"]
-        return [
-            pod
-            for pod in pods
-            if phase(pod) == "Running"
-            and pod["metadata"]["uid"] != known
-            and "deletionTimestamp" not in pod["metadata"]
-        ]
-
-    return chosen(team.pods_of(name, are_there, seconds=seconds))
-
-
-def told(team: Namespace, name: str, reason: str = "AttemptEnded") -> list[str]:
-    events = team.get("events", f"--field-selector=involvedObject.name={name},reason={reason}")["items"]
-    return [one["message"] for one in events]
 
 
 def explained(team: Namespace, name: str) -> Object:
@@ -93,16 +53,16 @@ def test_a_retriable_failure_costs_a_retry_and_a_bug_ends_the_job(namespace: New
     assert account(found)["cost"] == {"retry": 1, "fatal": 1}
     assert found["status"]["failed"] == 2
     assert "attempt 1 of 4 ended: container main exit code 143; cost 1 retry; left: 2 retries, 20 disruptions" in (
-        told(team, "train")
+        team.told("train")
     )
 
 
 def test_an_eviction_costs_a_disruption_and_the_next_pod_knows_of_it(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "limited")
     team.create(job("train", backoffLimit=3))
-    (first,) = running(team, "train", 1)
+    (first,) = team.running("train", 1)
     evict(team, first["metadata"]["name"])
-    (second,) = running(team, "train", 1, but=first)
+    (second,) = team.running("train", 1, but=first)
     assert noted(first)["placement"] == "Spot"
     assert noted(second) == {"placement": "OnDemand", "attempt": "1", "max-retries": "1", "attempt-source": "Ledger"}
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
@@ -118,7 +78,7 @@ def test_an_eviction_costs_a_disruption_and_the_next_pod_knows_of_it(namespace: 
 def test_where_disruptions_count_an_eviction_ends_a_job_without_retries(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "count")
     team.create(job("train", backoffLimit=0))
-    (first,) = running(team, "train", 1)
+    (first,) = team.running("train", 1)
     evict(team, first["metadata"]["name"])
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1) and condition(found, "Failed"))
     assert last(found) == [(*EVICTED, "fatal")]
@@ -130,8 +90,8 @@ def test_each_kind_of_disruption_is_known_by_its_reason(namespace: NewNamespace,
     with node_of_its_own(kubectl) as node, node_of_its_own(kubectl) as other:
         team.create(on(node, job("preempted", backoffLimit=3), cpu="40"))
         team.create(on(other, job("tainted", backoffLimit=3)))
-        (pod,) = running(team, "preempted", 1)
-        running(team, "tainted", 1)
+        (pod,) = team.running("preempted", 1)
+        team.running("tainted", 1)
         taint(kubectl, other)
         preempt(kubectl, team, node, pod)
         found = team.wait_for("jobs", "preempted", lambda found: ended(found, 1))
@@ -159,7 +119,7 @@ def test_a_job_that_is_suspended_by_hand_spends_nothing(namespace: NewNamespace)
     team.create(job("train", suspend=True, backoffLimit=3))
     resume = ("patch", "job", "train", "--type=merge", '--patch={"spec":{"suspend":false}}')
     assert team.run(*resume).returncode == 0
-    running(team, "train", 1)
+    team.running("train", 1)
     assert team.run("patch", "job", "train", "--type=merge", '--patch={"spec":{"suspend":true}}').returncode == 0
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
     assert last(found) == [("Other", "Stopped", "none")]
@@ -175,7 +135,7 @@ def with_no_disruption_allowed(**spec: Object) -> Object:
 def test_at_the_limit_a_job_fails_where_the_profile_says_so(namespace: NewNamespace, spec: Object) -> None:
     team = opted_in(namespace, "fail")
     team.create(with_no_disruption_allowed(**spec))
-    pods = running(team, "train", spec.get("parallelism", 1))
+    pods = team.running("train", spec.get("parallelism", 1))
     evict(team, pods[0]["metadata"]["name"])
     found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
     assert condition(found, "Failed")["reason"] == "DisruptionLimitExceeded"
@@ -185,11 +145,11 @@ def test_at_the_limit_a_job_fails_where_the_profile_says_so(namespace: NewNamesp
 def test_at_the_limit_a_job_is_suspended_and_going_on_grants_a_new_limit(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "suspend")
     team.create(with_no_disruption_allowed())
-    (first,) = running(team, "train", 1)
+    (first,) = team.running("train", 1)
     evict(team, first["metadata"]["name"])
     team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and account(found).get("suspended"))
-    until(lambda: told(team, "train", "DisruptionLimitExceeded"))
-    (message,) = told(team, "train", "DisruptionLimitExceeded")
+    until(lambda: team.told("train", "DisruptionLimitExceeded"))
+    (message,) = team.told("train", "DisruptionLimitExceeded")
     command = message.partition("kubectl ")[2].replace("'", "").split()
     assert team.run(*command[:2], *command[2:]).returncode == 0
     found = team.wait_for("jobs", "train", lambda found: account(found).get("grants") == 1)
@@ -201,7 +161,7 @@ def test_at_the_limit_a_job_is_suspended_and_going_on_grants_a_new_limit(namespa
 def test_a_job_with_other_pods_that_run_is_not_suspended(namespace: NewNamespace, spec: Object) -> None:
     team = opted_in(namespace, "suspend")
     team.create(with_no_disruption_allowed(**spec))
-    pods = running(team, "train", 8)
+    pods = team.running("train", 8)
     evict(team, pods[0]["metadata"]["name"])
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
     assert not found["spec"]["suspend"]
@@ -212,9 +172,9 @@ def test_a_crash_beside_a_disruption_is_its_echo_and_one_alone_is_a_bug(namespac
     spec = {**INDEXED, "completions": 3, "parallelism": 3, "backoffLimit": 6}
     for name in ("echo", "bug"):
         team.create(job(name, **spec))
-    pods = {name: running(team, name, 3) for name in ("echo", "bug")}
+    pods = {name: team.running(name, 3) for name in ("echo", "bug")}
     for name in ("echo", "bug"):
-        ends(team, pods[name][0], 1)
+        team.ends(pods[name][0], 1)
     evict(team, pods["echo"][1]["metadata"]["name"])
     bug = team.wait_for("jobs", "bug", lambda found: condition(found, "Failed"))
     assert condition(bug, "Failed")["reason"] == "PodFailurePolicy"
@@ -229,10 +189,10 @@ def test_a_crash_beside_a_disruption_is_its_echo_and_one_alone_is_a_bug(namespac
 def test_at_the_limit_pods_run_on_demand_of_each_index_or_of_them_all(namespace: NewNamespace, spec: Object) -> None:
     team = opted_in(namespace, "limited")
     team.create(job("train", backoffLimit=3, **spec))
-    pods = running(team, "train", 8)
+    pods = team.running("train", 8)
     evict(team, pods[0]["metadata"]["name"])
     known = {pod["metadata"]["uid"] for pod in pods}
-    (new,) = [pod for pod in running(team, "train", 8, but=pods[0]) if pod["metadata"]["uid"] not in known]
+    (new,) = [pod for pod in team.running("train", 8, but=pods[0]) if pod["metadata"]["uid"] not in known]
     # One of eight that may each be disrupted once; and the one that this index may be.
     assert noted(new)["placement"] == ("OnDemand" if "completionMode" in spec else "Spot")
 
@@ -242,11 +202,11 @@ def test_a_set_of_which_one_pod_is_evicted_and_the_others_crash_is_started_again
     team = opted_in(namespace, "settle")
     workers = replicated_job("workers", parallelism=4, completions=4, completionMode="Indexed", backoffLimit=6)
     team.create(job_set("train", workers, failurePolicy={"maxRestarts": 2}))
-    pods = pods_of(team, "train", 0, 4)
+    pods = team.pods_of_set("train", 0, 4)
     for pod in pods[1:]:
-        ends(team, pod, 1)
+        team.ends(pod, 1)
     evict(team, pods[0]["metadata"]["name"])
-    pods_of(team, "train", 1)
+    team.pods_of_set("train", 1)
     found = team.wait_for("jobsets", "train", lambda found: account(found).get("cost", {}).get("disruption"))
     assert restarts(found) == (1, 0)
     assert (*EVICTED, "disruption") in last(found)
@@ -257,7 +217,7 @@ def test_a_set_of_which_one_pod_crashes_alone_fails_for_good(namespace: NewNames
     team = opted_in(namespace, "settle")
     workers = replicated_job("workers", parallelism=4, completions=4, completionMode="Indexed", backoffLimit=6)
     team.create(job_set("train", workers, failurePolicy={"maxRestarts": 2}))
-    ends(team, pods_of(team, "train", 0, 4)[0], 1)
+    team.ends(team.pods_of_set("train", 0, 4)[0], 1)
     found = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"))
     assert condition(found, "Failed")["reason"] == "FailJobSetFailurePolicyAction"
     assert restarts(found) == (0, 0)
@@ -267,6 +227,6 @@ def test_a_set_of_which_one_pod_crashes_alone_fails_for_good(namespace: NewNames
 def test_jobs_of_a_set_whose_pods_depend_on_each_other_get_no_rule_for_exit_codes(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "settle")
     team.create(job_set("train", replicated_job("driver"), replicated_job("workers")))
-    pods_of(team, "train", 0, 2)
+    team.pods_of_set("train", 0, 2)
     for found in team.get("jobs")["items"]:
         assert [rule["action"] for rule in found["spec"]["podFailurePolicy"]["rules"]] == ["FailJob"]

@@ -13,7 +13,7 @@ from tests.cluster.conftest import NewNamespace
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import job
 from tests.cluster.namespace import Namespace
-from tests.cluster.test_webhook_jobs import noted
+from tests.cluster.objects import noted
 from tests.cluster.test_webhook_server import mutated, pod_of
 from tests.cut import relaying
 from tests.served import Served, serving

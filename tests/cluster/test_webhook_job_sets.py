@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.admission import mutate
-from tests.cluster.conftest import with_operators
+from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.job_set_controller import LAST
 from tests.cluster.manifests import exits, job_set, replicated_job
-from tests.cluster.objects import condition, phase
-from tests.cluster.test_webhook_jobs import OFF_SPOT, ON_SPOT, noted, opted_in, required
+from tests.cluster.objects import condition, noted, phase, required, restarts
+from tests.cluster.test_webhook_jobs import OFF_SPOT, ON_SPOT
 from tests.cluster.test_webhook_updates import SERVER_SIDE
 from tests.merge_cases import bug
 from tests.objects import DISRUPTION
@@ -45,26 +45,6 @@ def rules_of(found: Object) -> Any:
 def jobs_of(found: Object) -> list[Object]:
     """The JobSpecs of a JobSet."""
     return [one["template"]["spec"] for one in found["spec"]["replicatedJobs"]]
-
-
-def pods_of(team: Namespace, job_set: str, restart: int, number: int = 1) -> list[Object]:
-    """The pods of a restart, once so many are there and all run; 0 is the set's first start."""
-    selector = f"jobset.sigs.k8s.io/jobset-name={job_set},jobset.sigs.k8s.io/restart-attempt={restart}"
-    return team.wait_for_all(
-        "pods", lambda pods: len(pods) >= number and all(condition(pod, "Ready") for pod in pods), selector=selector
-    )
-
-
-def ends(team: Namespace, pod: Object, code: int) -> None:
-    ((key, value),) = exits(code).items()
-    told = team.run("annotate", "pod", pod["metadata"]["name"], f"{key}={value}")
-    assert told.returncode == 0, told.stderr
-
-
-def restarts(found: Object) -> tuple[int, int]:
-    """How often a JobSet was restarted, and how often of these for something that it counts; 0 may be left out."""
-    status = found.get("status", {})
-    return status.get("restarts", 0), status.get("restartsCountTowardsMax", 0)
 
 
 def runs_and_is_not(other: Object, pod: Object) -> bool:
@@ -108,10 +88,10 @@ def test_a_set_that_says_nothing_of_failures_fails_at_once_on_a_bug_and_restarts
 ) -> None:
     team = opted_in(namespace)
     assert rules_of(team.create(job_set("train", replicated_job("workers")))) == [ON_DISRUPTION, ON_BUG]
-    (first,) = pods_of(team, "train", 0)
+    (first,) = team.pods_of_set("train", 0)
     assert team.evict(first["metadata"]["name"]).returncode == 0
-    (second,) = pods_of(team, "train", 1)
-    ends(team, second, 1)
+    (second,) = team.pods_of_set("train", 1)
+    team.ends(second, 1)
     failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"))
     assert condition(failed, "Failed")["reason"] == "FailJobSetFailurePolicyAction"
     assert restarts(failed) == (1, 0)
@@ -121,11 +101,11 @@ def test_an_eviction_restarts_the_set_and_costs_it_nothing(namespace: NewNamespa
     team = opted_in(namespace)
     parts = replicated_job("driver"), replicated_job("workers", parallelism=2, completions=2)
     team.create(job_set("train", *parts, failurePolicy={"maxRestarts": 1}))
-    before = pods_of(team, "train", 0)
+    before = team.pods_of_set("train", 0)
     assert team.evict(before[0]["metadata"]["name"]).returncode == 0
     found = team.wait_for("jobsets", "train", lambda found: restarts(found)[0])
     assert restarts(found) == (1, 0)
-    after = pods_of(team, "train", 1)
+    after = team.pods_of_set("train", 1)
     # Of the one restart that it is allowed none is spent: on-demand nodes are for the last attempt.
     assert {noted(pod)["placement"] for pod in after} == {"Spot"}
     assert {noted(pod)["attempt-source"] for pod in after} == {"JobSet"}
@@ -136,7 +116,7 @@ def test_under_restart_pod_the_job_replaces_the_evicted_pod_and_the_set_goes_on(
     stored = team.create(job_set("train", replicated_job("workers", backoffLimit=0), failurePolicy={"maxRestarts": 1}))
     assert rules_of(stored) == [ON_BUG]
     assert [spec["podFailurePolicy"]["rules"] for spec in jobs_of(stored)] == [[DISRUPTION, bug()]]
-    (first,) = pods_of(team, "train", 0)
+    (first,) = team.pods_of_set("train", 0)
     (job,) = team.get("jobs")["items"]
     assert team.evict(first["metadata"]["name"]).returncode == 0
     team.pods_of(job["metadata"]["name"], lambda pods: any(runs_and_is_not(first, pod) for pod in pods))
@@ -148,14 +128,14 @@ def test_the_pods_of_each_restart_know_it_and_those_of_the_last_run_on_on_demand
     team = opted_in(namespace, "require")
     team.create(job_set("train", replicated_job("workers", backoffLimit=0), failurePolicy={"maxRestarts": 2}))
     for attempt in range(3):
-        (pod,) = pods_of(team, "train", attempt)
+        (pod,) = team.pods_of_set("train", attempt)
         last, told = attempt == 2, noted(pod)
         assert (told["attempt"], told["placement"]) == (str(attempt), "OnDemand" if last else "Spot")
         if attempt:  # the first pods are at the first attempt of their Job too
             assert (told["attempt-source"], told["max-retries"]) == ("JobSet", "2")
         assert required(pod) == [{"matchExpressions": [OFF_SPOT if last else ON_SPOT]}]
         assert pod["spec"]["nodeName"].startswith("on-demand" if last else "spot")
-        ends(team, pod, 143)  # which no rule matches: the set restarts, and counts it
+        team.ends(pod, 143)  # which no rule matches: the set restarts, and counts it
     failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"))
     assert condition(failed, "Failed")["reason"] == "ReachedMaxRestarts"
     assert restarts(failed) == (2, 2)

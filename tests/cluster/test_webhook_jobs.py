@@ -6,12 +6,11 @@ import pytest
 
 from tests.admission import mutate
 from tests.awaiting import until
-from tests.cluster.conftest import NewNamespace
+from tests.cluster.conftest import NewNamespace, opted_in
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import exits, job
-from tests.cluster.namespace import Namespace
 from tests.cluster.nodes import PLACEMENT
-from tests.cluster.objects import condition
+from tests.cluster.objects import condition, noted, required
 from tests.merge_cases import CASES, bug
 from tests.objects import DISRUPTION
 from webhook import names
@@ -20,10 +19,6 @@ from webhook.subject import Facts
 
 ON_SPOT = {"key": "cloud.google.com/gke-spot", "operator": "In", "values": ["true"]}
 OFF_SPOT = {"key": "cloud.google.com/gke-spot", "operator": "NotIn", "values": ["true"]}
-
-
-def opted_in(namespace: NewNamespace, profile: str = "default") -> Namespace:
-    return namespace({names.PROFILE: profile})
 
 
 def author(spec: Object) -> Object:
@@ -41,18 +36,6 @@ def without_times(stored: Object) -> Object:
     text = json.dumps(shared).replace(metadata["uid"], "UID")
     found: Object = json.loads(text)
     return found
-
-
-def required(pod: Object) -> list[Object]:
-    affinity = pod["spec"]["affinity"]["nodeAffinity"]
-    return list(affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"])
-
-
-def noted(pod: Object) -> dict[str, str]:
-    """The webhook's notes on a pod, by their short names."""
-    annotations = pod["metadata"]["annotations"]
-    keys = (names.PLACEMENT, names.ATTEMPT, names.MAX_RETRIES, names.ATTEMPT_SOURCE)
-    return {key.removeprefix(names.PREFIX): annotations[key] for key in keys}
 
 
 def test_a_job_is_stored_with_the_rules_in_order_and_its_container_named(namespace: NewNamespace) -> None:

@@ -17,7 +17,7 @@ from tests.cluster.conftest import new_namespace, with_operators
 from tests.cluster.installation import BASE
 from tests.cluster.manifests import job, pod
 from tests.cluster.namespace import Api, Namespace
-from tests.cluster.test_webhook_jobs import noted
+from tests.cluster.objects import noted
 from tests.cluster.test_webhook_updates import SERVER_SIDE
 from tests.served import COMMAND
 from webhook import names, problem

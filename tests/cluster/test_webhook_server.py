@@ -14,7 +14,7 @@ from tests.awaiting import until
 from tests.cluster.conftest import NewNamespace
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
-from tests.cluster.test_webhook_jobs import noted
+from tests.cluster.objects import noted
 from tests.objects import pod
 from tests.served import Served, serving
 from webhook import names

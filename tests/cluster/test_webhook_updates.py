@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.awaiting import until
-from tests.cluster.conftest import NewNamespace
+from tests.cluster.conftest import NewNamespace, opted_in
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
 from tests.cluster.namespace import Namespace
-from tests.cluster.test_webhook_jobs import author, opted_in
+from tests.cluster.test_webhook_jobs import author
 from tests.merge_cases import CASES, bug
 from tests.objects import DISRUPTION
 from webhook import names
