@@ -78,7 +78,7 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     else:
         before = set(problems_of(subject.row, subject.old, None, profile))
         found = [problem for problem in found if problem not in before]
-        warnings = []
+        warnings = list(stopping_warnings(subject.row, subject.old, subject.root))
     if facts.mode not in ENFORCED:
         return modes.would_deny(facts.mode, found)
     return Response(found=found, warnings=warnings)
@@ -100,6 +100,22 @@ def profile_for(policy: Policy, facts: Facts) -> NamedProfile | Response:
 def lint_warnings(job: EmbeddedJob) -> list[Problem]:
     """Warn about what the API server accepts and that does not do what its author wants."""
     return lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
+
+
+def stopping_warnings(row: Workload, old: Json, root: Json) -> Iterator[Problem]:
+    """Warn about an update that ends pods and by that fails their Job, whose policy is immutable by then."""
+    if row not in {batch.JOB, JOB_SET}:
+        return
+    spec, before = root.get("spec") or {}, old.get("spec") or {}
+    if spec.get("suspend") and not before.get("suspend"):
+        field = "suspend"
+    elif row is batch.JOB and lint.active_pods(spec) < lint.active_pods(before):
+        field = "parallelism"
+    else:
+        return
+    if any(lint.fails_by_killing(job.spec) for job in row.jobs(root)):
+        remedy = "safe if it ends on SIGTERM with 143"
+        yield Problem(("spec", field), "a pod that is killed by this fails the Job", remedy)
 
 
 def edit(subject: Subject, profile: NamedProfile, facts: Facts, editor: Editor) -> tuple[list[Problem], str]:

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,7 +15,8 @@ from webhook.policy.model import Policy
 from webhook.problem import Json, Path, Problem, type_name
 from webhook.review import GroupVersionKind, Request
 from webhook.strict_yaml import resolve
-from webhook.subject import Facts, subject_of
+from webhook.subject import Facts, Subject, subject_of
+from webhook.workloads.batch import JOB
 
 Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -44,7 +46,8 @@ def admit(document: Document, policy: Policy, profile_name: str, attempt: int | 
         if subject is None:
             continue
         facts = Facts(profile_name=profile_name, defaulted=comes_from_the_api(root))
-        mutated = decide.mutate(subject, policy, facts)
+        with labels_by_default(subject):
+            mutated = decide.mutate(subject, policy, facts)
         validated = decide.validate(subject, policy, facts)
         verdict.problems += prefixed(path, validated.problems)
         if not subject.malformed:
@@ -72,6 +75,28 @@ def comes_from_the_api(root: Json) -> bool:
     """Tell whether an object has been defaulted by an API server; what stands in another, its author said."""
     metadata = root.get("metadata")
     return isinstance(metadata, dict) and ("uid" in metadata or "managedFields" in metadata)
+
+
+@contextmanager
+def labels_by_default(subject: Subject) -> Iterator[None]:
+    """Give a Job without labels those of its pod template, and take them away again if it gets no other.
+
+    The API does so before admission (SetDefaults_Job, pkg/apis/batch/v1/defaults.go); with a label of ours it does not.
+    """
+    metadata = subject.root.get("metadata")
+    labels = {}
+    if subject.row is JOB and not subject.malformed and metadata and not metadata.get("labels"):
+        template = (subject.root.get("spec") or {}).get("template") or {}
+        labels = dict((template.get("metadata") or {}).get("labels") or {})
+    if not labels or metadata is None:
+        yield
+        return
+    before = {key: metadata[key] for key in ("labels",) if key in metadata}
+    metadata["labels"] = dict(labels)
+    yield
+    if metadata["labels"] == labels:
+        del metadata["labels"]
+        metadata.update(before)
 
 
 def request_for(root: Json) -> Request:

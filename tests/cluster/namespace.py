@@ -42,6 +42,19 @@ class Api:
         parsed: Object = json.loads(b"".join(self._lines(path, query)))
         return parsed
 
+    def dry_run(self, path: str, manifest: Object) -> Object:
+        """Have an object created without being stored; return it as it would be, or the Status that refuses it."""
+        request = self.client.param_serialize(
+            "POST",
+            f"/{path}",
+            query_params=[("dryRun", "All")],
+            header_params={"Content-Type": "application/json"},
+            body=manifest,
+            auth_settings=["BearerToken"],
+        )
+        answer: Object = json.loads(self.client.call_api(*request).read())
+        return answer
+
     def watch(self, path: str, **query: str) -> Iterator[tuple[str, Object]]:
         """Yield the type and the object of each event until the query's `timeoutSeconds` are over."""
         for line in self._lines(path, {**query, "watch": "true"}):

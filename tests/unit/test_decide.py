@@ -9,7 +9,7 @@ import pytest
 
 from tests.admission import answer_of, mutate, policy, review_of, validate
 from tests.merge_cases import CASES, bug
-from tests.objects import DISRUPTION, cron_job, job, job_spec, pod, stored_job
+from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec, pod, stored_job
 from webhook import decide, names, review
 from webhook.decide import validate_policy
 from webhook.policy.model import Duration, FailurePolicy, Placement, Profile, Retries
@@ -121,6 +121,25 @@ def test_an_update_is_refused_only_for_what_it_worsens() -> None:
     message = validate(worse, old=old).message
     assert "spec.backoffLimit: 30 retries" in message
     assert "retry-policy.dev/skip" in message
+
+
+@pytest.mark.parametrize("change", [{"suspend": True}, {"parallelism": 1}])
+def test_who_ends_pods_that_run_is_warned_where_that_fails_their_job(change: Json) -> None:
+    rules = [exit_codes("FailJob", "NotIn", 143, container="main")]
+    stored = defaulted(job(job_spec(rules=rules, parallelism=2, completions=9)))
+    changed = {**stored, "spec": {**stored["spec"], **change}}
+    (field,) = change
+    assert validate(changed, old=stored).warnings == [
+        f"spec.{field}: a pod that is killed by this fails the Job; safe if it ends on SIGTERM with 143"
+    ]
+    assert validate(stored, old=changed).warnings == []
+    assert validate({**changed, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}, old=changed).warnings == []
+
+
+def test_who_ends_pods_of_a_job_that_expects_it_is_not_warned() -> None:
+    rules = [exit_codes("FailJob", "NotIn", 137, 143, container="main")]
+    stored = defaulted(job(job_spec(rules=rules)))
+    assert validate({**stored, "spec": {**stored["spec"], "suspend": True}}, old=stored).warnings == []
 
 
 def test_an_object_that_is_being_deleted_always_passes() -> None:

@@ -126,6 +126,23 @@ def test_a_job_that_comes_from_the_api_has_been_defaulted(metadata: dict[str, An
     assert admitted(job(job_spec(backoffLimit=6), **metadata))["spec"]["backoffLimit"] == 3
 
 
+def test_a_job_without_labels_has_those_of_its_template_beside_ours_as_the_api_would_default_them() -> None:
+    spec = job_spec()
+    spec["template"]["metadata"] = {"labels": {"team": "a", "kueue.x-k8s.io/queue-name": "q"}}
+    rendered = admitted(job(spec))
+    assert rendered["metadata"]["labels"] == {"team": "a", "kueue.x-k8s.io/queue-name": "q", names.PROFILE: "default"}
+    assert rendered["spec"]["podFailurePolicy"]["rules"][1]["onExitCodes"]["values"] == [137, 143]  # it is queued
+    labelled = admitted(job(deepcopy(spec), labels={"own": "b"}))
+    assert labelled["metadata"]["labels"] == {"own": "b", names.PROFILE: "default"}
+
+
+def test_a_job_that_is_left_alone_keeps_having_no_labels() -> None:
+    spec = job_spec()
+    spec["template"]["metadata"] = {"labels": {"team": "a"}}
+    skipped = admitted(job(spec, annotations={names.SKIP: "true"}, labels={}))
+    assert skipped["metadata"]["labels"] == {}
+
+
 @pytest.mark.parametrize("root", [job, cron_job])
 def test_a_limit_per_index_that_its_author_said_is_judged_and_not_lowered(root: Any) -> None:
     spec = job_spec(completions=8, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=15)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.admission import mutate, policy, review_of, validate
 from tests.objects import container_of, cron_job, job, pod, stored_job
+from tests.strategies import maybe
 from webhook import names, review
 from webhook.patch import Editor
 from webhook.policy.model import FailurePolicy, Placement, Policy, Profile, Retries
@@ -30,10 +31,6 @@ SCALARS = (
 ANYTHING = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
 )
-
-
-def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.none() | strategy
 
 
 COUNTS = st.integers(0, 40)

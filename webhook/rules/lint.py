@@ -107,6 +107,12 @@ def suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem
         yield Problem(rule.path, f"matches {KILLED}, how suspended pods end", remedy)
 
 
+def fails_by_killing(job_spec: Json) -> bool:
+    """Tell whether a Job fails if somebody else than the platform kills a pod of it."""
+    rules = read(job_spec, ())
+    return any(rule.action in FAILING and takes(rule, KILLED, rules[:index]) for index, rule in enumerate(rules))
+
+
 def order_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
     """Warn about a disruption rule after a rule that does worse to the exit codes that disruptions end with."""
     for index, other in enumerate(earlier):

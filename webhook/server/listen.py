@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import logging
 import socket
 import ssl
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from webhook.server import metrics
 from webhook.server.connections import Connection, Connections
@@ -26,6 +28,12 @@ LINGER: Final = 5.0  # seconds in which the rest of a refused body is read, so t
 LAST_ANSWERS: Final = 5.0  # seconds at the end for requests in progress
 
 
+http_log = logging.getLogger("http")
+# What is no HTTP is answered 400. Anybody may send it, at any rate: it is not worth a stack trace in our log.
+NO_HTTP: Final = (HttpProcessingError, web.RequestPayloadError)
+http_log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], NO_HTTP)))
+
+
 class CannotListenError(Exception):
     """The address cannot be had; the message says what would help."""
 
@@ -43,7 +51,12 @@ async def listen(
     app.middlewares.append(connections.in_progress)
     lingering = min(LINGER, limits.patience)
     runner = web.AppRunner(
-        app, access_log=None, keepalive_timeout=KEEP_ALIVE, lingering_time=lingering, shutdown_timeout=1.0
+        app,
+        access_log=None,
+        keepalive_timeout=KEEP_ALIVE,
+        lingering_time=lingering,
+        logger=http_log,
+        shutdown_timeout=1.0,
     )
     await runner.setup()
     stack.push_async_callback(runner.cleanup)

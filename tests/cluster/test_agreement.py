@@ -1,0 +1,115 @@
+"""No disagreement with the API server, nor between the command line and the webhook, on whatever is generated.
+
+RETRY_POLICY_EXAMPLES: how many objects each test generates (default 1,000); beyond that they are others each time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from copy import deepcopy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from tests.cluster.conftest import new_namespace
+from tests.strategies import CRON_JOBS, JOBS, PODS, judged_jobs
+from webhook import names, offline
+from webhook.documents import Document
+from webhook.policy.model import Policy
+from webhook.policy.parse import parse
+from webhook.problem import field
+from webhook.rules import schema
+from webhook.subject import subject_of
+
+if TYPE_CHECKING:
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.namespace import Api, Namespace
+
+DEFAULT = 1000
+EXAMPLES = int(os.environ.get("RETRY_POLICY_EXAMPLES", DEFAULT))
+generated = settings(
+    max_examples=EXAMPLES,
+    derandomize=EXAMPLES <= DEFAULT,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate, Phase.shrink],
+)
+
+
+@pytest.fixture(scope="module")
+def plain(kubectl: Kubectl, api: Api) -> Namespace:
+    """A namespace where no webhook of ours has a say."""
+    return new_namespace("agreement-plain", {}, kubectl, api)
+
+
+@pytest.fixture(scope="module")
+def opted_in(kubectl: Kubectl, api: Api) -> Namespace:
+    return new_namespace("agreement-opted-in", {names.PROFILE: "default"}, kubectl, api)
+
+
+def dry_run(team: Namespace, root: Object) -> Object:
+    path = {"Pod": "api/v1", "Job": "apis/batch/v1", "CronJob": "apis/batch/v1"}[root["kind"]]
+    return team.api.dry_run(f"{path}/namespaces/{team.name}/{root['kind'].lower()}s", root)
+
+
+def is_refused(answer: Object) -> bool:
+    return bool(answer["kind"] == "Status")
+
+
+def fields(status: Object) -> set[str]:
+    return {cause["field"] for cause in status.get("details", {}).get("causes", [])}
+
+
+def test_the_schema_rule_refuses_what_the_api_server_refuses_and_nothing_else(plain: Namespace) -> None:
+    @generated
+    @given(judged_jobs())
+    def agree(root: Object) -> None:
+        answer = dry_run(plain, root)
+        subject = subject_of(offline.request_for(root))
+        assert subject is not None
+        problems = subject.malformed or schema.problems(root["spec"], ("spec",))
+        assert bool(problems) == is_refused(answer), (problems, answer)
+        if not subject.malformed:  # of which the types alone are told
+            assert fields(answer) <= {field(problem.path) for problem in problems}, (problems, answer)
+
+    agree()
+
+
+def test_the_webhook_makes_of_an_object_what_render_makes_of_it(plain: Namespace, opted_in: Namespace) -> None:
+    policy = parse(Path(os.environ["RETRY_POLICY_TEST_POLICY"]).read_text())
+    assert isinstance(policy, Policy)
+
+    @generated
+    @given(JOBS | CRON_JOBS | PODS)
+    def agree(root: Object) -> None:
+        without = dry_run(plain, root)
+        stored = dry_run(opted_in, root)
+        document = Document("generated", 1, deepcopy(root), [])
+        verdict = offline.admit(document, policy, "default", None)
+        rendered = dry_run(plain, document.value)
+        if not is_refused(stored):
+            assert comparable(stored) == comparable(rendered)
+        elif not is_refused(without):
+            assert "denied the request" in stored["message"]
+            assert verdict.problems
+
+    agree()
+
+
+def comparable(answer: Object) -> Any:
+    """What two creations of the same object have in common.
+
+    Not how the annotation `policy` spells what was injected: the webhook sees a defaulted object, `render` does not.
+    Nor the order of a pod's tolerations, to which the API server adds its own before it asks a webhook.
+    """
+    spec = answer.get("spec", {})
+    if "tolerations" in spec:
+        spec = {**spec, "tolerations": sorted(spec["tolerations"], key=str)}
+    metadata = {key: answer["metadata"].get(key) for key in ("name", "labels", "annotations", "finalizers")}
+    if names.POLICY in (metadata["annotations"] or {}):
+        metadata["annotations"] = {**metadata["annotations"], names.POLICY: "there"}
+    text = json.dumps({"metadata": metadata, "spec": spec, "message": answer.get("message")})
+    return json.loads(text.replace(answer["metadata"].get("uid", "no uid"), "UID"))

@@ -1,0 +1,143 @@
+"""Whatever bytes arrive, the server answers as HTTP does or hangs up, has no bug to tell of, and serves the others."""
+
+import asyncio
+import gzip
+import re
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+
+import pytest
+import uvloop
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tests.admission import review_of
+from tests.listening import HEAD, Listening, listening
+from tests.objects import job, pod
+from tests.strategies import Strategy
+from webhook.policy.parse import load_default
+from webhook.server.endpoints import Endpoints
+from webhook.server.limits import LIMITS
+from webhook.server.policy_source import PolicySource
+
+REVIEWS = [review_of(job()), review_of(pod()), review_of(job(), old=job())]
+GOOD = HEAD % len(REVIEWS[0]) + REVIEWS[0]
+STATUS = re.compile(rb"HTTP/\d\.\d (\d{3}) [ -~]*\r\n")
+PIECES = st.sampled_from(
+    [b"\r\n", b"\r\n\r\n", b"\0", b"\xff", b'"', b"{", b"}", b"]", b",", b"\\", b"1e9999", b"null"]
+)
+EDITS = st.tuples(st.integers(0, len(GOOD)), st.integers(0, 40), PIECES | st.binary(max_size=8))
+HEADERS = st.sampled_from(
+    [
+        b"Content-Length: 5",
+        b"Content-Length: -1",
+        b"Content-Length: 99999999999999999999",
+        b"Content-Length: 7340033",
+        b"Content-Length: abc",
+        b"Transfer-Encoding: chunked",
+        b"Transfer-Encoding: gzip, chunked",
+        b"Content-Encoding: gzip",
+        b"Content-Encoding: deflate",
+        b"Content-Encoding: br",
+        b"Content-Type: text/plain; charset=nonsense",
+        b"Expect: 100-continue",
+        b"Expect: the-unexpected",
+        b"Connection: upgrade",
+        b"Upgrade: h2c",
+        b"Connection: close",
+        b"Host: a:b:c",
+        b"X: " + b"x" * 9000,
+        b": no name",
+        b"no colon",
+        b" folded",
+    ]
+)
+METHODS = st.sampled_from([b"POST", b"GET", b"PRI", b"post", b"CONNECT", b"OPTIONS"])
+PATHS = st.sampled_from(
+    [b"/mutate", b"/validate", b"/mutate?timeout=5s", b"/", b"*", b"http://x/mutate", b"/%00", b"//"]
+)
+VERSIONS = st.sampled_from([b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b"HTTP/9", b""])
+
+
+def edited(edits: list[tuple[int, int, bytes]]) -> bytes:
+    """A good request of which parts are replaced."""
+    data = GOOD
+    for place, length, piece in edits:
+        data = data[:place] + piece + data[place + length :]
+    return data
+
+
+def spelt(method: bytes, path: bytes, version: bytes, headers: list[bytes], body: bytes) -> bytes:
+    return b"\r\n".join([b" ".join([method, path, version]), b"Host: x", *headers, b"", body])
+
+
+def chunked(pieces: list[bytes]) -> bytes:
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+
+
+BODIES: Strategy = st.one_of(
+    st.sampled_from(REVIEWS),
+    st.binary(max_size=60),
+    st.lists(st.binary(min_size=1, max_size=20), max_size=4).map(chunked),
+    st.sampled_from(REVIEWS).map(lambda review: chunked([review[:99], review[99:]])),
+    st.sampled_from(REVIEWS).map(gzip.compress),
+)
+REQUESTS: Strategy = st.one_of(
+    st.binary(max_size=300),
+    st.lists(EDITS, min_size=1, max_size=4).map(edited),
+    st.builds(spelt, METHODS, PATHS, VERSIONS, st.lists(HEADERS, max_size=4), BODIES),
+)
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[tuple[asyncio.AbstractEventLoop, Listening]]:
+    """A server, and the loop that it runs on."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        stack = AsyncExitStack()
+        admission = Endpoints(PolicySource(load_default()), None, limits=LIMITS).admission()
+        server = runner.run(stack.enter_async_context(listening(admission, LIMITS)))
+        yield runner.get_loop(), server
+        runner.run(stack.aclose())
+
+
+async def exchanged(server: Listening, data: bytes) -> bytes:
+    """Send bytes, let another client be served meanwhile, hang up; return all that came back."""
+    client, other = await server.connect(), await server.connect()
+    try:
+        client.send(data)
+        assert await other.asked(REVIEWS[0]) == 200
+        client.writer.write_eof()
+        return await client.reader.read()
+    except ConnectionResetError:
+        return b""
+    finally:
+        while server.clients:
+            server.clients.pop().writer.transport.abort()
+
+
+@settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=REQUESTS)
+@example(data=GOOD)
+@example(data=GOOD * 3)
+@example(data=edited([(5, 0, b"\r\n")]))  # each of these two left a stack trace in the log
+@example(data=spelt(b"POST", b"/mutate", b"HTTP/1.1", [b"Content-Length: 5", b"Content-Encoding: gzip"], REVIEWS[0]))
+def test_any_bytes_are_answered_or_hung_up_on(
+    here: tuple[asyncio.AbstractEventLoop, Listening], caplog: pytest.LogCaptureFixture, data: bytes
+) -> None:
+    loop, server = here
+    caplog.clear()
+    answer = loop.run_until_complete(exchanged(server, data))
+    statuses = {int(status) for status in STATUS.findall(answer)}
+    assert statuses <= {100, 200, 400, 404, 405, 411, 413, 417, 422}, answer
+    assert not answer or statuses, answer
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_body_that_is_too_large_once_it_is_unpacked_is_refused(
+    here: tuple[asyncio.AbstractEventLoop, Listening],
+) -> None:
+    loop, server = here
+    body = gzip.compress(b" " * 50_000_000)
+    headers = [b"Content-Length: %d" % len(body), b"Content-Encoding: gzip"]
+    answer = loop.run_until_complete(exchanged(server, spelt(b"POST", b"/mutate", b"HTTP/1.1", headers, body)))
+    assert answer.startswith(b"HTTP/1.1 413 ")
