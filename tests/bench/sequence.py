@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.cluster.conftest import new_namespace
-from tests.cluster.disruptions import evict, node_of_its_own, on, preempt, taint, untaint
+from tests.cluster.disruptions import evict, on, own_nodes, preempt, taint, untaint
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
 from tests.cluster.namespace import Api, Namespace
@@ -25,12 +25,13 @@ LONG = 400  # seconds that the back-off may take
 def suffer(kubectl: Kubectl, api: Api, profile: str) -> str:
     """Let a Job of budget 6 suffer it all; return what `explain` tells then."""
     team = new_namespace(f"sequence-{secrets.token_hex(2)}", {PROFILE: profile}, kubectl, api)
-    with node_of_its_own(kubectl) as node:
-        manifest = on(node, job("train"), cpu="40")
+    with own_nodes(kubectl, spot=1) as nodes:
+        (node,) = nodes.nodes
+        manifest = on(nodes, job("train"), cpu="40")
         manifest["metadata"]["annotations"] = {MAX_RETRIES: "6"}
         team.create(manifest)
         pod = next_pod(team, None)
-        preempt(kubectl, team, node, pod)
+        preempt(kubectl, team, pod)
         pod = next_pod(team, pod)
         team.ends(pod, 143)
         pod = next_pod(team, pod)

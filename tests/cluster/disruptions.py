@@ -14,35 +14,58 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Namespace
 
-OWN = "retry-policy-test/node"  # label and taint of a node that belongs to one test
+OWN = "retry-policy-test/own"  # label and taint of nodes that belong to one test
+HOSTNAME = "kubernetes.io/hostname"
 CLASS = "retry-policy-test-high"
 
 
+class OwnNodes:
+    """Nodes where only pods run that `on` sends to `name`."""
+
+    def __init__(self, kubectl: Kubectl) -> None:
+        self.kubectl = kubectl
+        self.name = f"own-{secrets.token_hex(3)}"
+        self.nodes: list[str] = []
+
+    def add(self, *, spot: bool = True) -> str:
+        """Add a node and return its name."""
+        name = f"{self.name}-{'spot' if spot else 'on-demand'}-{len(self.nodes)}"
+        node = own_node(name, spot=spot)
+        node["metadata"]["labels"][OWN] = self.name
+        node["spec"]["taints"].append({"key": OWN, "value": self.name, "effect": "NoSchedule"})
+        self.kubectl.create(node)
+        self.nodes.append(name)
+        return name
+
+
 @contextmanager
-def node_of_its_own(kubectl: Kubectl, *, spot: bool = True) -> Iterator[str]:
-    """A node where only pods run that `on` sends there."""
-    name = f"own-{secrets.token_hex(3)}"
-    node = own_node(name, spot=spot)
-    node["metadata"]["labels"][OWN] = name
-    node["spec"]["taints"].append({"key": OWN, "value": name, "effect": "NoSchedule"})
-    kubectl.create(node)
+def own_nodes(kubectl: Kubectl, *, spot: int = 0, on_demand: int = 0) -> Iterator[OwnNodes]:
+    """So many nodes of either pool that belong to one test, and go when it ends."""
+    nodes = OwnNodes(kubectl)
     try:
-        yield name
+        for is_spot in (True,) * spot + (False,) * on_demand:
+            nodes.add(spot=is_spot)
+        yield nodes
     finally:
-        kubectl.run("delete", "node", name, "--ignore-not-found", "--wait=false")
+        kubectl.run("delete", "node", *nodes.nodes, "--ignore-not-found", "--wait=false")
 
 
-def on(node: str, manifest: Object, *, cpu: str | None = None) -> Object:
-    """Send the pods of a Job, or a pod, to a node of a test's own; `cpu` is what each asks for."""
-    spec = manifest["spec"]["template"]["spec"] if "template" in manifest["spec"] else manifest["spec"]
-    spec["nodeSelector"] = {MARK: "fake", OWN: node}
-    spec["tolerations"] = [
-        *spec.get("tolerations", []),
-        {"key": OWN, "operator": "Equal", "value": node, "effect": "NoSchedule"},
-    ]
+def on(nodes: OwnNodes, manifest: Object, *, cpu: str | None = None) -> Object:
+    """Send the pods of a Job to nodes of a test's own; `cpu` is what each asks for."""
+    spec = manifest["spec"]["template"]["spec"]
+    place(nodes, spec)
     if cpu is not None:
         spec["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
     return manifest
+
+
+def place(nodes: OwnNodes, spec: Object) -> None:
+    """Send pods of that spec to nodes of a test's own."""
+    spec["nodeSelector"] = {MARK: "fake", OWN: nodes.name}
+    spec["tolerations"] = [
+        *spec.get("tolerations", []),
+        {"key": OWN, "operator": "Equal", "value": nodes.name, "effect": "NoSchedule"},
+    ]
 
 
 def evict(team: Namespace, pod: str) -> None:
@@ -51,7 +74,7 @@ def evict(team: Namespace, pod: str) -> None:
 
 
 def taint(kubectl: Kubectl, node: str) -> None:
-    """Have the taint manager end all pods of a node, and take the taint away again."""
+    """Have the taint manager end all pods of a node."""
     told = kubectl.run("taint", "node", node, "maintenance=now:NoExecute")
     assert told.returncode == 0, told.stderr
 
@@ -60,8 +83,18 @@ def untaint(kubectl: Kubectl, node: str) -> None:
     assert kubectl.run("taint", "node", node, "maintenance-").returncode == 0
 
 
-def preempt(kubectl: Kubectl, team: Namespace, node: str, pod: Object) -> None:
-    """Have the scheduler end a pod that takes most of a node for one that comes before it, and goes at once."""
+def delete(kubectl: Kubectl, node: str) -> None:
+    """Take a node's object away, as a cloud does with a machine that is gone."""
+    gone = kubectl.run("delete", "node", node, "--wait=false")
+    assert gone.returncode == 0, gone.stderr
+
+
+def cordon(kubectl: Kubectl, node: str) -> None:
+    assert kubectl.run("cordon", node).returncode == 0
+
+
+def preempt(kubectl: Kubectl, team: Namespace, *pods: Object, cpu: str = "40") -> None:
+    """Have the scheduler end pods that take most of a node for one that comes before them, and goes at once."""
     kubectl.run("create", "priorityclass", CLASS, "--value=1000")  # unless another test has
     name = f"first-{secrets.token_hex(2)}"
     first = {
@@ -71,11 +104,12 @@ def preempt(kubectl: Kubectl, team: Namespace, node: str, pod: Object) -> None:
         "spec": {
             "priorityClassName": CLASS,
             "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "main", "image": "example.invalid/main"}],
+            "containers": [{"name": "main", "image": "example.invalid/main", "resources": {"requests": {"cpu": cpu}}}],
+            "nodeSelector": {HOSTNAME: pods[0]["spec"]["nodeName"]},
             "tolerations": [{"operator": "Exists"}],
         },
     }
-    team.create(on(node, first, cpu="40"))
-    uid = pod["metadata"]["uid"]
-    team.wait_for_all("pods", lambda pods: all(one["metadata"]["uid"] != uid for one in pods))
+    team.create(first)
+    ended = {pod["metadata"]["uid"] for pod in pods}
+    team.wait_for_all("pods", lambda pods: all(one["metadata"]["uid"] not in ended for one in pods))
     team.run("delete", "pod", name, "--force", "--grace-period=0")

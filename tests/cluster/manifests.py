@@ -17,6 +17,7 @@ EXIT_CODE = PREFIX + "exit-code"
 EXIT_CODES = PREFIX + "exit-codes"
 DELETION_EXIT_CODE = PREFIX + "deletion-exit-code"
 CONTAINER = PREFIX + "container"
+OTHERS_EXIT_CODE = PREFIX + "others-exit-code"
 
 
 def exits(*codes: int) -> dict[str, str]:

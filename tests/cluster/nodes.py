@@ -62,7 +62,7 @@ def remove(kubectl: Kubectl) -> None:
 
 def own_node(name: str, *, spot: bool) -> dict[str, Any]:
     """Return a node of either pool, under a name of its own."""
-    return _node("spot" if spot else "on-demand", name, foreign=True)
+    return _node("spot" if spot else "on-demand", name, foreign=False)
 
 
 def _node(pool: str, name: str, *, foreign: bool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.awaiting import until
 from tests.cluster.conftest import opted_in, with_operators
-from tests.cluster.disruptions import evict, node_of_its_own, on, preempt, taint, untaint
+from tests.cluster.disruptions import evict, on, own_nodes, preempt, taint
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, ended, last, noted, restarts
 from webhook import names
@@ -87,18 +87,17 @@ def test_where_disruptions_count_an_eviction_ends_a_job_without_retries(namespac
 
 def test_each_kind_of_disruption_is_known_by_its_reason(namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = opted_in(namespace)
-    with node_of_its_own(kubectl) as node, node_of_its_own(kubectl) as other:
-        team.create(on(node, job("preempted", backoffLimit=3), cpu="40"))
-        team.create(on(other, job("tainted", backoffLimit=3)))
+    with own_nodes(kubectl, spot=1) as nodes, own_nodes(kubectl, spot=1) as others:
+        team.create(on(nodes, job("preempted", backoffLimit=3), cpu="40"))
+        team.create(on(others, job("tainted", backoffLimit=3)))
         (pod,) = team.running("preempted", 1)
         team.running("tainted", 1)
-        taint(kubectl, other)
-        preempt(kubectl, team, node, pod)
+        taint(kubectl, others.nodes[0])
+        preempt(kubectl, team, pod)
         found = team.wait_for("jobs", "preempted", lambda found: ended(found, 1))
         assert last(found) == [("Disruption", "PreemptionByScheduler", "disruption")]
         found = team.wait_for("jobs", "tainted", lambda found: ended(found, 1))
         assert last(found) == [("Disruption", "DeletionByTaintManager", "disruption")]
-        untaint(kubectl, other)
 
 
 def test_more_pods_than_an_account_can_name_are_counted_once_each(namespace: NewNamespace) -> None:

@@ -1,0 +1,93 @@
+"""One scenario's place: a namespace with a profile, and nodes where nothing else runs."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+import yaml
+
+from tests.cluster.conftest import NewNamespace, opted_in
+from tests.cluster.disruptions import OwnNodes, own_nodes, place
+from tests.cluster.manifests import CONTAINER, DELETION_EXIT_CODE, EXIT_CODES, OTHERS_EXIT_CODE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.namespace import Namespace
+
+MANIFESTS = Path(__file__).parent / "manifests"
+
+
+def program(
+    *exits: int, at_sigterm: int | None = None, container: str | None = None, others: int | None = None
+) -> dict[str, str]:
+    """Say what the containers of a pod do, as annotations (stages/pod.yaml).
+
+    `exits`: the exit code of `container` (default: the first) at each attempt; at an attempt beyond them it runs on.
+    `at_sigterm`: what all exit with when their pod is deleted; without a handler they are killed, 137.
+    `others`: what the other containers exit with when that one does.
+    """
+    said = {
+        EXIT_CODES: ",".join(map(str, exits)) or None,
+        DELETION_EXIT_CODE: at_sigterm,
+        CONTAINER: container,
+        OTHERS_EXIT_CODE: others,
+    }
+    return {key: str(value) for key, value in said.items() if value is not None}
+
+
+class Scene:
+    """A namespace, and nodes of both pools."""
+
+    def __init__(self, kubectl: Kubectl, team: Namespace, nodes: OwnNodes) -> None:
+        self.kubectl = kubectl
+        self.team = team
+        self.nodes = nodes
+
+    def create(self, file: str, does: Mapping[str, str] | None = None, *, name: str | None = None) -> Object:
+        """Create what a user wrote, for this scene's nodes; `does` is what its containers do."""
+        manifest = yaml.safe_load((MANIFESTS / file).read_text())
+        manifest["metadata"]["name"] = name or manifest["metadata"]["name"]
+        for template in pod_templates(manifest):
+            metadata = template.setdefault("metadata", {})
+            metadata["annotations"] = {**metadata.get("annotations", {}), **(does or {})}
+            place(self.nodes, template["spec"])
+        return self.team.create(manifest)
+
+    def patch(self, kind: str, name: str, patch: str) -> str:
+        """Merge a change into an object's spec, and return what the API server warned of."""
+        done = self.team.run("patch", kind, name, "--type=merge", f'--patch={{"spec":{patch}}}')
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+
+def pod_templates(part: Any) -> Iterator[Object]:
+    """Find them wherever they stand in a manifest."""
+    if isinstance(part, list):
+        for one in part:
+            yield from pod_templates(one)
+    elif isinstance(part, dict):
+        if "containers" in (part.get("spec") or {}):
+            yield part
+        else:
+            yield from pod_templates(list(part.values()))
+
+
+class NewScene(Protocol):
+    def __call__(self, profile: str = "default", *, spot: int = 2, on_demand: int = 1) -> Scene: ...
+
+
+@pytest.fixture
+def scene(namespace: NewNamespace, kubectl: Kubectl) -> Iterator[NewScene]:
+    """Make scenes: `scene("require", spot=1)`."""
+    with ExitStack() as stack:
+
+        def create(profile: str = "default", *, spot: int = 2, on_demand: int = 1) -> Scene:
+            nodes = stack.enter_context(own_nodes(kubectl, spot=spot, on_demand=on_demand))
+            return Scene(kubectl, opted_in(namespace, profile), nodes)
+
+        yield create

@@ -1,0 +1,118 @@
+"""Pods that the platform ends, each way for real: what it costs and where the work goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+
+from tests.cluster import disruptions
+from tests.cluster.objects import account, ended, last
+from tests.cluster.scenarios.conftest import program
+from tests.cluster.scenarios.test_jobs import index
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cluster.kubectl import Object
+    from tests.cluster.scenarios.conftest import NewScene, Scene
+
+    Disrupt: TypeAlias = Callable[[Scene, list[Object]], None]
+
+HANDLED = program(at_sigterm=143)
+KILLED = program()
+
+
+def evicted(here: Scene, pods: list[Object]) -> None:
+    for pod in pods:
+        disruptions.evict(here.team, pod["metadata"]["name"])
+
+
+def preempted(here: Scene, pods: list[Object]) -> None:
+    disruptions.preempt(here.kubectl, here.team, *pods, cpu="60")
+
+
+def tainted(here: Scene, pods: list[Object]) -> None:
+    disruptions.taint(here.kubectl, node_of(pods))
+
+
+def lost(here: Scene, pods: list[Object]) -> None:
+    disruptions.delete(here.kubectl, node_of(pods))
+
+
+def maintained(here: Scene, pods: list[Object]) -> None:
+    """The node's machine is taken out of service for good; another one comes."""
+    node = node_of(pods)
+    disruptions.cordon(here.kubectl, node)
+    disruptions.taint(here.kubectl, node)
+    gone = {pod["metadata"]["uid"] for pod in pods}
+    here.team.wait_for_all("pods", lambda found: not gone & {pod["metadata"]["uid"] for pod in found})
+    disruptions.delete(here.kubectl, node)
+    here.nodes.add()
+
+
+def node_of(pods: list[Object]) -> str:
+    (node,) = {pod["spec"]["nodeName"] for pod in pods}
+    return str(node)
+
+
+REASONS: dict[Disrupt, str] = {
+    evicted: "EvictionByEvictionAPI",
+    preempted: "PreemptionByScheduler",
+    tainted: "DeletionByTaintManager",
+    lost: "DeletionByPodGC",
+    maintained: "DeletionByTaintManager",
+}
+each_disruption = pytest.mark.parametrize("disrupt", REASONS, ids=lambda disrupt: disrupt.__name__)
+
+
+def disrupted(here: Scene, disrupt: Disrupt) -> list[Object]:
+    """Two Jobs on one spot node, of which one ends on SIGTERM with 143 and the other is killed; after it."""
+    jobs = {"handled": HANDLED, "killed": KILLED}
+    for name, does in jobs.items():
+        here.create("one-pod.yaml", does, name=name)
+    before = {name: here.team.running(name, 1)[0] for name in jobs}
+    here.nodes.add()
+    disrupt(here, list(before.values()))
+    for name, pod in before.items():
+        here.team.running(name, 1, but=pod, seconds=120)
+    return [here.team.wait_for("jobs", name, lambda found: ended(found, 1)) for name in jobs]
+
+
+@each_disruption
+def test_a_disruption_costs_no_retry(scene: NewScene, disrupt: Disrupt) -> None:
+    for found in disrupted(scene(spot=1, on_demand=0), disrupt):
+        assert found["status"].get("failed", 0) == 0
+        assert last(found) == [("Disruption", REASONS[disrupt], "disruption")]
+
+
+@each_disruption
+def test_where_disruptions_count_one_costs_a_retry(scene: NewScene, disrupt: Disrupt) -> None:
+    for found in disrupted(scene("count", spot=1, on_demand=0), disrupt):
+        assert found["status"]["failed"] == 1
+        assert last(found) == [("Disruption", REASONS[disrupt], "retry")]
+        assert account(found)["left"]["retries"] == 1
+
+
+def test_half_of_fifty_indexes_lose_their_nodes_at_once_and_all_go_on(scene: NewScene) -> None:
+    here = scene(spot=8)
+    here.create("fifty-indexes.yaml")
+    pods = here.team.running("sweep", 50)
+    nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
+    half = set(nodes[: len(nodes) // 2])
+    struck = [pod for pod in pods if pod["spec"]["nodeName"] in half]
+    for _ in half:
+        here.nodes.add()
+    for node in half:
+        disruptions.taint(here.kubectl, node)
+    gone = {pod["metadata"]["uid"] for pod in struck}
+    now = here.team.pods_of("sweep", lambda found: replaced(found, gone), seconds=120)
+    assert sorted(int(index(pod)) for pod in now if pod["metadata"]["uid"] not in gone) == list(range(50))
+    found = here.team.wait_for("jobs", "sweep", lambda found: ended(found, len(struck)))
+    assert account(found)["cost"] == {"disruption": len(struck)}
+    assert found["status"].get("failed", 0) == 0
+
+
+def replaced(pods: list[Object], gone: set[str]) -> bool:
+    left = [pod for pod in pods if pod["metadata"]["uid"] not in gone]
+    return len(left) == 50 and all(pod["status"]["phase"] == "Running" for pod in left)

@@ -1,0 +1,90 @@
+"""JobSets whose hosts are maintained and whose pods depend on each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.conftest import with_operators
+from tests.cluster.disruptions import evict
+from tests.cluster.objects import condition, restarts
+from tests.cluster.scenarios.test_disruptions import maintained
+from tests.cluster.scenarios.test_jobs import failed_for
+
+if TYPE_CHECKING:
+    from tests.cluster.kubectl import Object
+    from tests.cluster.scenarios.conftest import NewScene, Scene
+
+pytestmark = with_operators
+
+
+def started(here: Scene, restart: int) -> list[Object]:
+    return here.team.pods_of_set("llm", restart, 4)
+
+
+def ends_all(here: Scene, pods: list[Object], code: int) -> None:
+    for pod in pods:
+        here.team.ends(pod, code)
+
+
+def test_at_host_maintenance_the_whole_set_starts_again_and_a_bug_ends_it(scene: NewScene) -> None:
+    here = scene("fail-job", spot=1)
+    here.create("training-set.yaml")
+    maintained(here, started(here, 0))
+    pods = started(here, 1)
+    assert restarts(here.team.get("jobset", "llm")) == (1, 0)
+    here.team.ends(pods[0], 1)
+    failed = here.team.wait_for("jobsets", "llm", failed_for)
+    assert failed_for(failed) == "FailJobSetFailurePolicyAction"
+    assert restarts(failed) == (1, 0)
+
+
+def test_at_host_maintenance_only_the_pods_start_again_where_the_profile_says_so(scene: NewScene) -> None:
+    here = scene("restart-pod", spot=1)
+    here.create("training-set.yaml")
+    before = started(here, 0)
+    maintained(here, before)
+    gone = {pod["metadata"]["uid"] for pod in before}
+    pods = here.team.wait_for_all("pods", lambda found: len(found) == 4 and all(map(ready, found)), seconds=120)
+    assert not gone & {pod["metadata"]["uid"] for pod in pods}
+    assert restarts(here.team.get("jobset", "llm")) == (0, 0)
+    here.team.ends(pods[0], 1)
+    failed = here.team.wait_for("jobsets", "llm", failed_for)
+    assert failed_for(failed) == "FailJobSetFailurePolicyAction"
+
+
+def ready(pod: Object) -> bool:
+    return bool(condition(pod, "Ready"))
+
+
+def test_where_the_profile_says_fail_job_the_crash_of_a_preempted_pods_peers_fails_the_set(scene: NewScene) -> None:
+    here = scene("fail-job")
+    here.create("training-set.yaml")
+    first, *peers = started(here, 0)
+    ends_all(here, peers, 1)
+    evict(here.team, first["metadata"]["name"])
+    failed = here.team.wait_for("jobsets", "llm", failed_for)
+    assert failed_for(failed) == "FailJobSetFailurePolicyAction"
+
+
+@pytest.mark.parametrize("profile", ["retry", "settle"])
+def test_else_a_set_of_which_one_pod_is_preempted_starts_again_though_its_peers_crash(
+    scene: NewScene, profile: str
+) -> None:
+    here = scene(profile)
+    here.create("training-set.yaml")
+    first, *peers = started(here, 0)
+    ends_all(here, peers, 1)
+    evict(here.team, first["metadata"]["name"])
+    started(here, 1)
+    assert restarts(here.team.get("jobset", "llm")) == (1, 0)
+
+
+def test_where_the_profile_says_retry_a_bug_is_tried_again(scene: NewScene) -> None:
+    here = scene("retry")
+    here.create("training-set.yaml")
+    first, *_ = started(here, 0)
+    here.team.ends(first, 1)
+    here.team.wait_for_all("jobs", lambda jobs: jobs and jobs[0]["status"].get("failed") == 1)
+    assert not failed_for(here.team.get("jobset", "llm"))

@@ -1,0 +1,208 @@
+"""What users want of their Jobs, from the manifest to the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.cluster.objects import account, condition, ended, exit_codes, noted, phase
+from tests.cluster.scenarios.conftest import program
+
+if TYPE_CHECKING:
+    from tests.cluster.kubectl import Object
+    from tests.cluster.scenarios.conftest import NewScene
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def is_complete(found: Object) -> Object:
+    return condition(found, "Complete")
+
+
+def failed_for(found: Object) -> str:
+    """The reason for which a Job failed, empty while it has not."""
+    return str(condition(found, "Failed").get("reason", ""))
+
+
+def pool(pod: Object) -> str:
+    return "spot" if "-spot-" in pod["spec"]["nodeName"] else "on-demand"
+
+
+def index(pod: Object) -> str:
+    return str(pod["metadata"]["annotations"][INDEX])
+
+
+def test_a_bug_in_one_of_eight_pods_fails_the_job_at_once_and_ends_the_others(scene: NewScene) -> None:
+    here = scene()
+    here.create("eight-pods.yaml")
+    first, *others = here.team.running("render-frames", 8)
+    here.team.ends(first, 1)
+    failed = here.team.wait_for("jobs", "render-frames", failed_for)
+    assert failed_for(failed) == "PodFailurePolicy"
+    assert failed["status"]["failed"] == 1 + len(others)  # which were ended with it, and had no attempt after
+    assert failed["status"].get("active", 0) == 0
+    assert len(here.team.get("pods")["items"]) <= 8
+
+
+def test_after_sigterm_a_job_is_tried_again_up_to_its_budget_and_at_last_on_demand(scene: NewScene) -> None:
+    here = scene("require")
+    here.create("one-pod.yaml", program(143, 143, 0))
+    done = here.team.wait_for("jobs", "train", is_complete)
+    pods = here.team.pods_of("train", lambda pods: len(pods) == 3)
+    assert [pool(pod) for pod in pods] == ["spot", "spot", "on-demand"]
+    assert done["status"]["failed"] == 2
+
+
+def test_beyond_its_budget_a_job_is_not_tried_again_after_sigterm(scene: NewScene) -> None:
+    here = scene()
+    here.create("one-pod.yaml", program(143, 143, 143, 0))
+    failed = here.team.wait_for("jobs", "train", failed_for)
+    assert failed_for(failed) == "BackoffLimitExceeded"
+    assert failed["status"]["failed"] == 3
+
+
+def test_a_sidecar_that_is_killed_when_its_pod_ends_does_not_fail_the_job(scene: NewScene) -> None:
+    here = scene()
+    here.create("sidecar.yaml", program(143, 0, others=137))
+    first, second = here.team.pods_of("with-proxy", lambda pods: len([pod for pod in pods if exit_codes(pod)]) == 2)
+    assert exit_codes(first) == {"main": 143, "proxy": 137}
+    assert exit_codes(second) == {"main": 0, "proxy": 137}
+    here.team.running("with-proxy", 1)  # as the last attempt that it is worth: a pod of which a container failed failed
+    assert not failed_for(here.team.get("job", "with-proxy"))
+
+
+def test_a_native_sidecar_that_is_killed_when_its_pod_ends_does_not_fail_the_job(scene: NewScene) -> None:
+    here = scene()
+    here.create("native-sidecar.yaml", program(143, 0, others=137))
+    done = here.team.wait_for("jobs", "with-log-shipper", is_complete)
+    assert done["status"]["failed"] == 1
+
+
+def test_a_program_that_is_killed_for_its_memory_fails_the_job_at_once(scene: NewScene) -> None:
+    here = scene()
+    here.create("one-pod.yaml", program(137))
+    failed = here.team.wait_for("jobs", "train", failed_for)
+    assert failed_for(failed) == "PodFailurePolicy"
+    assert "exit code 137" in condition(failed, "Failed")["message"]
+
+
+def test_an_init_container_that_fails_is_tried_again(scene: NewScene) -> None:
+    here = scene()
+    here.create("init-container.yaml", program(1, container="download"))
+    (second,) = here.team.running("with-download", 1)
+    (first,) = [pod for pod in here.team.get("pods")["items"] if pod["metadata"]["uid"] != second["metadata"]["uid"]]
+    (download,) = first["status"]["initContainerStatuses"]
+    assert (phase(first), download["state"]["terminated"]["exitCode"]) == ("Failed", 1)
+    assert here.team.get("job", "with-download")["status"]["failed"] == 1
+
+
+def test_each_index_moves_to_on_demand_for_itself(scene: NewScene) -> None:
+    here = scene("require")
+    here.create("indexes-with-budgets.yaml")
+    pods = here.team.running("shards", 3)
+    assert {pool(pod) for pod in pods} == {"spot"}
+    failing = next(pod for pod in pods if index(pod) == "1")
+    here.team.ends(failing, 143)
+    now = {index(pod): pod for pod in here.team.running("shards", 3, but=failing)}
+    assert {number: pool(pod) for number, pod in now.items()} == {"0": "spot", "1": "on-demand", "2": "spot"}
+    here.team.ends(now["1"], 1)
+    for number in "02":
+        here.team.ends(now[number], 0)
+    done = here.team.wait_for("jobs", "shards", failed_for)
+    assert (done["status"]["failedIndexes"], done["status"]["completedIndexes"]) == ("1", "0,2")
+
+
+def test_what_a_cron_job_says_holds_for_its_pods(scene: NewScene) -> None:
+    here = scene()
+    here.create("cron-job.yaml", program(1))
+    (job,) = here.team.wait_for_all("jobs", lambda jobs: any(map(failed_for, jobs)), seconds=90)
+    assert failed_for(job) == "PodFailurePolicy"
+    (pod,) = here.team.get("pods", f"--selector=batch.kubernetes.io/job-name={job['metadata']['name']}")["items"]
+    assert noted(pod) == {
+        "placement": "Spot",
+        "attempt": "0",
+        "max-retries": "3",
+        "attempt-source": "JobStatus",
+    }
+
+
+def test_a_job_created_suspended_may_be_suspended_again_while_it_runs(scene: NewScene) -> None:
+    here = scene()
+    here.create("suspended.yaml")
+    here.patch("job", "queued", '{"suspend":false}')
+    (first,) = here.team.running("queued", 1)
+    here.patch("job", "queued", '{"suspend":true}')  # which kills its pod
+    here.team.wait_for("jobs", "queued", lambda found: ended(found, 1) and condition(found, "Suspended"))
+    here.patch("job", "queued", '{"suspend":false}')
+    (second,) = here.team.running("queued", 1, but=first)
+    here.team.ends(second, 0)
+    done = here.team.wait_for("jobs", "queued", is_complete)
+    assert done["status"].get("failed", 0) == 0
+
+
+def test_who_suspends_a_running_job_that_this_would_fail_is_warned(scene: NewScene) -> None:
+    here = scene()
+    here.create("one-pod.yaml")
+    here.team.running("train", 1)
+    warned = here.patch("job", "train", '{"suspend":true}')
+    assert "Warning: spec.suspend: a pod that is killed by this fails the Job; safe if it ends on SIGTERM" in warned
+    failed = here.team.wait_for("jobs", "train", lambda found: condition(found, "FailureTarget"))
+    assert condition(failed, "FailureTarget")["reason"] == "PodFailurePolicy"
+
+
+def test_an_elastic_job_is_scaled_down_and_goes_on(scene: NewScene) -> None:
+    here = scene()
+    here.create("elastic.yaml")
+    here.team.running("elastic", 3)
+    here.patch("job", "elastic", '{"completions":2,"parallelism":2}')
+    left = here.team.running("elastic", 2)
+    for pod in left:
+        here.team.ends(pod, 0)
+    here.team.wait_for("jobs", "elastic", is_complete)
+
+
+def test_a_job_keeps_the_policy_of_its_author(scene: NewScene) -> None:
+    here = scene()
+    here.create("own-policy.yaml")
+    (first,) = here.team.running("scraper", 1)
+    here.team.ends(first, 75)
+    (second,) = here.team.running("scraper", 1, but=first)
+    assert here.team.get("job", "scraper")["status"].get("failed", 0) == 0  # 75 is ignored, as its author says
+    here.team.ends(second, 1)
+    failed = here.team.wait_for("jobs", "scraper", failed_for)
+    assert failed_for(failed) == "PodFailurePolicy"  # which its author left to us
+
+
+def test_a_work_queue_that_is_done_is_done_whatever_ends_later(scene: NewScene) -> None:
+    here = scene()
+    here.create("work-queue.yaml")
+    first, *others = here.team.running("consumers", 3)
+    here.team.ends(first, 0)
+    for pod in others:
+        here.team.ends(pod, 1)
+    here.team.wait_for("jobs", "consumers", is_complete)
+
+
+def test_where_the_leader_decides_a_worker_that_fails_after_it_does_no_harm(scene: NewScene) -> None:
+    here = scene()
+    here.create("leader-decides.yaml")
+    pods = {index(pod): pod for pod in here.team.running("mpi", 3)}
+    here.team.ends(pods["0"], 0)
+    here.team.ends(pods["1"], 1)
+    here.team.wait_for("jobs", "mpi", is_complete)
+
+
+def test_a_hanging_attempt_that_ends_on_sigterm_is_tried_again(scene: NewScene) -> None:
+    here = scene("timeout")
+    here.create("one-pod.yaml", program(at_sigterm=143))
+    (second,) = here.team.pods_of("train", lambda pods: len(pods) == 2)[1:]
+    assert noted(second)["attempt"] == "1"
+    here.team.ends(here.team.running("train", 1)[0], 0)
+    here.team.wait_for("jobs", "train", is_complete)
+
+
+def test_a_hanging_attempt_that_must_be_killed_fails_the_job(scene: NewScene) -> None:
+    here = scene("timeout")
+    here.create("one-pod.yaml", program())
+    failed = here.team.wait_for("jobs", "train", failed_for)
+    assert failed_for(failed) == "PodFailurePolicy"
+    assert account(here.team.wait_for("jobs", "train", lambda found: ended(found, 1)))["cost"] == {"fatal": 1}
