@@ -2,7 +2,7 @@
 
 Without KUBECONFIG the cluster is a control plane of its own, built if need be; with KUBECONFIG it is that cluster, and
 what was created in it is taken away at the end. Without COMMAND the cluster stands until Ctrl-C. For COMMAND our own
-control plane has the CRDs of all workload kinds and a JobSet controller (operators.py).
+control plane has the CRDs of all workload kinds, and the controllers of JobSet and Kueue (operators.py).
 
 The API server of a foreign cluster has to reach this machine. RETRY_POLICY_WEBHOOK_HOST says under which address; the
 server listens there. For kind that is the gateway of its network:
@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from tests.cluster import binaries, control_plane, installation, job_set_controller, nodes, operators
+from tests.cluster import binaries, control_plane, installation, job_set_controller, kueue_controller, nodes, operators
 from tests.cluster.kubectl import Kubectl, KubectlError
 from tests.cluster.processes import HarnessError, Processes, die_with_parent
 
@@ -38,7 +38,9 @@ def main() -> int:
     """Return the command's exit code, 1 where the cluster did not come up, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
     parser.add_argument(
-        "--without-operators", action="store_true", help="no CRDs and no JobSet controller: up in half the time"
+        "--without-operators",
+        action="store_true",
+        help="no CRDs, no controllers but Kubernetes' own: up in half the time",
     )
     parser.add_argument("command", nargs="*", help="runs with KUBECONFIG set; its exit code is the result")
     options = parser.parse_args()
@@ -60,7 +62,7 @@ def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool) -
     foreign = bool(os.environ.get("KUBECONFIG"))
     with_operators = bool(command) and not foreign and not without_operators
     needed = binaries.foreign_cluster() if foreign else binaries.own_cluster()
-    programs = binaries.build([*needed, binaries.JOB_SET] if with_operators else needed)
+    programs = binaries.build([*needed, binaries.JOB_SET, binaries.KUEUE] if with_operators else needed)
     found = operators.fetch() if with_operators else None
     folder = stack.enter_context(_run_folder())
     processes = Processes(folder / "logs")
@@ -82,6 +84,7 @@ def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool) -
     policy = installation.start(processes, kubectl, folder, for_tests=bool(command))
     if found is not None:
         job_set_controller.start(programs, processes, kubectl, folder, found)
+        kueue_controller.start(programs, processes, kubectl, folder, found)
 
     folders = [str(programs["kubectl"].parent), str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {

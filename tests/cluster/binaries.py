@@ -67,6 +67,7 @@ class Binary:
 ETCD = Binary("etcd", "etcd", "go.etcd.io/etcd/server/v3")
 KWOK = Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok")
 JOB_SET = Binary("jobset", "jobset", "sigs.k8s.io/jobset")
+KUEUE = Binary("kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue")
 
 
 def own_cluster() -> list[Binary]:

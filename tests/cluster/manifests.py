@@ -16,6 +16,7 @@ PREFIX = "retry-policy-test/"
 EXIT_CODE = PREFIX + "exit-code"
 EXIT_CODES = PREFIX + "exit-codes"
 DELETION_EXIT_CODE = PREFIX + "deletion-exit-code"
+DELETION_SECONDS = PREFIX + "deletion-seconds"
 CONTAINER = PREFIX + "container"
 OTHERS_EXIT_CODE = PREFIX + "others-exit-code"
 

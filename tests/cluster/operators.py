@@ -45,16 +45,15 @@ class Module:
     names: str
 
 
-# JobSet's also stands in tools/jobset.
-JOB_SET: Final = Module(
-    "sigs.k8s.io/jobset",
-    "v0.11.0",
-    "h1:1r2uTNQmylnqG/WCSSDADgNkHryvyUaCNCOgvSPWpN8=",
-    "config/components/crd/bases/jobset.x-k8s.io_{}.yaml",
-    "jobsets",
-)
+# JobSet's and Kueue's also stand in tools/.
 MODULES: Final = (
-    JOB_SET,
+    Module(
+        "sigs.k8s.io/jobset",
+        "v0.11.0",
+        "h1:1r2uTNQmylnqG/WCSSDADgNkHryvyUaCNCOgvSPWpN8=",
+        "config/components/crd/bases/jobset.x-k8s.io_{}.yaml",
+        "jobsets",
+    ),
     Module(
         "github.com/tektoncd/pipeline",
         "v1.6.0",
@@ -106,9 +105,14 @@ MODULES: Final = (
         "v0.15.0",
         "h1:9Khzc2ne6/eWuZx5o+R4KlVBzh3kZkTIMzpPC2e8Spg=",
         "config/components/crd/bases/kueue.x-k8s.io_{}.yaml",
-        "workloads localqueues clusterqueues",
+        "workloads workloadpriorityclasses localqueues clusterqueues cohorts resourceflavors topologies admissionchecks"
+        " provisioningrequestconfigs multikueueconfigs multikueueclusters",
     ),
 )
+# The modules whose controllers run, and where their webhook configurations are kept.
+WEBHOOKS: Final = {"sigs.k8s.io/jobset": "job-set-webhooks", "sigs.k8s.io/kueue": "kueue-webhooks"}
+KUEUE_SYSTEM: Final = "kueue-system"
+KUEUE_SERVICE: Final = "kueue-webhook-service"
 CONTROLLER_GEN: Final = Binary("controller-gen", "volcano", "sigs.k8s.io/controller-tools/cmd/controller-gen")
 VOLCANO_TYPES: Final = "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 # As Volcano's Makefile has it, but for the descriptions: embedded metadata, or a task's annotations would be dropped.
@@ -117,10 +121,11 @@ VOLCANO_CRDS: Final = "crd:crdVersions=v1,generateEmbeddedObjectMeta=true,maxDes
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """What was fetched: the folder of the CRDs, and that of JobSet's webhook configurations, a kustomization."""
+    """What was fetched: the folder of the CRDs, and those of webhook configurations, each a kustomization."""
 
     crds: Path
     job_set_webhooks: Path
+    kueue_webhooks: Path
 
 
 def fetch() -> Operators:
@@ -128,7 +133,7 @@ def fetch() -> Operators:
     pins = [(CONTROLLER_GEN.folder / name).read_text() for name in ("go.mod", "go.sum")]
     versions = [f"{name}: {row.versions}" for name, row in WORKLOADS.items()]
     folder = toolchain.cache() / f"operators-{toolchain.digest(Path(__file__).read_text(), *pins, *versions)}"
-    found = Operators(folder / "crds", folder / "job-set-webhooks")
+    found = Operators(folder / "crds", *(folder / name for name in WEBHOOKS.values()))
     if not folder.exists():
         binaries.build([CONTROLLER_GEN])
         with toolchain.only_one():
@@ -164,8 +169,8 @@ def _fill(folder: Path) -> None:
     for module, source in _download(go).items():
         for name in module.names.split():
             _save(yaml.load_all((source / module.files.format(name)).read_text(), Loader), folder / "crds")
-        if module is JOB_SET:
-            _copy(source / "config" / "components" / "webhook", folder / "job-set-webhooks")
+        if module.path in WEBHOOKS:
+            _copy(source / "config" / "components" / "webhook", folder / WEBHOOKS[module.path])
     _generate(go, folder / "volcano")
     for file in (folder / "volcano").iterdir():
         _save(yaml.load_all(file.read_text(), Loader), folder / "crds")
@@ -223,6 +228,13 @@ def _save(documents: Iterable[Object], folder: Path) -> None:
             spec["conversion"] = {"strategy": "None"}  # the operator that converts does not run here
         row = WORKLOADS.get((spec["group"], spec["names"]["kind"]))
         asked_about = () if row is None else row.versions
+        if spec["group"] == "kueue.x-k8s.io":
+            # Its controller speaks the newest version. It would convert the older one, and looks where it is told so.
+            newest = max(spec["versions"], key=lambda one: str(one["name"]))
+            spec["versions"] = [{**newest, "storage": True, "served": True}]
+            service = {"namespace": KUEUE_SYSTEM, "name": KUEUE_SERVICE, "path": "/convert"}
+            called = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
+            spec["conversion"] = {"strategy": "Webhook", "webhook": called}
         spec["versions"] = [one for one in spec["versions"] if one["storage"] or one["name"] in asked_about]
         if crd["metadata"]["name"] == "workflows.argoproj.io":
             for version in spec["versions"]:  # which has whole templates in it, and is larger than the spec

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 import yaml
 
-from tests.cluster.conftest import NewNamespace, opted_in
+from tests.cluster.conftest import NewNamespace
 from tests.cluster.disruptions import OwnNodes, own_nodes, place
-from tests.cluster.manifests import CONTAINER, DELETION_EXIT_CODE, EXIT_CODES, OTHERS_EXIT_CODE
+from tests.cluster.manifests import (
+    CONTAINER,
+    DELETION_EXIT_CODE,
+    DELETION_SECONDS,
+    EXIT_CODES,
+    OTHERS_EXIT_CODE,
+)
+from webhook.names import PROFILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,17 +30,23 @@ MANIFESTS = Path(__file__).parent / "manifests"
 
 
 def program(
-    *exits: int, at_sigterm: int | None = None, container: str | None = None, others: int | None = None
+    *exits: int,
+    at_sigterm: int | None = None,
+    after: int | None = None,
+    container: str | None = None,
+    others: int | None = None,
 ) -> dict[str, str]:
     """Say what the containers of a pod do, as annotations (stages/pod.yaml).
 
     `exits`: the exit code of `container` (default: the first) at each attempt; at an attempt beyond them it runs on.
     `at_sigterm`: what all exit with when their pod is deleted; without a handler they are killed, 137.
+    `after`: how many seconds after SIGTERM.
     `others`: what the other containers exit with when that one does.
     """
     said = {
         EXIT_CODES: ",".join(map(str, exits)) or None,
         DELETION_EXIT_CODE: at_sigterm,
+        DELETION_SECONDS: after,
         CONTAINER: container,
         OTHERS_EXIT_CODE: others,
     }
@@ -48,13 +61,21 @@ class Scene:
         self.team = team
         self.nodes = nodes
 
-    def create(self, file: str, does: Mapping[str, str] | None = None, *, name: str | None = None) -> Object:
+    def create(
+        self,
+        file: str,
+        does: Mapping[str, str] | None = None,
+        *,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Object:
         """Create what a user wrote, for this scene's nodes; `does` is what its containers do."""
         manifest = yaml.safe_load((MANIFESTS / file).read_text())
-        manifest["metadata"]["name"] = name or manifest["metadata"]["name"]
+        metadata = manifest["metadata"]
+        metadata |= {"name": name or metadata["name"], "labels": {**metadata.get("labels", {}), **(labels or {})}}
         for template in pod_templates(manifest):
-            metadata = template.setdefault("metadata", {})
-            metadata["annotations"] = {**metadata.get("annotations", {}), **(does or {})}
+            of_pods = template.setdefault("metadata", {})
+            of_pods["annotations"] = {**of_pods.get("annotations", {}), **(does or {})}
             place(self.nodes, template["spec"])
         return self.team.create(manifest)
 
@@ -78,7 +99,9 @@ def pod_templates(part: Any) -> Iterator[Object]:
 
 
 class NewScene(Protocol):
-    def __call__(self, profile: str = "default", *, spot: int = 2, on_demand: int = 1) -> Scene: ...
+    def __call__(
+        self, profile: str = "default", *, spot: int = 2, on_demand: int = 1, labels: Mapping[str, str] | None = None
+    ) -> Scene: ...
 
 
 @pytest.fixture
@@ -86,8 +109,10 @@ def scene(namespace: NewNamespace, kubectl: Kubectl) -> Iterator[NewScene]:
     """Make scenes: `scene("require", spot=1)`."""
     with ExitStack() as stack:
 
-        def create(profile: str = "default", *, spot: int = 2, on_demand: int = 1) -> Scene:
+        def create(
+            profile: str = "default", *, spot: int = 2, on_demand: int = 1, labels: Mapping[str, str] | None = None
+        ) -> Scene:
             nodes = stack.enter_context(own_nodes(kubectl, spot=spot, on_demand=on_demand))
-            return Scene(kubectl, opted_in(namespace, profile), nodes)
+            return Scene(kubectl, namespace({**(labels or {}), PROFILE: profile}), nodes)
 
         yield create

@@ -9,6 +9,7 @@ import pytest
 from tests.cluster.conftest import with_operators
 from tests.cluster.disruptions import evict
 from tests.cluster.objects import condition, restarts
+from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_disruptions import maintained
 from tests.cluster.scenarios.test_jobs import failed_for
 
@@ -17,15 +18,11 @@ if TYPE_CHECKING:
     from tests.cluster.scenarios.conftest import NewScene, Scene
 
 pytestmark = with_operators
+SAVES_ITS_STATE = program(at_sigterm=143, after=4)  # while its peers find that they cannot go on
 
 
 def started(here: Scene, restart: int) -> list[Object]:
     return here.team.pods_of_set("llm", restart, 4)
-
-
-def ends_all(here: Scene, pods: list[Object], code: int) -> None:
-    for pod in pods:
-        here.team.ends(pod, code)
 
 
 def test_at_host_maintenance_the_whole_set_starts_again_and_a_bug_ends_it(scene: NewScene) -> None:
@@ -60,10 +57,10 @@ def ready(pod: Object) -> bool:
 
 def test_where_the_profile_says_fail_job_the_crash_of_a_preempted_pods_peers_fails_the_set(scene: NewScene) -> None:
     here = scene("fail-job")
-    here.create("training-set.yaml")
-    first, *peers = started(here, 0)
-    ends_all(here, peers, 1)
+    here.create("training-set.yaml", SAVES_ITS_STATE)
+    first, peer, *_ = started(here, 0)
     evict(here.team, first["metadata"]["name"])
+    here.team.ends(peer, 1)
     failed = here.team.wait_for("jobsets", "llm", failed_for)
     assert failed_for(failed) == "FailJobSetFailurePolicyAction"
 
@@ -73,10 +70,11 @@ def test_else_a_set_of_which_one_pod_is_preempted_starts_again_though_its_peers_
     scene: NewScene, profile: str
 ) -> None:
     here = scene(profile)
-    here.create("training-set.yaml")
+    here.create("training-set.yaml", SAVES_ITS_STATE)
     first, *peers = started(here, 0)
-    ends_all(here, peers, 1)
     evict(here.team, first["metadata"]["name"])
+    for peer in peers:
+        here.team.ends(peer, 1)
     started(here, 1)
     assert restarts(here.team.get("jobset", "llm")) == (1, 0)
 

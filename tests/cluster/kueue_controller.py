@@ -1,0 +1,121 @@
+"""Kueue's controller and its webhooks, as its module ships them, for the Jobs of namespaces with the label MANAGED.
+
+Its mutating webhook runs before ours: webhooks go by the names of their configurations.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Final
+
+from tests.cluster.control_plane import HOST, free_ports
+from tests.cluster.installation import built
+from tests.cluster.manifests import job
+from tests.cluster.operators import KUEUE_SERVICE, KUEUE_SYSTEM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.operators import Operators
+    from tests.cluster.processes import Processes
+
+NAME: Final = "kueue"
+MANAGED: Final = "retry-policy-test/kueue"
+QUEUE: Final = "kueue.x-k8s.io/queue-name"
+CERTIFICATE: Final = "kueue-webhook-server-cert"
+PROBE: Final = "kueue-probe"
+HERE: Final = {"matchExpressions": [{"key": MANAGED, "operator": "Exists"}]}
+
+
+def start(
+    binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, folder: Path, operators: Operators
+) -> None:
+    """Start it and register its webhooks; come back once the API server asks them. Its CRDs have to be there."""
+    (port,) = free_ports(1)
+    for prepared in (
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KUEUE_SYSTEM}},
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": CERTIFICATE, "namespace": KUEUE_SYSTEM},
+        },
+        # By this the API server reaches it under the Service's name, for which it makes its certificate.
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": KUEUE_SERVICE, "namespace": KUEUE_SYSTEM},
+            "spec": {"type": "ExternalName", "externalName": "localhost"},
+        },
+        *(_chosen(shipped, port) for shipped in built(kubectl, operators.kueue_webhooks) if "webhooks" in shipped),
+    ):
+        kubectl.apply(prepared)
+    certificates = folder / "kueue-certificates"
+    certificates.mkdir()
+    configuration = folder / f"{NAME}.json"
+    configuration.write_text(
+        json.dumps(
+            {
+                "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+                "kind": "Configuration",
+                "namespace": KUEUE_SYSTEM,
+                "leaderElection": {"leaderElect": False},
+                "webhook": {"host": HOST, "port": port, "certDir": str(certificates)},
+                "metrics": {"bindAddress": "0"},
+                "health": {"healthProbeBindAddress": "0"},
+                "clientConnection": {"qps": 1000, "burst": 2000},
+                "integrations": {"frameworks": ["batch/job"]},
+                "managedJobsNamespaceSelector": HERE,
+            }
+        )
+    )
+    processes.start(
+        NAME,
+        [
+            binaries[NAME],
+            f"--kubeconfig={kubectl.kubeconfig}",
+            f"--config={configuration}",
+            "--feature-gates=VisibilityOnDemand=false",  # an API server of its own
+        ],
+    )
+    processes.wait_until(lambda: _mounted(kubectl, certificates), "its certificate", log=NAME)
+    _wait_until_effective(processes, kubectl)
+
+
+def _mounted(kubectl: Kubectl, folder: Path) -> bool:
+    """Do as a kubelet does with the Secret in which it keeps its certificate; tell whether that is there."""
+    data = kubectl.get("secret", CERTIFICATE, f"--namespace={KUEUE_SYSTEM}").get("data") or {}
+    for name, content in data.items():
+        (folder / name).write_bytes(base64.b64decode(content))
+    return bool(data)
+
+
+def _chosen(configuration: Object, port: int) -> Object:
+    """Name it as Kueue's kustomization does, and keep what concerns Jobs and its own kinds."""
+    service = {"name": KUEUE_SERVICE, "namespace": KUEUE_SYSTEM, "port": port}
+    webhooks = [
+        {
+            **webhook,
+            "clientConfig": {"service": {**webhook["clientConfig"]["service"], **service}},
+            **({"namespaceSelector": HERE} if group == "batch" else {}),
+        }
+        for webhook in configuration["webhooks"]
+        for group in webhook["rules"][0]["apiGroups"]
+        if group in {"batch", "kueue.x-k8s.io"}
+    ]
+    return {**configuration, "metadata": {"name": f"kueue-{configuration['metadata']['name']}"}, "webhooks": webhooks}
+
+
+def _wait_until_effective(processes: Processes, kubectl: Kubectl) -> None:
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PROBE, "labels": {MANAGED: ""}}})
+    queued = job("probe")
+    queued["metadata"]["labels"] = {QUEUE: "any"}
+    dry_run = ("create", "--dry-run=server", f"--namespace={PROBE}", "--filename=-", "--output=json")
+
+    def suspended() -> bool:
+        result = kubectl.run(*dry_run, stdin=queued)
+        return result.returncode == 0 and json.loads(result.stdout)["spec"]["suspend"]
+
+    processes.wait_until(suspended, "a queued Job to be suspended", log=NAME)

@@ -1,0 +1,38 @@
+"""Jobs that Kueue admits, takes back and admits again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.cluster.conftest import with_operators
+from tests.cluster.kueue_controller import MANAGED
+from tests.cluster.objects import account, ended, last, noted
+from tests.cluster.scenarios.conftest import MANIFESTS
+from tests.cluster.scenarios.test_jobs import is_complete
+
+if TYPE_CHECKING:
+    from tests.cluster.scenarios.conftest import NewScene
+
+pytestmark = with_operators
+PRIORITY = "kueue.x-k8s.io/priority-class"
+
+
+def test_a_job_whose_workload_is_evicted_waits_and_runs_again_at_no_cost(scene: NewScene) -> None:
+    here = scene(labels={MANAGED: ""})
+    queues = (MANIFESTS / "queues.yaml").read_text().replace("NAME", here.team.name)
+    assert here.team.run("create", "--filename=-", stdin=queues).returncode == 0
+    here.create("queued.yaml")
+    (first,) = here.team.running("train", 1)
+
+    here.create("queued.yaml", name="urgent", labels={PRIORITY: here.team.name})
+    (urgent,) = here.team.running("urgent", 1)
+    taken_back = here.team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and ended(found, 1))
+    assert last(taken_back) == [("Other", "Stopped", "none")]
+
+    here.team.ends(urgent, 0)
+    (second,) = here.team.running("train", 1, but=first)
+    assert noted(second)["attempt"] == "0"
+    here.team.ends(second, 0)
+    done = here.team.wait_for("jobs", "train", is_complete)
+    assert done["status"].get("failed", 0) == 0
+    assert account(done)["cost"] == {"none": 1}
