@@ -7,12 +7,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from webhook.ledger.account import Account, id_of
-from webhook.ledger.endings import UNSEEN, is_over
+from webhook.ledger.endings import UNSEEN, is_in_doubt, is_over
 from webhook.ledger.limits import is_indexed, running_at_once
 from webhook.ledger.pods import DISRUPTED, Condition, Pod
 from webhook.problem import Json
 
 LONG_AGO: Final = float("-inf")
+DOUBT: Final = 2.0  # seconds that the Job controller may take to say that a Job has failed, after it deleted its pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Book:
     live before a gap in the watch, and gone after it. `counted`: the uids that an account was seen to have, `gone`:
     those that the API no longer has. `by_index`: the live pod of a Job's uid and index. `disturbed`: when something was
     last seen that makes other pods crash; `gap`: when pods had vanished; by a monotonic clock. `succeeded`: what the
-    status of a Job that stands alone said before the gap.
+    status of a Job that stands alone said before the gap; `failed_at`: when the pods in `failed` were seen to fail.
     """
 
     jobs: dict[str, Json] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Book:
     disturbed: float = LONG_AGO
     gap: float = LONG_AGO
     succeeded: int = 0
+    failed_at: dict[str, float] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -88,6 +90,7 @@ class Book:
     def see_job_gone(self, uid: str) -> None:
         """Take in that a Job is gone; what it said is remembered for as long as pods of it are to be counted."""
         if uid in self.jobs:
+            self.jobs[uid]["metadata"].setdefault("deletionTimestamp", "gone")
             self.jobs_gone.add(uid)
             self.prune()
 
@@ -134,6 +137,8 @@ class Book:
         if is_new and not news and pod.disruption is not None:
             pod = replace(pod, tracked=True)  # the Job controller has let go of it since, and had counted it before
         self.failed[pod.uid] = pod if is_new else merged(self.failed[pod.uid], pod)
+        if is_new and news:
+            self.failed_at[pod.uid] = now
         return is_new
 
     def fails_by_deletion(self, pod: Pod) -> bool:
@@ -162,6 +167,8 @@ class Book:
         """Forget what is counted and gone: it cannot come again."""
         for uid in self.counted & self.gone:
             self.failed.pop(uid, None)
+        for uid in self.failed_at.keys() - self.failed.keys():
+            del self.failed_at[uid]
         self.counted &= self.failed.keys()
         self.gone &= self.failed.keys()
         if self.jobs_gone:
@@ -174,6 +181,16 @@ class Book:
         """Return the failed pods that the account does not have, in the order in which they ended."""
         found = [pod for uid, pod in self.failed.items() if uid not in self.counted and not account.has(pod)]
         return sorted(found, key=lambda pod: pod.ended)
+
+    def doubtful(self, now: float) -> set[str]:
+        """Return the uids of the failed pods of which their Job's status may yet tell why they were deleted."""
+        return {
+            uid
+            for uid, pod in self.failed.items()
+            if now - self.failed_at.get(uid, LONG_AGO) < DOUBT
+            and (job := self.jobs.get(pod.job_uid)) is not None
+            and is_in_doubt(pod, job)
+        }
 
     def staying(self) -> Iterator[Pod]:
         """Yield the failed pods that are counted, stay in the API, and bear no mark."""

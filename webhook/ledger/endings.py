@@ -49,19 +49,39 @@ def ending_of(pod: Pod, job: Json | None, job_set: Json | None = None) -> Ending
     spec = (job or {}).get("spec") or {}
     matched = rules.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
     cause, reason = cause_of(pod, matched)
-    if is_stopped(pod):
+    if is_stopped(pod, job):
         if cause != "Disruption":
             cause, reason = "Other", STOPPED
         return Ending(pod=pod, cause=cause, reason=reason, rule=None, cost="none")
     return Ending(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, cause, matched, job_set))
 
 
-def is_stopped(pod: Pod) -> bool:
-    """Tell whether the Job took a pod away because it is over, suspended or scaled down: it lets go of one first.
+def is_stopped(pod: Pod, job: Json | None) -> bool:
+    """Tell whether the Job took a pod away because it is over, suspended or scaled down.
 
-    A pod that the Job controller has let go of, and that nobody deletes, was counted by it.
+    The Job controller lets go of a pod before it takes it away, and has counted one that it has let go of and that
+    nobody deletes. But the pods of a Job that has failed, or is deleted, it counts as failed though it took them away.
     """
-    return pod.deleting and not pod.tracked
+    if not pod.deleting:
+        return False
+    return not pod.tracked or (pod.disruption is None and job is not None and is_going_without(job, pod))
+
+
+def is_in_doubt(pod: Pod, job: Json) -> bool:
+    """Tell whether it is open who deletes a pod: a Job that has failed, whose status does not say so yet, or a user."""
+    return pod.deleting and pod.tracked and pod.disruption is None and not (is_deleted(job) or is_over(job["status"]))
+
+
+def is_going_without(job: Json, pod: Pod) -> bool:
+    """Tell whether a Job is at its end, and not by a pod: the reason PodFailurePolicy names the one."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    named = any(f"{pod.namespace}/{pod.name} " in one.get("message", "") for one in conditions)
+    return is_deleted(job) or (is_over(job.get("status") or {}) and not named)
+
+
+def is_deleted(job: Json) -> bool:
+    """Tell whether a Job is to go, or gone."""
+    return bool(job["metadata"].get("deletionTimestamp"))
 
 
 def is_over(status: Json) -> bool:

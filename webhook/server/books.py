@@ -106,7 +106,7 @@ class Books:
     def see_failed(self, key: Key, page: Page, pod: Pod, *, news: bool = True) -> None:
         """Take in that a pod has failed."""
         job = page.book.jobs.get(pod.job_uid)
-        if news and job is not None and pod.disruption is None and not endings.is_stopped(pod):
+        if news and job is not None and pod.disruption is None and not pod.deleting:
             self.crashed(key, pod, job)
         self.news(key, 0.0)
 

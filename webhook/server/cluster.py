@@ -33,6 +33,7 @@ JOB_SPEC_KEPT: Final = (
     *("backoffLimit", "backoffLimitPerIndex", "completionMode", "completions"),
     *("parallelism", "podReplacementPolicy", "suspend"),
 )
+CONDITION_KEPT: Final = ("type", "status", "message")
 JOB_STATUS_KEPT: Final = ("failed", "succeeded", "uncountedTerminatedPods")
 NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # and until then
@@ -232,13 +233,15 @@ def trimmed_metadata(metadata: Json) -> Json:
         "labels": {key: labels[key] for key in LABELS_KEPT if key in labels},
         "annotations": {key: annotations[key] for key in ANNOTATIONS_KEPT if key in annotations},
         "ownerReferences": metadata.get("ownerReferences") or [],
+        **({"deletionTimestamp": metadata["deletionTimestamp"]} if "deletionTimestamp" in metadata else {}),
     }
 
 
 def conditions_of(status: Json) -> Json:
     """Keep of an object's conditions those that are so."""
-    types = [one["type"] for one in status.get("conditions") or () if one["status"] == "True"]
-    return {"conditions": [{"type": kind, "status": "True"} for kind in types]} if types else {}
+    found = [{key: one.get(key, "") for key in CONDITION_KEPT} for one in status.get("conditions") or ()]
+    so = [one for one in found if one["status"] == "True"]
+    return {"conditions": so} if so else {}
 
 
 @lru_cache(maxsize=1000)

@@ -189,10 +189,11 @@ class Ledger:
             self.wake(key, INTERVAL)
 
     def count(self, round_: Round, page: Page) -> bool:
-        """Count what is not counted yet; tell whether there was room for all of it."""
+        """Count what is not counted yet; tell whether that was all of it."""
         book, account = page.book, round_.account
-        new = [pod for pod in book.uncounted(account) if pod.job_uid in book.jobs]
-        complete = len(new) <= account.room
+        doubtful = book.doubtful(time.monotonic())
+        new = [pod for pod in book.uncounted(account) if pod.job_uid in book.jobs and pod.uid not in doubtful]
+        complete = len(new) <= account.room and not doubtful
         round_.count(new[: account.room])
         if account.suspended and not round_.root["spec"].get("suspend"):
             account.grant()

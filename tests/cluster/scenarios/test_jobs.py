@@ -41,6 +41,8 @@ def test_a_bug_in_one_of_eight_pods_fails_the_job_at_once_and_ends_the_others(sc
     assert failed["status"]["failed"] == 1 + len(others)  # which were ended with it, and had no attempt after
     assert failed["status"].get("active", 0) == 0
     assert len(here.team.get("pods")["items"]) <= 8
+    counted = here.team.wait_for("jobs", "render-frames", lambda found: ended(found, 8))
+    assert account(counted)["cost"] == {"fatal": 1, "none": 7}
 
 
 def test_after_sigterm_a_job_is_tried_again_up_to_its_budget_and_at_last_on_demand(scene: NewScene) -> None:
@@ -139,14 +141,12 @@ def test_a_job_created_suspended_may_be_suspended_again_while_it_runs(scene: New
     assert done["status"].get("failed", 0) == 0
 
 
-def test_who_suspends_a_running_job_that_this_would_fail_is_warned(scene: NewScene) -> None:
+def test_who_suspends_a_running_job_that_this_may_fail_is_warned(scene: NewScene) -> None:
     here = scene()
     here.create("one-pod.yaml")
     here.team.running("train", 1)
     warned = here.patch("job", "train", '{"suspend":true}')
-    assert "Warning: spec.suspend: a pod that is killed by this fails the Job; safe if it ends on SIGTERM" in warned
-    failed = here.team.wait_for("jobs", "train", lambda found: condition(found, "FailureTarget"))
-    assert condition(failed, "FailureTarget")["reason"] == "PodFailurePolicy"
+    assert "Warning: spec.suspend: a pod that is killed by this may fail the Job; safe if it ends on SIGTERM" in warned
 
 
 def test_an_elastic_job_is_scaled_down_and_goes_on(scene: NewScene) -> None:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.unit.ledger.pods import disrupted, failed, job, seen
 from tests.unit.ledger.test_account import counted
 from webhook.ledger.account import Account
-from webhook.ledger.book import LONG_AGO, Book, key_of
+from webhook.ledger.book import DOUBT, LONG_AGO, Book, key_of
 from webhook.ledger.pods import Pod
 
 
@@ -87,6 +87,21 @@ def test_a_pod_that_its_job_lets_go_of_before_it_ends_is_stopped() -> None:
     found.see(failed(1, deleting=True, tracked=False), 0.0)
     (pod,) = found.uncounted(Account())
     assert not pod.tracked
+
+
+def test_who_deleted_a_pod_is_open_until_its_job_says_or_a_moment_has_passed() -> None:
+    deleted = failed(1, 137, deleting=True)
+    found = book(seen(1), deleted)
+    assert found.doubtful(DOUBT - 0.1) == {deleted.uid}
+    assert not found.doubtful(DOUBT)
+    found.see_job(job(status={"conditions": [{"type": "FailureTarget", "status": "True"}]}), steady=True, alone=True)
+    assert not found.doubtful(0.1)
+
+
+def test_why_a_pod_was_deleted_with_its_job_is_not_open() -> None:
+    found = book(seen(1), failed(1, 137, deleting=True), failed(2, 1), disrupted(3))
+    found.see_job_gone("job-uid")
+    assert not found.doubtful(0.1)
 
 
 def test_a_pod_that_is_first_seen_after_the_job_controller_had_counted_it_counts() -> None:

@@ -66,3 +66,35 @@ def test_in_a_set_a_failed_job_costs_what_the_set_makes_of_it() -> None:
     assert ended(failed(code=143), RESTART, BUG, above=job_set(free, bug))[2] == "retry"
     assert ended(disrupted(), RESTART, BUG, above=job_set())[2] == "retry"
     assert ended(disrupted(), DISRUPTION, BUG, above=job_set())[2] == "disruption"
+
+
+def over(message: str, kind: str = "FailureTarget") -> Json:
+    return {"conditions": [{"type": kind, "status": "True", "message": message}]}
+
+
+OF_ANOTHER = over("Container main for pod ml/train-10 failed with exit code 1 matching FailJob rule at index 1")
+OF_THIS_ONE = over("Container main for pod ml/train-1 failed with exit code 137 matching FailJob rule at index 1")
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [
+        (job(status=OF_ANOTHER), ("Other", "Stopped", "none")),
+        (job(status=over("Job has reached the specified backoff limit")), ("Other", "Stopped", "none")),
+        (job(deletionTimestamp="2026-01-01T00:00:00Z"), ("Other", "Stopped", "none")),
+        (job(status=OF_THIS_ONE), ("ExitCode", "main 137", "fatal")),
+        (job(), ("ExitCode", "main 137", "fatal")),
+    ],
+    ids=["failed by another pod", "failed", "deleted", "failed by this pod", "goes on"],
+)
+def test_a_pod_that_is_deleted_with_its_job_cost_nothing(root: Json, expected: tuple[str, str, str]) -> None:
+    found = ending_of(failed(1, 137, deleting=True), root)
+    assert (found.cause, found.reason, found.cost) == expected
+
+
+def test_a_pod_that_crashed_before_its_job_failed_by_another_cost_what_it_cost() -> None:
+    assert ending_of(failed(1, 1), job(status=OF_ANOTHER)).cost == "fatal"
+
+
+def test_a_disruption_stays_one_though_its_job_fails() -> None:
+    assert ending_of(disrupted(), job(status=OF_ANOTHER)).cause == "Disruption"
