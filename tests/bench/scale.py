@@ -1,0 +1,208 @@
+"""Many Jobs at once on 200 nodes: with our webhook, with one that does nothing, without any.
+
+Each run brings a control plane of its own, with all controllers and no client rate limits to speak of: `python -m
+tests.bench.scale [JOBS …]`, by default 100 1,000 10,000; the last takes half an hour. Writes docs/scale.json and draws
+docs/scale.svg.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.cluster import binaries, control_plane, installation, nodes
+from tests.cluster.control_plane import HOST, free_ports
+from tests.cluster.credentials import Credentials
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.manifests import exits, job
+from tests.cluster.nodes import own_node
+from tests.cluster.processes import Processes
+from webhook import names
+from webhook.server.api import Api
+
+WEBHOOKS = ("none", "yes", "ours")
+EACH = 10  # Jobs in each namespace
+NODES = 100  # of each pool
+AT_ONCE = 32  # requests of ours
+DOCS = Path(__file__).parents[2] / "docs"
+TICKS = os.sysconf("SC_CLK_TCK")
+COMPLETE = {"fieldSelector": "status.successful=1", "watch": "1", "timeoutSeconds": "3600"}
+
+
+@dataclass
+class Run:
+    """Figures of one run; times in seconds, latencies in milliseconds, memory in MiB, CPU in cores."""
+
+    webhook: str
+    jobs: int
+    created: float  # until the last Job was accepted
+    complete: float  # until the last Job was complete
+    admissions: float  # webhook calls a second, over the whole time
+    webhook_ms: dict[str, float]  # of a call as the API server tells it, by configuration and kind: mean
+    within_5_ms: float  # share of the calls
+    post_ms: dict[str, float]  # of a create as the API server tells it, by resource: mean
+    errors: int
+    memory: float  # of the server, at most
+    cpu: dict[str, float]
+
+
+@contextmanager
+def cluster(webhook: str) -> Iterator[tuple[Processes, Kubectl]]:
+    programs = binaries.build(binaries.own_cluster())
+    with tempfile.TemporaryDirectory(prefix="retry-policy-scale-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        processes = Processes(folder / "logs")
+        processes.logs.mkdir()
+        try:
+            kubectl = Kubectl(programs["kubectl"], control_plane.start(programs, processes, folder))
+            nodes.start(programs, processes, kubectl, foreign=False)
+            if webhook == "ours":
+                installation.start(processes, kubectl, folder, for_tests=True)
+            elif webhook == "yes":
+                say_yes(processes, kubectl, folder)
+            yield processes, kubectl
+        finally:
+            processes.stop()
+
+
+def say_yes(processes: Processes, kubectl: Kubectl, folder: Path) -> None:
+    """Put the webhook that does nothing where ours would be."""
+    (port,) = free_ports(1)
+    credentials = Credentials.create(folder / "yes")
+    certificate, key = credentials.server("yes", [HOST])
+    processes.start("retry-policy", [sys.executable, "-m", "tests.bench.yes", str(port), certificate, key])
+    for manifest in installation.built(kubectl, installation.BASE):
+        if "webhooks" in manifest:
+            kubectl.apply(
+                installation.pointed_at(f"https://{HOST}:{port}", manifest, credentials.authority.certificate)
+            )
+
+
+async def measure(webhook: str, jobs: int, processes: Processes, kubectl: Kubectl) -> Run:
+    async with await Api.connect(str(kubectl.kubeconfig)) as api:
+        for number in range(2 * NODES):
+            node = own_node(f"scale-{number}", spot=number % 2 == 0)
+            await api.create("/api/v1/nodes", node)
+        spaces = [f"team-{number}" for number in range(max(1, jobs // EACH))]
+        await asyncio.gather(*(namespace(api, name) for name in spaces))
+        done = asyncio.Event()
+        watching = asyncio.create_task(completions(api, jobs, done))
+        before, cpu_before = metrics(kubectl), cpu(processes)
+        begin = time.monotonic()
+        todo = iter(range(jobs))
+        await asyncio.gather(*(create(api, todo, spaces) for _ in range(AT_ONCE)))
+        created = time.monotonic() - begin
+        await done.wait()
+        complete = time.monotonic() - begin
+        watching.cancel()
+        after, cpu_after = metrics(kubectl), cpu(processes)
+    change = {key: value - before.get(key, 0) for key, value in after.items()}
+    calls = total(change, DURATION + "_count")
+    return Run(
+        webhook,
+        jobs,
+        round(created, 1),
+        round(complete, 1),
+        round(calls / complete, 1),
+        mean_by(change, DURATION, "name"),
+        round(total(change, DURATION + "_bucket", 'le="0.005"') / calls, 3) if calls else 0,
+        mean_by(change, POST, "resource", 'verb="POST"', 'subresource=""'),
+        int(
+            total(change, "apiserver_admission_webhook_rejection_count")
+            + total(change, "apiserver_admission_webhook_fail_open_count")
+        ),
+        round(peak(processes), 1) if webhook != "none" else 0,
+        {name: round((cpu_after[name] - cpu_before[name]) / complete, 2) for name in cpu_before},
+    )
+
+
+async def namespace(api: Api, name: str) -> None:
+    """Create one, and wait until pods can be created in it."""
+    await api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": {names.PROFILE: "default"}}})
+    accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+    query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}
+    async with api.stream(accounts, query, "application/json") as lines:
+        await anext(lines)
+
+
+async def create(api: Api, todo: Iterator[int], spaces: list[str]) -> None:
+    for number in todo:
+        manifest = job(f"job-{number}", exits(0), backoffLimit=3)
+        await api.create(f"/apis/batch/v1/namespaces/{spaces[number % len(spaces)]}/jobs", manifest)
+
+
+async def completions(api: Api, jobs: int, done: asyncio.Event) -> None:
+    """Count the Jobs that are complete."""
+    seen = 0
+    async with api.stream("/apis/batch/v1/jobs", COMPLETE, METADATA_ONLY_WATCH) as lines:
+        async for line in lines:
+            seen += b'"type":"ADDED"' in line
+            if seen == jobs:
+                done.set()
+
+
+METADATA_ONLY_WATCH = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+DURATION = "apiserver_admission_webhook_admission_duration_seconds"
+POST = "apiserver_request_duration_seconds"
+
+
+def metrics(kubectl: Kubectl) -> dict[str, float]:
+    """The API server's metrics by name and labels."""
+    text = kubectl.run("get", "--raw", "/metrics").stdout
+    split = (line.rpartition(" ") for line in text.splitlines() if line.startswith(("apiserver_admission_w", POST)))
+    return {key: float(value) for key, _, value in split}
+
+
+def total(change: dict[str, float], name: str, *labels: str) -> float:
+    return sum(
+        value
+        for key, value in change.items()
+        if key.startswith(name + "{") and "retry-policy" in key and all(label in key for label in labels)
+    )
+
+
+def mean_by(change: dict[str, float], name: str, label: str, *chosen: str) -> dict[str, float]:
+    """Return means in milliseconds by the values of a label."""
+    found: dict[str, list[float]] = {}
+    for key, value in change.items():
+        if not key.startswith((name + "_sum{", name + "_count{")) or not all(one in key for one in chosen):
+            continue
+        if label == "resource" and 'resource="pods"' not in key and 'resource="jobs"' not in key:
+            continue
+        of = key.partition(f'{label}="')[2].partition('"')[0]
+        sums = found.setdefault(of, [0, 0])
+        sums["_count{" in key] += value
+    return {of: round(1000 * seconds / count, 2) for of, (seconds, count) in found.items() if count}
+
+
+def cpu(processes: Processes) -> dict[str, float]:
+    """Seconds of CPU that each program has used, this one too."""
+    pids = {name: process.pid for name, process in processes.running.items()} | {"client": os.getpid()}
+    fields = {name: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for name, pid in pids.items()}
+    return {name: (int(found[11]) + int(found[12])) / TICKS for name, found in fields.items()}
+
+
+def peak(processes: Processes) -> float:
+    status = Path(f"/proc/{processes.running['retry-policy'].pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024
+
+
+def main(sizes: list[int]) -> None:
+    runs = []
+    for jobs in sizes:
+        for webhook in WEBHOOKS:
+            with cluster(webhook) as (processes, kubectl):
+                runs.append(asyncio.run(measure(webhook, jobs, processes, kubectl)))
+            print(json.dumps(asdict(runs[-1])), flush=True)
+    (DOCS / "scale.json").write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main([int(text) for text in sys.argv[1:]] or [100, 1000, 10_000])
