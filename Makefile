@@ -44,7 +44,11 @@ kind: install  ## with your docker and kind: the cluster tests in a kind cluster
 # The outer process starts the control plane and the webhook; pytest then runs against KUBECONFIG as on any cluster.
 .PHONY: test-cluster
 test-cluster: install  ## tests on a control plane built from source, or on yours: KUBECONFIG=... make test-cluster
-	$(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 6 tests/cluster
+	$(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 8 -m "not long" tests/cluster
+
+.PHONY: test-long
+test-long: install  ## ten times as many generated objects, other ones each time, and what waits for ten minutes
+	RETRY_POLICY_EXAMPLES=10000 $(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 3 -m "long or generated" tests/cluster
 
 .PHONY: test-faults
 test-faults: install  ## what breaks while the API server asks: a table of what was lost

@@ -127,8 +127,12 @@ class Namespace(Kubectl):
 
     def ends(self, pod: Object, code: int) -> None:
         """Have a running pod end with an exit code."""
+        self.all_end([pod], code)
+
+    def all_end(self, pods: list[Object], code: int) -> None:
+        """Have running pods end with an exit code, one right after the other."""
         ((key, value),) = exits(code).items()
-        told = self.run("annotate", "pod", pod["metadata"]["name"], f"{key}={value}")
+        told = self.run("annotate", "pod", *(pod["metadata"]["name"] for pod in pods), f"{key}={value}")
         assert told.returncode == 0, told.stderr
 
     def told(self, name: str, reason: str = "AttemptEnded") -> list[str]:

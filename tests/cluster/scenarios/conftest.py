@@ -30,7 +30,7 @@ MANIFESTS = Path(__file__).parent / "manifests"
 
 
 def program(
-    *exits: int,
+    *exits: int | None,
     at_sigterm: int | None = None,
     after: int | None = None,
     container: str | None = None,
@@ -38,13 +38,14 @@ def program(
 ) -> dict[str, str]:
     """Say what the containers of a pod do, as annotations (stages/pod.yaml).
 
-    `exits`: the exit code of `container` (default: the first) at each attempt; at an attempt beyond them it runs on.
+    `exits`: the exit code of `container` (default: the first) at each attempt; None, or at an attempt beyond them, it
+    runs on.
     `at_sigterm`: what all exit with when their pod is deleted; without a handler they are killed, 137.
     `after`: how many seconds after SIGTERM.
     `others`: what the other containers exit with when that one does.
     """
     said = {
-        EXIT_CODES: ",".join(map(str, exits)) or None,
+        EXIT_CODES: ",".join("" if code is None else str(code) for code in exits) or None,
         DELETION_EXIT_CODE: at_sigterm,
         DELETION_SECONDS: after,
         CONTAINER: container,

@@ -34,13 +34,14 @@ def index(pod: Object) -> str:
 def test_a_bug_in_one_of_eight_pods_fails_the_job_at_once_and_ends_the_others(scene: NewScene) -> None:
     here = scene()
     here.create("eight-pods.yaml")
-    first, *others = here.team.running("render-frames", 8)
-    here.team.ends(first, 1)
+    pods = here.team.running("render-frames", 8)
+    here.team.ends(pods[0], 1)
     failed = here.team.wait_for("jobs", "render-frames", failed_for)
     assert failed_for(failed) == "PodFailurePolicy"
-    assert failed["status"]["failed"] == 1 + len(others)  # which were ended with it, and had no attempt after
+    assert failed["status"]["failed"] == 8  # seven were ended with it
     assert failed["status"].get("active", 0) == 0
-    assert len(here.team.get("pods")["items"]) <= 8
+    left = {pod["metadata"]["uid"] for pod in here.team.get("pods")["items"]}
+    assert left <= {pod["metadata"]["uid"] for pod in pods}
     counted = here.team.wait_for("jobs", "render-frames", lambda found: ended(found, 8))
     assert account(counted)["cost"] == {"fatal": 1, "none": 7}
 
@@ -177,27 +178,28 @@ def test_a_work_queue_that_is_done_is_done_whatever_ends_later(scene: NewScene) 
     here.create("work-queue.yaml")
     first, *others = here.team.running("consumers", 3)
     here.team.ends(first, 0)
-    for pod in others:
-        here.team.ends(pod, 1)
+    here.team.all_end(others, 1)
     here.team.wait_for("jobs", "consumers", is_complete)
 
 
-def test_where_the_leader_decides_a_worker_that_fails_after_it_does_no_harm(scene: NewScene) -> None:
+def test_where_the_leader_decides_a_worker_that_fails_does_no_harm(scene: NewScene) -> None:
     here = scene()
     here.create("leader-decides.yaml")
     pods = {index(pod): pod for pod in here.team.running("mpi", 3)}
-    here.team.ends(pods["0"], 0)
     here.team.ends(pods["1"], 1)
+    here.team.wait_for("jobs", "mpi", lambda found: found["status"].get("failed") == 1)
+    here.team.ends(pods["0"], 0)
     here.team.wait_for("jobs", "mpi", is_complete)
 
 
 def test_a_hanging_attempt_that_ends_on_sigterm_is_tried_again(scene: NewScene) -> None:
     here = scene("timeout")
-    here.create("one-pod.yaml", program(at_sigterm=143))
-    (second,) = here.team.pods_of("train", lambda pods: len(pods) == 2)[1:]
+    here.create("one-pod.yaml", program(None, 0, at_sigterm=143))
+    done = here.team.wait_for("jobs", "train", is_complete)
+    first, second = here.team.pods_of("train", lambda pods: len(pods) == 2)
+    assert (first["status"]["reason"], exit_codes(first)) == ("DeadlineExceeded", {"main": 143})
     assert noted(second)["attempt"] == "1"
-    here.team.ends(here.team.running("train", 1)[0], 0)
-    here.team.wait_for("jobs", "train", is_complete)
+    assert done["status"]["failed"] == 1
 
 
 def test_a_hanging_attempt_that_must_be_killed_fails_the_job(scene: NewScene) -> None:
