@@ -87,7 +87,9 @@ def labels_by_default(subject: Subject) -> Iterator[None]:
     labels = {}
     if subject.row is JOB and not subject.malformed and metadata and not metadata.get("labels"):
         template = (subject.root.get("spec") or {}).get("template") or {}
-        labels = dict((template.get("metadata") or {}).get("labels") or {})
+        found = (template.get("metadata") or {}).get("labels")
+        if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
+            labels = found
     if not labels or metadata is None:
         yield
         return

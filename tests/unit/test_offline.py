@@ -136,6 +136,13 @@ def test_a_job_without_labels_has_those_of_its_template_beside_ours_as_the_api_w
     assert labelled["metadata"]["labels"] == {"own": "b", names.PROFILE: "default"}
 
 
+@pytest.mark.parametrize("labels", [["a"], "abc", 5, {"a": 1}])
+def test_what_is_no_labels_of_a_template_is_left_to_the_api(labels: Any) -> None:
+    spec = job_spec()
+    spec["template"]["metadata"] = {"labels": labels}
+    assert admitted(job(spec))["metadata"]["labels"] == {names.PROFILE: "default"}
+
+
 def test_a_job_that_is_left_alone_keeps_having_no_labels() -> None:
     spec = job_spec()
     spec["template"]["metadata"] = {"labels": {"team": "a"}}

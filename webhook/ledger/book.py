@@ -13,7 +13,11 @@ from webhook.ledger.pods import DISRUPTED, Condition, Pod
 from webhook.problem import Json
 
 LONG_AGO: Final = float("-inf")
-DOUBT: Final = 2.0  # seconds that the Job controller may take to say that a Job has failed, after it deleted its pods
+UNKNOWN_TIME: Final = "0001-01-01T00:00:00Z"
+# Seconds for the Job controller to say that a Job has failed, after it deleted the last of its pods; how long that may
+# take in all: at its default rate it deletes 20 a second.
+DOUBT: Final = 2.0
+LONGEST_DOUBT: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class Book:
     def see_job_gone(self, uid: str) -> None:
         """Take in that a Job is gone; what it said is remembered for as long as pods of it are to be counted."""
         if uid in self.jobs:
-            self.jobs[uid]["metadata"].setdefault("deletionTimestamp", "gone")
+            self.jobs[uid]["metadata"].setdefault("deletionTimestamp", UNKNOWN_TIME)
             self.jobs_gone.add(uid)
             self.prune()
 
@@ -137,7 +141,7 @@ class Book:
         if is_new and not news and pod.disruption is not None:
             pod = replace(pod, tracked=True)  # the Job controller has let go of it since, and had counted it before
         self.failed[pod.uid] = pod if is_new else merged(self.failed[pod.uid], pod)
-        if is_new and news:
+        if is_new:
             self.failed_at[pod.uid] = now
         return is_new
 
@@ -182,12 +186,16 @@ class Book:
         found = [pod for uid, pod in self.failed.items() if uid not in self.counted and not account.has(pod)]
         return sorted(found, key=lambda pod: pod.ended)
 
-    def doubtful(self, now: float) -> set[str]:
-        """Return the uids of the failed pods of which their Job's status may yet tell why they were deleted."""
+    def doubtful(self, now: float, *, current: bool) -> set[str]:
+        """Return the uids of the failed pods of which their Job's status may yet tell why they were deleted.
+
+        `current`: whether the Jobs are as the API has them.
+        """
+        doubt = LONGEST_DOUBT if not current or now - self.disturbed < DOUBT else DOUBT
         return {
             uid
             for uid, pod in self.failed.items()
-            if now - self.failed_at.get(uid, LONG_AGO) < DOUBT
+            if now - self.failed_at.get(uid, LONG_AGO) < doubt
             and (job := self.jobs.get(pod.job_uid)) is not None
             and is_in_doubt(pod, job)
         }
@@ -235,6 +243,7 @@ def merged(before: Pod, now: Pod) -> Pod:
     return replace(
         now,
         tracked=before.tracked or now.tracked,
+        deleted=before.deleted,
         conditions=before.conditions or now.conditions,
         exits=before.exits or now.exits,
     )

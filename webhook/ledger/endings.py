@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from webhook.ledger import rules
-from webhook.ledger.pods import Pod
+from webhook.ledger.pods import Pod, earlier
 from webhook.ledger.rules import Match
 from webhook.problem import Json
 
@@ -25,6 +25,7 @@ DISRUPTIONS: Final = frozenset(
 )
 OOM: Final = "OOMKilled"
 DEADLINE: Final = "DeadlineExceeded"
+ENDS: Final = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})  # conditions of a Job
 STOPPED: Final = "Stopped"  # with its Job, which was suspended, scaled down or had ended
 
 
@@ -64,19 +65,30 @@ def is_stopped(pod: Pod, job: Json | None) -> bool:
     """
     if not pod.deleting:
         return False
-    return not pod.tracked or (pod.disruption is None and job is not None and is_going_without(job, pod))
+    return not pod.tracked or (pod.disruption is None and job is not None and is_taken_along(pod, job))
 
 
 def is_in_doubt(pod: Pod, job: Json) -> bool:
     """Tell whether it is open who deletes a pod: a Job that has failed, whose status does not say so yet, or a user."""
-    return pod.deleting and pod.tracked and pod.disruption is None and not (is_deleted(job) or is_over(job["status"]))
+    gone_by_itself = not pod.deleted or not pod.tracked or pod.disruption is not None
+    return not (gone_by_itself or is_deleted(job) or is_over(job["status"]))
 
 
-def is_going_without(job: Json, pod: Pod) -> bool:
-    """Tell whether a Job is at its end, and not by a pod: the reason PodFailurePolicy names the one."""
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    named = any(f"{pod.namespace}/{pod.name} " in one.get("message", "") for one in conditions)
-    return is_deleted(job) or (is_over(job.get("status") or {}) and not named)
+def is_taken_along(pod: Pod, job: Json) -> bool:
+    """Tell whether a Job that is at its end has deleted a pod since.
+
+    Not the one that was its end, which the reason PodFailurePolicy names. Times are whole seconds, of several clocks.
+    """
+    conditions = [one for one in (job.get("status") or {}).get("conditions") or () if is_end(one)]
+    if any(f"{pod.namespace}/{pod.name} " in (one.get("message") or "") for one in conditions):
+        return False
+    ends = [one.get("lastTransitionTime") or "" for one in conditions]
+    if is_deleted(job):
+        ends.append(job["metadata"]["deletionTimestamp"])
+    end = min(ends, default=None)
+    if end is None or not pod.deleted or (pod.ended and pod.ended < max(end, pod.deleted)):
+        return False
+    return pod.deleted >= earlier(end, 1)
 
 
 def is_deleted(job: Json) -> bool:
@@ -86,8 +98,12 @@ def is_deleted(job: Json) -> bool:
 
 def is_over(status: Json) -> bool:
     """Tell whether a Job's end is decided."""
-    ends = {"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"}
-    return any(one.get("type") in ends and one.get("status") == "True" for one in status.get("conditions") or ())
+    return any(is_end(one) for one in status.get("conditions") or ())
+
+
+def is_end(condition: Json) -> bool:
+    """Tell whether a condition of a Job says that its end is decided."""
+    return condition.get("type") in ENDS and condition.get("status") == "True"
 
 
 def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:

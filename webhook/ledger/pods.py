@@ -1,6 +1,7 @@
 """What the ledger keeps of a pod: tens of thousands are held, and the garbage collector need not visit them."""
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from sys import intern
 from typing import Final
 
@@ -44,9 +45,9 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `index`: its completion index, empty where the Job is not Indexed. `attempt`: the failures of its index before it,
     where the Job controller notes them; `restart`: the restart of its JobSet that it belongs to; else None. `tracked`:
-    whether the Job controller has yet to count it. `counted`: whether it bears the ledger's mark. `exits` are those of
-    the regular containers, then those of the init containers, as a failure policy looks at them. Times are RFC 3339,
-    empty where there are none.
+    whether the Job controller has yet to count it. `deleted`: when its deletion was asked for. `counted`: whether it
+    bears the ledger's mark. `exits` are those of the regular containers, then those of the init containers, as a
+    failure policy looks at them. Times are RFC 3339, empty where there are none.
     """
 
     namespace: str
@@ -65,6 +66,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: str = ""
     tracked: bool = False
     deleting: bool = False
+    deleted: str = ""
     counted: bool = False
     started: str = ""
     ended: str = ""
@@ -123,12 +125,23 @@ def read(pod: Json) -> Pod:
         reason=intern(status.get("reason") or ""),
         tracked=TRACKING in (metadata.get("finalizers") or ()),
         deleting=bool(deleted),
+        # The API's time is when the deletion is to be done.
+        deleted=earlier(deleted, metadata.get("deletionGracePeriodSeconds") or 0) if deleted else "",
         counted=names.COUNTED in annotations,
         started=status.get("startTime") or "",
         ended=ended,
         conditions=conditions,
         exits=exits,
     )
+
+
+def earlier(time: str, seconds: int) -> str:
+    """Return an earlier time than one of the API; what is no time stays."""
+    try:
+        parsed = datetime.fromisoformat(time) - timedelta(seconds=seconds)
+    except (ValueError, OverflowError):
+        return time
+    return parsed.isoformat().replace("+00:00", "Z")
 
 
 def index_of(annotations: Json) -> str:

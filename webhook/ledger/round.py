@@ -69,7 +69,13 @@ class Round:
 
     def unseen(self) -> tuple[int, list[Pod]]:
         """Return how many failures of a Job no pod was seen of, and the pods that went unseen."""
-        if self.key.job_set or endings.is_over(self.root["status"]) or self.root["spec"].get("suspend"):
+        root = self.root
+        if (
+            self.key.job_set
+            or endings.is_over(root["status"])
+            or endings.is_deleted(root)
+            or root["spec"].get("suspend")
+        ):
             return 0, []
         known = sum(self.account.spent(cost) for cost in limits.FAILURES)
         return max(0, limits.failed_in_status(self.root) - known), list(self.book.vanished.values())

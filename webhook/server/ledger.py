@@ -191,7 +191,7 @@ class Ledger:
     def count(self, round_: Round, page: Page) -> bool:
         """Count what is not counted yet; tell whether that was all of it."""
         book, account = page.book, round_.account
-        doubtful = book.doubtful(time.monotonic())
+        doubtful = book.doubtful(time.monotonic(), current=self.books.cluster.jobs.live)
         new = [pod for pod in book.uncounted(account) if pod.job_uid in book.jobs and pod.uid not in doubtful]
         complete = len(new) <= account.room and not doubtful
         round_.count(new[: account.room])

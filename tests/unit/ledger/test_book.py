@@ -5,8 +5,11 @@ from msgspec.structs import replace
 from tests.unit.ledger.pods import disrupted, failed, job, seen
 from tests.unit.ledger.test_account import counted
 from webhook.ledger.account import Account
-from webhook.ledger.book import DOUBT, LONG_AGO, Book, key_of
+from webhook.ledger.book import DOUBT, LONG_AGO, LONGEST_DOUBT, Book, key_of
+from webhook.ledger.endings import ending_of
 from webhook.ledger.pods import Pod
+
+DELETED = failed(1, 137, deleting=True, deleted="2026-01-01T00:00:30Z")
 
 
 def book(*pods: Pod, **spec: object) -> Book:
@@ -90,18 +93,33 @@ def test_a_pod_that_its_job_lets_go_of_before_it_ends_is_stopped() -> None:
 
 
 def test_who_deleted_a_pod_is_open_until_its_job_says_or_a_moment_has_passed() -> None:
-    deleted = failed(1, 137, deleting=True)
-    found = book(seen(1), deleted)
-    assert found.doubtful(DOUBT - 0.1) == {deleted.uid}
-    assert not found.doubtful(DOUBT)
+    found = book(seen(1), DELETED)
+    assert found.doubtful(DOUBT - 0.1, current=True) == {DELETED.uid}
+    assert not found.doubtful(DOUBT, current=True)
     found.see_job(job(status={"conditions": [{"type": "FailureTarget", "status": "True"}]}), steady=True, alone=True)
-    assert not found.doubtful(0.1)
+    assert not found.doubtful(0.1, current=True)
+
+
+def test_who_deleted_a_pod_is_open_for_longer_while_others_go_or_nobody_tells_of_the_job() -> None:
+    found = book(seen(1), DELETED)
+    assert found.doubtful(DOUBT, current=False)
+    assert not found.doubtful(LONGEST_DOUBT, current=False)
+    found.see(seen(2, deleting=True, deleted=DELETED.deleted), 5.0)
+    assert found.doubtful(5.0 + DOUBT - 0.1, current=True) == {DELETED.uid}
 
 
 def test_why_a_pod_was_deleted_with_its_job_is_not_open() -> None:
-    found = book(seen(1), failed(1, 137, deleting=True), failed(2, 1), disrupted(3))
+    found = book(seen(1), DELETED, failed(2, 1), disrupted(3))
     found.see_job_gone("job-uid")
-    assert not found.doubtful(0.1)
+    assert not found.doubtful(0.1, current=True)
+
+
+def test_a_pod_that_crashed_and_is_deleted_afterwards_crashed() -> None:
+    found = book(failed(1, 1))
+    found.see(failed(1, 1, deleting=True, deleted="2026-01-01T00:02:00Z"), 0.1)
+    found.see_job_gone("job-uid")
+    (pod,) = found.uncounted(Account())
+    assert ending_of(pod, found.jobs["job-uid"]).cost == "fatal"
 
 
 def test_a_pod_that_is_first_seen_after_the_job_controller_had_counted_it_counts() -> None:

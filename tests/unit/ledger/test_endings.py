@@ -68,33 +68,56 @@ def test_in_a_set_a_failed_job_costs_what_the_set_makes_of_it() -> None:
     assert ended(disrupted(), DISRUPTION, BUG, above=job_set())[2] == "disruption"
 
 
-def over(message: str, kind: str = "FailureTarget") -> Json:
-    return {"conditions": [{"type": kind, "status": "True", "message": message}]}
+SECOND = "2026-01-01T00:00:{:02}Z"  # of the minute in which all of it happens
 
 
-OF_ANOTHER = over("Container main for pod ml/train-10 failed with exit code 1 matching FailJob rule at index 1")
-OF_THIS_ONE = over("Container main for pod ml/train-1 failed with exit code 137 matching FailJob rule at index 1")
+def over(message: str, second: int, kind: str = "FailureTarget") -> Json:
+    condition = {"type": kind, "status": "True", "message": message, "lastTransitionTime": SECOND.format(second)}
+    return {"conditions": [condition]}
+
+
+OF_ANOTHER = "Container main for pod ml/train-10 failed with exit code 1 matching FailJob rule at index 1"
+OF_THIS_ONE = "Container main for pod ml/train-1 failed with exit code 137 matching FailJob rule at index 1"
+TOO_OFTEN = "Job has reached the specified backoff limit"
+TAKEN_ALONG = ("Other", "Stopped", "none")
+JUDGED = ("ExitCode", "main 137", "fatal")
 
 
 @pytest.mark.parametrize(
     ("root", "expected"),
     [
-        (job(status=OF_ANOTHER), ("Other", "Stopped", "none")),
-        (job(status=over("Job has reached the specified backoff limit")), ("Other", "Stopped", "none")),
-        (job(deletionTimestamp="2026-01-01T00:00:00Z"), ("Other", "Stopped", "none")),
-        (job(status=OF_THIS_ONE), ("ExitCode", "main 137", "fatal")),
-        (job(), ("ExitCode", "main 137", "fatal")),
+        (job(status=over(OF_ANOTHER, 9)), TAKEN_ALONG),
+        (job(status=over(TOO_OFTEN, 10)), TAKEN_ALONG),
+        (job(status=over("", 9, "SuccessCriteriaMet")), TAKEN_ALONG),
+        (job(deletionTimestamp=SECOND.format(10)), TAKEN_ALONG),
+        (job(status=over(OF_THIS_ONE, 9)), JUDGED),
+        (job(status=over(OF_THIS_ONE, 9), deletionTimestamp=SECOND.format(10)), JUDGED),
+        (job(status=over(TOO_OFTEN, 21)), JUDGED),
+        (job(status={"conditions": [{"type": "FailureTarget", "status": "True", "message": None}]}), TAKEN_ALONG),
+        (job(), JUDGED),
     ],
-    ids=["failed by another pod", "failed", "deleted", "failed by this pod", "goes on"],
+    ids=[
+        "failed by another pod",
+        "failed",
+        "succeeded without it",
+        "deleted",
+        "failed by this pod",
+        "failed by this pod and deleted",
+        "failed after it had ended",
+        "failed, nobody knows when",
+        "goes on",
+    ],
 )
-def test_a_pod_that_is_deleted_with_its_job_cost_nothing(root: Json, expected: tuple[str, str, str]) -> None:
-    found = ending_of(failed(1, 137, deleting=True), root)
+def test_a_pod_that_its_job_takes_along_to_its_end_cost_nothing(root: Json, expected: tuple[str, str, str]) -> None:
+    exits = (Exit("main", 137, "Error", SECOND.format(20)),)
+    pod = failed(1, deleting=True, deleted=SECOND.format(10), ended=SECOND.format(20), exits=exits)
+    found = ending_of(pod, root)
     assert (found.cause, found.reason, found.cost) == expected
 
 
 def test_a_pod_that_crashed_before_its_job_failed_by_another_cost_what_it_cost() -> None:
-    assert ending_of(failed(1, 1), job(status=OF_ANOTHER)).cost == "fatal"
+    assert ending_of(failed(1, 1), job(status=over(OF_ANOTHER, 9))).cost == "fatal"
 
 
 def test_a_disruption_stays_one_though_its_job_fails() -> None:
-    assert ending_of(disrupted(), job(status=OF_ANOTHER)).cause == "Disruption"
+    assert ending_of(disrupted(), job(status=over(OF_ANOTHER, 9))).cause == "Disruption"
