@@ -1,3 +1,0 @@
-module retry-policy.dev/tests/bench/peer
-
-go 1.22
