@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.admission import mutate, policy, review_of, validate
-from tests.objects import container_of, cron_job, job, pod, stored_job
-from tests.strategies import maybe
+from tests.objects import cron_job, job, pod, stored_job
+from tests.strategies import CONTAINERS, maybe
 from webhook import names, review
 from webhook.patch import Editor
 from webhook.policy.model import FailurePolicy, Placement, Policy, Profile, Retries
@@ -34,12 +34,6 @@ ANYTHING = st.recursive(
 
 
 COUNTS = st.integers(0, 40)
-CONTAINERS = st.lists(
-    st.sampled_from(["main", "log", "proxy"]).map(container_of),
-    min_size=1,
-    max_size=3,
-    unique_by=lambda one: one["name"],
-)
 RULES = st.lists(
     st.fixed_dictionaries(
         {"action": st.sampled_from(["Count", "FailIndex", "FailJob", "Ignore"])},
