@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -168,6 +169,7 @@ def fits(path: Path, pattern: Pattern) -> bool:
     return True
 
 
+@lru_cache(maxsize=1000)
 def pointer(path: Path) -> str:
     """Spell a path as a JSON Pointer (RFC 6901)."""
     return "".join(

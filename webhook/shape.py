@@ -17,6 +17,30 @@ Shape = type | tuple[type, ...] | dict[str, "Shape"] | list["Shape"]
 
 def wrong_types(value: Any, shape: Shape, path: Path = ()) -> Iterator[Problem]:
     """Yield a problem for every field whose type is not the shape's."""
+    if not fits(value, shape):  # few do not, and only for them it matters where
+        yield from misfits(value, shape, path)
+
+
+def fits(value: Any, shape: Shape) -> bool:
+    """Tell whether all types are the shape's."""
+    if type(shape) is dict:
+        if type(value) is not dict:
+            return False
+        every = shape.get(ANY_KEY)
+        if every is not None:
+            return all(entry is None or fits(entry, every) for entry in value.values())
+        for key, inner in shape.items():
+            entry = value.get(key)
+            if entry is not None and type(entry) is not inner and not fits(entry, inner):
+                return False
+        return True
+    if type(shape) is list:
+        return type(value) is list and all(fits(entry, shape[0]) for entry in value)
+    return type(value) in shape if type(shape) is tuple else type(value) is shape
+
+
+def misfits(value: Any, shape: Shape, path: Path) -> Iterator[Problem]:
+    """Yield a problem for every field whose type is not the shape's."""
     allowed = shape if isinstance(shape, tuple) else (shape if isinstance(shape, type) else type(shape),)
     if not allowed:
         yield Problem(path, "is nested too deep to be read", "must stand further up")
@@ -27,10 +51,10 @@ def wrong_types(value: Any, shape: Shape, path: Path = ()) -> Iterator[Problem]:
     match shape:
         case list():
             for index, entry in enumerate(value):
-                yield from wrong_types(entry, shape[0], (*path, index))
+                yield from misfits(entry, shape[0], (*path, index))
         case dict():
             every = shape.get(ANY_KEY)
             for key in value if every is not None else shape:
                 entry = value.get(key)
                 if entry is not None:
-                    yield from wrong_types(entry, shape[key] if every is None else every, (*path, key))
+                    yield from misfits(entry, shape[key] if every is None else every, (*path, key))

@@ -111,7 +111,7 @@ class Endpoints:
             return web.Response(status=500, text=f"internal error; the server's log tells more under uid {uid}\n")
         # A label value for each kind that a stranger may name would have no end.
         known = "" if response is None else kind
-        metrics.REQUESTS.labels(path, known, operation, result).inc()
+        metrics.counter(metrics.REQUESTS, path, known, operation, result).inc()
         return web.Response(body=encoded, content_type="application/json")
 
     async def judge(self, request: Request, rules: Rules) -> Response | None:
@@ -191,13 +191,13 @@ def result_of(response: Response) -> str:
 def count(response: Response, mode: str) -> None:
     """Count what was done, or in another mode than Enforce told."""
     for rule in response.edited:
-        metrics.EDITS.labels(rule, mode).inc()
+        metrics.counter(metrics.EDITS, rule, mode).inc()
     for rule, _ in (*response.found, *response.announced):
-        metrics.PROBLEMS.labels(rule, mode).inc()
+        metrics.counter(metrics.PROBLEMS, rule, mode).inc()
     if response.unknown_profile:
         metrics.UNKNOWN_PROFILES.inc()
     if response.placement:
-        metrics.PLACEMENTS.labels(response.placement).inc()
+        metrics.counter(metrics.PLACEMENTS, response.placement).inc()
 
 
 def log_denial(request: Request, response: Response) -> None:

@@ -1,5 +1,6 @@
 """The metrics, once, with their labels."""
 
+from functools import cache
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -7,6 +8,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from webhook import __version__
 
 REGISTRY: Final = CollectorRegistry()
+
+
+@cache
+def counter(metric: Counter, *labels: str) -> Counter:
+    """Return a metric's counter of these labels, which prometheus_client looks up in microseconds."""
+    return metric.labels(*labels)
+
 
 REQUESTS: Final = Counter(
     "retry_policy_admission_requests",
