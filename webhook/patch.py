@@ -1,7 +1,6 @@
 """Editor: edits a raw object in place and records JSON Patch operations (RFC 6902)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -14,8 +13,7 @@ EVERY: Final = "*"  # in a pattern: each entry of a list, each value of a map
 DEEPEST: Final = 8  # how often a Nested part is followed; nobody nests more, and a shape must refuse who does
 
 
-@dataclass(frozen=True, slots=True)
-class Nested:
+class Nested(msgspec.Struct, frozen=True):
     """In a pattern: the object itself, and the like that it holds at one of these patterns, and those in them."""
 
     patterns: tuple["Pattern", ...]
@@ -25,8 +23,7 @@ class Nested:
 Pattern = tuple[str | int | Nested, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(msgspec.Struct, frozen=True):
     """One recorded operation.
 
     `value` is encoded at once, because the live object it went into may be edited again. `was` is the replaced or

@@ -1,7 +1,8 @@
 """What is wrong in a document: where, what, and what would be right."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 type_names = {
     dict: "an object",
@@ -34,8 +35,7 @@ def field(path: Path) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """Something wrong, or worth a warning: prints as `path: what; what would be right`."""
 
     path: Path

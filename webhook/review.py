@@ -1,6 +1,5 @@
 """AdmissionReview: bytes to Request, Response to bytes."""
 
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import msgspec
@@ -54,8 +53,7 @@ class Review(msgspec.Struct, frozen=True, rename="camel"):
     request: Request
 
 
-@dataclass(slots=True, kw_only=True)
-class Response:
+class Response(msgspec.Struct, kw_only=True):
     """The verdict on one request.
 
     `patch` is an encoded JSON Patch document, empty for none. `found` are the problems that deny the request, with code
@@ -67,11 +65,11 @@ class Response:
     """
 
     patch: bytes = b""
-    found: list[tuple[str, Problem]] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
-    audit: dict[str, str] = field(default_factory=dict)
-    edited: list[str] = field(default_factory=list)
-    announced: list[tuple[str, Problem]] = field(default_factory=list)
+    found: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
+    warnings: list[Problem] = msgspec.field(default_factory=list)
+    audit: dict[str, str] = msgspec.field(default_factory=dict)
+    edited: list[str] = msgspec.field(default_factory=list)
+    announced: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
     placement: str = ""
     unknown_profile: bool = False
 

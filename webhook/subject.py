@@ -1,6 +1,6 @@
 """What a request asks about, and what must be looked up before the rules can run."""
 
-from dataclasses import dataclass
+import msgspec
 
 from webhook import names
 from webhook.attempts import airflow
@@ -13,8 +13,7 @@ from webhook.workloads import WORKLOADS, OwnerReference, Workload, core, row_of,
 from webhook.workloads.row import controller_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What the shell looked up before the rules run.
 
     `profile_name` and `mode`: what the namespace's labels say; no profile is not opted in, no mode is Enforce. `owner`:
@@ -34,8 +33,7 @@ class Facts:
     message_patterns: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """An object that the rules know: its kind's row, and the fields whose types are wrong.
 
     `old`: the object before an update, else None. `owner`: the controller that the shell is to look up for the rules;

@@ -4,8 +4,9 @@ A pod can stand under several levels, each a counter with its own budget; placem
 wins over every other source. A source that does not apply, or whose signal is malformed, gives no level.
 """
 
-from dataclasses import replace
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from webhook.attempts import (
     airflow,

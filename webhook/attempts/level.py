@@ -1,6 +1,6 @@
 """A level: one counter with its budget; and what is known of a pod whose levels are asked for."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from webhook.patch import at
 from webhook.policy.settings import Settings, count
@@ -8,8 +8,7 @@ from webhook.problem import Json, Path, Problem
 from webhook.workloads import OwnerReference
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(msgspec.Struct, frozen=True):
     """`attempt` is 0-based, `budget` the retries after the first attempt, `source` the value of attempt-source.
 
     `of_disruptions`: whether it counts disruptions, against the budget that they have for themselves.
@@ -21,8 +20,7 @@ class Level:
     of_disruptions: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What a source may look at.
 
     `controller` is what the pod's ownerReferences name, or the labels that stand for them; `owner` that object, and
@@ -37,7 +35,7 @@ class Evidence:
     above: Json | None
     settings: Settings
     disruptions: int | None = None
-    warnings: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = msgspec.field(default_factory=list)
 
     @property
     def annotations(self) -> Json:

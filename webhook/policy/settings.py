@@ -1,7 +1,8 @@
 """What applies to one object, once profile and annotations are combined."""
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from webhook import names
 from webhook.policy.model import Profile
@@ -11,8 +12,7 @@ BOOLEANS: Final = {"true": True, "false": False}
 LONGEST_COUNT: Final = len("2147483647")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A profile, and what an object's annotations say within its limits; None where they say nothing."""
 
     profile_name: str
@@ -33,8 +33,7 @@ class Settings:
         return self.profile.disruptions.limit if self.max_disruptions is None else self.max_disruptions
 
 
-@dataclass(frozen=True, slots=True)
-class NamedProfile:
+class NamedProfile(msgspec.Struct, frozen=True):
     """A profile of the policy, with the name under which messages speak of it."""
 
     name: str

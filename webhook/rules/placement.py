@@ -8,8 +8,9 @@ Reads and writes:
     spec.affinity.nodeAffinity, spec.tolerations
 """
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 from webhook import capacity, names
 from webhook.attempts import Level
@@ -34,8 +35,7 @@ TOLERATIONS: Final[Path] = ("spec", "tolerations")
 HIGHEST_WEIGHT: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """Whether a pod leaves spot, and the level that says so, or else the one with the highest attempt."""
 
     off_spot: bool

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from webhook.patch import Pattern, at, find
 from webhook.problem import Json, Path
 from webhook.shape import Shape
@@ -13,8 +15,7 @@ from webhook.shape import Shape
 NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}")
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(msgspec.Struct, frozen=True):
     """What an object says of all its Jobs together.
 
     `coupled`: their pods depend on each other, so that one's loss makes its peers fail. `suspendable`: others may
@@ -30,8 +31,7 @@ class Traits:
     restart_policy: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedJob:
+class EmbeddedJob(msgspec.Struct, frozen=True):
     """One JobSpec of an object, with the metadata of the Job that it is or will be."""
 
     path: Path
@@ -87,8 +87,7 @@ class Field:
             yield (*path, *self.name), found
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """How many retries one field of an object allows; `retries` None is without bound.
 
     `replaceable`: nobody named a number, and the profile's default may take its place, if it is less. `single`: the
@@ -232,8 +231,7 @@ class Workload:
             yield from find(root, pattern)
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerReference:
+class OwnerReference(msgspec.Struct, frozen=True):
     """The controller of an object, as its ownerReferences name it; `uid` is empty where only a label names it."""
 
     group: str

@@ -1,9 +1,9 @@
 """The rule that knows how much is too much."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.objects import container_of, job, job_spec
 from webhook.patch import Editor
