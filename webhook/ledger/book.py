@@ -16,7 +16,7 @@ LONG_AGO: Final = float("-inf")
 UNKNOWN_TIME: Final = "0001-01-01T00:00:00Z"
 # Seconds for the Job controller to say that a Job has failed, after it deleted the last of its pods; how long that may
 # take in all: at its default rate it deletes 20 a second.
-DOUBT: Final = 2.0
+DOUBT: Final = 5.0
 LONGEST_DOUBT: Final = 60.0
 
 

@@ -26,6 +26,8 @@ DISRUPTIONS: Final = frozenset(
 OOM: Final = "OOMKilled"
 DEADLINE: Final = "DeadlineExceeded"
 ENDS: Final = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})  # conditions of a Job
+TOO_OFTEN: Final = "BackoffLimitExceeded"
+STAMPED_LATE: Final = 60  # seconds that a Job's end may be stamped after its pods were deleted, if that takes long
 STOPPED: Final = "Stopped"  # with its Job, which was suspended, scaled down or had ended
 
 
@@ -45,19 +47,22 @@ class Ending:
     cost: Cost
 
 
-def ending_of(pod: Pod, job: Json | None, job_set: Json | None = None) -> Ending:
-    """Say how a failed pod ended under its Job's failure policy, and that of its set; both as the API has them."""
+def ending_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, is_known: bool = False) -> Ending:
+    """Say how a failed pod ended under its Job's failure policy, and that of its set; both as the API has them.
+
+    `is_known`: whether another pod is known to be the end of the Job.
+    """
     spec = (job or {}).get("spec") or {}
     matched = rules.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
     cause, reason = cause_of(pod, matched)
-    if is_stopped(pod, job):
+    if is_stopped(pod, job, is_known=is_known):
         if cause != "Disruption":
             cause, reason = "Other", STOPPED
         return Ending(pod=pod, cause=cause, reason=reason, rule=None, cost="none")
     return Ending(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, cause, matched, job_set))
 
 
-def is_stopped(pod: Pod, job: Json | None) -> bool:
+def is_stopped(pod: Pod, job: Json | None, *, is_known: bool) -> bool:
     """Tell whether the Job took a pod away because it is over, suspended or scaled down.
 
     The Job controller lets go of a pod before it takes it away, and has counted one that it has let go of and that
@@ -65,7 +70,9 @@ def is_stopped(pod: Pod, job: Json | None) -> bool:
     """
     if not pod.deleting:
         return False
-    return not pod.tracked or (pod.disruption is None and job is not None and is_taken_along(pod, job))
+    return not pod.tracked or (
+        pod.disruption is None and job is not None and is_taken_along(pod, job, is_known=is_known)
+    )
 
 
 def is_in_doubt(pod: Pod, job: Json) -> bool:
@@ -74,21 +81,26 @@ def is_in_doubt(pod: Pod, job: Json) -> bool:
     return not (gone_by_itself or is_deleted(job) or is_over(job["status"]))
 
 
-def is_taken_along(pod: Pod, job: Json) -> bool:
-    """Tell whether a Job that is at its end has deleted a pod since.
+def is_taken_along(pod: Pod, job: Json, *, is_known: bool) -> bool:
+    """Tell whether a Job that is at its end has deleted a pod, and not a user, by which it came to its end.
 
-    Not the one that was its end, which the reason PodFailurePolicy names. Times are whole seconds, of several clocks.
+    The reason PodFailurePolicy names the pod that was the end; but where the Job has changed meanwhile, the Job
+    controller looks again, and may name one that it has deleted itself. Where the reason is another and several pods
+    run at a time, nobody can tell; it is the Job that most often deletes some. It stamps its end before it does, or
+    when it looks again.
     """
     conditions = [one for one in (job.get("status") or {}).get("conditions") or () if is_end(one)]
-    if any(f"{pod.namespace}/{pod.name} " in (one.get("message") or "") for one in conditions):
+    named = any(f"{pod.namespace}/{pod.name} " in (one.get("message") or "") for one in conditions)
+    if named and not is_known:
         return False
+    if any(one.get("reason") == TOO_OFTEN for one in conditions) and (job["spec"].get("parallelism") or 1) == 1:
+        return False  # no other pod can have been the end
     ends = [one.get("lastTransitionTime") or "" for one in conditions]
     if is_deleted(job):
         ends.append(job["metadata"]["deletionTimestamp"])
     end = min(ends, default=None)
-    if end is None or not pod.deleted or (pod.ended and pod.ended < max(end, pod.deleted)):
-        return False
-    return pod.deleted >= earlier(end, 1)
+    crashed_before = bool(pod.ended) and pod.ended < pod.deleted
+    return end is not None and bool(pod.deleted) and not crashed_before and pod.deleted >= earlier(end, STAMPED_LATE)
 
 
 def is_deleted(job: Json) -> bool:

@@ -33,7 +33,7 @@ JOB_SPEC_KEPT: Final = (
     *("backoffLimit", "backoffLimitPerIndex", "completionMode", "completions"),
     *("parallelism", "podReplacementPolicy", "suspend"),
 )
-CONDITION_KEPT: Final = ("type", "status", "message", "lastTransitionTime")
+CONDITION_KEPT: Final = ("type", "status", "reason", "message", "lastTransitionTime")
 JOB_STATUS_KEPT: Final = ("failed", "succeeded", "uncountedTerminatedPods")
 NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # and until then

@@ -71,14 +71,19 @@ def test_in_a_set_a_failed_job_costs_what_the_set_makes_of_it() -> None:
 SECOND = "2026-01-01T00:00:{:02}Z"  # of the minute in which all of it happens
 
 
-def over(message: str, second: int, kind: str = "FailureTarget") -> Json:
-    condition = {"type": kind, "status": "True", "message": message, "lastTransitionTime": SECOND.format(second)}
-    return {"conditions": [condition]}
+def over(message: str, second: int, kind: str = "FailureTarget", reason: str = "PodFailurePolicy") -> Json:
+    time = SECOND.format(second)
+    return {
+        "conditions": [
+            {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": time}
+        ]
+    }
 
 
 OF_ANOTHER = "Container main for pod ml/train-10 failed with exit code 1 matching FailJob rule at index 1"
 OF_THIS_ONE = "Container main for pod ml/train-1 failed with exit code 137 matching FailJob rule at index 1"
-TOO_OFTEN = "Job has reached the specified backoff limit"
+TOO_OFTEN = over("Job has reached the specified backoff limit", 10, reason="BackoffLimitExceeded")
+TWO = {"parallelism": 2}
 TAKEN_ALONG = ("Other", "Stopped", "none")
 JUDGED = ("ExitCode", "main 137", "fatal")
 
@@ -87,23 +92,27 @@ JUDGED = ("ExitCode", "main 137", "fatal")
     ("root", "expected"),
     [
         (job(status=over(OF_ANOTHER, 9)), TAKEN_ALONG),
-        (job(status=over(TOO_OFTEN, 10)), TAKEN_ALONG),
-        (job(status=over("", 9, "SuccessCriteriaMet")), TAKEN_ALONG),
+        (job(status=over(OF_ANOTHER, 25)), TAKEN_ALONG),
+        (job(TWO, status=TOO_OFTEN), TAKEN_ALONG),
+        (job(status=over("", 9, "SuccessCriteriaMet", "SuccessPolicy")), TAKEN_ALONG),
+        (job(status=over("", 9, reason="DeadlineExceeded")), TAKEN_ALONG),
         (job(deletionTimestamp=SECOND.format(10)), TAKEN_ALONG),
         (job(status=over(OF_THIS_ONE, 9)), JUDGED),
         (job(status=over(OF_THIS_ONE, 9), deletionTimestamp=SECOND.format(10)), JUDGED),
-        (job(status=over(TOO_OFTEN, 21)), JUDGED),
+        (job(status=TOO_OFTEN), JUDGED),
         (job(status={"conditions": [{"type": "FailureTarget", "status": "True", "message": None}]}), TAKEN_ALONG),
         (job(), JUDGED),
     ],
     ids=[
         "failed by another pod",
-        "failed",
+        "failed by another pod, stamped once more",
+        "failed too often, by one of two",
         "succeeded without it",
+        "took too long",
         "deleted",
         "failed by this pod",
         "failed by this pod and deleted",
-        "failed after it had ended",
+        "failed too often, and there was no other",
         "failed, nobody knows when",
         "goes on",
     ],
@@ -121,3 +130,9 @@ def test_a_pod_that_crashed_before_its_job_failed_by_another_cost_what_it_cost()
 
 def test_a_disruption_stays_one_though_its_job_fails() -> None:
     assert ending_of(disrupted(), job(status=over(OF_ANOTHER, 9))).cause == "Disruption"
+
+
+def test_a_pod_that_its_job_names_though_another_was_its_end_is_taken_along() -> None:
+    pod = failed(1, 137, deleting=True, deleted=SECOND.format(1))
+    assert ending_of(pod, job(status=over(OF_THIS_ONE, 9))).cost == "fatal"
+    assert ending_of(pod, job(status=over(OF_THIS_ONE, 9)), is_known=True).cost == "none"
