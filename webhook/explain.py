@@ -116,8 +116,8 @@ def count(account: Account, pod: Pod, job: Json, job_set: Json | None) -> None:
     """Count a pod that the ledger has not counted, or that nobody counts."""
     terms = limits.terms_of(job, job_set, UNKNOWN)
     attempt = limits.attempt_of(account, terms, pod)
-    is_known = job_set is None and account.spent("fatal") > 0
-    ending = limits.with_budget(endings.ending_of(pod, job, job_set, is_known=is_known), terms, attempt)
+    ending = endings.ending_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
+    ending = limits.with_budget(ending, terms, attempt)
     account.count(ending, limits.unit_of(pod), attempt)
 
 

@@ -11,6 +11,7 @@ import yaml
 
 from webhook import decide, names
 from webhook.documents import Document, items
+from webhook.patch import at
 from webhook.policy.model import Policy
 from webhook.problem import Json, Path, Problem, type_name
 from webhook.review import GroupVersionKind, Request
@@ -84,21 +85,20 @@ def labels_by_default(subject: Subject) -> Iterator[None]:
     The API does so before admission (SetDefaults_Job, pkg/apis/batch/v1/defaults.go); with a label of ours it does not.
     """
     metadata = subject.root.get("metadata")
-    labels = {}
-    if subject.row is JOB and not subject.malformed and metadata and not metadata.get("labels"):
-        template = (subject.root.get("spec") or {}).get("template") or {}
-        found = (template.get("metadata") or {}).get("labels")
-        if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
-            labels = found
-    if not labels or metadata is None:
+    labels = None
+    if subject.row is JOB and not subject.malformed:
+        labels = at(subject.root, ("spec", "template", "metadata", "labels"))
+    are_labels = isinstance(labels, dict) and all(isinstance(value, str) for value in labels.values())
+    if not (labels and are_labels and metadata) or metadata.get("labels"):
         yield
         return
-    before = {key: metadata[key] for key in ("labels",) if key in metadata}
+    absent, before = "labels" not in metadata, metadata.get("labels")
     metadata["labels"] = dict(labels)
     yield
     if metadata["labels"] == labels:
-        del metadata["labels"]
-        metadata.update(before)
+        metadata["labels"] = before
+        if absent:
+            del metadata["labels"]
 
 
 def request_for(root: Json) -> Request:

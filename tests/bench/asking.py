@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 import ssl
 import time
 from collections.abc import Callable
@@ -157,8 +158,15 @@ def percentile(answers: list[Answered], share: float) -> float:
     return times[min(len(times) - 1, math.floor(len(times) * share))] * 1000 if times else math.nan
 
 
-def resident(pid: int) -> float:
-    """Return the memory of a process in MiB."""
+def resident(pid: int, field: str = "VmRSS") -> float:
+    """Return the memory of a process in MiB: VmRSS is what it has now, VmHWM the most that it had."""
     with open(f"/proc/{pid}/status", encoding="ascii") as status:  # noqa: PTH123 - a file of the kernel
-        line = next(line for line in status if line.startswith("VmRSS:"))
+        line = next(line for line in status if line.startswith(f"{field}:"))
     return int(line.split()[1]) / 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return how long a process has had a core."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:  # noqa: PTH123 - a file of the kernel
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

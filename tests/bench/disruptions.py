@@ -19,6 +19,7 @@ import msgspec
 import yaml
 
 from tests.awaiting import until
+from tests.bench.labelled import new_namespace
 from tests.cluster.manifests import job
 from tests.cluster.nodes import own_node
 from tests.faults.stage import Replica, Stage, standing
@@ -82,14 +83,11 @@ class Run:
         self.tasks: set[asyncio.Task[None]] = set()
 
     async def main(self) -> None:
-        await self.api.create(
-            "/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": {names.PROFILE: "default"}}}
-        )
+        await new_namespace(self.api, NAMESPACE)
         await self.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", CLASS)
         for _ in range(NODES):
             await self.add_node()
         watching = asyncio.create_task(self.watch())
-        await self.service_account()
         for number in range(self.jobs):
             await self.api.create(JOBS, manifest(number))
         await self.until(lambda: len(self.truth.running) == self.jobs)
@@ -100,13 +98,6 @@ class Run:
         await self.compare()
         await self.all_down()
         watching.cancel()
-
-    async def service_account(self) -> None:
-        """Wait until pods can be created in the namespace."""
-        accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
-        query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}
-        async with self.api.stream(accounts, query, "application/json") as lines:
-            await anext(lines)
 
     async def watch(self) -> None:
         query = {"watch": "1", "timeoutSeconds": "3600"}

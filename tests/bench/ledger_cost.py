@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from tests.admission import review_of
 from tests.awaiting import until
-from tests.bench.asking import resident
+from tests.bench.asking import cpu_seconds, resident
 from tests.cluster.manifests import job
 from tests.faults.stage import Stage, standing
 from tests.objects import pod
@@ -131,14 +131,9 @@ def main(jobs: int, pods: int) -> None:
 
 def settled(pid: int) -> bool:
     """Tell whether a process has stopped working for a while."""
-    before = time_of(pid)
+    before = cpu_seconds(pid)
     time.sleep(3)
-    return time_of(pid) - before < 30  # hundredths of a second
-
-
-def time_of(pid: int) -> int:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+    return cpu_seconds(pid) - before < 0.3
 
 
 if __name__ == "__main__":

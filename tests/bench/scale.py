@@ -19,6 +19,8 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 
+from tests.bench.asking import cpu_seconds, resident
+from tests.bench.labelled import new_namespace
 from tests.cluster import binaries, control_plane, installation, nodes
 from tests.cluster.control_plane import HOST, free_ports
 from tests.cluster.credentials import Credentials
@@ -26,8 +28,7 @@ from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job
 from tests.cluster.nodes import own_node
 from tests.cluster.processes import Processes
-from webhook import names
-from webhook.server.api import Api
+from webhook.server.api import METADATA_ONLY, Api
 
 mpl.use("svg")
 WEBHOOKS = {"none": "no webhook", "yes": "a webhook that does nothing", "ours": "this webhook"}
@@ -35,7 +36,8 @@ EACH = 10  # Jobs in each namespace
 NODES = 100  # of each pool
 AT_ONCE = 32  # requests of ours
 DOCS = Path(__file__).parents[2] / "docs"
-TICKS = os.sysconf("SC_CLK_TCK")
+DURATION = "apiserver_admission_webhook_admission_duration_seconds"
+POST = "apiserver_request_duration_seconds"
 COMPLETE = {"fieldSelector": "status.successful=1", "watch": "1", "timeoutSeconds": "3600"}
 
 
@@ -94,7 +96,7 @@ async def measure(webhook: str, jobs: int, processes: Processes, kubectl: Kubect
             node = own_node(f"scale-{number}", spot=number % 2 == 0)
             await api.create("/api/v1/nodes", node)
         spaces = [f"team-{number}" for number in range(max(1, jobs // EACH))]
-        await asyncio.gather(*(namespace(api, name) for name in spaces))
+        await asyncio.gather(*(new_namespace(api, name) for name in spaces))
         done = asyncio.Event()
         watching = asyncio.create_task(completions(api, jobs, done))
         before, cpu_before = metrics(kubectl), cpu(processes)
@@ -121,18 +123,9 @@ async def measure(webhook: str, jobs: int, processes: Processes, kubectl: Kubect
             total(change, "apiserver_admission_webhook_rejection_count")
             + total(change, "apiserver_admission_webhook_fail_open_count")
         ),
-        round(peak(processes), 1) if webhook != "none" else 0,
+        round(resident(processes.running["retry-policy"].pid, "VmHWM"), 1) if webhook != "none" else 0,
         {name: round((cpu_after[name] - cpu_before[name]) / complete, 2) for name in cpu_before},
     )
-
-
-async def namespace(api: Api, name: str) -> None:
-    """Create one, and wait until pods can be created in it."""
-    await api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": {names.PROFILE: "default"}}})
-    accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
-    query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}
-    async with api.stream(accounts, query, "application/json") as lines:
-        await anext(lines)
 
 
 async def create(api: Api, todo: Iterator[int], spaces: list[str]) -> None:
@@ -144,16 +137,11 @@ async def create(api: Api, todo: Iterator[int], spaces: list[str]) -> None:
 async def completions(api: Api, jobs: int, done: asyncio.Event) -> None:
     """Count the Jobs that are complete."""
     seen = 0
-    async with api.stream("/apis/batch/v1/jobs", COMPLETE, METADATA_ONLY_WATCH) as lines:
+    async with api.stream("/apis/batch/v1/jobs", COMPLETE, METADATA_ONLY) as lines:
         async for line in lines:
             seen += b'"type":"ADDED"' in line
             if seen == jobs:
                 done.set()
-
-
-METADATA_ONLY_WATCH = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-DURATION = "apiserver_admission_webhook_admission_duration_seconds"
-POST = "apiserver_request_duration_seconds"
 
 
 def metrics(kubectl: Kubectl) -> dict[str, float]:
@@ -188,14 +176,7 @@ def mean_by(change: dict[str, float], name: str, label: str, *chosen: str) -> di
 def cpu(processes: Processes) -> dict[str, float]:
     """Seconds of CPU that each program has used, this one too."""
     pids = {name: process.pid for name, process in processes.running.items()} | {"client": os.getpid()}
-    fields = {name: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for name, pid in pids.items()}
-    return {name: (int(found[11]) + int(found[12])) / TICKS for name, found in fields.items()}
-
-
-def peak(processes: Processes) -> float:
-    status = Path(f"/proc/{processes.running['retry-policy'].pid}/status").read_text()
-    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) / 1024
+    return {name: cpu_seconds(pid) for name, pid in pids.items()}
 
 
 def draw(runs: list[Run]) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
+import pytest
 import uvloop
 import yaml
 
@@ -18,8 +19,6 @@ from webhook.server.lease import Lease
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
-
-    import pytest
 
     from tests.cluster.namespace import Namespace
 
@@ -71,6 +70,14 @@ async def leader_of(found: list[Candidate], seconds: float = 60) -> Candidate:
     return leader
 
 
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases that end soon."""
+    monkeypatch.setattr(lease, "DURATION", 3.0)
+    monkeypatch.setattr(lease, "DEADLINE", 2.0)
+    monkeypatch.setattr(lease, "PAUSE", 0.2)
+
+
 def test_of_several_one_leads_and_when_it_stops_another_does_at_once(namespace: NewNamespace) -> None:
     async def run() -> float:
         async with candidates(namespace(), 3) as found:
@@ -84,13 +91,8 @@ def test_of_several_one_leads_and_when_it_stops_another_does_at_once(namespace: 
     assert uvloop.run(run()) < lease.DURATION
 
 
-def test_one_that_is_killed_is_followed_when_its_lease_has_ended(
-    namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lease, "DURATION", 3.0)
-    monkeypatch.setattr(lease, "DEADLINE", 2.0)
-    monkeypatch.setattr(lease, "PAUSE", 0.2)
-
+@pytest.mark.usefixtures("short")
+def test_one_that_is_killed_is_followed_when_its_lease_has_ended(namespace: NewNamespace) -> None:
     async def run() -> None:
         team = namespace()
         async with candidates(team, 2) as found:
@@ -104,13 +106,8 @@ def test_one_that_is_killed_is_followed_when_its_lease_has_ended(
     uvloop.run(run())
 
 
-def test_of_two_followers_the_one_that_has_watched_for_longer_takes_over(
-    namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lease, "DURATION", 3.0)
-    monkeypatch.setattr(lease, "DEADLINE", 2.0)
-    monkeypatch.setattr(lease, "PAUSE", 0.2)
-
+@pytest.mark.usefixtures("short")
+def test_of_two_followers_the_one_that_has_watched_for_longer_takes_over(namespace: NewNamespace) -> None:
     async def run() -> None:
         async with candidates(namespace(), 3) as found:
             first = await leader_of(found)

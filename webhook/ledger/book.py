@@ -14,8 +14,9 @@ from webhook.problem import Json
 
 LONG_AGO: Final = float("-inf")
 UNKNOWN_TIME: Final = "0001-01-01T00:00:00Z"
-# Seconds for the Job controller to say that a Job has failed, after it deleted the last of its pods; how long that may
-# take in all: at its default rate it deletes 20 a second.
+# Seconds for the Job controller to say that a Job has failed, after it deleted the last of its pods: where the Job has
+# changed meanwhile it tries again, after one second and after two. And how long that may take in all: at its default
+# rate it deletes 20 pods a second.
 DOUBT: Final = 5.0
 LONGEST_DOUBT: Final = 60.0
 

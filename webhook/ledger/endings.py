@@ -47,22 +47,22 @@ class Ending:
     cost: Cost
 
 
-def ending_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, is_known: bool = False) -> Ending:
+def ending_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_ended: bool = False) -> Ending:
     """Say how a failed pod ended under its Job's failure policy, and that of its set; both as the API has them.
 
-    `is_known`: whether another pod is known to be the end of the Job.
+    `has_ended`: whether another pod is known to have been the end of the Job.
     """
     spec = (job or {}).get("spec") or {}
     matched = rules.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
     cause, reason = cause_of(pod, matched)
-    if is_stopped(pod, job, is_known=is_known):
+    if is_stopped(pod, job, has_ended=has_ended):
         if cause != "Disruption":
             cause, reason = "Other", STOPPED
         return Ending(pod=pod, cause=cause, reason=reason, rule=None, cost="none")
     return Ending(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, cause, matched, job_set))
 
 
-def is_stopped(pod: Pod, job: Json | None, *, is_known: bool) -> bool:
+def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
     """Tell whether the Job took a pod away because it is over, suspended or scaled down.
 
     The Job controller lets go of a pod before it takes it away, and has counted one that it has let go of and that
@@ -71,7 +71,7 @@ def is_stopped(pod: Pod, job: Json | None, *, is_known: bool) -> bool:
     if not pod.deleting:
         return False
     return not pod.tracked or (
-        pod.disruption is None and job is not None and is_taken_along(pod, job, is_known=is_known)
+        pod.disruption is None and job is not None and is_taken_along(pod, job, has_ended=has_ended)
     )
 
 
@@ -81,7 +81,7 @@ def is_in_doubt(pod: Pod, job: Json) -> bool:
     return not (gone_by_itself or is_deleted(job) or is_over(job["status"]))
 
 
-def is_taken_along(pod: Pod, job: Json, *, is_known: bool) -> bool:
+def is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
     """Tell whether a Job that is at its end has deleted a pod, and not a user, by which it came to its end.
 
     The reason PodFailurePolicy names the pod that was the end; but where the Job has changed meanwhile, the Job
@@ -91,7 +91,7 @@ def is_taken_along(pod: Pod, job: Json, *, is_known: bool) -> bool:
     """
     conditions = [one for one in (job.get("status") or {}).get("conditions") or () if is_end(one)]
     named = any(f"{pod.namespace}/{pod.name} " in (one.get("message") or "") for one in conditions)
-    if named and not is_known:
+    if named and not has_ended:
         return False
     if any(one.get("reason") == TOO_OFTEN for one in conditions) and (job["spec"].get("parallelism") or 1) == 1:
         return False  # no other pod can have been the end

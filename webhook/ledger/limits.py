@@ -64,6 +64,11 @@ def failed_in_status(job: Json) -> int:
     return (status.get("failed") or 0) + len((status.get("uncountedTerminatedPods") or {}).get("failed") or ())
 
 
+def has_ended(account: Account, job_set: Json | None) -> bool:
+    """Tell whether a pod is known to have been a Job's end; a JobSet may go on without one of its Jobs."""
+    return job_set is None and account.spent("fatal") > 0
+
+
 def running_at_once(spec: Json) -> int:
     """Return how many pods of a JobSpec run at a time, at least 1."""
     parallelism, completions = spec.get("parallelism"), spec.get("completions")

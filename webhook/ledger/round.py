@@ -42,8 +42,8 @@ class Round:
         for pod in new:
             job = self.book.jobs[pod.job_uid]
             self.terms = self.terms_of(job)
-            is_known = self.job_set is None and self.account.spent("fatal") > 0
-            self.add(endings.ending_of(pod, job, self.job_set, is_known=is_known), pod)
+            has_ended = limits.has_ended(self.account, self.job_set)
+            self.add(endings.ending_of(pod, job, self.job_set, has_ended=has_ended), pod)
 
     def terms_of(self, job: Json) -> limits.Terms:
         """Read what a Job allows."""

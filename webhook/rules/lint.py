@@ -102,7 +102,7 @@ def suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem
 
     Pods deleted so end with 137 and without DisruptionTarget, and the Job controller judges them like any other.
     """
-    if rule.action in FAILING and takes(rule, KILLED, earlier):
+    if fails_if_killed(rule, earlier):
         remedy = f"add {KILLED} to values" if rule.exit_codes and rule.exit_codes.excluding else f"take {KILLED} out"
         yield Problem(rule.path, f"matches {KILLED}, how suspended pods end", remedy)
 
@@ -110,7 +110,12 @@ def suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem
 def fails_by_killing(job_spec: Json) -> bool:
     """Tell whether a Job fails if somebody else than the platform kills a pod of it."""
     rules = read(job_spec, ())
-    return any(rule.action in FAILING and takes(rule, KILLED, rules[:index]) for index, rule in enumerate(rules))
+    return any(fails_if_killed(rule, rules[:index]) for index, rule in enumerate(rules))
+
+
+def fails_if_killed(rule: Rule, earlier: Sequence[Rule]) -> bool:
+    """Tell whether a rule takes a pod that was killed for a bug."""
+    return rule.action in FAILING and takes(rule, KILLED, earlier)
 
 
 def order_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:

@@ -28,9 +28,9 @@ LINGER: Final = 5.0  # seconds in which the rest of a refused body is read, so t
 LAST_ANSWERS: Final = 5.0  # seconds at the end for requests in progress
 
 
-http_log = logging.getLogger("http")
 # What is no HTTP is answered 400. Anybody may send it, at any rate: it is not worth a stack trace in our log.
 NO_HTTP: Final = (HttpProcessingError, web.RequestPayloadError)
+http_log = logging.getLogger("http")
 http_log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], NO_HTTP)))
 
 

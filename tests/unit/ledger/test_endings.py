@@ -135,4 +135,4 @@ def test_a_disruption_stays_one_though_its_job_fails() -> None:
 def test_a_pod_that_its_job_names_though_another_was_its_end_is_taken_along() -> None:
     pod = failed(1, 137, deleting=True, deleted=SECOND.format(1))
     assert ending_of(pod, job(status=over(OF_THIS_ONE, 9))).cost == "fatal"
-    assert ending_of(pod, job(status=over(OF_THIS_ONE, 9)), is_known=True).cost == "none"
+    assert ending_of(pod, job(status=over(OF_THIS_ONE, 9)), has_ended=True).cost == "none"

@@ -1,0 +1,13 @@
+"""Namespaces that are opted in, and in which pods can be created."""
+
+from webhook import names
+from webhook.server.api import Api
+
+
+async def new_namespace(api: Api, name: str) -> None:
+    """Create one, and wait for its service account, without which there are no pods."""
+    await api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": {names.PROFILE: "default"}}})
+    accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+    query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}
+    async with api.stream(accounts, query, "application/json") as lines:
+        await anext(lines)
