@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import uvloop
-from aiohttp import web
 
 from tests.awaiting import INTERVAL, SECONDS
-from webhook.server.limits import Limits
+from webhook.server.http11 import Site
 from webhook.server.listen import listen
 
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
@@ -69,11 +68,9 @@ class Listening:
 
 
 @contextlib.asynccontextmanager
-async def listening(
-    app: web.Application, limits: Limits, context: ssl.SSLContext | None = None
-) -> AsyncIterator[Listening]:
+async def listening(site: Site, context: ssl.SSLContext | None = None) -> AsyncIterator[Listening]:
     async with contextlib.AsyncExitStack() as stack:
-        address = await listen(stack, app, ("127.0.0.1", 0), context, limits)
+        address = await listen(stack, site, ("127.0.0.1", 0), context)
         server = Listening(int(address.rpartition(":")[2]))
         try:
             yield server

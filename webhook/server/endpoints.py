@@ -1,12 +1,11 @@
 """The way of a request over HTTP: bytes in, what the rules need looked up, bytes out."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from http import HTTPStatus
 from time import perf_counter
 from typing import Final
 
 import structlog
-from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from webhook import configuration, decide, review
@@ -15,7 +14,8 @@ from webhook.review import BadReviewError, Request, Response
 from webhook.server import metrics
 from webhook.server.books import Books
 from webhook.server.cluster import Cluster, UnavailableError, opt_in_of
-from webhook.server.intake import LARGEST_BODY, Intake, OverloadedError, SlowBodyError, Visit
+from webhook.server.http11 import Answer, Handler, Site
+from webhook.server.intake import Intake
 from webhook.server.limits import LIMITS, Limits
 from webhook.server.policy_source import PolicySource
 from webhook.subject import Facts, Subject, subject_of
@@ -24,7 +24,6 @@ from webhook.workloads import batch, row_of
 LOGGED: Final = 20  # problems of one denial
 RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server tries again inside the call's timeout
 
-Handler = Callable[[web.Request], Awaitable[web.Response]]
 Rules = Callable[[Subject, Policy, Facts], Response]
 
 log = structlog.get_logger()
@@ -45,74 +44,60 @@ class Endpoints:
         self.draining = False
         self.certificate_troubles: Callable[[], list[str]] = list
 
-    def admission(self) -> web.Application:
-        """Return the HTTPS application: /mutate and /validate."""
-        app = web.Application(client_max_size=LARGEST_BODY)
-        app.router.add_post("/mutate", self.handler("mutate", decide.mutate))
-        app.router.add_post("/validate", self.handler("validate", decide.validate))
-        return app
+    def admission(self) -> Site:
+        """Return what is asked over HTTPS: /mutate and /validate."""
+        return Site(
+            self.intake,
+            {
+                b"/mutate": (b"POST", self.handler("mutate", decide.mutate)),
+                b"/validate": (b"POST", self.handler("validate", decide.validate)),
+            },
+            refused,
+        )
 
-    def health(self) -> web.Application:
-        """Return the HTTP application: /healthz, /readyz and /metrics."""
-        app = web.Application()
-        app.router.add_get("/healthz", self.healthz)
-        app.router.add_get("/readyz", self.readyz)
-        app.router.add_get("/metrics", self.metrics)
-        return app
+    def health(self) -> Site:
+        """Return what is asked over HTTP: /healthz, /readyz and /metrics."""
+        found = {b"/healthz": self.healthz, b"/readyz": self.readyz, b"/metrics": self.metrics}
+        return Site(Intake(self.intake.limits), {path: (b"GET", handler) for path, handler in found.items()})
 
     def handler(self, path: str, rules: Rules) -> Handler:
         """Return the handler of one admission path."""
         duration = metrics.DURATION.labels(path)
 
-        async def handle(http: web.Request) -> web.Response:
+        async def handle(body: bytes) -> Answer:
             start = perf_counter()
-            answer = await self.answer(http, path, rules)
-            if self.draining:
-                answer.force_close()
-            if answer.status != HTTPStatus.TOO_MANY_REQUESTS:
-                duration.observe(perf_counter() - start)
+            answer = await self.answer(body, path, rules)
+            answer.close |= self.draining
+            duration.observe(perf_counter() - start)
             return answer
 
         return handle
 
-    async def answer(self, http: web.Request, path: str, rules: Rules) -> web.Response:
+    async def answer(self, body: bytes, path: str, rules: Rules) -> Answer:
         """Answer one AdmissionReview, whatever comes."""
         uid = kind = operation = ""
         try:
-            async with Visit(self.intake, http) as body:
-                request = review.decode(body)
-                uid, kind, operation = request.uid, request.kind.kind, request.operation
-                response = await self.judge(request, rules)
-                result = "untouched" if response is None else result_of(response)
-                encoded = review.encode(uid, response or Response())
-        except web.HTTPException:
-            raise  # the body is too large
-        except OverloadedError as error:
-            metrics.REQUESTS.labels(path, "", "", "overloaded").inc()
-            return web.Response(status=429, text=f"{error}\n", headers=RETRY_AFTER)
-        except SlowBodyError as error:
-            metrics.REQUESTS.labels(path, "", "", "bad").inc()
-            answer = web.Response(status=408, text=f"{error}\n")
-            answer.force_close()
-            return answer
+            request = review.decode(body)
+            uid, kind, operation = request.uid, request.kind.kind, request.operation
+            response = await self.judge(request, rules)
+            encoded = review.encode(uid, response or Response())
         except BadReviewError as error:
             metrics.REQUESTS.labels(path, "", "", "bad").inc()
-            return web.Response(status=400, text=f"{error}\n")
+            return Answer(f"{error}\n".encode(), status=400)
         except UnavailableError as error:
             metrics.REQUESTS.labels(path, kind, operation, "unavailable").inc()
             log.warning("not answered", uid=uid, kind=kind, reason=str(error))
-            refusal = web.Response(status=503, text=f"{error}\n", headers=RETRY_AFTER)
-            refusal.force_close()  # over another connection it may reach a replica that is not cut off from the API
-            return refusal
+            # Over another connection it may reach a replica that is not cut off from the API.
+            return Answer(f"{error}\n".encode(), status=503, headers=RETRY_AFTER, close=True)
         except Exception:
             # An invented denial would defeat the failurePolicy that the admin configured: an honest 500 lets it decide.
             metrics.REQUESTS.labels(path, kind, operation, "error").inc()
             log.exception("internal error", uid=uid, kind=kind, operation=operation)
-            return web.Response(status=500, text=f"internal error; the server's log tells more under uid {uid}\n")
+            return Answer(f"internal error; the server's log tells more under uid {uid}\n".encode(), status=500)
         # A label value for each kind that a stranger may name would have no end.
-        known = "" if response is None else kind
+        known, result = ("", "untouched") if response is None else (kind, result_of(response))
         metrics.counter(metrics.REQUESTS, path, known, operation, result).inc()
-        return web.Response(body=encoded, content_type="application/json")
+        return Answer(encoded, content_type="application/json")
 
     async def judge(self, request: Request, rules: Rules) -> Response | None:
         """Look up what the rules need and apply them; None where they have no say."""
@@ -162,11 +147,11 @@ class Endpoints:
             message_patterns=self.cluster.message_patterns,
         )
 
-    async def healthz(self, _: web.Request) -> web.Response:
+    async def healthz(self, _: bytes) -> Answer:
         """Say that the process answers."""
-        return web.Response(text="ok\n")
+        return Answer(b"ok\n")
 
-    async def readyz(self, _: web.Request) -> web.Response:
+    async def readyz(self, _: bytes) -> Answer:
         """Say whether requests may be sent here, and if not, why."""
         reasons = []
         if self.draining:
@@ -176,11 +161,18 @@ class Endpoints:
         if self.cluster is not None and not self.cluster.synced:
             reasons.append("caches not filled yet: the API has not answered")
         reasons += self.certificate_troubles()
-        return web.Response(status=503 if reasons else 200, text="\n".join(reasons or ["ok"]) + "\n")
+        return Answer(("\n".join(reasons or ["ok"]) + "\n").encode(), status=503 if reasons else 200)
 
-    async def metrics(self, _: web.Request) -> web.Response:
+    async def metrics(self, _: bytes) -> Answer:
         """Return the metrics in Prometheus' text format."""
-        return web.Response(body=generate_latest(metrics.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return Answer(generate_latest(metrics.REGISTRY), content_type=CONTENT_TYPE_LATEST)
+
+
+def refused(path: bytes, status: int) -> None:
+    """Count what no rule has seen."""
+    if path in {b"/mutate", b"/validate"}:
+        result = "overloaded" if status == HTTPStatus.TOO_MANY_REQUESTS else "bad"
+        metrics.REQUESTS.labels(path[1:].decode(), "", "", result).inc()
 
 
 def result_of(response: Response) -> str:

@@ -2,20 +2,15 @@
 
 import asyncio
 import contextlib
-import logging
 import socket
 import ssl
 from typing import Final
 
-from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
-
 from webhook.server import metrics
-from webhook.server.connections import Connection, Connections
-from webhook.server.limits import LIMITS, Limits, raise_open_files
+from webhook.server.connections import Connections
+from webhook.server.http11 import Connection, Site
+from webhook.server.limits import raise_open_files
 
-# Longer than the 90 s after which the API server closes an idle connection: it must be the one to close.
-KEEP_ALIVE: Final = 120.0
 BACKLOG: Final = 1024  # connections that the kernel holds until they are accepted
 AT_ONCE: Final = 16  # of them accepted in one turn of the loop: who is already connected does not wait for all
 # The most that the kernel keeps unread for a connection. Without, it may be 32 MiB, which count as the container's
@@ -24,14 +19,7 @@ RECEIVE_BUFFER: Final = 32 * 1024
 STALLED: Final = 3.0  # seconds that a handshake may wait for its client where others wait for it
 BREATH: Final = 0.02  # seconds between two looks whether there is room for another handshake
 CLOSING: Final = 2.0  # seconds for a client to agree that TLS is at its end
-LINGER: Final = 5.0  # seconds in which the rest of a refused body is read, so that its client reads the refusal
 LAST_ANSWERS: Final = 5.0  # seconds at the end for requests in progress
-
-
-# What is no HTTP is answered 400. Anybody may send it, at any rate: it is not worth a stack trace in our log.
-NO_HTTP: Final = (HttpProcessingError, web.RequestPayloadError)
-http_log = logging.getLogger("http")
-http_log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], NO_HTTP)))
 
 
 class CannotListenError(Exception):
@@ -40,27 +28,15 @@ class CannotListenError(Exception):
 
 async def listen(
     stack: contextlib.AsyncExitStack,
-    app: web.Application,
+    site: Site,
     address: tuple[str, int],
     context: ssl.SSLContext | None,
-    limits: Limits = LIMITS,
 ) -> str:
     """Listen on a host and port until the stack is left; return them as HOST:PORT, with what port 0 was replaced by."""
     raise_open_files()
-    connections = Connections(limits)
-    app.middlewares.append(connections.in_progress)
-    lingering = min(LINGER, limits.patience)
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        keepalive_timeout=KEEP_ALIVE,
-        lingering_time=lingering,
-        logger=http_log,
-        shutdown_timeout=1.0,
-    )
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    door = Door(runner, connections, context)
+    connections = Connections(site.intake)
+    stack.callback(connections.end)
+    door = Door(site, connections, context)
     stack.callback(door.turn_away)
     stack.push_async_callback(connections.retire, LAST_ANSWERS)
     try:
@@ -99,8 +75,8 @@ class Door:
     their clients would begin again. Where too many shake hands the kernel holds the next ones, for a moment.
     """
 
-    def __init__(self, runner: web.AppRunner, connections: Connections, context: ssl.SSLContext | None) -> None:
-        self.runner = runner
+    def __init__(self, site: Site, connections: Connections, context: ssl.SSLContext | None) -> None:
+        self.site = site
         self.connections = connections
         self.limits = connections.limits
         self.context = context
@@ -190,12 +166,10 @@ class Door:
 
     async def enter(self, accepted: socket.socket) -> None:
         """Agree on TLS, if that is spoken here, and begin."""
-        server = self.runner.server
-        assert server is not None  # noqa: S101 - it is None before and after listening only
         tls = {"ssl_handshake_timeout": self.limits.patience, "ssl_shutdown_timeout": CLOSING} if self.context else {}
         with contextlib.suppress(OSError):  # what is no TLS, or no longer there
             await self.loop.connect_accepted_socket(
-                lambda: Connection(server, self.connections), accepted, ssl=self.context, **tls
+                lambda: Connection(self.site, self.connections), accepted, ssl=self.context, **tls
             )
 
 

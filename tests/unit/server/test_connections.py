@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
 from certs import issue
 from certs.reload import Shown
@@ -19,7 +18,9 @@ from tests.listening import HEAD, Client, Listening, eventually, listening, on_u
 from tests.objects import job
 from tests.served import raw, serving
 from webhook.server import metrics
-from webhook.server.connections import Connection, Connections
+from webhook.server.connections import Connections, is_asking
+from webhook.server.http11 import Answer, Connection, Site
+from webhook.server.intake import Intake
 from webhook.server.limits import LIMITS, OPEN_FILES, Limits
 from webhook.server.listen import listen
 
@@ -36,29 +37,25 @@ class Waiting:
         self.asked = 0
         self.answers = asyncio.Event()
 
-    def app(self) -> web.Application:
-        app = web.Application()
-        app.router.add_get("/", self.at_once)
-        app.router.add_get("/waits", self.waits)
-        app.router.add_post("/mutate", self.reads)
-        app.router.add_get("/large", self.large)
-        return app
+    def site(self, limits: Limits = LIMITS) -> Site:
+        routes = {b"/": self.at_once, b"/waits": self.waits, b"/large": self.large}
+        found = {path: (b"GET", handler) for path, handler in routes.items()}
+        return Site(Intake(limits), {**found, b"/mutate": (b"POST", self.reads)})
 
-    async def at_once(self, _: web.Request) -> web.Response:
-        return web.Response(text="here")
+    async def at_once(self, _: bytes) -> Answer:
+        return Answer(b"here")
 
-    async def waits(self, _: web.Request) -> web.Response:
+    async def waits(self, _: bytes) -> Answer:
         self.asked += 1
         await self.answers.wait()
-        return web.Response(text="at last")
+        return Answer(b"at last")
 
-    async def reads(self, http: web.Request) -> web.Response:
-        self.asked += 1
-        return web.Response(body=await http.read())
+    async def reads(self, body: bytes) -> Answer:
+        return Answer(body)
 
-    async def large(self, _: web.Request) -> web.Response:
+    async def large(self, _: bytes) -> Answer:
         self.asked += 1
-        return web.Response(body=b" " * LARGE)
+        return Answer(b" " * LARGE)
 
 
 async def asked(server: Listening) -> Client:
@@ -76,7 +73,7 @@ async def is_served(client: Client) -> bool:
 
 @on_uvloop
 async def test_a_head_that_does_not_end_closes_its_connection_and_no_idle_one() -> None:
-    async with listening(Waiting().app(), Limits(patience=0.1)) as server:
+    async with listening(Waiting().site(Limits(patience=0.1))) as server:
         idle, silent, beginning, later = (
             await asked(server),
             *[await server.connect() for _ in range(2)],
@@ -91,7 +88,7 @@ async def test_a_head_that_does_not_end_closes_its_connection_and_no_idle_one() 
 
 @on_uvloop
 async def test_of_those_that_never_asked_only_a_few_may_stay() -> None:
-    async with listening(Waiting().app(), Limits(patience=0.1, spare=2)) as server:
+    async with listening(Waiting().site(Limits(patience=0.1, spare=2))) as server:
         idle = await asked(server)
         silent = [await server.connect() for _ in range(5)]
         await eventually(lambda: sum(client.closed for client in silent) == 3)
@@ -103,7 +100,7 @@ async def test_of_those_that_never_asked_only_a_few_may_stay() -> None:
 @on_uvloop
 async def test_above_the_bound_those_that_never_asked_go_first_then_the_longest_idle_and_never_one_in_use() -> None:
     waiting = Waiting()
-    async with listening(waiting.app(), Limits(connections=4, spare=0)) as server:
+    async with listening(waiting.site(Limits(connections=4, spare=0))) as server:
         busy, silent, second, first = (
             await server.connect(),
             await server.connect(),
@@ -125,7 +122,7 @@ async def test_above_the_bound_those_that_never_asked_go_first_then_the_longest_
 
 @on_uvloop
 async def test_many_that_have_just_begun_a_head_go_before_one_that_is_idle() -> None:
-    async with listening(Waiting().app(), Limits(connections=4, spare=2)) as server:
+    async with listening(Waiting().site(Limits(connections=4, spare=2))) as server:
         idle = await asked(server)
         beginning = [await server.connect() for _ in range(6)]
         for client in beginning:
@@ -143,7 +140,7 @@ async def test_many_that_have_just_begun_a_head_go_before_one_that_is_idle() -> 
 @on_uvloop
 async def test_where_every_connection_is_in_use_the_new_one_goes() -> None:
     waiting = Waiting()
-    async with listening(waiting.app(), Limits(connections=2)) as server:
+    async with listening(waiting.site(Limits(connections=2))) as server:
         busy = [await server.connect() for _ in range(2)]
         for client in busy:
             client.send(GET.replace(b"/", b"/waits", 1))
@@ -157,11 +154,11 @@ async def test_where_every_connection_is_in_use_the_new_one_goes() -> None:
 
 @on_uvloop
 async def test_a_connection_whose_body_stands_still_goes_before_an_idle_one() -> None:
-    waiting = Waiting()
-    async with listening(waiting.app(), Limits(connections=2)) as server:
+    site = Waiting().site(Limits(connections=2))
+    async with listening(site) as server:
         idle, slow = await asked(server), await server.connect()
         slow.send(HEAD % 10 + b"{")
-        await eventually(lambda: waiting.asked)
+        await eventually(lambda: site.intake.arriving)
         await asyncio.sleep(1.1)  # what has just begun is given a second
         await asked(server)
         await eventually(lambda: slow.closed)
@@ -176,7 +173,7 @@ def dropped_as_slow() -> float:
 @on_uvloop
 async def test_a_client_that_does_not_take_its_answers_is_closed() -> None:
     before, waiting = dropped_as_slow(), Waiting()
-    async with listening(waiting.app(), Limits(patience=0.1)) as server:
+    async with listening(waiting.site(Limits(patience=0.1))) as server:
         stubborn, idle = await server.connect(), await asked(server)
         stubborn.writer.transport.pause_reading()  # type: ignore[attr-defined]
         stubborn.send(GET.replace(b"/", b"/large", 1))
@@ -187,7 +184,7 @@ async def test_a_client_that_does_not_take_its_answers_is_closed() -> None:
 @on_uvloop
 async def test_of_large_answers_that_nobody_takes_only_so_much_is_held() -> None:
     before, waiting = dropped_as_slow(), Waiting()
-    async with listening(waiting.app(), Limits(answer_bytes=2 * LARGE), server_context()) as server:
+    async with listening(waiting.site(Limits(answer_bytes=2 * LARGE)), server_context()) as server:
         stubborn = [await server.connect(trusting()) for _ in range(5)]
         for number, client in enumerate(stubborn, 1):
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -198,7 +195,7 @@ async def test_of_large_answers_that_nobody_takes_only_so_much_is_held() -> None
 
 @on_uvloop
 async def test_a_large_answer_is_the_last_on_its_connection() -> None:
-    async with listening(Waiting().app(), LIMITS, server_context()) as server:
+    async with listening(Waiting().site(LIMITS), server_context()) as server:
         client = await server.connect(trusting())
         client.send(GET.replace(b"/", b"/large", 1))
         status, headers = await client.answer()
@@ -223,7 +220,7 @@ def trusting() -> ssl.SSLContext:
 
 @on_uvloop
 async def test_a_handshake_that_is_not_done_is_ended() -> None:
-    async with listening(Waiting().app(), Limits(patience=0.1), server_context()) as server:
+    async with listening(Waiting().site(Limits(patience=0.1)), server_context()) as server:
         served = await server.connect(trusting())
         half_open = await server.connect()
         assert await half_open.reader.read() == b""
@@ -232,7 +229,7 @@ async def test_a_handshake_that_is_not_done_is_ended() -> None:
 
 @on_uvloop
 async def test_where_too_many_say_nothing_the_oldest_of_them_go_and_who_speaks_is_served() -> None:
-    async with listening(Waiting().app(), Limits(silent=2), server_context()) as server:
+    async with listening(Waiting().site(Limits(silent=2)), server_context()) as server:
         half_open = [await server.connect() for _ in range(5)]
         served = await server.connect(trusting())
         assert await is_served(served)
@@ -242,7 +239,7 @@ async def test_where_too_many_say_nothing_the_oldest_of_them_go_and_who_speaks_i
 
 @on_uvloop
 async def test_more_handshakes_at_once_than_the_bound_are_all_done_one_after_the_other() -> None:
-    async with listening(Waiting().app(), Limits(handshakes=2), server_context()) as server:
+    async with listening(Waiting().site(Limits(handshakes=2)), server_context()) as server:
         clients = await asyncio.gather(*(server.connect(trusting()) for _ in range(20)))
         assert all([await is_served(client) for client in clients])
 
@@ -250,7 +247,7 @@ async def test_more_handshakes_at_once_than_the_bound_are_all_done_one_after_the
 @on_uvloop
 async def test_handshakes_that_their_clients_have_left_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhook.server.listen.STALLED", 0.1)
-    async with listening(Waiting().app(), Limits(handshakes=2), server_context()) as server:
+    async with listening(Waiting().site(Limits(handshakes=2)), server_context()) as server:
         stalled = [await server.connect() for _ in range(4)]
         for client in stalled:
             client.send(client_hello())
@@ -268,22 +265,21 @@ def client_hello() -> bytes:
 
 @on_uvloop
 async def test_what_has_arrived_and_nobody_has_read_counts_as_a_request() -> None:
-    connections = Connections(LIMITS)
-    server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(asyncio.Protocol, connections), "127.0.0.1", 0
-    )
+    site = Waiting().site()
+    connections = Connections(site.intake)
+    server = await asyncio.get_running_loop().create_server(lambda: Connection(site, connections), "127.0.0.1", 0)
     with socket.create_connection(server.sockets[0].getsockname()) as client, contextlib.closing(server):
         await eventually(lambda: connections.silent)
         (connection,) = connections.silent
-        assert not connection.is_asking(connections.now())
+        assert not is_asking(connection, connections.now())
         client.sendall(b"P")  # and the loop has no turn
-        assert connection.is_asking(connections.now())
+        assert is_asking(connection, connections.now())
 
 
 @on_uvloop
 async def test_at_the_end_a_request_that_has_arrived_is_answered_and_idle_connections_are_closed() -> None:
     async with contextlib.AsyncExitStack() as stack:
-        host, _, port = (await listen(stack, Waiting().app(), ("127.0.0.1", 0), None)).rpartition(":")
+        host, _, port = (await listen(stack, Waiting().site(), ("127.0.0.1", 0), None)).rpartition(":")
         with socket.create_connection((host, int(port))) as asking, socket.create_connection((host, int(port))) as idle:
             for connection in (asking, idle):
                 connection.sendall(GET)
@@ -300,7 +296,7 @@ async def test_at_the_end_what_has_begun_is_waited_for(begun: int) -> None:
     asking = HEAD % len(REVIEW) + REVIEW
     waiting = Waiting()
     async with contextlib.AsyncExitStack() as stack:
-        host, _, port = (await listen(stack, waiting.app(), ("127.0.0.1", 0), None)).rpartition(":")
+        host, _, port = (await listen(stack, waiting.site(), ("127.0.0.1", 0), None)).rpartition(":")
         with socket.create_connection((host, int(port))) as client:
             client.sendall(asking[:begun])
             ending = asyncio.create_task(stack.aclose())
@@ -314,7 +310,7 @@ async def test_at_the_end_what_has_begun_is_waited_for(begun: int) -> None:
 @on_uvloop
 async def test_at_the_end_a_connection_that_nobody_has_accepted_yet_is_answered() -> None:
     async with contextlib.AsyncExitStack() as stack:
-        host, _, port = (await listen(stack, Waiting().app(), ("127.0.0.1", 0), None)).rpartition(":")
+        host, _, port = (await listen(stack, Waiting().site(), ("127.0.0.1", 0), None)).rpartition(":")
         with socket.create_connection((host, int(port))) as client:
             client.sendall(GET)  # and the loop has no turn
             await stack.aclose()
@@ -325,7 +321,7 @@ async def test_at_the_end_a_connection_that_nobody_has_accepted_yet_is_answered(
 async def test_at_the_end_a_request_in_progress_is_answered() -> None:
     waiting = Waiting()
     async with contextlib.AsyncExitStack() as stack:
-        host, _, port = (await listen(stack, waiting.app(), ("127.0.0.1", 0), None)).rpartition(":")
+        host, _, port = (await listen(stack, waiting.site(), ("127.0.0.1", 0), None)).rpartition(":")
         with socket.create_connection((host, int(port))) as client:
             client.sendall(GET.replace(b"/", b"/waits", 1))
             await eventually(lambda: waiting.asked)
@@ -341,7 +337,7 @@ async def test_a_host_is_listened_to_at_all_its_addresses() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     async with contextlib.AsyncExitStack() as stack:
-        await listen(stack, Waiting().app(), ("localhost", port), None)
+        await listen(stack, Waiting().site(), ("localhost", port), None)
         for *_, address in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM):
             with socket.create_connection((str(address[0]), port)) as connection:
                 connection.sendall(GET)

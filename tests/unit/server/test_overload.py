@@ -86,7 +86,7 @@ def test_bodies_that_are_still_arriving_take_no_place(served: Served) -> None:
 @on_uvloop
 async def test_a_request_that_waits_for_the_api_takes_a_place_until_it_is_answered() -> None:
     limits, api = Limits(requests=2), SlowApi()
-    async with listening(endpoints(limits, api).admission(), limits) as server:
+    async with listening(endpoints(limits, api).admission()) as server:
         waiting = [await server.connect() for _ in range(limits.requests)]
         for client in waiting:
             client.post(REVIEW)
@@ -101,19 +101,21 @@ async def test_a_request_that_waits_for_the_api_takes_a_place_until_it_is_answer
 @on_uvloop
 async def test_a_client_that_goes_away_gives_its_place_back() -> None:
     limits, api = Limits(requests=1), SlowApi()
-    async with listening(endpoints(limits, api).admission(), limits) as server:
+    house = endpoints(limits, api)
+    async with listening(house.admission()) as server:
         gone, late = await server.connect(), await server.connect()
         gone.post(REVIEW)
         await eventually(lambda: api.asked)
         gone.writer.transport.abort()
         api.answers.set()
+        await eventually(lambda: not house.intake.requests)
         assert await late.asked(REVIEW) == 200
 
 
 @on_uvloop
 async def test_bodies_whose_objects_wait_for_the_api_are_bounded_too() -> None:
     limits, api = Limits(decoded_bytes=2 * len(REVIEW) - 1), SlowApi()
-    async with listening(endpoints(limits, api).admission(), limits) as server:
+    async with listening(endpoints(limits, api).admission()) as server:
         first, second = await server.connect(), await server.connect()
         first.post(REVIEW)
         await eventually(lambda: api.asked)
@@ -126,7 +128,7 @@ async def test_bodies_whose_objects_wait_for_the_api_are_bounded_too() -> None:
 async def test_bytes_count_when_they_arrive_and_what_began_last_is_refused() -> None:
     limits = Limits(held_bytes=2000)
     house = endpoints(limits)
-    async with listening(house.admission(), limits) as server:
+    async with listening(house.admission()) as server:
         announcing, first, last = [await server.connect() for _ in range(3)]
         announcing.send(HEAD % 1_000_000)
         first.send(HEAD % len(LARGE) + LARGE[:1500])
@@ -142,7 +144,7 @@ async def test_bytes_count_when_they_arrive_and_what_began_last_is_refused() -> 
 async def test_what_began_last_makes_room_for_what_was_there_before() -> None:
     limits = Limits(held_bytes=2000)
     house = endpoints(limits)
-    async with listening(house.admission(), limits) as server:
+    async with listening(house.admission()) as server:
         first, last = await server.connect(), await server.connect()
         first.send(HEAD % len(LARGE) + LARGE[:500])
         await eventually(lambda: house.intake.held == 500)
@@ -157,7 +159,7 @@ async def test_what_began_last_makes_room_for_what_was_there_before() -> None:
 async def test_a_small_request_is_answered_however_many_bytes_are_arriving() -> None:
     limits = Limits(held_bytes=100)
     house = endpoints(limits)
-    async with listening(house.admission(), limits) as server:
+    async with listening(house.admission()) as server:
         filling, small = await server.connect(), await server.connect()
         filling.send(HEAD % 1000 + b" " * 100)
         await eventually(lambda: house.intake.held == 100)
@@ -168,7 +170,7 @@ async def test_a_small_request_is_answered_however_many_bytes_are_arriving() -> 
 async def test_a_body_that_stands_still_makes_room_for_others() -> None:
     limits = Limits(held_bytes=2000)
     house = endpoints(limits)
-    async with listening(house.admission(), limits) as server:
+    async with listening(house.admission()) as server:
         filling, other = await server.connect(), await server.connect()
         filling.send(HEAD % 1_000_000 + b" " * 1900)
         await eventually(lambda: house.intake.held == 1900)
@@ -187,7 +189,7 @@ async def test_a_body_that_stands_still_makes_room_for_others() -> None:
 async def test_a_body_that_never_ends_is_408_and_the_connection_is_closed() -> None:
     limits = Limits(patience=0.1)
     house = endpoints(limits)
-    async with listening(house.admission(), limits) as server:
+    async with listening(house.admission()) as server:
         client = await server.connect()
         client.send(HEAD % 1000 + b"{")
         status, headers = await client.answer()
@@ -198,7 +200,7 @@ async def test_a_body_that_never_ends_is_408_and_the_connection_is_closed() -> N
 
 @on_uvloop
 async def test_a_body_that_comes_in_pieces_is_put_together() -> None:
-    async with listening(endpoints(LIMITS).admission(), LIMITS) as server:
+    async with listening(endpoints(LIMITS).admission()) as server:
         client = await server.connect()
         client.send(HEAD % len(REVIEW))
         for byte in REVIEW[:100]:

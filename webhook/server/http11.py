@@ -1,0 +1,308 @@
+"""One connection: HTTP/1.1 as API servers, probes and Prometheus speak it, one request at a time.
+
+llhttp (Node's parser, by way of httptools) reads; what is left for us is the way of a request, and what a client may
+make us keep. A client that sends its next request before it has its answer, as HTTP allows and nobody does, is answered
+and told that the connection ends: it comes again over another one.
+"""
+
+import asyncio
+import enum
+import time
+from collections.abc import Awaitable, Callable
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, cast
+
+import httptools
+import msgspec
+import structlog
+
+from webhook.server.intake import Intake
+from webhook.server.limits import LARGEST_BODY, LARGEST_HEAD
+
+if TYPE_CHECKING:
+    from webhook.server.connections import Connections
+
+LARGE_ANSWER: Final = 64 * 1024  # bytes; patches are smaller, unless somebody means them not to be
+TEXT: Final = "text/plain; charset=utf-8"
+READ: Final = {b"content-length", b"content-encoding", b"expect"}  # headers that are looked at
+
+log = structlog.get_logger()
+
+
+class Answer(msgspec.Struct):
+    """What is answered; `close`: whether the connection ends with it."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = TEXT
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    close: bool = False
+
+
+Handler = Callable[[bytes], Awaitable[Answer]]  # of a body
+
+
+class Site(msgspec.Struct):
+    """What is there to be asked: by path, a method and what answers it, and how much of it at a time.
+
+    `refused` is told the path and the status of what no handler saw.
+    """
+
+    intake: Intake
+    routes: dict[bytes, tuple[bytes, Handler]]
+    refused: Callable[[bytes, int], None] = lambda *_: None
+
+
+class State(enum.Enum):
+    """Where a connection stands."""
+
+    HEAD = enum.auto()  # nothing has come, or not all of a head
+    BODY = enum.auto()
+    ANSWERING = enum.auto()
+    REFUSED = enum.auto()  # the rest of a body that has had its answer is still to come
+    LEAVING = enum.auto()  # has had its last answer; what still comes is not looked at
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection.
+
+    `since`: when it was opened, or its present request began. `owes`: since when the client has been waited for, to
+    send the rest of a head, to take its answer or to leave; None where it is not. `held`: bytes of the body that are
+    here. `grown`, `grown_at`: what it had grown to when it last grew as fast as it should.
+    """
+
+    __slots__ = (
+        *("chunks", "connections", "grown", "grown_at", "held", "intake", "last", "owes", "parser", "received"),
+        *("since", "site", "state", "transport", "untaken", "url"),
+    )
+
+    def __init__(self, site: Site, connections: "Connections") -> None:
+        self.site = site
+        self.intake = site.intake
+        self.connections = connections
+        self.state = State.HEAD
+        self.since = 0.0
+        self.owes: float | None = None
+        self.untaken = False
+        self.held = self.grown = 0
+        self.grown_at = 0.0
+        self.forget_request()
+
+    def forget_request(self) -> None:
+        """Be as before a request."""
+        self.url = b""
+        self.chunks: list[bytes] = []
+        self.received = 0
+        self.last = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin, TLS being agreed upon."""
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's have its methods, but do not derive from it
+        self.parser = httptools.HttpRequestParser(self)
+        self.connections.add(self)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """End."""
+        self.state = State.LEAVING
+        self.connections.forget(self)
+        del self.parser  # which refers to this: nothing is left for the garbage collector
+
+    def pause_writing(self) -> None:
+        """Note that the client does not take what it asked for; until it does it is asked for nothing more."""
+        self.untaken = True
+        self.owes = self.connections.now()
+        self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Note that it does."""
+        self.untaken = False
+        self.owes = None
+        if self.state is State.LEAVING:
+            self.transport.close()
+        else:
+            self.transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what has come."""
+        if self.state is State.HEAD:
+            if self.owes is None:
+                self.owes = self.connections.now()
+        elif self.state is State.ANSWERING or self.state is State.LEAVING:
+            self.last = True
+            return
+        self.received += len(data)
+        self.parse(data)
+        if self.state is State.BODY:
+            if self.received > LARGEST_HEAD + LARGEST_BODY:
+                self.refuse(413, f"the body is larger than {LARGEST_BODY} bytes")
+            else:
+                self.intake.arrive(self)
+        elif self.state is State.HEAD and self.received > LARGEST_HEAD:
+            self.refuse(431, f"the head is larger than {LARGEST_HEAD} bytes")
+
+    def parse(self, data: bytes) -> None:
+        """Read on; the parser calls what stands below."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.last = True  # what comes now is said in another protocol, which is not spoken here
+        except httptools.HttpParserCallbackError:
+            raise  # a bug of ours
+        except httptools.HttpParserError as error:
+            self.last = True
+            if self.state in {State.HEAD, State.BODY}:
+                self.refuse(400, f"this is no HTTP/1.1: {error}")
+            elif self.state is State.REFUSED:
+                self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """Begin to read a request; where one is being answered, only note that there is another."""
+        if self.state is State.HEAD:
+            self.url = b""
+        else:
+            self.last = True
+
+    def on_url(self, url: bytes) -> None:
+        """Note a part of what is asked for."""
+        if self.state is State.HEAD:
+            self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Look at a header, name and value."""
+        name = name.lower()
+        if name not in READ or self.state is not State.HEAD:
+            return
+        if name == b"content-length" and int(value) > LARGEST_BODY:
+            self.refuse(413, f"the body is larger than {LARGEST_BODY} bytes")
+        elif name == b"content-encoding" and value.lower() != b"identity":
+            self.refuse(415, "the body is compressed; send it as it is")
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_headers_complete(self) -> None:
+        """Begin with the body."""
+        if self.state is State.HEAD:
+            self.state = State.BODY
+            self.owes = None
+            self.connections.begin(self)
+
+    def on_body(self, chunk: bytes) -> None:
+        """Keep a part of the body."""
+        if self.state is not State.BODY:
+            return
+        self.chunks.append(chunk)
+        self.intake.hold(self, len(chunk))
+        if self.held > LARGEST_BODY:
+            self.refuse(413, f"the body is larger than {LARGEST_BODY} bytes")
+
+    def on_message_complete(self) -> None:
+        """Have the request answered."""
+        if self.state is State.REFUSED:
+            self.rest()
+        if self.state is not State.BODY:
+            return
+        self.state = State.ANSWERING
+        chunks, self.chunks = self.chunks, []
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        intake = self.intake
+        intake.arriving.pop(self, None)
+        asked = self.parser.get_method()
+        method, handler = self.site.routes.get(self.path, (b"", None))
+        if handler is None:
+            self.refuse(404, "nothing is here")
+        elif asked != method and (asked, method) != (b"HEAD", b"GET"):
+            self.refuse(405, f"only {method.decode()} is answered here", Allow=method.decode())
+        elif intake.requests >= intake.limits.requests:
+            self.refuse_for_now(f"{intake.requests} requests are being worked on")
+        else:
+            intake.requests += 1
+            # Nothing in most of the work waits. It begins with the loop's next turn: else each request would be alone
+            # whenever it is counted.
+            self.connections.busy[self] = self.connections.loop.create_task(self.work(handler, body))
+
+    @property
+    def path(self) -> bytes:
+        """What is asked for, without a query."""
+        path = self.url.partition(b"?")[0]
+        if path.startswith(b"/"):
+            return path
+        try:
+            return httptools.parse_url(self.url).path or b"/"
+        except httptools.HttpParserInvalidURLError:
+            return path
+
+    async def work(self, handler: Handler, body: bytes) -> None:
+        """Answer a request, the body of which is here."""
+        intake, size = self.intake, len(body)
+        try:
+            if intake.decoded and intake.decoded + size > intake.limits.decoded_bytes:
+                return self.refuse_for_now(f"requests of {intake.decoded} bytes wait for the API")
+            intake.decoded += size
+            try:
+                answer = await handler(body)
+            except Exception:
+                log.exception("internal error", path=self.path.decode(errors="replace"))
+                answer = Answer(b"internal error; the server's log tells more\n", status=500)
+            intake.decoded -= size
+            return self.answer(answer)
+        finally:
+            intake.requests -= 1
+            self.connections.busy.pop(self, None)
+
+    def refuse_for_now(self, why: str) -> None:
+        """Say that there is no room: the API server tries again inside the call's timeout."""
+        self.refuse(429, why, **{"Retry-After": "1"})
+
+    def refuse(self, status: int, why: str, **headers: str) -> None:
+        """Answer what no handler is to see; where not all of it has come the connection ends with a lasting refusal."""
+        self.site.refused(self.path, status)
+        close = self.state is not State.ANSWERING and status != HTTPStatus.TOO_MANY_REQUESTS
+        self.answer(Answer(f"{why}\n".encode(), status, headers=headers, close=close))
+
+    def answer(self, answer: Answer) -> None:
+        """Write an answer, of which the client may still be sending the question."""
+        self.intake.release(self)
+        if self.transport.is_closing():
+            return
+        size = len(answer.body)
+        last = self.last or answer.close or size > LARGE_ANSWER or not self.parser.should_keep_alive()
+        head = start_of(answer.status, answer.content_type) % (date_at(int(time.time())), size)
+        for name, value in answer.headers.items():
+            head += f"{name}: {value}\r\n".encode()
+        if last:
+            head += b"Connection: close\r\n"
+        body = b"" if self.parser.get_method() == b"HEAD" else answer.body
+        is_whole = self.state is State.ANSWERING
+        self.state = State.LEAVING if last else State.REFUSED
+        self.transport.write(b"%b\r\n%b" % (head, body))
+        if size > LARGE_ANSWER:  # its connection would keep as much memory for as long as it is open
+            self.connections.hold(self, size)
+        if not is_whole:
+            self.owes = self.connections.now()  # who is still sending reads the answer only if all is taken
+            self.connections.leave(self)
+        elif not last:
+            self.rest()
+        elif not self.untaken:
+            self.transport.close()
+
+    def rest(self) -> None:
+        """Be idle."""
+        self.state = State.HEAD
+        self.owes = self.owes if self.untaken else None
+        self.forget_request()
+        self.connections.rest(self)
+
+
+@lru_cache(maxsize=100)
+def start_of(status: int, content_type: str) -> bytes:
+    """Return the head of an answer up to what differs; date and length are to be filled in."""
+    line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {content_type}\r\n"
+    return line.encode() + b"Date: %b\r\nContent-Length: %d\r\n"
+
+
+@lru_cache(maxsize=1)
+def date_at(now: int) -> bytes:
+    """Spell a Unix time as HTTP does."""
+    return formatdate(now, usegmt=True).encode()
