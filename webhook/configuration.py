@@ -7,7 +7,7 @@ from webhook.decide import validate_policy
 from webhook.policy.model import Policy
 from webhook.policy.parse import KEY, parse
 from webhook.problem import Problem
-from webhook.review import Request, Response
+from webhook.review import Request, Response, decode_value
 from webhook.rules import opt_in
 from webhook.shape import ANY_KEY, Shape, wrong_types
 
@@ -34,16 +34,17 @@ def validate(request: Request, policy: Policy | None, in_use: Mapping[str, list[
     the opted-in namespaces by their profile.
     """
     shape = SHAPES[request.kind.group, request.kind.kind]
-    malformed = [("shape", problem) for problem in wrong_types(request.object, shape)]
+    root = decode_value(request.object)
+    malformed = [("shape", problem) for problem in wrong_types(root, shape)]
     if malformed:
         return Response(found=malformed)
     if request.kind.kind == "ConfigMap":
-        text = (request.object.get("data") or {}).get(KEY)
+        text = (root.get("data") or {}).get(KEY)
         return Response(found=[("policy", problem) for problem in policy_problems(text, in_use)])
     if policy is None:
         return Response()
-    old = request.decode_old() if request.operation == "UPDATE" else None
-    return Response(found=[("opt_in", problem) for problem in opt_in.problems(request.object, old, policy)])
+    old = decode_value(request.old_object) if request.operation == "UPDATE" else None
+    return Response(found=[("opt_in", problem) for problem in opt_in.problems(root, old, policy)])
 
 
 def policy_problems(text: str | None, in_use: Mapping[str, list[str]]) -> list[Problem]:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from webhook import edit_pod, edit_workload, modes, names
+from webhook import edit_pod, edit_workload, modes, names, review
 from webhook.modes import ENFORCED
 from webhook.patch import Editor
 from webhook.policy.model import Policy
@@ -58,7 +58,7 @@ def put_back(subject: Subject, editor: Editor) -> bytes:
     if subject.malformed or subject.old is None or not subject.row.immutable:
         return b""
     editor.rule = "reapply"
-    reapply.put_back(editor, subject.row, subject.old, subject.request.decode_old)
+    reapply.put_back(editor, subject.row, subject.old, lambda: review.decode_value(subject.request.old_object))
     return editor.patch() if editor.edits else b""
 
 

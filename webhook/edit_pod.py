@@ -21,6 +21,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         return [], ""  # it will be refused for them, as they stand
     evidence = attempts.Evidence(
         pod=root,
+        whole=subject.whole,
         controller=subject.owner,
         owner=facts.owner,
         above=facts.above,

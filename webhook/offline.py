@@ -43,7 +43,7 @@ def admit(document: Document, policy: Policy, profile_name: str, attempt: int | 
         admitted = root
         if attempt is not None and root["kind"] == "Pod":
             admitted = {**root, "metadata": with_attempt(root.get("metadata"), attempt)}
-        subject = subject_of(request_for(admitted))
+        subject = subject_of(request_for(admitted), admitted)
         if subject is None:
             continue
         facts = Facts(profile_name=profile_name, defaulted=comes_from_the_api(root))
@@ -105,7 +105,7 @@ def request_for(root: Json) -> Request:
     """Make the request that creating an object would send."""
     group, _, version = root["apiVersion"].rpartition("/")
     kind = GroupVersionKind(group=group, version=version, kind=root["kind"])
-    return Request(uid="offline", kind=kind, operation="CREATE", object=root)
+    return Request(uid="offline", kind=kind, operation="CREATE")
 
 
 def with_attempt(metadata: Any, attempt: int) -> Any:

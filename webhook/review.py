@@ -9,6 +9,7 @@ from webhook.problem import Problem
 # The API server cuts longer ones, and all of them together at 4096 (Kubernetes' page on admission webhooks).
 WARNING_LENGTH: Final = 120
 WARNINGS_LENGTH: Final = 4096
+TOO_DEEP: Final = "the body is nested too deeply; no Kubernetes object is"
 LISTED: Final = 100  # problems of one denial: nobody reads more, and a status has to fit into an answer
 
 
@@ -27,7 +28,8 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """What admission is asked about.
 
-    `object` is a raw decoded value, None on DELETE. `old_object` stays encoded until a rule asks for it: `decode_old`.
+    `object`, null on DELETE, and `old_object` stay encoded until somebody asks for them: `decode_value` gives each its
+    own, to edit as it likes.
     """
 
     uid: str
@@ -37,12 +39,8 @@ class Request(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     name: str = ""
     sub_resource: str = ""
     dry_run: bool | None = False
-    object: Any = None
+    object: msgspec.Raw = msgspec.Raw(b"null")
     old_object: msgspec.Raw = msgspec.Raw(b"null")
-
-    def decode_old(self) -> Any:
-        """Decode the old object anew: each caller gets its own, to edit as it likes."""
-        return msgspec.json.decode(self.old_object)
 
 
 class Review(msgspec.Struct, frozen=True, rename="camel"):
@@ -88,7 +86,7 @@ def decode(body: bytes) -> Request:
     except UnicodeDecodeError as error:
         raise BadReviewError(f"the body is not UTF-8 (byte {error.start}); send JSON in UTF-8") from None
     except RecursionError:
-        raise BadReviewError("the body is nested too deeply; no Kubernetes object is") from None
+        raise BadReviewError(TOO_DEEP) from None
     except msgspec.DecodeError as error:  # its subclass ValidationError names the field
         raise BadReviewError(f"the body is not an AdmissionReview: {error}") from None
     if review.api_version != "admission.k8s.io/v1" or review.kind != "AdmissionReview":
@@ -99,6 +97,14 @@ def decode(body: bytes) -> Request:
     if not review.request.uid:
         raise BadReviewError("request.uid is empty; the API server sets it on every request")
     return review.request
+
+
+def decode_value(value: msgspec.Raw) -> Any:
+    """Read what a request holds; raise BadReviewError for what is nested too deeply."""
+    try:
+        return msgspec.json.decode(value)
+    except RecursionError:
+        raise BadReviewError(TOO_DEEP) from None
 
 
 def encode(uid: str, response: Response) -> bytes:

@@ -1,16 +1,20 @@
 """What a request asks about, and what must be looked up before the rules can run."""
 
+from typing import Final
+
 import msgspec
 
 from webhook import names
 from webhook.attempts import airflow
 from webhook.capacity import Provider
 from webhook.problem import Json, Problem
-from webhook.review import Request
+from webhook.review import Request, decode_value
 from webhook.rules import placement
-from webhook.shape import wrong_types
+from webhook.shape import reader, wrong_types
 from webhook.workloads import WORKLOADS, OwnerReference, Workload, core, row_of, spark
 from webhook.workloads.row import controller_of
+
+POD: Final = reader(core.POD.shape)
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,55 +40,76 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """An object that the rules know: its kind's row, and the fields whose types are wrong.
 
-    `old`: the object before an update, else None. `owner`: the controller that the shell is to look up for the rules;
-    None where they need none. `takes_part`: whether it is a pod that is placed.
+    `root`: the raw object, which the rules edit in place. `in_part`: whether it has only the fields that its row's
+    shape names; `whole` has all. `old`: the object before an update, else None. `owner`: the controller that the shell
+    is to look up for the rules; None where they need none. `takes_part`: whether it is a pod that is placed.
     """
 
     request: Request
     row: Workload
+    root: Json
     malformed: list[Problem]
     old: Json | None = None
     owner: OwnerReference | None = None
     takes_part: bool = False
+    in_part: bool = False
 
-    @property
-    def root(self) -> Json:
-        """The raw object, which the rules edit in place."""
-        root: Json = self.request.object
+    def whole(self) -> Json:
+        """Return the object as it was sent, decoded for this caller."""
+        root: Json = decode_value(self.request.object) if self.in_part else self.root
         return root
 
 
-def subject_of(request: Request) -> Subject | None:
-    """Return what the rules are to look at; None if no rule has a say, so that nothing needs to be looked up."""
+def subject_of(request: Request, root: Json | None = None) -> Subject | None:
+    """Return what the rules are to look at; None if no rule has a say, so that nothing needs to be looked up.
+
+    `root` is the request's object where the caller has decoded it, and wants it edited.
+    """
     row = WORKLOADS.get((request.kind.group, request.kind.kind))
     if row is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
         return None
-    malformed = list(wrong_types(request.object, row.shape))
-    if malformed:
-        return Subject(request=request, row=row, malformed=malformed)
-    metadata = request.object.get("metadata") or {}
-    if metadata.get("deletionTimestamp") is not None:
+    if row is core.POD and request.operation == "UPDATE":
         return None
-    if row is not core.POD:
-        if request.operation == "CREATE":
-            return Subject(request=request, row=row, malformed=[])
-        old = request.decode_old()
-        return Subject(request=request, row=row, malformed=list(wrong_types(old, row.shape, ("oldObject",))), old=old)
-    return pod_subject(request) if request.operation == "CREATE" else None
+    seen = pod_in(request) if row is core.POD and root is None else None
+    if seen is None:
+        seen = decode_value(request.object) if root is None else root
+        malformed = list(wrong_types(seen, row.shape))
+        if malformed:
+            return Subject(request=request, row=row, root=seen, malformed=malformed)
+    if (seen.get("metadata") or {}).get("deletionTimestamp") is not None:
+        return None
+    if row is core.POD:
+        return pod_subject(request, seen, in_part=root is None)
+    if request.operation == "CREATE":
+        return Subject(request=request, row=row, root=seen, malformed=[])
+    old = decode_value(request.old_object)
+    malformed = list(wrong_types(old, row.shape, ("oldObject",)))
+    return Subject(request=request, row=row, root=seen, malformed=malformed, old=old)
 
 
-def pod_subject(request: Request) -> Subject | None:
+def pod_in(request: Request) -> Json | None:
+    """Return as much of a pod as its rules read; None where a type is wrong."""
+    try:
+        pod: Json = POD.decode(request.object)
+    except (msgspec.ValidationError, RecursionError):
+        return None
+    return pod
+
+
+def pod_subject(request: Request, root: Json, *, in_part: bool) -> Subject | None:
     """Return a pod that is placed, or that a person made and said something on that has to be judged."""
-    controller = controller_of(request.object)
-    metadata = request.object.get("metadata") or {}
+    controller = controller_of(root)
+    metadata = root.get("metadata") or {}
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     owner = owner_of(controller, labels)
     batch = owner is not None or airflow.is_task(labels)
-    takes_part = placement.takes_part(request.object, controller, batch=batch)
+    takes_part = placement.takes_part(root, controller, batch=batch)
     judged = controller is None and not names.SAID.isdisjoint(annotations)
     if not takes_part and not judged:
         return None
-    return Subject(request=request, row=core.POD, malformed=[], owner=owner, takes_part=takes_part)
+    return Subject(
+        request=request, row=core.POD, root=root, malformed=[], owner=owner, takes_part=takes_part, in_part=in_part
+    )
 
 
 def owner_of(controller: OwnerReference | None, labels: Json) -> OwnerReference | None:

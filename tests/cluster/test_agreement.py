@@ -74,7 +74,7 @@ def test_the_schema_rule_refuses_what_the_api_server_refuses_and_nothing_else(pl
     @given(judged_jobs())
     def agree(root: Object) -> None:
         answer = dry_run(plain, root)
-        subject = subject_of(offline.request_for(root))
+        subject = subject_of(offline.request_for(root), root)
         assert subject is not None
         problems = subject.malformed or schema.problems(root["spec"], ("spec",))
         assert bool(problems) == is_refused(answer), (problems, answer)

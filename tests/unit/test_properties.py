@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.admission import mutate, policy, review_of, validate
 from tests.objects import cron_job, job, pod, stored_job
 from tests.strategies import CONTAINERS, maybe
-from webhook import names, review
+from webhook import decide, names, review
 from webhook.patch import Editor
 from webhook.policy.model import FailurePolicy, Placement, Policy, Profile, Retries
 from webhook.problem import Json
@@ -53,6 +53,7 @@ RULES = st.lists(
     ),
     max_size=22,
 )
+PLACING = policy(default=Profile(placement=Placement(provider="gke", spot="Require")))
 ANNOTATIONS = st.dictionaries(
     st.sampled_from([names.MAX_RETRIES, names.SKIP, names.INTERRUPTIBLE, names.ATTEMPT, "example.test/own"]),
     st.sampled_from(["0", "3", "11", "true", "false", "nonsense", ""]),
@@ -261,6 +262,23 @@ def test_no_object_makes_an_uncaught_exception(root: Any, old: Any, kind: tuple[
     request = {"kind": {"group": kind[0], "kind": kind[1]}, "operation": operation, "old": old}
     assert mutate(root, **request).allowed
     validate(root, **request)
+
+
+@given(ANYTHING | objects_of_any_shape(), ANNOTATIONS, st.sampled_from([[], pod()["metadata"]["ownerReferences"]]))
+@settings(max_examples=500)
+def test_a_pod_of_which_rules_are_shown_a_part_is_answered_as_one_of_which_they_are_shown_all(
+    root: Any, annotations: Json, references: list[Json]
+) -> None:
+    if isinstance(root, dict) and isinstance(root.get("metadata"), dict):
+        root["metadata"]["annotations"] = annotations
+        root["metadata"]["ownerReferences"] = references
+    request = review.decode(review_of(root, kind={"kind": "Pod"}, operation="CREATE"))
+    answers = []
+    for subject in (subject_of(request), subject_of(request, review.decode_value(request.object))):
+        for rules in (decide.mutate, decide.validate):
+            response = None if subject is None else rules(subject, PLACING, Facts(profile_name="default"))
+            answers.append(None if response is None else review.encode("", response))
+    assert answers[:2] == answers[2:]
 
 
 @given(st.binary(max_size=200) | ANYTHING.map(msgspec.json.encode))

@@ -34,7 +34,7 @@ def levels(evidence: Evidence) -> list[Level]:
 
 def budget_of_template(evidence: Evidence) -> int:
     """Return the retries of the template that the pod runs."""
-    strategy = at(template_of(evidence.pod), ("retryStrategy",))
+    strategy = at(template_of(evidence.whole()), ("retryStrategy",))
     if not isinstance(strategy, dict):
         return budget_of_any(evidence)
     limit = limit_of(strategy.get("limit"))

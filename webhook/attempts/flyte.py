@@ -30,13 +30,13 @@ def levels(evidence: Evidence) -> list[Level]:
 
 def attempt_of(evidence: Evidence) -> int | None:
     """Read the first such variable, of the primary container before the others."""
-    primary = evidence.annotations.get(PRIMARY)
+    pod, primary = evidence.whole(), evidence.annotations.get(PRIMARY)
     variables = [
         (path, variable)
-        for path, variable in find(evidence.pod, ("spec", "containers", EVERY, "env", EVERY))
+        for path, variable in find(pod, ("spec", "containers", EVERY, "env", EVERY))
         if at(variable, ("name",)) == VARIABLE
     ]
-    variables.sort(key=lambda one: at(evidence.pod, (*one[0][:CONTAINER], "name")) != primary)
+    variables.sort(key=lambda one: at(pod, (*one[0][:CONTAINER], "name")) != primary)
     if not variables:
         return None
     path, variable = variables[0]

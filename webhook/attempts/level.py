@@ -1,5 +1,7 @@
 """A level: one counter with its budget; and what is known of a pod whose levels are asked for."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from webhook.patch import at
@@ -23,6 +25,7 @@ class Level(msgspec.Struct, frozen=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What a source may look at.
 
+    `pod` may have only the fields that its row's shape names; `whole` returns it with all, which takes longer.
     `controller` is what the pod's ownerReferences name, or the labels that stand for them; `owner` that object, and
     `above` the controller of that, where it counts attempts too: None where there is none, or it is gone.
     `disruptions`: what the ledger knows, None where it knows nothing. `warnings` grows by one for each malformed
@@ -30,6 +33,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     pod: Json
+    whole: Callable[[], Json]
     controller: OwnerReference | None
     owner: Json | None
     above: Json | None

@@ -11,6 +11,7 @@ NODE_SELECTOR_TERM: Final[Shape] = {
 }
 
 METADATA: Final[Shape] = {
+    "name": str,
     "annotations": {ANY_KEY: str},
     "labels": {ANY_KEY: str},
     "deletionTimestamp": str,
@@ -34,7 +35,7 @@ POD_SPEC: Final[Shape] = {
             "preferredDuringSchedulingIgnoredDuringExecution": [{"preference": NODE_SELECTOR_TERM, "weight": int}],
         }
     },
-    "tolerations": [{"key": str, "operator": str, "value": str, "effect": str}],
+    "tolerations": [{"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": int}],
     "schedulingGates": [{"name": str}],
 }
 

@@ -90,7 +90,9 @@ def read(
     """Return the levels that a pod stands under, and the warnings."""
     controller = owner_of(controller_of(root), root["metadata"].get("labels") or {})
     settings = settings or resolve("default", Profile(), {})
-    evidence = Evidence(pod=root, controller=controller, owner=owner, above=above, settings=settings)
+    evidence = Evidence(
+        pod=root, whole=lambda: root, controller=controller, owner=owner, above=above, settings=settings
+    )
     return levels(evidence), evidence.warnings
 
 
