@@ -314,7 +314,9 @@ def test_about_a_new_pod_is_asked_when_it_says_something_that_the_rules_read(
 
 
 @pytest.mark.parametrize(
-    ("kind", "kinds"), [(CONFIGURATIONS[0], {"of a run"}), (CONFIGURATIONS[1], set())], ids=CONFIGURATIONS
+    ("kind", "kinds"),
+    [(CONFIGURATIONS[0], {"of a run", "of a job with a selector of its own"}), (CONFIGURATIONS[1], set())],
+    ids=CONFIGURATIONS,
 )
 def test_a_jobs_pod_has_an_entry_of_its_own_and_one_with_a_controller_is_not_validated(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace, kind: str, kinds: set[str]
@@ -324,10 +326,12 @@ def test_a_jobs_pod_has_an_entry_of_its_own_and_one_with_a_controller_is_not_val
         "of nobody": owner("example.test/v1", "Run", controller=False),
         "of a run": owner("example.test/v1", "Run"),
         "of a job": owner("batch/v1", "Job"),
+        "of a job with a selector of its own": owner("batch/v1", "Job"),
     }
     pods = {name: pod("new", {names.ATTEMPT: "1"}) for name in owners}
     for name, one in owners.items():
         pods[name]["metadata"]["ownerReferences"] = [one]
+    pods["of a job"]["metadata"]["labels"] = {"batch.kubernetes.io/job-name": "owner"}
     with nobody_answering(kubectl, team, of_kind(kind, base), "pods.retry-policy.dev") as asked:
         until(lambda: asked("create", stdin=pods["of nobody"]))
         assert {name for name, manifest in pods.items() if asked("create", stdin=manifest)} == {"of nobody", *kinds}
@@ -342,7 +346,7 @@ def test_about_a_jobs_pod_is_asked_whatever_it_says(
 ) -> None:
     team = namespace({names.PROFILE: "default"})
     of_job, of_another = pod("new"), pod("new", {names.ATTEMPT: "1"})
-    of_job["metadata"]["ownerReferences"] = [owner("batch/v1", "Job")]
+    of_job["metadata"] |= {"labels": {"batch.kubernetes.io/job-name": "owner"}}
     of_another["metadata"]["ownerReferences"] = [owner("example.test/v1", "Job")]
     with nobody_answering(kubectl, team, of_kind(CONFIGURATIONS[0], base), "job-pods.retry-policy.dev") as asked:
         until(lambda: asked("create", stdin=of_job))

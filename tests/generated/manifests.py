@@ -32,9 +32,11 @@ def cluster_kinds() -> str:
 
 
 def batch_systems() -> str:
-    """Write the condition on pods that no Job makes again: that they ask to take part, or a batch system made them."""
+    """Write the condition on pods without a Job's label: that they ask to take part, or a batch system made them.
+
+    A Job with a selector of its own does not label its pods.
+    """
     controllers = [f"'{row.group}/{row.kind.lower()}'" for row in WORKLOADS.values() if row.owns_pods]
-    controllers.remove("'batch/job'")
     makers = [f"'{maker}'" for maker in airflow.MAKERS]
     conditions = [
         "['attempt', 'interruptible'].exists(key,",
