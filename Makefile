@@ -67,8 +67,8 @@ demo: install  ## the product at work in a few seconds, without a cluster
 	@$(BIN)/python -m demo
 
 .PHONY: bench
-bench: install  ## what a request costs, as ratios measured side by side
-	$(BIN)/python -m tests.bench.kinds
+bench: install  ## what a request costs, as ratios to others measured beside it; a quarter of an hour
+	$(BIN)/python -m tests.bench.speed
 
 .PHONY: generated
 generated: install  ## write anew what docs/ and manifests/ take from the code

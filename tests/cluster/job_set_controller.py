@@ -32,6 +32,17 @@ def start(
     binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, folder: Path, operators: Operators
 ) -> None:
     """Start it and register its webhooks; come back once the API server asks them. Its CRD has to be there."""
+    address, credentials = run(binaries, processes, kubectl, folder)
+    for shipped in built(kubectl, operators.job_set_webhooks):
+        if "webhooks" in shipped:
+            pointed = pointed_at(f"https://{address}", shipped, credentials.authority.certificate)
+            for prefix, operator in ORDERS.items():
+                kubectl.apply(_named(prefix, operator, pointed))
+    _wait_until_effective(processes, kubectl)
+
+
+def run(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, folder: Path) -> tuple[str, Credentials]:
+    """Start it; return HOST:PORT of its webhooks, and the credentials of which it has its certificate."""
     (port,) = free_ports(1)
     credentials = Credentials.create(folder / NAME)
     credentials.server("tls", [HOST])  # under this name it looks for it
@@ -51,13 +62,7 @@ def start(
         )
     )
     processes.start(NAME, [binaries[NAME], f"--kubeconfig={kubectl.kubeconfig}", f"--config={configuration}"])
-    authority = credentials.authority.certificate
-    for shipped in built(kubectl, operators.job_set_webhooks):
-        if "webhooks" in shipped:
-            pointed = pointed_at(f"https://{HOST}:{port}", shipped, authority)
-            for prefix, operator in ORDERS.items():
-                kubectl.apply(_named(prefix, operator, pointed))
-    _wait_until_effective(processes, kubectl)
+    return f"{HOST}:{port}", credentials
 
 
 def _named(prefix: str, operator: str, configuration: Object) -> Object:

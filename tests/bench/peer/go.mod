@@ -1,0 +1,3 @@
+module retry-policy.dev/tests/bench/peer
+
+go 1.22

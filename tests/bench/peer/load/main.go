@@ -1,0 +1,138 @@
+// Asks a server over TLS keep-alive connections, as fast as it answers or at a constant rate, and prints what it saw as
+// JSON: answers, those with another status than is right, seconds; latencies in microseconds.
+//
+// At a constant rate a latency counts from when the request was due, so that a server that pauses is not asked less.
+package main
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+type seen struct {
+	latencies []time.Duration
+	bad       int
+}
+
+type figures struct {
+	Answers int                `json:"answers"`
+	Bad     int                `json:"bad"`
+	Seconds float64            `json:"seconds"`
+	Latency map[string]float64 `json:"latency"`
+}
+
+func main() {
+	address := flag.String("address", "", "host:port")
+	path := flag.String("path", "", "where to post")
+	authority := flag.String("ca", "", "file with the certificates to trust")
+	certificate := flag.String("certificate", "", "file with a certificate to show, if any")
+	key := flag.String("key", "", "its key")
+	bodyFile := flag.String("body", "", "file with what to post")
+	right := flag.Int("status", http.StatusOK, "the right status")
+	connections := flag.Int("connections", 16, "how many")
+	duration := flag.Duration("duration", time.Second, "how long")
+	rate := flag.Float64("rate", 0, "requests a second over all connections; 0: as fast as they are answered")
+	flag.Parse()
+	body := read(*bodyFile)
+	settings := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS13}
+	settings.RootCAs.AppendCertsFromPEM(read(*authority))
+	if *certificate != "" {
+		pair, err := tls.LoadX509KeyPair(*certificate, *key)
+		must(err)
+		settings.Certificates = []tls.Certificate{pair}
+	}
+	form := "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+	request := append([]byte(fmt.Sprintf(form, *path, len(body))), body...)
+
+	all := make([]seen, *connections)
+	var ready, done sync.WaitGroup
+	start := make(chan time.Time)
+	for number := range all {
+		connection, err := tls.Dial("tcp", *address, settings)
+		must(err)
+		ready.Add(1)
+		done.Add(1)
+		go func() {
+			defer done.Done()
+			reader := bufio.NewReaderSize(connection, 1<<16)
+			ask(connection, reader, request) // so that the connection is there and warm
+			ready.Done()
+			begin := <-start
+			pause := time.Duration(0)
+			due := begin
+			if *rate > 0 {
+				pause = time.Duration(float64(*connections) / *rate * float64(time.Second))
+				due = begin.Add(pause * time.Duration(number) / time.Duration(*connections))
+			}
+			for time.Since(begin) < *duration {
+				if pause > 0 {
+					time.Sleep(time.Until(due))
+				} else {
+					due = time.Now()
+				}
+				if ask(connection, reader, request) != *right {
+					all[number].bad++
+				}
+				all[number].latencies = append(all[number].latencies, time.Since(due))
+				due = due.Add(pause)
+			}
+		}()
+	}
+	ready.Wait()
+	begin := time.Now()
+	for range all {
+		start <- begin
+	}
+	done.Wait()
+	must(json.NewEncoder(os.Stdout).Encode(summary(all, time.Since(begin))))
+}
+
+func ask(connection io.Writer, reader *bufio.Reader, request []byte) int {
+	_, err := connection.Write(request)
+	must(err)
+	response, err := http.ReadResponse(reader, nil)
+	must(err)
+	_, err = io.Copy(io.Discard, response.Body)
+	must(err)
+	must(response.Body.Close())
+	return response.StatusCode
+}
+
+func summary(all []seen, took time.Duration) figures {
+	found := figures{Seconds: took.Seconds(), Latency: map[string]float64{}}
+	var latencies []time.Duration
+	for _, one := range all {
+		latencies = append(latencies, one.latencies...)
+		found.Bad += one.bad
+	}
+	slices.Sort(latencies)
+	found.Answers = len(latencies)
+	for name, share := range map[string]float64{"p50": 0.5, "p99": 0.99, "max": 1} {
+		place := min(int(share*float64(len(latencies))), len(latencies)-1)
+		found.Latency[name] = float64(latencies[place].Nanoseconds()) / 1000
+	}
+	return found
+}
+
+func read(file string) []byte {
+	content, err := os.ReadFile(file)
+	must(err)
+	return content
+}
+
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,106 @@
+"""What the server is compared with, and the load that asks them: programs on free ports of this machine."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.cluster import binaries, toolchain
+from tests.cluster.binaries import Binary
+from tests.cluster.control_plane import HOST, free_ports
+from tests.cluster.credentials import Credentials
+from tests.cluster.processes import Processes
+
+SOURCES: Final = Path(__file__).parent / "peer"
+
+
+class Own(Binary):
+    """A program of our own, without dependencies."""
+
+    @property
+    def folder(self) -> Path:
+        return SOURCES
+
+    @property
+    def go_mod(self) -> str:
+        return (SOURCES / "go.mod").read_text()
+
+    @property
+    def path(self) -> Path:
+        texts = [file.read_text() for file in sorted(SOURCES.rglob("*.go"))]
+        return toolchain.cache() / f"peer-{toolchain.digest(self.go_mod, *texts)}" / self.name
+
+
+YES: Final = Own("yes", "peer", "./yes")
+LOAD: Final = Own("load", "peer", "./load")
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Somebody who can be asked: HOST:PORT, and the file with the authority that vouches for it."""
+
+    address: str
+    ca: Path
+
+
+class Latency(msgspec.Struct):
+    """Of one run, in microseconds."""
+
+    p50: float
+    p99: float
+    max: float
+
+
+class Seen(msgspec.Struct):
+    """What a run of the load saw; `seconds` is how long it took."""
+
+    answers: int
+    bad: int
+    seconds: float
+    latency: Latency
+
+    @property
+    def per_second(self) -> float:
+        return self.answers / self.seconds
+
+
+class Peers:
+    """Starts the programs; each certificate is of one authority."""
+
+    def __init__(self, processes: Processes, folder: Path) -> None:
+        self.processes = processes
+        self.folder = folder
+        self.credentials = Credentials.create(folder / "peers")
+        binaries.build([YES, LOAD])
+
+    def echo(self, answers: Path) -> Peer:
+        """An aiohttp server that reads a request and answers /NAME with the bytes of the file NAME in a folder."""
+        return self.start("echo", [sys.executable, "-m", "tests.bench.echo", answers])
+
+    def yes(self, name: str, patch: bytes = b"") -> Peer:
+        """A webhook in Go that says yes, with the same JSON Patch each time if there is one."""
+        file = self.folder / f"{name}.patch"
+        file.write_bytes(patch)
+        return self.start(name, [YES.path, f"-patch={file}"] if patch else [YES.path])
+
+    def start(self, name: str, command: list[str | Path]) -> Peer:
+        (port,) = free_ports(1)
+        certificate, key = self.credentials.server(name, [HOST])
+        where: list[str | Path] = [f"-address={HOST}:{port}", f"-certificate={certificate}", f"-key={key}"]
+        self.processes.start(name, [*command, *where])
+        return Peer(f"{HOST}:{port}", self.credentials.authority_file)
+
+
+def ask(peer: Peer, path: str, body: Path, *options: str) -> Seen:
+    """Ask a peer, with the options of peer/load; RuntimeError if not all answers were right."""
+    where = ("-address", peer.address, "-ca", peer.ca, "-path", path, "-body", body)
+    done = subprocess.run([LOAD.path, *where, *options], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    seen = msgspec.json.decode(done.stdout, type=Seen)
+    if seen.bad:
+        raise RuntimeError(f"{seen.bad} of {seen.answers} answers of {peer.address}{path} were wrong")
+    return seen

@@ -1,0 +1,440 @@
+"""How fast the server is, as ratios to others that are measured beside it: `python -m tests.bench.speed`, 20 minutes.
+
+Everything is asked in turns, round after round, so that what else happens on the machine happens to all of them. Prints
+one table and writes docs/performance.json.
+"""
+
+import base64
+import contextlib
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import msgspec
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from tests.awaiting import until
+from tests.bench import reviews
+from tests.bench.asking import resident
+from tests.bench.peers import Peer, Peers, Seen, ask
+from tests.cluster import binaries, control_plane, installation, job_set_controller, operators
+from tests.cluster.control_plane import HOST
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.processes import Processes
+from tests.served import SERVE
+from webhook import names
+from webhook.problem import Json
+
+CEL_POLICY: Final = Path(__file__).with_name("placement-in-cel.yaml")
+DOCS: Final = Path(__file__).parents[2] / "docs"
+ROUNDS: Final = 5
+RUN: Final = ("-duration", "2s")
+AT_ONCE: Final = 16
+OURS, OUTSIDE = "bench-ours", "bench-none"
+NAMESPACES: Final = ("bench-none", "bench-yes", "bench-patch", "bench-cel", OURS)
+PODS_CREATED: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+# Without rich, a tool of the developers, which structlog imports where it finds it.
+WITHOUT_RICH: Final = "import sys; sys.modules['rich'] = None; from webhook.cli import main; main()"
+AS_INSTALLED: Final = (sys.executable, "-c", WITHOUT_RICH)
+CACHED: Final = 4000  # Jobs and namespaces, for what one takes
+REQUESTS: Final = 100_000
+
+
+class Row(msgspec.Struct):
+    """One line of the table: ours and the other's median, and the median, least and greatest ratio of the rounds."""
+
+    what: str
+    ours: float
+    other: float
+    unit: str
+    ratio: float
+    least: float
+    greatest: float
+    bound: str
+
+    @property
+    def holds(self) -> bool:
+        sign, number = self.bound.split()
+        return self.ratio >= float(number) if sign == ">=" else self.ratio <= float(number)
+
+
+def row(what: str, ours: list[float], other: list[float], unit: str, bound: str) -> Row:
+    ratios = sorted(mine / theirs for mine, theirs in zip(ours, other, strict=True))
+    return Row(what, median(ours), median(other), unit, median(ratios), ratios[0], ratios[-1], bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One of those who are asked in turns: who, where, with which file, and further options of the load."""
+
+    peer: Peer
+    path: str
+    body: Path
+    options: tuple[str, ...] = ()
+
+    def run(self, *options: str) -> Seen:
+        return ask(self.peer, self.path, self.body, *self.options, *options)
+
+
+def in_turns(all_of_them: dict[str, Asked], *options: str, rounds: int = ROUNDS) -> dict[str, list[Seen]]:
+    seen: dict[str, list[Seen]] = {name: [] for name in all_of_them}
+    for _ in range(rounds):
+        for name, one in all_of_them.items():
+            seen[name].append(one.run(*options))
+    return seen
+
+
+class Bench:
+    """A control plane that only admits, our server beside it as it is installed, and the peers."""
+
+    def __init__(self, folder: Path, processes: Processes) -> None:
+        self.folder = folder
+        self.processes = processes
+        programs = binaries.build([*binaries.own_cluster(), binaries.JOB_SET])
+        found = operators.fetch()
+        self.kubectl = Kubectl(programs["kubectl"], control_plane.start_api(programs, processes, folder))
+        for file in found.crds.glob("jobsets.*"):
+            self.kubectl.run("create", "--validate=false", f"--filename={file}")
+        installation.start(processes, self.kubectl, folder, for_tests=True)
+        told = json.loads((folder / installation.ANSWER).read_text())
+        self.ours = Peer(told["https"].removeprefix("https://"), Path(told["ca"]))
+        self.peers = Peers(processes, folder)
+        address, credentials = job_set_controller.run(programs, processes, self.kubectl, folder)
+        self.job_set = Peer(address, credentials.authority_file)
+        until(lambda: is_open(address))
+        self.owners = {namespace: self.namespace(namespace) for namespace in NAMESPACES}
+        self.bodies = self.record()
+        self.answers = {name: self.answer(file) for name, file in self.bodies.items()}
+        replies = folder / "answers"
+        replies.mkdir()
+        for name, answer in self.answers.items():
+            (replies / self.bodies[name].name).write_bytes(answer)
+        self.echo = self.peers.echo(replies)
+        self.yes = self.peers.yes("yes")
+        for peer in (self.echo, self.yes):
+            until(lambda peer=peer: is_open(peer.address))  # type: ignore[misc]
+
+    def namespace(self, name: str) -> Json:
+        """Make a namespace in which pods can be created; return a Job in it, which owns those that are."""
+        labels = {names.PROFILE: "require"} if name == OURS else {}
+        self.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+        self.kubectl.apply(account)
+        return reviews.run(
+            self.kubectl, "create", f"--namespace={name}", "--filename=-", stdin=reviews.job("a-name-of-usual-length")
+        )
+
+    def record(self) -> dict[str, Path]:
+        where = [OURS, OUTSIDE]
+        with reviews.recording(self.kubectl, self.peers.credentials, where) as recorder:
+            found = reviews.recorded(self.kubectl, recorder, OURS, OUTSIDE, self.owners[OURS])
+        files = {}
+        for name, body in found.items():
+            files[name] = self.folder / name.replace(" ", "-").replace(",", "")
+            files[name].write_bytes(body)
+        return files
+
+    def answer(self, body: Path) -> bytes:
+        """Return what our server answers to a review."""
+        context = ssl.create_default_context(cafile=str(self.ours.ca))
+        url = f"https://{self.ours.address}/mutate"
+        with urllib.request.urlopen(url, body.read_bytes(), context=context) as answer:
+            told: bytes = answer.read()
+            return told
+
+    def against_echo(self, name: str) -> tuple[Asked, Asked]:
+        body = self.bodies[name]
+        return Asked(self.ours, "/mutate", body), Asked(self.echo, f"/{body.name}", body)
+
+    def throughput(self) -> list[Row]:
+        rows, per_byte = [], {}
+        for name, body in self.bodies.items():
+            ours, echo = self.against_echo(name)
+            who = {"ours": ours, "echo": echo}
+            if name == "6 KB pod":
+                who["yes"] = Asked(self.yes, "/", body)
+            if name == "6 KB pod of a JobSet":
+                who["JobSet"] = Asked(self.job_set, "/mutate--v1-pod", body)
+            seen = {one: [run.per_second for run in runs] for one, runs in in_turns(who, *RUN).items()}
+            size = body.stat().st_size
+            per_byte[name] = [1e9 / rate / size for rate in seen["ours"]]
+            bound = ">= 0.6" if name == "6 KB pod" else ">= 0"
+            rows.append(row(f"{name} ({size:,} bytes), over the echo", seen["ours"], seen["echo"], "/s", bound))
+            if "yes" in who:
+                rows.append(row(f"{name}, over a Go webhook that says yes", seen["ours"], seen["yes"], "/s", ">= 0"))
+            if "JobSet" in who:
+                rows.append(row(f"{name}, over JobSet's webhook", seen["ours"], seen["JobSet"], "/s", ">= 4"))
+        rows += [
+            row(f"{name}: time per byte over the 6 KB pod's", per_byte[name], per_byte["6 KB pod"], "ns", "<= 1")
+            for name in ("60 KB pod", "200 KB JobSet")
+        ]
+        return rows
+
+    def steady(self) -> list[Row]:
+        """Ask at a constant rate: in turns for the 99th percentile, both at once for the longest pause."""
+        ours, echo = self.against_echo("6 KB pod")
+        seen = in_turns({"ours": ours, "echo": echo}, "-duration", "10s", "-rate", "500")
+        late = {name: [run.latency.p99 / 1000 for run in runs] for name, runs in seen.items()}
+        found = [row("p99 at 500/s", late["ours"], late["echo"], "ms", "<= 1.5")]
+        with ThreadPoolExecutor() as pool:
+            both = [pool.submit(one.run, "-duration", "300s", "-rate", "500") for one in (ours, echo)]
+            longest = [[future.result().latency.max / 1000] for future in both]
+        ours_, echo_ = longest
+        return [*found, row("longest pause in five minutes at 500/s", ours_, echo_, "ms", "<= 1")]
+
+    def through_the_api_server(self) -> list[Row]:
+        arranged = self.arranged()
+        rows = []
+        for at_once in (1, 16, 64):
+            options = ("-connections", str(at_once), "-status", "201", "-duration", "3s")
+            seen = in_turns(arranged, *options)
+            middle = {name: [run.latency.p50 / 1000 for run in runs] for name, runs in seen.items()}
+            bounds = {"bench-patch": "<= 1.1", "bench-cel": "<= 1.15" if at_once == 1 else "<= 1"}
+            told = {
+                "bench-none": "no webhook",
+                "bench-yes": "a Go webhook that says yes",
+                "bench-patch": "a Go webhook with the same patch",
+                "bench-cel": "the same in CEL",
+            }
+            for namespace, other in told.items():
+                bound = bounds.get(namespace, "<= 99") if at_once <= AT_ONCE else "<= 99"
+                what = f"create, {at_once} at a time, p50 over {other}"
+                rows.append(row(what, middle[OURS], middle[namespace], "ms", bound))
+        return rows
+
+    def arranged(self) -> dict[str, Asked]:
+        """Return a dry-run create in each namespace, each of which has its own admission."""
+        patch = msgspec.json.decode(self.answers["small pod"])["response"]["patch"]
+        with_patch = self.peers.yes("patch", base64.b64decode(patch))
+        for namespace, peer in (("bench-yes", self.yes), ("bench-patch", with_patch)):
+            url, credentials = f"https://{peer.address}/", self.peers.credentials
+            self.kubectl.apply(reviews.webhook(namespace, url, credentials, [namespace], PODS_CREATED))
+        for manifest in yaml.safe_load_all(CEL_POLICY.read_text()):
+            self.kubectl.apply(manifest)
+        bodies = {}
+        for namespace, owner in self.owners.items():
+            bodies[namespace] = self.folder / f"{namespace}.json"
+            bodies[namespace].write_bytes(msgspec.json.encode(reviews.pod_of(owner, 1)))
+            patched = namespace in {"bench-patch", "bench-cel", OURS}
+            until(lambda: self.is_placed(namespace, owner) is patched)  # noqa: B023 - called at once
+        api, options = self.as_admin()
+        path = "/api/v1/namespaces/{}/pods?dryRun=All"
+        return {name: Asked(api, path.format(name), body, options) for name, body in bodies.items()}
+
+    def is_placed(self, namespace: str, owner: Json) -> bool:
+        root = reviews.run(
+            self.kubectl,
+            *("create", "--dry-run=server", f"--namespace={namespace}", "--filename=-"),
+            stdin=reviews.pod_of(owner, 1),
+        )
+        return names.PLACEMENT in root["metadata"].get("annotations", {})
+
+    def as_admin(self) -> tuple[Peer, tuple[str, ...]]:
+        """Return the API server, and the load's options that show it the cluster admin's certificate."""
+        config = yaml.safe_load(self.kubectl.kubeconfig.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        contents = {
+            "ca": cluster["certificate-authority-data"],
+            "certificate": user["client-certificate-data"],
+            "key": user["client-key-data"],
+        }
+        files = {name: self.folder / f"admin.{name}" for name in contents}
+        for name, content in contents.items():
+            files[name].write_bytes(base64.b64decode(content))
+        shown = ("-certificate", str(files["certificate"]), "-key", str(files["key"]))
+        return Peer(cluster["server"].removeprefix("https://"), files["ca"]), shown
+
+    def memory(self) -> list[Row]:
+        """Ask a server of its own each time, and look at what it has then."""
+        found = []
+        policy = self.folder / "memory.yaml"
+        policy.write_text(PLACING)
+        arguments = {"without an API": [f"--policy={policy}"]}
+        arguments["with an API"] = [*arguments["without an API"], f"--kubeconfig={self.kubectl.kubeconfig}"]
+        for how, options in arguments.items():
+            with own_server(self.folder, *options) as (peer, pid):
+                answers = 0
+                while answers < REQUESTS:
+                    answers += ask(peer, "/mutate", self.bodies["6 KB pod"], "-duration", "5s").answers
+                bound = 64 if how == "without an API" else 80
+                what = f"memory after {REQUESTS:,} requests, {how}, over {bound} MiB"
+                found.append(row(what, [resident(pid)], [float(bound)], "MiB", "<= 1"))
+        return found
+
+    def cached(self) -> list[Row]:
+        """Look at what a server takes more with many namespaces, and then with many Jobs."""
+        found, before = [], self.settled_memory()
+        labels = {names.PROFILE: "require"}
+        metadata = [{"name": f"cached-{number}", "labels": labels} for number in range(CACHED)]
+        made: dict[str, list[Json]] = {
+            "namespace": [{"apiVersion": "v1", "kind": "Namespace", "metadata": one} for one in metadata],
+            "Job": [
+                {**reviews.job("cached"), "metadata": {"generateName": "cached-", "namespace": OURS, "labels": labels}}
+                for _ in metadata
+            ],
+        }
+        for kind, roots in made.items():
+            chunk = CACHED // 8
+            with ThreadPoolExecutor(8) as pool:
+                lists = [
+                    {"apiVersion": "v1", "kind": "List", "items": roots[n : n + chunk]} for n in range(0, CACHED, chunk)
+                ]
+                list(pool.map(lambda one: self.kubectl.run("create", "--validate=false", "-f-", stdin=one), lists))
+            after = self.settled_memory()
+            each = (after - before) * 1024 / CACHED
+            found.append(Row(f"memory of a cached {kind}", each, each, "KiB", 1, 1, 1, "<= 99"))
+            before = after
+        return found
+
+    def create(self, roots: list[Json]) -> None:
+        stdin = {"apiVersion": "v1", "kind": "List", "items": roots}
+        done = self.kubectl.run("create", "--validate=false", "--filename=-", stdin=stdin)
+        assert not done.returncode, done.stderr
+
+    def settled_memory(self) -> float:
+        """Return what a fresh server takes once it has read everything."""
+        policy = self.folder / "memory.yaml"
+        with own_server(self.folder, "--policy", str(policy), "--kubeconfig", str(self.kubectl.kubeconfig)) as (_, pid):
+            time.sleep(12)  # it gives memory back every ten seconds
+            return resident(pid)
+
+    def starts(self) -> list[Row]:
+        policy = self.folder / "memory.yaml"
+        policy.write_text(PLACING)
+        certificate, key = self.peers.credentials.server("start", [HOST])
+        took: dict[str, list[float]] = {"ours": [], "bare": []}
+        for _ in range(ROUNDS):
+            begin = time.monotonic()
+            with own_server(self.folder, "--policy", str(policy), "--kubeconfig", str(self.kubectl.kubeconfig)):
+                took["ours"].append(time.monotonic() - begin)
+            (port,) = control_plane.free_ports(1)
+            address = f"-address={HOST}:{port}"
+            command = [sys.executable, "-m", "tests.bench.echo", str(self.folder / "answers"), address]
+            begin = time.monotonic()
+            process = subprocess.Popen([*command, f"-certificate={certificate}", f"-key={key}"])
+            while not is_open(f"{HOST}:{port}"):
+                time.sleep(0.005)
+            took["bare"].append(time.monotonic() - begin)
+            process.kill()
+            process.wait()
+        more = [mine - bare for mine, bare in zip(took["ours"], took["bare"], strict=True)]
+        return [row("start to ready, beyond a bare aiohttp start", more, [1.0] * ROUNDS, "s", "<= 1")]
+
+    def check(self) -> list[Row]:
+        file = self.folder / "check.yaml"
+        file.write_text(yaml.safe_dump(reviews.job("checked")))
+        more = []
+        for _ in range(3 * ROUNDS):
+            ours = seconds_of([*AS_INSTALLED, "check", "-f", str(file)])
+            more.append(ours - seconds_of([sys.executable, "-c", "pass"]))
+        return [row("retry-policy check, beyond python -c pass", more, [0.25] * len(more), "s", "<= 1")]
+
+
+PLACING: Final = """
+apiVersion: retry-policy.dev/v1alpha1
+kind: RetryPolicy
+profiles:
+  default: {placement: {provider: gke, spot: Require}}
+  require: {placement: {provider: gke, spot: Require}}
+"""
+
+
+@contextlib.contextmanager
+def own_server(folder: Path, *options: str) -> Iterator[tuple[Peer, int]]:
+    """Start a server of our own; yield it and its process id once it is ready."""
+    with (
+        tempfile.TemporaryDirectory(dir=folder) as scratch,
+        Path(scratch, "log").open("wb") as log,
+        subprocess.Popen([*AS_INSTALLED, *SERVE[1:], *options], stdout=subprocess.PIPE, stderr=log) as process,
+    ):
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        while not is_ready(told["http"]):
+            time.sleep(0.005)
+        try:
+            yield Peer(told["https"].removeprefix("https://"), Path(told["ca"])), process.pid
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def is_ready(http: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{http}/readyz"):  # noqa: S310 - our own
+            return True
+    except OSError:
+        return False
+
+
+def is_open(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError), socket.create_connection((host, int(port))):
+        return True
+    return False
+
+
+def seconds_of(command: list[str]) -> float:
+    begin = time.monotonic()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return time.monotonic() - begin
+
+
+def table(rows: list[Row]) -> Table:
+    shown = Table("what", "ours", "other", "ratio", "spread", "bound", "holds")
+    for one in rows:
+        unlimited = one.bound in {">= 0", "<= 99"}
+        shown.add_row(
+            one.what,
+            f"{one.ours:,.4g} {one.unit}",
+            f"{one.other:,.4g} {one.unit}",
+            f"{one.ratio:.2f}",
+            f"{one.least:.2f} to {one.greatest:.2f}",
+            "" if unlimited else one.bound,
+            "" if unlimited else "yes" if one.holds else "NO",
+        )
+    return shown
+
+
+def main(chosen: list[str]) -> None:
+    console = Console(width=160)
+    with tempfile.TemporaryDirectory(prefix="retry-policy-speed-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        processes = Processes(folder / "logs")
+        processes.logs.mkdir()
+        try:
+            bench = Bench(folder, processes)
+            parts: dict[str, Callable[[], list[Row]]] = {
+                "throughput": bench.throughput,
+                "steady": bench.steady,
+                "api": bench.through_the_api_server,
+                "starts": bench.starts,
+                "check": bench.check,
+                "memory": bench.memory,
+                "cached": bench.cached,
+            }
+            rows = []
+            for part in chosen or parts:
+                rows += (found := parts[part]())
+                console.print(table(found))
+        finally:
+            processes.stop()
+    if not chosen:
+        (DOCS / "performance.json").write_bytes(msgspec.json.format(msgspec.json.encode(rows)) + b"\n")
+        console.print(table(rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
