@@ -89,11 +89,11 @@ class Cluster:
 
     async def opt_in(self, namespace: str) -> OptIn:
         """Return the profile and the mode that a namespace's labels name; raise UnavailableError."""
+        known = self.namespaces.items.get(("", namespace)) if self.namespaces.live else None
+        if known is not None:
+            return known
         if not SUBDOMAIN.fullmatch(namespace):
-            return None, None
-        key = ("", namespace)
-        if self.namespaces.live and key in self.namespaces.items:
-            return self.namespaces.items[key]
+            return None, None  # this is no name, and may be a path
         found = await ask(self.api, f"/api/v1/namespaces/{namespace}", METADATA_ONLY)
         return (None, None) if found is None else opt_in_of(found)
 
@@ -119,13 +119,15 @@ class Cluster:
     async def object(self, namespace: str, reference: OwnerReference) -> Json | None:
         """Return the object of a kind that a row knows, None if it is gone; raise UnavailableError."""
         row = row_of(reference)
-        if row is None or not SUBDOMAIN.fullmatch(reference.name) or not VERSION.fullmatch(reference.version):
-            return None  # the API server judges ownerReferences after admission; this is no name, and may be a path
+        if row is None:
+            return None
         cache = self.caches.get(row)
         if cache is not None and cache.live:
             cached = cache.items.get((namespace, reference.name))
             if cached is not None and cached["metadata"]["uid"] == reference.uid:
                 return cached
+        if not SUBDOMAIN.fullmatch(reference.name) or not VERSION.fullmatch(reference.version):
+            return None  # the API server judges ownerReferences after admission; this is no name, and may be a path
         path = f"/apis/{row.group}/{reference.version}/namespaces/{namespace}/{row.resource}/{reference.name}"
         found: Json | None = await ask(self.api, path, "application/json")
         return found if found is not None and reference.uid in {"", found["metadata"]["uid"]} else None
@@ -185,6 +187,11 @@ def has_message_patterns(crd: Json) -> bool:
 
 async def ask(api: Api, path: str, accept: str) -> Json | None:
     """Get one object, None if there is none; raise UnavailableError if the API does not tell within PATIENCE."""
+    return await asyncio.create_task(asked(api, path, accept))  # nobody needed a task until now
+
+
+async def asked(api: Api, path: str, accept: str) -> Json | None:
+    """Get one object, in a task."""
     try:
         async with asyncio.timeout(PATIENCE):
             found: Json = await api.get(path, accept=accept)

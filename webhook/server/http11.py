@@ -8,16 +8,17 @@ and told that the connection ends: it comes again over another one.
 import asyncio
 import enum
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import httptools
 import msgspec
 import structlog
 
+from webhook.server import eager
 from webhook.server.intake import Intake
 from webhook.server.limits import LARGEST_BODY, LARGEST_HEAD
 
@@ -41,7 +42,7 @@ class Answer(msgspec.Struct):
     close: bool = False
 
 
-Handler = Callable[[bytes], Awaitable[Answer]]  # of a body
+Handler = Callable[[bytes], Coroutine[Any, Any, Answer]]  # of a body
 
 
 class Site(msgspec.Struct):
@@ -126,10 +127,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in what has come."""
-        if self.state is State.HEAD:
-            if self.owes is None:
-                self.owes = self.connections.now()
-        elif self.state is State.ANSWERING or self.state is State.LEAVING:
+        if self.state is State.ANSWERING or self.state is State.LEAVING:
             self.last = True
             return
         self.received += len(data)
@@ -161,6 +159,7 @@ class Connection(asyncio.Protocol):
         """Begin to read a request; where one is being answered, only note that there is another."""
         if self.state is State.HEAD:
             self.url = b""
+            self.owes = self.connections.now()
         else:
             self.last = True
 
@@ -215,12 +214,27 @@ class Connection(asyncio.Protocol):
         elif asked != method and (asked, method) != (b"HEAD", b"GET"):
             self.refuse(405, f"only {method.decode()} is answered here", Allow=method.decode())
         elif intake.requests >= intake.limits.requests:
-            self.refuse_for_now(f"{intake.requests} requests are being worked on")
+            self.refuse_for_now(f"{intake.requests} requests wait for the API")
+        elif intake.waiting and intake.waiting + len(body) > intake.limits.waiting_bytes:
+            self.refuse_for_now(f"requests of {intake.waiting} bytes wait for the API")
         else:
-            intake.requests += 1
-            # Nothing in most of the work waits. It begins with the loop's next turn: else each request would be alone
-            # whenever it is counted.
-            self.connections.busy[self] = self.connections.loop.create_task(self.work(handler, body))
+            self.begin(self.work(handler, body), len(body))
+
+    def begin(self, work: Coroutine[Any, Any, None], size: int) -> None:
+        """Answer a request; where that has to wait, count it until it is done."""
+        task = eager.run(work, self.connections.loop)
+        if task is None:
+            return
+        self.intake.requests += 1
+        self.intake.waiting += size
+        self.connections.busy[self] = task
+
+        def done(_: asyncio.Task[None]) -> None:
+            self.intake.requests -= 1
+            self.intake.waiting -= size
+            self.connections.busy.pop(self, None)
+
+        task.add_done_callback(done)
 
     @property
     def path(self) -> bytes:
@@ -235,21 +249,12 @@ class Connection(asyncio.Protocol):
 
     async def work(self, handler: Handler, body: bytes) -> None:
         """Answer a request, the body of which is here."""
-        intake, size = self.intake, len(body)
         try:
-            if intake.decoded and intake.decoded + size > intake.limits.decoded_bytes:
-                return self.refuse_for_now(f"requests of {intake.decoded} bytes wait for the API")
-            intake.decoded += size
-            try:
-                answer = await handler(body)
-            except Exception:
-                log.exception("internal error", path=self.path.decode(errors="replace"))
-                answer = Answer(b"internal error; the server's log tells more\n", status=500)
-            intake.decoded -= size
-            return self.answer(answer)
-        finally:
-            intake.requests -= 1
-            self.connections.busy.pop(self, None)
+            answer = await handler(body)
+        except Exception:
+            log.exception("internal error", path=self.path.decode(errors="replace"))
+            answer = Answer(b"internal error; the server's log tells more\n", status=500)
+        self.answer(answer)
 
     def refuse_for_now(self, why: str) -> None:
         """Say that there is no room: the API server tries again inside the call's timeout."""
@@ -269,14 +274,14 @@ class Connection(asyncio.Protocol):
         size = len(answer.body)
         last = self.last or answer.close or size > LARGE_ANSWER or not self.parser.should_keep_alive()
         head = start_of(answer.status, answer.content_type) % (date_at(int(time.time())), size)
-        for name, value in answer.headers.items():
-            head += f"{name}: {value}\r\n".encode()
+        if answer.headers:
+            head += "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items()).encode()
         if last:
             head += b"Connection: close\r\n"
         body = b"" if self.parser.get_method() == b"HEAD" else answer.body
         is_whole = self.state is State.ANSWERING
         self.state = State.LEAVING if last else State.REFUSED
-        self.transport.write(b"%b\r\n%b" % (head, body))
+        self.transport.write(b"".join((head, b"\r\n", body)))
         if size > LARGE_ANSWER:  # its connection would keep as much memory for as long as it is open
             self.connections.hold(self, size)
         if not is_whole:

@@ -15,16 +15,16 @@ STRIDE: Final = 64 * 1024
 class Intake:
     """The requests of one listener. A client that sends slowly takes no place, only room for what it has sent.
 
-    `requests`: those whose body is there and whose answer is not. `held`: bytes of all bodies, from when they arrive
-    until the answer. `decoded`: bytes of those whose objects are in memory. `arriving`: those that did not come at
-    once, in the order in which they began.
+    `held`: bytes of all bodies, from when they arrive until the answer. `arriving`: those that did not come at once, in
+    the order in which they began. `requests`: those that wait for the API, others are answered as soon as they are
+    there; `waiting`: bytes of their bodies, whose objects are in memory.
     """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.requests = 0
         self.held = 0
-        self.decoded = 0
+        self.waiting = 0
         self.arriving: dict[Connection, None] = {}
 
     def hold(self, connection: "Connection", size: int) -> None:

@@ -15,10 +15,9 @@ OPEN_FILES: Final = 8192  # two listeners with all their connections and handsha
 class Limits:
     """Bounds of one listener and of what is behind it; times in seconds.
 
-    `requests` are those whose body is there and whose answer is not; `held_bytes` all bodies from when they arrive
-    until the answer; `decoded_bytes` those whose objects are in memory, which is more than one body's only while the
-    API is asked: an object takes up to 24 times its bytes. `answer_bytes` are large answers that their clients have not
-    taken: TLS keeps up to three times as much.
+    `requests` are those that wait for the API, and `waiting_bytes` their bodies, whose objects are in memory: an object
+    takes up to 24 times its bytes. `held_bytes` are all bodies from when they arrive until the answer, `answer_bytes`
+    large answers that their clients have not taken: TLS keeps up to three times as much.
 
     `connections` are open ones, `handshakes` those before; each takes 25 to 65 KiB, and up to 400 KiB where large
     bodies come and go: its TLS layer owns 256 KiB, which are then no longer fresh. `spare` of those that never asked
@@ -29,7 +28,7 @@ class Limits:
     requests: int = 64
     held_bytes: int = 32 * MEBIBYTE
     answer_bytes: int = 8 * MEBIBYTE
-    decoded_bytes: int = 12 * MEBIBYTE
+    waiting_bytes: int = 12 * MEBIBYTE
     connections: int = 768
     handshakes: int = 128
     silent: int = 1024

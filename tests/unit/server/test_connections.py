@@ -276,6 +276,22 @@ async def test_what_has_arrived_and_nobody_has_read_counts_as_a_request() -> Non
         assert is_asking(connection, connections.now())
 
 
+@pytest.mark.parametrize("pieces", [1, 2])
+@on_uvloop
+async def test_who_asks_again_while_the_answer_is_waited_for_is_told_that_the_connection_ends(pieces: int) -> None:
+    waiting = Waiting()
+    async with listening(waiting.site()) as server:
+        client, first = await server.connect(), GET.replace(b"/", b"/waits", 1)
+        for piece in [first + GET] if pieces == 1 else [first, GET]:
+            client.send(piece)
+            await eventually(lambda: waiting.asked)
+        await is_served(await server.connect())  # and with that all that was sent before has been read
+        waiting.answers.set()
+        status, headers = await client.answer()
+        assert (status, headers["connection"]) == (200, "close")
+        assert await client.reader.read() == b""
+
+
 @on_uvloop
 async def test_at_the_end_a_request_that_has_arrived_is_answered_and_idle_connections_are_closed() -> None:
     async with contextlib.AsyncExitStack() as stack:
