@@ -7,7 +7,6 @@ from webhook.problem import Json, Problem
 from webhook.rules import annotations, placement
 from webhook.subject import Facts, Subject
 from webhook.workloads import OwnerReference, row_of
-from webhook.workloads.row import controller_of
 
 
 def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> tuple[list[Problem], str]:
@@ -17,10 +16,12 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     settings = profile.settings(said if facts.owner is None else {**annotations.of(facts.owner), **said})
     if settings.skip or not subject.takes_part or is_no_batch(subject.owner, facts, said):
         return [], ""
-    if controller_of(root) is None and profile.problems(said, annotations.OWN):
+    if not subject.controlled and profile.problems(said, annotations.OWN):
         return [], ""  # it will be refused for them, as they stand
     evidence = attempts.Evidence(
         pod=root,
+        annotations=said,
+        labels=(root.get("metadata") or {}).get("labels") or {},
         whole=subject.whole,
         controller=subject.owner,
         owner=facts.owner,

@@ -60,6 +60,10 @@ class Editor:
                 path = path[: depth + 1]
                 break
             parent = child
+        self.put(parent, path, value)
+
+    def put(self, parent: Any, path: Path, value: Any) -> None:
+        """Put a value under the path's last key, which is one of `parent`."""
         key = path[-1]
         if key in parent:
             if parent[key] == value:
@@ -73,11 +77,12 @@ class Editor:
         """Set several keys of one object: one operation if the object is absent, else one per key."""
         if not entries:
             return
-        if at(self.root, path) is None:
+        parent = at(self.root, path)
+        if parent is None:
             self.set(path, entries)
             return
         for key, value in entries.items():
-            self.set((*path, key), value)
+            self.put(parent, (*path, key), value)
 
     def insert(self, path: Path, index: int, value: Any) -> None:
         """Insert into a list before `index`; an absent or null list is made with the value in it."""
@@ -117,14 +122,12 @@ def at(root: Any, path: Path) -> Any:
     """Return what stands at a path, None where nothing does."""
     value = root
     for part in path:
-        if isinstance(part, int):
-            if not isinstance(value, list) or part >= len(value):
-                return None
+        if type(value) is dict:
+            value = value.get(part)
+        elif type(value) is list and type(part) is int and part < len(value):
             value = value[part]
         else:
-            if not isinstance(value, dict):
-                return None
-            value = value.get(part)
+            return None
     return value
 
 

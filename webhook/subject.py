@@ -42,7 +42,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
     `root`: the raw object, which the rules edit in place. `in_part`: whether it has only the fields that its row's
     shape names; `whole` has all. `old`: the object before an update, else None. `owner`: the controller that the shell
-    is to look up for the rules; None where they need none. `takes_part`: whether it is a pod that is placed.
+    is to look up for the rules; None where they need none. `controlled`: whether a pod has a controller. `takes_part`:
+    whether it is a pod that is placed.
     """
 
     request: Request
@@ -51,6 +52,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     malformed: list[Problem]
     old: Json | None = None
     owner: OwnerReference | None = None
+    controlled: bool = False
     takes_part: bool = False
     in_part: bool = False
 
@@ -108,7 +110,14 @@ def pod_subject(request: Request, root: Json, *, in_part: bool) -> Subject | Non
     if not takes_part and not judged:
         return None
     return Subject(
-        request=request, row=core.POD, root=root, malformed=[], owner=owner, takes_part=takes_part, in_part=in_part
+        request=request,
+        row=core.POD,
+        root=root,
+        malformed=[],
+        owner=owner,
+        controlled=controller is not None,
+        takes_part=takes_part,
+        in_part=in_part,
     )
 
 

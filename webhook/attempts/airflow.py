@@ -23,7 +23,7 @@ def levels(evidence: Evidence) -> list[Level]:
     """Read the label."""
     if not is_task(evidence.labels):
         return []
-    number = evidence.count("labels", TRY_NUMBER)
+    number = evidence.count_in_labels(TRY_NUMBER)
     if number == 0:
         evidence.warn(("metadata", "labels", TRY_NUMBER), number)
     return [Level(NAME, number - 1, evidence.said_budget)] if number else []

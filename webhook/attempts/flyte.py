@@ -21,7 +21,7 @@ def levels(evidence: Evidence) -> list[Level]:
     """Read the variable, else the label."""
     attempt = attempt_of(evidence)
     if attempt is None:
-        numbered = evidence.count("labels", LABEL)
+        numbered = evidence.count_in_labels(LABEL)
         if numbered == 0:
             evidence.warn(("metadata", "labels", LABEL), numbered)
         attempt = numbered - 1 if numbered else None

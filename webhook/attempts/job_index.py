@@ -19,7 +19,7 @@ def levels(evidence: Evidence) -> list[Level]:
     """Read both counts of the pod's index."""
     if FAILURES not in evidence.annotations:
         return []
-    failures, ignored = (evidence.count("annotations", key) for key in (FAILURES, IGNORED_FAILURES))
+    failures, ignored = (evidence.count_in_annotations(key) for key in (FAILURES, IGNORED_FAILURES))
     if IGNORED_FAILURES not in evidence.annotations:
         ignored = 0
     found = []

@@ -16,12 +16,12 @@ JOB_RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/job-restart-attempt"
 
 def levels(evidence: Evidence) -> list[Level]:
     """Read the restarts of the set, and of the pod's Job."""
-    restarts = evidence.count("labels", RESTART_ATTEMPT)
+    restarts = evidence.count_in_labels(RESTART_ATTEMPT)
     if restarts is None:
-        restarts = evidence.count("annotations", RESTART_ATTEMPT)
+        restarts = evidence.count_in_annotations(RESTART_ATTEMPT)
     if restarts is None:
         return []
-    restarts += evidence.count("labels", JOB_RESTART_ATTEMPT) or 0
+    restarts += evidence.count_in_labels(JOB_RESTART_ATTEMPT) or 0
     job_set = evidence.above
     if job_set is None:
         return [Level(NAME, restarts, evidence.said_budget)]

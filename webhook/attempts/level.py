@@ -33,6 +33,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     pod: Json
+    annotations: Json
+    labels: Json
     whole: Callable[[], Json]
     controller: OwnerReference | None
     owner: Json | None
@@ -42,25 +44,22 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[Problem] = msgspec.field(default_factory=list)
 
     @property
-    def annotations(self) -> Json:
-        """The pod's annotations."""
-        return (self.pod.get("metadata") or {}).get("annotations") or {}
-
-    @property
-    def labels(self) -> Json:
-        """The pod's labels."""
-        return (self.pod.get("metadata") or {}).get("labels") or {}
-
-    @property
     def said_budget(self) -> int:
         """The retries where no field of the workload tells: max-retries, else the profile's default."""
         max_retries = self.settings.max_retries
         return self.settings.default_retries if max_retries is None else max_retries
 
-    def count(self, part: str, key: str) -> int | None:
-        """Read a whole number in the pod's labels or annotations (`part`); warn about anything else that is there."""
-        text = at(self.pod, ("metadata", part, key))
-        number = count(text)
+    def count_in_annotations(self, key: str) -> int | None:
+        """Read a whole number in the pod's annotations; warn about anything else that is there."""
+        return self.count(self.annotations.get(key), "annotations", key)
+
+    def count_in_labels(self, key: str) -> int | None:
+        """Read a whole number in the pod's labels; warn about anything else that is there."""
+        return self.count(self.labels.get(key), "labels", key)
+
+    def count(self, text: str | None, part: str, key: str) -> int | None:
+        """Read a whole number that stands in a part of the pod's metadata; warn about anything else."""
+        number = None if text is None else count(text)
         if text is not None and number is None:
             self.warn(("metadata", part, key), text)
         return number

@@ -11,7 +11,7 @@ DEFAULT_MAX_RETRY: Final = 3  # runs, as the CRD has it
 
 def levels(evidence: Evidence) -> list[Level]:
     """Read the annotation; maxRetry counts runs."""
-    retries = evidence.count("annotations", RETRY_COUNT)
+    retries = evidence.count_in_annotations(RETRY_COUNT)
     if retries is None:
         return []
     budget = evidence.said_budget

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,8 +21,7 @@ DOUBT: Final = 5.0
 LONGEST_DOUBT: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """A workload that has an account: a JobSet, or a Job that none owns."""
 
     namespace: str

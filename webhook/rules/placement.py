@@ -26,7 +26,7 @@ NEVER_BATCH: Final = {("apps", "DaemonSet"), ("apps", "ReplicaSet")}  # a Deploy
 # Kueue chooses nodes by the template, unaware of a term of ours: with its topology, or a flavor's nodeSelector later.
 GATES: Final = {"kueue.x-k8s.io/topology", "kueue.x-k8s.io/admission"}
 # Tekton and JobSet send a pod where another one is, wherever that may be.
-FOLLOWS: Final = ("pipeline.tekton.dev/affinity-assistant", "alpha.jobset.sigs.k8s.io/exclusive-topology")
+FOLLOWS: Final = {"pipeline.tekton.dev/affinity-assistant", "alpha.jobset.sigs.k8s.io/exclusive-topology"}
 NODE_AFFINITY: Final[Path] = ("spec", "affinity", "nodeAffinity")
 REQUIRED: Final[Path] = (*NODE_AFFINITY, "requiredDuringSchedulingIgnoredDuringExecution")
 PREFERRED: Final[Path] = (*NODE_AFFINITY, "preferredDuringSchedulingIgnoredDuringExecution")
@@ -102,7 +102,7 @@ def is_bound_elsewhere(pod: Json) -> bool:
     """Tell whether something else decides on the pod's node, so that a requirement of ours could leave it none."""
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     gates = (pod.get("spec") or {}).get("schedulingGates") or ()
-    return any(key in annotations for key in FOLLOWS) or any(gate.get("name") in GATES for gate in gates)
+    return not FOLLOWS.isdisjoint(annotations) or any(gate.get("name") in GATES for gate in gates)
 
 
 def leave_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, bound: bool) -> Placement:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -35,6 +36,7 @@ from webhook.server.policy_source import PolicySource
 
 # How long a replica keeps serving after SIGTERM: API servers keep their connections to a pod that is going away.
 DRAIN: Final = 10.0
+GARBAGE: Final = 20_000  # objects more than there were before the collector looks at the newest
 LEASE: Final = f"{COMPONENT}-ledger"
 SELF_MADE: Final = Lifetimes(leaf=timedelta(days=365))  # nothing renews it
 
@@ -109,6 +111,7 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             raise CannotStartError(str(error)) from None
         async with asyncio.TaskGroup() as group:  # a background task that fails brings the server down, loudly
             tasks = [group.create_task(work) for work in (*background, give_back())]
+            settle_memory()
             announce({"https": f"https://{https}", "http": f"http://{http}", "ca": ca})
             await draining.wait()
             endpoints.draining = True
@@ -118,6 +121,17 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             for task in tasks:
                 task.cancel()
     log.info("stopped")
+
+
+def settle_memory() -> None:
+    """Take what the start has made out of the garbage collector's sight, and have it look at the rest less often.
+
+    All of it stays. Looking through it took a tenth of a second each time, in which nobody was answered; and a request
+    leaves no cycles: what it makes goes with it.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
 
 
 def identity() -> str:

@@ -195,7 +195,9 @@ class Books:
         if page is None or not self.pods.synced.is_set() or metadata["uid"] not in page.book.jobs:
             return None
         if page.book.is_behind(metadata["uid"], index):
-            await self.catch_up(key, page.book, metadata["uid"], index)
+            await asyncio.create_task(self.catch_up(key, page.book, metadata["uid"], index))
+        if page.text is None and not page.book.failed:
+            return 0
         account, unit = read(key, page.text), limits.unit_named(job_set, metadata["name"], index)
         resumed = account.suspended and not job["spec"].get("suspend")  # which grants a new limit
         count = 0 if resumed else account.units.of(unit)

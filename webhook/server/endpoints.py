@@ -62,13 +62,12 @@ class Endpoints:
 
     def handler(self, path: str, rules: Rules) -> Handler:
         """Return the handler of one admission path."""
-        duration = metrics.DURATION.labels(path)
 
         async def handle(body: bytes) -> Answer:
             start = perf_counter()
             answer = await self.answer(body, path, rules)
             answer.close |= self.draining
-            duration.observe(perf_counter() - start)
+            metrics.DURATION.observe(path, perf_counter() - start)
             return answer
 
         return handle
@@ -82,21 +81,21 @@ class Endpoints:
             response = await self.judge(request, rules)
             encoded = review.encode(uid, response or Response())
         except BadReviewError as error:
-            metrics.REQUESTS.labels(path, "", "", "bad").inc()
+            metrics.REQUESTS.counts[path, "", "", "bad"] += 1
             return Answer(f"{error}\n".encode(), status=400)
         except UnavailableError as error:
-            metrics.REQUESTS.labels(path, kind, operation, "unavailable").inc()
+            metrics.REQUESTS.counts[path, kind, operation, "unavailable"] += 1
             log.warning("not answered", uid=uid, kind=kind, reason=str(error))
             # Over another connection it may reach a replica that is not cut off from the API.
             return Answer(f"{error}\n".encode(), status=503, headers=RETRY_AFTER, close=True)
         except Exception:
             # An invented denial would defeat the failurePolicy that the admin configured: an honest 500 lets it decide.
-            metrics.REQUESTS.labels(path, kind, operation, "error").inc()
+            metrics.REQUESTS.counts[path, kind, operation, "error"] += 1
             log.exception("internal error", uid=uid, kind=kind, operation=operation)
             return Answer(f"internal error; the server's log tells more under uid {uid}\n".encode(), status=500)
         # A label value for each kind that a stranger may name would have no end.
         known, result = ("", "untouched") if response is None else (kind, result_of(response))
-        metrics.counter(metrics.REQUESTS, path, known, operation, result).inc()
+        metrics.REQUESTS.counts[path, known, operation, result] += 1
         return Answer(encoded, content_type="application/json")
 
     async def judge(self, request: Request, rules: Rules) -> Response | None:
@@ -172,7 +171,7 @@ def refused(path: bytes, status: int) -> None:
     """Count what no rule has seen."""
     if path in {b"/mutate", b"/validate"}:
         result = "overloaded" if status == HTTPStatus.TOO_MANY_REQUESTS else "bad"
-        metrics.REQUESTS.labels(path[1:].decode(), "", "", result).inc()
+        metrics.REQUESTS.counts[path[1:].decode(), "", "", result] += 1
 
 
 def result_of(response: Response) -> str:
@@ -183,13 +182,15 @@ def result_of(response: Response) -> str:
 def count(response: Response, mode: str) -> None:
     """Count what was done, or in another mode than Enforce told."""
     for rule in response.edited:
-        metrics.counter(metrics.EDITS, rule, mode).inc()
-    for rule, _ in (*response.found, *response.announced):
-        metrics.counter(metrics.PROBLEMS, rule, mode).inc()
+        metrics.EDITS.counts[rule, mode] += 1
+    for rule, _ in response.found:
+        metrics.PROBLEMS.counts[rule, mode] += 1
+    for rule, _ in response.announced:
+        metrics.PROBLEMS.counts[rule, mode] += 1
     if response.unknown_profile:
         metrics.UNKNOWN_PROFILES.inc()
     if response.placement:
-        metrics.counter(metrics.PLACEMENTS, response.placement).inc()
+        metrics.PLACEMENTS.counts[response.placement,] += 1
 
 
 def log_denial(request: Request, response: Response) -> None:

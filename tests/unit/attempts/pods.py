@@ -91,7 +91,14 @@ def read(
     controller = owner_of(controller_of(root), root["metadata"].get("labels") or {})
     settings = settings or resolve("default", Profile(), {})
     evidence = Evidence(
-        pod=root, whole=lambda: root, controller=controller, owner=owner, above=above, settings=settings
+        pod=root,
+        annotations=root["metadata"].get("annotations") or {},
+        labels=root["metadata"].get("labels") or {},
+        whole=lambda: root,
+        controller=controller,
+        owner=owner,
+        above=above,
+        settings=settings,
     )
     return levels(evidence), evidence.warnings
 

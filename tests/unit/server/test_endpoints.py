@@ -27,27 +27,22 @@ def broken(*_: object) -> Response:
     raise KeyError("a bug of ours")
 
 
-def counted(metric: Any, *labels: str) -> float:
-    value: float = metric.labels(*labels)._value.get()  # noqa: SLF001 - prometheus_client has no public way
-    return value
-
-
 def test_a_bug_of_ours_is_an_honest_500_with_the_uid_and_no_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    before = counted(metrics.REQUESTS, "mutate", "Job", "CREATE", "error")
+    before = metrics.REQUESTS.counts["mutate", "Job", "CREATE", "error"]
     answer = answered(review_of(job()), broken)
     assert answer.status == 500
     assert b"0c5a-uid" in answer.body
     assert b"KeyError" not in answer.body
-    assert counted(metrics.REQUESTS, "mutate", "Job", "CREATE", "error") == before + 1
+    assert metrics.REQUESTS.counts["mutate", "Job", "CREATE", "error"] == before + 1
     assert "0c5a-uid" in capsys.readouterr().out
 
 
 def test_a_dry_run_is_not_counted_as_an_edit() -> None:
-    before = counted(metrics.EDITS, "failure_policy", "Enforce")
+    before = metrics.EDITS.counts["failure_policy", "Enforce"]
     answered(review_of(job(job_spec(backoffLimit=3)), dryRun=True))
-    assert counted(metrics.EDITS, "failure_policy", "Enforce") == before
+    assert metrics.EDITS.counts["failure_policy", "Enforce"] == before
     answered(review_of(job(job_spec(backoffLimit=3))))
-    assert counted(metrics.EDITS, "failure_policy", "Enforce") == before + 1
+    assert metrics.EDITS.counts["failure_policy", "Enforce"] == before + 1
 
 
 def test_the_api_server_is_the_one_to_close_and_is_answered_in_time() -> None:

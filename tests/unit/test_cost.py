@@ -1,0 +1,118 @@
+"""What a request costs, in instructions of Python's virtual machine: the same on each machine, and each time.
+
+A change that makes a request dearer on purpose raises its number here, and says why in its commit. Other Pythons count
+a little differently. What it comes to in time, and beside others, `make bench` tells.
+"""
+
+import asyncio
+import sys
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tests.admission import policy, review_of
+from tests.objects import job, job_spec, pod, stored_job
+from webhook import names
+from webhook.policy.model import Placement, Profile
+from webhook.server.books import Books
+from webhook.server.cluster import Cluster, trimmed_job
+from webhook.server.connections import Connections
+from webhook.server.endpoints import Endpoints
+from webhook.server.http11 import Connection, State
+from webhook.server.policy_source import PolicySource
+
+ROOT = str(Path(__file__).parents[2])
+POLICY = policy(default=Profile(placement=Placement(provider="gke", spot="Require")))
+HEAD = b"POST /%b?timeout=5s HTTP/1.1\r\nHost: x\r\nUser-Agent: kube-apiserver-admission\r\nContent-Length: %d\r\n\r\n"
+SLACK = 1.1  # of other versions of Python
+ENV = [{"name": f"VARIABLE_{number}", "value": "a value of ordinary length"} for number in range(1000)]
+
+
+class Sent:
+    """A transport that keeps what was written last."""
+
+    def __init__(self) -> None:
+        self.last = b""
+
+    def write(self, data: bytes) -> None:
+        self.last = data
+
+    def is_closing(self) -> bool:
+        return False
+
+
+def warm() -> Endpoints:
+    """A server whose caches are filled: a namespace that is opted in, and a Job of which one pod has failed."""
+    no_api: Any = None
+    cluster = Cluster(no_api)
+    books = Books(cluster)
+    cluster.namespaces.items["", "ml"] = ("default", None)
+    root = stored_job(job_spec(backoffLimit=3), {"failed": 1})
+    root["metadata"] = {
+        **root["metadata"],
+        "namespace": "ml",
+        "resourceVersion": "1",
+        "labels": {names.PROFILE: "default"},
+    }
+    kept = cluster.jobs.items["ml", root["metadata"]["name"]] = trimmed_job(root)
+    books.see_job(kept)
+    for cache in (cluster.namespaces, cluster.jobs, books.pods):
+        cache.live = True
+        cache.synced.set()
+    return Endpoints(PolicySource(POLICY), cluster, books)
+
+
+def instructions(body: bytes, path: bytes = b"mutate") -> Counter[str]:
+    """Count what is executed from the bytes of a request to those of its answer, by function."""
+    counted: Counter[str] = Counter()
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(ROOT):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            counted[f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}"] += 1
+        return trace
+
+    async def run() -> None:
+        site, sent = warm().admission(), Sent()
+        transport: Any = sent
+        connection = Connection(site, Connections(site.intake))
+        connection.connection_made(transport)
+        request = HEAD % (path, len(body)) + body
+        for _ in range(3):  # so that what is remembered is
+            connection.data_received(request)
+        before = sys.gettrace()
+        sys.settrace(trace)
+        connection.data_received(request)
+        sys.settrace(before)
+        assert connection.state is State.HEAD
+        assert sent.last.startswith(b"HTTP/1.1 200 OK")
+
+    asyncio.run(run())
+    return counted
+
+
+def pod_of_a_job(variables: int = 20) -> bytes:
+    spec = {**pod()["spec"], "containers": [{"name": "main", "image": "x", "env": ENV[:variables]}]}
+    return review_of(pod(spec, labels={"batch.kubernetes.io/job-name": "train"}))
+
+
+@pytest.mark.parametrize(
+    ("body", "most"),
+    [
+        pytest.param(pod_of_a_job(), 3950, id="a pod of a Job"),
+        pytest.param(review_of(pod(owner=None)), 1060, id="a pod of nobody"),
+        pytest.param(review_of(job(job_spec(backoffLimit=3))), 4470, id="a Job"),
+    ],
+)
+def test_a_request_executes_no_more_instructions_than_it_did(body: bytes, most: int) -> None:
+    counted = instructions(body)
+    assert counted.total() <= most * SLACK, counted.most_common(30)
+
+
+def test_a_pod_costs_the_same_however_much_it_holds_that_no_rule_reads() -> None:
+    assert instructions(pod_of_a_job(1000)) == instructions(pod_of_a_job(1))
