@@ -38,6 +38,8 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, *, disruption_act
         return []
     if any(schema.policy_problems(job.spec, ())):
         return []  # it will be refused, and is to be told the numbers that its author's own rules have
+    if not job.pod_spec:
+        return []  # it will be refused, as it stands
     restart_policy = job.pod_spec.get("restartPolicy") or job.traits.restart_policy
     if restart_policy == "OnFailure" and policy.on_failure_restart_policy == "Never":
         editor.set((*job.path, "template", "spec", "restartPolicy"), "Never")
