@@ -6,7 +6,7 @@ from webhook.policy.settings import NamedProfile, count
 from webhook.problem import Json, Problem
 from webhook.rules import annotations, placement
 from webhook.subject import Facts, Subject
-from webhook.workloads import OwnerReference, row_of
+from webhook.workloads import Workload
 
 
 def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> tuple[list[Problem], str]:
@@ -14,7 +14,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     root = subject.root
     said = annotations.of(root)
     settings = profile.settings(said if facts.owner is None else {**annotations.of(facts.owner), **said})
-    if settings.skip or not subject.takes_part or is_no_batch(subject.owner, facts, said):
+    if settings.skip or not subject.takes_part or is_no_batch(subject.owner_row, facts, said):
         return [], ""
     if not subject.controlled and profile.problems(said, annotations.OWN):
         return [], ""  # it will be refused for them, as they stand
@@ -44,8 +44,8 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     return evidence.warnings, placed
 
 
-def is_no_batch(owner: OwnerReference | None, facts: Facts, said: Json) -> bool:
+def is_no_batch(row: Workload | None, facts: Facts, said: Json) -> bool:
     """Tell whether a pod's controller is batch only under another, which it has not got, as a RayCluster of nobody."""
-    row = None if owner is None else row_of(owner)
-    asks = names.ATTEMPT in said or names.INTERRUPTIBLE in said
-    return row is not None and row.counted_above and facts.above is None and not asks
+    if row is None or not row.counted_above or facts.above is not None:
+        return False
+    return names.ATTEMPT not in said and names.INTERRUPTIBLE not in said

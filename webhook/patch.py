@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from msgspec import Raw
 
 from webhook.problem import Json, Path
 
@@ -33,7 +34,7 @@ class Edit(msgspec.Struct, frozen=True):
     rule: str
     op: str
     path: Path
-    value: msgspec.Raw | None
+    value: Raw | None
     was: Any
 
 
@@ -68,9 +69,9 @@ class Editor:
         if key in parent:
             if parent[key] == value:
                 return
-            self.edits.append(Edit(self.rule, "replace", path, encoded(value), parent[key]))
+            self.edits.append(Edit(self.rule, "replace", path, Raw(encode(value)), parent[key]))
         else:
-            self.edits.append(Edit(self.rule, "add", path, encoded(value), None))
+            self.edits.append(Edit(self.rule, "add", path, Raw(encode(value)), None))
         parent[key] = value
 
     def update(self, path: Path, entries: Json) -> None:
@@ -86,16 +87,20 @@ class Editor:
 
     def insert(self, path: Path, index: int, value: Any) -> None:
         """Insert into a list before `index`; an absent or null list is made with the value in it."""
-        items = at(self.root, path)
-        if items is None:
-            self.set(path, [value])
-            return
-        self.edits.append(Edit(self.rule, "add", (*path, index), encoded(value), None))
-        items.insert(index, value)
+        self.insert_into(at(self.root, path), path, index, value)
 
     def append(self, path: Path, value: Any) -> None:
         """Append to a list; an absent or null list is made with the value in it."""
-        self.insert(path, len(at(self.root, path) or ()), value)
+        items = at(self.root, path)
+        self.insert_into(items, path, len(items or ()), value)
+
+    def insert_into(self, items: list[Any] | None, path: Path, index: int, value: Any) -> None:
+        """Insert into the list at a path, None where there is none."""
+        if items is None:
+            self.set(path, [value])
+            return
+        self.edits.append(Edit(self.rule, "add", (*path, index), Raw(encode(value)), None))
+        items.insert(index, value)
 
     def remove(self, path: Path) -> None:
         """Take a key or list entry out; nothing happens where it is absent."""
@@ -108,7 +113,7 @@ class Editor:
 
     def patch(self) -> bytes:
         """Encode the recorded operations as a JSON Patch document."""
-        return encoder.encode(
+        return encode(
             [
                 {"op": edit.op, "path": pointer(edit.path)}
                 if edit.value is None
@@ -194,9 +199,4 @@ def path_of(text: str, root: Any) -> Path | None:
     return tuple(path)
 
 
-def encoded(value: Any) -> msgspec.Raw:
-    """Encode a value as it is now."""
-    return msgspec.Raw(encoder.encode(value))
-
-
-encoder = msgspec.json.Encoder()
+encode: Final = msgspec.json.Encoder().encode

@@ -1,6 +1,6 @@
 """What a request asks about, and what must be looked up before the rules can run."""
 
-from typing import Final
+from functools import cache
 
 import msgspec
 
@@ -14,7 +14,11 @@ from webhook.shape import reader, wrong_types
 from webhook.workloads import WORKLOADS, OwnerReference, Workload, core, row_of, spark
 from webhook.workloads.row import controller_of
 
-POD: Final = reader(core.POD.shape)
+
+@cache
+def pod_reader() -> msgspec.json.Decoder[Json]:
+    """Return the decoder of as much of a pod as its rules read, which the command line never needs."""
+    return reader(core.POD.shape)
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,8 +46,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
     `root`: the raw object, which the rules edit in place. `in_part`: whether it has only the fields that its row's
     shape names; `whole` has all. `old`: the object before an update, else None. `owner`: the controller that the shell
-    is to look up for the rules; None where they need none. `controlled`: whether a pod has a controller. `takes_part`:
-    whether it is a pod that is placed.
+    is to look up for the rules, `owner_row` its kind's row; None where they need none. `controlled`: whether a pod has
+    a controller. `takes_part`: whether it is a pod that is placed.
     """
 
     request: Request
@@ -52,6 +56,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     malformed: list[Problem]
     old: Json | None = None
     owner: OwnerReference | None = None
+    owner_row: Workload | None = None
     controlled: bool = False
     takes_part: bool = False
     in_part: bool = False
@@ -92,10 +97,9 @@ def subject_of(request: Request, root: Json | None = None) -> Subject | None:
 def pod_in(request: Request) -> Json | None:
     """Return as much of a pod as its rules read; None where a type is wrong."""
     try:
-        pod: Json = POD.decode(request.object)
+        return pod_reader().decode(request.object)
     except (msgspec.ValidationError, RecursionError):
         return None
-    return pod
 
 
 def pod_subject(request: Request, root: Json, *, in_part: bool) -> Subject | None:
@@ -103,7 +107,7 @@ def pod_subject(request: Request, root: Json, *, in_part: bool) -> Subject | Non
     controller = controller_of(root)
     metadata = root.get("metadata") or {}
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
-    owner = owner_of(controller, labels)
+    owner, row = owner_of(controller, labels)
     batch = owner is not None or airflow.is_task(labels)
     takes_part = placement.takes_part(root, controller, batch=batch)
     judged = controller is None and not names.SAID.isdisjoint(annotations)
@@ -115,15 +119,22 @@ def pod_subject(request: Request, root: Json, *, in_part: bool) -> Subject | Non
         root=root,
         malformed=[],
         owner=owner,
+        owner_row=row,
         controlled=controller is not None,
         takes_part=takes_part,
         in_part=in_part,
     )
 
 
-def owner_of(controller: OwnerReference | None, labels: Json) -> OwnerReference | None:
-    """Return the object of a known batch kind that a pod belongs to: its controller, or what its labels name."""
+def owner_of(controller: OwnerReference | None, labels: Json) -> tuple[OwnerReference | None, Workload | None]:
+    """Return the object of a known batch kind that a pod belongs to, and its row.
+
+    That is its controller, or what its labels name.
+    """
     if controller is None:
-        return None
+        return None, None
     row = row_of(controller)
-    return controller if row is not None and row.owns_pods else spark.application_of(labels)
+    if row is not None and row.owns_pods:
+        return controller, row
+    application = spark.application_of(labels)
+    return application, None if application is None else row_of(application)

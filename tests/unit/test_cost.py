@@ -21,7 +21,8 @@ from webhook.server.books import Books
 from webhook.server.cluster import Cluster, trimmed_job
 from webhook.server.connections import Connections
 from webhook.server.endpoints import Endpoints
-from webhook.server.http11 import Connection, State
+from webhook.server.http11 import HEAD as BEGINNING
+from webhook.server.http11 import Connection
 from webhook.server.policy_source import PolicySource
 
 ROOT = str(Path(__file__).parents[2])
@@ -89,7 +90,7 @@ def instructions(body: bytes, path: bytes = b"mutate") -> Counter[str]:
         sys.settrace(trace)
         connection.data_received(request)
         sys.settrace(before)
-        assert connection.state is State.HEAD
+        assert connection.state is BEGINNING
         assert sent.last.startswith(b"HTTP/1.1 200 OK")
 
     asyncio.run(run())

@@ -67,13 +67,11 @@ def told(evidence: Evidence) -> list[Level]:
     """Return the levels that the systems tell which made the pod."""
     controller = evidence.controller
     system = () if controller is None else SOURCES.get((controller.group, controller.kind.lower()), ())
-    return [level for sources in (*system, *OF_ANY) for level in first(sources, evidence)]
-
-
-def first(sources: tuple[Source, ...], evidence: Evidence) -> list[Level]:
-    """Return what the first source says that says something."""
-    for source in sources:
-        found = source.levels(evidence)
-        if found:
-            return found
-    return []
+    found: list[Level] = []
+    for sources in (*system, *OF_ANY):
+        for source in sources:
+            said = source.levels(evidence)
+            if said:
+                found += said
+                break
+    return found

@@ -214,7 +214,7 @@ class Book:
     def is_behind(self, job_uid: str, index: str) -> bool:
         """Tell whether a pod that is created for a Job shows that another has ended, which was not seen yet."""
         job = self.jobs.get(job_uid)
-        if job is None or is_over(job.get("status") or {}):
+        if not self.live or job is None or is_over(job.get("status") or {}):
             return False
         spec = job["spec"]
         waits = spec.get("podReplacementPolicy") == "Failed"

@@ -1,7 +1,7 @@
 """Policy text to Policy, or to every problem in it at once."""
 
 import difflib
-import importlib.resources
+import pathlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -55,7 +55,7 @@ def parse(text: str) -> Policy | list[Problem]:
 
 def load_default() -> Policy:
     """Read the packaged policy."""
-    text = importlib.resources.files("webhook.policy").joinpath("default.yaml").read_text(encoding="utf-8")
+    text = pathlib.Path(__file__).with_name("default.yaml").read_text(encoding="utf-8")
     policy = parse(text)
     if not isinstance(policy, Policy):
         raise TypeError(f"the packaged policy has problems: {'; '.join(map(str, policy))}")

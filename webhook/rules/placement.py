@@ -55,30 +55,35 @@ def takes_part(pod: Json, controller: OwnerReference | None, *, batch: bool) -> 
 def decide(levels: list[Level], settings: Settings) -> Decision:
     """Decide from all levels; a pod that no source tells anything about is a first attempt."""
     threshold = settings.profile.placement.interruptible_failure_threshold
-    level = max(levels, key=lambda one: one.attempt, default=Level(UNKNOWN, 0, settings.default_retries))
+    highest = leaving = None
+    for level in levels:
+        if highest is None or level.attempt > highest.attempt:
+            highest = level
+        if leaves_spot(level, threshold) and (leaving is None or level.attempt > leaving.attempt):
+            leaving = level
+    if highest is None:
+        highest = Level(UNKNOWN, 0, settings.default_retries)
     if settings.interruptible is False:
-        return Decision(off_spot=True, level=level)
-    leaving = [one for one in levels if leaves_spot(one.attempt, one.budget, threshold) or is_used_up(one)]
-    if leaving:
-        return Decision(off_spot=True, level=max(leaving, key=lambda one: one.attempt))
-    return Decision(off_spot=False, level=level)
+        return Decision(off_spot=True, level=highest)
+    return Decision(off_spot=leaving is not None, level=leaving or highest)
 
 
-def leaves_spot(attempt: int, budget: int, threshold: int) -> bool:
+def leaves_spot(level: Level, threshold: int) -> bool:
     """Apply Flyte's rule (its RFC's unified budget) to one level.
 
     A positive threshold counts failures on spot, a negative one the attempts kept for on-demand nodes, 0 never leaves.
     The first attempt always stays, so a negative threshold whose size exceeds the budget leaves from attempt 1 on;
-    Flyte's own subtraction underflows there and never leaves.
+    Flyte's own subtraction underflows there and never leaves. Where there were as many disruptions as there may be, no
+    threshold keeps a pod on spot.
     """
-    if attempt == 0 or threshold == 0:
+    attempt = level.attempt
+    if attempt == 0:
         return False
-    return attempt >= threshold if threshold > 0 else attempt >= budget + 1 + threshold
-
-
-def is_used_up(level: Level) -> bool:
-    """Tell whether there were as many disruptions as there may be: from then on no threshold keeps a pod on spot."""
-    return level.of_disruptions and 0 < level.attempt >= level.budget
+    if level.of_disruptions and attempt >= level.budget:
+        return True
+    if threshold == 0:
+        return False
+    return attempt >= threshold if threshold > 0 else attempt >= level.budget + 1 + threshold
 
 
 def edit(
@@ -102,7 +107,7 @@ def is_bound_elsewhere(pod: Json) -> bool:
     """Tell whether something else decides on the pod's node, so that a requirement of ours could leave it none."""
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     gates = (pod.get("spec") or {}).get("schedulingGates") or ()
-    return not FOLLOWS.isdisjoint(annotations) or any(gate.get("name") in GATES for gate in gates)
+    return not FOLLOWS.isdisjoint(annotations) or bool(gates and any(gate.get("name") in GATES for gate in gates))
 
 
 def leave_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, bound: bool) -> Placement:

@@ -146,7 +146,7 @@ class Connections:
         """Close each connection in a moment in which nothing has come in; for what has, wait that long at most."""
         end = self.now() + seconds
         await asyncio.sleep(RETIRE)  # for the handshakes of those that were accepted last
-        while self.now() < end and not all(connection.transport.is_closing() for connection in self.open):
+        while self.now() < end and any(is_needed(connection) for connection in self.open):
             late = self.now() - HASTE
             for connection in (*self.silent, *self.idle):
                 is_new = connection in self.silent and connection.since > late  # what it was opened for is on its way
@@ -165,7 +165,7 @@ class Connections:
 def is_asking(connection: "Connection", late: float) -> bool:
     """Tell whether a request is just coming in: has begun after `late`, or waits to be read."""
     socket = connection.transport.get_extra_info("socket")
-    if connection.transport.is_closing() or socket is None:
+    if connection.transport.is_closing() or socket is None or connection.untaken:
         return False
     if connection.owes is not None:
         return connection.owes > late
@@ -173,3 +173,8 @@ def is_asking(connection: "Connection", late: float) -> bool:
         return fcntl.ioctl(socket.fileno(), termios.FIONREAD, bytes(4)) != bytes(4)
     except (OSError, ValueError):  # closed meanwhile
         return False
+
+
+def is_needed(connection: "Connection") -> bool:
+    """Tell whether a connection has something to do yet, if only to send the rest of an answer."""
+    return not connection.transport.is_closing() or connection.transport.get_write_buffer_size() > 0

@@ -19,7 +19,7 @@ from webhook.server.intake import Intake
 from webhook.server.limits import LIMITS, Limits
 from webhook.server.policy_source import PolicySource
 from webhook.subject import Facts, Subject, subject_of
-from webhook.workloads import batch, row_of
+from webhook.workloads import batch
 
 LOGGED: Final = 20  # problems of one denial
 RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server tries again inside the call's timeout
@@ -134,7 +134,7 @@ class Endpoints:
         owner = above = disruptions = None
         if profile_name is not None and subject.owner is not None:
             owner, above = await self.cluster.owners(namespace, subject.owner)
-            if self.books is not None and owner is not None and row_of(subject.owner) is batch.JOB:
+            if self.books is not None and owner is not None and subject.owner_row is batch.JOB:
                 disruptions = await self.books.disruptions(namespace, owner, subject.root)
         return Facts(
             profile_name=profile_name,

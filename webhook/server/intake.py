@@ -31,14 +31,14 @@ class Intake:
         """Count bytes that have arrived."""
         connection.held += size
         self.held += size
-        if connection in self.arriving:
+        if self.arriving and connection in self.arriving:
             self.arrive(connection)
 
     def release(self, connection: "Connection") -> None:
         """Give back what a connection's request has taken."""
         self.held -= connection.held
         connection.held = 0
-        connection.chunks.clear()
+        connection.body = b""
         self.arriving.pop(connection, None)
 
     def arrive(self, connection: "Connection") -> None:
@@ -53,7 +53,8 @@ class Intake:
     def make_room(self, connection: "Connection", now: float) -> None:
         """Give up bodies that arrive slowly, then those that began last, down to the one that has just grown."""
         slow = [other for other in self.arriving if other.grown_at < now - HASTE]
-        for other in (*slow, *reversed([other for other in self.arriving if other not in slow])):
+        quick = [other for other in self.arriving if other.grown_at >= now - HASTE]
+        for other in (*slow, *reversed(quick)):
             if other is connection:
                 other.refuse_for_now(f"requests of {self.held} bytes are here")
                 return

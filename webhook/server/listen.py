@@ -91,7 +91,8 @@ class Door:
 
     def close(self, listening: socket.socket) -> None:
         """Accept what has come until now, and nothing more."""
-        self.accept(listening)
+        for _ in range(BACKLOG // AT_ONCE):
+            self.accept(listening)
         self.loop.remove_reader(listening)
         listening.close()
 

@@ -39,19 +39,18 @@ class Tally(Collector):
 class Durations(Collector):
     """A histogram for the way of a request; see Tally. `buckets`: upper bounds in seconds."""
 
-    def __init__(self, name: str, documentation: str, label: str, buckets: tuple[float, ...]) -> None:
+    def __init__(
+        self, name: str, documentation: str, label: str, values: tuple[str, ...], buckets: tuple[float, ...]
+    ) -> None:
         self.described = (name, documentation, [label])
         self.buckets = buckets
-        self.counts: dict[str, list[int]] = {}
+        self.counts = {value: [0] * (len(buckets) + 1) for value in values}
         self.sums: defaultdict[str, float] = defaultdict(float)
         REGISTRY.register(self)
 
     def observe(self, label: str, seconds: float) -> None:
         """Count one more."""
-        counts = self.counts.get(label)
-        if counts is None:
-            counts = self.counts[label] = [0] * (len(self.buckets) + 1)
-        counts[bisect_left(self.buckets, seconds)] += 1
+        self.counts[label][bisect_left(self.buckets, seconds)] += 1
         self.sums[label] += seconds
 
     def describe(self) -> Iterator[HistogramMetricFamily]:
@@ -77,6 +76,7 @@ DURATION: Final = Durations(
     "retry_policy_admission_duration_seconds",
     "Time from the first byte read to the answer.",
     "path",
+    ("mutate", "validate"),
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
 )
 EDITS: Final = Tally(

@@ -88,7 +88,7 @@ def read(
     root: Json, owner: Json | None = None, above: Json | None = None, settings: Settings | None = None
 ) -> tuple[list[Level], list[Problem]]:
     """Return the levels that a pod stands under, and the warnings."""
-    controller = owner_of(controller_of(root), root["metadata"].get("labels") or {})
+    controller, _ = owner_of(controller_of(root), root["metadata"].get("labels") or {})
     settings = settings or resolve("default", Profile(), {})
     evidence = Evidence(
         pod=root,

@@ -91,7 +91,7 @@ def test_a_level_leaves_spot_by_flytes_rule_for_every_attempt_budget_and_thresho
     ],
 )
 def test_a_level_leaves_spot_at(attempt: int, budget: int, threshold: int, leaves: bool) -> None:  # noqa: FBT001
-    assert placement.leaves_spot(attempt, budget, threshold) is leaves
+    assert placement.leaves_spot(Level("JobStatus", attempt, budget), threshold) is leaves
 
 
 def test_on_demand_if_any_level_says_so_and_that_level_is_told() -> None:

@@ -142,6 +142,9 @@ def test_any_bytes_are_answered_or_hung_up_on(
         pytest.param(b"POST /mutate HTTP/1.1", [b"Content-Length: 5", b"Expect: 100-continue"], b"100", id="an offer"),
         pytest.param(b"POST http://x/mutate?a=b HTTP/1.0", [b"Content-Length: 0"], b"400", id="a whole URL"),
         pytest.param(b"HEAD /mutate HTTP/1.1", [], b"405", id="another method"),
+        pytest.param(
+            b"POST /mutate HTTP/1.1", [b"Connection: upgrade", b"Upgrade: h2c"], b"400", id="another protocol"
+        ),
         pytest.param(b"GET /mutate/ HTTP/1.1", [], b"404", id="another path"),
         pytest.param(b"GET / HTTP/1.1", [b"X: " + b"x" * 20_000], b"404", id="a long head that is here"),
         pytest.param(b"GET / HTTP/1.1", [b"X: " + b"x" * 20_000] * 20, b"431", id="a head that is too long"),
@@ -157,12 +160,20 @@ def test_the_first_answer_says_what_is_wrong(
     assert answer.startswith(b"HTTP/1.1 %b " % status)
 
 
-def test_who_asks_several_times_at_once_is_answered_as_often(
+def test_who_asks_many_times_at_once_is_answered_twice_and_told_that_the_connection_ends(
     here: tuple[asyncio.AbstractEventLoop, Listening],
 ) -> None:
     loop, server = here
-    answer = loop.run_until_complete(exchanged(server, GOOD * 3))
-    assert [int(status) for status in STATUS.findall(answer)] == [200] * 3
+    answer = loop.run_until_complete(exchanged(server, GOOD * 30))
+    assert [int(status) for status in STATUS.findall(answer)] == [200] * 2
+    assert answer.count(b"\r\nConnection: close\r\n") == 1
+
+
+def test_what_stands_around_a_body_is_bounded(here: tuple[asyncio.AbstractEventLoop, Listening]) -> None:
+    loop, server = here
+    body = b"1\r\n{\r\n0\r\nX: " + b"x" * 1_000_000
+    data = spelt(b"POST", b"/mutate", b"HTTP/1.1", [b"Transfer-Encoding: chunked"], body)
+    assert loop.run_until_complete(exchanged(server, data)).startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.parametrize("size", [1, 7, len(REVIEWS[0])])

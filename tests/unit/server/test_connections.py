@@ -276,6 +276,19 @@ async def test_what_has_arrived_and_nobody_has_read_counts_as_a_request() -> Non
         assert is_asking(connection, connections.now())
 
 
+@on_uvloop
+async def test_who_waits_for_an_answer_and_asked_for_the_connection_to_end_gets_both() -> None:
+    waiting = Waiting()
+    async with listening(waiting.site()) as server:
+        client = await server.connect()
+        client.send(b"GET /waits HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        await eventually(lambda: waiting.asked)
+        waiting.answers.set()
+        status, headers = await client.answer()
+        assert (status, headers["connection"]) == (200, "close")
+        assert await client.reader.read() == b""
+
+
 @pytest.mark.parametrize("pieces", [1, 2])
 @on_uvloop
 async def test_who_asks_again_while_the_answer_is_waited_for_is_told_that_the_connection_ends(pieces: int) -> None:
