@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Final
 
-from tests.generated import docs, kinds, manifests
+from tests.generated import docs, figures, kinds, manifests
 
 ROOT: Final = Path(__file__).parents[2]
 PART: Final = re.compile(
@@ -19,6 +19,7 @@ PART: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
+    "docs/performance.md": {"figures": figures.table},
     "docs/policy.md": {"policy": docs.policy_reference},
     "docs/roll-out.md": {"modes": docs.modes_table},
     "docs/workloads.md": {"kinds": kinds.table},

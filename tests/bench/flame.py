@@ -1,0 +1,36 @@
+"""Where the time of a request goes: draws docs/flame.svg with py-spy while pods are placed as fast as they can be.
+
+`python -m tests.bench.flame`: the server as it is installed, its Python frames, 250 times a second, not stopped for it.
+"""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.bench.speed import DOCS, Bench
+from tests.cluster import installation
+from tests.cluster.processes import Processes
+
+SECONDS = 20
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="retry-policy-flame-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        processes = Processes(folder / "logs")
+        processes.logs.mkdir()
+        try:
+            ours, _ = Bench(folder, processes).against_echo("6 KB pod")
+            pid = processes.running[installation.SERVER].pid
+            how = ("--nonblocking", "--rate", "250", "--duration", str(SECONDS), "--output", "flame.svg")
+            with subprocess.Popen(
+                ["py-spy", "record", *how, "--pid", str(pid)], cwd=DOCS, stdout=subprocess.DEVNULL
+            ) as spy:
+                ours.run("-duration", f"{SECONDS + 2}s")
+                assert spy.wait() == 0
+        finally:
+            processes.stop()
+
+
+if __name__ == "__main__":
+    main()
