@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from webhook.problem import Json
 
 COMMAND = str(Path(sys.executable).parent / "retry-policy")
-SERVE = (COMMAND, "serve", "--port", "0", "--health-port", "0")
+SERVE = ("serve", "--port", "0", "--health-port", "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ def request(connection: http.client.HTTPConnection, method: str, path: str, body
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *arguments: str) -> Iterator[Served]:
+def serving(folder: Path, *arguments: str, program: tuple[str, ...] = (COMMAND,)) -> Iterator[Served]:
     """Start the server and stop it at the end; its log goes to a file in `folder`."""
     log = folder / "server.log"
     with (
         log.open("wb") as stderr,
-        subprocess.Popen((*SERVE, *arguments), stdout=subprocess.PIPE, stderr=stderr) as process,
+        subprocess.Popen((*program, *SERVE, *arguments), stdout=subprocess.PIPE, stderr=stderr) as process,
     ):
         assert process.stdout is not None
         line = process.stdout.readline()

@@ -10,15 +10,18 @@ from webhook.capacity import Provider
 from webhook.problem import Json, Problem
 from webhook.review import Request, decode_value
 from webhook.rules import placement
-from webhook.shape import reader, wrong_types
+from webhook.shape import type_of, wrong_types
 from webhook.workloads import WORKLOADS, OwnerReference, Workload, core, row_of, spark
 from webhook.workloads.row import controller_of
 
 
 @cache
 def pod_reader() -> msgspec.json.Decoder[Json]:
-    """Return the decoder of as much of a pod as its rules read, which the command line never needs."""
-    return reader(core.POD.shape)
+    """Return the decoder of as much of a pod as its rules read, which the command line never needs.
+
+    It makes no value of what nobody reads, and so takes a third of the time.
+    """
+    return msgspec.json.Decoder(type_of(core.POD.shape))
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

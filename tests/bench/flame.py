@@ -7,10 +7,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench.speed import DOCS, Bench
+from tests.bench.beside import Stage
 from tests.cluster import installation
 from tests.cluster.processes import Processes
 
+DOCS = Path(__file__).parents[2] / "docs"
 SECONDS = 20
 
 
@@ -20,7 +21,7 @@ def main() -> None:
         processes = Processes(folder / "logs")
         processes.logs.mkdir()
         try:
-            ours, _ = Bench(folder, processes).against_echo("6 KB pod")
+            ours, _ = Stage(folder, processes).against_echo("6 KB pod")
             pid = processes.running[installation.SERVER].pid
             how = ("--nonblocking", "--rate", "250", "--duration", str(SECONDS), "--output", "flame.svg")
             with subprocess.Popen(

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
@@ -13,6 +13,7 @@ from tests.cluster.binaries import Binary
 from tests.cluster.control_plane import HOST, free_ports
 from tests.cluster.credentials import Credentials
 from tests.cluster.processes import Processes
+from webhook.problem import Json
 
 SOURCES: Final = Path(__file__).parent / "peer"
 
@@ -44,6 +45,11 @@ class Peer:
 
     address: str
     ca: Path
+
+    @classmethod
+    def told(cls, addresses: Json) -> Self:
+        """One of our servers, by the line that it prints."""
+        return cls(addresses["https"].removeprefix("https://"), Path(addresses["ca"]))
 
 
 class Latency(msgspec.Struct):

@@ -13,7 +13,7 @@ import msgspec
 from tests.awaiting import until
 from tests.cluster.control_plane import HOST
 from tests.cluster.credentials import Credentials
-from tests.cluster.kubectl import Kubectl, KubectlError
+from tests.cluster.kubectl import Kubectl
 from webhook.problem import Json
 
 OWNED_BY: Final = {"apiVersion": "batch/v1", "kind": "Job", "controller": True, "blockOwnerDeletion": True}
@@ -33,7 +33,7 @@ LEADER: Final[Json] = {
 
 
 def pod_of(job: Json, variables: int, **metadata: Json) -> Json:
-    """Return a pod as the Job controller makes it, of one container with so many variables, 75 bytes each."""
+    """Return a pod as the Job controller makes it, its container with so many variables: 130 bytes of a review each."""
     name = job["metadata"]["name"]
     labels = {
         "batch.kubernetes.io/controller-uid": job["metadata"]["uid"],
@@ -176,7 +176,7 @@ def recorded(kubectl: Kubectl, recorder: Recorder, opted_in: str, outside: str, 
 
     def asked(name: str, root: Json, namespace: str = opted_in) -> None:
         recorder.asked.clear()
-        run(kubectl, "create", "--dry-run=server", f"--namespace={namespace}", "--filename=-", stdin=root)
+        kubectl.create(root, "--dry-run=server", f"--namespace={namespace}")
         (found[name],) = recorder.asked
 
     asked("small pod", pod_of(owner, 1))
@@ -186,18 +186,9 @@ def recorded(kubectl: Kubectl, recorder: Recorder, opted_in: str, outside: str, 
     asked("Job", job("plain"))
     asked("200 KB JobSet", job_set(20, 70))
     asked("6 KB pod, not opted in", pod_of(owner, 19), outside)
-    run(kubectl, "create", f"--namespace={opted_in}", "--filename=-", stdin=job("changing", 20))
+    kubectl.create(job("changing", 20), f"--namespace={opted_in}")
     recorder.asked.clear()
     suspended = '{"spec":{"suspend":true}}'
-    run(kubectl, "patch", "job/changing", "--dry-run=server", f"--namespace={opted_in}", f"--patch={suspended}")
+    kubectl.run("patch", "job/changing", "--dry-run=server", f"--namespace={opted_in}", f"--patch={suspended}")
     (found["UPDATE of a Job"],) = recorder.asked
     return found
-
-
-def run(kubectl: Kubectl, *arguments: str, stdin: Json | None = None) -> Json:
-    """Run kubectl; return the object that it prints."""
-    done = kubectl.run(*arguments, "--output=json", stdin=stdin)
-    if done.returncode:
-        raise KubectlError(done.stderr)
-    root: Json = msgspec.json.decode(done.stdout)
-    return root

@@ -1,23 +1,19 @@
-"""How fast the server is, as ratios to others that are measured beside it: `python -m tests.bench.speed`, 20 minutes.
+"""How fast the server is, as ratios to others that are measured beside it: `make bench`, a quarter of an hour.
 
 Everything is asked in turns, round after round, so that what else happens on the machine happens to all of them. Prints
 one table and writes docs/performance.json.
 """
 
 import base64
-import contextlib
-import json
-import signal
-import socket
-import ssl
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from http import HTTPStatus
+from itertools import repeat
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -31,23 +27,20 @@ from tests import generated
 from tests.awaiting import until
 from tests.bench import reviews
 from tests.bench.asking import resident
-from tests.bench.peers import Peer, Peers, Seen, ask
-from tests.cluster import binaries, control_plane, installation, job_set_controller, operators
+from tests.bench.beside import OURS, OUTSIDE, Asked, Stage, is_open
+from tests.bench.peers import Peer, Seen, ask
+from tests.cluster import control_plane
 from tests.cluster.control_plane import HOST
-from tests.cluster.kubectl import Kubectl
 from tests.cluster.processes import Processes
 from tests.generated.figures import MEASURED
-from tests.served import SERVE
+from tests.served import Served, serving
 from webhook import names
 from webhook.problem import Json
 
 CEL_POLICY: Final = Path(__file__).with_name("placement-in-cel.yaml")
-DOCS: Final = Path(__file__).parents[2] / "docs"
 ROUNDS: Final = 5
 RUN: Final = ("-duration", "2s")
 AT_ONCE: Final = 16
-OURS, OUTSIDE = "bench-ours", "bench-none"
-NAMESPACES: Final = ("bench-none", "bench-yes", "bench-patch", "bench-cel", OURS)
 PODS_CREATED: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
 # Without rich, a tool of the developers, which structlog imports where it finds it.
 WITHOUT_RICH: Final = "import sys; sys.modules['rich'] = None; from webhook.cli import main; main()"
@@ -81,19 +74,6 @@ def row(what: str, ours: list[float], other: list[float], unit: str, bound: str 
     return Row(what, median(ours), median(other), unit, median(ratios), ratios[0], ratios[-1], bound)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One of those who are asked in turns: who, where, with which file, and further options of the load."""
-
-    peer: Peer
-    path: str
-    body: Path
-    options: tuple[str, ...] = ()
-
-    def run(self, *options: str) -> Seen:
-        return ask(self.peer, self.path, self.body, *self.options, *options)
-
-
 def in_turns(all_of_them: dict[str, Asked], *options: str, rounds: int = ROUNDS) -> dict[str, list[Seen]]:
     seen: dict[str, list[Seen]] = {name: [] for name in all_of_them}
     for _ in range(rounds):
@@ -102,67 +82,8 @@ def in_turns(all_of_them: dict[str, Asked], *options: str, rounds: int = ROUNDS)
     return seen
 
 
-class Bench:
-    """A control plane that only admits, our server beside it as it is installed, and the peers."""
-
-    def __init__(self, folder: Path, processes: Processes) -> None:
-        self.folder = folder
-        self.processes = processes
-        programs = binaries.build([*binaries.own_cluster(), binaries.JOB_SET])
-        found = operators.fetch()
-        self.kubectl = Kubectl(programs["kubectl"], control_plane.start_api(programs, processes, folder))
-        for file in found.crds.glob("jobsets.*"):
-            self.kubectl.run("create", "--validate=false", f"--filename={file}")
-        installation.start(processes, self.kubectl, folder, for_tests=True)
-        told = json.loads((folder / installation.ANSWER).read_text())
-        self.ours = Peer(told["https"].removeprefix("https://"), Path(told["ca"]))
-        self.peers = Peers(processes, folder)
-        address, credentials = job_set_controller.run(programs, processes, self.kubectl, folder)
-        self.job_set = Peer(address, credentials.authority_file)
-        until(lambda: is_open(address))
-        self.owners = {namespace: self.namespace(namespace) for namespace in NAMESPACES}
-        self.bodies = self.record()
-        self.answers = {name: self.answer(file) for name, file in self.bodies.items()}
-        replies = folder / "answers"
-        replies.mkdir()
-        for name, answer in self.answers.items():
-            (replies / self.bodies[name].name).write_bytes(answer)
-        self.echo = self.peers.echo(replies)
-        self.yes = self.peers.yes("yes")
-        for peer in (self.echo, self.yes):
-            until(lambda peer=peer: is_open(peer.address))  # type: ignore[misc]
-
-    def namespace(self, name: str) -> Json:
-        """Make a namespace in which pods can be created; return a Job in it, which owns those that are."""
-        labels = {names.PROFILE: "require"} if name == OURS else {}
-        self.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
-        self.kubectl.apply(account)
-        return reviews.run(
-            self.kubectl, "create", f"--namespace={name}", "--filename=-", stdin=reviews.job("a-name-of-usual-length")
-        )
-
-    def record(self) -> dict[str, Path]:
-        where = [OURS, OUTSIDE]
-        with reviews.recording(self.kubectl, self.peers.credentials, where) as recorder:
-            found = reviews.recorded(self.kubectl, recorder, OURS, OUTSIDE, self.owners[OURS])
-        files = {}
-        for name, body in found.items():
-            files[name] = self.folder / name.replace(" ", "-").replace(",", "")
-            files[name].write_bytes(body)
-        return files
-
-    def answer(self, body: Path) -> bytes:
-        """Return what our server answers to a review."""
-        context = ssl.create_default_context(cafile=str(self.ours.ca))
-        url = f"https://{self.ours.address}/mutate"
-        with urllib.request.urlopen(url, body.read_bytes(), context=context) as answer:
-            told: bytes = answer.read()
-            return told
-
-    def against_echo(self, name: str) -> tuple[Asked, Asked]:
-        body = self.bodies[name]
-        return Asked(self.ours, "/mutate", body), Asked(self.echo, f"/{body.name}", body)
+class Bench(Stage):
+    """What is measured."""
 
     def throughput(self) -> list[Row]:
         rows, per_byte = [], {}
@@ -196,9 +117,8 @@ class Bench:
         found = [row("p99 at 500/s", late["ours"], late["echo"], "ms", "<= 1.5")]
         with ThreadPoolExecutor() as pool:
             both = [pool.submit(one.run, "-duration", "300s", "-rate", "500") for one in (ours, echo)]
-            longest = [[future.result().latency.max / 1000] for future in both]
-        ours_, echo_ = longest
-        return [*found, row("longest pause in five minutes at 500/s", ours_, echo_, "ms", "<= 1")]
+            mine, theirs = ([future.result().latency.max / 1000] for future in both)
+        return [*found, row("longest pause in five minutes at 500/s", mine, theirs, "ms", "<= 1")]
 
     def through_the_api_server(self) -> list[Row]:
         arranged = self.arranged()
@@ -209,7 +129,7 @@ class Bench:
             middle = {name: [run.latency.p50 / 1000 for run in runs] for name, runs in seen.items()}
             bounds = {"bench-patch": "<= 1.1", "bench-cel": "<= 1.15" if at_once == 1 else "<= 1"}
             told = {
-                "bench-none": "no webhook",
+                OUTSIDE: "no webhook",
                 "bench-yes": "a Go webhook that says yes",
                 "bench-patch": "a Go webhook with the same patch",
                 "bench-cel": "the same in CEL",
@@ -240,11 +160,7 @@ class Bench:
         return {name: Asked(api, path.format(name), body, options) for name, body in bodies.items()}
 
     def is_placed(self, namespace: str, owner: Json) -> bool:
-        root = reviews.run(
-            self.kubectl,
-            *("create", "--dry-run=server", f"--namespace={namespace}", "--filename=-"),
-            stdin=reviews.pod_of(owner, 1),
-        )
+        root = self.kubectl.create(reviews.pod_of(owner, 1), "--dry-run=server", f"--namespace={namespace}")
         return names.PLACEMENT in root["metadata"].get("annotations", {})
 
     def as_admin(self) -> tuple[Peer, tuple[str, ...]]:
@@ -265,18 +181,14 @@ class Bench:
     def memory(self) -> list[Row]:
         """Ask a server of its own each time, and look at what it has then."""
         found = []
-        policy = self.folder / "memory.yaml"
-        policy.write_text(PLACING)
-        arguments = {"without an API": [f"--policy={policy}"]}
-        arguments["with an API"] = [*arguments["without an API"], f"--kubeconfig={self.kubectl.kubeconfig}"]
-        for how, options in arguments.items():
-            with own_server(self.folder, *options) as (peer, pid):
+        for how, kubeconfig, bound in (("without an API", None, 64), ("with an API", self.kubectl.kubeconfig, 80)):
+            with self.own_server(kubeconfig) as served:
                 answers = 0
                 while answers < REQUESTS:
+                    peer = Peer.told(served.addresses)
                     answers += ask(peer, "/mutate", self.bodies["6 KB pod"], "-duration", "5s").answers
-                bound = 64 if how == "without an API" else 80
                 what = f"memory after {REQUESTS:,} requests, {how}, over {bound} MiB"
-                found.append(row(what, [resident(pid)], [float(bound)], "MiB", "<= 1"))
+                found.append(row(what, [resident(served.process.pid)], [float(bound)], "MiB", "<= 1"))
         return found
 
     def cached(self) -> list[Row]:
@@ -293,37 +205,28 @@ class Bench:
         }
         for kind, roots in made.items():
             chunk = CACHED // 8
-            with ThreadPoolExecutor(8) as pool:
-                lists = [
-                    {"apiVersion": "v1", "kind": "List", "items": roots[n : n + chunk]} for n in range(0, CACHED, chunk)
-                ]
-                list(pool.map(lambda one: self.kubectl.run("create", "--validate=false", "-f-", stdin=one), lists))
+            parts = [roots[first : first + chunk] for first in range(0, CACHED, chunk)]
+            with ThreadPoolExecutor(len(parts)) as pool:
+                lists = ({"apiVersion": "v1", "kind": "List", "items": part} for part in parts)
+                list(pool.map(self.kubectl.create, lists, repeat("--validate=false")))
             after = self.settled_memory()
             each = (after - before) * 1024 / CACHED
             found.append(Row(f"memory of a cached {kind}", each, each, "KiB", 1, 1, 1))
             before = after
         return found
 
-    def create(self, roots: list[Json]) -> None:
-        stdin = {"apiVersion": "v1", "kind": "List", "items": roots}
-        done = self.kubectl.run("create", "--validate=false", "--filename=-", stdin=stdin)
-        assert not done.returncode, done.stderr
-
     def settled_memory(self) -> float:
         """Return what a fresh server takes once it has read everything."""
-        policy = self.folder / "memory.yaml"
-        with own_server(self.folder, "--policy", str(policy), "--kubeconfig", str(self.kubectl.kubeconfig)) as (_, pid):
+        with self.own_server(self.kubectl.kubeconfig) as served:
             time.sleep(12)  # it gives memory back every ten seconds
-            return resident(pid)
+            return resident(served.process.pid)
 
     def starts(self) -> list[Row]:
-        policy = self.folder / "memory.yaml"
-        policy.write_text(PLACING)
         certificate, key = self.peers.credentials.server("start", [HOST])
         took: dict[str, list[float]] = {"ours": [], "bare": []}
         for _ in range(ROUNDS):
             begin = time.monotonic()
-            with own_server(self.folder, "--policy", str(policy), "--kubeconfig", str(self.kubectl.kubeconfig)):
+            with self.own_server(self.kubectl.kubeconfig):
                 took["ours"].append(time.monotonic() - begin)
             (port,) = control_plane.free_ports(1)
             address = f"-address={HOST}:{port}"
@@ -337,6 +240,17 @@ class Bench:
             process.wait()
         more = [mine - bare for mine, bare in zip(took["ours"], took["bare"], strict=True)]
         return [row("start to ready, beyond a bare aiohttp start", more, [1.0] * ROUNDS, "s", "<= 1")]
+
+    @contextmanager
+    def own_server(self, kubeconfig: Path | None) -> Iterator[Served]:
+        """Start a server beside the installed one; yield it once it is ready."""
+        policy = self.folder / "placing.yaml"
+        policy.write_text(PLACING)
+        options = [f"--policy={policy}", *([] if kubeconfig is None else [f"--kubeconfig={kubeconfig}"])]
+        with serving(self.folder, *options, program=AS_INSTALLED) as served:
+            while served.get("/readyz").status != HTTPStatus.OK:
+                time.sleep(0.005)
+            yield served
 
     def check(self) -> list[Row]:
         file = self.folder / "check.yaml"
@@ -355,39 +269,6 @@ profiles:
   default: {placement: {provider: gke, spot: Require}}
   require: {placement: {provider: gke, spot: Require}}
 """
-
-
-@contextlib.contextmanager
-def own_server(folder: Path, *options: str) -> Iterator[tuple[Peer, int]]:
-    """Start a server of our own; yield it and its process id once it is ready."""
-    with (
-        tempfile.TemporaryDirectory(dir=folder) as scratch,
-        Path(scratch, "log").open("wb") as log,
-        subprocess.Popen([*AS_INSTALLED, *SERVE[1:], *options], stdout=subprocess.PIPE, stderr=log) as process,
-    ):
-        assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
-        while not is_ready(told["http"]):
-            time.sleep(0.005)
-        try:
-            yield Peer(told["https"].removeprefix("https://"), Path(told["ca"])), process.pid
-        finally:
-            process.send_signal(signal.SIGINT)
-
-
-def is_ready(http: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{http}/readyz"):  # noqa: S310 - our own
-            return True
-    except OSError:
-        return False
-
-
-def is_open(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    with contextlib.suppress(OSError), socket.create_connection((host, int(port))):
-        return True
-    return False
 
 
 def seconds_of(command: list[str]) -> float:

@@ -35,9 +35,7 @@ def refuses_spot(pod_spec: Json, provider: Provider) -> Path | None:
     def refused(key: str, admitted: Values) -> bool:
         return admitted.isdisjoint(provider.spot_labels.get(key, ABSENT))
 
-    if not chooses_nodes(pod_spec):
-        return None
-    return closing_field(pod_spec, provider) or refusing_field(pod_spec, provider, refused)
+    return refusal(pod_spec, provider, refused)
 
 
 def refuses_on_demand(pod_spec: Json, provider: Provider) -> Path | None:
@@ -50,14 +48,14 @@ def refuses_on_demand(pod_spec: Json, provider: Provider) -> Path | None:
     def refused(key: str, admitted: Values) -> bool:
         return bool(admitted) and admitted.issubset(provider.spot_labels.get(key, ()))
 
-    if not chooses_nodes(pod_spec):
+    return refusal(pod_spec, provider, refused)
+
+
+def refusal(pod_spec: Json, provider: Provider, refused: Callable[[str, Values], bool]) -> Path | None:
+    """Return the first field that closes or refuses; None at once for a pod that chooses no node, as most do not."""
+    if not (pod_spec.get("nodeSelector") or pod_spec.get("affinity")):
         return None
     return closing_field(pod_spec, provider) or refusing_field(pod_spec, provider, refused)
-
-
-def chooses_nodes(pod_spec: Json) -> bool:
-    """Tell whether a pod says anything about its node that could refuse; most say nothing."""
-    return bool(pod_spec.get("nodeSelector") or pod_spec.get("affinity"))
 
 
 def refusing_field(pod_spec: Json, provider: Provider, refused: Callable[[str, Values], bool]) -> Path | None:

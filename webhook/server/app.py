@@ -126,7 +126,7 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
 def settle_memory() -> None:
     """Take what the start has made out of the garbage collector's sight, and have it look at the rest less often.
 
-    All of it stays. Looking through it took a tenth of a second each time, in which nobody was answered; and a request
+    All of it stays. Looking through it takes 20 ms and more each time, in which nobody is answered; and a request
     leaves no cycles: what it makes goes with it.
     """
     gc.collect()

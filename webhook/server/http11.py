@@ -294,11 +294,7 @@ class Connection(asyncio.Protocol):
     def answer(self, answer: Answer) -> None:
         """Write an answer, of which the client may still be sending the question."""
         is_whole = self.state is ANSWERING
-        if is_whole:
-            self.intake.held -= self.held
-            self.held = 0
-        else:
-            self.intake.release(self)
+        self.intake.release(self)
         if self.transport.is_closing():
             return
         size = len(answer.body)

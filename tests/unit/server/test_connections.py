@@ -362,6 +362,19 @@ async def test_at_the_end_a_request_in_progress_is_answered() -> None:
 
 
 @on_uvloop
+async def test_at_the_end_an_answer_that_is_being_taken_is_written_to_its_end() -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        host, _, port = (await listen(stack, Waiting().site(), ("127.0.0.1", 0), None)).rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(GET.replace(b"/", b"/large", 1))
+        assert (await reader.readline()) == ANSWERED
+        ending = asyncio.create_task(stack.aclose())
+        assert len((await reader.read()).partition(b"\r\n\r\n")[2]) == LARGE
+        await ending
+        writer.close()
+
+
+@on_uvloop
 async def test_a_host_is_listened_to_at_all_its_addresses() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -19,7 +19,7 @@ from tests.admission import answer_of, review_of
 from tests.awaiting import until
 from tests.merge_cases import bug
 from tests.objects import DISRUPTION, cron_job, job, job_spec, pod
-from tests.served import SERVE, Served, raw, request, serving
+from tests.served import COMMAND, SERVE, Served, raw, request, serving
 from webhook import __version__, names
 
 
@@ -245,7 +245,7 @@ def test_without_a_good_policy_it_is_not_ready_and_says_why(tmp_path: Path) -> N
 
 
 def refusal(*arguments: str) -> str:
-    done = subprocess.run((*SERVE, *arguments), capture_output=True, check=False, timeout=60)
+    done = subprocess.run((COMMAND, *SERVE, *arguments), capture_output=True, check=False, timeout=60)
     assert done.returncode != 0
     assert b"Traceback" not in done.stderr
     assert done.stdout == b""
