@@ -13,7 +13,7 @@ from webhook.modes import ENFORCED
 from webhook.policy.model import Policy, Profile
 from webhook.problem import Json
 from webhook.shape import type_of
-from webhook.subject import Facts, Subject, subject_of
+from webhook.subject import Facts, Subject, read, subject_of
 from webhook.workloads import core
 
 OPTED_IN = Facts(profile_name="default")
@@ -78,8 +78,9 @@ def answer_of(body: bytes, root: Any) -> Answer:
 
 def ask(rules: Any, root: Any, facts: Facts = OPTED_IN, under: Policy | None = None, **request: Any) -> Answer:
     """Send one object through the rules; the patch applied by a library must give what the rules edited."""
-    decoded = review.decode(review_of(root, **request))
-    subject = subject_of(decoded)
+    body = review_of(root, **request)
+    decoded = read(body)
+    subject = subject_of(decoded, body=body)
     response = review.Response() if subject is None else rules(subject, under or policy(), facts)
     answer = answer_of(review.encode(decoded.uid, response), root)
     if subject is not None and facts.mode in ENFORCED:

@@ -5,7 +5,6 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
 
 from webhook.problem import Json, Path
 
@@ -34,7 +33,7 @@ class Edit(msgspec.Struct, frozen=True):
     rule: str
     op: str
     path: Path
-    value: Raw | None
+    value: bytes | None
     was: Any
 
 
@@ -69,9 +68,9 @@ class Editor:
         if key in parent:
             if parent[key] == value:
                 return
-            self.edits.append(Edit(self.rule, "replace", path, Raw(encode(value)), parent[key]))
+            self.edits.append(Edit(self.rule, "replace", path, encode(value), parent[key]))
         else:
-            self.edits.append(Edit(self.rule, "add", path, Raw(encode(value)), None))
+            self.edits.append(Edit(self.rule, "add", path, encode(value), None))
         parent[key] = value
 
     def update(self, path: Path, entries: Json) -> None:
@@ -99,7 +98,7 @@ class Editor:
         if items is None:
             self.set(path, [value])
             return
-        self.edits.append(Edit(self.rule, "add", (*path, index), Raw(encode(value)), None))
+        self.edits.append(Edit(self.rule, "add", (*path, index), encode(value), None))
         items.insert(index, value)
 
     def remove(self, path: Path) -> None:
@@ -113,14 +112,7 @@ class Editor:
 
     def patch(self) -> bytes:
         """Encode the recorded operations as a JSON Patch document."""
-        return encode(
-            [
-                {"op": edit.op, "path": pointer(edit.path)}
-                if edit.value is None
-                else {"op": edit.op, "path": pointer(edit.path), "value": edit.value}
-                for edit in self.edits
-            ]
-        )
+        return b"[%b]" % b",".join([start_of(edit.op, edit.path) + (edit.value or b"") + b"}" for edit in self.edits])
 
 
 def at(root: Any, path: Path) -> Any:
@@ -172,6 +164,13 @@ def fits(path: Path, pattern: Pattern) -> bool:
         if index >= len(path) or part not in (EVERY, path[index]):
             return False
     return True
+
+
+@lru_cache(maxsize=1000)
+def start_of(op: str, path: Path) -> bytes:
+    """Encode an operation up to its value: few paths are edited, and those again and again."""
+    start = encode({"op": op, "path": pointer(path)})[:-1]
+    return start if op == "remove" else start + b',"value":'
 
 
 @lru_cache(maxsize=1000)

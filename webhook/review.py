@@ -1,6 +1,5 @@
 """AdmissionReview: bytes to Request, Response to bytes."""
 
-from binascii import b2a_base64
 from typing import Any, Final, Literal
 
 import msgspec
@@ -78,12 +77,15 @@ class Response(msgspec.Struct, kw_only=True):
         return [problem for _, problem in self.found]
 
 
-def decode(body: bytes) -> Request:
-    """Read an AdmissionReview; raise BadReviewError with a sentence on what is wrong with it."""
+def decode(body: bytes, reader: msgspec.json.Decoder[Review] | None = None) -> Request:
+    """Read an AdmissionReview; raise BadReviewError with a sentence on what is wrong with it.
+
+    `reader`: for one that reads more of the object than its bounds.
+    """
     try:
         if not body.isascii():
             body.decode()  # msgspec does not look inside strings that it skips
-        review = decoder.decode(body)
+        review = (reader or decoder).decode(body)
     except UnicodeDecodeError as error:
         raise BadReviewError(f"the body is not UTF-8 (byte {error.start}); send JSON in UTF-8") from None
     except RecursionError:
@@ -119,7 +121,7 @@ def encode(uid: str, response: Response) -> bytes:
         answer["status"] = {"code": 422, "reason": "Invalid", "message": message}
     elif response.patch:
         answer["patchType"] = "JSONPatch"
-        answer["patch"] = msgspec.Raw(b'"%b"' % b2a_base64(response.patch, newline=False))
+        answer["patch"] = response.patch  # bytes are written in base64
     if response.audit:
         answer["auditAnnotations"] = response.audit
     if response.warnings:

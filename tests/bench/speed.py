@@ -39,7 +39,8 @@ from webhook.problem import Json
 
 CEL_POLICY: Final = Path(__file__).with_name("placement-in-cel.yaml")
 ROUNDS: Final = 5
-RUN: Final = ("-duration", "2s")
+RUN: Final = ("-duration", "500ms")
+TURNS: Final = 20  # of the throughput, each short: what disturbs the machine lasts for seconds, and is to hit all
 AT_ONCE: Final = 16
 PODS_CREATED: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
 # Without rich, a tool of the developers, which structlog imports where it finds it.
@@ -94,7 +95,7 @@ class Bench(Stage):
                 who["yes"] = Asked(self.yes, "/", body)
             if name == "6 KB pod of a JobSet":
                 who["JobSet"] = Asked(self.job_set, "/mutate--v1-pod", body)
-            seen = {one: [run.per_second for run in runs] for one, runs in in_turns(who, *RUN).items()}
+            seen = {one: [run.per_second for run in runs] for one, runs in in_turns(who, *RUN, rounds=TURNS).items()}
             size = body.stat().st_size
             per_byte[name] = [1e9 / rate / size for rate in seen["ours"]]
             bound = ">= 0.6" if name == "6 KB pod" else ""
@@ -110,15 +111,22 @@ class Bench(Stage):
         return rows
 
     def steady(self) -> list[Row]:
-        """Ask at a constant rate: in turns for the 99th percentile, both at once for the longest pause."""
+        """Ask at a constant rate: in turns for the 99th percentile, both at once for the longest pause.
+
+        A virtual machine has pauses of its own, longer than any of theirs: both are to have them.
+        """
         ours, echo = self.against_echo("6 KB pod")
         seen = in_turns({"ours": ours, "echo": echo}, "-duration", "10s", "-rate", "500")
         late = {name: [run.latency.p99 / 1000 for run in runs] for name, runs in seen.items()}
         found = [row("p99 at 500/s", late["ours"], late["echo"], "ms", "<= 1.5")]
+        longest: dict[str, list[float]] = {"ours": [], "echo": []}
         with ThreadPoolExecutor() as pool:
-            both = [pool.submit(one.run, "-duration", "300s", "-rate", "500") for one in (ours, echo)]
-            mine, theirs = ([future.result().latency.max / 1000] for future in both)
-        return [*found, row("longest pause in five minutes at 500/s", mine, theirs, "ms", "<= 1")]
+            for _ in range(ROUNDS):
+                both = [pool.submit(one.run, "-duration", "60s", "-rate", "500") for one in (ours, echo)]
+                for name, future in zip(longest, both, strict=True):
+                    longest[name].append(future.result().latency.max / 1000)
+        what = "longest pause in each of five minutes at 500/s"
+        return [*found, row(what, longest["ours"], longest["echo"], "ms", "<= 1")]
 
     def through_the_api_server(self) -> list[Row]:
         arranged = self.arranged()

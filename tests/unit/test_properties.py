@@ -18,7 +18,7 @@ from webhook.patch import Editor
 from webhook.policy.model import FailurePolicy, Placement, Policy, Profile, Retries
 from webhook.problem import Json
 from webhook.shape import ANY_KEY, Shape
-from webhook.subject import Facts, subject_of
+from webhook.subject import Facts, read, subject_of
 from webhook.workloads import WORKLOADS, Workload
 
 SCALARS = (
@@ -272,9 +272,9 @@ def test_a_pod_of_which_rules_are_shown_a_part_is_answered_as_one_of_which_they_
     if isinstance(root, dict) and isinstance(root.get("metadata"), dict):
         root["metadata"]["annotations"] = annotations
         root["metadata"]["ownerReferences"] = references
-    request = review.decode(review_of(root, kind={"kind": "Pod"}, operation="CREATE"))
+    body = review_of(root, kind={"group": "", "version": "v1", "kind": "Pod"}, operation="CREATE")
     answers = []
-    for subject in (subject_of(request), subject_of(request, review.decode_value(request.object))):
+    for subject in (subject_of(read(body), body=body), subject_of(review.decode(body))):
         for rules in (decide.mutate, decide.validate):
             response = None if subject is None else rules(subject, PLACING, Facts(profile_name="default"))
             answers.append(None if response is None else review.encode("", response))

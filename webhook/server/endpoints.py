@@ -18,7 +18,7 @@ from webhook.server.http11 import Answer, Handler, Site
 from webhook.server.intake import Intake
 from webhook.server.limits import LIMITS, Limits
 from webhook.server.policy_source import PolicySource
-from webhook.subject import Facts, Subject, subject_of
+from webhook.subject import Facts, Subject, read, subject_of
 from webhook.workloads import batch
 
 LOGGED: Final = 20  # problems of one denial
@@ -76,9 +76,9 @@ class Endpoints:
         """Answer one AdmissionReview, whatever comes."""
         uid = kind = operation = ""
         try:
-            request = review.decode(body)
+            request = read(body)
             uid, kind, operation = request.uid, request.kind.kind, request.operation
-            response = await self.judge(request, rules)
+            response = await self.judge(request, rules, body)
             encoded = review.encode(uid, response or Response())
         except BadReviewError as error:
             metrics.REQUESTS.counts[path, "", "", "bad"] += 1
@@ -98,14 +98,14 @@ class Endpoints:
         metrics.REQUESTS.counts[path, known, operation, result] += 1
         return Answer(encoded, content_type="application/json")
 
-    async def judge(self, request: Request, rules: Rules) -> Response | None:
+    async def judge(self, request: Request, rules: Rules, body: bytes) -> Response | None:
         """Look up what the rules need and apply them; None where they have no say."""
         if rules is decide.validate and configuration.is_asked_about(request, self.policy.config_map):
             in_use = {} if self.cluster is None else self.cluster.profiles_in_use()
             response = configuration.validate(request, self.policy.current, in_use)
             mode = None
         else:
-            subject = subject_of(request)
+            subject = subject_of(request, body=body)
             if subject is None:
                 return None
             if self.policy.current is None:
