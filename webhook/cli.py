@@ -1,7 +1,8 @@
-"""The command line: retry-policy serve | render | check | explain."""
+"""The command line: retry-policy serve | render | check | explain | retry."""
 
 import functools
 import io
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ PROBLEMS: Final = 1
 UNUSABLE: Final = 2
 HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say
 PORT: Final = click.IntRange(0, 65535)
+DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -186,7 +188,7 @@ def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfi
             stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
             explanations = explaining.of_files(files, stdin, (namespace, name) if workload else None)
         else:
-            explanations = [explaining.of_cluster(kubeconfig, namespace, name)]
+            explanations = [explaining.of_cluster(kubeconfig_or_default(kubeconfig), namespace, name)]
     except explaining.UnexplainableError as error:
         click.echo(printable(str(error)), err=True)
         sys.exit(UNUSABLE)
@@ -197,6 +199,63 @@ def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfi
             click.echo(
                 ("\n" if number else "") + "\n".join(printable(line) for line in explaining.as_table(explanation))
             )
+
+
+@main.command(options_metavar="[OPTIONS]", short_help="Have what has failed run again.")
+@click.argument("target", metavar="NAMESPACE/KIND[/NAME]")
+@click.option("-l", "selector", metavar="SELECTOR", help="All that have failed of those with these labels.")
+@click.option("--failed-since", metavar="DURATION", help="All that have failed within 90s, 1h30m, 24h until now.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only say what would run again; the API server is asked whether it could."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
+def retry(target: str, selector: str | None, failed_since: str | None, kubeconfig: str | None, **flags: bool) -> None:
+    """Have what has failed run again, what has succeeded not: a Job, the last Job of a CronJob, a JobSet.
+
+    Only what says that it may run twice: annotation retry-policy.dev/retryable is "true". Exit 0 if all runs again, 1
+    if something was refused, 2 if the cluster cannot be asked.
+    """
+    import asyncio  # noqa: PLC0415 - likewise
+
+    from webhook import retrying  # noqa: PLC0415 - likewise
+    from webhook.server.api import UNREACHABLE, ApiError  # noqa: PLC0415 - likewise
+
+    try:
+        wanted = retrying.target_of(target, selector, failed_since)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+    def agreed(lines: list[str]) -> bool:
+        if flags["yes"]:
+            return True
+        for line in lines:
+            click.echo(printable(line))
+        return click.confirm("Go on?")
+
+    file = kubeconfig_or_default(kubeconfig)
+    try:
+        outcome = asyncio.run(retrying.retry(file, wanted, agreed, dry_run=flags["dry_run"]))
+    except ApiError as error:
+        click.echo(printable(str(error)), err=True)
+        sys.exit(UNUSABLE)
+    except UNREACHABLE as error:
+        click.echo(
+            printable(f"the cluster of {file} cannot be asked: {error}; name another with --kubeconfig"), err=True
+        )
+        sys.exit(UNUSABLE)
+    for line in outcome.done:
+        click.echo(printable(f"{line} (dry run)" if flags["dry_run"] else line))
+    for why in outcome.refused:
+        click.echo(printable(why), err=True)
+    if not outcome.done and not outcome.refused:
+        click.echo("nothing runs again", err=True)
+    sys.exit(PROBLEMS if outcome.refused else 0)
+
+
+def kubeconfig_or_default(kubeconfig: str | None) -> str:
+    """Return the kubeconfig that kubectl would take."""
+    return kubeconfig or os.environ.get("KUBECONFIG") or str(Path(DEFAULT_KUBECONFIG).expanduser())
 
 
 class Run:

@@ -12,6 +12,7 @@ from webhook.patch import at
 from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
 from webhook.problem import Json
+from webhook.requested import record
 from webhook.workloads import batch
 from webhook.workloads.job_set import JOB_SET
 
@@ -54,6 +55,7 @@ class Explanation:
     summary: str
     budgets: list[str]
     earlier: int  # attempts that are counted and no longer kept in detail
+    requested: tuple[record.Requested, ...] = ()  # retries that a person asked for
     rows: list[Row] = field(default_factory=list)
     next: list[str] = field(default_factory=list)
 
@@ -84,6 +86,7 @@ def explain(root: Json, jobs: list[Json], all_pods: Iterable[Json]) -> Explanati
         summary=words.summary(account),
         budgets=[*set_budgets(root, jobs)] if in_set else [*job_budgets(root, account, retries)],
         earlier=account.ended - len(account.last),
+        requested=record.read(root),
         rows=rows,
         next=[*next_steps(root, jobs, account, retries, in_set=in_set)],
     )
@@ -95,7 +98,7 @@ def job_budgets(root: Json, account: Account, retries: int) -> Iterator[str]:
         failed = at(root, ("status", "failedIndexes"))
         yield f"retries: {retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
     else:
-        yield f"retries: {account.spent('retry')} of {retries} spent"
+        yield f"retries: {account.spent_now('retry')} of {retries} spent"
     if account.left is not None and account.left.disruptions is not None:
         yield f"disruptions: {account.spent('disruption')} so far, {account.left.disruptions} more on spot"
     if account.grants:
@@ -117,7 +120,7 @@ def count(account: Account, pod: Pod, job: Json, job_set: Json | None) -> None:
     terms = limits.terms_of(job, job_set, UNKNOWN)
     attempt = limits.attempt_of(account, terms, pod)
     ending = endings.ending_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
-    ending = limits.with_budget(ending, terms, attempt)
+    ending = limits.with_budget(ending, terms, account)
     account.count(ending, limits.unit_of(pod), attempt)
 
 
@@ -133,11 +136,12 @@ def ended_rows(account: Account, root: Json, retries: int, *, in_set: bool) -> I
     left = account.left
     per_index = is_per_index(root)
     disruptions = None if left is None else left.disruptions
-    spent = account.spent("retry")
+    spent = account.spent_now("retry")
     newest_first = []
-    for detail in reversed(account.last):
+    for place, detail in enumerate(reversed(account.last)):
         used = detail.attempt + (detail.cost == "retry") if per_index else spent
-        newest_first.append(ended_row(detail, None if in_set else max(0, retries - used), disruptions))
+        is_earlier = place >= account.ended_now
+        newest_first.append(ended_row(detail, None if in_set or is_earlier else max(0, retries - used), disruptions))
         spent -= detail.cost == "retry"
         if disruptions is not None and detail.cost == "disruption":
             disruptions += 1
@@ -172,7 +176,7 @@ def ended_row(detail: Attempt, retries_left: int | None, disruptions_left: int |
 
 def running_rows(found: list[Pod], account: Account, root: Json, *, in_set: bool) -> Iterator[Row]:
     """Yield a row for each pod that runs, or has succeeded."""
-    spent = account.spent("retry")
+    spent = account.next_attempt
     per_index = is_per_index(root)
     for pod in sorted((pod for pod in found if not pod.has_failed), key=lambda pod: pod.started):
         attempt = pod.restart if in_set else pod.attempt if per_index else spent
@@ -218,7 +222,7 @@ def next_steps(root: Json, jobs: list[Json], account: Account, retries: int, *, 
             what_set_does(root, jobs[0], rule) if in_set and action == "FailJob" else what_follows(action, account)
         )
         yield f"{what_matches(rule)}: {follows} (rule {index})"
-    spent = account.spent("retry")
+    spent = account.spent_now("retry")
     if in_set:
         yield f"anything else: costs its Job a retry, of {batch.retry_budget(spec)}"
     elif is_per_index(root):

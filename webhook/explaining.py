@@ -1,10 +1,8 @@
 """What `retry-policy explain` reads and prints: from the cluster or from files, as a table or as JSON."""
 
 import asyncio
-import os
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
@@ -19,7 +17,6 @@ from webhook.workloads.row import controller_of
 
 SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
-DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
 UNIT: Final = "INDEX"
 
@@ -28,20 +25,19 @@ class UnexplainableError(Exception):
     """There is nothing to explain; the message says why, and what would help."""
 
 
-def of_cluster(kubeconfig: str | None, namespace: str, name: str) -> Explanation:
+def of_cluster(kubeconfig: str, namespace: str, name: str) -> Explanation:
     """Explain a workload of the cluster; raise UnexplainableError."""
     from webhook.server.api import UNREACHABLE, ApiError  # noqa: PLC0415 - half a second that files save
     from webhook.server.explaining import NoSuchWorkloadError, fetch  # noqa: PLC0415 - likewise
 
-    file = kubeconfig or os.environ.get("KUBECONFIG") or str(Path(DEFAULT_KUBECONFIG).expanduser())
     try:
-        root, jobs, pods = asyncio.run(fetch(file, namespace, name))
+        root, jobs, pods = asyncio.run(fetch(kubeconfig, namespace, name))
         return explain(root, jobs, pods)
     except (NoSuchWorkloadError, ApiError) as error:
         raise UnexplainableError(str(error)) from None
     except UNREACHABLE as error:
         raise UnexplainableError(
-            f"the cluster of {file} cannot be asked: {error}; name another with --kubeconfig"
+            f"the cluster of {kubeconfig} cannot be asked: {error}; name another with --kubeconfig"
         ) from None
     except ValueError as error:
         raise UnexplainableError(f"the ledger of {namespace}/{name} cannot be read: {error}") from None
@@ -119,6 +115,8 @@ def as_table(explanation: Explanation) -> Iterator[str]:
     yield f"{explanation.kind} {explanation.namespace}/{explanation.name}: {explanation.state}"
     yield explanation.summary
     yield from explanation.budgets
+    for one in explanation.requested:
+        yield f"retry requested by {one.by} at {one.at}"
     if explanation.earlier:
         yield f"({explanation.earlier} earlier ones are counted and not kept in detail)"
     units = any(row.unit for row in explanation.rows)

@@ -48,12 +48,32 @@ LEDGER: Final = PREFIX + "ledger"
 # Annotation on ended pods, written by the ledger where many of them stay: this one is counted.
 COUNTED: Final = PREFIX + "counted"
 
+# Annotation on a workload, or a template in it, written by its author: "true" says that it may run twice, so that a
+# person may ask for it; "false" that it may not.
+RETRYABLE: Final = PREFIX + "retryable"
+
+# Annotation on workloads, written by whoever carries a requested retry out: JSON, who asked for each and when (see
+# webhook/requested/record.py).
+REQUESTED_RETRIES: Final = PREFIX + "requested-retries"
+
+# Label on the suspended Job that keeps a manifest while a Job is created again: the uid of the Job that has failed.
+# Annotation on the Job that is created of it, until it is let go.
+RETRY_OF: Final = PREFIX + "retry-of"
+
+# Annotation on a Job that is created so, until it is let go: "true" where it then stays suspended, for a queue or a
+# person to resume.
+STAYS_SUSPENDED: Final = PREFIX + "stays-suspended"
+
+# Annotation on the suspended Job that keeps a manifest: JSON, what its successor has and it has not (see
+# webhook/requested/job.py).
+SUCCESSOR: Final = PREFIX + "successor"
+
 # What an author may say on a workload and what its pods must know too: copied into pod templates where absent.
 COPIED_TO_PODS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES)
 
 # What an author may say on a CronJob and what its Jobs must know too: copied into the Job template where absent.
-COPIED_TO_JOBS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, SKIP)
+COPIED_TO_JOBS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, RETRYABLE, SKIP)
 
 # What an author may say on an object, and is judged for.
-SAID_BY_AUTHORS: Final = (ATTEMPT, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, SKIP)
+SAID_BY_AUTHORS: Final = (ATTEMPT, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, RETRYABLE, SKIP)
 SAID: Final = frozenset(SAID_BY_AUTHORS)  # asked of every map of annotations

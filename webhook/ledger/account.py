@@ -59,7 +59,8 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What the annotation holds.
 
     `ended`: pods in all. `cost`: how many of them cost what. `causes`: how many by cause and reason. `spot`: how many
-    had been placed on spot. `units`: disruptions by unit since the last grant. `grants`: how often a Job that was
+    had been placed on spot. `units`: disruptions by unit since the last grant. `before`: how many ended pods had cost
+    what when a person last had the workload run again. `grants`: how often a Job that was
     suspended was let go on; `suspended`: whether the ledger has suspended it. `recent`: ids of pods that are counted,
     and perhaps not marked yet.
     """
@@ -69,6 +70,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     causes: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
     spot: int = 0
     units: Units = msgspec.field(default_factory=Units)
+    before: dict[Cost, int] = msgspec.field(default_factory=dict)
     grants: int = 0
     suspended: bool = False
     left: Left | None = None
@@ -87,6 +89,33 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     def spent(self, cost: Cost) -> int:
         """Return how many ended pods cost so."""
         return self.cost.get(cost, 0)
+
+    def spent_now(self, cost: Cost) -> int:
+        """Return how many ended pods cost so since a person last had the workload run again."""
+        return self.spent(cost) - self.before.get(cost, 0)
+
+    @property
+    def ended_now(self) -> int:
+        """How many pods have ended since then."""
+        return self.ended - sum(self.before.values())
+
+    @property
+    def earlier(self) -> int:
+        """How many attempts there were before a person last had the workload run again, of a unit that had them all."""
+        return self.before.get("retry", 0) + self.before.get("fatal", 0)
+
+    @property
+    def next_attempt(self) -> int:
+        """The number of the attempt that comes next, 0-based, of a workload whose retries are counted together."""
+        return self.spent("retry") + self.before.get("fatal", 0)
+
+    def begin_anew(self) -> None:
+        """Let every budget begin anew, and the account go on: a person has the workload run again, as a new object."""
+        self.before = dict(self.cost)
+        self.units = Units()
+        self.suspended = False
+        self.left = None
+        self.recent.clear()
 
     def count(self, ending: Ending, unit: str, attempt: int) -> Attempt:
         """Count an ended pod that it does not have yet; return it in detail."""
@@ -113,7 +142,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     def count_unseen(self, failures: int) -> None:
         """Count failures that only the Job's status tells of."""
         for _ in range(failures):
-            self.add(Attempt(attempt=self.spent("retry"), pod="", cause="Other", reason=UNSEEN, cost="retry"))
+            self.add(Attempt(attempt=self.next_attempt, pod="", cause="Other", reason=UNSEEN, cost="retry"))
 
     def add(self, detail: Attempt) -> Attempt:
         """Add an attempt to the counts and to the details."""
@@ -140,7 +169,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def settle(self, pod_name: str) -> bool:
         """Take down that a crash which cost a retry was a bug, and ended the workload; tell whether one did."""
-        if not self.spent("retry"):
+        if not self.spent_now("retry"):
             return False
         self.cost["retry"] -= 1
         self.cost["fatal"] = self.spent("fatal") + 1

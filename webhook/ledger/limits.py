@@ -66,7 +66,7 @@ def failed_in_status(job: Json) -> int:
 
 def has_ended(account: Account, job_set: Json | None) -> bool:
     """Tell whether a pod is known to have been a Job's end; a JobSet may go on without one of its Jobs."""
-    return job_set is None and account.spent("fatal") > 0
+    return job_set is None and account.spent_now("fatal") > 0
 
 
 def running_at_once(spec: Json) -> int:
@@ -91,12 +91,13 @@ def job_of(job_set: str, unit: str) -> str:
     return f"{job_set}-{unit.rpartition('/')[0]}" if job_set else ""
 
 
-def with_budget(ending: Ending, terms: Terms, attempt: int) -> Ending:
-    """Return how a pod ended, where a failure for which no retry is left ends its Job, or its index.
+def with_budget(ending: Ending, terms: Terms, account: Account) -> Ending:
+    """Return how a pod ended that is about to be counted: one for which no retry is left ends its Job, or its index.
 
     In a JobSet the Job has retries of its own, and the set may restart it.
     """
-    if ending.cost != "retry" or ending.pod.job_set or attempt < terms.retries:
+    spent = (ending.pod.attempt or 0) if terms.per_index else account.spent_now("retry")
+    if ending.cost != "retry" or ending.pod.job_set or spent < terms.retries:
         return ending
     return replace(ending, cost="fatal")
 
@@ -107,7 +108,7 @@ def attempt_of(account: Account, terms: Terms, pod: Pod) -> int:
         return pod.restart or 0
     if terms.per_index:
         return pod.attempt or 0
-    return account.spent("retry")
+    return account.next_attempt
 
 
 def left_of(account: Account, terms: Terms, detail: Attempt, job_set: Json | None) -> Left:
@@ -117,7 +118,7 @@ def left_of(account: Account, terms: Terms, detail: Attempt, job_set: Json | Non
     elif terms.per_index:
         spent = detail.attempt + (detail.cost == "retry")
     else:
-        spent = account.spent("retry")
+        spent = account.spent_now("retry")
     return Left(
         retries=max(0, terms.retries - spent),
         disruptions=max(0, terms.disruptions - account.units.of(detail.unit)),

@@ -52,7 +52,7 @@ class Round:
     def add(self, ending: endings.Ending, pod: Pod) -> None:
         """Count one."""
         attempt = limits.attempt_of(self.account, self.terms, pod)
-        ending = limits.with_budget(ending, self.terms, attempt)
+        ending = limits.with_budget(ending, self.terms, self.account)
         detail = self.account.count(ending, limits.unit_of(pod), attempt)
         left = limits.left_of(self.account, self.terms, detail, self.job_set)
         self.account.left = left
@@ -78,7 +78,7 @@ class Round:
             or root["spec"].get("suspend")
         ):
             return 0, []
-        known = sum(self.account.spent(cost) for cost in limits.FAILURES)
+        known = sum(self.account.spent_now(cost) for cost in limits.FAILURES)
         return max(0, limits.failed_in_status(self.root) - known), list(self.book.vanished.values())
 
     def count_unseen(self, failures: int) -> None:
@@ -113,6 +113,7 @@ class Round:
     def sentence(self) -> str:
         """Say it all in a sentence."""
         last, left = self.details[-1], self.account.left
-        text = words.sentence(last, self.terms, left, in_set=bool(self.key.job_set)) if left is not None else ""
+        of = None if self.key.job_set else self.account.earlier + self.terms.retries + 1
+        text = words.sentence(last, left, of) if left is not None else ""
         more = len(self.details) - 1
         return f"{text}; {more} more ended at the same time" if more else text

@@ -2,14 +2,16 @@
 
 from webhook.ledger.account import Account, Attempt, Left
 from webhook.ledger.endings import Cost
-from webhook.ledger.limits import Terms
 
 
-def sentence(detail: Attempt, terms: Terms, left: Left, *, in_set: bool) -> str:
-    """Say how an attempt ended, what that cost, and what is left."""
+def sentence(detail: Attempt, left: Left, of: int | None) -> str:
+    """Say how an attempt ended, what that cost, and what is left.
+
+    `of`: how many attempts there may be in all; None in a JobSet.
+    """
+    in_set = of is None
     where = f"{detail.unit.rstrip('/')}: " if in_set else f"index {detail.unit}: " if detail.unit else ""
-    of = "" if in_set else f" of {terms.retries + 1}"
-    ended = f"{where}attempt {detail.attempt + 1}{of} ended: {how(detail)}"
+    ended = f"{where}attempt {detail.attempt + 1}{'' if in_set else f' of {of}'} ended: {how(detail)}"
     return "; ".join((ended, cost(detail, in_set=in_set), rest(left, in_set=in_set)))
 
 

@@ -89,7 +89,7 @@ def annotation_problems(profile_name: str, profile: Profile, annotations: Json, 
         elif limit is not None and number > limit:
             what = f"{number} is more than the {limit} that profile {profile_name!r} allows"
             found.append(Problem((*path, key), what, f"set {limit} or less"))
-    for key in (names.INTERRUPTIBLE, names.SKIP):
+    for key in (names.INTERRUPTIBLE, names.RETRYABLE, names.SKIP):
         value = annotations.get(key)
         if value is not None and value not in BOOLEANS:
             found.append(Problem((*path, key), f"is {value[:40]!r}", 'must be "true" or "false"'))

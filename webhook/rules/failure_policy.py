@@ -6,6 +6,7 @@ Reads, in the JobSpec:
     template.metadata.annotations[kubectl.kubernetes.io/default-container]
 in its metadata:
     labels or annotations[kueue.x-k8s.io/queue-name], ownerReferences
+    annotations[retry-policy.dev/{retry-of,stays-suspended}]
 and the traits of the kind's row
 Writes:
     podFailurePolicy.rules, podReplacementPolicy, template.spec.restartPolicy
@@ -13,17 +14,17 @@ Writes:
 
 from typing import Final
 
+from webhook import names
 from webhook.patch import Editor
 from webhook.policy.settings import Settings
 from webhook.problem import Json, Problem
 from webhook.rules import schema
 from webhook.rules.lint import DISRUPTION, KILLED
-from webhook.workloads import EmbeddedJob, ray
+from webhook.workloads import EmbeddedJob, batch, ray
 from webhook.workloads.batch import is_queued
 from webhook.workloads.row import controller_of
 
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
-JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 
 
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor, *, disruption_action: str) -> list[Problem]:
@@ -185,7 +186,7 @@ def is_work_queue(spec: Json) -> bool:
 def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
     """Tell whether others delete this Job's pods: they end with 137, without DisruptionTarget, and are judged."""
     spec = job.spec
-    foreign = (spec.get("managedBy") or JOB_CONTROLLER) != JOB_CONTROLLER
+    foreign = (spec.get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER
     completions = spec.get("completions")
     elastic = (
         job.traits.scalable
@@ -193,4 +194,7 @@ def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
         and completions is not None
         and completions == spec.get("parallelism")
     )
-    return job.traits.suspendable or bool(spec.get("suspend")) or is_queued(job.metadata) or foreign or elastic
+    annotations = job.metadata.get("annotations") or {}
+    let_go = names.RETRY_OF in annotations and names.STAYS_SUSPENDED not in annotations  # it runs in a moment
+    suspended = bool(spec.get("suspend")) and not let_go
+    return job.traits.suspendable or suspended or is_queued(job.metadata) or foreign or elastic

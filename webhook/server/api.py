@@ -116,24 +116,31 @@ class Api:
                 return
             following["continue"] = page["metadata"]["continue"]
 
-    async def create(self, path: str, root: Json) -> None:
-        """Create an object; raise as `get` does."""
-        await self.write("POST", path, root)
+    async def create(self, path: str, root: Json, *, dry_run: bool = False) -> Json:
+        """Create an object, with `dry_run` only try to; return what came of it; raise as `get` does."""
+        return await self.write("POST", path, root, {"dryRun": "All"} if dry_run else {})
 
-    async def replace(self, path: str, root: Json) -> None:
+    async def replace(self, path: str, root: Json) -> Json:
         """Replace an object, unless it has another resourceVersion by now; raise as `get` does."""
-        await self.write("PUT", path, root)
+        return await self.write("PUT", path, root)
 
-    async def patch(self, path: str, operations: list[Json]) -> None:
+    async def patch(self, path: str, operations: list[Json]) -> Json:
         """Apply a JSON Patch; raise as `get` does."""
-        await self.write("PATCH", path, operations)
+        return await self.write("PATCH", path, operations)
 
-    async def write(self, method: str, path: str, body: Json | list[Json]) -> None:
-        """Send a body; raise as `get` does."""
+    async def delete(self, path: str, uid: str) -> None:
+        """Delete an object and what it owns, unless another one is there by now; raise as `get` does."""
+        await self.write("DELETE", path, {"preconditions": {"uid": uid}, "propagationPolicy": "Background"})
+
+    async def write(self, method: str, path: str, body: Json | list[Json], query: dict[str, str] | None = None) -> Json:
+        """Send a body; return the answer; raise as `get` does."""
         patience = aiohttp.ClientTimeout(total=30)
-        async with await self.request(path, {}, "application/json", patience, method, body) as response:
+        async with await self.request(path, query or {}, "application/json", patience, method, body) as response:
+            answer = await response.read()
             if not response.ok:
-                raise ApiError(response.status, message_of(await response.read()))
+                raise ApiError(response.status, message_of(answer))
+            found: Json = msgspec.json.decode(answer)
+            return found
 
     @asynccontextmanager
     async def stream(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[AsyncIterator[bytes]]:

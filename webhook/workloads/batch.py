@@ -13,6 +13,7 @@ from webhook.workloads.row import ALONE, Budget, EmbeddedJob, Traits, Workload, 
 # The API server's own default (pkg/apis/batch/v1/defaults.go).
 DEFAULT_BACKOFF_LIMIT: Final = 6
 UNLIMITED: Final = 2147483647
+CONTROLLER: Final = "kubernetes.io/job-controller"  # what managedBy is where it is absent
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 JOB_SET: Final = ("jobset.x-k8s.io", "JobSet")
 JOBS_OF_SET: Final = "jobset.sigs.k8s.io/global-replicas"  # label of a JobSet's Jobs: how many there are

@@ -18,7 +18,8 @@ def said(*pods: Pod, root: Json | None = None, above: Json | None = None) -> str
     for pod in pods:
         attempt = attempt_of(account, terms, pod)
         detail = account.count(ending_of(pod, root, above), unit_of(pod), attempt)
-        text = words.sentence(detail, terms, left_of(account, terms, detail, above), in_set=above is not None)
+        of = None if above is not None else account.earlier + terms.retries + 1
+        text = words.sentence(detail, left_of(account, terms, detail, above), of)
     return text
 
 

@@ -1,0 +1,358 @@
+"""`retry-policy retry`: what has failed runs again because a person asks for it, with the real controllers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.manifests import exits, job, job_set, replicated_job
+from tests.cluster.objects import account, condition, ended, is_running, restarts
+from tests.cluster.test_ledger import explained
+from webhook import names
+from webhook.requested import record
+from webhook.requested.job import notes_of
+from webhook.server import retrying
+from webhook.server.api import Api
+from webhook.workloads.batch import JOB
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Object
+    from tests.cluster.namespace import Namespace
+
+PROGRAM = Path(sys.executable).with_name("retry-policy")
+MAY_RUN_TWICE = {names.RETRYABLE: "true"}
+INDEX = "batch.kubernetes.io/job-completion-index"
+CRASHES = 100
+
+
+def asked(team: Namespace, target: str, *options: str, kubeconfig: Path | None = None) -> tuple[int, str, str]:
+    """Ask as a user does; return the exit code, what was said, and what was complained of."""
+    where = (f"{team.name}/{target}", f"--kubeconfig={kubeconfig or team.kubeconfig}")
+    command: list[str | Path] = [PROGRAM, "retry", *where, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+
+def retryable(manifest: Object, **metadata: Any) -> Object:
+    return {**manifest, "metadata": {**manifest["metadata"], "annotations": MAY_RUN_TWICE, **metadata}}
+
+
+def has_failed(found: Object) -> Object:
+    return condition(found, "Failed")
+
+
+def failed_job(team: Namespace, manifest: Object, code: int = 1) -> Object:
+    """Create a Job, and have the pod of it that runs end so."""
+    name = manifest["metadata"]["name"]
+    team.create(manifest)
+    team.ends(team.running(name, 1)[0], code)
+    return team.wait_for("jobs", name, has_failed)
+
+
+def runs_anew(before: Object) -> Any:
+    return lambda found: found["metadata"]["uid"] != before["metadata"]["uid"] and found["status"].get("active")
+
+
+def is_complete(found: Object) -> Object:
+    return condition(found, "Complete")
+
+
+def kept(team: Namespace) -> list[str]:
+    return [one["metadata"]["name"] for one in team.get("jobs", f"--selector={names.RETRY_OF}")["items"]]
+
+
+def spec_of(found: Object) -> Object:
+    """What its author and the webhook wrote of a Job's spec, without what the API server made of its uid."""
+    spec = json.loads(json.dumps(found["spec"]))
+    del spec["selector"]
+    spec["template"]["metadata"].pop("labels", None)
+    return dict(spec)
+
+
+def test_a_job_that_has_failed_runs_again_under_its_name_with_all_that_it_had(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    owner = team.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "experiment"}})
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "experiment", "uid": owner["metadata"]["uid"]}
+    manifest = retryable(job("train", backoffLimit=2), labels={"team": "vision"}, ownerReferences=[reference])
+    manifest["metadata"]["annotations"] = {**MAY_RUN_TWICE, "note": "kept"}
+    failed_job(team, manifest)
+    before = team.wait_for("jobs", "train", lambda found: ended(found, 1))
+    assert asked(team, "job/train", "--yes") == (0, f"Job {team.name}/train: runs again", "")
+    now = team.wait_for("jobs", "train", runs_anew(before))
+    assert spec_of(now) == spec_of(before)
+    assert now["metadata"]["labels"] == before["metadata"]["labels"]
+    assert now["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
+    written = {names.LEDGER, names.REQUESTED_RETRIES}
+    annotations = {key: text for key, text in now["metadata"]["annotations"].items() if key not in written}
+    assert annotations == {key: text for key, text in before["metadata"]["annotations"].items() if key not in written}
+    assert kept(team) == []
+    (noted,) = record.read(now)
+    assert (noted.by, noted.of) == ("admin", before["metadata"]["uid"])
+    team.ends(team.running("train", 1)[0], 0)
+    team.wait_for("jobs", "train", is_complete)
+
+
+def test_the_account_goes_on_and_the_budget_begins_anew(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    failed_job(team, retryable(job("train", backoffLimit=1)))
+    before = team.wait_for("jobs", "train", lambda found: ended(found, 1))
+    asked(team, "job/train", "--yes")
+    team.wait_for("jobs", "train", runs_anew(before))
+    first = team.running("train", 1)[0]
+    team.ends(first, 143)
+    team.ends(team.running("train", 1, but=first)[0], 143)
+    found = team.wait_for("jobs", "train", lambda found: ended(found, 3))
+    details = [(one["attempt"], one["cost"]) for one in account(found)["last"]]
+    assert details == [(0, "fatal"), (1, "retry"), (2, "fatal")]
+    told = explained(team, "train")
+    assert [row["attempt"] for row in told["rows"]] == [0, 1, 2]
+    assert [one["by"] for one in told["requested"]] == ["admin"]
+
+
+def test_of_an_indexed_job_exactly_the_indexes_that_failed_run_again(namespace: NewNamespace) -> None:
+    team = namespace()
+    failing = [3, 17, 18, 41, 64, 65, 99]
+    spec = {"completionMode": "Indexed", "completions": 100, "parallelism": 100, "backoffLimitPerIndex": 0}
+    team.create(retryable(job("shards", **spec)))
+    pods = {pod["metadata"]["annotations"][INDEX]: pod for pod in team.running("shards", 100)}
+    team.all_end([pods.pop(str(index)) for index in failing], 1)
+    team.all_end(list(pods.values()), 0)
+    before = team.wait_for("jobs", "shards", has_failed)
+    code, told, _ = asked(team, "job/shards", "--yes")
+    assert (code, told) == (0, f"Job {team.name}/shards: 7 of 100 indexes run again")
+    team.wait_for("jobs", "shards", runs_anew(before))
+    again = team.running("shards", 7)
+    assert sorted(int(pod["metadata"]["annotations"][INDEX]) for pod in again) == sorted(failing)
+    team.all_end(again, 0)
+    done = team.wait_for("jobs", "shards", is_complete)
+    assert (done["status"]["succeeded"], done["status"]["completedIndexes"]) == (100, "0-99")
+
+
+def test_of_a_job_with_completions_only_as_many_run_again_as_are_missing(namespace: NewNamespace) -> None:
+    team = namespace()
+    team.create(retryable(job("batch", completions=4, parallelism=4, backoffLimit=0)))
+    *good, bad = team.running("batch", 4)
+    team.all_end(good, 0)
+    team.wait_for("jobs", "batch", lambda found: found["status"].get("succeeded") == 3)
+    team.ends(bad, 1)
+    before = team.wait_for("jobs", "batch", has_failed)
+    assert asked(team, "job/batch", "--yes")[0] == 0
+    team.wait_for("jobs", "batch", runs_anew(before))
+    team.ends(team.running("batch", 1)[0], 0)
+    assert team.wait_for("jobs", "batch", is_complete)["status"]["succeeded"] == 4
+
+
+@with_operators
+def test_a_job_set_that_has_failed_runs_again_as_it_is(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(retryable(job_set("train", *(replicated_job(one, backoffLimit=0) for one in ("worker", "driver")))))
+    (worker, _) = team.pods_of_set("train", 0, 2)
+    team.ends(worker, 1)
+    before = team.wait_for("jobsets", "train", has_failed)
+    assert asked(team, "jobset/train", "--yes") == (0, f"JobSet {team.name}/train: all of its Jobs run again", "")
+    again = team.pods_of_set("train", 1, 2)
+    now = team.get("jobset", "train")
+    assert now["metadata"]["uid"] == before["metadata"]["uid"]
+    assert restarts(now) == (1, 0)
+    assert "terminalState" not in now["status"]
+    team.all_end(again, 0)
+    team.wait_for("jobsets", "train", lambda found: condition(found, "Completed"))
+    (noted,) = record.read(now)
+    assert (noted.by, noted.of) == ("admin", "restart 0")
+
+
+def test_of_a_cron_job_its_last_job_runs_again(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job("x")["spec"]}}
+    team.create(retryable({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec}))
+    assert team.run("create", "job", "nightly-1", "--from=cronjob/nightly").returncode == 0
+    team.ends(team.running("nightly-1", 1)[0], 1)
+    before = team.wait_for("jobs", "nightly-1", has_failed)
+    assert asked(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1: runs again", "")
+    now = team.wait_for("jobs", "nightly-1", runs_anew(before))
+    assert [one["name"] for one in now["metadata"]["ownerReferences"]] == ["nightly"]
+
+
+def test_all_that_have_failed_are_chosen_by_their_labels(namespace: NewNamespace) -> None:
+    team = namespace()
+    for name in ("one", "two"):
+        team.create(retryable(job(name, exits(1), backoffLimit=0), labels={"run": "7"}))
+    team.create(job("three", exits(1), backoffLimit=0) | {"metadata": {"name": "three", "labels": {"run": "7"}}})
+    team.create(retryable(job("four", exits(0)), labels={"run": "7"}))
+    for name in ("one", "two", "three"):
+        team.wait_for("jobs", name, has_failed)
+    team.wait_for("jobs", "four", is_complete)
+    code, told, complaints = asked(team, "job", "-l", "run=7", "--failed-since=1h", "--yes")
+    assert (code, sorted(told.splitlines())) == (1, [f"Job {team.name}/{name}: runs again" for name in ("one", "two")])
+    assert complaints.startswith(
+        f"Job {team.name}/three does not say that it may run twice; if it may: kubectl annotate"
+    )
+
+
+def test_a_dry_run_changes_nothing(namespace: NewNamespace) -> None:
+    team = namespace()
+    failed_job(team, retryable(job("train", backoffLimit=0)))
+    before = team.get("job", "train")
+    code, told, _ = asked(team, "job/train", "--dry-run")
+    assert (code, told) == (0, f"Job {team.name}/train: runs again (dry run)")
+    assert team.get("job", "train") == before
+    assert kept(team) == []
+
+
+def refusals(team: Namespace) -> dict[str, str]:
+    name = f"Job {team.name}"
+    return {
+        "job/good": f"{name}/good has succeeded; nothing of it runs again",
+        "job/runs": f"{name}/runs has not ended; ask again once it has failed",
+        "job/silent": f"{name}/silent does not say that it may run twice; if it may: "
+        f"kubectl annotate -n {team.name} job/silent {names.RETRYABLE}=true",
+        "job/nobody": f"there is no Job {team.name}/nobody",
+    }
+
+
+def test_what_cannot_run_again_is_refused_with_the_reason_and_stays_as_it_is(namespace: NewNamespace) -> None:
+    team = namespace()
+    team.create(retryable(job("good", exits(0))))
+    team.create(retryable(job("runs")))
+    team.create(job("silent", exits(1), backoffLimit=0))
+    team.wait_for("jobs", "good", is_complete)
+    team.wait_for("jobs", "silent", has_failed)
+    team.running("runs", 1)
+    before = team.get("jobs")
+    for target, why in refusals(team).items():
+        assert asked(team, target, "--yes") == (1, "", why)
+    assert team.get("jobs")["items"] == before["items"]
+
+
+def test_a_kind_that_cannot_run_again_is_refused_with_those_that_can(namespace: NewNamespace) -> None:
+    code, _, complaints = asked(namespace(), "deployment/web")
+    assert code == 2
+    assert "no 'deployment' can run again; write NAMESPACE/KIND/NAME, the kind one of job, jobset" in complaints
+
+
+def test_who_may_not_delete_a_job_is_told_what_he_lacks(namespace: NewNamespace, tmp_path: Path) -> None:
+    team = namespace()
+    failed_job(team, retryable(job("train", backoffLimit=0)))
+    before = team.get("job", "train")
+    viewer = kubeconfig_of(team, "view", tmp_path)
+    why = f"Job {team.name}/train stays as it is: you may not create jobs, patch jobs, delete jobs; ask for the right"
+    assert asked(team, "job/train", "--yes", kubeconfig=viewer) == (1, "", why)
+    assert team.get("job", "train") == before
+
+
+def kubeconfig_of(team: Namespace, role: str, folder: Path) -> Path:
+    """Make a user with a ClusterRole in this namespace; return a kubeconfig of his."""
+    team.run("create", "serviceaccount", "asks")
+    bound = team.run("create", "rolebinding", "asks", f"--clusterrole={role}", f"--serviceaccount={team.name}:asks")
+    assert bound.returncode == 0, bound.stderr
+    token = team.run("create", "token", "asks").stdout.strip()
+    config = json.loads(team.run("config", "view", "--raw", "--output=json").stdout)
+    config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
+    file = folder / "kubeconfig"
+    file.write_text(json.dumps(config))
+    return file
+
+
+class CrashError(Exception):
+    """The program ends here."""
+
+
+class Crashing(Api):
+    """A connection over which so many writes still go; at the next one the program ends, before it or after it."""
+
+    left = 0
+    after = False
+
+    async def write(self, method: str, path: str, body: Any, query: dict[str, str] | None = None) -> Object:
+        self.left -= 1
+        if self.left < 0 and not self.after:
+            raise CrashError
+        answer = await super().write(method, path, body, query)
+        if self.left < 0:
+            raise CrashError
+        return answer
+
+
+async def until_it_is_done(kubeconfig: str, before: Object, crashes: random.Random) -> int:
+    """Ask, and ask again after each crash, as the command does; return how many crashes there were."""
+    namespace, name = before["metadata"]["namespace"], before["metadata"]["name"]
+    for number in range(50):
+        async with await Crashing.connect(kubeconfig) as api:
+            api.left, api.after = crashes.randrange(8 if number < 5 else 50), crashes.random() < 0.5
+            try:
+                begun = [one for one in await retrying.kept_jobs(api, namespace) if notes_of(one).name == name]
+                if begun:
+                    await retrying.go_on(api, begun[0])
+                    return number
+                there = await retrying.find(api, retrying.path_of(JOB, namespace, name))
+                if there is None or there["metadata"]["uid"] != before["metadata"]["uid"]:
+                    return number
+                await retrying.retry_job(api, there, "somebody", "2026-11-21T12:00:00+00:00")
+            except CrashError:
+                continue
+            return number
+    raise AssertionError(f"{name} did not come to an end")
+
+
+def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twice(namespace: NewNamespace) -> None:
+    team = namespace()
+    spec = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 0}
+    for number in range(CRASHES):
+        team.create(retryable(job(f"job-{number}", **spec)))
+    pods = team.wait_for_all("pods", lambda found: len(found) == 2 * CRASHES and all(map(is_running, found)))
+    for index, code in (("0", 0), ("1", 1)):
+        team.all_end([pod for pod in pods if pod["metadata"]["annotations"][INDEX] == index], code)
+    before = team.wait_for_all("jobs", lambda found: len(found) == CRASHES and all(map(has_failed, found)))
+    crashes = random.Random(7)  # noqa: S311 - not a secret
+
+    async def all_of_them() -> list[int]:
+        limit = asyncio.Semaphore(8)
+
+        async def one(root: Object) -> int:
+            async with limit:
+                return await until_it_is_done(str(team.kubeconfig), root, crashes)
+
+        return await asyncio.gather(*map(one, before))
+
+    crashed = asyncio.run(all_of_them())
+    assert sum(crashed) > CRASHES  # or nothing was tried
+    old = {one["metadata"]["name"]: one["metadata"]["uid"] for one in before}
+    now = {one["metadata"]["name"]: one for one in team.get("jobs")["items"]}
+    assert now.keys() == old.keys()
+    for name, one in now.items():
+        assert [noted.of for noted in record.read(one)] == [old[name]]
+    uids = {one["metadata"]["uid"] for one in now.values()}
+    again = team.wait_for_all(
+        "pods", lambda found: len([pod for pod in found if owner_of(pod) in uids and is_running(pod)]) == CRASHES
+    )
+    assert [pod["metadata"]["annotations"][INDEX] for pod in again if owner_of(pod) in uids] == ["1"] * CRASHES
+
+
+def owner_of(pod: Object) -> str:
+    return str(pod["metadata"]["ownerReferences"][0]["uid"])
+
+
+def test_of_two_who_ask_at_the_same_time_one_has_it_run_again(namespace: NewNamespace) -> None:
+    team = namespace()
+    before = failed_job(team, retryable(job("train", backoffLimit=0)))
+
+    async def both() -> None:
+        async with await Api.connect(str(team.kubeconfig)) as one, await Api.connect(str(team.kubeconfig)) as other:
+            await asyncio.gather(
+                *(retrying.retry_job(api, before, "somebody", "2026-11-21T12:00:00+00:00") for api in (one, other)),
+                return_exceptions=True,
+            )
+
+    asyncio.run(both())
+    now = team.wait_for("jobs", "train", runs_anew(before))
+    assert len(record.read(now)) == 1
+    assert kept(team) == []
+    team.running("train", 1)

@@ -1,0 +1,101 @@
+"""A JobSet runs again as it is: taken back that it has failed, and restarted, its controller creates its Jobs anew.
+
+Reads and writes:
+    status.{conditions,terminalState,restarts,restartsCountTowardsMax}
+    metadata.annotations[retry-policy.dev/requested-retries]
+"""
+
+from typing import Final
+
+from webhook import names
+from webhook.patch import at, pointer
+from webhook.problem import Json, Path
+from webhook.requested import consent, record
+from webhook.workloads.job_set import JOB_SET
+
+CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"  # what managedBy is where it is absent
+ANNOTATIONS: Final[Path] = ("metadata", "annotations")
+ENDED: Final = {"Completed", "Failed"}
+
+
+def refusal(job_set: Json) -> str | None:
+    """Say why a JobSet cannot be asked to run again; None where it can."""
+    metadata = job_set["metadata"]
+    name = f"JobSet {metadata['namespace']}/{metadata['name']}"
+    if metadata.get("deletionTimestamp"):
+        return f"{name} is being deleted"
+    if (job_set["spec"].get("managedBy") or CONTROLLER) != CONTROLLER:
+        return f"{name} is run by {job_set['spec']['managedBy']}, which alone decides on retries; ask it"
+    controllers = [one for one in metadata.get("ownerReferences") or () if one.get("controller")]
+    if controllers:
+        owner = f"{controllers[0]['kind']} {controllers[0]['name']}"
+        return f"{name} is run by {owner}, which alone decides on retries; ask it"
+    ended = {one["type"] for one in conditions(job_set) if one.get("status") == "True"} & ENDED
+    if "Completed" in ended:
+        return f"{name} has succeeded; nothing of it runs again"
+    if not ended:
+        return f"{name} has not ended; ask again once it has failed"
+    silent = [replicated["name"] for replicated in replicated_jobs(job_set) if not says_so(job_set, replicated)]
+    if silent:
+        how = f"kubectl annotate -n {metadata['namespace']} jobset/{metadata['name']} {names.RETRYABLE}=true"
+        return f"{name} does not say of {', '.join(silent)} that it may run twice; if it may: {how}"
+    return None
+
+
+def says_so(job_set: Json, replicated: Json) -> bool:
+    """Tell whether one of its Jobs may run twice."""
+    of_job, of_pod = (
+        ("template", "metadata", "annotations"),
+        ("template", "spec", "template", "metadata", "annotations"),
+    )
+    return consent.may_run_twice(
+        [job_set["metadata"].get("annotations"), at(replicated, of_job), at(replicated, of_pod)]
+    )
+
+
+def replicated_jobs(job_set: Json) -> list[Json]:
+    """Return the templates of its Jobs."""
+    found: list[Json] = at(job_set, ("spec", "replicatedJobs")) or []
+    return found
+
+
+def conditions(job_set: Json) -> list[Json]:
+    """Return its conditions."""
+    found: list[Json] = at(job_set, ("status", "conditions")) or []
+    return found
+
+
+def run_of(job_set: Json) -> str:
+    """Name the run that has failed."""
+    return f"restart {at(job_set, ('status', 'restarts')) or 0}"
+
+
+def is_noted(job_set: Json) -> bool:
+    """Tell whether it is noted already who asked for this run to be followed by another."""
+    return record.is_last(job_set, run_of(job_set))
+
+
+def noted(job_set: Json, by: str, when: str) -> list[Json]:
+    """Return the JSON Patch that notes who asked."""
+    text = record.with_new(job_set, record.Requested(at=when, by=by, of=run_of(job_set)))
+    metadata = job_set["metadata"]
+    version = {"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}
+    if not metadata.get("annotations"):
+        return [version, {"op": "add", "path": "/metadata/annotations", "value": {record.ANNOTATION[-1]: text}}]
+    return [version, {"op": "add", "path": pointer(record.ANNOTATION), "value": text}]
+
+
+def run_again(job_set: Json) -> Json:
+    """Return a JobSet whose status lets it run again, with all of its restarts left."""
+    before = job_set["status"]
+    status = {key: value for key, value in before.items() if key != "terminalState"}
+    status["conditions"] = [one for one in conditions(job_set) if one["type"] != "Failed"]
+    status["restarts"] = (before.get("restarts") or 0) + 1
+    status["restartsCountTowardsMax"] = 0
+    return {
+        "apiVersion": f"{JOB_SET.group}/{JOB_SET.versions[0]}",
+        "kind": JOB_SET.kind,
+        "metadata": job_set["metadata"],
+        "spec": job_set["spec"],
+        "status": status,
+    }

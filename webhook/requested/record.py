@@ -1,0 +1,44 @@
+"""Who asked for which retry of an object, and when: JSON in an annotation of it."""
+
+from typing import Final
+
+import msgspec
+
+from webhook import names
+from webhook.patch import at
+from webhook.problem import Json, Path
+
+ANNOTATION: Final[Path] = ("metadata", "annotations", names.REQUESTED_RETRIES)
+KEPT: Final = 10  # the newest
+
+
+class Requested(msgspec.Struct, frozen=True, kw_only=True):
+    """One requested retry.
+
+    `at`: RFC 3339; `by`: a user as the API server knows him; `of`: what was asked to run again: a Job's uid, a JobSet's
+    restart, a PipelineRun's completion time.
+    """
+
+    at: str
+    by: str
+    of: str
+
+
+def read(root: Json) -> tuple[Requested, ...]:
+    """Return the retries that an object had, oldest first; none where somebody has spoilt the annotation."""
+    text = at(root, ANNOTATION)
+    try:
+        return () if text is None else msgspec.json.decode(text, type=tuple[Requested, ...])
+    except (msgspec.DecodeError, RecursionError):
+        return ()
+
+
+def with_new(root: Json, new: Requested) -> str:
+    """Return the annotation of an object that is asked to run again."""
+    return msgspec.json.encode((*read(root), new)[-KEPT:]).decode()
+
+
+def is_last(root: Json, of: str) -> bool:
+    """Tell whether what an object was last asked for is this."""
+    found = read(root)
+    return bool(found) and found[-1].of == of

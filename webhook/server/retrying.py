@@ -1,0 +1,254 @@
+"""Carries requested retries out, step by step: wherever one stops, anybody who may can go on with it."""
+
+import asyncio
+from typing import Final, NamedTuple
+
+from webhook import names
+from webhook.problem import Json
+from webhook.requested import job as of_job
+from webhook.requested import job_set as of_job_set
+from webhook.server.api import Api, ApiError
+from webhook.workloads import Workload, batch
+from webhook.workloads.job_set import JOB_SET
+
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
+UNPROCESSABLE: Final = 422  # also a JSON Patch whose test failed
+TRIES: Final = 5
+GONE_WITHIN: Final = 60.0  # seconds that finalizers may take
+LOOK_AGAIN: Final = 0.1
+
+
+class Right(NamedTuple):
+    """What a user must be allowed to do."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verb} {'/'.join(filter(None, (self.resource, self.subresource)))}"
+
+
+class RefusedError(Exception):
+    """It cannot be done, and nothing has changed; the message says why, and what would help."""
+
+
+class StuckError(Exception):
+    """It has begun and cannot go on now; the message says why, where the manifest is, and how it goes on."""
+
+
+async def find(api: Api, path: str) -> Json | None:
+    """Return an object, None if there is none; raise as `Api.get` does."""
+    try:
+        found: Json = await api.get(path)
+    except ApiError as error:
+        if error.status == NOT_FOUND:
+            return None
+        raise
+    return found
+
+
+def path_of(row: Workload, namespace: str, name: str = "") -> str:
+    """Return the path of an object, or without a name that of all in a namespace."""
+    path = f"/apis/{row.group}/{row.versions[0]}/namespaces/{namespace}/{row.resource}"
+    return f"{path}/{name}" if name else path
+
+
+def rights_for(row: Workload, root: Json) -> list[Right]:
+    """Return what has to be allowed to who has this object run again."""
+    if row is JOB_SET:
+        return [Right("patch", row.group, row.resource), Right("update", row.group, row.resource, "status")]
+    found = [Right(verb, row.group, row.resource) for verb in ("create", "patch", "delete")]
+    if of_job.done_already(of_job.done_of(root)):
+        found.append(Right("patch", row.group, row.resource, "status"))
+    return found
+
+
+async def missing_rights(api: Api, namespace: str, rights: list[Right]) -> list[Right]:
+    """Return those of these rights that the user of this connection has not."""
+    found = []
+    for right in rights:
+        attributes = {**right._asdict(), "namespace": namespace}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        answer = await api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        if not answer["status"].get("allowed"):
+            found.append(right)
+    return found
+
+
+async def who_asks(api: Api) -> str:
+    """Return the user of this connection, as the API server knows him."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = await api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+    return str(answer["status"]["userInfo"]["username"])
+
+
+async def last_job(api: Api, cron_job: Json) -> Json | None:
+    """Return the newest Job of a CronJob, None if there is none."""
+    metadata = cron_job["metadata"]
+    mine = [
+        one
+        async for page in api.pages(path_of(batch.JOB, metadata["namespace"]), {}, "application/json")
+        for one in page["items"]
+        if any(owner["uid"] == metadata["uid"] for owner in one["metadata"].get("ownerReferences") or ())
+    ]
+    return max(mine, key=lambda one: one["metadata"]["creationTimestamp"], default=None)
+
+
+async def kept_jobs(api: Api, namespace: str) -> list[Json]:
+    """Return the Jobs of a namespace that keep the manifest of one that is to be created again."""
+    selector = {"labelSelector": names.RETRY_OF}
+    pages = api.pages(path_of(batch.JOB, namespace), selector, "application/json")
+    return [one async for page in pages for one in page["items"]]
+
+
+async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> None:
+    """Create a Job that has failed again, under its name; raise RefusedError, StuckError, and what `Api` raises."""
+    metadata = job["metadata"]
+    planned = of_job.keep(job, by, when)
+    jobs, name = path_of(batch.JOB, metadata["namespace"]), planned["metadata"]["name"]
+    trial = of_job.successor(planned)
+    trial["metadata"]["name"] = name
+    try:
+        await api.create(jobs, trial, dry_run=True)
+        kept = await api.create(jobs, planned, dry_run=dry_run)
+    except ApiError as error:
+        found = await find(api, f"{jobs}/{name}") if error.status == CONFLICT else None
+        if found is None or (found["metadata"].get("labels") or {}).get(names.RETRY_OF) != metadata["uid"]:
+            what = f"Job {metadata['namespace']}/{metadata['name']} would not be accepted if it were created now"
+            raise RefusedError(f"{what}: {error}; nothing has changed") from None
+        kept = found  # somebody else has asked: it is one and the same retry
+    if not dry_run:
+        await go_on(api, kept)
+
+
+async def go_on(api: Api, kept: Json) -> None:
+    """Bring a retry to its end, of which a Job keeps the manifest; raise as `retry_job` does."""
+    namespace, name = kept["metadata"]["namespace"], kept["metadata"]["name"]
+    try:
+        notes: of_job.Notes | None = of_job.notes_of(kept)
+    except ValueError as error:
+        raise StuckError(f"Job {namespace}/{name} keeps a manifest, and its notes have been spoilt: {error}") from None
+    if notes is not None and notes.stage == "Kept":
+        await begin(api, kept, notes)
+        notes = await note(api, kept, "Deleting")
+    if notes is not None and notes.stage == "Deleting":
+        await put_in_place(api, kept, notes)
+        notes = await note(api, kept, "Created")
+    if notes is not None:
+        await let_go(api, namespace, notes)
+        await drop(api, kept)
+
+
+async def begin(api: Api, kept: Json, notes: of_job.Notes) -> None:
+    """See to it that the Job is still what was asked for; without it there may have been another retry."""
+    namespace = kept["metadata"]["namespace"]
+    job = await find(api, path_of(batch.JOB, namespace, notes.name))
+    if job is None or job["metadata"]["uid"] != notes.uid or of_job.ended_as(job) != "Failed":
+        await drop(api, kept)
+        again = job is not None and of_job.is_successor(job, notes.uid)
+        what = "runs again already, as somebody else has asked" if again else "is not what it was any more"
+        raise RefusedError(f"Job {namespace}/{notes.name} {what}; nothing was done")
+
+
+async def note(api: Api, kept: Json, stage: of_job.Stage) -> of_job.Notes | None:
+    """Note how far it has come; return the notes as they are then, None where somebody else has come to the end."""
+    path = path_of(batch.JOB, kept["metadata"]["namespace"], kept["metadata"]["name"])
+    try:
+        found: Json | None = await api.patch(path, of_job.staged(kept, stage))
+    except ApiError as error:
+        if error.status not in {NOT_FOUND, CONFLICT, UNPROCESSABLE}:
+            raise
+        found = await find(api, path)  # somebody else goes on with it too
+    if found is None:
+        return None
+    kept.update(found)
+    return of_job.notes_of(kept)
+
+
+async def put_in_place(api: Api, kept: Json, notes: of_job.Notes) -> None:
+    """Have the successor stand where the Job was."""
+    namespace = kept["metadata"]["namespace"]
+    jobs, path = path_of(batch.JOB, namespace), path_of(batch.JOB, namespace, notes.name)
+    manifest = f"its manifest is kept in Job {namespace}/{kept['metadata']['name']}; ask again to go on"
+    try:
+        async with asyncio.timeout(GONE_WITHIN):
+            while (there := await find(api, path)) is not None and there["metadata"]["uid"] == notes.uid:
+                if not there["metadata"].get("deletionTimestamp"):
+                    await delete(api, path, notes.uid)
+                else:
+                    await asyncio.sleep(LOOK_AGAIN)
+    except TimeoutError:
+        raise StuckError(f"Job {namespace}/{notes.name} is deleted but held by a finalizer; {manifest}") from None
+    if there is None:
+        try:
+            there = await api.create(jobs, of_job.successor(kept))
+        except ApiError as error:
+            there = await find(api, path) if error.status == CONFLICT else None
+            if there is None:
+                raise StuckError(f"Job {namespace}/{notes.name} is not accepted: {error}; {manifest}") from None
+    if not of_job.is_successor(there, notes.uid):
+        raise StuckError(f"somebody else has created a Job {namespace}/{notes.name} meanwhile; {manifest}")
+
+
+async def let_go(api: Api, namespace: str, notes: of_job.Notes) -> None:
+    """Tell the successor what is done, and let it run."""
+    path = path_of(batch.JOB, namespace, notes.name)
+    job = await find(api, path)
+    if job is None or not of_job.is_successor(job, notes.uid):
+        return  # it has run and gone since
+    try:
+        if not of_job.is_let_go(job, notes.uid):
+            if done := of_job.done_already(notes.done):
+                job = await api.patch(f"{path}/status", [of_job.unless_let_go(notes), *done])
+            await api.patch(path, of_job.let_go(job, notes))
+    except ApiError as error:
+        now = await find(api, path)
+        if now is not None and not of_job.is_let_go(now, notes.uid):
+            what = f"Job {namespace}/{notes.name} is there again, suspended, and cannot be let go"
+            raise StuckError(f"{what}: {error}; ask again to go on") from None
+
+
+async def drop(api: Api, kept: Json) -> None:
+    """Delete the kept Job."""
+    metadata = kept["metadata"]
+    await delete(api, path_of(batch.JOB, metadata["namespace"], metadata["name"]), metadata["uid"])
+
+
+async def delete(api: Api, path: str, uid: str) -> None:
+    """Delete an object that may be gone already."""
+    try:
+        await api.delete(path, uid)
+    except ApiError as error:
+        if error.status not in {NOT_FOUND, CONFLICT}:
+            raise
+
+
+async def retry_job_set(api: Api, job_set: Json, by: str, when: str, *, dry_run: bool = False) -> None:
+    """Have a JobSet that has failed run again; raise RefusedError, and what `Api` raises."""
+    metadata = job_set["metadata"]
+    path = path_of(JOB_SET, metadata["namespace"], metadata["name"])
+    for _ in range(1 if dry_run else TRIES):
+        found = await find(api, path)
+        if found is None:
+            raise RefusedError(f"JobSet {metadata['namespace']}/{metadata['name']} is gone")
+        if why := of_job_set.refusal(found):
+            raise RefusedError(why)
+        if dry_run:
+            return
+        try:
+            if not of_job_set.is_noted(found):
+                found = await api.patch(path, of_job_set.noted(found, by, when))
+            await api.replace(f"{path}/status", of_job_set.run_again(found))
+        except ApiError as error:
+            if error.status not in {CONFLICT, UNPROCESSABLE}:
+                raise
+            continue  # it has changed meanwhile
+        return
+    raise RefusedError(f"JobSet {metadata['namespace']}/{metadata['name']} changes all the time; ask again")
