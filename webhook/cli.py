@@ -1,4 +1,4 @@
-"""The command line: retry-policy serve | render | check | explain | retry."""
+"""The command line: retry-policy serve | render | check | explain | retry | suspend | resume."""
 
 import functools
 import io
@@ -14,10 +14,13 @@ import click
 from webhook import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from webhook.documents import Document, Unusable
     from webhook.offline import Verdict
     from webhook.policy.model import Policy, Profile
     from webhook.problem import Problem
+    from webhook.retrying import Outcome
 
 PROBLEMS: Final = 1
 UNUSABLE: Final = 2
@@ -208,21 +211,19 @@ def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfi
 @click.option(
     "--dry-run", is_flag=True, help="Only say what would run again; the API server is asked whether it could."
 )
+@click.option("--keep-finally", is_flag=True, help="PipelineRun: what of its finally tasks has succeeded stays.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
 def retry(target: str, selector: str | None, failed_since: str | None, kubeconfig: str | None, **flags: bool) -> None:
-    """Have what has failed run again, what has succeeded not: a Job, the last Job of a CronJob, a JobSet.
+    """Have what has failed run again, what has succeeded not: Job, CronJob (its last Job), JobSet, PipelineRun.
 
     Only what says that it may run twice: annotation retry-policy.dev/retryable is "true". Exit 0 if all runs again, 1
     if something was refused, 2 if the cluster cannot be asked.
     """
-    import asyncio  # noqa: PLC0415 - likewise
-
     from webhook import retrying  # noqa: PLC0415 - likewise
-    from webhook.server.api import UNREACHABLE, ApiError  # noqa: PLC0415 - likewise
 
     try:
-        wanted = retrying.target_of(target, selector, failed_since)
+        wanted = retrying.target_of(target, selector, failed_since, keep_finally=flags["keep_finally"])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
@@ -234,22 +235,58 @@ def retry(target: str, selector: str | None, failed_since: str | None, kubeconfi
         return click.confirm("Go on?")
 
     file = kubeconfig_or_default(kubeconfig)
+    conclude(file, retrying.retry(file, wanted, agreed, dry_run=flags["dry_run"]), " (dry run)" * flags["dry_run"])
+
+
+@main.command(options_metavar="[OPTIONS]")
+@click.argument("target", metavar="NAMESPACE/KIND/NAME")
+@click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
+def suspend(target: str, kubeconfig: str | None) -> None:
+    """Let a Job, CronJob or JobSet give way: its pods end, and it goes on when it is resumed."""
+    switch(target, kubeconfig, suspend=True)
+
+
+@main.command(options_metavar="[OPTIONS]")
+@click.argument("target", metavar="NAMESPACE/KIND/NAME")
+@click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
+def resume(target: str, kubeconfig: str | None) -> None:
+    """Let a Job, CronJob or JobSet go on that is suspended."""
+    switch(target, kubeconfig, suspend=False)
+
+
+def switch(target: str, kubeconfig: str | None, *, suspend: bool) -> None:
+    """Suspend or resume."""
+    from webhook import retrying, suspending  # noqa: PLC0415 - likewise
+
     try:
-        outcome = asyncio.run(retrying.retry(file, wanted, agreed, dry_run=flags["dry_run"]))
+        named = retrying.target_of(target, None, None)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    file = kubeconfig_or_default(kubeconfig)
+    conclude(file, suspending.switch(file, named, suspend=suspend))
+
+
+def conclude(file: str, work: "Coroutine[None, None, Outcome]", added: str = "") -> None:
+    """Do what is to be done in the cluster of a kubeconfig, say what became of it, and exit."""
+    import asyncio  # noqa: PLC0415 - likewise
+
+    from webhook.server.api import UNREACHABLE, ApiError  # noqa: PLC0415 - likewise
+
+    try:
+        outcome = asyncio.run(work)
     except ApiError as error:
         click.echo(printable(str(error)), err=True)
         sys.exit(UNUSABLE)
     except UNREACHABLE as error:
-        click.echo(
-            printable(f"the cluster of {file} cannot be asked: {error}; name another with --kubeconfig"), err=True
-        )
+        what = f"the cluster of {file} cannot be asked: {error}; name another with --kubeconfig"
+        click.echo(printable(what), err=True)
         sys.exit(UNUSABLE)
     for line in outcome.done:
-        click.echo(printable(f"{line} (dry run)" if flags["dry_run"] else line))
-    for why in outcome.refused:
-        click.echo(printable(why), err=True)
+        click.echo(printable(line + added))
+    for line in [*(f"warning: {one}" for one in outcome.warnings), *outcome.refused]:
+        click.echo(printable(line), err=True)
     if not outcome.done and not outcome.refused:
-        click.echo("nothing runs again", err=True)
+        click.echo("nothing was done", err=True)
     sys.exit(PROBLEMS if outcome.refused else 0)
 
 

@@ -1,5 +1,7 @@
 """Places a pod by the levels that it stands under, and notes on it what was decided and why."""
 
+from msgspec.structs import replace
+
 from webhook import attempts, names
 from webhook.patch import Editor
 from webhook.policy.settings import NamedProfile, count
@@ -29,6 +31,8 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         settings=settings,
         disruptions=facts.disruptions,
     )
+    if settings.profile.requested_retry.placement == "OnDemand" and is_asked_for(said, facts):
+        settings = replace(settings, interruptible=False)
     decision = placement.decide(attempts.levels(evidence), settings)
     editor.rule = "placement"
     placed = placement.edit(root, decision, settings, facts.recognised, editor)
@@ -42,6 +46,12 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     editor.update(annotations.OWN, notes)
     editor.update(("metadata", "labels"), {names.PROFILE: profile.name})
     return evidence.warnings, placed
+
+
+def is_asked_for(said: Json, facts: Facts) -> bool:
+    """Tell whether a pod runs because a person has asked for it: so its object says, or with Tekton itself."""
+    above = (annotations.of(one) for one in (facts.owner, facts.above) if one is not None)
+    return any(names.REQUESTED_RETRIES in one for one in (said, *above))
 
 
 def is_no_batch(row: Workload | None, facts: Facts, said: Json) -> bool:

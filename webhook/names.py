@@ -57,7 +57,7 @@ RETRYABLE: Final = PREFIX + "retryable"
 REQUESTED_RETRIES: Final = PREFIX + "requested-retries"
 
 # Label on the suspended Job that keeps a manifest while a Job is created again: the uid of the Job that has failed.
-# Annotation on the Job that is created of it, until it is let go.
+# Label and annotation on the Job that is created of it, until it is let go.
 RETRY_OF: Final = PREFIX + "retry-of"
 
 # Annotation on a Job that is created so, until it is let go: "true" where it then stays suspended, for a queue or a

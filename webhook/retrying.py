@@ -10,21 +10,24 @@ from webhook.policy.parse import duration
 from webhook.problem import Json
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
-from webhook.server import retrying
+from webhook.requested import pipeline_run as of_pipeline_run
+from webhook.server import retrying, retrying_pipeline_runs
 from webhook.server.api import Api
 from webhook.server.retrying import RefusedError, StuckError
-from webhook.workloads import Workload, batch
+from webhook.workloads import Workload, batch, tekton
 from webhook.workloads.job_set import JOB_SET
 
-ROWS: Final = {name: row for row in (batch.JOB, JOB_SET, batch.CRON_JOB) for name in (row.kind.lower(), row.resource)}
-KINDS: Final = "job, jobset, cronjob"
+RUN_AGAIN: Final = (batch.JOB, JOB_SET, batch.CRON_JOB, tekton.PIPELINE_RUN)
+ROWS: Final = {name: row for row in RUN_AGAIN for name in (row.kind.lower(), row.resource)}
+KINDS: Final = "job, jobset, cronjob, pipelinerun"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """What the command line names; where `name` is empty all of a kind in a namespace that have failed, and are chosen.
 
-    `failed_since`: within so many seconds until now.
+    `failed_since`: within so many seconds until now. `keep_finally`: whether tasks of `finally` that have succeeded do
+    not run again.
     """
 
     namespace: str
@@ -32,17 +35,29 @@ class Target:
     name: str = ""
     selector: str | None = None
     failed_since: int | None = None
+    keep_finally: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What can run again, and a line that says what of it will; of a Job whose retry has begun the kept one."""
+
+    row: Workload
+    root: Json
+    promise: str
+    keep_finally: bool = False
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of it: what runs again, a line for each, and why what was refused was."""
+    """What became of it: what was done, a line for each, why what was refused was, and what the API server warns of."""
 
     done: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
-def target_of(text: str, selector: str | None, failed_since: str | None) -> Target:
+def target_of(text: str, selector: str | None, failed_since: str | None, *, keep_finally: bool = False) -> Target:
     """Read NAMESPACE/KIND/NAME, or NAMESPACE/KIND, and a duration; raise ValueError with a sentence."""
     within = None if failed_since is None else duration(failed_since)
     if failed_since is not None and within is None:
@@ -57,7 +72,7 @@ def target_of(text: str, selector: str | None, failed_since: str | None) -> Targ
         raise ValueError(f"{text!r} names no {row.kind}; add /NAME, or choose with -l or --failed-since")
     if name and (selector is not None or failed_since is not None):
         raise ValueError("a name and -l or --failed-since exclude each other; leave one out")
-    return Target(namespace, row, name, selector, within)
+    return Target(namespace, row, name, selector, within, keep_finally)
 
 
 async def retry(kubeconfig: str, target: Target, agreed: Callable[[list[str]], bool], *, dry_run: bool) -> Outcome:
@@ -67,39 +82,46 @@ async def retry(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
     """
     outcome = Outcome()
     async with await Api.connect(kubeconfig) as api:
-        planned = [(root, promise(root)) async for root in chosen(api, target, outcome.refused)]
-        if not planned or not (dry_run or agreed([line for _, line in planned])):
+        planned = [one async for one in chosen(api, target, outcome.refused)]
+        if not planned or not (dry_run or agreed([one.promise for one in planned])):
             return outcome
-        by, when = await retrying.who_asks(api), datetime.now(UTC).isoformat(timespec="seconds")
-        for root, line in planned:
+        by, when = await retrying.who_asks(api), now()
+        for one in planned:
             try:
-                await carry_out(api, root, by, when, dry_run=dry_run)
-                outcome.done.append(line)
+                await carry_out(api, one, by, when, dry_run=dry_run)
+                outcome.done.append(one.promise)
             except (RefusedError, StuckError) as error:
                 outcome.refused.append(str(error))
     return outcome
 
 
-async def chosen(api: Api, target: Target, refused: list[str]) -> AsyncIterator[Json]:
-    """Yield what can run again, a kept Job where that was begun; add to `refused` why the rest cannot."""
-    kept = [] if target.row is JOB_SET else await retrying.kept_jobs(api, target.namespace)
-    begun = {of_job.notes_of(one).name: one for one in kept if of_job.is_kept(one)}
+async def chosen(api: Api, target: Target, refused: list[str]) -> AsyncIterator[Planned]:
+    """Yield what can run again; add to `refused` why the rest cannot."""
+    kept = await retrying.kept_jobs(api, target.namespace) if target.row in {batch.JOB, batch.CRON_JOB} else []
+    begun = {of_job.notes_of(one).name: one for one in kept}
     if target.row is batch.JOB and target.name in begun:
-        yield begun[target.name]
+        yield planned_job(begun[target.name])
         return
     async for root in candidates(api, target, refused):
-        job = await retrying.last_job(api, root) if target.row is batch.CRON_JOB else root
-        name = f"{target.row.kind} {target.namespace}/{root['metadata']['name']}"
-        if job is None:
-            why: str | None = f"{name} has no Job that could run again"
+        if target.row is tekton.PIPELINE_RUN:
+            found = await planned_pipeline_run(api, root, now(), keep_finally=target.keep_finally)
         elif target.row is JOB_SET:
-            why = of_job_set.refusal(job)
+            found = of_job_set.refusal(root) or Planned(
+                JOB_SET, root, f"{named(JOB_SET, root)}: all of its Jobs run again"
+            )
         else:
-            why = of_job.refusal(job, root if target.row is batch.CRON_JOB else None)
-        if job is not None and why is None:
-            yield begun.get(job["metadata"]["name"], job)
-        elif target.name or (job is not None and has_failed(job, target.failed_since)):
-            refused.append(str(why))
+            outer = root if target.row is batch.CRON_JOB else None
+            job = root if outer is None else await retrying.last_job(api, outer)
+            if job is None:
+                found = f"{named(batch.CRON_JOB, root)} has no Job that could run again"
+            else:
+                found = of_job.refusal(job, outer) or planned_job(begun.get(job["metadata"]["name"], job))
+            if isinstance(found, str) and not target.name and not (job and has_failed(job, target.failed_since)):
+                continue
+        if isinstance(found, str):
+            refused.append(found)
+        else:
+            yield found
 
 
 async def candidates(api: Api, target: Target, refused: list[str]) -> AsyncIterator[Json]:
@@ -119,46 +141,66 @@ async def candidates(api: Api, target: Target, refused: list[str]) -> AsyncItera
                 yield one
 
 
-async def carry_out(api: Api, root: Json, by: str, when: str, *, dry_run: bool) -> None:
+async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: bool) -> None:
     """Have one object run again; raise RefusedError, StuckError, and what `Api` raises."""
-    row = JOB_SET if is_job_set(root) else batch.JOB
-    namespace, name = root["metadata"]["namespace"], root["metadata"]["name"]
+    row, root = planned.row, planned.root
+    namespace = root["metadata"]["namespace"]
     missing = await retrying.missing_rights(api, namespace, retrying.rights_for(row, root))
     if missing:
         lacking = ", ".join(str(right) for right in missing)
-        raise RefusedError(f"{row.kind} {namespace}/{name} stays as it is: you may not {lacking}; ask for the right")
+        raise RefusedError(f"{named(row, root)} stays as it is: you may not {lacking}; ask for the right")
     if row is JOB_SET:
         await retrying.retry_job_set(api, root, by, when, dry_run=dry_run)
+    elif row is tekton.PIPELINE_RUN:
+        if not dry_run:  # the plan is all that can be said of it before
+            keep_finally = planned.keep_finally
+            await retrying_pipeline_runs.retry_pipeline_run(api, root, by, when, keep_finally=keep_finally)
     elif not of_job.is_kept(root):
         await retrying.retry_job(api, root, by, when, dry_run=dry_run)
     elif not dry_run:
         await retrying.go_on(api, root)
 
 
-def is_job_set(root: Json) -> bool:
-    """Tell a JobSet from a Job: of a list's items the API does not say the kind."""
-    return "replicatedJobs" in root["spec"]
+def now() -> str:
+    """Return the time, RFC 3339."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def has_failed(root: Json, within: int | None) -> bool:
-    """Tell whether a Job or JobSet has failed, and within a time until now."""
+    """Tell whether a Job, JobSet or PipelineRun has failed, and within so many seconds until now."""
     for one in at(root, ("status", "conditions")) or ():
-        if one.get("type") == "Failed" and one.get("status") == "True":
+        if (one.get("type"), one.get("status")) in {("Failed", "True"), ("Succeeded", "False")}:
             ago = datetime.now(UTC) - datetime.fromisoformat(one["lastTransitionTime"])
             return within is None or ago.total_seconds() <= within
     return False
 
 
-def promise(root: Json) -> str:
-    """Say what will run again."""
-    namespace, name = root["metadata"]["namespace"], root["metadata"]["name"]
-    if is_job_set(root):
-        return f"JobSet {namespace}/{name}: all of its Jobs run again"
-    if of_job.is_kept(root):
-        return f"Job {namespace}/{of_job.notes_of(root).name}: goes on with the retry that was begun"
-    done, completions = of_job.done_of(root), root["spec"].get("completions")
+def named(row: Workload, root: Json) -> str:
+    """Name an object."""
+    return f"{row.kind} {root['metadata']['namespace']}/{root['metadata']['name']}"
+
+
+def planned_job(job: Json) -> Planned:
+    """Say what of a Job will run again; `job` is the kept one where that has begun."""
+    if of_job.is_kept(job):
+        name = f"Job {job['metadata']['namespace']}/{of_job.notes_of(job).name}"
+        return Planned(batch.JOB, job, f"{name}: goes on with the retry that was begun")
+    name, done, completions = named(batch.JOB, job), of_job.done_of(job), job["spec"].get("completions")
     if done.completed_indexes:
-        return f"Job {namespace}/{name}: {completions - done.succeeded} of {completions} indexes run again"
+        return Planned(batch.JOB, job, f"{name}: {completions - done.succeeded} of {completions} indexes run again")
     if done.succeeded:
-        return f"Job {namespace}/{name}: runs again; {done.succeeded} of {completions} pods have succeeded already"
-    return f"Job {namespace}/{name}: runs again"
+        what = f"runs again; {done.succeeded} of {completions} pods have succeeded already"
+        return Planned(batch.JOB, job, f"{name}: {what}")
+    return Planned(batch.JOB, job, f"{name}: runs again")
+
+
+async def planned_pipeline_run(api: Api, run: Json, when: str, *, keep_finally: bool) -> Planned | str:
+    """Say which tasks of a PipelineRun will run again, or why none can."""
+    children = await retrying_pipeline_runs.children_of(api, run)
+    why = of_pipeline_run.refusal(run, children, when, keep_finally=keep_finally)
+    if why is not None:
+        return why
+    again = sorted(of_pipeline_run.plan(run, children, keep_finally=keep_finally).again)
+    what = f"{', '.join(again)} and what has not run yet" if again else "runs from its beginning"
+    line = f"{named(tekton.PIPELINE_RUN, run)}: {what}" + (" run again" if again else "")
+    return Planned(tekton.PIPELINE_RUN, run, line, keep_finally=keep_finally)

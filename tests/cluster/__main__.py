@@ -2,7 +2,7 @@
 
 Without KUBECONFIG the cluster is a control plane of its own, built if need be; with KUBECONFIG it is that cluster, and
 what was created in it is taken away at the end. Without COMMAND the cluster stands until Ctrl-C. For COMMAND our own
-control plane has the CRDs of all workload kinds, and the controllers of JobSet and Kueue (operators.py).
+control plane has the CRDs of all workload kinds, and the controllers of JobSet, Kueue and Tekton (operators.py).
 
 The API server of a foreign cluster has to reach this machine. RETRY_POLICY_WEBHOOK_HOST says under which address; the
 server listens there. For kind that is the gateway of its network:
@@ -24,7 +24,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from tests.cluster import binaries, control_plane, installation, job_set_controller, kueue_controller, nodes, operators
+from tests.cluster import (
+    binaries,
+    control_plane,
+    installation,
+    job_set_controller,
+    kueue_controller,
+    nodes,
+    operators,
+    tekton_controller,
+)
 from tests.cluster.kubectl import Kubectl, KubectlError
 from tests.cluster.processes import HarnessError, Processes, die_with_parent
 
@@ -62,7 +71,8 @@ def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool) -
     foreign = bool(os.environ.get("KUBECONFIG"))
     with_operators = bool(command) and not foreign and not without_operators
     needed = binaries.foreign_cluster() if foreign else binaries.own_cluster()
-    programs = binaries.build([*needed, binaries.JOB_SET, binaries.KUEUE] if with_operators else needed)
+    of_operators = [binaries.JOB_SET, binaries.KUEUE, binaries.TEKTON] if with_operators else []
+    programs = binaries.build([*needed, *of_operators])
     found = operators.fetch() if with_operators else None
     folder = stack.enter_context(_run_folder())
     processes = Processes(folder / "logs")
@@ -85,6 +95,7 @@ def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool) -
     if found is not None:
         job_set_controller.start(programs, processes, kubectl, folder, found)
         kueue_controller.start(programs, processes, kubectl, folder, found)
+        tekton_controller.start(programs, processes, kubectl, found)
 
     folders = [str(programs["kubectl"].parent), str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {

@@ -60,13 +60,15 @@ class Binary:
         """Where it stands once built: the folder's name is a hash of everything that it is built from."""
         target = f"{sys.platform}/{platform.machine()}"
         go_sum = (self.folder / "go.sum").read_text()
-        name = f"{self.tool}-{toolchain.digest(self.go_mod, go_sum, self.linker_flags, target)}"
+        own = [file.read_text() for file in sorted(self.folder.glob("*.go"))]
+        name = f"{self.tool}-{toolchain.digest(self.go_mod, go_sum, *own, self.linker_flags, target)}"
         return toolchain.cache() / name / self.name
 
 
 ETCD = Binary("etcd", "etcd", "go.etcd.io/etcd/server/v3")
 KWOK = Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok")
 JOB_SET = Binary("jobset", "jobset", "sigs.k8s.io/jobset")
+TEKTON = Binary("tekton", "tekton", "retry-policy.dev/tests/tekton")
 KUEUE = Binary("kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue")
 
 

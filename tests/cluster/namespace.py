@@ -23,7 +23,10 @@ PATHS = {
     "serviceaccounts": "api/v1",
     "jobs": "apis/batch/v1",
     "cronjobs": "apis/batch/v1",
+    "customruns": "apis/tekton.dev/v1beta1",
     "jobsets": "apis/jobset.x-k8s.io/v1alpha2",
+    "pipelineruns": "apis/tekton.dev/v1",
+    "taskruns": "apis/tekton.dev/v1",
 }
 SECONDS = 60
 
@@ -171,7 +174,7 @@ class Namespace(Kubectl):
 
     def _events(self) -> str:
         events = self.api.list(f"api/v1/namespaces/{self.name}/events")["items"]
-        about = [(event["involvedObject"], event["reason"], event["message"]) for event in events]
+        about = [(event["involvedObject"], event["reason"], event.get("message", "")) for event in events]
         return "\n".join(f"  {one['kind']}/{one['name']} {reason}: {message}" for one, reason, message in about)
 
     def _scope(self) -> list[str]:

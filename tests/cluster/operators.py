@@ -45,7 +45,7 @@ class Module:
     names: str
 
 
-# JobSet's and Kueue's also stand in tools/.
+# JobSet's, Kueue's and Tekton's also stand in tools/.
 MODULES: Final = (
     Module(
         "sigs.k8s.io/jobset",
@@ -59,7 +59,7 @@ MODULES: Final = (
         "v1.6.0",
         "h1:A+D+jzOVl2QNl/yiNT7csVgBUy2wpz6K6+/D4q5lfss=",
         "config/300-crds/300-{}.yaml",
-        "task taskrun pipeline pipelinerun customrun",
+        "task taskrun pipeline pipelinerun customrun stepaction verificationpolicy resolutionrequest",
     ),
     # The full one, which types each field, for Workflows. The others hold the same WorkflowSpec: for them the minimal
     # ones, which everybody runs. Four full ones would be half of all that the API server has to work through.
@@ -111,6 +111,8 @@ MODULES: Final = (
 )
 # The modules whose controllers run, and where their webhook configurations are kept.
 WEBHOOKS: Final = {"sigs.k8s.io/jobset": "job-set-webhooks", "sigs.k8s.io/kueue": "kueue-webhooks"}
+TEKTON: Final = "github.com/tektoncd/pipeline"
+TEKTON_CONFIGURATION: Final = "tekton-configuration"
 KUEUE_SYSTEM: Final = "kueue-system"
 KUEUE_SERVICE: Final = "kueue-webhook-service"
 CONTROLLER_GEN: Final = Binary("controller-gen", "volcano", "sigs.k8s.io/controller-tools/cmd/controller-gen")
@@ -121,11 +123,12 @@ VOLCANO_CRDS: Final = "crd:crdVersions=v1,generateEmbeddedObjectMeta=true,maxDes
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """What was fetched: the folder of the CRDs, and those of webhook configurations, each a kustomization."""
+    """What was fetched: the folders of CRDs, of webhook configurations, each a kustomization, and of ConfigMaps."""
 
     crds: Path
     job_set_webhooks: Path
     kueue_webhooks: Path
+    tekton_configuration: Path
 
 
 def fetch() -> Operators:
@@ -133,7 +136,7 @@ def fetch() -> Operators:
     pins = [(CONTROLLER_GEN.folder / name).read_text() for name in ("go.mod", "go.sum")]
     versions = [f"{name}: {row.versions}" for name, row in WORKLOADS.items()]
     folder = toolchain.cache() / f"operators-{toolchain.digest(Path(__file__).read_text(), *pins, *versions)}"
-    found = Operators(folder / "crds", *(folder / name for name in WEBHOOKS.values()))
+    found = Operators(*(folder / name for name in ("crds", *WEBHOOKS.values(), TEKTON_CONFIGURATION)))
     if not folder.exists():
         binaries.build([CONTROLLER_GEN])
         with toolchain.only_one():
@@ -171,14 +174,16 @@ def _fill(folder: Path) -> None:
             _save(yaml.load_all((source / module.files.format(name)).read_text(), Loader), folder / "crds")
         if module.path in WEBHOOKS:
             _copy(source / "config" / "components" / "webhook", folder / WEBHOOKS[module.path])
+        if module.path == TEKTON:
+            _copy(source / "config", folder / TEKTON_CONFIGURATION, "config-*.yaml")
     _generate(go, folder / "volcano")
     for file in (folder / "volcano").iterdir():
         _save(yaml.load_all(file.read_text(), Loader), folder / "crds")
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path, files: str = "**/*.yaml") -> None:
     """Copy a folder of Go's own cache, but for its modes: nothing there can be written to, or taken away."""
-    for file in source.rglob("*.yaml"):
+    for file in source.glob(files):
         copied = target / file.relative_to(source)
         copied.parent.mkdir(parents=True, exist_ok=True)
         copied.write_text(file.read_text())

@@ -356,3 +356,31 @@ def test_of_two_who_ask_at_the_same_time_one_has_it_run_again(namespace: NewName
     assert len(record.read(now)) == 1
     assert kept(team) == []
     team.running("train", 1)
+
+
+def switched(team: Namespace, command: str, target: str) -> tuple[int, str, str]:
+    where = (f"{team.name}/{target}", f"--kubeconfig={team.kubeconfig}")
+    done = subprocess.run([PROGRAM, command, *where], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+
+def test_a_job_gives_way_and_goes_on_later(namespace: NewNamespace) -> None:
+    team = namespace()
+    team.create(job("train"))
+    (first,) = team.running("train", 1)
+    assert switched(team, "suspend", "job/train") == (0, f"Job {team.name}/train: suspended", "")
+    team.pods_of("train", lambda pods: not pods)
+    assert switched(team, "suspend", "job/train") == (1, "", f"Job {team.name}/train is suspended already")
+    assert switched(team, "resume", "job/train") == (0, f"Job {team.name}/train: goes on", "")
+    team.ends(team.running("train", 1, but=first)[0], 0)
+    team.wait_for("jobs", "train", is_complete)
+    assert switched(team, "resume", "job/train") == (1, "", f"Job {team.name}/train has ended")
+
+
+def test_who_suspends_is_told_what_the_webhook_warns_of(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job("train"))
+    team.running("train", 1)
+    code, _, told = switched(team, "suspend", "job/train")
+    assert code == 0
+    assert told.startswith("warning: spec.suspend: a pod that is killed by this may fail the Job")

@@ -12,7 +12,7 @@ from tests.merge_cases import CASES, bug
 from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec, pod, stored_job
 from webhook import decide, names, review
 from webhook.decide import validate_policy
-from webhook.policy.model import Duration, FailurePolicy, Placement, Profile, Retries
+from webhook.policy.model import Duration, FailurePolicy, Placement, Profile, RequestedRetry, Retries
 from webhook.problem import Json
 from webhook.subject import Facts, subject_of
 
@@ -507,3 +507,30 @@ def test_a_denial_names_a_hundred_problems_and_counts_the_rest() -> None:
     lines = validate(job(job_spec(rules=rules))).message.splitlines()
     assert len(lines) == 101
     assert lines[-1].startswith("and ")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "owner", "said", "placed"),
+    [
+        ("OnDemand", {names.REQUESTED_RETRIES: "[]"}, {}, "OnDemand"),
+        ("OnDemand", {}, {names.REQUESTED_RETRIES: "[]"}, "OnDemand"),  # as Tekton hands down a PipelineRun's
+        ("OnDemand", {}, {}, "Spot"),
+        ("Policy", {names.REQUESTED_RETRIES: "[]"}, {}, "Spot"),
+    ],
+)
+def test_what_a_person_has_run_again_runs_on_demand_where_the_profile_says_so(
+    wanted: Any, owner: Json, said: Json, placed: str
+) -> None:
+    profile = Profile(placement=Placement(provider="gke"), requested_retry=RequestedRetry(placement=wanted))
+    facts = Facts(profile_name="default", owner=stored_job(job_spec(), {}, annotations=owner))
+    found = mutate(pod(annotations=said), facts, policy(default=profile)).object
+    assert found["metadata"]["annotations"][names.PLACEMENT] == placed
+
+
+def test_where_the_profile_says_so_what_says_nothing_may_run_twice() -> None:
+    under = policy(default=Profile(requested_retry=RequestedRetry(retryable=True)))
+    annotations = mutate(job(), under=under).object["metadata"]["annotations"]
+    assert annotations[names.RETRYABLE] == "true"
+    silent = mutate(job(annotations={names.RETRYABLE: "false"}), under=under).object["metadata"]["annotations"]
+    assert silent[names.RETRYABLE] == "false"
+    assert names.RETRYABLE not in mutate(job()).object["metadata"]["annotations"]

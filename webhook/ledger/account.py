@@ -199,6 +199,18 @@ def encode(account: Account) -> str:
     return encoded.decode()
 
 
+def continued(text: str | None) -> str | None:
+    """Return the annotation with which a workload goes on that a person has run again; None where none can be read."""
+    try:
+        account = None if text is None else decode(text)
+    except ValueError:
+        return None
+    if account is None:
+        return None
+    account.begin_anew()
+    return encode(account)
+
+
 def write_units(value: Any) -> Any:
     """Write what is not JSON's own."""
     if isinstance(value, Units):

@@ -101,6 +101,13 @@ class Placement(Struct, frozen=True, kw_only=True, rename="camel"):
     spot: Literal["Require", "Prefer", "Allow"] = "Prefer"
 
 
+class RequestedRetry(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a person may have run again, and where."""
+
+    retryable: bool = False
+    placement: Literal["OnDemand", "Policy"] = "Policy"
+
+
 class Profile(Struct, frozen=True, kw_only=True, rename="camel"):
     """One named part of the policy; a section left out has its defaults."""
 
@@ -109,6 +116,7 @@ class Profile(Struct, frozen=True, kw_only=True, rename="camel"):
     disruptions: Disruptions = Disruptions()
     job_set: JobSet = JobSet()
     placement: Placement = Placement()
+    requested_retry: RequestedRetry = RequestedRetry()
     attempt_timeout: Duration | None = None
     allow_skip: bool = True
 

@@ -38,6 +38,9 @@ OF_ONE_JOB: Final = frozenset(
 )
 # Labels that the kept Job does without: at one Kueue would let it run, by the other Argo CD finds what it may prune.
 TO_BE_FOUND_BY: Final = (batch.QUEUE_NAME, "app.kubernetes.io/instance")
+# What Kueue writes in a pod template.
+OF_KUEUE: Final = {"metadata": ("annotations", "labels"), "spec": ("nodeSelector", "tolerations", "schedulingGates")}
+WRITTEN_BY_KUEUE: Final = ("kueue.x-k8s.io/podset", "kueue.x-k8s.io/workload")
 OF_DELETION: Final = ("foregroundDeletion", "orphan")  # finalizers
 
 Stage = Literal["Kept", "Deleting", "Created"]
@@ -121,7 +124,7 @@ def keep(job: Json, by: str, when: str) -> Json:
         at=when,
         metadata=manifest["metadata"],
         suspend=bool(job["spec"].get("suspend")) or batch.is_queued(metadata),
-        ledger=continued(at(job, ("metadata", "annotations", names.LEDGER))),
+        ledger=account.continued(at(job, ("metadata", "annotations", names.LEDGER))),
         requested=requested,
         done=done_of(job),
     )
@@ -163,16 +166,25 @@ def manifest_of(job: Json) -> Json:
     return {"metadata": {key: value for key, value in found.items() if value}, "spec": spec}
 
 
-def continued(text: str | None) -> str | None:
-    """Return a Job's account as its successor goes on with it; None where it has none that can be read."""
-    try:
-        found = account.decode(text)
-    except ValueError:
-        return None
-    if text is None:
-        return None
-    found.begin_anew()
-    return account.encode(found)
+def before_kueue(job: Json, workload: Json | None) -> Json:
+    """Return a Job as it was before Kueue let it run, which writes nodes and names of its own into the pod template.
+
+    `workload`: Kueue's Workload of the Job, which keeps the template; None where it is gone. Kueue lets no Job run in
+    whose template something else stands than it would write (pkg/podset of Kueue 0.15).
+    """
+    template = deepcopy(job["spec"]["template"])
+    kept = at(workload, ("spec", "podSets", 0, "template"))
+    for part, fields in OF_KUEUE.items():
+        its_own = template.setdefault(part, {})
+        for name in fields:
+            value = at(kept, (part, name)) if kept is not None else its_own.get(name)
+            its_own.pop(name, None)
+            if value:
+                its_own[name] = value
+    for name in ("annotations", "labels"):
+        entries = template["metadata"].get(name) or {}
+        template["metadata"][name] = without(entries, *WRITTEN_BY_KUEUE)
+    return {**job, "spec": {**job["spec"], "template": template}}
 
 
 def notes_of(kept: Json) -> Notes:
@@ -213,7 +225,8 @@ def successor(kept: Json) -> Json:
             "name": notes.name,
             "namespace": kept["metadata"]["namespace"],
             "annotations": annotations,
-            "labels": without(notes.metadata.get("labels") or {}, batch.QUEUE_NAME),
+            # Without any label the API server would give it those of its pods.
+            "labels": {**without(notes.metadata.get("labels") or {}, batch.QUEUE_NAME), names.RETRY_OF: notes.uid},
         },
         "spec": {**manifest["spec"], "suspend": True},
     }
@@ -265,11 +278,9 @@ def let_go(job: Json, notes: Notes) -> list[Json]:
     for name, text in said.items():
         if text is not None:
             found.append({"op": "add", "path": pointer(("metadata", "annotations", name)), "value": text})
-    queue = (notes.metadata.get("labels") or {}).get(batch.QUEUE_NAME)
-    if queue is not None:
-        if not job["metadata"].get("labels"):
-            found.append({"op": "add", "path": "/metadata/labels", "value": {}})
-        found.append({"op": "add", "path": pointer(("metadata", "labels", batch.QUEUE_NAME)), "value": queue})
+    labels = {**(job["metadata"].get("labels") or {}), **(notes.metadata.get("labels") or {})}
+    labels.pop(names.RETRY_OF, None)
+    found.append({"op": "add", "path": "/metadata/labels", "value": labels})
     if not notes.suspend:
         found.append({"op": "replace", "path": "/spec/suspend", "value": False})
     return found

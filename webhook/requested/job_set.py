@@ -2,12 +2,13 @@
 
 Reads and writes:
     status.{conditions,terminalState,restarts,restartsCountTowardsMax}
-    metadata.annotations[retry-policy.dev/requested-retries]
+    metadata.annotations[retry-policy.dev/{requested-retries,ledger}]
 """
 
 from typing import Final
 
 from webhook import names
+from webhook.ledger import account
 from webhook.patch import at, pointer
 from webhook.problem import Json, Path
 from webhook.requested import consent, record
@@ -76,13 +77,11 @@ def is_noted(job_set: Json) -> bool:
 
 
 def noted(job_set: Json, by: str, when: str) -> list[Json]:
-    """Return the JSON Patch that notes who asked."""
-    text = record.with_new(job_set, record.Requested(at=when, by=by, of=run_of(job_set)))
-    metadata = job_set["metadata"]
-    version = {"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}
-    if not metadata.get("annotations"):
-        return [version, {"op": "add", "path": "/metadata/annotations", "value": {record.ANNOTATION[-1]: text}}]
-    return [version, {"op": "add", "path": pointer(record.ANNOTATION), "value": text}]
+    """Return the JSON Patch that notes who asked, and lets the account go on."""
+    found = record.operations(job_set, record.Requested(at=when, by=by, of=run_of(job_set)))
+    path: Path = (*ANNOTATIONS, names.LEDGER)
+    ledger = account.continued(at(job_set, path))
+    return found if ledger is None else [*found, {"op": "replace", "path": pointer(path), "value": ledger}]
 
 
 def run_again(job_set: Json) -> Json:

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from webhook import names
-from webhook.patch import at
+from webhook.patch import at, pointer
 from webhook.problem import Json, Path
 
 ANNOTATION: Final[Path] = ("metadata", "annotations", names.REQUESTED_RETRIES)
@@ -36,6 +36,15 @@ def read(root: Json) -> tuple[Requested, ...]:
 def with_new(root: Json, new: Requested) -> str:
     """Return the annotation of an object that is asked to run again."""
     return msgspec.json.encode((*read(root), new)[-KEPT:]).decode()
+
+
+def operations(root: Json, new: Requested) -> list[Json]:
+    """Return the JSON Patch that notes it on an object, unless that has changed meanwhile."""
+    version = {"op": "test", "path": "/metadata/resourceVersion", "value": root["metadata"]["resourceVersion"]}
+    text = with_new(root, new)
+    if not root["metadata"].get("annotations"):
+        return [version, {"op": "add", "path": "/metadata/annotations", "value": {names.REQUESTED_RETRIES: text}}]
+    return [version, {"op": "add", "path": pointer(ANNOTATION), "value": text}]
 
 
 def is_last(root: Json, of: str) -> bool:

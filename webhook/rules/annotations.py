@@ -63,7 +63,12 @@ def edit_job(root: Json, job: EmbeddedJob, settings: Settings, editor: Editor) -
 
 
 def edit(row: Workload, root: Json, settings: Settings, editor: Editor) -> list[Problem]:
-    """Hand down what is said of an object beside its Jobs: to other pods, and to workloads made of it."""
+    """Hand down what is said of an object beside its Jobs: to other pods, and to workloads made of it.
+
+    Where its author does not say whether it may run twice, the profile does.
+    """
+    if row.runs_again and settings.profile.requested_retry.retryable and not settings.skip:
+        copy_missing((names.RETRYABLE,), {names.RETRYABLE: "true"}, OWN, editor)
     to_pods = [] if settings.skip else list(of_pods(row, root))
     to_workloads = list(at_fields(row.made_annotations, root))
     if not to_pods and not to_workloads:

@@ -6,7 +6,7 @@ Objects come back as plain decoded JSON: its models would cost time and memory, 
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakSet
@@ -54,6 +54,7 @@ class Api:
 
         self.client = ApiClient(configuration)
         self.sockets: WeakSet[socket.socket] = WeakSet()
+        self.warned: Callable[[str], None] = lambda _header: None  # of what a write brings
         rest = self.client.rest_client
         # The official client's way to bring one's own connections (rest.py, _create_pool_manager).
         self.connector = aiohttp.TCPConnector(limit=rest.maxsize, ssl=rest.ssl_context, socket_factory=self.socket)
@@ -128,15 +129,18 @@ class Api:
         """Apply a JSON Patch; raise as `get` does."""
         return await self.write("PATCH", path, operations)
 
-    async def delete(self, path: str, uid: str) -> None:
-        """Delete an object and what it owns, unless another one is there by now; raise as `get` does."""
-        await self.write("DELETE", path, {"preconditions": {"uid": uid}, "propagationPolicy": "Background"})
+    async def delete(self, path: str, uid: str, *, after: bool = False) -> None:
+        """Delete an object and what it owns, `after` that, unless another one is there by now; raise as `get` does."""
+        policy = "Foreground" if after else "Background"
+        await self.write("DELETE", path, {"preconditions": {"uid": uid}, "propagationPolicy": policy})
 
     async def write(self, method: str, path: str, body: Json | list[Json], query: dict[str, str] | None = None) -> Json:
         """Send a body; return the answer; raise as `get` does."""
         patience = aiohttp.ClientTimeout(total=30)
         async with await self.request(path, query or {}, "application/json", patience, method, body) as response:
             answer = await response.read()
+            for header in response.headers.getall("Warning", ()):
+                self.warned(header)
             if not response.ok:
                 raise ApiError(response.status, message_of(answer))
             found: Json = msgspec.json.decode(answer)

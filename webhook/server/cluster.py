@@ -28,7 +28,7 @@ PATIENCE: Final = 1.0  # seconds that one look-up may take: the API server waits
 NOT_FOUND: Final = 404
 VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 LABELS_KEPT: Final = (names.PROFILE, batch.QUEUE_NAME, batch.JOBS_OF_SET)
-ANNOTATIONS_KEPT: Final = (*names.SAID_BY_AUTHORS, names.LEDGER, batch.QUEUE_NAME)
+ANNOTATIONS_KEPT: Final = (*names.SAID_BY_AUTHORS, names.LEDGER, names.REQUESTED_RETRIES, batch.QUEUE_NAME)
 JOB_SPEC_KEPT: Final = (
     *("backoffLimit", "backoffLimitPerIndex", "completionMode", "completions"),
     *("parallelism", "podReplacementPolicy", "suspend"),

@@ -8,7 +8,7 @@ from webhook.problem import Json
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
 from webhook.server.api import Api, ApiError
-from webhook.workloads import Workload, batch
+from webhook.workloads import Workload, batch, tekton
 from webhook.workloads.job_set import JOB_SET
 
 NOT_FOUND: Final = 404
@@ -17,6 +17,7 @@ UNPROCESSABLE: Final = 422  # also a JSON Patch whose test failed
 TRIES: Final = 5
 GONE_WITHIN: Final = 60.0  # seconds that finalizers may take
 LOOK_AGAIN: Final = 0.1
+CHILDREN: Final = (tekton.TASK_RUN, tekton.CUSTOM_RUN)  # of a PipelineRun
 
 
 class Right(NamedTuple):
@@ -58,8 +59,10 @@ def path_of(row: Workload, namespace: str, name: str = "") -> str:
 
 def rights_for(row: Workload, root: Json) -> list[Right]:
     """Return what has to be allowed to who has this object run again."""
-    if row is JOB_SET:
-        return [Right("patch", row.group, row.resource), Right("update", row.group, row.resource, "status")]
+    if row is not batch.JOB:
+        found = [Right("patch", row.group, row.resource), Right("update", row.group, row.resource, "status")]
+        of_children = CHILDREN if row is tekton.PIPELINE_RUN else ()
+        return found + [Right("delete", child.group, child.resource) for child in of_children]
     found = [Right(verb, row.group, row.resource) for verb in ("create", "patch", "delete")]
     if of_job.done_already(of_job.done_of(root)):
         found.append(Right("patch", row.group, row.resource, "status"))
@@ -105,12 +108,31 @@ async def kept_jobs(api: Api, namespace: str) -> list[Json]:
     """Return the Jobs of a namespace that keep the manifest of one that is to be created again."""
     selector = {"labelSelector": names.RETRY_OF}
     pages = api.pages(path_of(batch.JOB, namespace), selector, "application/json")
-    return [one async for page in pages for one in page["items"]]
+    return [one async for page in pages for one in page["items"] if of_job.is_kept(one)]
+
+
+async def workload_of(api: Api, job: Json) -> Json | None:
+    """Return Kueue's Workload of a Job, None if there is none; raise RefusedError where the user may not know."""
+    try:
+        version = (await api.get("/apis/kueue.x-k8s.io"))["preferredVersion"]["groupVersion"]
+        path = f"/apis/{version}/namespaces/{job['metadata']['namespace']}/workloads"
+        async for page in api.pages(path, {}, "application/json"):
+            for one in page["items"]:
+                owners = one["metadata"].get("ownerReferences") or ()
+                if any(owner["uid"] == job["metadata"]["uid"] for owner in owners):
+                    return dict(one)
+    except ApiError as error:
+        if error.status != NOT_FOUND:
+            what = f"Job {job['metadata']['namespace']}/{job['metadata']['name']} is in a queue"
+            raise RefusedError(f"{what}, and its Workload, which keeps its manifest, cannot be read: {error}") from None
+    return None
 
 
 async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> None:
     """Create a Job that has failed again, under its name; raise RefusedError, StuckError, and what `Api` raises."""
     metadata = job["metadata"]
+    if batch.is_queued(metadata):
+        job = of_job.before_kueue(job, await workload_of(api, job))
     planned = of_job.keep(job, by, when)
     jobs, name = path_of(batch.JOB, metadata["namespace"]), planned["metadata"]["name"]
     trial = of_job.successor(planned)
@@ -221,10 +243,10 @@ async def drop(api: Api, kept: Json) -> None:
     await delete(api, path_of(batch.JOB, metadata["namespace"], metadata["name"]), metadata["uid"])
 
 
-async def delete(api: Api, path: str, uid: str) -> None:
-    """Delete an object that may be gone already."""
+async def delete(api: Api, path: str, uid: str, *, after: bool = False) -> None:
+    """Delete an object that may be gone already; `after` what it owns."""
     try:
-        await api.delete(path, uid)
+        await api.delete(path, uid, after=after)
     except ApiError as error:
         if error.status not in {NOT_FOUND, CONFLICT}:
             raise

@@ -73,6 +73,7 @@ JOB: Final = Workload(
     immutable=True,
     owns_pods=True,
     labelled=True,
+    runs_again=True,
     traits=traits_of_job,
 )
 

@@ -70,6 +70,7 @@ JOB_SET: Final = Workload(
     shape={"metadata": METADATA, "spec": JOB_SET_SPEC},
     immutable=True,
     labelled=True,
+    runs_again=True,
     counts=True,
     job_specs=(job_spec_of(SPEC),),
     retry_fields=(max_restarts_of(SPEC),),

@@ -195,6 +195,7 @@ class Workload:
     admitted: bool = True  # whether the webhook is called for it
     immutable: bool = False  # whether what the rules write stays as it was admitted: no update is edited any more
     labelled: bool = False  # whether it gets the label `profile`
+    runs_again: bool = False  # whether a person may have it run again
 
     owns_pods: bool = False  # whether it is the controller of pods
     counts: bool = False  # whether it counts attempts of what it controls, and that controls pods

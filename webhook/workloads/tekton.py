@@ -72,6 +72,7 @@ PIPELINE_RUN: Final = Workload(
     versions=VERSIONS,
     kind="PipelineRun",
     resource="pipelineruns",
+    runs_again=True,
     shape={
         "metadata": METADATA,
         "spec": {

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from tests.cluster.conftest import with_operators
 from tests.cluster.kueue_controller import MANAGED
-from tests.cluster.objects import account, ended, last, noted
+from tests.cluster.objects import account, condition, ended, last, noted
 from tests.cluster.scenarios.conftest import MANIFESTS
 from tests.cluster.scenarios.test_jobs import is_complete
+from tests.cluster.test_retry import asked
+from webhook import names
 
 if TYPE_CHECKING:
     from tests.cluster.scenarios.conftest import NewScene
@@ -36,3 +38,24 @@ def test_a_job_whose_workload_is_evicted_waits_and_runs_again_at_no_cost(scene: 
     done = here.team.wait_for("jobs", "train", is_complete)
     assert done["status"].get("failed", 0) == 0
     assert account(done)["cost"] == {"none": 1}
+
+
+def test_a_job_that_failed_and_is_asked_to_run_again_waits_in_its_queue(scene: NewScene) -> None:
+    here = scene(labels={MANAGED: ""})
+    queues = (MANIFESTS / "queues.yaml").read_text().replace("NAME", here.team.name)
+    assert here.team.run("create", "--filename=-", stdin=queues).returncode == 0
+    before = here.create("queued.yaml")
+    here.team.run("annotate", "job/train", f"{names.RETRYABLE}=true")
+    here.team.ends(here.team.running("train", 1)[0], 1)
+    here.team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
+    here.create("queued.yaml", name="urgent", labels={PRIORITY: here.team.name})
+    (urgent,) = here.team.running("urgent", 1)
+
+    assert asked(here.team, "job/train", "--yes")[::2] == (0, "")
+    waiting = here.team.get("job", "train")
+    assert waiting["metadata"]["labels"] == before["metadata"]["labels"]
+    assert waiting["spec"]["suspend"]
+
+    here.team.ends(urgent, 0)
+    here.team.ends(here.team.running("train", 1)[0], 0)
+    here.team.wait_for("jobs", "train", is_complete)

@@ -79,7 +79,7 @@ def test_the_successor_has_what_the_author_wrote_and_nothing_that_the_api_server
     assert found["metadata"] == {
         "name": "train",
         "namespace": "ml",
-        "labels": {"team": "vision"},
+        "labels": {"team": "vision", names.RETRY_OF: UID},
         "annotations": {**YES, names.RETRY_OF: UID},
         "finalizers": ["mine.test/f"],
     }
@@ -114,7 +114,7 @@ def test_a_queue_gets_it_only_once_it_has_been_told_what_is_done() -> None:
     keeping = kept(job)
     assert keeping["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID}
     successor = of_job.successor(keeping)
-    assert successor["metadata"]["labels"] == {"team": "vision"}
+    assert successor["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID}
     let_go = jsonpatch.apply_patch(successor, of_job.let_go(successor, of_job.notes_of(keeping)))
     assert let_go["metadata"]["labels"] == job["metadata"]["labels"]
     assert let_go["metadata"]["annotations"].keys() == {names.RETRYABLE, names.REQUESTED_RETRIES}
@@ -167,3 +167,25 @@ def test_notes_that_somebody_has_spoilt_are_told_from_those_that_can_be_read() -
     assert of_job.is_kept(keeping)
     keeping["metadata"]["annotations"][names.SUCCESSOR] = "{"
     assert not of_job.is_kept(keeping)
+
+
+KUEUES: Json = {"kueue.x-k8s.io/podset": "main", "kueue.x-k8s.io/workload": "job-train-1"}
+
+
+def test_what_kueue_wrote_to_let_it_run_is_as_its_workload_says_it_was() -> None:
+    job = failed()
+    job["spec"]["template"]["metadata"] = {"labels": {"a": "b", **KUEUES}, "annotations": KUEUES}
+    job["spec"]["template"]["spec"] |= {"nodeSelector": {"flavor": "spot"}, "tolerations": [{"key": "spot"}]}
+    kept_by_kueue = {"metadata": {"labels": {"a": "b"}}, "spec": {"tolerations": [{"key": "mine"}]}}
+    template = of_job.before_kueue(job, {"spec": {"podSets": [{"template": kept_by_kueue}]}})["spec"]["template"]
+    assert template["metadata"] == {"labels": {"a": "b"}, "annotations": {}}
+    assert template["spec"]["tolerations"] == [{"key": "mine"}]
+    assert "nodeSelector" not in template["spec"]
+    assert job["spec"]["template"]["spec"]["nodeSelector"] == {"flavor": "spot"}
+
+
+def test_without_its_workload_at_least_its_name_goes() -> None:
+    job = failed()
+    job["spec"]["template"]["metadata"] = {"labels": {"a": "b", **KUEUES}, "annotations": KUEUES}
+    template = of_job.before_kueue(job, None)["spec"]["template"]
+    assert template["metadata"] == {"labels": {"a": "b"}, "annotations": {}}

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from webhook import names
+from webhook.ledger.account import Account, decode, encode
+from webhook.ledger.units import Units
 from webhook.problem import Json
 from webhook.requested import job_set as of_job_set
 from webhook.requested import record
@@ -58,6 +60,15 @@ def test_its_failure_is_taken_back_and_its_restarts_count_on() -> None:
         "restartsCountTowardsMax": 0,
         "replicatedJobsStatus": [],
     }
+
+
+def test_the_account_goes_on() -> None:
+    spent = Account(ended=2, cost={"disruption": 2}, units=Units({"job-0-0/0": 2}))
+    job_set = failed(annotations={**YES, names.LEDGER: encode(spent)})
+    *_, operation = of_job_set.noted(job_set, "alice", "2026-11-21T12:00:00+00:00")
+    now = decode(operation["value"])
+    assert (now.ended, now.spent("disruption"), now.spent_now("disruption")) == (2, 2, 0)
+    assert now.units.of("job-0-0/0") == 0
 
 
 def test_who_asked_is_noted_once() -> None:

@@ -1,0 +1,169 @@
+"""`retry-policy retry` of PipelineRuns, with Tekton's real controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.conftest import with_operators
+from tests.cluster.nodes import PLACEMENT
+from tests.cluster.objects import is_running
+from tests.cluster.test_retry import asked
+from webhook import names
+from webhook.requested import record
+from webhook.requested.pipeline_run import TASK, run_of, succeeded_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Object
+    from tests.cluster.namespace import Namespace
+
+pytestmark = with_operators
+
+STEP = {"name": "main", "image": "example.invalid/main", "command": ["main"]}
+
+
+def task(name: str, *after: str, **more: Any) -> Object:
+    return {"name": name, "runAfter": list(after), "taskSpec": {"steps": [STEP]}, **more}
+
+
+def run(*tasks: Object, last: tuple[Object, ...] = (), annotations: Object | None = None) -> Object:
+    """A PipelineRun of these tasks, with those of `finally`; their pods run until they are told to end."""
+    said = {names.RETRYABLE: "true"} if annotations is None else annotations
+    return {
+        "apiVersion": "tekton.dev/v1",
+        "kind": "PipelineRun",
+        "metadata": {"name": "build", "annotations": said},
+        "spec": {
+            "pipelineSpec": {"tasks": list(tasks), "finally": list(last)},
+            "taskRunTemplate": {"podTemplate": dict(PLACEMENT)},
+        },
+    }
+
+
+def ends(team: Namespace, code: int, *tasks: str) -> None:
+    """Have the pods of tasks end, as soon as they run."""
+    for name in tasks:
+        chosen = f"{TASK}={name}"
+        pods = team.wait_for_all("pods", lambda pods: any(map(is_running, pods)), selector=chosen)
+        team.all_end([pod for pod in pods if is_running(pod)], code)
+
+
+def over(status: str) -> Callable[[Object], bool]:
+    return lambda found: succeeded_of(found) == status
+
+
+def task_runs(team: Namespace) -> dict[str, str]:
+    """The uid of each TaskRun, by its name."""
+    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in team.get("taskruns")["items"]}
+
+
+def test_only_what_has_failed_and_what_comes_after_it_runs_again(namespace: NewNamespace) -> None:
+    team = namespace()
+    team.create(run(task("a"), task("b", "a"), task("c", "b"), last=(task("notify"),)))
+    ends(team, 0, "a")
+    ends(team, 1, "b")
+    ends(team, 0, "notify")
+    before = team.wait_for("pipelineruns", "build", over("False"))
+    were = task_runs(team)
+    code, told, complaints = asked(team, "pipelinerun/build", "--yes")
+    assert (code, complaints) == (0, "")
+    assert told == f"PipelineRun {team.name}/build: b, notify and what has not run yet run again"
+    ends(team, 0, "b", "c", "notify")
+    after = team.wait_for("pipelineruns", "build", over("True"))
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    now = task_runs(team)
+    assert now["build-a"] == were["build-a"]
+    assert {name for name, uid in now.items() if were.get(name) != uid} == {"build-b", "build-c", "build-notify"}
+    (noted,) = record.read(after)
+    assert (noted.by, noted.of) == ("admin", run_of(before))
+
+
+def test_what_of_finally_has_succeeded_can_stay(namespace: NewNamespace) -> None:
+    team = namespace()
+    team.create(run(task("a"), last=(task("notify"),)))
+    ends(team, 1, "a")
+    ends(team, 0, "notify")
+    team.wait_for("pipelineruns", "build", over("False"))
+    were = task_runs(team)
+    assert asked(team, "pipelinerun/build", "--yes", "--keep-finally")[0] == 0
+    ends(team, 0, "a")
+    team.wait_for("pipelineruns", "build", over("True"))
+    assert task_runs(team)["build-notify"] == were["build-notify"]
+
+
+def test_one_that_was_cancelled_goes_on(namespace: NewNamespace) -> None:
+    team = namespace()
+    team.create(run(task("a"), task("b", "a"), task("c", "b")))
+    ends(team, 0, "a")
+    team.wait_for_all("pods", lambda pods: any(map(is_running, pods)), selector=f"{TASK}=b")
+    assert (
+        team.run("patch", "pipelinerun/build", "--type=merge", '--patch={"spec":{"status":"Cancelled"}}').returncode
+        == 0
+    )
+    team.wait_for("pipelineruns", "build", over("False"))
+    were = task_runs(team)
+    assert asked(team, "pipelinerun/build", "--yes")[::2] == (0, "")
+    ends(team, 0, "b", "c")
+    after = team.wait_for("pipelineruns", "build", over("True"))
+    assert "status" not in after["spec"]
+    assert task_runs(team)["build-a"] == were["build-a"]
+
+
+def test_of_a_matrix_all_combinations_run_again_and_what_was_skipped_is_asked_anew(namespace: NewNamespace) -> None:
+    team = namespace()
+    matrix = {"params": [{"name": "platform", "value": ["linux", "mac"]}]}
+    never = {"when": [{"input": "a", "operator": "in", "values": ["b"]}]}
+    many = task("many", "a", matrix=matrix)
+    many["taskSpec"] = {"params": [{"name": "platform"}], **many["taskSpec"]}
+    team.create(run(task("a"), many, task("never", "a", **never)))
+    ends(team, 0, "a")
+    chosen = f"{TASK}=many"
+    one, other = team.wait_for_all("pods", lambda pods: len(pods) == 2 and all(map(is_running, pods)), selector=chosen)
+    team.ends(one, 0)
+    team.ends(other, 1)
+    before = team.wait_for("pipelineruns", "build", over("False"))
+    were = task_runs(team)
+    assert [one["name"] for one in before["status"]["skippedTasks"]] == ["never"]
+    assert asked(team, "pipelinerun/build", "--yes")[0] == 0
+    again = team.wait_for_all("pods", lambda pods: len(pods) == 2 and all(map(is_running, pods)), selector=chosen)
+    team.all_end(again, 0)
+    after = team.wait_for("pipelineruns", "build", over("True"))
+    assert [one["name"] for one in after["status"]["skippedTasks"]] == ["never"]
+    now = task_runs(team)
+    assert {name for name, uid in now.items() if were.get(name) != uid} == {"build-many-0", "build-many-1"}
+
+
+def test_a_custom_task_runs_again_by_its_own_controller(namespace: NewNamespace) -> None:
+    team = namespace()
+    approval = {"name": "approve", "taskRef": {"apiVersion": "example.test/v1", "kind": "Approval", "name": "x"}}
+    team.create(run(task("a"), approval))
+    ends(team, 0, "a")
+    before = team.wait_for("customruns", "build-approve", bool)
+    says(team, "False")
+    team.wait_for("pipelineruns", "build", over("False"))
+    assert asked(team, "pipelinerun/build", "--yes")[0] == 0
+    team.wait_for("customruns", "build-approve", lambda found: found["metadata"]["uid"] != before["metadata"]["uid"])
+    says(team, "True")
+    team.wait_for("pipelineruns", "build", over("True"))
+
+
+def says(team: Namespace, succeeded: str) -> None:
+    """Do as the controller of custom tasks does."""
+    condition = f'{{"type":"Succeeded","status":"{succeeded}","reason":"Said"}}'
+    patch = f'--patch={{"status":{{"conditions":[{condition}]}}}}'
+    done = team.run("patch", "customrun/build-approve", "--subresource=status", "--type=merge", patch)
+    assert done.returncode == 0, done.stderr
+
+
+def test_one_that_does_not_say_that_it_may_run_twice_is_refused_and_stays_as_it_is(namespace: NewNamespace) -> None:
+    team = namespace()
+    team.create(run(task("a"), annotations={}))
+    ends(team, 1, "a")
+    team.wait_for("pipelineruns", "build", over("False"))
+    before = team.get("pipelinerun", "build")
+    code, told, why = asked(team, "pipelinerun/build", "--yes")
+    assert (code, told) == (1, "")
+    assert why.startswith(f"PipelineRun {team.name}/build does not say of a that it may run twice")
+    assert team.get("pipelinerun", "build") == before

@@ -1,0 +1,114 @@
+"""Carries requested retries of PipelineRuns out; see retrying."""
+
+import asyncio
+from typing import Final
+
+from webhook.patch import at
+from webhook.problem import Json
+from webhook.requested import pipeline_run as of_pipeline_run
+from webhook.server.api import Api, ApiError
+from webhook.server.retrying import (
+    CHILDREN,
+    CONFLICT,
+    GONE_WITHIN,
+    LOOK_AGAIN,
+    TRIES,
+    UNPROCESSABLE,
+    RefusedError,
+    StuckError,
+    delete,
+    find,
+    path_of,
+)
+from webhook.workloads import tekton
+
+TAKEN_UP_WITHIN: Final = 10.0  # seconds for Tekton's controller to have seen what was deleted
+
+
+async def children_of(api: Api, run: Json) -> list[Json]:
+    """Return what a PipelineRun has made that runs a task."""
+    metadata = run["metadata"]
+    selector = {"labelSelector": f"{of_pipeline_run.LABEL}={metadata['name']}"}
+    return [
+        {**one, "kind": row.kind}
+        for row in CHILDREN
+        async for page in api.pages(path_of(row, metadata["namespace"]), selector, "application/json")
+        for one in page["items"]
+        if of_pipeline_run.is_child(one, run)
+    ]
+
+
+async def retry_pipeline_run(api: Api, run: Json, by: str, when: str, *, keep_finally: bool) -> None:
+    """Have a PipelineRun that has failed run again; raise RefusedError, StuckError, and what `Api` raises."""
+    metadata = run["metadata"]
+    path = path_of(tekton.PIPELINE_RUN, metadata["namespace"], metadata["name"])
+    name = f"PipelineRun {metadata['namespace']}/{metadata['name']}"
+    for number in range(TRIES):
+        found = await find(api, path)
+        if found is None:
+            raise RefusedError(f"{name} is gone")
+        try:
+            if number == 0 or of_pipeline_run.succeeded_of(found) != "Unknown":
+                found = await take_back(api, path, found, by, when, keep_finally=keep_finally)
+            if let_run := of_pipeline_run.let_run(found):
+                await api.patch(path, let_run)
+        except ApiError as error:
+            if error.status not in {CONFLICT, UNPROCESSABLE}:
+                raise
+            continue  # it has changed meanwhile
+        if await is_taken_up(api, path):
+            return
+    raise StuckError(f"{name} is ended again at once by its controller; ask again to go on")
+
+
+async def take_back(  # noqa: PLR0913 - as above
+    api: Api, path: str, run: Json, by: str, when: str, *, keep_finally: bool
+) -> Json:
+    """Take back that a PipelineRun has ended; return it; raise as above."""
+    children = await children_of(api, run)
+    if why := of_pipeline_run.refusal(run, children, when, keep_finally=keep_finally):
+        raise RefusedError(why)
+    planned = of_pipeline_run.plan(run, children, keep_finally=keep_finally)
+    if not of_pipeline_run.is_noted(run):
+        run = await api.patch(path, of_pipeline_run.noted(run, by, when))
+    await delete_all(api, planned.gone)
+    return await api.replace(f"{path}/status", of_pipeline_run.run_again(run, planned, when))
+
+
+async def delete_all(api: Api, children: list[Json]) -> None:
+    """Delete what runs tasks; come back once it is gone; raise StuckError where a finalizer holds it."""
+    rows = {row.kind: row for row in CHILDREN}
+    paths = {
+        path_of(rows[child["kind"]], child["metadata"]["namespace"], child["metadata"]["name"]): child["metadata"][
+            "uid"
+        ]
+        for child in children
+    }
+    for path, uid in paths.items():
+        await delete(api, path, uid, after=True)  # a TaskRun of its name would take its pod for one of its own
+    try:
+        async with asyncio.timeout(GONE_WITHIN):
+            for path, uid in paths.items():
+                while (there := await find(api, path)) is not None and there["metadata"]["uid"] == uid:  # noqa: ASYNC110
+                    await asyncio.sleep(LOOK_AGAIN)
+    except TimeoutError:
+        held = ", ".join(child["metadata"]["name"] for child in children)
+        raise StuckError(f"of {held} something is deleted but held by a finalizer; ask again to go on") from None
+
+
+async def is_taken_up(api: Api, path: str) -> bool:
+    """Tell whether Tekton's controller goes on with a PipelineRun, and does not end it by what it remembers."""
+    try:
+        async with asyncio.timeout(TAKEN_UP_WITHIN):
+            while (run := await find(api, path)) is not None and of_pipeline_run.succeeded_of(run) == "Unknown":
+                if at(run, ("status", "childReferences")) and await is_running(api, run):
+                    return True
+                await asyncio.sleep(LOOK_AGAIN)
+    except TimeoutError:
+        return True  # it has not been ended, and will be taken up once its controller is there again
+    return run is None or of_pipeline_run.succeeded_of(run) == "True"
+
+
+async def is_running(api: Api, run: Json) -> bool:
+    """Tell whether a PipelineRun has a child that has not ended."""
+    return any(of_pipeline_run.succeeded_of(child) not in {"True", "False"} for child in await children_of(api, run))

@@ -1,0 +1,66 @@
+"""What `retry-policy suspend` and `resume` do: let what runs give way, and go on later."""
+
+import re
+from typing import Final
+
+from webhook.problem import Json
+from webhook.requested import job as of_job
+from webhook.retrying import Outcome, Target, has_failed, named
+from webhook.server import retrying
+from webhook.server.api import Api
+from webhook.server.retrying import Right
+from webhook.workloads import batch, tekton
+
+WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server writes it
+ENDED: Final = {"Complete", "Completed"}
+
+
+async def switch(kubeconfig: str, target: Target, *, suspend: bool) -> Outcome:
+    """Suspend an object, or resume it; raise what `Api` raises."""
+    outcome = Outcome()
+    async with await Api.connect(kubeconfig) as api:
+        api.warned = lambda header: outcome.warnings.append(text_of(header))
+        path = retrying.path_of(target.row, target.namespace, target.name)
+        root = await retrying.find(api, path)
+        if root is None:
+            outcome.refused.append(f"there is no {target.row.kind} {target.namespace}/{target.name}")
+            return outcome
+        why = refusal(target, root, suspend=suspend)
+        right = Right("patch", target.row.group, target.row.resource)
+        if why is None and await retrying.missing_rights(api, target.namespace, [right]):
+            why = f"{named(target.row, root)} stays as it is: you may not {right}; ask for the right"
+        if why is not None:
+            outcome.refused.append(why)
+            return outcome
+        await api.patch(path, [{"op": "add", "path": "/spec/suspend", "value": suspend}])
+        outcome.done.append(f"{named(target.row, root)}: {'suspended' if suspend else 'goes on'}")
+    return outcome
+
+
+def refusal(target: Target, root: Json, *, suspend: bool) -> str | None:
+    """Say why an object cannot be suspended, or go on; None where it can."""
+    name = named(target.row, root)
+    if target.row is tekton.PIPELINE_RUN:
+        cancel = """kubectl patch --type=merge -p '{"spec":{"status":"CancelledRunFinally"}}'"""
+        return f"{name} cannot be suspended; cancel it with {cancel}; retry-policy retry lets it go on"
+    if target.row is batch.JOB and batch.is_queued(root["metadata"]):
+        return f"{name} is in a queue, which decides when it runs; deactivate its Workload"
+    if target.row is not batch.CRON_JOB and (has_failed(root, None) or is_complete(root)):
+        return f"{name} has ended"
+    if bool(root["spec"].get("suspend")) == suspend:
+        return f"{name} {'is suspended already' if suspend else 'is not suspended'}"
+    if of_job.is_kept(root) and target.row is batch.JOB:
+        return f"{name} keeps the manifest of another; retry-policy retry goes on with that"
+    return None
+
+
+def is_complete(root: Json) -> bool:
+    """Tell whether a Job or a JobSet has succeeded."""
+    conditions = (root.get("status") or {}).get("conditions") or ()
+    return any(one["type"] in ENDED and one["status"] == "True" for one in conditions)
+
+
+def text_of(header: str) -> str:
+    """Return what a Warning header says."""
+    found = WARNING.fullmatch(header)
+    return header if found is None else found[1].replace('\\"', '"').replace("\\\\", "\\")
