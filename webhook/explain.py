@@ -141,7 +141,8 @@ def ended_rows(account: Account, root: Json, retries: int, *, in_set: bool) -> I
     for place, detail in enumerate(reversed(account.last)):
         used = detail.attempt + (detail.cost == "retry") if per_index else spent
         is_earlier = place >= account.ended_now
-        newest_first.append(ended_row(detail, None if in_set or is_earlier else max(0, retries - used), disruptions))
+        left_then = None if in_set or is_earlier else max(0, retries - used)
+        newest_first.append(ended_row(detail, left_then, None if is_earlier else disruptions))
         spent -= detail.cost == "retry"
         if disruptions is not None and detail.cost == "disruption":
             disruptions += 1

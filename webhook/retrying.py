@@ -12,7 +12,7 @@ from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
 from webhook.requested import pipeline_run as of_pipeline_run
 from webhook.server import retrying, retrying_pipeline_runs
-from webhook.server.api import Api
+from webhook.server.api import UNREACHABLE, Api, ApiError
 from webhook.server.retrying import RefusedError, StuckError
 from webhook.workloads import Workload, batch, tekton
 from webhook.workloads.job_set import JOB_SET
@@ -92,36 +92,49 @@ async def retry(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
                 outcome.done.append(one.promise)
             except (RefusedError, StuckError) as error:
                 outcome.refused.append(str(error))
+            except (ApiError, *UNREACHABLE) as error:
+                what = f"{named(one.row, one.root)}: the API server did not do it: {str(error) or repr(error)}"
+                outcome.refused.append(f"{what}; ask again to go on")
     return outcome
 
 
 async def chosen(api: Api, target: Target, refused: list[str]) -> AsyncIterator[Planned]:
-    """Yield what can run again; add to `refused` why the rest cannot."""
+    """Yield what can run again, first what has begun to; add to `refused` why the rest cannot."""
     kept = await retrying.kept_jobs(api, target.namespace) if target.row in {batch.JOB, batch.CRON_JOB} else []
-    begun = {of_job.notes_of(one).name: one for one in kept}
-    if target.row is batch.JOB and target.name in begun:
-        yield planned_job(begun[target.name])
+    begun = {of_job.notes_of(one).name: one for one in kept if target.row is batch.JOB}
+    for name, one in begun.items():
+        if target.name in {name, ""}:
+            yield planned_job(one)
+    if target.name in begun:
         return
     async for root in candidates(api, target, refused):
-        if target.row is tekton.PIPELINE_RUN:
-            found = await planned_pipeline_run(api, root, now(), keep_finally=target.keep_finally)
-        elif target.row is JOB_SET:
-            found = of_job_set.refusal(root) or Planned(
-                JOB_SET, root, f"{named(JOB_SET, root)}: all of its Jobs run again"
-            )
-        else:
-            outer = root if target.row is batch.CRON_JOB else None
-            job = root if outer is None else await retrying.last_job(api, outer)
-            if job is None:
-                found = f"{named(batch.CRON_JOB, root)} has no Job that could run again"
-            else:
-                found = of_job.refusal(job, outer) or planned_job(begun.get(job["metadata"]["name"], job))
-            if isinstance(found, str) and not target.name and not (job and has_failed(job, target.failed_since)):
-                continue
+        if root["metadata"]["name"] in begun:
+            continue
+        found = await planned_of(api, target, root, kept)
         if isinstance(found, str):
             refused.append(found)
-        else:
+        elif found is not None:
             yield found
+
+
+async def planned_of(api: Api, target: Target, root: Json, kept: list[Json]) -> Planned | str | None:
+    """Say what of an object will run again, or why nothing can; None where nobody has asked for it."""
+    if target.row is tekton.PIPELINE_RUN:
+        return await planned_pipeline_run(api, root, now(), keep_finally=target.keep_finally)
+    if target.row is JOB_SET:
+        promise = f"{named(JOB_SET, root)}: all of its Jobs run again"
+        return of_job_set.refusal(root) or Planned(JOB_SET, root, promise)
+    if target.row is batch.JOB:
+        return of_job.refusal(root, await retrying.cron_job_of(api, root)) or planned_job(root)
+    for one in kept:
+        if of_job.is_of(one, root):
+            return planned_job(one)
+    job = await retrying.last_job(api, root)
+    if not target.name and not (job and has_failed(job, target.failed_since)):
+        return None
+    if job is None:
+        return f"{named(batch.CRON_JOB, root)} has no Job that could run again"
+    return of_job.refusal(job, root) or planned_job(job)
 
 
 async def candidates(api: Api, target: Target, refused: list[str]) -> AsyncIterator[Json]:
@@ -170,8 +183,10 @@ def has_failed(root: Json, within: int | None) -> bool:
     """Tell whether a Job, JobSet or PipelineRun has failed, and within so many seconds until now."""
     for one in at(root, ("status", "conditions")) or ():
         if (one.get("type"), one.get("status")) in {("Failed", "True"), ("Succeeded", "False")}:
-            ago = datetime.now(UTC) - datetime.fromisoformat(one["lastTransitionTime"])
-            return within is None or ago.total_seconds() <= within
+            since = one.get("lastTransitionTime")
+            if within is None or since is None:
+                return True
+            return (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds() <= within
     return False
 
 

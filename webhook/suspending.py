@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from webhook import names
 from webhook.problem import Json
 from webhook.requested import job as of_job
 from webhook.retrying import Outcome, Target, has_failed, named
@@ -10,6 +11,7 @@ from webhook.server import retrying
 from webhook.server.api import Api
 from webhook.server.retrying import Right
 from webhook.workloads import batch, tekton
+from webhook.workloads.job_set import JOB_SET
 
 WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server writes it
 ENDED: Final = {"Complete", "Completed"}
@@ -43,21 +45,21 @@ def refusal(target: Target, root: Json, *, suspend: bool) -> str | None:
     if target.row is tekton.PIPELINE_RUN:
         cancel = """kubectl patch --type=merge -p '{"spec":{"status":"CancelledRunFinally"}}'"""
         return f"{name} cannot be suspended; cancel it with {cancel}; retry-policy retry lets it go on"
-    if target.row is batch.JOB and batch.is_queued(root["metadata"]):
+    if of_job.is_kept(root) or names.RETRY_OF in (root["metadata"].get("annotations") or {}):
+        return f"{name} is part of a retry that was begun; retry-policy retry goes on with that"
+    if target.row in {batch.JOB, JOB_SET} and batch.is_queued(root["metadata"]):
         return f"{name} is in a queue, which decides when it runs; deactivate its Workload"
     if target.row is not batch.CRON_JOB and (has_failed(root, None) or is_complete(root)):
         return f"{name} has ended"
     if bool(root["spec"].get("suspend")) == suspend:
         return f"{name} {'is suspended already' if suspend else 'is not suspended'}"
-    if of_job.is_kept(root) and target.row is batch.JOB:
-        return f"{name} keeps the manifest of another; retry-policy retry goes on with that"
     return None
 
 
 def is_complete(root: Json) -> bool:
     """Tell whether a Job or a JobSet has succeeded."""
     conditions = (root.get("status") or {}).get("conditions") or ()
-    return any(one["type"] in ENDED and one["status"] == "True" for one in conditions)
+    return any(one.get("type") in ENDED and one.get("status") == "True" for one in conditions)
 
 
 def text_of(header: str) -> str:

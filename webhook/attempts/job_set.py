@@ -3,11 +3,18 @@
 It counts restarts that cost nothing of maxRestarts too; how many did, the JobSet's status tells: the others were
 disruptions, a level of their own. From JobSet 0.12 on restarts of a single Job are numbered beside it
 (pkg/constants, pkg/controllers of JobSet 0.11 and 0.12). The status is written before the Jobs of a restart are.
+Restarts until a person had the set run again count no more.
 """
 
 from typing import Final
 
+import msgspec
+
+from webhook import names
 from webhook.attempts.level import Evidence, Level, number_at
+from webhook.patch import at
+from webhook.policy.settings import count
+from webhook.problem import Json
 
 NAME: Final = "JobSet"
 RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
@@ -21,15 +28,28 @@ def levels(evidence: Evidence) -> list[Level]:
         restarts = evidence.count_in_annotations(RESTART_ATTEMPT)
     if restarts is None:
         return []
+    before = 0 if evidence.above is None else restarts_before(evidence.above)
+    restarts = max(0, restarts - before)
     restarts += evidence.count_in_labels(JOB_RESTART_ATTEMPT) or 0
     job_set = evidence.above
     if job_set is None:
         return [Level(NAME, restarts, evidence.said_budget)]
     budget = number_at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
-    in_all = number_at(job_set, ("status", "restarts")) or 0
+    in_all = max(0, (number_at(job_set, ("status", "restarts")) or 0) - before)
     costly = number_at(job_set, ("status", "restartsCountTowardsMax")) or 0  # a count of 0 is left out
     ignored = min(max(0, in_all - costly), restarts)
     return [
         Level(NAME, restarts - ignored, budget),
         Level(NAME, ignored, evidence.settings.disruption_budget, of_disruptions=True),
     ]
+
+
+def restarts_before(job_set: Json) -> int:
+    """Return how many restarts there were until a person last had the set run again, that one included."""
+    text = at(job_set, ("metadata", "annotations", names.REQUESTED_RETRIES))
+    try:
+        last = msgspec.json.decode(text or "[]", type=list[dict[str, str]])[-1:]
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+    restart = count(last[0].get("of", "").removeprefix("restart ")) if last else None
+    return 0 if restart is None else restart + 1

@@ -110,12 +110,11 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.spent("retry") + self.before.get("fatal", 0)
 
     def begin_anew(self) -> None:
-        """Let every budget begin anew, and the account go on: a person has the workload run again, as a new object."""
+        """Let every budget begin anew, and the account go on: a person has the workload run again."""
         self.before = dict(self.cost)
         self.units = Units()
         self.suspended = False
         self.left = None
-        self.recent.clear()
 
     def count(self, ending: Ending, unit: str, attempt: int) -> Attempt:
         """Count an ended pod that it does not have yet; return it in detail."""

@@ -113,7 +113,9 @@ class Round:
     def sentence(self) -> str:
         """Say it all in a sentence."""
         last, left = self.details[-1], self.account.left
-        of = None if self.key.job_set else self.account.earlier + self.terms.retries + 1
+        of = (
+            None if self.key.job_set else self.terms.retries + 1 + (0 if self.terms.per_index else self.account.earlier)
+        )
         text = words.sentence(last, left, of) if left is not None else ""
         more = len(self.details) - 1
         return f"{text}; {more} more ended at the same time" if more else text

@@ -5,17 +5,15 @@ Reads, from the outside in, the innermost that says something winning:
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from webhook import names
 from webhook.problem import Json
 
-SAYS: Final = {"true": True, "false": False}
-
 
 def may_run_twice(annotations: Iterable[Json | None]) -> bool:
-    """Tell whether the last of these maps that says something says so, from the outside in; false where none does."""
-    said = False
-    for one in annotations:
-        said = SAYS.get((one or {}).get(names.RETRYABLE) or "", said)
-    return said
+    """Tell whether the last of these maps that says something says so, from the outside in; false where none does.
+
+    Whatever is not "true" says that it may not.
+    """
+    said = [one[names.RETRYABLE] for one in annotations if one and names.RETRYABLE in one]
+    return bool(said) and said[-1] == "true"

@@ -41,6 +41,7 @@ TO_BE_FOUND_BY: Final = (batch.QUEUE_NAME, "app.kubernetes.io/instance")
 # What Kueue writes in a pod template.
 OF_KUEUE: Final = {"metadata": ("annotations", "labels"), "spec": ("nodeSelector", "tolerations", "schedulingGates")}
 WRITTEN_BY_KUEUE: Final = ("kueue.x-k8s.io/podset", "kueue.x-k8s.io/workload")
+KEPT: Final = "retry-policy.dev/kept"  # managedBy of the kept Job: whoever resumes it, nobody runs it
 OF_DELETION: Final = ("foregroundDeletion", "orphan")  # finalizers
 
 Stage = Literal["Kept", "Deleting", "Created"]
@@ -109,7 +110,7 @@ def ended_as(job: Json) -> str:
 def kept_name(name: str, uid: str) -> str:
     """Name the kept Job of one that is to be created again: the same for whoever asks."""
     end = f"-retry-{uid[:8]}"
-    return name[: LONGEST_NAME - len(end)] + end
+    return name[: LONGEST_NAME - len(end)].rstrip("-.") + end
 
 
 def keep(job: Json, by: str, when: str) -> Json:
@@ -140,7 +141,7 @@ def keep(job: Json, by: str, when: str) -> Json:
             },
             "annotations": {names.SUCCESSOR: msgspec.json.encode(notes).decode()},
         },
-        "spec": {**manifest["spec"], "suspend": True},
+        "spec": {**manifest["spec"], "suspend": True, "managedBy": KEPT},
     }
 
 
@@ -151,6 +152,7 @@ def manifest_of(job: Json) -> Json:
     if written is not None:
         reapply.take_out(editor, batch.JOB, written)
     metadata, spec = editor.root["metadata"], editor.root["spec"]
+    spec.pop("managedBy", None)  # the Job controller, or of the kept Job nobody
     generated = () if spec.get("manualSelector") else GENERATED
     if generated:
         spec.pop("selector", None)
@@ -201,6 +203,12 @@ def is_kept(job: Json) -> bool:
     return names.RETRY_OF in (job["metadata"].get("labels") or {})
 
 
+def is_of(kept: Json, owner: Json) -> bool:
+    """Tell whether a kept Job keeps the manifest of one that something owns."""
+    owners = notes_of(kept).metadata.get("ownerReferences") or ()
+    return any(one["uid"] == owner["metadata"]["uid"] for one in owners)
+
+
 def staged(kept: Json, stage: Stage) -> list[Json]:
     """Return the JSON Patch that notes how far it has come, unless the kept Job has changed meanwhile."""
     notes = notes_of(kept)
@@ -214,7 +222,7 @@ def successor(kept: Json) -> Json:
     """Return the Job that runs again, suspended until it has been told what is done."""
     notes = notes_of(kept)
     manifest = manifest_of(kept)
-    annotations = {**(notes.metadata.get("annotations") or {}), names.RETRY_OF: notes.uid}
+    annotations = {**without(notes.metadata.get("annotations") or {}, batch.QUEUE_NAME), names.RETRY_OF: notes.uid}
     if notes.suspend:
         annotations[names.STAYS_SUSPENDED] = "true"
     return {
@@ -240,6 +248,11 @@ def without(entries: dict[str, str], *keys: str) -> dict[str, str]:
 def is_successor(job: Json, uid: str) -> bool:
     """Tell whether a Job was created in place of another."""
     return at(job, ("metadata", "annotations", names.RETRY_OF)) == uid or record.is_last(job, uid)
+
+
+def is_queued_by_others(accepted: Json, notes: Notes) -> bool:
+    """Tell whether a successor, as the API server would accept it, has a queue that its author did not name."""
+    return batch.is_queued(accepted["metadata"]) and not batch.is_queued(notes.metadata)
 
 
 def is_let_go(job: Json, uid: str) -> bool:
@@ -268,7 +281,7 @@ def unless_let_go(notes: Notes) -> Json:
     return {"op": "test", "path": pointer(("metadata", "annotations", names.RETRY_OF)), "value": notes.uid}
 
 
-def let_go(job: Json, notes: Notes) -> list[Json]:
+def let_go(notes: Notes) -> list[Json]:
     """Return the JSON Patch that lets a successor run, once only, and gives it back what it must not have before."""
     mark = pointer(("metadata", "annotations", names.RETRY_OF))
     found: list[Json] = [unless_let_go(notes), {"op": "remove", "path": mark}]
@@ -278,9 +291,11 @@ def let_go(job: Json, notes: Notes) -> list[Json]:
     for name, text in said.items():
         if text is not None:
             found.append({"op": "add", "path": pointer(("metadata", "annotations", name)), "value": text})
-    labels = {**(job["metadata"].get("labels") or {}), **(notes.metadata.get("labels") or {})}
-    labels.pop(names.RETRY_OF, None)
-    found.append({"op": "add", "path": "/metadata/labels", "value": labels})
+    for field in ("labels", "annotations"):
+        queue = (notes.metadata.get(field) or {}).get(batch.QUEUE_NAME)
+        if queue is not None:
+            found.append({"op": "add", "path": pointer(("metadata", field, batch.QUEUE_NAME)), "value": queue})
+    found.append({"op": "remove", "path": pointer(("metadata", "labels", names.RETRY_OF))})
     if not notes.suspend:
         found.append({"op": "replace", "path": "/spec/suspend", "value": False})
     return found

@@ -12,7 +12,9 @@ from webhook.ledger import account
 from webhook.patch import at, pointer
 from webhook.problem import Json, Path
 from webhook.requested import consent, record
+from webhook.workloads import batch
 from webhook.workloads.job_set import JOB_SET
+from webhook.workloads.row import controller_of
 
 CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"  # what managedBy is where it is absent
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
@@ -27,11 +29,12 @@ def refusal(job_set: Json) -> str | None:
         return f"{name} is being deleted"
     if (job_set["spec"].get("managedBy") or CONTROLLER) != CONTROLLER:
         return f"{name} is run by {job_set['spec']['managedBy']}, which alone decides on retries; ask it"
-    controllers = [one for one in metadata.get("ownerReferences") or () if one.get("controller")]
-    if controllers:
-        owner = f"{controllers[0]['kind']} {controllers[0]['name']}"
-        return f"{name} is run by {owner}, which alone decides on retries; ask it"
+    controller = controller_of(job_set)
+    if controller is not None:
+        return f"{name} is run by {controller.kind} {controller.name}, which alone decides on retries; ask it"
     ended = {one["type"] for one in conditions(job_set) if one.get("status") == "True"} & ENDED
+    if batch.is_queued(metadata):
+        return f"{name} is in a queue, which holds it for ended and would not count what runs again; create it anew"
     if "Completed" in ended:
         return f"{name} has succeeded; nothing of it runs again"
     if not ended:
@@ -69,6 +72,12 @@ def conditions(job_set: Json) -> list[Json]:
 def run_of(job_set: Json) -> str:
     """Name the run that has failed."""
     return f"restart {at(job_set, ('status', 'restarts')) or 0}"
+
+
+def runs_as_asked(job_set: Json, asked: str) -> bool:
+    """Tell whether somebody else has had it run again, who asked at the same time."""
+    ended = any(one["type"] in ENDED and one.get("status") == "True" for one in conditions(job_set))
+    return bool(asked) and not ended and record.is_last(job_set, asked)
 
 
 def is_noted(job_set: Json) -> bool:

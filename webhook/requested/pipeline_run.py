@@ -62,21 +62,31 @@ def refusal(run: Json, children: list[Json], when: str, *, keep_finally: bool) -
         return f"{name} has not ended; ask again once it has failed, or been cancelled"
     planned = plan(run, children, keep_finally=keep_finally)
     why = cannot(run, children, planned) or too_late(run, children, planned, when)
-    return f"{name}: {why}; start it anew" if why else silent(run, planned, name)
+    if why:
+        return f"{name}: {why}; start it anew"
+    return None if is_noted(run) else silent(run, planned, name)
 
 
 def too_late(run: Json, children: list[Json], planned: Plan, when: str) -> str | None:
     """Say that its timeout has passed, from when on its controller would count it."""
     gone = {child["metadata"]["name"] for child in planned.gone}
     stay = [child["metadata"]["creationTimestamp"] for child in children if child["metadata"]["name"] not in gone]
-    timeouts = run["spec"].get("timeouts") or {}
-    limit = duration(timeouts.get("tasks") or timeouts.get("pipeline") or DEFAULT_TIMEOUT)
+    limit = limit_of(run["spec"].get("timeouts") or {})
     if not stay or limit is None:
         return None
     since = min(stay)
     if (datetime.fromisoformat(when) - datetime.fromisoformat(since)).total_seconds() < limit:
         return None
     return f"its timeout of {limit} s counts from {since}, when the first of its tasks began that stay, and has passed"
+
+
+def limit_of(timeouts: Json) -> int | None:
+    """Return how many seconds the tasks of a run may take that are not of `finally`; None for no limit."""
+    if timeouts.get("tasks"):
+        return duration(timeouts["tasks"])
+    whole = duration(timeouts.get("pipeline") or DEFAULT_TIMEOUT)
+    at_last = duration(timeouts["finally"]) if timeouts.get("finally") else None
+    return whole if whole is None or at_last is None else whole - at_last
 
 
 def cannot(run: Json, children: list[Json], planned: Plan) -> str | None:

@@ -10,6 +10,7 @@ from webhook.requested import job_set as of_job_set
 from webhook.server.api import Api, ApiError
 from webhook.workloads import Workload, batch, tekton
 from webhook.workloads.job_set import JOB_SET
+from webhook.workloads.row import controller_of
 
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
@@ -64,7 +65,8 @@ def rights_for(row: Workload, root: Json) -> list[Right]:
         of_children = CHILDREN if row is tekton.PIPELINE_RUN else ()
         return found + [Right("delete", child.group, child.resource) for child in of_children]
     found = [Right(verb, row.group, row.resource) for verb in ("create", "patch", "delete")]
-    if of_job.done_already(of_job.done_of(root)):
+    done = of_job.notes_of(root).done if of_job.is_kept(root) else of_job.done_of(root)
+    if of_job.done_already(done):
         found.append(Right("patch", row.group, row.resource, "status"))
     return found
 
@@ -104,6 +106,14 @@ async def last_job(api: Api, cron_job: Json) -> Json | None:
     return max(mine, key=lambda one: one["metadata"]["creationTimestamp"], default=None)
 
 
+async def cron_job_of(api: Api, job: Json) -> Json | None:
+    """Return the CronJob that a Job is of, None if it is of none."""
+    controller = controller_of(job)
+    if controller is None or (controller.group, controller.kind) != (batch.CRON_JOB.group, batch.CRON_JOB.kind):
+        return None
+    return await find(api, path_of(batch.CRON_JOB, job["metadata"]["namespace"], controller.name))
+
+
 async def kept_jobs(api: Api, namespace: str) -> list[Json]:
     """Return the Jobs of a namespace that keep the manifest of one that is to be created again."""
     selector = {"labelSelector": names.RETRY_OF}
@@ -131,6 +141,11 @@ async def workload_of(api: Api, job: Json) -> Json | None:
 async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> None:
     """Create a Job that has failed again, under its name; raise RefusedError, StuckError, and what `Api` raises."""
     metadata = job["metadata"]
+    name_ = f"Job {metadata['namespace']}/{metadata['name']}"
+    current = await find(api, path_of(batch.JOB, metadata["namespace"], metadata["name"]))
+    if current is None or current["metadata"]["uid"] != metadata["uid"]:
+        raise RefusedError(f"{name_} is not there any more")
+    job = {**current, "metadata": {**current["metadata"]}}
     if batch.is_queued(metadata):
         job = of_job.before_kueue(job, await workload_of(api, job))
     planned = of_job.keep(job, by, when)
@@ -138,13 +153,16 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
     trial = of_job.successor(planned)
     trial["metadata"]["name"] = name
     try:
-        await api.create(jobs, trial, dry_run=True)
+        accepted = await api.create(jobs, trial, dry_run=True)
+        if of_job.is_queued_by_others(accepted, of_job.notes_of(planned)):
+            raise RefusedError(f"{name_} would be put into a queue, which it was not in; create it anew")
         kept = await api.create(jobs, planned, dry_run=dry_run)
     except ApiError as error:
         found = await find(api, f"{jobs}/{name}") if error.status == CONFLICT else None
         if found is None or (found["metadata"].get("labels") or {}).get(names.RETRY_OF) != metadata["uid"]:
-            what = f"Job {metadata['namespace']}/{metadata['name']} would not be accepted if it were created now"
-            raise RefusedError(f"{what}: {error}; nothing has changed") from None
+            raise RefusedError(
+                f"{name_} would not be accepted if it were created now: {error}; nothing has changed"
+            ) from None
         kept = found  # somebody else has asked: it is one and the same retry
     if not dry_run:
         await go_on(api, kept)
@@ -152,11 +170,8 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
 
 async def go_on(api: Api, kept: Json) -> None:
     """Bring a retry to its end, of which a Job keeps the manifest; raise as `retry_job` does."""
-    namespace, name = kept["metadata"]["namespace"], kept["metadata"]["name"]
-    try:
-        notes: of_job.Notes | None = of_job.notes_of(kept)
-    except ValueError as error:
-        raise StuckError(f"Job {namespace}/{name} keeps a manifest, and its notes have been spoilt: {error}") from None
+    namespace = kept["metadata"]["namespace"]
+    notes: of_job.Notes | None = readable_notes(kept)
     if notes is not None and notes.stage == "Kept":
         await begin(api, kept, notes)
         notes = await note(api, kept, "Deleting")
@@ -168,13 +183,27 @@ async def go_on(api: Api, kept: Json) -> None:
         await drop(api, kept)
 
 
+def readable_notes(kept: Json) -> of_job.Notes:
+    """Read what a kept Job knows; raise StuckError where somebody has spoilt it."""
+    try:
+        return of_job.notes_of(kept)
+    except ValueError as error:
+        name = f"{kept['metadata']['namespace']}/{kept['metadata']['name']}"
+        raise StuckError(f"Job {name} keeps a manifest, and its notes have been spoilt: {error}") from None
+
+
 async def begin(api: Api, kept: Json, notes: of_job.Notes) -> None:
     """See to it that the Job is still what was asked for; without it there may have been another retry."""
     namespace = kept["metadata"]["namespace"]
     job = await find(api, path_of(batch.JOB, namespace, notes.name))
-    if job is None or job["metadata"]["uid"] != notes.uid or of_job.ended_as(job) != "Failed":
+    if job is None:
+        kept_name = f"{namespace}/{kept['metadata']['name']}"
+        raise StuckError(
+            f"Job {namespace}/{notes.name} has been deleted by somebody else; {kept_name} keeps its manifest"
+        )
+    if job["metadata"]["uid"] != notes.uid or of_job.ended_as(job) != "Failed":
         await drop(api, kept)
-        again = job is not None and of_job.is_successor(job, notes.uid)
+        again = of_job.is_successor(job, notes.uid)
         what = "runs again already, as somebody else has asked" if again else "is not what it was any more"
         raise RefusedError(f"Job {namespace}/{notes.name} {what}; nothing was done")
 
@@ -191,7 +220,7 @@ async def note(api: Api, kept: Json, stage: of_job.Stage) -> of_job.Notes | None
     if found is None:
         return None
     kept.update(found)
-    return of_job.notes_of(kept)
+    return readable_notes(kept)
 
 
 async def put_in_place(api: Api, kept: Json, notes: of_job.Notes) -> None:
@@ -200,13 +229,15 @@ async def put_in_place(api: Api, kept: Json, notes: of_job.Notes) -> None:
     jobs, path = path_of(batch.JOB, namespace), path_of(batch.JOB, namespace, notes.name)
     manifest = f"its manifest is kept in Job {namespace}/{kept['metadata']['name']}; ask again to go on"
     try:
-        async with asyncio.timeout(GONE_WITHIN):
+        async with asyncio.timeout(GONE_WITHIN) as within:
             while (there := await find(api, path)) is not None and there["metadata"]["uid"] == notes.uid:
                 if not there["metadata"].get("deletionTimestamp"):
                     await delete(api, path, notes.uid)
                 else:
                     await asyncio.sleep(LOOK_AGAIN)
     except TimeoutError:
+        if not within.expired():
+            raise
         raise StuckError(f"Job {namespace}/{notes.name} is deleted but held by a finalizer; {manifest}") from None
     if there is None:
         try:
@@ -228,8 +259,8 @@ async def let_go(api: Api, namespace: str, notes: of_job.Notes) -> None:
     try:
         if not of_job.is_let_go(job, notes.uid):
             if done := of_job.done_already(notes.done):
-                job = await api.patch(f"{path}/status", [of_job.unless_let_go(notes), *done])
-            await api.patch(path, of_job.let_go(job, notes))
+                await api.patch(f"{path}/status", [of_job.unless_let_go(notes), *done])
+            await api.patch(path, of_job.let_go(notes))
     except ApiError as error:
         now = await find(api, path)
         if now is not None and not of_job.is_let_go(now, notes.uid):
@@ -256,14 +287,18 @@ async def retry_job_set(api: Api, job_set: Json, by: str, when: str, *, dry_run:
     """Have a JobSet that has failed run again; raise RefusedError, and what `Api` raises."""
     metadata = job_set["metadata"]
     path = path_of(JOB_SET, metadata["namespace"], metadata["name"])
+    asked = ""
     for _ in range(1 if dry_run else TRIES):
         found = await find(api, path)
         if found is None:
             raise RefusedError(f"JobSet {metadata['namespace']}/{metadata['name']} is gone")
+        if of_job_set.runs_as_asked(found, asked):
+            return
         if why := of_job_set.refusal(found):
             raise RefusedError(why)
         if dry_run:
             return
+        asked = of_job_set.run_of(found)
         try:
             if not of_job_set.is_noted(found):
                 found = await api.patch(path, of_job_set.noted(found, by, when))

@@ -3,7 +3,6 @@
 import asyncio
 from typing import Final
 
-from webhook.patch import at
 from webhook.problem import Json
 from webhook.requested import pipeline_run as of_pipeline_run
 from webhook.server.api import Api, ApiError
@@ -43,6 +42,7 @@ async def retry_pipeline_run(api: Api, run: Json, by: str, when: str, *, keep_fi
     metadata = run["metadata"]
     path = path_of(tekton.PIPELINE_RUN, metadata["namespace"], metadata["name"])
     name = f"PipelineRun {metadata['namespace']}/{metadata['name']}"
+    before = {child["metadata"]["uid"] for child in await children_of(api, run)}
     for number in range(TRIES):
         found = await find(api, path)
         if found is None:
@@ -56,7 +56,7 @@ async def retry_pipeline_run(api: Api, run: Json, by: str, when: str, *, keep_fi
             if error.status not in {CONFLICT, UNPROCESSABLE}:
                 raise
             continue  # it has changed meanwhile
-        if await is_taken_up(api, path):
+        if await is_taken_up(api, path, before):
             return
     raise StuckError(f"{name} is ended again at once by its controller; ask again to go on")
 
@@ -87,28 +87,33 @@ async def delete_all(api: Api, children: list[Json]) -> None:
     for path, uid in paths.items():
         await delete(api, path, uid, after=True)  # a TaskRun of its name would take its pod for one of its own
     try:
-        async with asyncio.timeout(GONE_WITHIN):
+        async with asyncio.timeout(GONE_WITHIN) as within:
             for path, uid in paths.items():
                 while (there := await find(api, path)) is not None and there["metadata"]["uid"] == uid:  # noqa: ASYNC110
                     await asyncio.sleep(LOOK_AGAIN)
     except TimeoutError:
+        if not within.expired():
+            raise
         held = ", ".join(child["metadata"]["name"] for child in children)
         raise StuckError(f"of {held} something is deleted but held by a finalizer; ask again to go on") from None
 
 
-async def is_taken_up(api: Api, path: str) -> bool:
-    """Tell whether Tekton's controller goes on with a PipelineRun, and does not end it by what it remembers."""
+async def is_taken_up(api: Api, path: str, before: set[str]) -> bool:
+    """Tell whether Tekton's controller goes on with a PipelineRun, and does not end it by what it remembers.
+
+    `before`: the uids of its children when it was asked to. One that has others has been taken up, however it ends.
+    """
+    run: Json | None = None
     try:
-        async with asyncio.timeout(TAKEN_UP_WITHIN):
-            while (run := await find(api, path)) is not None and of_pipeline_run.succeeded_of(run) == "Unknown":
-                if at(run, ("status", "childReferences")) and await is_running(api, run):
+        async with asyncio.timeout(TAKEN_UP_WITHIN) as within:
+            while (run := await find(api, path)) is not None:
+                if {child["metadata"]["uid"] for child in await children_of(api, run)} - before:
                     return True
+                if of_pipeline_run.succeeded_of(run) != "Unknown":
+                    break
                 await asyncio.sleep(LOOK_AGAIN)
     except TimeoutError:
+        if not within.expired():
+            raise
         return True  # it has not been ended, and will be taken up once its controller is there again
     return run is None or of_pipeline_run.succeeded_of(run) == "True"
-
-
-async def is_running(api: Api, run: Json) -> bool:
-    """Tell whether a PipelineRun has a child that has not ended."""
-    return any(of_pipeline_run.succeeded_of(child) not in {"True", "False"} for child in await children_of(api, run))

@@ -85,6 +85,21 @@ def test_a_set_that_was_only_ever_disrupted_has_spent_nothing_though_its_status_
     assert read(pod_at("3"), JOB, disrupted)[0] == [OF_JOB, Level("JobSet", 0, 3), of_disruptions("JobSet", 3)]
 
 
+def test_restarts_before_a_person_had_the_set_run_again_count_no_more() -> None:
+    root = job_set(4, 0)
+    root["metadata"] = {"annotations": {names.REQUESTED_RETRIES: '[{"at":"","by":"alice","of":"restart 3"}]'}}
+    levels, _ = read(pod_at("4"), JOB, root)
+    assert {(level.source, level.attempt) for level in levels} == {("JobStatus", 0), ("JobSet", 0)}
+
+
+@pytest.mark.parametrize("nonsense", ["", "{", "[1]", '[{"of":"restart x"}]', "[]"])
+def test_a_spoilt_note_of_who_asked_counts_as_absent(nonsense: str) -> None:
+    root = job_set(2, 2)
+    root["metadata"] = {"annotations": {names.REQUESTED_RETRIES: nonsense}}
+    levels, _ = read(pod_at("2"), JOB, root)
+    assert Level("JobSet", 2, 3) in levels
+
+
 def test_no_more_disruptions_are_taken_off_than_the_pod_has_restarts() -> None:
     """The status may be newer than a pod of a run before."""
     assert read(pod_at("1"), JOB, job_set(restarts=4, counted=0))[0][1:] == [

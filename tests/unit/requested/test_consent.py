@@ -17,7 +17,7 @@ YES, NO = {names.RETRYABLE: "true"}, {names.RETRYABLE: "false"}
         pytest.param([None, YES], True, id="a template says so"),
         pytest.param([YES, NO], False, id="a template knows better"),
         pytest.param([NO, YES], True, id="a template knows better, the other way"),
-        pytest.param([YES, {names.RETRYABLE: "perhaps"}], True, id="a word that says nothing"),
+        pytest.param([YES, {names.RETRYABLE: "True"}], False, id="a word that is not the word"),
     ],
 )
 def test_the_innermost_that_says_something_decides(said: list[dict[str, str] | None], may: bool) -> None:  # noqa: FBT001

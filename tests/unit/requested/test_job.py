@@ -115,7 +115,7 @@ def test_a_queue_gets_it_only_once_it_has_been_told_what_is_done() -> None:
     assert keeping["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID}
     successor = of_job.successor(keeping)
     assert successor["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID}
-    let_go = jsonpatch.apply_patch(successor, of_job.let_go(successor, of_job.notes_of(keeping)))
+    let_go = jsonpatch.apply_patch(successor, of_job.let_go(of_job.notes_of(keeping)))
     assert let_go["metadata"]["labels"] == job["metadata"]["labels"]
     assert let_go["metadata"]["annotations"].keys() == {names.RETRYABLE, names.REQUESTED_RETRIES}
     assert let_go["spec"]["suspend"]
@@ -126,12 +126,12 @@ def test_it_is_let_go_once() -> None:
     successor, notes = of_job.successor(keeping), of_job.notes_of(keeping)
     assert of_job.is_successor(successor, UID)
     assert not of_job.is_let_go(successor, UID)
-    let_go = jsonpatch.apply_patch(successor, of_job.let_go(successor, notes))
+    let_go = jsonpatch.apply_patch(successor, of_job.let_go(notes))
     assert of_job.is_let_go(let_go, UID)
     assert let_go["spec"]["suspend"] is False
     assert record.read(let_go) == (record.Requested(at=WHEN, by="alice", of=UID),)
     with pytest.raises(jsonpatch.JsonPatchException):
-        jsonpatch.apply_patch(let_go, of_job.let_go(let_go, notes))
+        jsonpatch.apply_patch(let_go, of_job.let_go(notes))
 
 
 def test_the_account_goes_on() -> None:

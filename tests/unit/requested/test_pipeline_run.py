@@ -181,6 +181,7 @@ def test_who_asked_is_noted_once() -> None:
         ({"pipeline": "30m"}, True),
         ({"pipeline": "1h0m0s", "tasks": "29m"}, True),
         ({"pipeline": "0"}, False),
+        ({"pipeline": "50m", "finally": "20m"}, True),
     ],
 )
 def test_one_whose_timeout_has_passed_is_refused_while_something_of_it_stays(timeouts: Json, passed: bool) -> None:  # noqa: FBT001
