@@ -30,6 +30,7 @@ PROGRAM = Path(sys.executable).with_name("retry-policy")
 MAY_RUN_TWICE = {names.RETRYABLE: "true"}
 INDEX = "batch.kubernetes.io/job-completion-index"
 CRASHES = 100
+MANY = 300  # seconds for a hundred pods and more: the Job controller creates 20 a second, for all tests together
 
 
 def asked(team: Namespace, target: str, *options: str, kubeconfig: Path | None = None) -> tuple[int, str, str]:
@@ -122,7 +123,7 @@ def test_of_an_indexed_job_exactly_the_indexes_that_failed_run_again(namespace: 
     failing = [3, 17, 18, 41, 64, 65, 99]
     spec = {"completionMode": "Indexed", "completions": 100, "parallelism": 100, "backoffLimitPerIndex": 0}
     team.create(retryable(job("shards", **spec)))
-    pods = {pod["metadata"]["annotations"][INDEX]: pod for pod in team.running("shards", 100)}
+    pods = {pod["metadata"]["annotations"][INDEX]: pod for pod in team.running("shards", 100, seconds=MANY)}
     team.all_end([pods.pop(str(index)) for index in failing], 1)
     team.all_end(list(pods.values()), 0)
     before = team.wait_for("jobs", "shards", has_failed)
@@ -307,10 +308,14 @@ def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twi
     spec = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 0}
     for number in range(CRASHES):
         team.create(retryable(job(f"job-{number}", **spec)))
-    pods = team.wait_for_all("pods", lambda found: len(found) == 2 * CRASHES and all(map(is_running, found)))
+    pods = team.wait_for_all(
+        "pods", lambda found: len(found) == 2 * CRASHES and all(map(is_running, found)), seconds=MANY
+    )
     for index, code in (("0", 0), ("1", 1)):
         team.all_end([pod for pod in pods if pod["metadata"]["annotations"][INDEX] == index], code)
-    before = team.wait_for_all("jobs", lambda found: len(found) == CRASHES and all(map(has_failed, found)))
+    before = team.wait_for_all(
+        "jobs", lambda found: len(found) == CRASHES and all(map(has_failed, found)), seconds=MANY
+    )
     crashes = random.Random(7)  # noqa: S311 - not a secret
 
     async def all_of_them() -> list[int]:
@@ -331,7 +336,9 @@ def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twi
         assert [noted.of for noted in record.read(one)] == [old[name]]
     uids = {one["metadata"]["uid"] for one in now.values()}
     again = team.wait_for_all(
-        "pods", lambda found: len([pod for pod in found if owner_of(pod) in uids and is_running(pod)]) == CRASHES
+        "pods",
+        lambda found: len([pod for pod in found if owner_of(pod) in uids and is_running(pod)]) == CRASHES,
+        seconds=MANY,
     )
     assert [pod["metadata"]["annotations"][INDEX] for pod in again if owner_of(pod) in uids] == ["1"] * CRASHES
 
