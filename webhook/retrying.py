@@ -141,7 +141,7 @@ async def candidates(api: Api, target: Target, refused: list[str]) -> AsyncItera
     """Yield the object that is named, or those that are chosen, and have failed where they can."""
     path = retrying.path_of(target.row, target.namespace, target.name)
     if target.name:
-        one = await retrying.find(api, path)
+        one = await api.find(path)
         if one is None:
             refused.append(f"there is no {target.row.kind} {target.namespace}/{target.name}")
         else:

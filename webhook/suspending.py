@@ -23,7 +23,7 @@ async def switch(kubeconfig: str, target: Target, *, suspend: bool) -> Outcome:
     async with await Api.connect(kubeconfig) as api:
         api.warned = lambda header: outcome.warnings.append(text_of(header))
         path = retrying.path_of(target.row, target.namespace, target.name)
-        root = await retrying.find(api, path)
+        root = await api.find(path)
         if root is None:
             outcome.refused.append(f"there is no {target.row.kind} {target.namespace}/{target.name}")
             return outcome
@@ -43,7 +43,8 @@ def refusal(target: Target, root: Json, *, suspend: bool) -> str | None:
     """Say why an object cannot be suspended, or go on; None where it can."""
     name = named(target.row, root)
     if target.row is tekton.PIPELINE_RUN:
-        cancel = """kubectl patch --type=merge -p '{"spec":{"status":"CancelledRunFinally"}}'"""
+        which = f"-n {target.namespace} pipelinerun/{target.name}"
+        cancel = f"""kubectl patch {which} --type=merge -p '{{"spec":{{"status":"CancelledRunFinally"}}}}'"""
         return f"{name} cannot be suspended; cancel it with {cancel}; retry-policy retry lets it go on"
     if of_job.is_kept(root) or names.RETRY_OF in (root["metadata"].get("annotations") or {}):
         return f"{name} is part of a retry that was begun; retry-policy retry goes on with that"

@@ -60,9 +60,9 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     `ended`: pods in all. `cost`: how many of them cost what. `causes`: how many by cause and reason. `spot`: how many
     had been placed on spot. `units`: disruptions by unit since the last grant. `before`: how many ended pods had cost
-    what when a person last had the workload run again. `grants`: how often a Job that was
-    suspended was let go on; `suspended`: whether the ledger has suspended it. `recent`: ids of pods that are counted,
-    and perhaps not marked yet.
+    what when a person last had the workload run again. `grants`: how often a Job that was suspended was let go on;
+    `suspended`: whether the ledger has suspended it. `recent`: ids of pods that are counted, and perhaps not marked
+    yet.
     """
 
     ended: int = 0

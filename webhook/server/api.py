@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_ONLY_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 JSON_PATCH: Final = "application/json-patch+json"
+NOT_FOUND: Final = 404
 PAGE: Final = 100  # objects: a page of large Jobs is held in memory whole
 # The API server sends a bookmark about once a minute: a watch that is silent for longer is dead.
 SILENCE: Final = 150.0
@@ -106,6 +107,16 @@ class Api:
             if not response.ok:
                 raise ApiError(response.status, message_of(body))
             return msgspec.json.decode(body)
+
+    async def find(self, path: str) -> Json | None:
+        """Return an object, None if there is none; raise as `get` does."""
+        try:
+            found: Json = await self.get(path)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
+        return found
 
     async def pages(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[Any]:
         """Yield a list page by page; raise as `get` does."""

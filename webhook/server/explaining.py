@@ -3,12 +3,11 @@
 from typing import Final
 
 from webhook.problem import Json
-from webhook.server.api import Api, ApiError
+from webhook.server.api import Api
 from webhook.workloads import batch
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
 
-NOT_FOUND: Final = 404
 SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 
@@ -23,15 +22,15 @@ async def fetch(kubeconfig: str | None, namespace: str, name: str) -> tuple[Json
     Raises NoSuchWorkloadError, and what `Api` raises.
     """
     async with await Api.connect(kubeconfig) as api:
-        job = await find(api, f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}")
+        job = await api.find(f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}")
         controller = None if job is None else controller_of(job)
         set_name = name if job is None else None
         if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
             set_name = controller.name
         if job is not None and set_name is None:
             return job, [job], await pods(api, namespace, f"{JOB_LABEL}={name}")
-        job_set = await find(
-            api, f"/apis/{JOB_SET.group}/{JOB_SET.versions[0]}/namespaces/{namespace}/jobsets/{set_name}"
+        job_set = await api.find(
+            f"/apis/{JOB_SET.group}/{JOB_SET.versions[0]}/namespaces/{namespace}/jobsets/{set_name}"
         )
         if job_set is None:
             raise NoSuchWorkloadError(f"no Job and no JobSet {namespace}/{name}")
@@ -42,17 +41,6 @@ async def fetch(kubeconfig: str | None, namespace: str, name: str) -> tuple[Json
             for one in page["items"]
         ]
         return job_set, jobs, await pods(api, namespace, f"{SET_LABEL}={set_name}")
-
-
-async def find(api: Api, path: str) -> Json | None:
-    """Return an object, None if there is none."""
-    try:
-        found: Json = await api.get(path)
-    except ApiError as error:
-        if error.status == NOT_FOUND:
-            return None
-        raise
-    return found
 
 
 async def pods(api: Api, namespace: str, selector: str) -> list[Json]:

@@ -25,7 +25,7 @@ from webhook.problem import Json
 from webhook.rules import annotations
 from webhook.rules.lint import KILLED
 from webhook.server import metrics, verdicts
-from webhook.server.api import UNREACHABLE, ApiError
+from webhook.server.api import NOT_FOUND, UNREACHABLE, ApiError
 from webhook.server.books import UNSEEN_AFTER, Books, Page, read, where
 from webhook.server.events import Events, Notice
 from webhook.server.lease import Lease
@@ -43,7 +43,6 @@ FORGOTTEN: Final = 60.0  # after which pods that went unseen are another leader'
 WRITERS: Final = 8
 
 CONFLICT: Final = 409
-NOT_FOUND: Final = 404
 UNPROCESSABLE: Final = 422  # also a JSON Patch whose test failed
 
 API_VERSIONS: Final = {

@@ -7,12 +7,11 @@ from webhook import names
 from webhook.problem import Json
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
-from webhook.server.api import Api, ApiError
+from webhook.server.api import NOT_FOUND, Api, ApiError
 from webhook.workloads import Workload, batch, tekton
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
 
-NOT_FOUND: Final = 404
 CONFLICT: Final = 409
 UNPROCESSABLE: Final = 422  # also a JSON Patch whose test failed
 TRIES: Final = 5
@@ -39,17 +38,6 @@ class RefusedError(Exception):
 
 class StuckError(Exception):
     """It has begun and cannot go on now; the message says why, where the manifest is, and how it goes on."""
-
-
-async def find(api: Api, path: str) -> Json | None:
-    """Return an object, None if there is none; raise as `Api.get` does."""
-    try:
-        found: Json = await api.get(path)
-    except ApiError as error:
-        if error.status == NOT_FOUND:
-            return None
-        raise
-    return found
 
 
 def path_of(row: Workload, namespace: str, name: str = "") -> str:
@@ -111,7 +99,7 @@ async def cron_job_of(api: Api, job: Json) -> Json | None:
     controller = controller_of(job)
     if controller is None or (controller.group, controller.kind) != (batch.CRON_JOB.group, batch.CRON_JOB.kind):
         return None
-    return await find(api, path_of(batch.CRON_JOB, job["metadata"]["namespace"], controller.name))
+    return await api.find(path_of(batch.CRON_JOB, job["metadata"]["namespace"], controller.name))
 
 
 async def kept_jobs(api: Api, namespace: str) -> list[Json]:
@@ -142,10 +130,10 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
     """Create a Job that has failed again, under its name; raise RefusedError, StuckError, and what `Api` raises."""
     metadata = job["metadata"]
     name_ = f"Job {metadata['namespace']}/{metadata['name']}"
-    current = await find(api, path_of(batch.JOB, metadata["namespace"], metadata["name"]))
+    current = await api.find(path_of(batch.JOB, metadata["namespace"], metadata["name"]))
     if current is None or current["metadata"]["uid"] != metadata["uid"]:
         raise RefusedError(f"{name_} is not there any more")
-    job = {**current, "metadata": {**current["metadata"]}}
+    job = current
     if batch.is_queued(metadata):
         job = of_job.before_kueue(job, await workload_of(api, job))
     planned = of_job.keep(job, by, when)
@@ -158,7 +146,7 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
             raise RefusedError(f"{name_} would be put into a queue, which it was not in; create it anew")
         kept = await api.create(jobs, planned, dry_run=dry_run)
     except ApiError as error:
-        found = await find(api, f"{jobs}/{name}") if error.status == CONFLICT else None
+        found = await api.find(f"{jobs}/{name}") if error.status == CONFLICT else None
         if found is None or (found["metadata"].get("labels") or {}).get(names.RETRY_OF) != metadata["uid"]:
             raise RefusedError(
                 f"{name_} would not be accepted if it were created now: {error}; nothing has changed"
@@ -195,7 +183,7 @@ def readable_notes(kept: Json) -> of_job.Notes:
 async def begin(api: Api, kept: Json, notes: of_job.Notes) -> None:
     """See to it that the Job is still what was asked for; without it there may have been another retry."""
     namespace = kept["metadata"]["namespace"]
-    job = await find(api, path_of(batch.JOB, namespace, notes.name))
+    job = await api.find(path_of(batch.JOB, namespace, notes.name))
     if job is None:
         kept_name = f"{namespace}/{kept['metadata']['name']}"
         raise StuckError(
@@ -216,7 +204,7 @@ async def note(api: Api, kept: Json, stage: of_job.Stage) -> of_job.Notes | None
     except ApiError as error:
         if error.status not in {NOT_FOUND, CONFLICT, UNPROCESSABLE}:
             raise
-        found = await find(api, path)  # somebody else goes on with it too
+        found = await api.find(path)  # somebody else goes on with it too
     if found is None:
         return None
     kept.update(found)
@@ -230,7 +218,7 @@ async def put_in_place(api: Api, kept: Json, notes: of_job.Notes) -> None:
     manifest = f"its manifest is kept in Job {namespace}/{kept['metadata']['name']}; ask again to go on"
     try:
         async with asyncio.timeout(GONE_WITHIN) as within:
-            while (there := await find(api, path)) is not None and there["metadata"]["uid"] == notes.uid:
+            while (there := await api.find(path)) is not None and there["metadata"]["uid"] == notes.uid:
                 if not there["metadata"].get("deletionTimestamp"):
                     await delete(api, path, notes.uid)
                 else:
@@ -243,7 +231,7 @@ async def put_in_place(api: Api, kept: Json, notes: of_job.Notes) -> None:
         try:
             there = await api.create(jobs, of_job.successor(kept))
         except ApiError as error:
-            there = await find(api, path) if error.status == CONFLICT else None
+            there = await api.find(path) if error.status == CONFLICT else None
             if there is None:
                 raise StuckError(f"Job {namespace}/{notes.name} is not accepted: {error}; {manifest}") from None
     if not of_job.is_successor(there, notes.uid):
@@ -253,7 +241,7 @@ async def put_in_place(api: Api, kept: Json, notes: of_job.Notes) -> None:
 async def let_go(api: Api, namespace: str, notes: of_job.Notes) -> None:
     """Tell the successor what is done, and let it run."""
     path = path_of(batch.JOB, namespace, notes.name)
-    job = await find(api, path)
+    job = await api.find(path)
     if job is None or not of_job.is_successor(job, notes.uid):
         return  # it has run and gone since
     try:
@@ -262,7 +250,7 @@ async def let_go(api: Api, namespace: str, notes: of_job.Notes) -> None:
                 await api.patch(f"{path}/status", [of_job.unless_let_go(notes), *done])
             await api.patch(path, of_job.let_go(notes))
     except ApiError as error:
-        now = await find(api, path)
+        now = await api.find(path)
         if now is not None and not of_job.is_let_go(now, notes.uid):
             what = f"Job {namespace}/{notes.name} is there again, suspended, and cannot be let go"
             raise StuckError(f"{what}: {error}; ask again to go on") from None
@@ -289,7 +277,7 @@ async def retry_job_set(api: Api, job_set: Json, by: str, when: str, *, dry_run:
     path = path_of(JOB_SET, metadata["namespace"], metadata["name"])
     asked = ""
     for _ in range(1 if dry_run else TRIES):
-        found = await find(api, path)
+        found = await api.find(path)
         if found is None:
             raise RefusedError(f"JobSet {metadata['namespace']}/{metadata['name']} is gone")
         if of_job_set.runs_as_asked(found, asked):

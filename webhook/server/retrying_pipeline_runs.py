@@ -16,7 +16,6 @@ from webhook.server.retrying import (
     RefusedError,
     StuckError,
     delete,
-    find,
     path_of,
 )
 from webhook.workloads import tekton
@@ -44,7 +43,7 @@ async def retry_pipeline_run(api: Api, run: Json, by: str, when: str, *, keep_fi
     name = f"PipelineRun {metadata['namespace']}/{metadata['name']}"
     before = {child["metadata"]["uid"] for child in await children_of(api, run)}
     for number in range(TRIES):
-        found = await find(api, path)
+        found = await api.find(path)
         if found is None:
             raise RefusedError(f"{name} is gone")
         try:
@@ -78,18 +77,16 @@ async def take_back(  # noqa: PLR0913 - as above
 async def delete_all(api: Api, children: list[Json]) -> None:
     """Delete what runs tasks; come back once it is gone; raise StuckError where a finalizer holds it."""
     rows = {row.kind: row for row in CHILDREN}
-    paths = {
-        path_of(rows[child["kind"]], child["metadata"]["namespace"], child["metadata"]["name"]): child["metadata"][
-            "uid"
-        ]
-        for child in children
-    }
+    paths = {}
+    for child in children:
+        metadata = child["metadata"]
+        paths[path_of(rows[child["kind"]], metadata["namespace"], metadata["name"])] = metadata["uid"]
     for path, uid in paths.items():
         await delete(api, path, uid, after=True)  # a TaskRun of its name would take its pod for one of its own
     try:
         async with asyncio.timeout(GONE_WITHIN) as within:
             for path, uid in paths.items():
-                while (there := await find(api, path)) is not None and there["metadata"]["uid"] == uid:  # noqa: ASYNC110
+                while (there := await api.find(path)) is not None and there["metadata"]["uid"] == uid:  # noqa: ASYNC110
                     await asyncio.sleep(LOOK_AGAIN)
     except TimeoutError:
         if not within.expired():
@@ -106,7 +103,7 @@ async def is_taken_up(api: Api, path: str, before: set[str]) -> bool:
     run: Json | None = None
     try:
         async with asyncio.timeout(TAKEN_UP_WITHIN) as within:
-            while (run := await find(api, path)) is not None:
+            while (run := await api.find(path)) is not None:
                 if {child["metadata"]["uid"] for child in await children_of(api, run)} - before:
                     return True
                 if of_pipeline_run.succeeded_of(run) != "Unknown":
