@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -154,19 +156,24 @@ class Namespace(Kubectl):
     ) -> list[Object]:
         __tracebackhide__ = True  # the message says it all
         path = f"{PATHS[resource]}/namespaces/{self.name}/{resource}"
-        listed = self.api.list(path, **query)
-        found: dict[str, Object] = {item["metadata"]["uid"]: item for item in listed["items"]}
-        if until(_oldest_first(found)):
-            return _oldest_first(found)
-        query |= {"resourceVersion": listed["metadata"]["resourceVersion"], "timeoutSeconds": str(seconds)}
-        for kind, item in self.api.watch(path, **query):
-            assert kind in {"ADDED", "MODIFIED", "DELETED"}, item
-            if kind == "DELETED":
-                found.pop(item["metadata"]["uid"], None)
-            else:
-                found[item["metadata"]["uid"]] = item
+        end = time.monotonic() + seconds
+        while True:  # the API server ends a watch early that does not take its events fast enough
+            listed = self.api.list(path, **query)
+            found: dict[str, Object] = {item["metadata"]["uid"]: item for item in listed["items"]}
             if until(_oldest_first(found)):
                 return _oldest_first(found)
+            left = math.ceil(end - time.monotonic())
+            if left <= 0:
+                break
+            version = listed["metadata"]["resourceVersion"]
+            for kind, item in self.api.watch(path, **query, resourceVersion=version, timeoutSeconds=str(left)):
+                assert kind in {"ADDED", "MODIFIED", "DELETED"}, item
+                if kind == "DELETED":
+                    found.pop(item["metadata"]["uid"], None)
+                else:
+                    found[item["metadata"]["uid"]] = item
+                if until(_oldest_first(found)):
+                    return _oldest_first(found)
         raise AssertionError(
             f"waited {seconds} s for {resource} in {self.name}; they are now:\n{_shown(found)}\n"
             f"events:\n{self._events()}"

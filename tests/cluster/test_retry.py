@@ -293,7 +293,7 @@ async def until_it_is_done(kubeconfig: str, before: Object, crashes: random.Rand
                 if begun:
                     await retrying.go_on(api, begun[0])
                     return number
-                there = await retrying.find(api, retrying.path_of(JOB, namespace, name))
+                there = await api.find(retrying.path_of(JOB, namespace, name))
                 if there is None or there["metadata"]["uid"] != before["metadata"]["uid"]:
                     return number
                 await retrying.retry_job(api, there, "somebody", "2026-11-21T12:00:00+00:00")
