@@ -4,6 +4,7 @@ import json
 import socket
 import ssl
 import urllib.request
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +33,8 @@ class Asked:
     body: Path
     options: tuple[str, ...] = ()
 
-    def run(self, *options: str) -> Seen:
-        return ask(self.peer, self.path, self.body, *self.options, *options)
+    def run(self, *options: str, before: Callable[[], None] | None = None) -> Seen:
+        return ask(self.peer, self.path, self.body, *self.options, *options, before=before)
 
 
 class Stage:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -61,12 +62,16 @@ class Latency(msgspec.Struct):
 
 
 class Seen(msgspec.Struct):
-    """What a run of the load saw; `seconds` is how long it took."""
+    """What a run of the load saw; `seconds` is how long it took.
+
+    `slow`: of what took longer than `-slow`, when it was due, in seconds since the epoch, and how many it took.
+    """
 
     answers: int
     bad: int
     seconds: float
     latency: Latency
+    slow: list[tuple[float, float]]
 
     @property
     def per_second(self) -> float:
@@ -100,10 +105,14 @@ class Peers:
         return Peer(f"{HOST}:{port}", self.credentials.authority_file)
 
 
-def ask(peer: Peer, path: str, body: Path, *options: str) -> Seen:
-    """Ask a peer, with the options of peer/load; RuntimeError if not all answers were right."""
+def ask(peer: Peer, path: str, body: Path, *options: str, before: Callable[[], None] | None = None) -> Seen:
+    """Ask a peer, with the options of peer/load; RuntimeError if not all answers were right.
+
+    `before`: what the load calls before it begins.
+    """
     where = ("-address", peer.address, "-ca", peer.ca, "-path", path, "-body", body)
-    done = subprocess.run([LOAD.path, *where, *options], capture_output=True, text=True, check=False)
+    command: list[str | Path] = [LOAD.path, *where, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=before)
     if done.returncode:
         raise RuntimeError(done.stderr)
     seen = msgspec.json.decode(done.stdout, type=Seen)

@@ -24,11 +24,11 @@ from rich.table import Table
 
 from tests import generated
 from tests.awaiting import until
-from tests.bench import reviews
+from tests.bench import reviews, stalls
 from tests.bench.asking import resident
 from tests.bench.beside import OURS, OUTSIDE, Asked, Stage, is_open
 from tests.bench.peers import Peer, Seen, ask
-from tests.cluster import control_plane
+from tests.cluster import control_plane, installation
 from tests.cluster.control_plane import HOST
 from tests.cluster.processes import Processes
 from tests.generated.figures import MEASURED
@@ -112,20 +112,28 @@ class Bench(Stage):
     def steady(self) -> list[Row]:
         """Ask both at once at a constant rate, a minute in each round.
 
-        A virtual machine has pauses of its own, longer than any of theirs: both are to have them.
+        A virtual machine stands still for longer than any of them pauses. So both, and their loads, run at real-time
+        priority, and what a request waited while a core stood still is not its server's pause.
         """
         ours, echo = self.against_echo("6 KB pod")
         seen: dict[str, list[Seen]] = {"ours": [], "echo": []}
-        with ThreadPoolExecutor() as pool:
+        paused: dict[str, list[float]] = {"ours": [], "echo": []}
+        servers = [self.processes.running[name].pid for name in (installation.SERVER, "echo")]
+        options = ("-duration", "60s", "-rate", "500", "-slow", "2ms")
+        with ThreadPoolExecutor() as pool, stalls.in_real_time(servers):
             for _ in range(ROUNDS):
-                both = [pool.submit(one.run, "-duration", "60s", "-rate", "500") for one in (ours, echo)]
-                for name, future in zip(seen, both, strict=True):
-                    seen[name].append(future.result())
+                with stalls.watched() as found:
+                    both = [pool.submit(one.run, *options, before=stalls.at_real_time) for one in (ours, echo)]
+                    runs = [future.result() for future in both]
+                for name, run in zip(seen, runs, strict=True):
+                    seen[name].append(run)
+                    paused[name].append(max(stalls.without(found, (due, due + took)) for due, took in run.slow) * 1000)
         p99 = {name: [run.latency.p99 / 1000 for run in runs] for name, runs in seen.items()}
         longest = {name: [run.latency.max / 1000 for run in runs] for name, runs in seen.items()}
         return [
             row("p99 at 500/s", p99["ours"], p99["echo"], "ms", "<= 1.5"),
-            row("longest pause in each of five minutes at 500/s", longest["ours"], longest["echo"], "ms", "<= 1"),
+            row("longest wait in each of five minutes at 500/s", longest["ours"], longest["echo"], "ms"),
+            row("longest pause, without those of the machine", paused["ours"], paused["echo"], "ms", "<= 1"),
         ]
 
     def through_the_api_server(self) -> list[Row]:

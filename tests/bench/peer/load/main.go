@@ -1,5 +1,6 @@
 // Asks a server over TLS keep-alive connections, as fast as it answers or at a constant rate, and prints what it saw as
-// JSON: answers, those with another status than is right, seconds; latencies in microseconds.
+// JSON: answers, those with another status than is right, seconds; latencies in microseconds; of those that took longer
+// than -slow when each was due, in seconds since the epoch, and how many it took.
 //
 // At a constant rate a latency counts from when the request was due, so that a server that pauses is not asked less.
 package main
@@ -23,6 +24,7 @@ import (
 type seen struct {
 	latencies []time.Duration
 	bad       int
+	slow      [][2]float64
 }
 
 type figures struct {
@@ -30,6 +32,7 @@ type figures struct {
 	Bad     int                `json:"bad"`
 	Seconds float64            `json:"seconds"`
 	Latency map[string]float64 `json:"latency"`
+	Slow    [][2]float64       `json:"slow"`
 }
 
 func main() {
@@ -43,6 +46,7 @@ func main() {
 	connections := flag.Int("connections", 16, "how many")
 	duration := flag.Duration("duration", time.Second, "how long")
 	rate := flag.Float64("rate", 0, "requests a second over all connections; 0: as fast as they are answered")
+	slow := flag.Duration("slow", time.Hour, "how long a request takes that is told of one by one")
 	flag.Parse()
 	body := read(*bodyFile)
 	settings := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS13}
@@ -84,7 +88,11 @@ func main() {
 				if ask(connection, reader, request) != *right {
 					all[number].bad++
 				}
-				all[number].latencies = append(all[number].latencies, time.Since(due))
+				took := time.Since(due)
+				all[number].latencies = append(all[number].latencies, took)
+				if took > *slow {
+					all[number].slow = append(all[number].slow, [2]float64{float64(due.UnixNano()) / 1e9, took.Seconds()})
+				}
 				due = due.Add(pause)
 			}
 		}()
@@ -110,11 +118,12 @@ func ask(connection io.Writer, reader *bufio.Reader, request []byte) int {
 }
 
 func summary(all []seen, took time.Duration) figures {
-	found := figures{Seconds: took.Seconds(), Latency: map[string]float64{}}
+	found := figures{Seconds: took.Seconds(), Latency: map[string]float64{}, Slow: [][2]float64{}}
 	var latencies []time.Duration
 	for _, one := range all {
 		latencies = append(latencies, one.latencies...)
 		found.Bad += one.bad
+		found.Slow = append(found.Slow, one.slow...)
 	}
 	slices.Sort(latencies)
 	found.Answers = len(latencies)
