@@ -113,16 +113,19 @@ class Bench(Stage):
         """Ask both at once at a constant rate, a minute in each round.
 
         A virtual machine stands still for longer than any of them pauses. So both, and their loads, run at real-time
-        priority, and what a request waited while a core stood still is not its server's pause.
+        priority, all else that was started is stopped meanwhile, and what a request waited while a core stood still is
+        not its server's pause.
         """
         ours, echo = self.against_echo("6 KB pod")
         seen: dict[str, list[Seen]] = {"ours": [], "echo": []}
         paused: dict[str, list[float]] = {"ours": [], "echo": []}
-        servers = [self.processes.running[name].pid for name in (installation.SERVER, "echo")]
+        pids = {name: process.pid for name, process in self.processes.running.items()}
+        servers = [pids.pop(name) for name in (installation.SERVER, "echo")]
+        others = list(pids.values())
         options = ("-duration", "60s", "-rate", "500", "-slow", "2ms")
         with ThreadPoolExecutor() as pool, stalls.in_real_time(servers):
             for _ in range(ROUNDS):
-                with stalls.watched() as found:
+                with stalls.nobody_else(others), stalls.watched() as found:
                     both = [pool.submit(one.run, *options, before=stalls.at_real_time) for one in (ours, echo)]
                     runs = [future.result() for future in both]
                 for name, run in zip(seen, runs, strict=True):

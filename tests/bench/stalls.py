@@ -16,7 +16,8 @@ from typing import Final
 
 import msgspec
 
-MEASURED: Final = 50  # real-time priorities
+ASKING: Final = 50  # real-time priorities: of those who ask, whose threads spin, of what is measured, of the watches
+MEASURED: Final = 60
 WATCHING: Final = 90
 LOOKS: Final = 0.001  # seconds between looks
 LATE: Final = 0.001  # seconds that a look may be late and nothing has stood still
@@ -24,7 +25,7 @@ LATE: Final = 0.001  # seconds that a look may be late and nothing has stood sti
 Span = tuple[float, float]  # from when to when, seconds since the epoch
 
 
-def at_real_time(priority: int = MEASURED) -> None:
+def at_real_time(priority: int = ASKING) -> None:
     """Have this process, and what it starts, wait for nobody of lower priority."""
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
 
@@ -43,6 +44,18 @@ def in_real_time(pids: list[int]) -> Iterator[None]:
         for thread in threads:
             if Path(f"/proc/{thread}").exists():
                 os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+
+
+@contextmanager
+def nobody_else(pids: list[int]) -> Iterator[None]:
+    """Have processes do nothing meanwhile."""
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager
