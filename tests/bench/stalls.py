@@ -20,6 +20,7 @@ ASKING: Final = 50  # real-time priorities: of those who ask, whose threads spin
 MEASURED: Final = 60
 WATCHING: Final = 90
 LOOKS: Final = 0.001  # seconds between looks
+CATCH_UP: Final = 5.0  # seconds, in which watches tell that they are there
 LATE: Final = 0.001  # seconds that a look may be late and nothing has stood still
 
 Span = tuple[float, float]  # from when to when, seconds since the epoch
@@ -48,7 +49,7 @@ def in_real_time(pids: list[int]) -> Iterator[None]:
 
 @contextmanager
 def nobody_else(pids: list[int]) -> Iterator[None]:
-    """Have processes do nothing meanwhile."""
+    """Have processes do nothing meanwhile, and after that what they are late with."""
     try:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -56,6 +57,7 @@ def nobody_else(pids: list[int]) -> Iterator[None]:
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
+        time.sleep(CATCH_UP)
 
 
 @contextmanager

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Final
 
 PAUSE: Final = 10.0  # seconds
-RUSH: Final = (
-    8 * 2**20
-)  # bytes that it has grown by since: to trim the heap takes milliseconds, in which nobody is answered
+RUSH: Final = 8 * 2**20  # bytes that it has grown by since: to trim takes milliseconds, in which nobody is answered
 RESIDENT: Final = Path("/proc/self/statm")
 
 
