@@ -48,6 +48,7 @@ def main() -> None:
     "--health-port", type=PORT, default=8080, show_default=True, help="HTTP: /healthz, /readyz, /metrics; 0 picks one."
 )
 @click.option("--kubeconfig", help="Default: inside a cluster its service account, outside none.")
+@click.option("--requested-retries", is_flag=True, help="Have run again what an annotation asks for; serves /retry.")
 def serve(policy_configmap: str | None, **options: Any) -> None:
     """Answer admission requests until SIGTERM."""
     import uvloop  # noqa: PLC0415 - the other commands start faster without the server's imports
@@ -174,10 +175,10 @@ def check(files: tuple[str, ...], policy: Path | None, profile_name: str | None)
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
 def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfig: str | None) -> None:
-    """Tell what every attempt of a Job or JobSet cost, why, and what is left.
+    """Tell what every attempt of a Job, JobSet or PipelineRun cost, why, and what is left.
 
-    Reads the cluster, or with -f files with the workload, its Jobs and its pods. Exit 0, or 2 if there is no such
-    workload or it cannot be read.
+    Reads the cluster, or with -f files with the workload, its Jobs or TaskRuns, and its pods. Exit 0, or 2 if there is
+    no such workload or it cannot be read.
     """
     from webhook import explaining  # noqa: PLC0415 - likewise
 

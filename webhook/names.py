@@ -52,6 +52,20 @@ COUNTED: Final = PREFIX + "counted"
 # person may ask for it; "false" that it may not.
 RETRYABLE: Final = PREFIX + "retryable"
 
+# Annotation on a workload, written by a person or another system: asks for a retry, RFC 3339 (see
+# webhook/requested/asked.py).
+RETRY_REQUESTED_AT: Final = PREFIX + "retry-requested-at"
+
+# Annotation on a PipelineRun, written by its author: "true" has what of `finally` has succeeded not run again, where
+# that annotation asks for it.
+KEEP_FINALLY: Final = PREFIX + "keep-finally"
+
+# Annotation on a workload, written by the webhook, read by its leader: JSON, who has asked so, and for what.
+RETRY_ACCEPTED: Final = PREFIX + "retry-accepted"
+
+# Label on a workload while it is made to run again, and on the Job that keeps a manifest: the leader finds them by it.
+RETRY_REQUESTED: Final = PREFIX + "retry-requested"
+
 # Annotation on workloads, written by whoever carries a requested retry out: JSON, who asked for each and when (see
 # webhook/requested/record.py).
 REQUESTED_RETRIES: Final = PREFIX + "requested-retries"

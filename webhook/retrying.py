@@ -13,11 +13,10 @@ from webhook.requested import job_set as of_job_set
 from webhook.requested import pipeline_run as of_pipeline_run
 from webhook.server import retrying, retrying_pipeline_runs
 from webhook.server.api import UNREACHABLE, Api, ApiError
-from webhook.server.retrying import RefusedError, StuckError
+from webhook.server.retrying import RUN_AGAIN, RefusedError, StuckError
 from webhook.workloads import Workload, batch, tekton
 from webhook.workloads.job_set import JOB_SET
 
-RUN_AGAIN: Final = (batch.JOB, JOB_SET, batch.CRON_JOB, tekton.PIPELINE_RUN)
 ROWS: Final = {name: row for row in RUN_AGAIN for name in (row.kind.lower(), row.resource)}
 KINDS: Final = "job, jobset, cronjob, pipelinerun"
 

@@ -132,7 +132,7 @@ def _call(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 def _refuse_if_taken(kubectl: Kubectl) -> None:
     """Leave alone a cluster that has what we would create and, at the end, delete."""
-    for what in (("nodes", f"--selector={nodes.MARK}=fake"), (f"--kustomize={installation.BASE}",)):
+    for what in (("nodes", f"--selector={nodes.MARK}=fake"), (f"--kustomize={installation.INSTALLED}",)):
         found = kubectl.run("get", *what, "--ignore-not-found", "--output=name")
         if found.stdout or found.returncode:
             remedy = f"If a run that was killed left it: kubectl delete {' '.join(what)}"

@@ -1,8 +1,9 @@
 """The product in a test cluster: the shipped manifests, and its server as a process on this machine.
 
-Every manifest of the base is applied as it is shipped, but for the webhooks' clientConfig. The server that the API
-server calls is the process, with the rights of the manifests' ServiceAccount; the Deployment's pods are nobody's
-backend: KWOK plays them on our own control plane, and on another cluster they start if their image is there.
+Every manifest of the base, and of the overlay requested-retries, is applied as it is shipped, but for the webhooks'
+clientConfig. The server that the API server calls is the process, with the rights of the manifests' ServiceAccount; the
+Deployment's pods are nobody's backend: KWOK plays them on our own control plane, and on another cluster they start if
+their image is there.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tests.cluster.processes import Processes
 
 BASE = Path(__file__).parents[2] / "manifests" / "base"
+INSTALLED = Path(__file__).parent / "installed"
 SYSTEM = "retry-policy-system"
 SERVICE_ACCOUNT = "retry-policy-webhook"
 LIFETIME = "168h"  # `make cluster` may stand for a while; some providers grant less
@@ -49,7 +51,7 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bo
     program = Path(sys.executable).with_name("retry-policy")
     if not program.exists():
         raise HarnessError(f"{program} does not exist; `make install` puts it there")
-    manifests = built(kubectl, BASE)
+    manifests = built(kubectl, INSTALLED)
     webhooks = [manifest for manifest in manifests if "webhooks" in manifest]
     others = [manifest for manifest in manifests if manifest not in webhooks]
     kubectl.apply({"apiVersion": "v1", "kind": "List", "items": others})
@@ -66,6 +68,7 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bo
             f"--kubeconfig={kubeconfig}",
             "--port=0",
             "--health-port=0",
+            "--requested-retries",
             *([f"--host={host}"] if host else []),
         ],
         # POD_NAMESPACE: what the Deployment says. What it leaves in TMPDIR when it is killed goes with the folder.
@@ -82,7 +85,7 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bo
 
 def remove(kubectl: Kubectl) -> None:
     """Take everything away again, from a cluster that lives on."""
-    kubectl.run("delete", f"--kustomize={BASE}", "--ignore-not-found", "--wait=false")
+    kubectl.run("delete", f"--kustomize={INSTALLED}", "--ignore-not-found", "--wait=false")
     kubectl.run("delete", "namespace", PROBE, "--ignore-not-found", "--wait=false")
 
 

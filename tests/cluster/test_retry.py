@@ -20,8 +20,11 @@ from webhook.requested.job import notes_of
 from webhook.server import retrying
 from webhook.server.api import Api
 from webhook.workloads.batch import JOB
+from webhook.workloads.job_set import JOB_SET
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Object
     from tests.cluster.namespace import Namespace
@@ -30,6 +33,8 @@ PROGRAM = Path(sys.executable).with_name("retry-policy")
 MAY_RUN_TWICE = {names.RETRYABLE: "true"}
 INDEX = "batch.kubernetes.io/job-completion-index"
 CRASHES = 100
+WHEN = "2026-11-21T12:00:00+00:00"
+CRASHING_SETS = 12
 MANY = 300  # seconds for a hundred pods and more: the Job controller creates 20 a second, for all tests together
 
 
@@ -56,6 +61,19 @@ def failed_job(team: Namespace, manifest: Object, code: int = 1) -> Object:
     team.create(manifest)
     team.ends(team.running(name, 1)[0], code)
     return team.wait_for("jobs", name, has_failed)
+
+
+def cron_job(name: str) -> Object:
+    spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job("x", backoffLimit=0)["spec"]}}
+    return retryable({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name}, "spec": spec})
+
+
+def failed_job_of_cron_job(team: Namespace) -> Object:
+    """Create a CronJob `nightly`, and a Job `nightly-1` of it that fails."""
+    team.create(cron_job("nightly"))
+    assert team.run("create", "job", "nightly-1", "--from=cronjob/nightly").returncode == 0
+    team.ends(team.running("nightly-1", 1)[0], 1)
+    return team.wait_for("jobs", "nightly-1", has_failed)
 
 
 def runs_anew(before: Object) -> Any:
@@ -118,6 +136,14 @@ def test_the_account_goes_on_and_the_budget_begins_anew(namespace: NewNamespace)
     assert [one["by"] for one in told["requested"]] == ["admin"]
 
 
+def test_a_job_that_failed_a_moment_ago_is_counted_before_it_goes(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    before = failed_job(team, retryable(job("train", backoffLimit=0)))
+    assert asked(team, "job/train", "--yes")[0] == 0
+    now = team.wait_for("jobs", "train", runs_anew(before))
+    assert [(one["attempt"], one["cost"]) for one in account(now)["last"]] == [(0, "fatal")]
+
+
 def test_of_an_indexed_job_exactly_the_indexes_that_failed_run_again(namespace: NewNamespace) -> None:
     team = namespace()
     failing = [3, 17, 18, 41, 64, 65, 99]
@@ -172,11 +198,7 @@ def test_a_job_set_that_has_failed_runs_again_as_it_is(namespace: NewNamespace) 
 
 def test_of_a_cron_job_its_last_job_runs_again(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
-    spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job("x")["spec"]}}
-    team.create(retryable({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec}))
-    assert team.run("create", "job", "nightly-1", "--from=cronjob/nightly").returncode == 0
-    team.ends(team.running("nightly-1", 1)[0], 1)
-    before = team.wait_for("jobs", "nightly-1", has_failed)
+    before = failed_job_of_cron_job(team)
     assert asked(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1: runs again", "")
     now = team.wait_for("jobs", "nightly-1", runs_anew(before))
     assert [one["name"] for one in now["metadata"]["ownerReferences"]] == ["nightly"]
@@ -243,17 +265,18 @@ def test_who_may_not_delete_a_job_is_told_what_he_lacks(namespace: NewNamespace,
     team = namespace()
     failed_job(team, retryable(job("train", backoffLimit=0)))
     before = team.get("job", "train")
-    viewer = kubeconfig_of(team, "view", tmp_path)
+    viewer = kubeconfig_of(team, tmp_path, "--clusterrole=view")
     why = f"Job {team.name}/train stays as it is: you may not create jobs, patch jobs, delete jobs; ask for the right"
     assert asked(team, "job/train", "--yes", kubeconfig=viewer) == (1, "", why)
     assert team.get("job", "train") == before
 
 
-def kubeconfig_of(team: Namespace, role: str, folder: Path) -> Path:
-    """Make a user with a ClusterRole in this namespace; return a kubeconfig of his."""
+def kubeconfig_of(team: Namespace, folder: Path, *roles: str) -> Path:
+    """Make a user with roles in this namespace, each `--role=` or `--clusterrole=`; return a kubeconfig of his."""
     team.run("create", "serviceaccount", "asks")
-    bound = team.run("create", "rolebinding", "asks", f"--clusterrole={role}", f"--serviceaccount={team.name}:asks")
-    assert bound.returncode == 0, bound.stderr
+    for number, role in enumerate(roles):
+        bound = team.run("create", "rolebinding", f"asks-{number}", role, f"--serviceaccount={team.name}:asks")
+        assert bound.returncode == 0, bound.stderr
     token = team.run("create", "token", "asks").stdout.strip()
     config = json.loads(team.run("config", "view", "--raw", "--output=json").stdout)
     config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
@@ -282,6 +305,62 @@ class Crashing(Api):
         return answer
 
 
+def crash_after(kubeconfig: str, writes: int, retry: Callable[[Crashing], Any]) -> None:
+    """Have something run again as the command does, and end after so many writes."""
+
+    async def crashing() -> None:
+        async with await Crashing.connect(kubeconfig) as api:
+            api.left, api.after = writes, False
+            try:
+                await retry(api)
+            except CrashError:
+                return
+        raise AssertionError(f"it did without write {writes + 1}")
+
+    asyncio.run(crashing())
+
+
+def retry_of(root: Object) -> Callable[[Crashing], Any]:
+    return lambda api: retrying.retry_job(api, root, "admin", WHEN)
+
+
+def test_what_was_begun_is_gone_on_with_whoever_asks_and_however(namespace: NewNamespace) -> None:
+    team = namespace()
+    one, two = (failed_job(team, retryable(job(name, backoffLimit=0), labels={"run": "7"})) for name in ("one", "two"))
+    nightly = failed_job_of_cron_job(team)
+    for root in (one, two, nightly):  # the trial, the kept Job, its note, the deletion
+        crash_after(str(team.kubeconfig), 4, retry_of(root))
+    assert len(kept(team)) == 3
+    goes_on = "goes on with the retry that was begun"
+    assert asked(team, "job/one", "--yes") == (0, f"Job {team.name}/one: {goes_on}", "")
+    assert asked(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1: {goes_on}", "")
+    assert asked(team, "job", "--failed-since=1h", "--yes") == (0, f"Job {team.name}/two: {goes_on}", "")
+    for root in (one, two, nightly):
+        team.wait_for("jobs", root["metadata"]["name"], runs_anew(root))
+    assert kept(team) == []
+
+
+def test_one_that_somebody_deleted_meanwhile_is_not_created_again_and_its_manifest_stays(
+    namespace: NewNamespace,
+) -> None:
+    team = namespace()
+    before = failed_job(team, retryable(job("train", backoffLimit=0)))
+    crash_after(str(team.kubeconfig), 2, retry_of(before))
+    (keeper,) = kept(team)
+    assert team.run("delete", "job", "train").returncode == 0
+    why = f"Job {team.name}/train has been deleted by somebody else; {team.name}/{keeper} keeps its manifest"
+    assert asked(team, "job/train", "--yes") == (1, "", why)
+    assert kept(team) == [keeper]
+
+
+def test_of_cron_jobs_only_those_run_again_whose_last_job_has_failed(namespace: NewNamespace) -> None:
+    team = namespace()
+    before = failed_job_of_cron_job(team)
+    team.create(cron_job("idle"))
+    assert asked(team, "cronjob", "--failed-since=1h", "--yes") == (0, f"Job {team.name}/nightly-1: runs again", "")
+    team.wait_for("jobs", "nightly-1", runs_anew(before))
+
+
 async def until_it_is_done(kubeconfig: str, before: Object, crashes: random.Random) -> int:
     """Ask, and ask again after each crash, as the command does; return how many crashes there were."""
     namespace, name = before["metadata"]["namespace"], before["metadata"]["name"]
@@ -296,7 +375,7 @@ async def until_it_is_done(kubeconfig: str, before: Object, crashes: random.Rand
                 there = await api.find(retrying.path_of(JOB, namespace, name))
                 if there is None or there["metadata"]["uid"] != before["metadata"]["uid"]:
                     return number
-                await retrying.retry_job(api, there, "somebody", "2026-11-21T12:00:00+00:00")
+                await retrying.retry_job(api, there, "somebody", WHEN)
             except CrashError:
                 continue
             return number
@@ -343,6 +422,39 @@ def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twi
     assert [pod["metadata"]["annotations"][INDEX] for pod in again if owner_of(pod) in uids] == ["1"] * CRASHES
 
 
+async def until_it_runs(kubeconfig: str, before: Object, crashes: random.Random) -> int:
+    """Ask for a JobSet, and ask again after each crash; return how many crashes there were."""
+    namespace, name = before["metadata"]["namespace"], before["metadata"]["name"]
+    for number in range(50):
+        async with await Crashing.connect(kubeconfig) as api:
+            api.left, api.after = crashes.randrange(3 if number < 5 else 50), crashes.random() < 0.5
+            try:
+                found = await api.get(retrying.path_of(JOB_SET, namespace, name))
+                if has_failed(found) and restarts(found)[0] == 0:
+                    await retrying.retry_job_set(api, found, "somebody", WHEN)
+            except CrashError:
+                continue
+            return number
+    raise AssertionError(f"{name} did not come to an end")
+
+
+@with_operators
+def test_wherever_the_retry_of_a_job_set_ends_between_two_steps_it_runs_again_once(namespace: NewNamespace) -> None:
+    team = namespace()
+    for number in range(CRASHING_SETS):
+        team.create(retryable(job_set(f"set-{number}", replicated_job("worker", exits(1), backoffLimit=0))))
+    before = team.wait_for_all("jobsets", lambda found: len(found) == CRASHING_SETS and all(map(has_failed, found)))
+    crashes = random.Random(7)  # noqa: S311 - not a secret
+
+    async def all_of_them() -> list[int]:
+        return await asyncio.gather(*(until_it_runs(str(team.kubeconfig), one, crashes) for one in before))
+
+    assert sum(asyncio.run(all_of_them())) > CRASHING_SETS  # or nothing was tried
+    after = team.wait_for_all("jobsets", lambda found: all(map(has_failed, found)))
+    assert [restarts(one) for one in after] == [(1, 0)] * CRASHING_SETS
+    assert [[noted.of for noted in record.read(one)] for one in after] == [["restart 0"]] * CRASHING_SETS
+
+
 def owner_of(pod: Object) -> str:
     return str(pod["metadata"]["ownerReferences"][0]["uid"])
 
@@ -354,7 +466,7 @@ def test_of_two_who_ask_at_the_same_time_one_has_it_run_again(namespace: NewName
     async def both() -> None:
         async with await Api.connect(str(team.kubeconfig)) as one, await Api.connect(str(team.kubeconfig)) as other:
             await asyncio.gather(
-                *(retrying.retry_job(api, before, "somebody", "2026-11-21T12:00:00+00:00") for api in (one, other)),
+                *(retrying.retry_job(api, before, "somebody", WHEN) for api in (one, other)),
                 return_exceptions=True,
             )
 

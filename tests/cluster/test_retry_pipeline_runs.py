@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster.conftest import with_operators
 from tests.cluster.nodes import PLACEMENT
 from tests.cluster.objects import is_running
-from tests.cluster.test_retry import asked
+from tests.cluster.test_ledger import explained
+from tests.cluster.test_retry import CrashError, Crashing, asked
 from webhook import names
 from webhook.requested import record
 from webhook.requested.pipeline_run import TASK, run_of, succeeded_of
+from webhook.server import retrying, retrying_pipeline_runs
+from webhook.workloads.tekton import PIPELINE_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = with_operators
 
+CRASHING_RUNS = 8
+
 STEP = {"name": "main", "image": "example.invalid/main", "command": ["main"]}
 
 
@@ -28,13 +36,15 @@ def task(name: str, *after: str, **more: Any) -> Object:
     return {"name": name, "runAfter": list(after), "taskSpec": {"steps": [STEP]}, **more}
 
 
-def run(*tasks: Object, last: tuple[Object, ...] = (), annotations: Object | None = None) -> Object:
+def run(
+    *tasks: Object, last: tuple[Object, ...] = (), annotations: Object | None = None, name: str = "build"
+) -> Object:
     """A PipelineRun of these tasks, with those of `finally`; their pods run until they are told to end."""
     said = {names.RETRYABLE: "true"} if annotations is None else annotations
     return {
         "apiVersion": "tekton.dev/v1",
         "kind": "PipelineRun",
-        "metadata": {"name": "build", "annotations": said},
+        "metadata": {"name": name, "annotations": said},
         "spec": {
             "pipelineSpec": {"tasks": list(tasks), "finally": list(last)},
             "taskRunTemplate": {"podTemplate": dict(PLACEMENT)},
@@ -78,6 +88,13 @@ def test_only_what_has_failed_and_what_comes_after_it_runs_again(namespace: NewN
     assert {name for name, uid in now.items() if were.get(name) != uid} == {"build-b", "build-c", "build-notify"}
     (noted,) = record.read(after)
     assert (noted.by, noted.of) == ("admin", run_of(before))
+    explanation = explained(team, "build")
+    assert explanation["state"].startswith("Succeeded: Tasks Completed: 4")
+    rows = {row["unit"]: row["ended"] for row in explanation["rows"]}
+    assert rows == dict.fromkeys(("a", "b", "c", "notify"), "succeeded")
+    (asked_for,) = explanation["requested"]
+    assert asked_for["by"] == "admin"
+    assert asked_for["ended"][0].startswith("b: Failed: ")
 
 
 def test_what_of_finally_has_succeeded_can_stay(namespace: NewNamespace) -> None:
@@ -133,6 +150,53 @@ def test_of_a_matrix_all_combinations_run_again_and_what_was_skipped_is_asked_an
     assert [one["name"] for one in after["status"]["skippedTasks"]] == ["never"]
     now = task_runs(team)
     assert {name for name, uid in now.items() if were.get(name) != uid} == {"build-many-0", "build-many-1"}
+
+
+async def until_it_runs(kubeconfig: str, before: Object, crashes: random.Random) -> int:
+    """Ask for a PipelineRun, and ask again after each crash; return how many crashes there were."""
+    path = retrying.path_of(PIPELINE_RUN, before["metadata"]["namespace"], before["metadata"]["name"])
+    for number in range(50):
+        async with await Crashing.connect(kubeconfig) as api:
+            api.left, api.after = crashes.randrange(5 if number < 5 else 50), crashes.random() < 0.5
+            try:
+                found = await api.get(path)
+                when = datetime.now(UTC).isoformat(timespec="seconds")
+                await retrying_pipeline_runs.retry_pipeline_run(api, found, "somebody", when, keep_finally=False)
+            except CrashError:
+                continue
+            except retrying.RefusedError as error:
+                if number and "has not ended" in str(error):
+                    return number
+                raise
+            return number
+    raise AssertionError(f"{path} did not come to an end")
+
+
+def test_wherever_its_retry_ends_between_two_steps_it_runs_again_once(namespace: NewNamespace) -> None:
+    team = namespace()
+    builds = [f"build-{number}" for number in range(CRASHING_RUNS)]
+    for name in builds:
+        team.create(run(task("a"), task("b", "a"), name=name))
+    for one, code in (("a", 0), ("b", 1)):
+        pods = team.wait_for_all("pods", all_run(len(builds)), selector=f"{TASK}={one}")
+        team.all_end(pods, code)
+    before = team.wait_for_all("pipelineruns", lambda found: all(over("False")(one) for one in found))
+    were = task_runs(team)
+    crashes = random.Random(7)  # noqa: S311 - not a secret
+
+    async def all_of_them() -> list[int]:
+        return await asyncio.gather(*(until_it_runs(str(team.kubeconfig), one, crashes) for one in before))
+
+    assert sum(asyncio.run(all_of_them())) > CRASHING_RUNS  # or nothing was tried
+    again = team.wait_for_all("pods", all_run(len(builds)), selector=f"{TASK}=b")
+    team.all_end(again, 0)
+    after = team.wait_for_all("pipelineruns", lambda found: all(over("True")(one) for one in found))
+    assert {name for name, uid in task_runs(team).items() if were.get(name) != uid} == {f"{one}-b" for one in builds}
+    assert [len(record.read(one)) for one in after] == [1] * CRASHING_RUNS
+
+
+def all_run(number: int) -> Callable[[list[Object]], bool]:
+    return lambda pods: len(pods) == number and all(map(is_running, pods))
 
 
 def test_a_custom_task_runs_again_by_its_own_controller(namespace: NewNamespace) -> None:

@@ -33,6 +33,7 @@ GENERATED: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/j
 OF_ONE_JOB: Final = frozenset(
     (
         *(names.POLICY, names.LEDGER, names.RETRY_OF, names.STAYS_SUSPENDED, names.REQUESTED_RETRIES),
+        names.RETRY_ACCEPTED,
         "batch.kubernetes.io/job-tracking",
     )
 )
@@ -138,6 +139,7 @@ def keep(job: Json, by: str, when: str) -> Json:
             "labels": {
                 **without(manifest["metadata"].get("labels") or {}, *TO_BE_FOUND_BY),
                 names.RETRY_OF: metadata["uid"],
+                names.RETRY_REQUESTED: "true",
             },
             "annotations": {names.SUCCESSOR: msgspec.json.encode(notes).decode()},
         },
@@ -161,7 +163,7 @@ def manifest_of(job: Json) -> Json:
             key: value for key, value in (template.get("labels") or {}).items() if key not in generated
         }
     annotations = without(metadata.get("annotations") or {}, *OF_ONE_JOB)
-    labels = without(metadata.get("labels") or {}, names.PROFILE, *generated)
+    labels = without(metadata.get("labels") or {}, names.PROFILE, names.RETRY_REQUESTED, *generated)
     finalizers = [one for one in metadata.get("finalizers") or () if one not in OF_DELETION]
     found: Json = {"annotations": annotations, "labels": labels, "finalizers": finalizers}
     found["ownerReferences"] = metadata.get("ownerReferences")
@@ -191,16 +193,21 @@ def before_kueue(job: Json, workload: Json | None) -> Json:
 
 def notes_of(kept: Json) -> Notes:
     """Read what a kept Job knows; raise ValueError where somebody has spoilt it."""
-    return msgspec.json.decode(at(kept, NOTES) or "", type=Notes)
+    try:
+        return msgspec.json.decode(at(kept, NOTES) or "", type=Notes)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def is_kept(job: Json) -> bool:
-    """Tell whether a Job is one that keeps another's manifest."""
+    """Tell whether a Job keeps another's manifest: by its name too, which no controller's template gives."""
     try:
-        notes_of(job)
+        notes = notes_of(job)
     except ValueError:
         return False
-    return names.RETRY_OF in (job["metadata"].get("labels") or {})
+    metadata = job["metadata"]
+    is_named = metadata.get("name") == kept_name(notes.name, notes.uid)
+    return is_named and names.RETRY_OF in (metadata.get("labels") or {}) and controller_of(job) is None
 
 
 def is_of(kept: Json, owner: Json) -> bool:

@@ -2,7 +2,7 @@
 
 Reads and writes:
     status.{conditions,terminalState,restarts,restartsCountTowardsMax}
-    metadata.annotations[retry-policy.dev/{requested-retries,ledger}]
+    metadata.annotations[retry-policy.dev/{requested-retries,ledger}], metadata.labels[retry-policy.dev/retry-requested]
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ from webhook import names
 from webhook.ledger import account
 from webhook.patch import at, pointer
 from webhook.problem import Json, Path
-from webhook.requested import consent, record
+from webhook.requested import asked, consent, record
 from webhook.workloads import batch
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
@@ -87,7 +87,8 @@ def is_noted(job_set: Json) -> bool:
 
 def noted(job_set: Json, by: str, when: str) -> list[Json]:
     """Return the JSON Patch that notes who asked, and lets the account go on."""
-    found = record.operations(job_set, record.Requested(at=when, by=by, of=run_of(job_set)))
+    requested = record.Requested(at=when, by=by, of=run_of(job_set))
+    found = [*record.operations(job_set, requested), *asked.mark(job_set)]
     path: Path = (*ANNOTATIONS, names.LEDGER)
     ledger = account.continued(at(job_set, path))
     return found if ledger is None else [*found, {"op": "replace", "path": pointer(path), "value": ledger}]

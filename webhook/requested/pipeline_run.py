@@ -11,7 +11,7 @@ Reads:
     status.pipelineSpec.{tasks,finally}[*].{name,onError,taskSpec.metadata}
 Writes:
     spec.status, status.{conditions,startTime,completionTime,finallyStartTime,skippedTasks,childReferences}
-    metadata.annotations[retry-policy.dev/requested-retries]
+    metadata.annotations[retry-policy.dev/requested-retries], metadata.labels[retry-policy.dev/retry-requested]
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from webhook import names
 from webhook.patch import at
 from webhook.policy.parse import duration
 from webhook.problem import Json
-from webhook.requested import consent, record
+from webhook.requested import asked, consent, record
 from webhook.workloads import tekton
 from webhook.workloads.row import controller_of
 
@@ -33,6 +33,8 @@ LABEL: Final = "tekton.dev/pipelineRun"  # of what a PipelineRun runs
 TASK: Final = "tekton.dev/pipelineTask"
 AFFINITY_ASSISTANT: Final = "pipeline.tekton.dev/affinity-assistant"
 GOES_ON: Final = "continue"  # onError of a task whose failure fails nothing
+LISTED: Final = 20  # tasks, in what is noted of one that runs again
+LONGEST: Final = 200  # characters of each
 # Of a run that is over; its controller writes them anew.
 OF_THE_END: Final = ("completionTime", "finallyStartTime", "skippedTasks", "results")
 
@@ -170,6 +172,14 @@ def succeeded_of(root: Json) -> str:
     return ""
 
 
+def words_of(root: Json) -> str:
+    """Say how a PipelineRun or a TaskRun stands."""
+    for one in at(root, ("status", "conditions")) or ():
+        if one.get("type") == "Succeeded":
+            return ": ".join(part for part in (one.get("reason"), one.get("message")) if part)
+    return "not begun"
+
+
 def run_of(run: Json) -> str:
     """Name the run that has failed, by when that was."""
     return at(run, ("status", "completionTime")) or ""
@@ -180,9 +190,23 @@ def is_noted(run: Json) -> bool:
     return record.is_last(run, run_of(run))
 
 
-def noted(run: Json, by: str, when: str) -> list[Json]:
-    """Return the JSON Patch that notes who asked."""
-    return record.operations(run, record.Requested(at=when, by=by, of=run_of(run)))
+def noted(run: Json, planned: Plan, by: str, when: str, *, keep_finally: bool) -> list[Json]:
+    """Return the JSON Patch that notes who asked, and what had happened."""
+    lost = [child for child in planned.gone if succeeded_of(child) != "True"]
+    ended = tuple(f"{task_of(child)}: {words_of(child)}"[:LONGEST] for child in lost[:LISTED])
+    requested = record.Requested(at=when, by=by, of=run_of(run), ended=ended, keep_finally=keep_finally)
+    return [*record.operations(run, requested), *asked.mark(run)]
+
+
+def is_left_undone(run: Json, children: list[Json]) -> bool:
+    """Tell whether it was asked to run again, and has ended since without a new child: that has been undone."""
+    found = record.read(run)
+    if not found or succeeded_of(run) != "False":
+        return False
+    since = asked.time_of(found[-1].at)
+    return since is not None and not any(
+        datetime.fromisoformat(child["metadata"]["creationTimestamp"]) >= since for child in children
+    )
 
 
 def let_run(run: Json) -> list[Json]:

@@ -12,16 +12,19 @@ ANNOTATION: Final[Path] = ("metadata", "annotations", names.REQUESTED_RETRIES)
 KEPT: Final = 10  # the newest
 
 
-class Requested(msgspec.Struct, frozen=True, kw_only=True):
+class Requested(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One requested retry.
 
     `at`: RFC 3339; `by`: a user as the API server knows him; `of`: what was asked to run again: a Job's uid, a JobSet's
-    restart, a PipelineRun's completion time.
+    restart, a PipelineRun's completion time. `ended`: how each of its tasks ended that did not succeed, as no account
+    is kept of a PipelineRun; `keep_finally`: whether what of `finally` had succeeded stays.
     """
 
     at: str
     by: str
     of: str
+    ended: tuple[str, ...] = ()
+    keep_finally: bool = False
 
 
 def read(root: Json) -> tuple[Requested, ...]:

@@ -33,11 +33,14 @@ from webhook.server.listen import CannotListenError, listen
 from webhook.server.memory import give_back
 from webhook.server.own_certificate import OwnCertificate
 from webhook.server.policy_source import PolicySource
+from webhook.server.retrier import Retrier
+from webhook.server.retry_requests import RetryRequests
 
 # How long a replica keeps serving after SIGTERM: API servers keep their connections to a pod that is going away.
 DRAIN: Final = 10.0
 GARBAGE: Final = 20_000  # objects more than there were before the collector looks at the newest
 LEASE: Final = f"{COMPONENT}-ledger"
+RETRIES_LEASE: Final = f"{COMPONENT}-requested-retries"
 SELF_MADE: Final = Lifetimes(leaf=timedelta(days=365))  # nothing renews it
 
 log = structlog.get_logger()
@@ -56,6 +59,7 @@ class Options:
     port: int = 8443
     health_port: int = 8080
     kubeconfig: str | None = None
+    requested_retries: bool = False
 
     @property
     def in_cluster(self) -> bool:
@@ -99,9 +103,16 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             books = Books(cluster)
             lease = Lease(events.api, options.namespace, LEASE, identity())
             background.append(Ledger(books, policy, events, lease).run())
+        retry_requests = None
+        if options.requested_retries:
+            if cluster is None or events is None or options.namespace is None:
+                raise CannotStartError("--requested-retries needs a cluster, and POD_NAMESPACE in the environment")
+            retry_requests = RetryRequests(cluster.api, cluster)
+            lease = Lease(events.api, options.namespace, RETRIES_LEASE, identity())
+            background.append(Retrier(cluster, events, lease).run())
         served, ca, follow = start_certificate(stack, options, events, lifetimes, now)
         background += follow
-        endpoints = Endpoints(policy, cluster, books)
+        endpoints = Endpoints(policy, cluster, books, retry_requests)
         endpoints.certificate_troubles = served.troubles
         host = options.address
         try:

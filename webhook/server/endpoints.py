@@ -1,9 +1,10 @@
 """The way of a request over HTTP: bytes in, what the rules need looked up, bytes out."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -18,6 +19,9 @@ from webhook.server.http11 import Answer, Handler, Site
 from webhook.server.intake import Intake
 from webhook.server.limits import LIMITS, Limits
 from webhook.server.policy_source import PolicySource
+from webhook.server.retry_requests import Request as RetryRequest
+from webhook.server.retry_requests import RetryRequests
+from webhook.server.retry_requests import read as read_retry_request
 from webhook.subject import Facts, Subject, read, subject_of
 from webhook.workloads import batch
 
@@ -25,15 +29,26 @@ LOGGED: Final = 20  # problems of one denial
 RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server tries again inside the call's timeout
 
 Rules = Callable[[Subject, Policy, Facts], Response]
+Read = TypeVar("Read", bound=Request)
+Reader = Callable[[bytes], Read]
+Judge = Callable[[Read, bytes], Awaitable[Response | None]]  # None where no rule has a say
 
 log = structlog.get_logger()
 
 
 class Endpoints:
-    """Answers requests; `cluster` is None where there is no API: every namespace counts as one of profile default."""
+    """Answers requests; `cluster` is None where there is no API: every namespace counts as one of profile default.
+
+    `retry_requests`: None where nobody has run again what an annotation asks for.
+    """
 
     def __init__(
-        self, policy: PolicySource, cluster: Cluster | None, books: Books | None = None, limits: Limits = LIMITS
+        self,
+        policy: PolicySource,
+        cluster: Cluster | None,
+        books: Books | None = None,
+        retry_requests: RetryRequests | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
         self.intake = Intake(limits)
         metrics.IN_HOUSE.set_function(lambda: self.intake.requests)
@@ -41,44 +56,47 @@ class Endpoints:
         self.policy = policy
         self.cluster = cluster
         self.books = books
+        self.retry_requests = retry_requests
         self.draining = False
         self.certificate_troubles: Callable[[], list[str]] = list
 
     def admission(self) -> Site:
-        """Return what is asked over HTTPS: /mutate and /validate."""
-        return Site(
-            self.intake,
-            {
-                b"/mutate": (b"POST", self.handler("mutate", decide.mutate)),
-                b"/validate": (b"POST", self.handler("validate", decide.validate)),
-            },
-            refused,
-        )
+        """Return what is asked over HTTPS: /mutate and /validate, and where retries can be asked for /retry."""
+        found = {
+            b"/mutate": (b"POST", self.handler("mutate", read, partial(self.judge, decide.mutate))),
+            b"/validate": (b"POST", self.handler("validate", read, partial(self.judge, decide.validate))),
+        }
+        if self.retry_requests is not None:
+            found[b"/retry"] = (
+                b"POST",
+                self.handler("retry", read_retry_request, partial(judge_retry_request, self.retry_requests)),
+            )
+        return Site(self.intake, found, refused)
 
     def health(self) -> Site:
         """Return what is asked over HTTP: /healthz, /readyz and /metrics."""
         found = {b"/healthz": self.healthz, b"/readyz": self.readyz, b"/metrics": self.metrics}
         return Site(Intake(self.intake.limits), {path: (b"GET", handler) for path, handler in found.items()})
 
-    def handler(self, path: str, rules: Rules) -> Handler:
+    def handler(self, path: str, reader: Reader[Read], judge: Judge[Read]) -> Handler:
         """Return the handler of one admission path."""
 
         async def handle(body: bytes) -> Answer:
             start = perf_counter()
-            answer = await self.answer(body, path, rules)
+            answer = await self.answer(body, path, reader, judge)
             answer.close |= self.draining
             metrics.DURATION.observe(path, perf_counter() - start)
             return answer
 
         return handle
 
-    async def answer(self, body: bytes, path: str, rules: Rules) -> Answer:
+    async def answer(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> Answer:
         """Answer one AdmissionReview, whatever comes."""
         uid = kind = operation = ""
         try:
-            request = read(body)
+            request = reader(body)
             uid, kind, operation = request.uid, request.kind.kind, request.operation
-            response = await self.judge(request, rules, body)
+            response = await judge(request, body)
             encoded = review.encode(uid, response or Response())
         except BadReviewError as error:
             metrics.REQUESTS.counts[path, "", "", "bad"] += 1
@@ -98,7 +116,7 @@ class Endpoints:
         metrics.REQUESTS.counts[path, known, operation, result] += 1
         return Answer(encoded, content_type="application/json")
 
-    async def judge(self, request: Request, rules: Rules, body: bytes) -> Response | None:
+    async def judge(self, rules: Rules, request: Request, body: bytes) -> Response | None:
         """Look up what the rules need and apply them; None where they have no say."""
         if rules is decide.validate and configuration.is_asked_about(request, self.policy.config_map):
             in_use = {} if self.cluster is None else self.cluster.profiles_in_use()
@@ -167,9 +185,20 @@ class Endpoints:
         return Answer(generate_latest(metrics.REGISTRY), content_type=CONTENT_TYPE_LATEST)
 
 
+async def judge_retry_request(retry_requests: RetryRequests, request: RetryRequest, _: bytes) -> Response | None:
+    """Judge what may ask for a retry; None where it does not."""
+    response = await retry_requests.judge(request)
+    if response is not None:
+        if not request.dry_run:
+            count(response, "Enforce")
+        if response.found:
+            log_denial(request, response)
+    return response
+
+
 def refused(path: bytes, status: int) -> None:
     """Count what no rule has seen."""
-    if path in {b"/mutate", b"/validate"}:
+    if path in {b"/mutate", b"/validate", b"/retry"}:
         result = "overloaded" if status == HTTPStatus.TOO_MANY_REQUESTS else "bad"
         metrics.REQUESTS.counts[path[1:].decode(), "", "", result] += 1
 

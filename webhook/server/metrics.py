@@ -76,7 +76,7 @@ DURATION: Final = Durations(
     "retry_policy_admission_duration_seconds",
     "Time from the first byte read to the answer.",
     "path",
-    ("mutate", "validate"),
+    ("mutate", "validate", "retry"),
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
 )
 EDITS: Final = Tally(
@@ -201,6 +201,12 @@ LEDGER_WRITES: Final = Counter(
 LEDGER_BEHIND: Final = Counter(
     "retry_policy_ledger_behind",
     "Pods placed before the watch had told of the end of the pod that they replace.",
+    registry=REGISTRY,
+)
+REQUESTED_RETRIES: Final = Counter(
+    "retry_policy_requested_retries",
+    "Retries asked for by an annotation, or begun and left behind, by result: started, refused, stuck.",
+    ("kind", "result"),
     registry=REGISTRY,
 )
 BUILD: Final = Gauge("retry_policy_build_info", "Always 1.", ("version",), registry=REGISTRY)

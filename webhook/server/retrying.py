@@ -1,10 +1,12 @@
 """Carries requested retries out, step by step: wherever one stops, anybody who may can go on with it."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from webhook import names
 from webhook.problem import Json
+from webhook.requested import asked
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
 from webhook.server.api import NOT_FOUND, Api, ApiError
@@ -14,9 +16,12 @@ from webhook.workloads.row import controller_of
 
 CONFLICT: Final = 409
 UNPROCESSABLE: Final = 422  # also a JSON Patch whose test failed
+FINAL: Final = {400, 403, NOT_FOUND, CONFLICT, 413, UNPROCESSABLE}  # asked again it would be the same
 TRIES: Final = 5
+COUNTED_WITHIN: Final = 4.0  # seconds from the end of a Job until the ledger has counted all of its pods
 GONE_WITHIN: Final = 60.0  # seconds that finalizers may take
 LOOK_AGAIN: Final = 0.1
+RUN_AGAIN: Final = (batch.JOB, JOB_SET, batch.CRON_JOB, tekton.PIPELINE_RUN)
 CHILDREN: Final = (tekton.TASK_RUN, tekton.CUSTOM_RUN)  # of a PipelineRun
 
 
@@ -47,29 +52,35 @@ def path_of(row: Workload, namespace: str, name: str = "") -> str:
 
 
 def rights_for(row: Workload, root: Json) -> list[Right]:
-    """Return what has to be allowed to who has this object run again."""
-    if row is not batch.JOB:
+    """Return what has to be allowed to who has this object run again; of a CronJob, whichever Job is its last."""
+    if row not in {batch.JOB, batch.CRON_JOB}:
         found = [Right("patch", row.group, row.resource), Right("update", row.group, row.resource, "status")]
         of_children = CHILDREN if row is tekton.PIPELINE_RUN else ()
         return found + [Right("delete", child.group, child.resource) for child in of_children]
-    found = [Right(verb, row.group, row.resource) for verb in ("create", "patch", "delete")]
-    done = of_job.notes_of(root).done if of_job.is_kept(root) else of_job.done_of(root)
-    if of_job.done_already(done):
-        found.append(Right("patch", row.group, row.resource, "status"))
+    job = batch.JOB
+    found = [Right(verb, job.group, job.resource) for verb in ("create", "patch", "delete")]
+    if row is batch.CRON_JOB or of_job.done_already(done_of(root)):
+        found.append(Right("patch", job.group, job.resource, "status"))
     return found
 
 
-async def missing_rights(api: Api, namespace: str, rights: list[Right]) -> list[Right]:
-    """Return those of these rights that the user of this connection has not."""
+def done_of(job: Json) -> of_job.Done:
+    """Return what need not run again of a Job, or of that whose manifest it keeps."""
+    return of_job.notes_of(job).done if of_job.is_kept(job) else of_job.done_of(job)
+
+
+async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user: Json | None = None) -> list[Right]:
+    """Return those of these rights that a user, as a SubjectAccessReview names him, has not in a namespace.
+
+    Without one that is the user of this connection.
+    """
+    kind = "SelfSubjectAccessReview" if user is None else "SubjectAccessReview"
     found = []
     for right in rights:
         attributes = {**right._asdict(), "namespace": namespace}
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-        answer = await api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        spec = {**(user or {}), "resourceAttributes": attributes}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        answer = await api.create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", review)
         if not answer["status"].get("allowed"):
             found.append(right)
     return found
@@ -120,20 +131,49 @@ async def workload_of(api: Api, job: Json) -> Json | None:
                 if any(owner["uid"] == job["metadata"]["uid"] for owner in owners):
                     return dict(one)
     except ApiError as error:
+        if error.status not in FINAL:
+            raise
         if error.status != NOT_FOUND:
             what = f"Job {job['metadata']['namespace']}/{job['metadata']['name']} is in a queue"
             raise RefusedError(f"{what}, and its Workload, which keeps its manifest, cannot be read: {error}") from None
     return None
 
 
+async def as_it_is_now(api: Api, job: Json) -> Json:
+    """Return a Job that can be asked to run again as it is now; raise RefusedError, and what `Api` raises."""
+    metadata = job["metadata"]
+    current = await api.find(path_of(batch.JOB, metadata["namespace"], metadata["name"]))
+    if current is None or current["metadata"]["uid"] != metadata["uid"]:
+        raise RefusedError(f"Job {metadata['namespace']}/{metadata['name']} is not there any more")
+    if why := of_job.refusal(current, await cron_job_of(api, current)):
+        raise RefusedError(why)
+    return current
+
+
+def until_counted(job: Json, now: datetime) -> float:
+    """Return in how many seconds the ledger will have counted the last pods of a Job that has failed.
+
+    They go with it, and its account goes on without them if they are not counted by then.
+    """
+    ended = asked.ended_at(job)
+    if ended is None or names.PROFILE not in (job["metadata"].get("labels") or {}):
+        return 0.0
+    since = (now - datetime.fromisoformat(ended)).total_seconds()
+    return min(max(0.0, COUNTED_WITHIN - since), COUNTED_WITHIN)
+
+
 async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> None:
     """Create a Job that has failed again, under its name; raise RefusedError, StuckError, and what `Api` raises."""
     metadata = job["metadata"]
     name_ = f"Job {metadata['namespace']}/{metadata['name']}"
-    current = await api.find(path_of(batch.JOB, metadata["namespace"], metadata["name"]))
-    if current is None or current["metadata"]["uid"] != metadata["uid"]:
-        raise RefusedError(f"{name_} is not there any more")
-    job = current
+    kept_name = of_job.kept_name(metadata["name"], metadata["uid"])
+    begun = await api.find(path_of(batch.JOB, metadata["namespace"], kept_name))
+    if begun is not None and of_job.is_kept(begun):
+        if not dry_run:
+            await go_on(api, begun)
+        return
+    await asyncio.sleep(0.0 if dry_run else until_counted(job, datetime.now(UTC)))
+    job = await as_it_is_now(api, job)
     if batch.is_queued(metadata):
         job = of_job.before_kueue(job, await workload_of(api, job))
     planned = of_job.keep(job, by, when)
@@ -148,6 +188,8 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
     except ApiError as error:
         found = await api.find(f"{jobs}/{name}") if error.status == CONFLICT else None
         if found is None or (found["metadata"].get("labels") or {}).get(names.RETRY_OF) != metadata["uid"]:
+            if error.status not in FINAL:
+                raise
             raise RefusedError(
                 f"{name_} would not be accepted if it were created now: {error}; nothing has changed"
             ) from None
@@ -271,22 +313,34 @@ async def delete(api: Api, path: str, uid: str, *, after: bool = False) -> None:
             raise
 
 
+async def forget(api: Api, row: Workload, root: Json) -> None:
+    """Take off an object what says that it is to run again, unless it is asked for anew meanwhile."""
+    metadata = root["metadata"]
+    try:
+        if operations := asked.forget(root):
+            await api.patch(path_of(row, metadata["namespace"], metadata["name"]), operations)
+    except ApiError as error:
+        if error.status not in {NOT_FOUND, UNPROCESSABLE}:
+            raise
+
+
 async def retry_job_set(api: Api, job_set: Json, by: str, when: str, *, dry_run: bool = False) -> None:
     """Have a JobSet that has failed run again; raise RefusedError, and what `Api` raises."""
     metadata = job_set["metadata"]
     path = path_of(JOB_SET, metadata["namespace"], metadata["name"])
-    asked = ""
+    noted = ""
     for _ in range(1 if dry_run else TRIES):
         found = await api.find(path)
         if found is None:
             raise RefusedError(f"JobSet {metadata['namespace']}/{metadata['name']} is gone")
-        if of_job_set.runs_as_asked(found, asked):
+        if of_job_set.runs_as_asked(found, noted):
+            await forget(api, JOB_SET, found)
             return
         if why := of_job_set.refusal(found):
             raise RefusedError(why)
         if dry_run:
             return
-        asked = of_job_set.run_of(found)
+        noted = of_job_set.run_of(found)
         try:
             if not of_job_set.is_noted(found):
                 found = await api.patch(path, of_job_set.noted(found, by, when))
@@ -295,5 +349,6 @@ async def retry_job_set(api: Api, job_set: Json, by: str, when: str, *, dry_run:
             if error.status not in {CONFLICT, UNPROCESSABLE}:
                 raise
             continue  # it has changed meanwhile
+        await forget(api, JOB_SET, found)
         return
-    raise RefusedError(f"JobSet {metadata['namespace']}/{metadata['name']} changes all the time; ask again")
+    raise StuckError(f"JobSet {metadata['namespace']}/{metadata['name']} changes all the time; ask again")

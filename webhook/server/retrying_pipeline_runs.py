@@ -5,6 +5,7 @@ from typing import Final
 
 from webhook.problem import Json
 from webhook.requested import pipeline_run as of_pipeline_run
+from webhook.requested import record
 from webhook.server.api import Api, ApiError
 from webhook.server.retrying import (
     CHILDREN,
@@ -16,6 +17,7 @@ from webhook.server.retrying import (
     RefusedError,
     StuckError,
     delete,
+    forget,
     path_of,
 )
 from webhook.workloads import tekton
@@ -42,34 +44,41 @@ async def retry_pipeline_run(api: Api, run: Json, by: str, when: str, *, keep_fi
     path = path_of(tekton.PIPELINE_RUN, metadata["namespace"], metadata["name"])
     name = f"PipelineRun {metadata['namespace']}/{metadata['name']}"
     before = {child["metadata"]["uid"] for child in await children_of(api, run)}
+    is_let_run = False
     for number in range(TRIES):
+        children = await children_of(api, run)  # first, so that none that it makes meanwhile is among them
         found = await api.find(path)
         if found is None:
             raise RefusedError(f"{name} is gone")
+        if is_let_run and found["spec"].get("status"):
+            return  # somebody has cancelled it since
         try:
             if number == 0 or of_pipeline_run.succeeded_of(found) != "Unknown":
-                found = await take_back(api, path, found, by, when, keep_finally=keep_finally)
+                found = await take_back(api, path, found, children, by, when, keep_finally=keep_finally)
             if let_run := of_pipeline_run.let_run(found):
                 await api.patch(path, let_run)
+            is_let_run = True
         except ApiError as error:
             if error.status not in {CONFLICT, UNPROCESSABLE}:
                 raise
             continue  # it has changed meanwhile
         if await is_taken_up(api, path, before):
+            await forget(api, tekton.PIPELINE_RUN, found)
             return
     raise StuckError(f"{name} is ended again at once by its controller; ask again to go on")
 
 
-async def take_back(  # noqa: PLR0913 - as above
-    api: Api, path: str, run: Json, by: str, when: str, *, keep_finally: bool
+async def take_back(  # noqa: PLR0913, PLR0917 - as above
+    api: Api, path: str, run: Json, children: list[Json], by: str, when: str, *, keep_finally: bool
 ) -> Json:
     """Take back that a PipelineRun has ended; return it; raise as above."""
-    children = await children_of(api, run)
+    if of_pipeline_run.is_noted(run):
+        keep_finally = record.read(run)[-1].keep_finally  # as it was asked for by whoever has begun
     if why := of_pipeline_run.refusal(run, children, when, keep_finally=keep_finally):
         raise RefusedError(why)
     planned = of_pipeline_run.plan(run, children, keep_finally=keep_finally)
     if not of_pipeline_run.is_noted(run):
-        run = await api.patch(path, of_pipeline_run.noted(run, by, when))
+        run = await api.patch(path, of_pipeline_run.noted(run, planned, by, when, keep_finally=keep_finally))
     await delete_all(api, planned.gone)
     return await api.replace(f"{path}/status", of_pipeline_run.run_again(run, planned, when))
 

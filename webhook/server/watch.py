@@ -51,10 +51,20 @@ class Observer(Protocol[Told_contra]):
 
 
 class WatchedList(Generic[Kept]):
-    """The objects of one list by namespace and name, each reduced to what `keep` returns of it."""
+    """The objects of one list by namespace and name, each reduced to what `keep` returns of it.
 
-    def __init__(
-        self, api: Api, path: str, keep: Callable[[Json], Kept], *, query: dict[str, str], metadata_only: bool = False
+    `which`: what its metric has before the resource, where another list is of the same.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a list has
+        self,
+        api: Api,
+        path: str,
+        keep: Callable[[Json], Kept],
+        *,
+        query: dict[str, str],
+        metadata_only: bool = False,
+        which: str = "",
     ) -> None:
         self.api = api
         self.path = path
@@ -67,7 +77,7 @@ class WatchedList(Generic[Kept]):
         self.lost = time.monotonic()  # when that was last so
         self.heard = 0.0  # when the watch told something last: an event, or once a minute that there is none
         self.missing = False  # whether the API server knows no such kind: its CRD is not installed
-        metrics.CACHE_AGE.labels(path.rpartition("/")[2]).set_function(self.age)
+        metrics.CACHE_AGE.labels(f"{which}{path.rpartition('/')[2]}").set_function(self.age)
         self.synced = asyncio.Event()  # set for ever after the first list
         self.changed: Callable[[], None] = lambda: None  # called after every list and event
         self.observers: list[Observer[Kept]] = []

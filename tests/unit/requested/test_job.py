@@ -112,13 +112,30 @@ def test_one_that_stays_suspended_has_what_a_suspended_job_has() -> None:
 def test_a_queue_gets_it_only_once_it_has_been_told_what_is_done() -> None:
     job = failed(labels={"kueue.x-k8s.io/queue-name": "team", "team": "vision"})
     keeping = kept(job)
-    assert keeping["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID}
+    assert keeping["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID, names.RETRY_REQUESTED: "true"}
     successor = of_job.successor(keeping)
     assert successor["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID}
     let_go = jsonpatch.apply_patch(successor, of_job.let_go(of_job.notes_of(keeping)))
     assert let_go["metadata"]["labels"] == job["metadata"]["labels"]
     assert let_go["metadata"]["annotations"].keys() == {names.RETRYABLE, names.REQUESTED_RETRIES}
     assert let_go["spec"]["suspend"]
+
+
+def test_one_that_is_not_named_as_its_keeper_or_that_a_controller_made_keeps_nothing() -> None:
+    keeping = kept(failed())
+    assert of_job.is_kept(keeping)
+    assert not of_job.is_kept({**keeping, "metadata": {**keeping["metadata"], "name": "nightly-2"}})
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
+    assert not of_job.is_kept({**keeping, "metadata": {**keeping["metadata"], "ownerReferences": [owner]}})
+
+
+@pytest.mark.parametrize("text", ["", "{}", "{" * 100_000, '{"metadata":' + "[" * 100_000])
+def test_notes_that_somebody_has_spoilt_are_none(text: str) -> None:
+    keeping = kept(failed())
+    keeping["metadata"]["annotations"][names.SUCCESSOR] = text
+    assert not of_job.is_kept(keeping)
+    with pytest.raises(ValueError, match=r"."):
+        of_job.notes_of(keeping)
 
 
 def test_it_is_let_go_once() -> None:

@@ -2,14 +2,15 @@
 
 from typing import Any
 
+import jsonpatch
 import pytest
 
 from webhook import names
 from webhook.ledger.account import Account, decode, encode
 from webhook.ledger.units import Units
 from webhook.problem import Json
+from webhook.requested import asked, record
 from webhook.requested import job_set as of_job_set
-from webhook.requested import record
 
 YES = {names.RETRYABLE: "true"}
 
@@ -74,8 +75,8 @@ def test_the_account_goes_on() -> None:
 def test_who_asked_is_noted_once() -> None:
     job_set = failed()
     assert not of_job_set.is_noted(job_set)
-    *_, operation = of_job_set.noted(job_set, "alice", "2026-11-21T12:00:00+00:00")
-    job_set["metadata"]["annotations"] = {names.REQUESTED_RETRIES: operation["value"]}
+    job_set = jsonpatch.apply_patch(job_set, of_job_set.noted(job_set, "alice", "2026-11-21T12:00:00+00:00"))
     assert of_job_set.is_noted(job_set)
+    assert asked.is_marked(job_set)  # by which anybody who goes on finds it
     (one,) = record.read(job_set)
     assert (one.by, one.of) == ("alice", "restart 2")

@@ -131,8 +131,8 @@ def test_one_whose_task_runs_are_gone_is_refused_unless_we_have_deleted_them() -
     children = [child("a", "good"), child("b", "bad")]
     run = run_of(children)
     assert "TaskRun build-a of its task a is gone" in refusal(children[1:], run)
-    *_, operation = of_pipeline_run.noted(run, "alice", WHEN)
-    run["metadata"]["annotations"] = {**YES, names.REQUESTED_RETRIES: operation["value"]}
+    planned = of_pipeline_run.plan(run, children, keep_finally=False)
+    run = jsonpatch.apply_patch(run, of_pipeline_run.noted(run, planned, "alice", WHEN, keep_finally=False))
     assert not refusal(children[:1], run)
     assert again(children[:1], run) == {"b"}
 
@@ -166,12 +166,42 @@ def test_that_it_was_to_be_cancelled_is_taken_back() -> None:
     assert of_pipeline_run.let_run(run_of([])) == []
 
 
+@pytest.mark.parametrize(
+    ("created", "status", "undone"),
+    [
+        (["2026-11-22T08:00:00Z"], "False", True),
+        (["2026-11-22T08:00:00Z", "2026-11-22T08:30:00Z"], "False", False),
+        ([], "False", True),
+        ([], "Unknown", False),
+    ],
+)
+def test_that_it_runs_again_has_been_undone_if_it_ended_without_a_new_child(
+    created: list[str],
+    status: str,
+    undone: bool,  # noqa: FBT001
+) -> None:
+    run = run_of([])
+    noted = record.Requested(at="2026-11-22T08:30:00+00:00", by="alice", of="before")
+    run["metadata"]["annotations"] = {names.REQUESTED_RETRIES: record.with_new(run, noted)}
+    run["status"]["conditions"] = [succeeded(status)]
+    children = [child("a", "good", creationTimestamp=one) for one in created]
+    assert of_pipeline_run.is_left_undone(run, children) is undone
+
+
+def test_one_that_nobody_asked_for_has_nothing_undone() -> None:
+    assert not of_pipeline_run.is_left_undone(run_of([]), [])
+
+
 def test_who_asked_is_noted_once() -> None:
-    run = run_of([child("b", "bad")])
+    failed = child("b", "bad")
+    failed["status"]["conditions"] = [{**succeeded("False", "Failed"), "message": "exited with code 1"}]
+    run = run_of([failed])
     assert not of_pipeline_run.is_noted(run)
-    run = jsonpatch.apply_patch(run, of_pipeline_run.noted(run, "alice", WHEN))
+    planned = of_pipeline_run.plan(run, [failed], keep_finally=False)
+    run = jsonpatch.apply_patch(run, of_pipeline_run.noted(run, planned, "alice", WHEN, keep_finally=False))
     assert of_pipeline_run.is_noted(run)
-    assert record.read(run) == (record.Requested(at=WHEN, by="alice", of=ENDED),)
+    (noted,) = record.read(run)
+    assert (noted.at, noted.by, noted.of, noted.ended) == (WHEN, "alice", ENDED, ("b: Failed: exited with code 1",))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,10 +18,12 @@ from webhook.server import app, cluster, connections, metrics
 from webhook.server.endpoints import Endpoints
 from webhook.server.http11 import Answer
 from webhook.server.policy_source import PolicySource
+from webhook.subject import read
 
 
 def answered(body: bytes, rules: Any = decide.mutate) -> Answer:
-    return asyncio.run(Endpoints(PolicySource(load_default()), None).answer(body, "mutate", rules))
+    endpoints = Endpoints(PolicySource(load_default()), None)
+    return asyncio.run(endpoints.answer(body, "mutate", read, partial(endpoints.judge, rules)))
 
 
 def broken(*_: object) -> Response:

@@ -1,0 +1,254 @@
+"""A retry that is asked for by an annotation: who may, what becomes of it, and what a command left behind."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.manifests import exits, job, job_set, replicated_job
+from tests.cluster.objects import condition
+from tests.cluster.test_retry import (
+    WHEN,
+    crash_after,
+    failed_job,
+    failed_job_of_cron_job,
+    has_failed,
+    is_complete,
+    kept,
+    kubeconfig_of,
+    refusals,
+    retry_of,
+    retryable,
+    runs_anew,
+)
+from tests.cluster.test_retry_pipeline_runs import ends, over, run, task, task_runs
+from webhook import names
+from webhook.requested import record
+from webhook.requested.job import kept_name
+from webhook.server import retrying
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Object, Result
+    from tests.cluster.namespace import Namespace
+
+LONG_AGO = "2026-01-01T00:00:00Z"
+TAKEN_UP = 90  # seconds: what was left behind is taken up after half a minute
+
+
+def asks(kubectl: Kubectl, target: str, when: datetime | str | None = None) -> Result:
+    """Ask for a retry as a user does without our command, now or at another time."""
+    text = when if isinstance(when, str) else (when or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return kubectl.run("annotate", target, f"{names.RETRY_REQUESTED_AT}={text}", "--overwrite")
+
+
+def as_user(team: Namespace, folder: Path, *rights: str) -> Kubectl:
+    """Return kubectl of a user who has these rights in a namespace, each `VERBS RESOURCES`."""
+    for number, right in enumerate(rights):
+        verbs, _, resources = right.partition(" ")
+        made = team.run("create", "role", f"right-{number}", f"--verb={verbs}", f"--resource={resources}")
+        assert made.returncode == 0, made.stderr
+    roles = [f"--role=right-{number}" for number in range(len(rights))]
+    kubeconfig = kubeconfig_of(team, folder, *roles)
+    return Kubectl(team.program, kubeconfig)
+
+
+def is_forgotten(found: Object) -> bool:
+    return names.RETRY_REQUESTED not in (found["metadata"].get("labels") or {})
+
+
+def test_a_job_that_is_asked_for_by_an_annotation_runs_again(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    before = failed_job(team, retryable(job("train", backoffLimit=0)))
+    asked = asks(team, "job/train")
+    assert (asked.returncode, asked.stderr) == (0, "")
+    now = team.wait_for("jobs", "train", runs_anew(before))
+    (noted,) = record.read(now)
+    assert (noted.by, noted.of) == ("admin", before["metadata"]["uid"])
+    assert names.RETRY_REQUESTED_AT in now["metadata"]["annotations"]
+    assert names.RETRY_ACCEPTED not in now["metadata"]["annotations"]
+    assert is_forgotten(now)
+    team.ends(team.running("train", 1)[0], 0)
+    team.wait_for("jobs", "train", is_complete)
+    team.wait_for_all("events", lambda events: any(one["reason"] == "RetryStarted" for one in events))
+    assert team.told("train", "RetryStarted")[0].startswith("runs again, as admin asked at 20")
+    assert kept(team) == []
+
+
+def test_what_it_was_asked_long_ago_has_nothing_run_again_wherever_it_comes_from(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    manifest = retryable(job("train", exits(1), backoffLimit=0))
+    asked = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    manifest["metadata"]["annotations"] = {**manifest["metadata"]["annotations"], names.RETRY_REQUESTED_AT: asked}
+    team.create(manifest)
+    before = team.wait_for("jobs", "train", has_failed)
+    again = asks(team, "job/train", datetime.now(UTC) - timedelta(hours=1))
+    assert again.returncode == 0
+    assert "is from before it ended" in again.stderr
+    now = team.get("job", "train")
+    assert now["metadata"]["uid"] == before["metadata"]["uid"]
+    assert is_forgotten(now)
+
+
+@with_operators
+def test_a_job_set_that_is_asked_for_by_an_annotation_runs_again(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(retryable(job_set("train", replicated_job("worker", backoffLimit=0))))
+    (worker,) = team.pods_of_set("train", 0)
+    team.ends(worker, 1)
+    team.wait_for("jobsets", "train", has_failed)
+    assert asks(team, "jobset/train").stderr == ""
+    (again,) = team.pods_of_set("train", 1)
+    now = team.wait_for("jobsets", "train", is_forgotten)
+    assert names.RETRY_ACCEPTED not in now["metadata"]["annotations"]
+    assert [one.of for one in record.read(now)] == ["restart 0"]
+    team.ends(again, 0)
+    team.wait_for("jobsets", "train", lambda found: condition(found, "Completed"))
+
+
+@with_operators
+def test_a_pipeline_run_that_is_asked_for_by_an_annotation_runs_again_and_keeps_finally_if_told_to(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace)
+    said = {names.RETRYABLE: "true", names.KEEP_FINALLY: "true"}
+    team.create(run(task("a"), task("b", "a"), last=(task("notify"),), annotations=said))
+    ends(team, 0, "a")
+    ends(team, 1, "b")
+    ends(team, 0, "notify")
+    team.wait_for("pipelineruns", "build", over("False"))
+    were = task_runs(team)
+    assert asks(team, "pipelinerun/build").stderr == ""
+    ends(team, 0, "b")
+    after = team.wait_for("pipelineruns", "build", over("True"))
+    assert {name for name, uid in task_runs(team).items() if were[name] != uid} == {"build-b"}
+    assert [one.by for one in record.read(after)] == ["admin"]
+    team.wait_for("pipelineruns", "build", is_forgotten)
+
+
+def test_of_a_cron_job_that_is_asked_for_by_an_annotation_its_last_job_runs_again(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    before = failed_job_of_cron_job(team)
+    assert asks(team, "cronjob/nightly").stderr == ""
+    team.wait_for("jobs", "nightly-1", runs_anew(before))
+    team.wait_for("cronjobs", "nightly", is_forgotten)
+
+
+def test_a_request_is_refused_at_once_with_the_reason_and_changes_nothing(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(retryable(job("good", exits(0))))
+    team.create(retryable(job("runs")))
+    team.create(job("silent", exits(1), backoffLimit=0))
+    team.wait_for("jobs", "good", is_complete)
+    team.wait_for("jobs", "silent", has_failed)
+    team.running("runs", 1)
+    before = team.get("jobs")["items"]
+    for target, why in refusals(team).items():
+        if target != "job/nobody":
+            refused = asks(team, target)
+            assert refused.returncode
+            assert why in refused.stderr
+    assert team.get("jobs")["items"] == before
+
+
+def test_a_time_that_is_none_or_is_to_come_is_refused(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    failed_job(team, retryable(job("train", backoffLimit=0)))
+    assert "is 'yes'; must be now, such as" in asks(team, "job/train", "yes").stderr
+    to_come = asks(team, "job/train", datetime.now(UTC) + timedelta(hours=1))
+    assert "which is to come; must be now" in to_come.stderr
+
+
+def test_in_a_namespace_that_only_warns_nothing_runs_again(namespace: NewNamespace) -> None:
+    team = namespace({names.PROFILE: "default", names.MODE: "Warn"})
+    failed_job(team, retryable(job("train", backoffLimit=0)))
+    asked = asks(team, "job/train")
+    assert asked.returncode == 0
+    assert "nothing runs again in mode Warn; use retry-policy retry" in asked.stderr
+    assert is_forgotten(team.get("job", "train"))
+
+
+def test_who_could_not_do_it_himself_may_not_ask_for_it(namespace: NewNamespace, tmp_path: Path) -> None:
+    team = opted_in(namespace)
+    failed_job(team, retryable(job("train", backoffLimit=0)))
+    user = as_user(team, tmp_path, "get,patch jobs.batch", "get,patch jobs.batch/status")
+    before = team.get("job", "train")
+    lacks = f"system:serviceaccount:{team.name}:asks may not create jobs, delete jobs"
+    accepted = json.dumps({"at": LONG_AGO, "by": "admin", "of": before["metadata"]["uid"]})
+    notes = json.dumps({"name": "other", "uid": "uid", "by": "admin", "at": LONG_AGO, "metadata": {}})
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    for labels, said, *subresource in (
+        ({}, {names.RETRY_REQUESTED_AT: now}),
+        ({names.RETRY_REQUESTED: "true"}, {}),
+        ({}, {names.RETRY_ACCEPTED: accepted}),
+        ({names.RETRY_REQUESTED: "true"}, {names.RETRY_ACCEPTED: accepted, names.RETRY_REQUESTED_AT: LONG_AGO}),
+        ({names.RETRY_OF: "uid"}, {names.SUCCESSOR: notes, names.RETRY_REQUESTED_AT: LONG_AGO}),
+        ({}, {names.REQUESTED_RETRIES: f"[{accepted}]"}),
+        ({names.RETRY_REQUESTED: "true"}, {}, "--subresource=status"),
+    ):
+        patch = json.dumps({"metadata": {"labels": labels, "annotations": said}})
+        where = (f"--namespace={team.name}", "--type=merge", *subresource)
+        refused = user.run("patch", "job/train", f"--patch={patch}", *where)
+        assert lacks in refused.stderr, patch
+    assert team.get("job", "train") == before
+
+
+def test_what_a_template_says_of_retries_is_not_taken_for_a_request(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    template: Object = {"metadata": {"labels": {names.RETRY_REQUESTED: "true"}}, "spec": job("x")["spec"]}
+    template["metadata"]["annotations"] = {names.RETRY_ACCEPTED: "{}"}
+    spec = {"schedule": "0 0 1 1 *", "jobTemplate": template}
+    team.create({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec})
+    assert team.run("create", "job", "nightly-1", "--from=cronjob/nightly").returncode == 0
+    made = team.get("job", "nightly-1")["metadata"]
+    assert names.RETRY_REQUESTED not in made["labels"]
+    assert names.RETRY_ACCEPTED not in made["annotations"]
+
+
+def test_who_may_is_named_as_who_asked_and_nobody_else(namespace: NewNamespace, tmp_path: Path) -> None:
+    team = opted_in(namespace)
+    before = failed_job(team, retryable(job("train", backoffLimit=0)))
+    user = as_user(team, tmp_path, "get,create,patch,delete jobs.batch")
+    forged = json.dumps({"at": "2026-11-22T08:30:00Z", "by": "admin", "of": before["metadata"]["uid"]})
+    where = f"--namespace={team.name}"
+    for more in ((), ("--overwrite", f"{names.RETRY_REQUESTED_AT}={LONG_AGO}")):
+        refused = user.run("annotate", "job/train", f"{names.RETRY_ACCEPTED}={forged}", *more, where)
+        assert "is written by the webhook alone; set retry-policy.dev/retry-requested-at in its place" in refused.stderr
+    refused = user.run("annotate", "job/train", f"{names.REQUESTED_RETRIES}=[{forged}]", where)
+    me = f"system:serviceaccount:{team.name}:asks"
+    assert f"says that admin asked, and you are {me}; ask for yourself" in refused.stderr
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    both = (f"{names.RETRY_REQUESTED_AT}={when}", f"{names.RETRY_ACCEPTED}={forged}")
+    assert user.run("annotate", "job/train", *both, where).stderr == ""
+    now = team.wait_for("jobs", "train", runs_anew(before))
+    assert [one.by for one in record.read(now)] == [me]
+
+
+@with_operators
+def test_what_a_command_has_begun_and_left_behind_is_taken_up(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    gone = failed_job(team, retryable(job("gone", backoffLimit=0)))
+    taken = failed_job(team, retryable(job("taken", backoffLimit=0)))
+    team.create(retryable(job_set("noted", replicated_job("worker", backoffLimit=0))))
+    team.ends(team.pods_of_set("noted", 0)[0], 1)
+    noted = team.wait_for("jobsets", "noted", has_failed)
+    # The trial, the kept Job, its note, the deletion; then the program ends before the successor is there.
+    crash_after(str(team.kubeconfig), 4, retry_of(gone))
+    crash_after(str(team.kubeconfig), 4, retry_of(taken))
+    crash_after(str(team.kubeconfig), 1, lambda api: retrying.retry_job_set(api, noted, "admin", WHEN))
+    team.create(job("taken"))
+    now = team.wait_for("jobs", "gone", runs_anew(gone), seconds=TAKEN_UP)
+    assert [one.by for one in record.read(now)] == ["admin"]
+    team.pods_of_set("noted", 1)
+    after = team.wait_for("jobsets", "noted", is_forgotten)
+    assert [one.by for one in record.read(after)] == ["admin"]
+    # Nobody can end this one; its manifest stays, and that is told where it is.
+    keeper = kept_name("taken", taken["metadata"]["uid"])
+    team.wait_for_all("events", lambda events: any(one["involvedObject"]["name"] == keeper for one in events))
+    assert f"somebody else has created a Job {team.name}/taken meanwhile" in team.told(keeper, "RetryStuck")[0]
+    assert kept(team) == [keeper]

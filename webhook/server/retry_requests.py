@@ -1,0 +1,202 @@
+"""Judges at admission who asks for a retry by an annotation: nobody may ask for what he could not do himself.
+
+The leader acts by a few labels and annotations, with rights of its own. So whoever changes one of those, not only who
+asks, must be allowed to do what that would have the leader do.
+"""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Final, cast
+
+import msgspec
+
+from webhook import modes, review
+from webhook.patch import at
+from webhook.problem import Json, Path, Problem
+from webhook.requested import asked, record
+from webhook.requested import job as of_job
+from webhook.requested import job_set as of_job_set
+from webhook.requested import pipeline_run as of_pipeline_run
+from webhook.requested.record import Requested
+from webhook.review import Response, Review
+from webhook.server import retrying, retrying_pipeline_runs
+from webhook.server.api import UNREACHABLE, Api, ApiError
+from webhook.server.cluster import Cluster, UnavailableError
+from webhook.server.retrying import RUN_AGAIN
+from webhook.workloads import Workload, batch, tekton
+from webhook.workloads.job_set import JOB_SET
+
+ROWS: Final = {(row.group, row.kind): row for row in RUN_AGAIN}
+RULE: Final = "requested_retry"
+PATIENCE: Final = 8.0  # seconds, of the ten that the API server waits
+
+
+class UserInfo(msgspec.Struct, frozen=True):
+    """Who sends a request, as the API server knows him (authentication.k8s.io/v1)."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+    def subject(self) -> Json:
+        """Return what a SubjectAccessReview says of him."""
+        return {"user": self.username, "uid": self.uid, "groups": self.groups, "extra": self.extra}
+
+
+class Request(review.Request, frozen=True, rename="camel", kw_only=True):
+    """What is asked about, and who sends it."""
+
+    user_info: UserInfo
+
+
+class RequestReview(Review, frozen=True, rename="camel"):
+    """Its envelope."""
+
+    request: Request
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What would run again: `of`, which run that is; `root`, what that is of; `refusal`, why it cannot be."""
+
+    of: str
+    root: Json
+    refusal: str | None
+
+
+def read(body: bytes) -> Request:
+    """Read an AdmissionReview; raise BadReviewError."""
+    return cast("Request", review.decode(body, reader))
+
+
+class RetryRequests:
+    """Answers what is asked of /retry."""
+
+    def __init__(self, api: Api, cluster: Cluster) -> None:
+        self.api = api
+        self.cluster = cluster
+
+    async def judge(self, request: Request) -> Response | None:
+        """Accept a request for a retry, or deny it with the reason; None where nothing is asked for.
+
+        Raise UnavailableError.
+        """
+        row = ROWS.get((request.kind.group, request.kind.kind))
+        if row is None or request.operation not in {"CREATE", "UPDATE"}:
+            return None
+        root, old = review.decode_value(request.object), review.decode_value(request.old_object) or {}
+        asks = request.operation == "UPDATE" and not request.sub_resource and asked.is_asked_for(root, old)
+        changed = asked.guarded_changes(root, old)
+        if not asks and not changed:
+            return None
+        try:
+            # Nobody needed a task until now.
+            return await asyncio.create_task(self.answer(request, row, root, old, changed, asks=asks))
+        except (ApiError, *UNREACHABLE) as error:
+            raise UnavailableError(f"the API server did not say who may what: {error!r}") from error
+
+    async def answer(  # noqa: PLR0913 - as above
+        self, request: Request, row: Workload, root: Json, old: Json, changed: list[Path], *, asks: bool
+    ) -> Response:
+        """Judge one who asks, and who changes what only a retry changes; raise what `Api` raises."""
+        async with asyncio.timeout(PATIENCE):
+            if request.operation == "CREATE":
+                return await self.created(request, row, root, changed)
+            found = await self.asked_for(request, row, root) if asks else Response()
+            if found.patch:
+                changed = [path for path in changed if path not in {asked.ACCEPTED, asked.MARK}]  # written anew
+            if found.found or not changed:
+                return found
+            if denial := await self.may(request, row, root, changed[0]):
+                return denial
+            return await self.forged(request, root, old, changed) or found
+
+    async def created(self, request: Request, row: Workload, root: Json, changed: list[Path]) -> Response:
+        """Judge a new object: it may keep another's manifest, or be made of one; else nobody has asked for it yet."""
+        of_retry = [path for path in changed if path in asked.OF_RETRIES]
+        if of_retry and (denial := await self.may(request, row, root, of_retry[0])):
+            return denial
+        if row is batch.JOB and of_job.is_kept(root):
+            asks = {of_job.notes_of(root).by}
+            return await self.in_others_names(request, asks, asked.OF_RETRIES[-1]) or Response()
+        operations = asked.take_off(root)
+        return Response(patch=msgspec.json.encode(operations) if operations else b"")
+
+    async def asked_for(self, request: Request, row: Workload, root: Json) -> Response:
+        """Judge one who asks for a retry; raise what `Api` raises."""
+        _, mode = await self.cluster.opt_in(request.namespace)
+        if mode not in modes.ENFORCED:
+            what = f"nothing runs again in mode {mode}"
+            return Response(warnings=[Problem(asked.ASKS, what, "use retry-policy retry")])
+        now = datetime.now(UTC)
+        if problem := asked.problem(root, now):
+            return denied(problem)
+        if denial := await self.may(request, row, root, asked.ASKS):
+            return denial
+        run = await self.run_of(row, root, now)
+        if problem := asked.outdated(root, run.root):
+            return Response(warnings=[problem])
+        if run.refusal is not None:
+            what, _, remedy = run.refusal.rpartition("; ")
+            return denied(Problem(asked.ASKS, what or remedy, remedy if what else "nothing was changed"))
+        requested = Requested(at=at(root, asked.ASKS), by=request.user_info.username, of=run.of)
+        return Response(patch=msgspec.json.encode(asked.accept(root, requested)), edited=[RULE])
+
+    async def run_of(self, row: Workload, root: Json, now: datetime) -> Run:
+        """Find out what would run again; raise what `Api` raises."""
+        if row is JOB_SET:
+            return Run(of_job_set.run_of(root), root, of_job_set.refusal(root))
+        if row is tekton.PIPELINE_RUN:
+            children = await retrying_pipeline_runs.children_of(self.api, root)
+            keep_finally = asked.keeps_finally(root)
+            refusal = of_pipeline_run.refusal(root, children, now.isoformat(), keep_finally=keep_finally)
+            return Run(of_pipeline_run.run_of(root), root, refusal)
+        if row is batch.JOB:
+            cron_job = await retrying.cron_job_of(self.api, root)
+            return Run(root["metadata"]["uid"], root, of_job.refusal(root, cron_job))
+        namespace = root["metadata"]["namespace"]
+        name = f"CronJob {namespace}/{root['metadata']['name']}"
+        if any(of_job.is_of(one, root) for one in await retrying.kept_jobs(self.api, namespace)):
+            return Run("", root, f"the last Job of {name} is being made to run again; wait for that")
+        job = await retrying.last_job(self.api, root)
+        if job is None:
+            return Run("", root, f"{name} has no Job that could run again")
+        return Run(job["metadata"]["uid"], job, of_job.refusal(job, root))
+
+    async def may(self, request: Request, row: Workload, root: Json, path: Path) -> Response | None:
+        """Deny it to who may not do himself what the leader would; None where he may; raise what `Api` raises."""
+        rights = retrying.rights_for(row, root)
+        user = request.user_info.subject()
+        missing = await retrying.missing_rights(self.api, request.namespace, rights, user=user)
+        if not missing:
+            return None
+        what = f"{request.user_info.username} may not {', '.join(str(right) for right in missing)}"
+        return denied(Problem(path, what, "ask who may, or for the right"))
+
+    async def forged(self, request: Request, root: Json, old: Json, changed: list[Path]) -> Response | None:
+        """Deny it to write down that somebody else asks, which the leader alone does; raise what `Api` raises."""
+        if asked.ACCEPTED in changed and at(root, asked.ACCEPTED) is not None:
+            path, what = asked.ACCEPTED, "is written by the webhook alone"
+            return denied(Problem(path, what, f"set {asked.ASKS[-1]} in its place"))
+        before = record.read(old)
+        asks = {one.by for one in record.read(root) if one not in before}
+        if of_job.is_kept(root) and not (of_job.is_kept(old) and of_job.notes_of(old).by == of_job.notes_of(root).by):
+            asks.add(of_job.notes_of(root).by)
+        return await self.in_others_names(request, asks, changed[0])
+
+    async def in_others_names(self, request: Request, asks: set[str], path: Path) -> Response | None:
+        """Deny it to anybody but the leader to say that others ask; raise what `Api` raises."""
+        name = request.user_info.username
+        others = asks - {name}
+        if not others or name == await retrying.who_asks(self.api):
+            return None
+        what = f"says that {', '.join(sorted(others))} asked, and you are {name}"
+        return denied(Problem(path, what, "ask for yourself"))
+
+
+def denied(problem: Problem) -> Response:
+    """Deny a request."""
+    return Response(found=[(RULE, problem)])
+
+
+reader: msgspec.json.Decoder[Review] = msgspec.json.Decoder(RequestReview)
