@@ -7,18 +7,21 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from webhook import documents
+from webhook import documents, explain_pipeline_run
 from webhook.explain import Explanation, Row, explain
 from webhook.ledger.words import counted
 from webhook.problem import Json
-from webhook.workloads import batch
+from webhook.requested import pipeline_run
+from webhook.workloads import batch, tekton
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
 
-SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
+LABELS: Final = {JOB_SET.kind: "jobset.sigs.k8s.io/jobset-name", tekton.PIPELINE_RUN.kind: pipeline_run.LABEL}
+TASKS: Final = {tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
 HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
-UNIT: Final = "INDEX"
+UNITS: Final = {tekton.PIPELINE_RUN.kind: "TASK"}  # else INDEX
+NOTHING: Final = "no Job, no JobSet and no PipelineRun"
 
 
 class UnexplainableError(Exception):
@@ -31,8 +34,7 @@ def of_cluster(kubeconfig: str, namespace: str, name: str) -> Explanation:
     from webhook.server.explaining import NoSuchWorkloadError, fetch  # noqa: PLC0415 - likewise
 
     try:
-        root, jobs, pods = asyncio.run(fetch(kubeconfig, namespace, name))
-        return explain(root, jobs, pods)
+        return explained(*asyncio.run(fetch(kubeconfig, namespace, name)))
     except (NoSuchWorkloadError, ApiError) as error:
         raise UnexplainableError(str(error)) from None
     except UNREACHABLE as error:
@@ -46,14 +48,15 @@ def of_cluster(kubeconfig: str, namespace: str, name: str) -> Explanation:
 def of_files(files: tuple[str, ...], stdin: BinaryIO, only: tuple[str, str] | None) -> list[Explanation]:
     """Explain what files hold, or only one workload of it by namespace and name; raise UnexplainableError."""
     found = [one for file in files for one in read(file, stdin)]
-    roots = [one for one in found if one.get("kind") == JOB_SET.kind or (is_job(one) and not is_of_set(one))]
+    alone = {JOB_SET.kind, tekton.PIPELINE_RUN.kind}
+    roots = [one for one in found if one.get("kind") in alone or (is_job(one) and not is_of_set(one))]
     explanations = [
         of_objects(root, found)
         for root in roots
         if only is None or only == (namespace_of(root), root["metadata"].get("name"))
     ]
     if not explanations:
-        what = "no Job and no JobSet" if only is None else f"no Job and no JobSet {only[0]}/{only[1]}"
+        what = NOTHING if only is None else f"{NOTHING} {only[0]}/{only[1]}"
         raise UnexplainableError(f"{what} in {', '.join(files)}; write it there with kubectl get jobs,pods -o yaml")
     return explanations
 
@@ -61,14 +64,21 @@ def of_files(files: tuple[str, ...], stdin: BinaryIO, only: tuple[str, str] | No
 def of_objects(root: Json, found: list[Json]) -> Explanation:
     """Explain a workload by the objects that were found beside it; raise UnexplainableError."""
     name = root["metadata"].get("name")
-    label = JOB_LABEL if is_job(root) else SET_LABEL
+    label = LABELS.get(root["kind"], JOB_LABEL)
     its_own = [one for one in found if namespace_of(one) == namespace_of(root) and has_label(one, label, name)]
     pods = [one for one in its_own if one.get("kind") == "Pod"]
-    jobs = [root] if is_job(root) else [one for one in its_own if is_job(one)]
+    parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or one.get("kind") in TASKS]
     try:
-        return explain(root, jobs, pods)
+        return explained(root, parts, pods)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnexplainableError(f"{namespace_of(root)}/{name} is not as the API writes it: {error!r}") from None
+
+
+def explained(root: Json, parts: list[Json], pods: list[Json]) -> Explanation:
+    """Explain a workload by its Jobs or TaskRuns, and their pods."""
+    if root.get("kind") == tekton.PIPELINE_RUN.kind:
+        return explain_pipeline_run.explain(root, parts, pods)
+    return explain(root, parts, pods)
 
 
 def read(file: str, stdin: BinaryIO) -> Iterator[Json]:
@@ -116,13 +126,14 @@ def as_table(explanation: Explanation) -> Iterator[str]:
     yield explanation.summary
     yield from explanation.budgets
     for one in explanation.requested:
-        yield f"retry requested by {one.by} at {one.at}"
+        yield f"retry requested by {one.by} at {one.at}" + (f", after {'; '.join(one.ended)}" if one.ended else "")
     if explanation.earlier:
         yield f"({explanation.earlier} earlier ones are counted and not kept in detail)"
     units = any(row.unit for row in explanation.rows)
     if explanation.rows:
         yield ""
-        cells = [[*HEADINGS[:1], *([UNIT] if units else []), *HEADINGS[1:]]]
+        unit = UNITS.get(explanation.kind, "INDEX")
+        cells = [[*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]]
         cells += [cells_of(row, units=units) for row in explanation.rows]
         widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
         for row in cells:

@@ -172,7 +172,7 @@ def test_a_file_is_explained_as_json(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:
     result = run("ml/other", "-f", file(tmp_path, job(ACCOUNT)))
     assert result.exit_code == 2
-    assert "no Job and no JobSet ml/other in" in result.output
+    assert "no Job, no JobSet and no PipelineRun ml/other in" in result.output
     assert "kubectl get jobs,pods -o yaml" in result.output
 
 

@@ -1,10 +1,13 @@
-"""Reads from the API what `explain` tells of: a workload, its Jobs and their pods."""
+"""Reads from the API what `explain` tells of: a workload, its Jobs or TaskRuns, and their pods."""
 
 from typing import Final
 
 from webhook.problem import Json
-from webhook.server.api import Api
-from webhook.workloads import batch
+from webhook.requested import pipeline_run
+from webhook.server.api import Api, ApiError
+from webhook.server.retrying import path_of
+from webhook.server.retrying_pipeline_runs import children_of
+from webhook.workloads import batch, tekton
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
 
@@ -12,12 +15,17 @@ SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 
 
+FORBIDDEN: Final = 403
+
+
 class NoSuchWorkloadError(Exception):
-    """There is neither a Job nor a JobSet of that name."""
+    """There is neither a Job nor a JobSet nor a PipelineRun of that name."""
 
 
 async def fetch(kubeconfig: str | None, namespace: str, name: str) -> tuple[Json, list[Json], list[Json]]:
-    """Return a JobSet or a Job, its Jobs, and their pods; of a Job that a JobSet owns, the JobSet's.
+    """Return a JobSet, a Job or a PipelineRun, its Jobs or TaskRuns, and their pods.
+
+    Of a Job that a JobSet owns, the JobSet's.
 
     Raises NoSuchWorkloadError, and what `Api` raises.
     """
@@ -33,7 +41,7 @@ async def fetch(kubeconfig: str | None, namespace: str, name: str) -> tuple[Json
             f"/apis/{JOB_SET.group}/{JOB_SET.versions[0]}/namespaces/{namespace}/jobsets/{set_name}"
         )
         if job_set is None:
-            raise NoSuchWorkloadError(f"no Job and no JobSet {namespace}/{name}")
+            return await fetch_pipeline_run(api, namespace, name)
         selector = {"labelSelector": f"{SET_LABEL}={set_name}"}
         jobs = [
             {**one, "apiVersion": "batch/v1", "kind": batch.JOB.kind}
@@ -41,6 +49,19 @@ async def fetch(kubeconfig: str | None, namespace: str, name: str) -> tuple[Json
             for one in page["items"]
         ]
         return job_set, jobs, await pods(api, namespace, f"{SET_LABEL}={set_name}")
+
+
+async def fetch_pipeline_run(api: Api, namespace: str, name: str) -> tuple[Json, list[Json], list[Json]]:
+    """Return a PipelineRun, what runs its tasks, and their pods; raise as above."""
+    run = None
+    try:
+        run = await api.find(path_of(tekton.PIPELINE_RUN, namespace, name))
+    except ApiError as error:
+        if error.status != FORBIDDEN:  # who may not read any has none
+            raise
+    if run is None:
+        raise NoSuchWorkloadError(f"no Job, no JobSet and no PipelineRun {namespace}/{name}")
+    return run, await children_of(api, run), await pods(api, namespace, f"{pipeline_run.LABEL}={name}")
 
 
 async def pods(api: Api, namespace: str, selector: str) -> list[Json]:
