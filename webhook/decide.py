@@ -78,7 +78,7 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     else:
         before = set(problems_of(subject.row, subject.old, None, profile))
         found = [problem for problem in found if problem not in before]
-        warnings = list(stopping_warnings(subject.row, subject.old, subject.root))
+        warnings = [*stopping_warnings(subject.row, subject.old, subject.root), *unheard_warnings(subject, facts)]
     if facts.mode not in ENFORCED:
         return modes.would_deny(facts.mode, found)
     return Response(found=found, warnings=warnings)
@@ -100,6 +100,16 @@ def profile_for(policy: Policy, facts: Facts) -> NamedProfile | Response:
 def lint_warnings(job: EmbeddedJob) -> list[Problem]:
     """Warn about what the API server accepts and that does not do what its author wants."""
     return lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
+
+
+def unheard_warnings(subject: Subject, facts: Facts) -> Iterator[Problem]:
+    """Warn that a retry is asked for where nobody hears of it."""
+    asks = annotations.of(subject.root).get(names.RETRY_REQUESTED_AT)
+    before = annotations.of(subject.old or {}).get(names.RETRY_REQUESTED_AT)
+    if facts.requested_retries or asks in {None, before}:
+        return
+    path = (*annotations.OWN, names.RETRY_REQUESTED_AT)
+    yield Problem(path, "nobody hears it", "ask by: retry-policy retry")
 
 
 def stopping_warnings(row: Workload, old: Json, root: Json) -> Iterator[Problem]:

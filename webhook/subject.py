@@ -51,7 +51,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     the controller of a pod, None where it has none that a row knows, or it is gone; `above`: the controller of that,
     where it counts attempts too. `disruptions`: what the ledger has counted for this pod, None where it knows nothing.
     `recognised`: the cluster's capacity provider, None where none was. `defaulted`: whether the object comes from the
-    API, or a file. `message_patterns`: whether JobSets have onJobFailureMessagePatterns.
+    API, or a file. `message_patterns`: whether JobSets have onJobFailureMessagePatterns. `requested_retries`: whether a
+    retry can be asked for by an annotation.
     """
 
     profile_name: str | None
@@ -62,6 +63,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     recognised: Provider | None = None
     defaulted: bool = True
     message_patterns: bool = True
+    requested_retries: bool = True
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):

@@ -142,6 +142,17 @@ def test_who_ends_pods_of_a_job_that_expects_it_is_not_warned() -> None:
     assert validate({**stored, "spec": {**stored["spec"], "suspend": True}}, old=stored).warnings == []
 
 
+def test_who_asks_for_a_retry_where_nobody_hears_it_is_warned_once() -> None:
+    stored = defaulted(job())
+    asks = {**stored, "metadata": {**stored["metadata"], "annotations": {names.RETRY_REQUESTED_AT: "x"}}}
+    deaf = Facts(profile_name="default", requested_retries=False)
+    assert validate(asks, deaf, old=stored).warnings == [
+        f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: nobody hears it; ask by: retry-policy retry"
+    ]
+    assert validate(asks, deaf, old=asks).warnings == []
+    assert validate(asks, old=stored).warnings == []
+
+
 def test_an_object_that_is_being_deleted_always_passes() -> None:
     going = job(job_spec(backoffLimit=99), deletionTimestamp="2026-01-01T00:00:00Z", annotations={names.SKIP: "x"})
     assert mutate(going, old=job()).patch == []

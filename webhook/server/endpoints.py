@@ -162,6 +162,7 @@ class Endpoints:
             disruptions=disruptions,
             recognised=self.cluster.recognised,
             message_patterns=self.cluster.message_patterns,
+            requested_retries=self.retry_requests is not None,
         )
 
     async def healthz(self, _: bytes) -> Answer:
