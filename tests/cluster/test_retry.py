@@ -64,7 +64,8 @@ def failed_job(team: Namespace, manifest: Object, code: int = 1) -> Object:
 
 
 def cron_job(name: str) -> Object:
-    spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job("x", backoffLimit=0)["spec"]}}
+    template = {"spec": job("x", backoffLimit=0)["spec"]}
+    spec = {"schedule": "0 0 1 1 *", "failedJobsHistoryLimit": 9, "jobTemplate": template}
     return retryable({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name}, "spec": spec})
 
 

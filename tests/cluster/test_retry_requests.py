@@ -6,12 +6,15 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import condition
 from tests.cluster.test_retry import (
     WHEN,
+    asked,
     crash_after,
     failed_job,
     failed_job_of_cron_job,
@@ -27,7 +30,7 @@ from tests.cluster.test_retry import (
 from tests.cluster.test_retry_pipeline_runs import ends, over, run, task, task_runs
 from webhook import names
 from webhook.requested import record
-from webhook.requested.job import kept_name
+from webhook.requested.job import keep, kept_name, notes_of
 from webhook.server import retrying
 
 if TYPE_CHECKING:
@@ -252,3 +255,108 @@ def test_what_a_command_has_begun_and_left_behind_is_taken_up(namespace: NewName
     team.wait_for_all("events", lambda events: any(one["involvedObject"]["name"] == keeper for one in events))
     assert f"somebody else has created a Job {team.name}/taken meanwhile" in team.told(keeper, "RetryStuck")[0]
     assert kept(team) == [keeper]
+
+
+def test_two_users_have_a_job_run_again_one_after_the_other_and_each_is_named(
+    namespace: NewNamespace, tmp_path: Path
+) -> None:
+    team = opted_in(namespace)
+    before = failed_job(team, retryable(job("train", backoffLimit=0)))
+    assert asked(team, "job/train", "--yes")[0] == 0
+    again = team.wait_for("jobs", "train", runs_anew(before))
+    team.ends(team.running("train", 1)[0], 1)
+    team.wait_for("jobs", "train", has_failed)
+    user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
+    assert asked(team, "job/train", "--yes", kubeconfig=user.kubeconfig) == (
+        0,
+        f"Job {team.name}/train: runs again",
+        "",
+    )
+    now = team.wait_for("jobs", "train", runs_anew(again))
+    assert [one.by for one in record.read(now)] == ["admin", f"system:serviceaccount:{team.name}:asks"]
+
+
+def test_another_user_goes_on_with_what_somebody_has_begun(namespace: NewNamespace, tmp_path: Path) -> None:
+    team = opted_in(namespace)
+    before = failed_job(team, retryable(job("train", backoffLimit=0)))
+    crash_after(str(team.kubeconfig), 4, retry_of(before))
+    user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
+    assert asked(team, "job/train", "--yes", kubeconfig=user.kubeconfig)[0] == 0
+    now = team.wait_for("jobs", "train", runs_anew(before))
+    assert [one.by for one in record.read(now)] == ["admin"]
+
+
+def test_who_keeps_a_manifest_keeps_what_is_so(namespace: NewNamespace, tmp_path: Path) -> None:
+    team = opted_in(namespace)
+    before = failed_job(team, retryable(job("train", backoffLimit=0)))
+    user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
+    me, where = f"system:serviceaccount:{team.name}:asks", f"--namespace={team.name}"
+    forged = record.with_new(before, record.Requested(at=WHEN, by="somebody", of=before["metadata"]["uid"]))
+    for by, requested, why in (
+        ("admin", None, f"says that admin asked, and you are {me}"),
+        (me, forged, f"does not say who asked as Job {team.name}/train does"),
+    ):
+        keeper = keep(before, by, WHEN)
+        notes = notes_of(keeper)
+        notes.requested = requested or notes.requested
+        keeper["metadata"]["annotations"][names.SUCCESSOR] = msgspec.json.encode(notes).decode()
+        refused = user.run("create", "--filename=-", where, stdin=json.dumps(keeper))
+        assert why in refused.stderr
+    other = keep({**before, "metadata": {**before["metadata"], "uid": "another"}}, me, WHEN)
+    refused = user.run("create", "--filename=-", where, stdin=json.dumps(other))
+    assert "which is another one by now" in refused.stderr
+    crash_after(str(team.kubeconfig), 2, retry_of(before))
+    (keeper_name,) = kept(team)
+    notes = notes_of(team.get("job", keeper_name))
+    notes.requested = forged
+    text = msgspec.json.encode(notes).decode()
+    refused = user.run("annotate", f"job/{keeper_name}", f"{names.SUCCESSOR}={text}", "--overwrite", where)
+    assert "is not to be changed; delete the Job if nobody needs it" in refused.stderr
+
+
+@with_operators
+def test_a_copy_of_one_that_ran_again_has_nothing_of_its_retries(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    copied = retryable(job_set("train", replicated_job("worker", backoffLimit=0)))
+    noted = record.Requested(at=WHEN, by="admin", of="restart 0")
+    copied["metadata"]["annotations"] = {
+        **copied["metadata"]["annotations"],
+        names.REQUESTED_RETRIES: record.with_new(copied, noted),
+    }
+    assert names.REQUESTED_RETRIES not in team.create(copied)["metadata"]["annotations"]
+
+
+def test_what_was_called_off_is_not_asked_for_any_more(namespace: NewNamespace) -> None:
+    team = namespace({names.PROFILE: "default", names.MODE: "Audit"})  # where the leader does nothing
+    before = failed_job(team, retryable(job("train", backoffLimit=0)))
+    assert team.run("label", "job/train", f"{names.RETRY_REQUESTED}=true").returncode == 0
+    assert team.run("label", "job/train", f"{names.RETRY_REQUESTED}-").returncode == 0
+    now = team.get("job", "train")
+    assert is_forgotten(now)
+    assert now["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+def test_of_a_cron_job_whose_last_job_is_kept_no_older_one_runs_again(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    older = failed_job_of_cron_job(team)
+    assert team.run("create", "job", "nightly-2", "--from=cronjob/nightly").returncode == 0
+    team.ends(team.running("nightly-2", 1)[0], 1)
+    last = team.wait_for("jobs", "nightly-2", has_failed)
+    crash_after(str(team.kubeconfig), 4, retry_of(last))
+    answer = asks(team, "cronjob/nightly")
+    assert "its last Job is being made to run again; wait for that" in answer.stderr
+    assert team.get("job", "nightly-1")["metadata"]["uid"] == older["metadata"]["uid"]
+
+
+@with_operators
+def test_one_that_is_cancelled_after_it_was_asked_to_run_again_stays_cancelled(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(run(task("a")))
+    ends(team, 1, "a")
+    team.wait_for("pipelineruns", "build", over("False"))
+    assert asks(team, "pipelinerun/build").stderr == ""
+    team.wait_for("pipelineruns", "build", over("Unknown"))
+    cancel = '--patch={"spec":{"status":"Cancelled"}}'
+    assert team.run("patch", "pipelinerun/build", "--type=merge", cancel).returncode == 0
+    after = team.wait_for("pipelineruns", "build", lambda found: over("False")(found) and is_forgotten(found))
+    assert after["spec"]["status"] == "Cancelled"

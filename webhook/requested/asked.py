@@ -25,9 +25,11 @@ LABELS: Final[Path] = ("metadata", "labels")
 ASKS: Final[Path] = (*ANNOTATIONS, names.RETRY_REQUESTED_AT)
 ACCEPTED: Final[Path] = (*ANNOTATIONS, names.RETRY_ACCEPTED)
 MARK: Final[Path] = (*LABELS, names.RETRY_REQUESTED)
+SUCCESSOR: Final[Path] = (*ANNOTATIONS, names.SUCCESSOR)
 # By what stands here the leader acts: who changes it must be allowed to do what that would do.
-GUARDED: Final = (MARK, (*LABELS, names.RETRY_OF), ACCEPTED, (*ANNOTATIONS, names.SUCCESSOR), record.ANNOTATION)
-OF_RETRIES: Final = ((*LABELS, names.RETRY_OF), (*ANNOTATIONS, names.SUCCESSOR))  # what no author writes
+GUARDED: Final = (MARK, (*LABELS, names.RETRY_OF), ACCEPTED, SUCCESSOR, record.ANNOTATION)
+OF_RETRIES: Final = ((*LABELS, names.RETRY_OF), SUCCESSOR)  # what a new object has only if it is of a retry
+OF_ONE: Final = (ACCEPTED, MARK, record.ANNOTATION)  # what of an object no copy has
 RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 CLOCKS_DIFFER: Final = timedelta(minutes=1)
 ENDS: Final = {"Complete", "Completed", "Failed", "Succeeded"}  # conditions
@@ -128,11 +130,13 @@ def forget(root: Json) -> list[Json]:
     if not is_marked(root):
         return []
     text = at(root, ACCEPTED)
-    found: list[Json] = [{"op": "test", "path": pointer(ACCEPTED), "value": text}]  # null where it is absent
+    found: list[Json] = []
+    if root["metadata"].get("annotations"):  # else there is nothing to look into
+        found = [{"op": "test", "path": pointer(ACCEPTED), "value": text}]  # null where it is absent
     found += [{"op": "remove", "path": pointer(ACCEPTED)}] if text is not None else []
     return [*found, {"op": "remove", "path": pointer(MARK)}]
 
 
-def take_off(root: Json) -> list[Json]:
-    """Return the JSON Patch that takes off a new object what was copied from one that is to run again."""
-    return [{"op": "remove", "path": pointer(path)} for path in (ACCEPTED, MARK) if at(root, path) is not None]
+def take_off(root: Json, *paths: Path) -> list[Json]:
+    """Return the JSON Patch that takes some fields off an object that has them."""
+    return [{"op": "remove", "path": pointer(path)} for path in paths if at(root, path) is not None]

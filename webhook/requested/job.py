@@ -12,7 +12,7 @@ Writes:
 """
 
 from copy import deepcopy
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict, cast
 
 import msgspec
 
@@ -55,6 +55,15 @@ class Done(msgspec.Struct, frozen=True, omit_defaults=True):
     completed_indexes: str = ""
 
 
+class Metadata(TypedDict, total=False):
+    """What a successor has of a Job's metadata."""
+
+    annotations: dict[str, str]
+    labels: dict[str, str]
+    finalizers: list[str]
+    ownerReferences: list[Json]
+
+
 class Notes(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What the kept Job knows beside the successor's spec.
 
@@ -67,7 +76,7 @@ class Notes(msgspec.Struct, kw_only=True, omit_defaults=True):
     uid: str
     by: str
     at: str
-    metadata: Json
+    metadata: Metadata
     suspend: bool = False
     done: Done = Done()
     ledger: str | None = None
@@ -118,13 +127,13 @@ def keep(job: Json, by: str, when: str) -> Json:
     """Return the Job that keeps the manifest of one that has failed, and what its successor is told."""
     metadata = job["metadata"]
     manifest = manifest_of(job)
-    requested = record.with_new(job, record.Requested(at=when, by=by, of=metadata["uid"]))
+    requested = requested_of(job, by, when)
     notes = Notes(
         name=metadata["name"],
         uid=metadata["uid"],
         by=by,
         at=when,
-        metadata=manifest["metadata"],
+        metadata=cast("Metadata", manifest["metadata"]),
         suspend=bool(job["spec"].get("suspend")) or batch.is_queued(metadata),
         ledger=account.continued(at(job, ("metadata", "annotations", names.LEDGER))),
         requested=requested,
@@ -145,6 +154,18 @@ def keep(job: Json, by: str, when: str) -> Json:
         },
         "spec": {**manifest["spec"], "suspend": True, "managedBy": KEPT},
     }
+
+
+def requested_of(job: Json, by: str, when: str) -> str:
+    """Return the annotation of the Job that is created in place of one, in which it stands who asked."""
+    return record.with_new(job, record.Requested(at=when, by=by, of=job["metadata"]["uid"]))
+
+
+def differ_in_stage_alone(kept: Json, before: Json) -> bool:
+    """Tell whether of what a kept Job knows only that has changed how far it has come."""
+    notes, old = notes_of(kept), notes_of(before)
+    notes.stage = old.stage
+    return notes == old
 
 
 def manifest_of(job: Json) -> Json:
@@ -213,7 +234,7 @@ def is_kept(job: Json) -> bool:
 def is_of(kept: Json, owner: Json) -> bool:
     """Tell whether a kept Job keeps the manifest of one that something owns."""
     owners = notes_of(kept).metadata.get("ownerReferences") or ()
-    return any(one["uid"] == owner["metadata"]["uid"] for one in owners)
+    return any(one.get("uid") == owner["metadata"]["uid"] for one in owners)
 
 
 def staged(kept: Json, stage: Stage) -> list[Json]:
@@ -259,7 +280,7 @@ def is_successor(job: Json, uid: str) -> bool:
 
 def is_queued_by_others(accepted: Json, notes: Notes) -> bool:
     """Tell whether a successor, as the API server would accept it, has a queue that its author did not name."""
-    return batch.is_queued(accepted["metadata"]) and not batch.is_queued(notes.metadata)
+    return batch.is_queued(accepted["metadata"]) and not batch.is_queued(dict(notes.metadata))
 
 
 def is_let_go(job: Json, uid: str) -> bool:
@@ -298,9 +319,10 @@ def let_go(notes: Notes) -> list[Json]:
     for name, text in said.items():
         if text is not None:
             found.append({"op": "add", "path": pointer(("metadata", "annotations", name)), "value": text})
-    for field in ("labels", "annotations"):
-        queue = (notes.metadata.get(field) or {}).get(batch.QUEUE_NAME)
-        if queue is not None:
+    named = {"labels": notes.metadata.get("labels"), "annotations": notes.metadata.get("annotations")}
+    for field, entries in named.items():
+        if entries and batch.QUEUE_NAME in entries:
+            queue = entries[batch.QUEUE_NAME]
             found.append({"op": "add", "path": pointer(("metadata", field, batch.QUEUE_NAME)), "value": queue})
     found.append({"op": "remove", "path": pointer(("metadata", "labels", names.RETRY_OF))})
     if not notes.suspend:

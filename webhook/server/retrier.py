@@ -142,18 +142,23 @@ class Retrier:
             self.tell(key.row, root, "RetryRefused", f"does not run again: {error}")
             await retrying.forget(self.api, key.row, root)
         except StuckError as error:
-            due.stuck += 1
-            self.tell(key.row, root, "RetryStuck", str(error))
-            if due.stuck >= TRIES and not is_of_retry(root):
-                await retrying.forget(self.api, key.row, root)
+            await self.stuck(key, root, due, str(error))
         except ApiError as error:
-            self.tell(key.row, root, "RetryStuck", f"the API server did not do it: {error}; it is tried again")
-            raise
+            if error.status not in retrying.FINAL:
+                raise
+            await self.stuck(key, root, due, f"the API server does not do it: {error}")
         else:
             if request is not None:
                 await self.tell_of_start(key, root, request)
             if key.row is batch.CRON_JOB or request is None:
                 await retrying.forget(self.api, key.row, root)
+
+    async def stuck(self, key: Key, root: Json, due: Due, why: str) -> None:
+        """Tell why it does not go on; give up after a few times, where nothing is lost by that."""
+        due.stuck += 1
+        self.tell(key.row, root, "RetryStuck", why)
+        if due.stuck >= TRIES and not is_of_retry(root):
+            await retrying.forget(self.api, key.row, root)
 
     async def tell_of_start(self, key: Key, root: Json, request: Requested) -> None:
         """Tell it on what runs again; raise what `Api` raises."""
@@ -193,7 +198,7 @@ class Retrier:
             children = await retrying_pipeline_runs.children_of(self.api, root)
             if request.of != of_pipeline_run.run_of(root) and not of_pipeline_run.is_left_undone(root, children):
                 return None
-            keep_finally = asked.keeps_finally(root)
+            keep_finally = request.keep_finally or asked.keeps_finally(root)
             await retrying_pipeline_runs.retry_pipeline_run(self.api, root, request.by, when, keep_finally=keep_finally)
         return request
 

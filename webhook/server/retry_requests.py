@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import msgspec
 
-from webhook import modes, review
+from webhook import modes, names, review
 from webhook.patch import at
 from webhook.problem import Json, Path, Problem
 from webhook.requested import asked, record
@@ -107,9 +107,8 @@ class RetryRequests:
                 changed = [path for path in changed if path not in {asked.ACCEPTED, asked.MARK}]  # written anew
             if found.found or not changed:
                 return found
-            if denial := await self.may(request, row, root, changed[0]):
-                return denial
-            return await self.forged(request, root, old, changed) or found
+            denial = await self.may(request, row, root, changed[0]) or await self.forged(request, root, old, changed)
+            return denial or (found if asks else called_off(root))
 
     async def created(self, request: Request, row: Workload, root: Json, changed: list[Path]) -> Response:
         """Judge a new object: it may keep another's manifest, or be made of one; else nobody has asked for it yet."""
@@ -117,10 +116,19 @@ class RetryRequests:
         if of_retry and (denial := await self.may(request, row, root, of_retry[0])):
             return denial
         if row is batch.JOB and of_job.is_kept(root):
-            asks = {of_job.notes_of(root).by}
-            return await self.in_others_names(request, asks, asked.OF_RETRIES[-1]) or Response()
-        operations = asked.take_off(root)
-        return Response(patch=msgspec.json.encode(operations) if operations else b"")
+            return await self.kept(request, of_job.notes_of(root)) or Response()
+        return patched(asked.take_off(root, *asked.OF_ONE))
+
+    async def kept(self, request: Request, notes: of_job.Notes) -> Response | None:
+        """Deny a Job that is to keep another's manifest what is not so; raise what `Api` raises."""
+        job = await self.api.find(retrying.path_of(batch.JOB, request.namespace, notes.name))
+        if job is None or job["metadata"]["uid"] != notes.uid:
+            what = f"keeps a manifest of Job {request.namespace}/{notes.name}, which is another one by now"
+            return denied(Problem(asked.SUCCESSOR, what, "ask anew"))
+        if notes.requested != of_job.requested_of(job, notes.by, notes.at):
+            what = f"does not say who asked as Job {request.namespace}/{notes.name} does"
+            return denied(Problem(asked.SUCCESSOR, what, "ask by: retry-policy retry"))
+        return await self.in_others_names(request, {notes.by}, asked.SUCCESSOR)
 
     async def asked_for(self, request: Request, row: Workload, root: Json) -> Response:
         """Judge one who asks for a retry; raise what `Api` raises."""
@@ -131,14 +139,16 @@ class RetryRequests:
         now = datetime.now(UTC)
         if problem := asked.problem(root, now):
             return denied(problem)
-        if denial := await self.may(request, row, root, asked.ASKS):
-            return denial
         run = await self.run_of(row, root, now)
         if problem := asked.outdated(root, run.root):
             return Response(warnings=[problem])
+        if denial := await self.may(request, row, root, asked.ASKS):
+            return denial
         if run.refusal is not None:
             what, _, remedy = run.refusal.rpartition("; ")
-            return denied(Problem(asked.ASKS, what or remedy, remedy if what else "nothing was changed"))
+            problem = Problem(asked.ASKS, what or remedy, remedy if what else "nothing was changed")
+            # Of a CronJob without a Job nobody knows whether it was asked of an earlier one.
+            return denied(problem) if run.of else Response(warnings=[problem])
         requested = Requested(at=at(root, asked.ASKS), by=request.user_info.username, of=run.of)
         return Response(patch=msgspec.json.encode(asked.accept(root, requested)), edited=[RULE])
 
@@ -155,12 +165,11 @@ class RetryRequests:
             cron_job = await retrying.cron_job_of(self.api, root)
             return Run(root["metadata"]["uid"], root, of_job.refusal(root, cron_job))
         namespace = root["metadata"]["namespace"]
-        name = f"CronJob {namespace}/{root['metadata']['name']}"
         if any(of_job.is_of(one, root) for one in await retrying.kept_jobs(self.api, namespace)):
-            return Run("", root, f"the last Job of {name} is being made to run again; wait for that")
+            return Run("", root, "its last Job is being made to run again; wait for that")
         job = await retrying.last_job(self.api, root)
         if job is None:
-            return Run("", root, f"{name} has no Job that could run again")
+            return Run("", root, "it has no Job that could run again; wait for the next")
         return Run(job["metadata"]["uid"], job, of_job.refusal(job, root))
 
     async def may(self, request: Request, row: Workload, root: Json, path: Path) -> Response | None:
@@ -178,11 +187,25 @@ class RetryRequests:
         if asked.ACCEPTED in changed and at(root, asked.ACCEPTED) is not None:
             path, what = asked.ACCEPTED, "is written by the webhook alone"
             return denied(Problem(path, what, f"set {asked.ASKS[-1]} in its place"))
+        if asked.SUCCESSOR in changed and of_job.is_kept(root):
+            if of_job.is_kept(old) and of_job.differ_in_stage_alone(root, old):
+                return None
+            return denied(Problem(asked.SUCCESSOR, "is not to be changed", "delete the Job if nobody needs it"))
+        if record.ANNOTATION not in changed or await self.is_as_noted(request, root, old):
+            return None
         before = record.read(old)
         asks = {one.by for one in record.read(root) if one not in before}
-        if of_job.is_kept(root) and not (of_job.is_kept(old) and of_job.notes_of(old).by == of_job.notes_of(root).by):
-            asks.add(of_job.notes_of(root).by)
-        return await self.in_others_names(request, asks, changed[0])
+        return await self.in_others_names(request, asks, record.ANNOTATION)
+
+    async def is_as_noted(self, request: Request, root: Json, old: Json) -> bool:
+        """Tell whether a Job that runs again says who asked as the one does that keeps its manifest."""
+        uid = at(old, (*asked.ANNOTATIONS, names.RETRY_OF))
+        if uid is None:
+            return False
+        name = of_job.kept_name(root["metadata"]["name"], uid)
+        kept = await self.api.find(retrying.path_of(batch.JOB, request.namespace, name))
+        is_kept = kept is not None and of_job.is_kept(kept)
+        return kept is not None and is_kept and of_job.notes_of(kept).requested == at(root, record.ANNOTATION)
 
     async def in_others_names(self, request: Request, asks: set[str], path: Path) -> Response | None:
         """Deny it to anybody but the leader to say that others ask; raise what `Api` raises."""
@@ -192,6 +215,16 @@ class RetryRequests:
             return None
         what = f"says that {', '.join(sorted(others))} asked, and you are {name}"
         return denied(Problem(path, what, "ask for yourself"))
+
+
+def called_off(root: Json) -> Response:
+    """Forget what was accepted of an object that is not to run again any more."""
+    return Response() if asked.is_marked(root) else patched(asked.take_off(root, asked.ACCEPTED))
+
+
+def patched(operations: list[Json]) -> Response:
+    """Edit an object."""
+    return Response(patch=msgspec.json.encode(operations) if operations else b"")
 
 
 def denied(problem: Problem) -> Response:

@@ -188,7 +188,7 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
     except ApiError as error:
         found = await api.find(f"{jobs}/{name}") if error.status == CONFLICT else None
         if found is None or (found["metadata"].get("labels") or {}).get(names.RETRY_OF) != metadata["uid"]:
-            if error.status not in FINAL:
+            if error.status not in FINAL or (found is None and error.status == CONFLICT):  # of a quota that changes
                 raise
             raise RefusedError(
                 f"{name_} would not be accepted if it were created now: {error}; nothing has changed"
@@ -333,7 +333,7 @@ async def retry_job_set(api: Api, job_set: Json, by: str, when: str, *, dry_run:
         found = await api.find(path)
         if found is None:
             raise RefusedError(f"JobSet {metadata['namespace']}/{metadata['name']} is gone")
-        if of_job_set.runs_as_asked(found, noted):
+        if of_job_set.runs_as_asked(found, noted) or noted not in {"", of_job_set.run_of(found)}:
             await forget(api, JOB_SET, found)
             return
         if why := of_job_set.refusal(found):

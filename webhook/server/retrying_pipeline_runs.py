@@ -50,8 +50,11 @@ async def retry_pipeline_run(api: Api, run: Json, by: str, when: str, *, keep_fi
         found = await api.find(path)
         if found is None:
             raise RefusedError(f"{name} is gone")
+        if number and {child["metadata"]["uid"] for child in children} - before:
+            await forget(api, tekton.PIPELINE_RUN, found)
+            return  # somebody else has had it run again, who asked at the same time
         if is_let_run and found["spec"].get("status"):
-            return  # somebody has cancelled it since
+            raise RefusedError(f"{name} has been cancelled since")
         try:
             if number == 0 or of_pipeline_run.succeeded_of(found) != "Unknown":
                 found = await take_back(api, path, found, children, by, when, keep_finally=keep_finally)

@@ -124,7 +124,9 @@ def test_what_was_asked_before_it_ran_again_was_asked_of_the_run_before() -> Non
 def test_a_new_object_does_not_keep_what_was_copied_from_one_that_is_to_run_again() -> None:
     root = failed(labels={"team": "vision"})
     marked = patched(root, asked.accept(root, REQUESTED))
-    assert patched(marked, asked.take_off(marked)) == root
+    root["metadata"]["annotations"].clear()
+    marked["metadata"]["annotations"][names.REQUESTED_RETRIES] = "[]"
+    assert patched(marked, asked.take_off(marked, *asked.OF_ONE)) == root
 
 
 @pytest.mark.parametrize(

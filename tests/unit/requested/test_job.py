@@ -3,6 +3,7 @@
 from typing import Any
 
 import jsonpatch
+import msgspec
 import pytest
 
 from tests.admission import mutate
@@ -129,13 +130,27 @@ def test_one_that_is_not_named_as_its_keeper_or_that_a_controller_made_keeps_not
     assert not of_job.is_kept({**keeping, "metadata": {**keeping["metadata"], "ownerReferences": [owner]}})
 
 
-@pytest.mark.parametrize("text", ["", "{}", "{" * 100_000, '{"metadata":' + "[" * 100_000])
+WRONG_TYPE = '{"name":"train","uid":"u","by":"x","at":"x","metadata":{"ownerReferences":5}}'
+
+
+@pytest.mark.parametrize("text", ["", "{}", "{" * 100_000, '{"metadata":' + "[" * 100_000, WRONG_TYPE])
 def test_notes_that_somebody_has_spoilt_are_none(text: str) -> None:
     keeping = kept(failed())
     keeping["metadata"]["annotations"][names.SUCCESSOR] = text
     assert not of_job.is_kept(keeping)
     with pytest.raises(ValueError, match=r"."):
         of_job.notes_of(keeping)
+
+
+def test_of_what_is_kept_only_how_far_it_has_come_may_change() -> None:
+    keeping = kept(failed())
+    further = jsonpatch.apply_patch(keeping, of_job.staged(keeping, "Deleting"))
+    assert of_job.differ_in_stage_alone(further, keeping)
+    notes = of_job.notes_of(keeping)
+    notes.requested = "[]"
+    text = msgspec.json.encode(notes).decode()
+    other = {**keeping, "metadata": {**keeping["metadata"], "annotations": {names.SUCCESSOR: text}}}
+    assert not of_job.differ_in_stage_alone(other, keeping)
 
 
 def test_it_is_let_go_once() -> None:
