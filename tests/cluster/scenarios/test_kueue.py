@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cluster.conftest import with_operators
 from tests.cluster.kueue_controller import MANAGED
 from tests.cluster.objects import account, condition, ended, last, noted
 from tests.cluster.scenarios.conftest import MANIFESTS
 from tests.cluster.scenarios.test_jobs import is_complete
 from tests.cluster.test_retry import asked
+from tests.cluster.test_retry_requests import asks
 from webhook import names
 
 if TYPE_CHECKING:
+    from tests.cluster.kubectl import Object
     from tests.cluster.scenarios.conftest import NewScene
 
 pytestmark = with_operators
@@ -40,7 +44,8 @@ def test_a_job_whose_workload_is_evicted_waits_and_runs_again_at_no_cost(scene: 
     assert account(done)["cost"] == {"none": 1}
 
 
-def test_a_job_that_failed_and_is_asked_to_run_again_waits_in_its_queue(scene: NewScene) -> None:
+@pytest.mark.parametrize("how", ["by the command", "by an annotation"])
+def test_a_job_that_failed_and_is_asked_to_run_again_waits_in_its_queue(scene: NewScene, how: str) -> None:
     here = scene(labels={MANAGED: ""})
     queues = (MANIFESTS / "queues.yaml").read_text().replace("NAME", here.team.name)
     assert here.team.run("create", "--filename=-", stdin=queues).returncode == 0
@@ -51,11 +56,20 @@ def test_a_job_that_failed_and_is_asked_to_run_again_waits_in_its_queue(scene: N
     here.create("queued.yaml", name="urgent", labels={PRIORITY: here.team.name})
     (urgent,) = here.team.running("urgent", 1)
 
-    assert asked(here.team, "job/train", "--yes")[::2] == (0, "")
-    waiting = here.team.get("job", "train")
+    if how == "by the command":
+        assert asked(here.team, "job/train", "--yes")[::2] == (0, "")
+    else:
+        assert asks(here.team, "job/train").stderr == ""
+    waiting = here.team.wait_for("jobs", "train", lambda found: runs_in_place_of(before, found))
     assert waiting["metadata"]["labels"] == before["metadata"]["labels"]
     assert waiting["spec"]["suspend"]
 
     here.team.ends(urgent, 0)
     here.team.ends(here.team.running("train", 1)[0], 0)
     here.team.wait_for("jobs", "train", is_complete)
+
+
+def runs_in_place_of(before: Object, found: Object) -> bool:
+    """Tell whether a Job has been created in place of another, and let go."""
+    metadata = found["metadata"]
+    return metadata["uid"] != before["metadata"]["uid"] and names.RETRY_OF not in metadata["labels"]
