@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # The namespace where a Role grants it, else empty; API group; resource; the object's name where only that is granted;
 # verb.
 Right: TypeAlias = tuple[str, str, str, str, str]
-VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 @contextmanager
@@ -60,14 +60,15 @@ def right_of(method: str, url: str) -> tuple[Right, str]:
     """Return what the API server's authorizer makes of a request, and the name of its object, empty if it has none."""
     found = urlsplit(url)
     path = re.fullmatch(
-        r"/apis?(?:/(?P<group>[^/]+\.[^/]+|batch))?/v[^/]+(?:/namespaces/(?P<namespace>[^/]+))?/(?P<resource>[a-z]+)(?:/(?P<name>[^/]+))?",
+        r"/apis?(?:/(?P<group>[^/]+\.[^/]+|batch))?/v[^/]+(?:/namespaces/(?P<namespace>[^/]+))?/(?P<resource>[a-z]+)(?:/(?P<name>[^/]+)(?P<sub>/[a-z]+)?)?",
         found.path,
     )
     assert path, url
     query = parse_qs(found.query)
     verb = VERBS.get(method) or ("watch" if "watch" in query else "get" if path["name"] else "list")
     name = path["name"] or query.get("fieldSelector", [""])[0].removeprefix("metadata.name=")
-    return (SYSTEM if path["namespace"] == SYSTEM else "", path["group"] or "", path["resource"], "", verb), name
+    resource = path["resource"] + (path["sub"] or "")
+    return (SYSTEM if path["namespace"] == SYSTEM else "", path["group"] or "", resource, "", verb), name
 
 
 def granted(base: list[Object]) -> set[Right]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
+import yaml
 
+from tests.cluster import rights
 from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.installation import BASE, built
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import condition
@@ -27,19 +31,29 @@ from tests.cluster.test_retry import (
     retryable,
     runs_anew,
 )
-from tests.cluster.test_retry_pipeline_runs import ends, over, run, task, task_runs
+from tests.cluster.test_retry_pipeline_runs import ends, over, run, says, task, task_runs
 from webhook import names
 from webhook.requested import record
 from webhook.requested.job import keep, kept_name, notes_of
-from webhook.server import retrying
+from webhook.requested.pipeline_run import run_of
+from webhook.server import retrier, retry_requests, retrying
+from webhook.server.api import Api as ApiOfServer
+from webhook.server.cluster import Cluster
+from webhook.server.events import Events
+from webhook.server.lease import Lease
+from webhook.workloads import batch
+from webhook.workloads.job_set import JOB_SET
+from webhook.workloads.tekton import PIPELINE_RUN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Object, Result
     from tests.cluster.namespace import Namespace
 
+COMPONENT = BASE.parent / "overlays" / "requested-retries" / "rbac.yaml"
 LONG_AGO = "2026-01-01T00:00:00Z"
 TAKEN_UP = 90  # seconds: what was left behind is taken up after half a minute
 
@@ -360,3 +374,76 @@ def test_one_that_is_cancelled_after_it_was_asked_to_run_again_stays_cancelled(n
     assert team.run("patch", "pipelinerun/build", "--type=merge", cancel).returncode == 0
     after = team.wait_for("pipelineruns", "build", lambda found: over("False")(found) and is_forgotten(found))
     assert after["spec"]["status"] == "Cancelled"
+
+
+def as_accepted(team: Namespace, target: str, of: str) -> None:
+    """Write on an object what admission writes that has accepted a request, where nobody judges it."""
+    said = msgspec.json.encode(record.Requested(at=WHEN, by="admin", of=of)).decode()
+    metadata = {"labels": {names.RETRY_REQUESTED: "true"}, "annotations": {names.RETRY_ACCEPTED: said}}
+    assert team.run("patch", target, "--type=merge", f"--patch={json.dumps({'metadata': metadata})}").returncode == 0
+
+
+async def have_all_done(kubeconfig: Path, keys: list[retrier.Key], is_told: Callable[[], bool]) -> None:
+    """Do as the leader does, over another connection: watch, judge who asks, have it run again, and tell."""
+    async with await ApiOfServer.connect(str(kubeconfig)) as api:
+        cluster, events = Cluster(api), Events(api)
+        leader = retrier.Retrier(cluster, events, Lease(api, "nowhere", "none", "test"))
+        requests = retry_requests.RetryRequests(api, cluster)
+        watching = [asyncio.create_task(one.run()) for one in leader.lists.values()]
+        watching.append(asyncio.create_task(events.run()))
+        for key in keys:
+            root = await api.get(retrying.path_of(key.row, key.namespace, key.name))
+            await requests.run_of(key.row, root, datetime.now(UTC))
+            await retrying.missing_rights(api, key.namespace, [retrying.Right("get", "", "pods")], user={"user": "x"})
+            await leader.have_done(key, retrier.Due("", 0.0))
+        while not (is_told() and all(one.live for one in leader.lists.values())):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        for task in watching:
+            task.cancel()
+        await asyncio.wait(watching)
+
+
+@with_operators
+def test_all_this_takes_what_the_components_role_grants_and_nothing_more(
+    kubectl: Kubectl, namespace: NewNamespace, tmp_path: Path
+) -> None:
+    team = namespace()  # in which neither admission nor the leader of the cluster has a say
+    nightly = failed_job_of_cron_job(team)
+    team.create(retryable(job("half", completionMode="Indexed", completions=2, parallelism=2, backoffLimitPerIndex=0)))
+    one, other = team.running("half", 2)
+    team.ends(one, 0)
+    team.ends(other, 1)
+    half = team.wait_for("jobs", "half", has_failed)
+    team.create(retryable(job_set("train", replicated_job("worker", exits(1), backoffLimit=0))))
+    team.wait_for("jobsets", "train", has_failed)
+    approval = {"name": "approve", "taskRef": {"apiVersion": "example.test/v1", "kind": "Approval", "name": "x"}}
+    team.create(run(task("a"), approval))
+    ends(team, 1, "a")
+    team.wait_for("customruns", "build-approve", bool)
+    says(team, "False")
+    build = team.wait_for("pipelineruns", "build", over("False"))
+    asked_for = {
+        retrier.Key(batch.CRON_JOB, team.name, "nightly"): nightly["metadata"]["uid"],
+        retrier.Key(batch.JOB, team.name, "half"): half["metadata"]["uid"],
+        retrier.Key(JOB_SET, team.name, "train"): "restart 0",
+        retrier.Key(PIPELINE_RUN, team.name, "build"): run_of(build),
+    }
+    for key, of in asked_for.items():
+        as_accepted(team, f"{key.row.resource}.{key.row.group}/{key.name}", of)
+    with rights.recording(kubectl, tmp_path) as (kubeconfig, recorded):
+        told = lambda: "events" in {right[2] for right in rights.used(recorded(), set())}  # noqa: E731
+        asyncio.run(have_all_done(kubeconfig, list(asked_for), told))
+        answers = {request["status"][:3] for request in recorded()}
+        base, component = rights.granted(built(kubectl, BASE)), rights.granted(documents(COMPONENT))
+        used = rights.used(recorded(), component)
+    assert "403" not in answers
+    assert used <= base | component
+    # The lease is the leader's alone, Kueue has a scenario, and no API server here asks for finalizers.
+    elsewhere = {"leases", "workloads", "cronjobs/finalizers"}
+    assert {right for right in component - used if right[2] not in elsewhere} == set()
+    for key in asked_for:
+        team.wait_for(key.row.resource, key.name, is_forgotten)
+
+
+def documents(file: Path) -> list[Object]:
+    return list(yaml.safe_load_all(file.read_text()))
