@@ -232,6 +232,13 @@ def test_a_dry_run_changes_nothing(namespace: NewNamespace) -> None:
 
 
 def refusals(team: Namespace) -> dict[str, str]:
+    """Create Jobs that cannot run again; return why not."""
+    team.create(retryable(job("good", exits(0))))
+    team.create(retryable(job("runs")))
+    team.create(job("silent", exits(1), backoffLimit=0))
+    team.wait_for("jobs", "good", is_complete)
+    team.wait_for("jobs", "silent", has_failed)
+    team.running("runs", 1)
     name = f"Job {team.name}"
     return {
         "job/good": f"{name}/good has succeeded; nothing of it runs again",
@@ -244,14 +251,9 @@ def refusals(team: Namespace) -> dict[str, str]:
 
 def test_what_cannot_run_again_is_refused_with_the_reason_and_stays_as_it_is(namespace: NewNamespace) -> None:
     team = namespace()
-    team.create(retryable(job("good", exits(0))))
-    team.create(retryable(job("runs")))
-    team.create(job("silent", exits(1), backoffLimit=0))
-    team.wait_for("jobs", "good", is_complete)
-    team.wait_for("jobs", "silent", has_failed)
-    team.running("runs", 1)
+    refused = refusals(team)
     before = team.get("jobs")
-    for target, why in refusals(team).items():
+    for target, why in refused.items():
         assert asked(team, target, "--yes") == (1, "", why)
     assert team.get("jobs")["items"] == before["items"]
 

@@ -158,14 +158,9 @@ def test_of_a_cron_job_that_is_asked_for_by_an_annotation_its_last_job_runs_agai
 
 def test_a_request_is_refused_at_once_with_the_reason_and_changes_nothing(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
-    team.create(retryable(job("good", exits(0))))
-    team.create(retryable(job("runs")))
-    team.create(job("silent", exits(1), backoffLimit=0))
-    team.wait_for("jobs", "good", is_complete)
-    team.wait_for("jobs", "silent", has_failed)
-    team.running("runs", 1)
+    cannot = refusals(team)
     before = team.get("jobs")["items"]
-    for target, why in refusals(team).items():
+    for target, why in cannot.items():
         if target != "job/nobody":
             refused = asks(team, target)
             assert refused.returncode
