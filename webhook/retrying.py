@@ -71,6 +71,8 @@ def target_of(text: str, selector: str | None, failed_since: str | None, *, keep
         raise ValueError(f"{text!r} names no {row.kind}; add /NAME, or choose with -l or --failed-since")
     if name and (selector is not None or failed_since is not None):
         raise ValueError("a name and -l or --failed-since exclude each other; leave one out")
+    if keep_finally and row is not tekton.PIPELINE_RUN:
+        raise ValueError(f"--keep-finally is of PipelineRuns, and {text!r} is none; leave it out")
     return Target(namespace, row, name, selector, within, keep_finally)
 
 
@@ -82,6 +84,8 @@ async def retry(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
     outcome = Outcome()
     async with await Api.connect(kubeconfig) as api:
         planned = [one async for one in chosen(api, target, outcome.refused)]
+        if not planned and not outcome.refused:
+            outcome.warnings.append(f"no {target.row.kind} in {target.namespace} that you chose has failed")
         if not planned or not (dry_run or agreed([one.promise for one in planned])):
             return outcome
         by, when = await retrying.who_asks(api), now()
@@ -142,7 +146,7 @@ async def candidates(api: Api, target: Target, refused: list[str]) -> AsyncItera
     if target.name:
         one = await api.find(path)
         if one is None:
-            refused.append(f"there is no {target.row.kind} {target.namespace}/{target.name}")
+            refused.append(await retrying.absent(api, target.row, target.namespace, target.name))
         else:
             yield one
         return

@@ -25,7 +25,7 @@ async def switch(kubeconfig: str, target: Target, *, suspend: bool) -> Outcome:
         path = retrying.path_of(target.row, target.namespace, target.name)
         root = await api.find(path)
         if root is None:
-            outcome.refused.append(f"there is no {target.row.kind} {target.namespace}/{target.name}")
+            outcome.refused.append(await retrying.absent(api, target.row, target.namespace, target.name))
             return outcome
         why = refusal(target, root, suspend=suspend)
         right = Right("patch", target.row.group, target.row.resource)

@@ -189,6 +189,9 @@ A Kubernetes control plane with the retry policy webhook is up; Ctrl-C stops it.
   kubectl get jobs,pods -o yaml                                  # what was made of it
   kubectl annotate pods --all retry-policy-test/exit-code=143    # nothing is really run: a pod ends as it is told to
   kubectl annotate pods --all --overwrite retry-policy-test/exit-code=1  # a bug: the Job fails at once
+  kubectl annotate job train retry-policy.dev/retryable=true     # its author: it may run twice
+  retry-policy retry default/job/train                           # asks for it; so does, without the command:
+  kubectl annotate job train --overwrite retry-policy.dev/retry-requested-at=$(date -u +%FT%TZ)
   kubectl create --dry-run=server -f manifests/samples/job-with-25-retries.yaml  # is refused
 
   kubectl -n retry-policy-system edit configmap retry-policy     # the policy; a bad one is refused

@@ -264,6 +264,18 @@ def test_a_kind_that_cannot_run_again_is_refused_with_those_that_can(namespace: 
     assert "no 'deployment' can run again; write NAMESPACE/KIND/NAME, the kind one of job, jobset" in complaints
 
 
+def test_who_chooses_what_has_not_failed_is_told_so(namespace: NewNamespace) -> None:
+    team = namespace()
+    complaints = f"warning: no Job in {team.name} that you chose has failed\nnothing was done"
+    assert asked(team, "job", "-l", "run=9", "--yes") == (0, "", complaints)
+
+
+def test_an_option_that_is_of_another_kind_is_refused(namespace: NewNamespace) -> None:
+    code, _, complaints = asked(namespace(), "job/train", "--keep-finally")
+    assert code == 2
+    assert "--keep-finally is of PipelineRuns" in complaints
+
+
 def test_who_may_not_delete_a_job_is_told_what_he_lacks(namespace: NewNamespace, tmp_path: Path) -> None:
     team = namespace()
     failed_job(team, retryable(job("train", backoffLimit=0)))

@@ -166,7 +166,7 @@ class Retrier:
             key = key._replace(name=of_job.notes_of(root).name)
         now = await self.find(key)
         if now is not None:
-            self.tell(key.row, now, "RetryStarted", f"runs again, as {request.by} asked at {request.at}")
+            self.tell(key.row, now, "RetryStarted", f"runs again, as {request.by} asked")
 
     async def find(self, key: Key) -> Json | None:
         """Return an object as it is now, None if it is gone; raise what `Api` raises."""

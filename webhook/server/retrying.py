@@ -86,6 +86,13 @@ async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user:
     return found
 
 
+async def absent(api: Api, row: Workload, namespace: str, name: str) -> str:
+    """Say that an object is not there, or that no such kind is."""
+    if await api.find(path_of(row, namespace)) is None:
+        return f"there are no {row.resource} in this cluster: {row.group} is not installed"
+    return f"there is no {row.kind} {namespace}/{name}"
+
+
 async def who_asks(api: Api) -> str:
     """Return the user of this connection, as the API server knows him."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
