@@ -8,6 +8,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakSet
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_ONLY_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 JSON_PATCH: Final = "application/json-patch+json"
-NOT_FOUND: Final = 404
+# What an object that has changed meanwhile is refused with: another resourceVersion, a JSON Patch whose test failed.
+CHANGED: Final = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}
 PAGE: Final = 100  # objects: a page of large Jobs is held in memory whole
 # The API server sends a bookmark about once a minute: a watch that is silent for longer is dead.
 SILENCE: Final = 150.0
@@ -113,7 +115,7 @@ class Api:
         try:
             found: Json = await self.get(path)
         except ApiError as error:
-            if error.status == NOT_FOUND:
+            if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise
         return found

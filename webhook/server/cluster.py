@@ -7,6 +7,7 @@ time the request fails with 503, because a guess would place or pass an object w
 import asyncio
 import re
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
@@ -25,7 +26,6 @@ from webhook.workloads.job_set import JOB_SET, SPEC
 from webhook.workloads.row import controller_of
 
 PATIENCE: Final = 1.0  # seconds that one look-up may take: the API server waits 5 for the whole answer
-NOT_FOUND: Final = 404
 VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 LABELS_KEPT: Final = (names.PROFILE, batch.QUEUE_NAME, batch.JOBS_OF_SET)
 ANNOTATIONS_KEPT: Final = (*names.SAID_BY_AUTHORS, names.LEDGER, names.REQUESTED_RETRIES, batch.QUEUE_NAME)
@@ -165,7 +165,7 @@ class Cluster:
         try:
             pools = await self.api.get("/apis/karpenter.sh/v1/nodepools", {"limit": "1"}, METADATA_ONLY_LIST)
         except ApiError as error:
-            if error.status == NOT_FOUND:
+            if error.status == HTTPStatus.NOT_FOUND:
                 return False
             raise
         return bool(pools.get("items"))
@@ -196,7 +196,7 @@ async def asked(api: Api, path: str, accept: str) -> Json | None:
         async with asyncio.timeout(PATIENCE):
             found: Json = await api.get(path, accept=accept)
     except ApiError as error:
-        if error.status == NOT_FOUND:
+        if error.status == HTTPStatus.NOT_FOUND:
             return None
         raise UnavailableError(f"{path}: the API server answered {error}") from error
     except UNREACHABLE as error:

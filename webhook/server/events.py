@@ -5,6 +5,7 @@ import hashlib
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Final
 
 import structlog
@@ -14,7 +15,6 @@ from webhook.server.api import UNREACHABLE, Api, ApiError
 
 COMPONENT: Final = "retry-policy-webhook"
 LONGEST: Final = 1024  # characters of an Event's message, which the API server bounds
-ALREADY_EXISTS: Final = 409
 
 log = structlog.get_logger()
 
@@ -52,7 +52,7 @@ class Events:
             try:
                 await self.api.create(f"/api/v1/namespaces/{notice.namespace}/events", event(notice))
             except ApiError as error:
-                if error.status != ALREADY_EXISTS:  # another replica has said the same
+                if error.status != HTTPStatus.CONFLICT:  # another replica has said the same
                     log.warning("event not written", error=str(error))
             except UNREACHABLE as error:
                 log.warning("event not written", error=repr(error))

@@ -1,5 +1,6 @@
 """Reads from the API what `explain` tells of: a workload, its Jobs or TaskRuns, and their pods."""
 
+from http import HTTPStatus
 from typing import Final
 
 from webhook.problem import Json
@@ -13,9 +14,6 @@ from webhook.workloads.row import controller_of
 
 SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
-
-
-FORBIDDEN: Final = 403
 
 
 class NoSuchWorkloadError(Exception):
@@ -57,7 +55,7 @@ async def fetch_pipeline_run(api: Api, namespace: str, name: str) -> tuple[Json,
     try:
         run = await api.find(path_of(tekton.PIPELINE_RUN, namespace, name))
     except ApiError as error:
-        if error.status != FORBIDDEN:  # who may not read any has none
+        if error.status != HTTPStatus.FORBIDDEN:  # who may not read any has none
             raise
     if run is None:
         raise NoSuchWorkloadError(f"no Job, no JobSet and no PipelineRun {namespace}/{name}")

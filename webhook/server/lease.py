@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Final
 
 import structlog
@@ -23,9 +24,6 @@ DURATION: Final = 15.0
 DEADLINE: Final = 10.0
 PAUSE: Final = 2.0
 OVERLAP: Final = 3.0  # for which one has to have watched beside the last leader to know what that left undone
-NOT_FOUND: Final = 404
-CONFLICT: Final = 409
-FORBIDDEN: Final = 403
 
 log = structlog.get_logger()
 
@@ -75,9 +73,9 @@ class Lease:
         try:
             held = await self.hold()
         except ApiError as error:
-            if error.status == FORBIDDEN:
+            if error.status == HTTPStatus.FORBIDDEN:
                 self.refused()
-            elif error.status != CONFLICT:
+            elif error.status != HTTPStatus.CONFLICT:
                 log.warning("lease not held", lease=self.name, error=str(error))
             return False
         except UNREACHABLE as error:
@@ -94,7 +92,7 @@ class Lease:
         try:
             lease = await self.api.get(f"{self.path}/{self.name}")
         except ApiError as error:
-            if error.status != NOT_FOUND:
+            if error.status != HTTPStatus.NOT_FOUND:
                 raise
             await self.api.create(self.path, self.lease({"metadata": {"name": self.name}}, transitions=0))
             return True

@@ -9,6 +9,7 @@ import contextlib
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 import structlog
@@ -25,7 +26,7 @@ from webhook.problem import Json
 from webhook.rules import annotations
 from webhook.rules.lint import KILLED
 from webhook.server import metrics, verdicts
-from webhook.server.api import NOT_FOUND, UNREACHABLE, ApiError
+from webhook.server.api import CHANGED, UNREACHABLE, ApiError
 from webhook.server.books import UNSEEN_AFTER, Books, Page, read, where
 from webhook.server.events import Events, Notice
 from webhook.server.lease import Lease
@@ -42,8 +43,6 @@ REMEMBERED: Final = 600.0  # that a crash waits to be settled
 FORGOTTEN: Final = 60.0  # after which pods that went unseen are another leader's
 WRITERS: Final = 8
 
-CONFLICT: Final = 409
-UNPROCESSABLE: Final = 422  # also a JSON Patch whose test failed
 
 API_VERSIONS: Final = {
     "Job": f"{batch.JOB.group}/{batch.JOB.versions[0]}",
@@ -147,7 +146,7 @@ class Ledger:
                 continue
             except ApiError as error:
                 pause = INTERVAL
-                if error.status not in {CONFLICT, NOT_FOUND, UNPROCESSABLE}:
+                if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:
                     pause = AFTER_TROUBLE
                     log.warning("account not written", **where(key), error=str(error), retry_in=pause)
                 metrics.LEDGER_WRITES.labels("conflict" if pause == INTERVAL else "bad").inc()
@@ -268,7 +267,7 @@ class Ledger:
         try:
             return await self.decide(key, uid, crash)
         except (ApiError, *UNREACHABLE) as error:
-            conflict = isinstance(error, ApiError) and error.status == CONFLICT
+            conflict = isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT
             pause = INTERVAL if conflict else AFTER_TROUBLE
             crash.next = time.monotonic() + pause
             log.warning("crash not settled", **where(key), error=repr(error), retry_in=pause)

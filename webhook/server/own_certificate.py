@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +29,6 @@ from webhook.server.watch import WatchedList
 SECRET: Final = "retry-policy-webhook-certificates"  # noqa: S105 - a name
 KIND: Final = {"apiVersion": "v1", "kind": "Secret", "type": store.TYPE}
 LABELS: Final = {"app.kubernetes.io/name": COMPONENT, "app.kubernetes.io/managed-by": COMPONENT}
-NOT_FOUND: Final = 404
-CONFLICT: Final = 409
 # Seconds.
 LOOK_AT_CLOCK: Final = 1.0  # it may jump, as on a machine that was suspended
 LONGEST_PAUSE: Final = 10.0
@@ -170,7 +169,7 @@ class OwnCertificate:
             else:
                 await self.api.replace(f"{self.path}/{SECRET}", {**KIND, **secret, "data": data})
         except ApiError as error:
-            if error.status not in {CONFLICT, NOT_FOUND}:
+            if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                 raise
         else:
             changed = sorted(key for key in data.keys() | before.keys() if data.get(key) != before.get(key))
@@ -201,7 +200,10 @@ class OwnCertificate:
                 try:
                     await self.api.patch(path, operations)
                 except ApiError as error:
-                    if error.status not in {CONFLICT, NOT_FOUND}:  # it was changed meanwhile: the watch brings that
+                    if error.status not in {
+                        HTTPStatus.CONFLICT,
+                        HTTPStatus.NOT_FOUND,
+                    }:  # it was changed meanwhile: the watch brings that
                         refused = error
                 else:
                     log.info("caBundle written", configuration=path)
@@ -213,7 +215,7 @@ class OwnCertificate:
         try:
             newest = await self.api.get(f"{self.path}/{SECRET}")
         except ApiError as error:
-            if error.status == NOT_FOUND:
+            if error.status == HTTPStatus.NOT_FOUND:
                 return False
             raise
         return bool(newest["metadata"]["resourceVersion"] == secret["metadata"]["resourceVersion"])

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from webhook import names
@@ -9,14 +10,12 @@ from webhook.problem import Json
 from webhook.requested import asked
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
-from webhook.server.api import NOT_FOUND, Api, ApiError
+from webhook.server.api import CHANGED, Api, ApiError
 from webhook.workloads import Workload, batch, tekton
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
 
-CONFLICT: Final = 409
-UNPROCESSABLE: Final = 422  # also a JSON Patch whose test failed
-FINAL: Final = {400, 403, NOT_FOUND, CONFLICT, 413, UNPROCESSABLE}  # asked again it would be the same
+FINAL: Final = {*map(HTTPStatus, (400, 403, 404, 409, 413, 422))}  # asked again it would be the same
 TRIES: Final = 5
 COUNTED_WITHIN: Final = 4.0  # seconds from the end of a Job until the ledger has counted all of its pods
 GONE_WITHIN: Final = 60.0  # seconds that finalizers may take
@@ -140,7 +139,7 @@ async def workload_of(api: Api, job: Json) -> Json | None:
     except ApiError as error:
         if error.status not in FINAL:
             raise
-        if error.status != NOT_FOUND:
+        if error.status != HTTPStatus.NOT_FOUND:
             what = f"Job {job['metadata']['namespace']}/{job['metadata']['name']} is in a queue"
             raise RefusedError(f"{what}, and its Workload, which keeps its manifest, cannot be read: {error}") from None
     return None
@@ -193,9 +192,11 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
             raise RefusedError(f"{name_} would be put into a queue, which it was not in; create it anew")
         kept = await api.create(jobs, planned, dry_run=dry_run)
     except ApiError as error:
-        found = await api.find(f"{jobs}/{name}") if error.status == CONFLICT else None
+        found = await api.find(f"{jobs}/{name}") if error.status == HTTPStatus.CONFLICT else None
         if found is None or (found["metadata"].get("labels") or {}).get(names.RETRY_OF) != metadata["uid"]:
-            if error.status not in FINAL or (found is None and error.status == CONFLICT):  # of a quota that changes
+            if error.status not in FINAL or (
+                found is None and error.status == HTTPStatus.CONFLICT
+            ):  # of a quota that changes
                 raise
             raise RefusedError(
                 f"{name_} would not be accepted if it were created now: {error}; nothing has changed"
@@ -251,7 +252,7 @@ async def note(api: Api, kept: Json, stage: of_job.Stage) -> of_job.Notes | None
     try:
         found: Json | None = await api.patch(path, of_job.staged(kept, stage))
     except ApiError as error:
-        if error.status not in {NOT_FOUND, CONFLICT, UNPROCESSABLE}:
+        if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:
             raise
         found = await api.find(path)  # somebody else goes on with it too
     if found is None:
@@ -280,7 +281,7 @@ async def put_in_place(api: Api, kept: Json, notes: of_job.Notes) -> None:
         try:
             there = await api.create(jobs, of_job.successor(kept))
         except ApiError as error:
-            there = await api.find(path) if error.status == CONFLICT else None
+            there = await api.find(path) if error.status == HTTPStatus.CONFLICT else None
             if there is None:
                 raise StuckError(f"Job {namespace}/{notes.name} is not accepted: {error}; {manifest}") from None
     if not of_job.is_successor(there, notes.uid):
@@ -316,7 +317,7 @@ async def delete(api: Api, path: str, uid: str, *, after: bool = False) -> None:
     try:
         await api.delete(path, uid, after=after)
     except ApiError as error:
-        if error.status not in {NOT_FOUND, CONFLICT}:
+        if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
             raise
 
 
@@ -327,7 +328,7 @@ async def forget(api: Api, row: Workload, root: Json) -> None:
         if operations := asked.forget(root):
             await api.patch(path_of(row, metadata["namespace"], metadata["name"]), operations)
     except ApiError as error:
-        if error.status not in {NOT_FOUND, UNPROCESSABLE}:
+        if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}:
             raise
 
 
@@ -353,7 +354,7 @@ async def retry_job_set(api: Api, job_set: Json, by: str, when: str, *, dry_run:
                 found = await api.patch(path, of_job_set.noted(found, by, when))
             await api.replace(f"{path}/status", of_job_set.run_again(found))
         except ApiError as error:
-            if error.status not in {CONFLICT, UNPROCESSABLE}:
+            if error.status not in CHANGED:
                 raise
             continue  # it has changed meanwhile
         await forget(api, JOB_SET, found)

@@ -6,14 +6,12 @@ from typing import Final
 from webhook.problem import Json
 from webhook.requested import pipeline_run as of_pipeline_run
 from webhook.requested import record
-from webhook.server.api import Api, ApiError
+from webhook.server.api import CHANGED, Api, ApiError
 from webhook.server.retrying import (
     CHILDREN,
-    CONFLICT,
     GONE_WITHIN,
     LOOK_AGAIN,
     TRIES,
-    UNPROCESSABLE,
     RefusedError,
     StuckError,
     delete,
@@ -62,7 +60,7 @@ async def retry_pipeline_run(api: Api, run: Json, by: str, when: str, *, keep_fi
                 await api.patch(path, let_run)
             is_let_run = True
         except ApiError as error:
-            if error.status not in {CONFLICT, UNPROCESSABLE}:
+            if error.status not in CHANGED:
                 raise
             continue  # it has changed meanwhile
         if await is_taken_up(api, path, before):

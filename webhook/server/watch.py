@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -21,8 +22,6 @@ from webhook.server.api import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, A
 SHORTEST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 30.0
 LONGEST_PAUSE_AFTER_OPENING: Final = 1.0  # an API that opens watches is well, unless it closes each at once
-GONE: Final = 410
-NOT_FOUND: Final = 404
 
 Kept = TypeVar("Kept")
 Told_contra = TypeVar("Told_contra", contravariant=True)
@@ -107,11 +106,11 @@ class WatchedList(Generic[Kept]):
             except (ApiError, *UNREACHABLE) as error:
                 version = ""
                 status = error.status if isinstance(error, ApiError) else None
-                if status == NOT_FOUND and not self.missing:
+                if status == HTTPStatus.NOT_FOUND and not self.missing:
                     log.info("kind not installed", path=self.path)
-                elif status not in {GONE, NOT_FOUND}:
+                elif status not in {HTTPStatus.GONE, HTTPStatus.NOT_FOUND}:
                     log.warning("watch broken", path=self.path, error=repr(error), retry_in=round(pause, 1))
-                self.missing = status == NOT_FOUND
+                self.missing = status == HTTPStatus.NOT_FOUND
             except Exception:  # an answer that nobody foresaw must not end the server: what is not watched is asked for
                 version = ""
                 log.exception("watch broken", path=self.path, retry_in=round(pause, 1))
