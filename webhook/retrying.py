@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from webhook.patch import at
 from webhook.policy.parse import duration
 from webhook.problem import Json
+from webhook.requested import ending
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
 from webhook.requested import pipeline_run as of_pipeline_run
@@ -184,13 +184,10 @@ def now() -> str:
 
 def has_failed(root: Json, within: int | None) -> bool:
     """Tell whether a Job, JobSet or PipelineRun has failed, and within so many seconds until now."""
-    for one in at(root, ("status", "conditions")) or ():
-        if (one.get("type"), one.get("status")) in {("Failed", "True"), ("Succeeded", "False")}:
-            since = one.get("lastTransitionTime")
-            if within is None or since is None:
-                return True
-            return (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds() <= within
-    return False
+    since = ending.ended_at(root)
+    if not ending.has_failed(root) or within is None or since is None:
+        return ending.has_failed(root)
+    return (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds() <= within
 
 
 def named(row: Workload, root: Json) -> str:

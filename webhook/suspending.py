@@ -5,8 +5,9 @@ from typing import Final
 
 from webhook import names
 from webhook.problem import Json
+from webhook.requested import ending
 from webhook.requested import job as of_job
-from webhook.retrying import Outcome, Target, has_failed, named
+from webhook.retrying import Outcome, Target, named
 from webhook.server import retrying
 from webhook.server.api import Api
 from webhook.server.retrying import Right
@@ -14,7 +15,6 @@ from webhook.workloads import batch, tekton
 from webhook.workloads.job_set import JOB_SET
 
 WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server writes it
-ENDED: Final = {"Complete", "Completed"}
 
 
 async def switch(kubeconfig: str, target: Target, *, suspend: bool) -> Outcome:
@@ -50,17 +50,11 @@ def refusal(target: Target, root: Json, *, suspend: bool) -> str | None:
         return f"{name} is part of a retry that was begun; retry-policy retry goes on with that"
     if target.row in {batch.JOB, JOB_SET} and batch.is_queued(root["metadata"]):
         return f"{name} is in a queue, which decides when it runs; deactivate its Workload"
-    if target.row is not batch.CRON_JOB and (has_failed(root, None) or is_complete(root)):
+    if ending.condition_of(root) is not None:
         return f"{name} has ended"
     if bool(root["spec"].get("suspend")) == suspend:
         return f"{name} {'is suspended already' if suspend else 'is not suspended'}"
     return None
-
-
-def is_complete(root: Json) -> bool:
-    """Tell whether a Job or a JobSet has succeeded."""
-    conditions = (root.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") in ENDED and one.get("status") == "True" for one in conditions)
 
 
 def text_of(header: str) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from webhook import names
 from webhook.patch import at, pointer
 from webhook.problem import Json, Path, Problem
-from webhook.requested import record
+from webhook.requested import ending, record
 from webhook.requested.record import Requested
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
@@ -32,7 +32,6 @@ OF_RETRIES: Final = ((*LABELS, names.RETRY_OF), SUCCESSOR)  # what a new object 
 OF_ONE: Final = (ACCEPTED, MARK, record.ANNOTATION)  # what of an object no copy has
 RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 CLOCKS_DIFFER: Final = timedelta(minutes=1)
-ENDS: Final = {"Complete", "Completed", "Failed", "Succeeded"}  # conditions
 
 
 def is_asked_for(root: Json, old: Json) -> bool:
@@ -73,23 +72,12 @@ def outdated(root: Json, run: Json) -> Problem | None:
     when = time_of(at(root, ASKS))
     if when is None:
         return None
-    ended = ended_at(run)
+    ended = ending.ended_at(run)
     began = [at(run, ("metadata", "creationTimestamp")), *(one.at for one in record.read(run)[-1:])]
     since = [time_of(one) for one in ([ended] if ended else began) if one]
     if all(one is None or when >= one for one in since):
         return None
     return Problem(ASKS, f"is from before it {'ended' if ended else 'began'}", "set it to now")
-
-
-def ended_at(root: Json) -> str | None:
-    """Return when an object ended, None if it has not."""
-    for one in at(root, ("status", "conditions")) or ():
-        if one.get("type") in ENDS and one.get("status") in (
-            {"True", "False"} if one["type"] == "Succeeded" else {"True"}
-        ):
-            found: str | None = at(root, ("status", "completionTime")) or one.get("lastTransitionTime")
-            return found
-    return None
 
 
 def accepted(root: Json) -> Requested | None:

@@ -20,7 +20,7 @@ from webhook import names
 from webhook.ledger import account
 from webhook.patch import Editor, at, pointer
 from webhook.problem import Json, Path
-from webhook.requested import consent, record
+from webhook.requested import consent, ending, record
 from webhook.rules import reapply
 from webhook.workloads import batch
 from webhook.workloads.row import controller_of
@@ -88,7 +88,6 @@ def refusal(job: Json, outer: Json | None = None) -> str | None:
     """Say why a Job cannot be asked to run again; None where it can. `outer`: the CronJob that it is of."""
     metadata, controller = job["metadata"], controller_of(job)
     name = f"Job {metadata['namespace']}/{metadata['name']}"
-    ended = ended_as(job)
     if metadata.get("deletionTimestamp"):
         return f"{name} is being deleted"
     if controller is not None and (controller.group, controller.kind) == batch.JOB_SET:
@@ -98,23 +97,15 @@ def refusal(job: Json, outer: Json | None = None) -> str | None:
         return f"{name} is run by {controller.kind} {controller.name}, which alone decides on retries; ask it"
     if (job["spec"].get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER:
         return f"{name} is run by {job['spec']['managedBy']}, which alone decides on retries; ask it"
-    if ended == "Complete":
+    if ending.has_ended_well(job):
         return f"{name} has succeeded; nothing of it runs again"
-    if ended != "Failed":
+    if not ending.has_failed(job):
         return f"{name} has not ended; ask again once it has failed"
     maps = [None if outer is None else outer["metadata"].get("annotations"), metadata.get("annotations")]
     if not consent.may_run_twice([*maps, at(job, ("spec", "template", "metadata", "annotations"))]):
         how = f"kubectl annotate -n {metadata['namespace']} job/{metadata['name']} {names.RETRYABLE}=true"
         return f"{name} does not say that it may run twice; if it may: {how}"
     return None
-
-
-def ended_as(job: Json) -> str:
-    """Return the type of the condition that ended a Job, empty where none has."""
-    for one in at(job, ("status", "conditions")) or ():
-        if one.get("status") == "True" and one["type"] in {"Complete", "Failed"}:
-            return str(one["type"])
-    return ""
 
 
 def kept_name(name: str, uid: str) -> str:

@@ -11,14 +11,13 @@ from webhook import names
 from webhook.ledger import account
 from webhook.patch import at, pointer
 from webhook.problem import Json, Path
-from webhook.requested import asked, consent, record
+from webhook.requested import asked, consent, ending, record
 from webhook.workloads import batch
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
 
 CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"  # what managedBy is where it is absent
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
-ENDED: Final = {"Completed", "Failed"}
 
 
 def refusal(job_set: Json) -> str | None:
@@ -32,12 +31,11 @@ def refusal(job_set: Json) -> str | None:
     controller = controller_of(job_set)
     if controller is not None:
         return f"{name} is run by {controller.kind} {controller.name}, which alone decides on retries; ask it"
-    ended = {one["type"] for one in conditions(job_set) if one.get("status") == "True"} & ENDED
     if batch.is_queued(metadata):
         return f"{name} is in a queue, which holds it for ended and would not count what runs again; create it anew"
-    if "Completed" in ended:
+    if ending.has_ended_well(job_set):
         return f"{name} has succeeded; nothing of it runs again"
-    if not ended:
+    if not ending.has_failed(job_set):
         return f"{name} has not ended; ask again once it has failed"
     silent = [replicated["name"] for replicated in replicated_jobs(job_set) if not says_so(job_set, replicated)]
     if silent:
@@ -63,12 +61,6 @@ def replicated_jobs(job_set: Json) -> list[Json]:
     return found
 
 
-def conditions(job_set: Json) -> list[Json]:
-    """Return its conditions."""
-    found: list[Json] = at(job_set, ("status", "conditions")) or []
-    return found
-
-
 def run_of(job_set: Json) -> str:
     """Name the run that has failed."""
     return f"restart {at(job_set, ('status', 'restarts')) or 0}"
@@ -76,7 +68,7 @@ def run_of(job_set: Json) -> str:
 
 def runs_as_asked(job_set: Json, asked: str) -> bool:
     """Tell whether somebody else has had it run again, who asked at the same time."""
-    ended = any(one["type"] in ENDED and one.get("status") == "True" for one in conditions(job_set))
+    ended = ending.condition_of(job_set) is not None
     return bool(asked) and not ended and record.is_last(job_set, asked)
 
 
@@ -98,7 +90,7 @@ def run_again(job_set: Json) -> Json:
     """Return a JobSet whose status lets it run again, with all of its restarts left."""
     before = job_set["status"]
     status = {key: value for key, value in before.items() if key != "terminalState"}
-    status["conditions"] = [one for one in conditions(job_set) if one["type"] != "Failed"]
+    status["conditions"] = [one for one in before["conditions"] if one["type"] != "Failed"]
     status["restarts"] = (before.get("restarts") or 0) + 1
     status["restartsCountTowardsMax"] = 0
     return {

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from webhook import names
 from webhook.problem import Json
-from webhook.requested import asked
+from webhook.requested import asked, ending
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
 from webhook.server.api import CHANGED, Api, ApiError
@@ -161,7 +161,7 @@ def until_counted(job: Json, now: datetime) -> float:
 
     They go with it, and its account goes on without them if they are not counted by then.
     """
-    ended = asked.ended_at(job)
+    ended = ending.ended_at(job)
     if ended is None or names.PROFILE not in (job["metadata"].get("labels") or {}):
         return 0.0
     since = (now - datetime.fromisoformat(ended)).total_seconds()
@@ -239,7 +239,7 @@ async def begin(api: Api, kept: Json, notes: of_job.Notes) -> None:
         raise StuckError(
             f"Job {namespace}/{notes.name} has been deleted by somebody else; {kept_name} keeps its manifest"
         )
-    if job["metadata"]["uid"] != notes.uid or of_job.ended_as(job) != "Failed":
+    if job["metadata"]["uid"] != notes.uid or not ending.has_failed(job):
         await drop(api, kept)
         again = of_job.is_successor(job, notes.uid)
         what = "runs again already, as somebody else has asked" if again else "is not what it was any more"

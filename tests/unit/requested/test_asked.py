@@ -81,13 +81,6 @@ def test_what_was_asked_before_a_run_ended_or_began_was_asked_of_another(root: J
     assert (found is None) if what is None else what in str(found)
 
 
-def test_a_pipeline_run_ended_at_its_completion_time() -> None:
-    status = {"conditions": [{"type": "Succeeded", "status": "False"}], "completionTime": ENDED}
-    assert asked.ended_at({**failed(), "status": status}) == ENDED
-    status = {"conditions": [{"type": "Succeeded", "status": "Unknown"}]}
-    assert asked.ended_at({**failed(), "status": status}) is None
-
-
 @pytest.mark.parametrize("labels", [None, {}, {"team": "vision"}])
 def test_what_is_accepted_is_found_by_its_label_and_forgotten_without_a_trace(labels: Json | None) -> None:
     root = failed("2026-11-22T08:30:00Z") if labels is None else failed("2026-11-22T08:30:00Z", labels=labels)
