@@ -40,6 +40,7 @@ from tests.cluster.processes import HarnessError, Processes, die_with_parent
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+ENDS = (signal.SIGTERM, signal.SIGHUP)
 FOLDER_PREFIX = "retry-policy-cluster-"
 
 
@@ -54,7 +55,7 @@ def main() -> int:
     parser.add_argument("command", nargs="*", help="runs with KUBECONFIG set; its exit code is the result")
     options = parser.parse_args()
     # Ended from outside, the runner cleans up as it does after Ctrl-C; under nohup it stays deaf to SIGHUP.
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in ENDS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _exit)
     try:
@@ -112,13 +113,21 @@ def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool) -
     return code
 
 
+def _begin() -> None:
+    die_with_parent()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
+
+
 def _call(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    # While Python forks it swallows what a signal's handler raises.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     process = subprocess.Popen(
         command,
         env={**os.environ, **environment},
-        preexec_fn=die_with_parent,  # noqa: PLW1509  # the runner has one thread, so forking is safe
+        preexec_fn=_begin,  # noqa: PLW1509  # the runner has one thread, so forking is safe
     )
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
         while True:
             try:
                 code = process.wait()
