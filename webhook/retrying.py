@@ -11,6 +11,7 @@ from webhook.requested import ending
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
 from webhook.requested import pipeline_run as of_pipeline_run
+from webhook.rules.schema import SUBDOMAIN
 from webhook.server import retrying, retrying_pipeline_runs
 from webhook.server.api import UNREACHABLE, Api, ApiError
 from webhook.server.retrying import RUN_AGAIN, RefusedError, StuckError
@@ -64,7 +65,7 @@ def target_of(text: str, selector: str | None, failed_since: str | None, *, keep
     namespace, _, rest = text.partition("/")
     kind, _, name = rest.partition("/")
     row = ROWS.get(kind.lower())
-    if not namespace or row is None or "/" in name:
+    if row is None or not SUBDOMAIN.fullmatch(namespace) or (name and not SUBDOMAIN.fullmatch(name)):
         what = f"no {kind!r} can run again" if namespace and kind and row is None else f"{text!r} names nothing"
         raise ValueError(f"{what}; write NAMESPACE/KIND/NAME, the kind one of {KINDS}")
     if not name and selector is None and failed_since is None:

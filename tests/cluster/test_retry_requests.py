@@ -34,7 +34,7 @@ from tests.cluster.test_retry import (
 from tests.cluster.test_retry_pipeline_runs import ends, over, run, says, task, task_runs
 from webhook import names
 from webhook.requested import record
-from webhook.requested.job import keep, kept_name, notes_of
+from webhook.requested.job import keep, kept_name, notes_of, staged
 from webhook.requested.pipeline_run import run_of
 from webhook.server import retrier, retry_requests, retrying
 from webhook.server.api import Api as ApiOfServer
@@ -313,7 +313,7 @@ def test_who_keeps_a_manifest_keeps_what_is_so(namespace: NewNamespace, tmp_path
         assert why in refused.stderr
     other = keep({**before, "metadata": {**before["metadata"], "uid": "another"}}, me, WHEN)
     refused = user.run("create", "--filename=-", where, stdin=json.dumps(other))
-    assert "which is another one by now" in refused.stderr
+    assert "which has not failed, or is another one" in refused.stderr
     crash_after(str(team.kubeconfig), 2, retry_of(before))
     (keeper_name,) = kept(team)
     notes = notes_of(team.get("job", keeper_name))
@@ -321,6 +321,45 @@ def test_who_keeps_a_manifest_keeps_what_is_so(namespace: NewNamespace, tmp_path
     text = msgspec.json.encode(notes).decode()
     refused = user.run("annotate", f"job/{keeper_name}", f"{names.SUCCESSOR}={text}", "--overwrite", where)
     assert "is not to be changed; delete the Job if nobody needs it" in refused.stderr
+
+
+def test_who_makes_a_job_keep_a_manifest_later_is_judged_all_the_same(namespace: NewNamespace, tmp_path: Path) -> None:
+    team = opted_in(namespace)
+    before = failed_job(team, retryable(job("train", backoffLimit=0)))
+    user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
+    me, where = f"system:serviceaccount:{team.name}:asks", f"--namespace={team.name}"
+    keeper = keep(before, "admin", WHEN)
+    labels = keeper["metadata"].pop("labels")
+    assert user.run("create", "--filename=-", where, stdin=json.dumps(keeper)).stderr == ""
+    made = team.get("job", keeper["metadata"]["name"])
+    assert names.SUCCESSOR not in made["metadata"].get("annotations", {})
+    said = {"metadata": {"labels": labels, "annotations": keeper["metadata"]["annotations"]}}
+    refused = user.run("patch", f"job/{made['metadata']['name']}", where, "--type=merge", f"--patch={json.dumps(said)}")
+    assert "is not to be changed" in refused.stderr
+    assert team.run("delete", "job", made["metadata"]["name"]).returncode == 0
+    keeper = keep(before, me, WHEN)
+    (advanced,) = [one["value"] for one in staged(keeper, "Deleting") if one["op"] == "replace"]
+    keeper["metadata"]["annotations"][names.SUCCESSOR] = advanced
+    refused = user.run("create", "--filename=-", where, stdin=json.dumps(keeper))
+    assert "which has not failed, or is another one" in refused.stderr
+
+
+@with_operators
+def test_an_author_who_replaces_what_ran_again_is_not_asked_for_rights_and_its_history_stays(
+    namespace: NewNamespace, tmp_path: Path
+) -> None:
+    team = opted_in(namespace)
+    manifest = retryable(job_set("train", replicated_job("worker", exits(1), backoffLimit=0)))
+    team.create(manifest)
+    team.wait_for("jobsets", "train", has_failed)
+    assert asks(team, "jobset/train").stderr == ""
+    history = record.read(team.wait_for("jobsets", "train", lambda found: record.read(found) and is_forgotten(found)))
+    user = as_user(team, tmp_path, "get,update jobsets.jobset.x-k8s.io")
+    found = team.get("jobset", "train")
+    found["metadata"]["annotations"] = {"note": "mine"}
+    replaced = user.run("replace", "--filename=-", f"--namespace={team.name}", stdin=json.dumps(found))
+    assert replaced.stderr == ""
+    assert record.read(team.get("jobset", "train")) == history
 
 
 @with_operators

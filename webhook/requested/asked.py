@@ -125,6 +125,14 @@ def forget(root: Json) -> list[Json]:
     return [*found, {"op": "remove", "path": pointer(MARK)}]
 
 
+def put_back_record(root: Json, old: Json) -> list[Json]:
+    """Return the JSON Patch that puts back who asked for retries of an object."""
+    text = at(old, record.ANNOTATION)
+    if at(root, ANNOTATIONS) is None:
+        return [{"op": "add", "path": pointer(ANNOTATIONS), "value": {names.REQUESTED_RETRIES: text}}]
+    return [{"op": "add", "path": pointer(record.ANNOTATION), "value": text}]
+
+
 def take_off(root: Json, *paths: Path) -> list[Json]:
     """Return the JSON Patch that takes some fields off an object that has them."""
     return [{"op": "remove", "path": pointer(path)} for path in paths if at(root, path) is not None]

@@ -11,6 +11,7 @@ Writes:
     the kept Job, the successor; status.{completedIndexes,succeeded} of the successor
 """
 
+import re
 from copy import deepcopy
 from typing import Any, Final, Literal, TypedDict, cast
 
@@ -22,10 +23,12 @@ from webhook.patch import Editor, at, pointer
 from webhook.problem import Json, Path
 from webhook.requested import consent, ending, record
 from webhook.rules import reapply
+from webhook.rules.schema import SUBDOMAIN
 from webhook.workloads import batch
 from webhook.workloads.row import controller_of
 
 LONGEST_NAME: Final = 63  # of a Job, as its pods have it in a label
+UID: Final = re.compile("[0-9A-Za-z-]{1,63}")
 NOTES: Final[Path] = ("metadata", "annotations", names.SUCCESSOR)
 # What the API server writes into a Job with a selector of its own (pkg/registry/batch/job/strategy.go), and its pods.
 GENERATED: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
@@ -82,6 +85,11 @@ class Notes(msgspec.Struct, kw_only=True, omit_defaults=True):
     ledger: str | None = None
     requested: str = ""
     stage: Stage = "Kept"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no name: it becomes part of a path."""
+        if not SUBDOMAIN.fullmatch(self.name) or len(self.name) > LONGEST_NAME or not UID.fullmatch(self.uid):
+            raise ValueError("name and uid must be a Job's")
 
 
 def refusal(job: Json, outer: Json | None = None) -> str | None:

@@ -192,6 +192,7 @@ class Retrier:
         elif row in {batch.JOB, batch.CRON_JOB}:
             job = root if row is batch.JOB else await retrying.last_job(self.api, root)
             if job is None or request.of != job["metadata"]["uid"]:
+                await self.see_whether_done(root, job, request)
                 return None
             await retrying.retry_job(self.api, job, request.by, when)
         else:
@@ -201,6 +202,13 @@ class Retrier:
             keep_finally = request.keep_finally or asked.keeps_finally(root)
             await retrying_pipeline_runs.retry_pipeline_run(self.api, root, request.by, when, keep_finally=keep_finally)
         return request
+
+    async def see_whether_done(self, root: Json, job: Json | None, request: Requested) -> None:
+        """See that a Job runs again that is not its CronJob's last any more; raise RefusedError, what `Api` raises."""
+        if job is None or not of_job.is_successor(job, request.of):
+            kept = await retrying.kept_jobs(self.api, root["metadata"]["namespace"])
+            if all(of_job.notes_of(one).uid != request.of for one in kept):
+                raise RefusedError("another Job has begun since, or the last one is gone")
 
     def tell(self, row: Workload, root: Json, reason: str, message: str) -> None:
         """Write an Event on an object, and count."""

@@ -13,7 +13,7 @@ import msgspec
 from webhook import modes, names, review
 from webhook.patch import at
 from webhook.problem import Json, Path, Problem
-from webhook.requested import asked, record
+from webhook.requested import asked, ending, record
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
 from webhook.requested import pipeline_run as of_pipeline_run
@@ -102,6 +102,8 @@ class RetryRequests:
         async with asyncio.timeout(PATIENCE):
             if request.operation == "CREATE":
                 return await self.created(request, row, root, changed)
+            if not asks and changed == [record.ANNOTATION] and set(record.read(root)) <= set(record.read(old)):
+                return patched(asked.put_back_record(root, old))  # who replaces an object asks for nothing
             found = await self.asked_for(request, row, root) if asks else Response()
             if found.patch:
                 changed = [path for path in changed if path not in {asked.ACCEPTED, asked.MARK}]  # written anew
@@ -116,14 +118,15 @@ class RetryRequests:
         if of_retry and (denial := await self.may(request, row, root, of_retry[0])):
             return denial
         if row is batch.JOB and of_job.is_kept(root):
-            return await self.kept(request, of_job.notes_of(root)) or Response()
-        return patched(asked.take_off(root, *asked.OF_ONE))
+            denial = await self.kept(request, of_job.notes_of(root))
+            return denial or patched(asked.take_off(root, asked.ACCEPTED, record.ANNOTATION))
+        return patched(asked.take_off(root, *asked.OF_ONE, asked.SUCCESSOR))
 
     async def kept(self, request: Request, notes: of_job.Notes) -> Response | None:
         """Deny a Job that is to keep another's manifest what is not so; raise what `Api` raises."""
         job = await self.api.find(retrying.path_of(batch.JOB, request.namespace, notes.name))
-        if job is None or job["metadata"]["uid"] != notes.uid:
-            what = f"keeps a manifest of Job {request.namespace}/{notes.name}, which is another one by now"
+        if job is None or job["metadata"]["uid"] != notes.uid or not ending.has_failed(job) or notes.stage != "Kept":
+            what = f"keeps a manifest of Job {request.namespace}/{notes.name}, which has not failed, or is another one"
             return denied(Problem(asked.SUCCESSOR, what, "ask anew"))
         if notes.requested != of_job.requested_of(job, notes.by, notes.at):
             what = f"does not say who asked as Job {request.namespace}/{notes.name} does"
@@ -142,13 +145,14 @@ class RetryRequests:
         run = await self.run_of(row, root, now)
         if problem := asked.outdated(root, run.root):
             return Response(warnings=[problem])
+        what, _, remedy = (run.refusal or "").rpartition("; ")
+        problem = Problem(asked.ASKS, what or remedy, remedy if what else "nothing was changed")
+        if not run.of:  # of a CronJob without a Job nobody knows whether it was asked of an earlier one
+            return Response(warnings=[problem])
         if denial := await self.may(request, row, root, asked.ASKS):
             return denial
         if run.refusal is not None:
-            what, _, remedy = run.refusal.rpartition("; ")
-            problem = Problem(asked.ASKS, what or remedy, remedy if what else "nothing was changed")
-            # Of a CronJob without a Job nobody knows whether it was asked of an earlier one.
-            return denied(problem) if run.of else Response(warnings=[problem])
+            return denied(problem)
         requested = Requested(at=at(root, asked.ASKS), by=request.user_info.username, of=run.of)
         return Response(patch=msgspec.json.encode(asked.accept(root, requested)), edited=[RULE])
 
@@ -187,8 +191,8 @@ class RetryRequests:
         if asked.ACCEPTED in changed and at(root, asked.ACCEPTED) is not None:
             path, what = asked.ACCEPTED, "is written by the webhook alone"
             return denied(Problem(path, what, f"set {asked.ASKS[-1]} in its place"))
-        if asked.SUCCESSOR in changed and of_job.is_kept(root):
-            if of_job.is_kept(old) and of_job.differ_in_stage_alone(root, old):
+        if asked.SUCCESSOR in changed and at(root, asked.SUCCESSOR) is not None:
+            if of_job.is_kept(root) and of_job.is_kept(old) and of_job.differ_in_stage_alone(root, old):
                 return None
             return denied(Problem(asked.SUCCESSOR, "is not to be changed", "delete the Job if nobody needs it"))
         if record.ANNOTATION not in changed or await self.is_as_noted(request, root, old):

@@ -10,6 +10,7 @@ from webhook.problem import Json
 from webhook.requested import asked, ending
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
+from webhook.rules.schema import SUBDOMAIN
 from webhook.server.api import CHANGED, Api, ApiError
 from webhook.workloads import Workload, batch, tekton
 from webhook.workloads.job_set import JOB_SET
@@ -45,7 +46,12 @@ class StuckError(Exception):
 
 
 def path_of(row: Workload, namespace: str, name: str = "") -> str:
-    """Return the path of an object, or without a name that of all in a namespace."""
+    """Return the path of an object, or without a name that of all in a namespace.
+
+    Raise ValueError for what is no name.
+    """
+    if not all(SUBDOMAIN.fullmatch(one) for one in (namespace, name) if one):
+        raise ValueError(f"{namespace}/{name} is no name, and may be a path")
     path = f"/apis/{row.group}/{row.versions[0]}/namespaces/{namespace}/{row.resource}"
     return f"{path}/{name}" if name else path
 
@@ -115,6 +121,8 @@ async def cron_job_of(api: Api, job: Json) -> Json | None:
     """Return the CronJob that a Job is of, None if it is of none."""
     controller = controller_of(job)
     if controller is None or (controller.group, controller.kind) != (batch.CRON_JOB.group, batch.CRON_JOB.kind):
+        return None
+    if not SUBDOMAIN.fullmatch(controller.name):
         return None
     return await api.find(path_of(batch.CRON_JOB, job["metadata"]["namespace"], controller.name))
 

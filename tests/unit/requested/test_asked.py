@@ -104,6 +104,17 @@ def test_what_is_asked_anew_meanwhile_is_not_forgotten() -> None:
         patched(anew, asked.forget(only_marked))
 
 
+def test_a_record_that_an_update_has_dropped_is_put_back() -> None:
+    old = failed(annotations={names.REQUESTED_RETRIES: "[]"})
+    for root in (failed(), failed(annotations={}), failed(annotations={"note": "mine"})):
+        now = patched(root, asked.put_back_record(root, old))
+        assert now["metadata"]["annotations"][names.REQUESTED_RETRIES] == "[]"
+    bare: Json = {"metadata": {}}
+    assert patched(bare, asked.put_back_record(bare, old))["metadata"] == {
+        "annotations": {names.REQUESTED_RETRIES: "[]"}
+    }
+
+
 def test_what_was_asked_before_it_ran_again_was_asked_of_the_run_before() -> None:
     again = Requested(at="2026-11-22T08:10:00+00:00", by="alice", of="restart 0")
     root = running("2026-11-22T08:05:00Z")

@@ -133,6 +133,28 @@ def test_one_that_is_not_named_as_its_keeper_or_that_a_controller_made_keeps_not
 WRONG_TYPE = '{"name":"train","uid":"u","by":"x","at":"x","metadata":{"ownerReferences":5}}'
 
 
+@pytest.mark.parametrize(
+    ("name", "uid"),
+    [
+        ("a/../../../victim/jobs/train", UID),
+        ("..", UID),
+        ("a" * 64, UID),
+        ("train", "../x"),
+        ("train?x=y", UID),
+        ("", UID),
+    ],
+)
+def test_a_kept_manifest_of_what_is_no_name_is_none_as_that_would_be_a_path(name: str, uid: str) -> None:
+    notes = msgspec.to_builtins(of_job.notes_of(kept(failed())))
+    text = msgspec.json.encode({**notes, "name": name, "uid": uid}).decode()
+    metadata = {
+        "name": of_job.kept_name(name, uid),
+        "labels": {names.RETRY_OF: uid},
+        "annotations": {names.SUCCESSOR: text},
+    }
+    assert not of_job.is_kept({"metadata": metadata})
+
+
 @pytest.mark.parametrize("text", ["", "{}", "{" * 100_000, '{"metadata":' + "[" * 100_000, WRONG_TYPE])
 def test_notes_that_somebody_has_spoilt_are_none(text: str) -> None:
     keeping = kept(failed())
