@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from webhook.workloads.batch import JOB
 from webhook.workloads.job_set import JOB_SET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Object
@@ -376,25 +377,29 @@ def test_of_cron_jobs_only_those_run_again_whose_last_job_has_failed(namespace: 
     team.wait_for("jobs", "nightly-1", runs_anew(before))
 
 
-async def until_it_is_done(kubeconfig: str, before: Object, crashes: random.Random) -> int:
-    """Ask, and ask again after each crash, as the command does; return how many crashes there were."""
-    namespace, name = before["metadata"]["namespace"], before["metadata"]["name"]
+async def in_spite_of_crashes(
+    kubeconfig: str, crashes: random.Random, writes: int, ask: Callable[[Crashing, int], Awaitable[None]]
+) -> int:
+    """Ask, and ask again after each crash, each of the first within so many writes; return how many there were."""
     for number in range(50):
         async with await Crashing.connect(kubeconfig) as api:
-            api.left, api.after = crashes.randrange(8 if number < 5 else 50), crashes.random() < 0.5
-            try:
-                begun = [one for one in await retrying.kept_jobs(api, namespace) if notes_of(one).name == name]
-                if begun:
-                    await retrying.go_on(api, begun[0])
-                    return number
-                there = await api.find(retrying.path_of(JOB, namespace, name))
-                if there is None or there["metadata"]["uid"] != before["metadata"]["uid"]:
-                    return number
-                await retrying.retry_job(api, there, "somebody", WHEN)
-            except CrashError:
-                continue
-            return number
-    raise AssertionError(f"{name} did not come to an end")
+            api.left, api.after = crashes.randrange(writes if number < 5 else 50), crashes.random() < 0.5
+            with suppress(CrashError):
+                await ask(api, number)
+                return number
+    raise AssertionError("it did not come to an end")
+
+
+async def ask_for_job(api: Crashing, before: Object) -> None:
+    """Ask as the command does."""
+    namespace, name = before["metadata"]["namespace"], before["metadata"]["name"]
+    begun = [one for one in await retrying.kept_jobs(api, namespace) if notes_of(one).name == name]
+    if begun:
+        await retrying.go_on(api, begun[0])
+        return
+    there = await api.find(retrying.path_of(JOB, namespace, name))
+    if there is not None and there["metadata"]["uid"] == before["metadata"]["uid"]:
+        await retrying.retry_job(api, there, "somebody", WHEN)
 
 
 def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twice(namespace: NewNamespace) -> None:
@@ -417,7 +422,9 @@ def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twi
 
         async def one(root: Object) -> int:
             async with limit:
-                return await until_it_is_done(str(team.kubeconfig), root, crashes)
+                return await in_spite_of_crashes(
+                    str(team.kubeconfig), crashes, 8, lambda api, _: ask_for_job(api, root)
+                )
 
         return await asyncio.gather(*map(one, before))
 
@@ -437,20 +444,10 @@ def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twi
     assert [pod["metadata"]["annotations"][INDEX] for pod in again if owner_of(pod) in uids] == ["1"] * CRASHES
 
 
-async def until_it_runs(kubeconfig: str, before: Object, crashes: random.Random) -> int:
-    """Ask for a JobSet, and ask again after each crash; return how many crashes there were."""
-    namespace, name = before["metadata"]["namespace"], before["metadata"]["name"]
-    for number in range(50):
-        async with await Crashing.connect(kubeconfig) as api:
-            api.left, api.after = crashes.randrange(3 if number < 5 else 50), crashes.random() < 0.5
-            try:
-                found = await api.get(retrying.path_of(JOB_SET, namespace, name))
-                if has_failed(found) and restarts(found)[0] == 0:
-                    await retrying.retry_job_set(api, found, "somebody", WHEN)
-            except CrashError:
-                continue
-            return number
-    raise AssertionError(f"{name} did not come to an end")
+async def ask_for_job_set(api: Crashing, before: Object) -> None:
+    found = await api.get(retrying.path_of(JOB_SET, before["metadata"]["namespace"], before["metadata"]["name"]))
+    if has_failed(found) and restarts(found)[0] == 0:
+        await retrying.retry_job_set(api, found, "somebody", WHEN)
 
 
 @with_operators
@@ -462,7 +459,12 @@ def test_wherever_the_retry_of_a_job_set_ends_between_two_steps_it_runs_again_on
     crashes = random.Random(7)  # noqa: S311 - not a secret
 
     async def all_of_them() -> list[int]:
-        return await asyncio.gather(*(until_it_runs(str(team.kubeconfig), one, crashes) for one in before))
+        async def one(root: Object) -> int:
+            return await in_spite_of_crashes(
+                str(team.kubeconfig), crashes, 3, lambda api, _: ask_for_job_set(api, root)
+            )
+
+        return await asyncio.gather(*map(one, before))
 
     assert sum(asyncio.run(all_of_them())) > CRASHING_SETS  # or nothing was tried
     after = team.wait_for_all("jobsets", lambda found: all(map(has_failed, found)))

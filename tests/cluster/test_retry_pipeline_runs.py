@@ -11,7 +11,7 @@ from tests.cluster.conftest import with_operators
 from tests.cluster.nodes import PLACEMENT
 from tests.cluster.objects import is_running
 from tests.cluster.test_ledger import explained
-from tests.cluster.test_retry import CrashError, Crashing, asked
+from tests.cluster.test_retry import Crashing, asked, in_spite_of_crashes
 from webhook import names
 from webhook.requested import record
 from webhook.requested.pipeline_run import TASK, run_of, succeeded_of
@@ -152,24 +152,15 @@ def test_of_a_matrix_all_combinations_run_again_and_what_was_skipped_is_asked_an
     assert {name for name, uid in now.items() if were.get(name) != uid} == {"build-many-0", "build-many-1"}
 
 
-async def until_it_runs(kubeconfig: str, before: Object, crashes: random.Random) -> int:
-    """Ask for a PipelineRun, and ask again after each crash; return how many crashes there were."""
-    path = retrying.path_of(PIPELINE_RUN, before["metadata"]["namespace"], before["metadata"]["name"])
-    for number in range(50):
-        async with await Crashing.connect(kubeconfig) as api:
-            api.left, api.after = crashes.randrange(5 if number < 5 else 50), crashes.random() < 0.5
-            try:
-                found = await api.get(path)
-                when = datetime.now(UTC).isoformat(timespec="seconds")
-                await retrying_pipeline_runs.retry_pipeline_run(api, found, "somebody", when, keep_finally=False)
-            except CrashError:
-                continue
-            except retrying.RefusedError as error:
-                if number and "has not ended" in str(error):
-                    return number
-                raise
-            return number
-    raise AssertionError(f"{path} did not come to an end")
+async def ask_for(api: Crashing, before: Object, crashed: int) -> None:
+    """Ask as the command does; after a crash it may run already."""
+    found = await api.get(retrying.path_of(PIPELINE_RUN, before["metadata"]["namespace"], before["metadata"]["name"]))
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    try:
+        await retrying_pipeline_runs.retry_pipeline_run(api, found, "somebody", when, keep_finally=False)
+    except retrying.RefusedError as error:
+        if not crashed or "has not ended" not in str(error):
+            raise
 
 
 def test_wherever_its_retry_ends_between_two_steps_it_runs_again_once(namespace: NewNamespace) -> None:
@@ -185,7 +176,12 @@ def test_wherever_its_retry_ends_between_two_steps_it_runs_again_once(namespace:
     crashes = random.Random(7)  # noqa: S311 - not a secret
 
     async def all_of_them() -> list[int]:
-        return await asyncio.gather(*(until_it_runs(str(team.kubeconfig), one, crashes) for one in before))
+        async def one(root: Object) -> int:
+            return await in_spite_of_crashes(
+                str(team.kubeconfig), crashes, 5, lambda api, number: ask_for(api, root, number)
+            )
+
+        return await asyncio.gather(*map(one, before))
 
     assert sum(asyncio.run(all_of_them())) > CRASHING_RUNS  # or nothing was tried
     again = team.wait_for_all("pods", all_run(len(builds)), selector=f"{TASK}=b")

@@ -33,8 +33,6 @@ from webhook.server.listen import CannotListenError, listen
 from webhook.server.memory import give_back
 from webhook.server.own_certificate import OwnCertificate
 from webhook.server.policy_source import PolicySource
-from webhook.server.retrier import Retrier
-from webhook.server.retry_requests import RetryRequests
 
 # How long a replica keeps serving after SIGTERM: API servers keep their connections to a pod that is going away.
 DRAIN: Final = 10.0
@@ -107,6 +105,9 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
         if options.requested_retries:
             if cluster is None or events is None or options.namespace is None:
                 raise CannotStartError("--requested-retries needs a cluster, and POD_NAMESPACE in the environment")
+            from webhook.server.retrier import Retrier  # noqa: PLC0415 - a MiB, and milliseconds, that others save
+            from webhook.server.retry_requests import RetryRequests  # noqa: PLC0415 - likewise
+
             retry_requests = RetryRequests(cluster.api, cluster)
             lease = Lease(events.api, options.namespace, RETRIES_LEASE, identity())
             background.append(Retrier(cluster, events, lease).run())

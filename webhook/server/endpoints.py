@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 from time import perf_counter
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -19,11 +19,12 @@ from webhook.server.http11 import Answer, Handler, Site
 from webhook.server.intake import Intake
 from webhook.server.limits import LIMITS, Limits
 from webhook.server.policy_source import PolicySource
-from webhook.server.retry_requests import Request as RetryRequest
-from webhook.server.retry_requests import RetryRequests
-from webhook.server.retry_requests import read as read_retry_request
 from webhook.subject import Facts, Subject, read, subject_of
 from webhook.workloads import batch
+
+if TYPE_CHECKING:
+    from webhook.server.retry_requests import Request as RetryRequest
+    from webhook.server.retry_requests import RetryRequests
 
 LOGGED: Final = 20  # problems of one denial
 RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server tries again inside the call's timeout
@@ -47,7 +48,7 @@ class Endpoints:
         policy: PolicySource,
         cluster: Cluster | None,
         books: Books | None = None,
-        retry_requests: RetryRequests | None = None,
+        retry_requests: "RetryRequests | None" = None,
         limits: Limits = LIMITS,
     ) -> None:
         self.intake = Intake(limits)
@@ -69,7 +70,7 @@ class Endpoints:
         if self.retry_requests is not None:
             found[b"/retry"] = (
                 b"POST",
-                self.handler("retry", read_retry_request, partial(judge_retry_request, self.retry_requests)),
+                self.handler("retry", self.retry_requests.read, partial(judge_retry_request, self.retry_requests)),
             )
         return Site(self.intake, found, refused)
 
@@ -186,7 +187,7 @@ class Endpoints:
         return Answer(generate_latest(metrics.REGISTRY), content_type=CONTENT_TYPE_LATEST)
 
 
-async def judge_retry_request(retry_requests: RetryRequests, request: RetryRequest, _: bytes) -> Response | None:
+async def judge_retry_request(retry_requests: "RetryRequests", request: "RetryRequest", _: bytes) -> Response | None:
     """Judge what may ask for a retry; None where it does not."""
     response = await retry_requests.judge(request)
     if response is not None:

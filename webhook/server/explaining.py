@@ -5,6 +5,7 @@ from typing import Final
 
 from webhook.problem import Json
 from webhook.requested import pipeline_run
+from webhook.rules.schema import SUBDOMAIN
 from webhook.server.api import Api, ApiError
 from webhook.server.retrying import path_of
 from webhook.server.retrying_pipeline_runs import children_of
@@ -14,6 +15,7 @@ from webhook.workloads.row import controller_of
 
 SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
+NOTHING: Final = "no Job, no JobSet and no PipelineRun"
 
 
 class NoSuchWorkloadError(Exception):
@@ -28,22 +30,22 @@ async def fetch(kubeconfig: str | None, namespace: str, name: str) -> tuple[Json
     Raises NoSuchWorkloadError, and what `Api` raises.
     """
     async with await Api.connect(kubeconfig) as api:
-        job = await api.find(f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}")
+        if not all(SUBDOMAIN.fullmatch(one) for one in (namespace, name)):
+            raise NoSuchWorkloadError(f"{NOTHING} {namespace}/{name}")
+        job = await api.find(path_of(batch.JOB, namespace, name))
         controller = None if job is None else controller_of(job)
         set_name = name if job is None else None
         if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
             set_name = controller.name
         if job is not None and set_name is None:
             return job, [job], await pods(api, namespace, f"{JOB_LABEL}={name}")
-        job_set = await api.find(
-            f"/apis/{JOB_SET.group}/{JOB_SET.versions[0]}/namespaces/{namespace}/jobsets/{set_name}"
-        )
+        job_set = await api.find(path_of(JOB_SET, namespace, set_name or name))
         if job_set is None:
             return await fetch_pipeline_run(api, namespace, name)
         selector = {"labelSelector": f"{SET_LABEL}={set_name}"}
         jobs = [
             {**one, "apiVersion": "batch/v1", "kind": batch.JOB.kind}
-            async for page in api.pages(f"/apis/batch/v1/namespaces/{namespace}/jobs", selector, "application/json")
+            async for page in api.pages(path_of(batch.JOB, namespace), selector, "application/json")
             for one in page["items"]
         ]
         return job_set, jobs, await pods(api, namespace, f"{SET_LABEL}={set_name}")
@@ -58,7 +60,7 @@ async def fetch_pipeline_run(api: Api, namespace: str, name: str) -> tuple[Json,
         if error.status != HTTPStatus.FORBIDDEN:  # who may not read any has none
             raise
     if run is None:
-        raise NoSuchWorkloadError(f"no Job, no JobSet and no PipelineRun {namespace}/{name}")
+        raise NoSuchWorkloadError(f"{NOTHING} {namespace}/{name}")
     return run, await children_of(api, run), await pods(api, namespace, f"{pipeline_run.LABEL}={name}")
 
 

@@ -64,17 +64,16 @@ class Run(msgspec.Struct, frozen=True):
     refusal: str | None
 
 
-def read(body: bytes) -> Request:
-    """Read an AdmissionReview; raise BadReviewError."""
-    return cast("Request", review.decode(body, reader))
-
-
 class RetryRequests:
     """Answers what is asked of /retry."""
 
     def __init__(self, api: Api, cluster: Cluster) -> None:
         self.api = api
         self.cluster = cluster
+
+    def read(self, body: bytes) -> Request:
+        """Read an AdmissionReview; raise BadReviewError."""
+        return cast("Request", review.decode(body, reader))
 
     async def judge(self, request: Request) -> Response | None:
         """Accept a request for a retry, or deny it with the reason; None where nothing is asked for.
@@ -208,8 +207,10 @@ class RetryRequests:
             return False
         name = of_job.kept_name(root["metadata"]["name"], uid)
         kept = await self.api.find(retrying.path_of(batch.JOB, request.namespace, name))
-        is_kept = kept is not None and of_job.is_kept(kept)
-        return kept is not None and is_kept and of_job.notes_of(kept).requested == at(root, record.ANNOTATION)
+        if kept is None or not of_job.is_kept(kept):
+            return False
+        said: str | None = at(root, record.ANNOTATION)
+        return said == of_job.notes_of(kept).requested
 
     async def in_others_names(self, request: Request, asks: set[str], path: Path) -> Response | None:
         """Deny it to anybody but the leader to say that others ask; raise what `Api` raises."""

@@ -202,9 +202,8 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
     except ApiError as error:
         found = await api.find(f"{jobs}/{name}") if error.status == HTTPStatus.CONFLICT else None
         if found is None or (found["metadata"].get("labels") or {}).get(names.RETRY_OF) != metadata["uid"]:
-            if error.status not in FINAL or (
-                found is None and error.status == HTTPStatus.CONFLICT
-            ):  # of a quota that changes
+            of_quota = found is None and error.status == HTTPStatus.CONFLICT  # which changes all the time
+            if of_quota or error.status not in FINAL:
                 raise
             raise RefusedError(
                 f"{name_} would not be accepted if it were created now: {error}; nothing has changed"

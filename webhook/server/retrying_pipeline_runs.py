@@ -36,19 +36,25 @@ async def children_of(api: Api, run: Json) -> list[Json]:
     ]
 
 
+def uids_of(children: list[Json]) -> set[str]:
+    """Return what tells them from others of their names."""
+    return {child["metadata"]["uid"] for child in children}
+
+
 async def retry_pipeline_run(api: Api, run: Json, by: str, when: str, *, keep_finally: bool) -> None:
     """Have a PipelineRun that has failed run again; raise RefusedError, StuckError, and what `Api` raises."""
     metadata = run["metadata"]
     path = path_of(tekton.PIPELINE_RUN, metadata["namespace"], metadata["name"])
     name = f"PipelineRun {metadata['namespace']}/{metadata['name']}"
-    before = {child["metadata"]["uid"] for child in await children_of(api, run)}
+    before: set[str] = set()
     is_let_run = False
     for number in range(TRIES):
         children = await children_of(api, run)  # first, so that none that it makes meanwhile is among them
         found = await api.find(path)
         if found is None:
             raise RefusedError(f"{name} is gone")
-        if number and {child["metadata"]["uid"] for child in children} - before:
+        before = before if number else uids_of(children)
+        if uids_of(children) - before:
             await forget(api, tekton.PIPELINE_RUN, found)
             return  # somebody else has had it run again, who asked at the same time
         if is_let_run and found["spec"].get("status"):
@@ -114,7 +120,7 @@ async def is_taken_up(api: Api, path: str, before: set[str]) -> bool:
     try:
         async with asyncio.timeout(TAKEN_UP_WITHIN) as within:
             while (run := await api.find(path)) is not None:
-                if {child["metadata"]["uid"] for child in await children_of(api, run)} - before:
+                if uids_of(await children_of(api, run)) - before:
                     return True
                 if of_pipeline_run.succeeded_of(run) != "Unknown":
                     break

@@ -265,6 +265,11 @@ def test_what_cannot_be_had_is_said_without_a_stack_trace(tmp_path: Path) -> Non
     assert "--requested-retries needs a cluster, and POD_NAMESPACE" in refusal("--requested-retries")
 
 
+def test_who_has_nothing_run_again_imports_nothing_of_it() -> None:
+    code = "import sys, webhook.server.app; sys.exit('webhook.requested' in sys.modules)"
+    assert subprocess.run((sys.executable, "-c", code), check=False).returncode == 0
+
+
 def test_without_an_api_the_kubernetes_client_is_not_imported() -> None:
     code = "import sys, webhook.server.app; sys.exit('kubernetes' in sys.modules)"
     assert subprocess.run((sys.executable, "-c", code), check=False).returncode == 0
