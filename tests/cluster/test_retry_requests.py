@@ -349,14 +349,16 @@ def test_an_author_who_replaces_what_ran_again_is_not_asked_for_rights_and_its_h
     namespace: NewNamespace, tmp_path: Path
 ) -> None:
     team = opted_in(namespace)
-    manifest = retryable(job_set("train", replicated_job("worker", exits(1), backoffLimit=0)))
-    team.create(manifest)
+    team.create(retryable(job_set("train", replicated_job("worker", backoffLimit=0))))
+    team.ends(team.pods_of_set("train", 0)[0], 1)
     team.wait_for("jobsets", "train", has_failed)
     assert asks(team, "jobset/train").stderr == ""
     history = record.read(team.wait_for("jobsets", "train", lambda found: record.read(found) and is_forgotten(found)))
+    team.pods_of_set("train", 1)
     user = as_user(team, tmp_path, "get,update jobsets.jobset.x-k8s.io")
     found = team.get("jobset", "train")
     found["metadata"]["annotations"] = {"note": "mine"}
+    del found["metadata"]["resourceVersion"]  # whatever its controller writes meanwhile
     replaced = user.run("replace", "--filename=-", f"--namespace={team.name}", stdin=json.dumps(found))
     assert replaced.stderr == ""
     assert record.read(team.get("jobset", "train")) == history
