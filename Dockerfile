@@ -1,6 +1,8 @@
 # The image of retry-policy: a Python without pip, the hash-locked packages, the project. Nothing unpinned is downloaded.
 # An index or a CA of one's own reaches pip through its configuration, which no layer keeps:
 #   docker build --secret id=pip.conf,src=$HOME/.config/pip/pip.conf .
+# A tag, so that what is built from a checkout has the base's latest fixes. A release is built from a digest, which
+# hack/release.sh looks up and writes down: BASE_IMAGE=python:3.11-slim@sha256:…
 ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS build

@@ -78,4 +78,5 @@ generated: install  ## write anew what docs/ and manifests/ take from the code
 lock: install  ## write requirements/*.txt anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml -o requirements/runtime.txt
 	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml --group dev -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet $(LOCK) --group audit -o requirements/audit.txt
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
