@@ -14,12 +14,13 @@ import click
 from webhook import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterable
 
     from webhook.documents import Document, Unusable
     from webhook.offline import Verdict
     from webhook.policy.model import Policy, Profile
-    from webhook.problem import Problem
+    from webhook.problem import Json, Problem
+    from webhook.problem import Path as FieldPath
     from webhook.retrying import Outcome
 
 PROBLEMS: Final = 1
@@ -27,6 +28,8 @@ UNUSABLE: Final = 2
 HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say
 PORT: Final = click.IntRange(0, 65535)
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
+LARGEST_POLICY: Final = 1024 * 1024  # bytes, of a ConfigMap
+LONGEST_LINE: Final = 4096  # characters of a message
 DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -120,26 +123,29 @@ def render(
     problems, 1 if there are, 2 if some input cannot be read.
     """
     from webhook import offline  # noqa: PLC0415 - each command imports what it needs
+    from webhook.problem import field  # noqa: PLC0415 - likewise
 
     run = Run(files, policy, profile_name)
+    write = functools.partial(click.echo, nl=False)
     pods = False
     for index, document in enumerate(run.documents()):
-        before = offline.as_yaml(document.value) if output == "diff" else ""
-        verdict = run.judge(document, attempt)
-        pods |= verdict.pods
-        for problem in verdict.problems:
-            click.echo(printable(f"{document.file}:{document.number} {problem}"), err=True)
-        if output == "diff":
-            name = printable(f"{document.file}:{document.number}")
-            for line in offline.as_diff(name, before, offline.as_yaml(document.value)):
-                click.secho(line, fg=DIFF_COLOURS.get(line[:1]))
-        elif output == "json":
-            click.echo(offline.as_json(document.value), nl=False)
-        else:
-            click.echo(("---\n" if index else "") + offline.as_yaml(document.value), nl=False)
+        for path, root in document.objects():
+            verdict = run.judge(document, path, root, attempt, compare=output == "diff")
+            pods |= verdict.placed
+            for problem in verdict.problems:
+                click.echo(printable(f"{document.file}:{document.number} {problem}"), err=True)
+            if verdict.before:
+                name = printable(f"{document.file}:{document.number} {field(path)}".rstrip())
+                lines = offline.as_diff(name, verdict.before, offline.as_yaml(root))
+                write("".join(click.style(f"{line}\n", fg=DIFF_COLOURS.get(line[:1])) for line in lines))
+        if output == "json":
+            offline.write_json(document.value, write)
+        elif output == "yaml":
+            write("---\n" * bool(index))
+            offline.write_yaml(document.value, write)
     if pods and run.profile.placement.provider == "auto":
-        path = f"profiles.{run.profile_name}.placement.provider"
-        click.echo(f"warning: {path}: is auto, and there are no nodes to look at; name one to see placement", err=True)
+        where = f"profiles.{run.profile_name}.placement.provider"
+        click.echo(f"warning: {where}: is auto, and there are no nodes to look at; name one to see placement", err=True)
     if attempt is not None and not pods:
         click.echo("warning: --attempt: there is no Pod that is placed by it; name a file with one", err=True)
     sys.exit(run.exit_code)
@@ -164,8 +170,9 @@ def check(files: tuple[str, ...], policy: Path | None, profile_name: str | None)
         return
     run = Run(files, policy, profile_name)
     for document in run.documents():
-        for problem in run.judge(document, None).problems:
-            click.echo(printable(f"{document.file}:{document.number} {problem}"))
+        for path, root in document.objects():
+            for problem in run.judge(document, path, root, None).problems:
+                click.echo(printable(f"{document.file}:{document.number} {problem}"))
     sys.exit(run.exit_code)
 
 
@@ -309,14 +316,15 @@ class Run:
         self.exit_code = 0
 
     def documents(self) -> Iterator["Document"]:
-        """Yield the documents; what cannot be read goes to stderr."""
-        from webhook import documents  # noqa: PLC0415 - likewise
+        """Yield the documents; what is odd in one and what cannot be read goes to stderr."""
+        from webhook import documents, offline  # noqa: PLC0415 - likewise
 
         stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer  # None where it is closed
         for file in self.files:
             try:
                 for found in documents.read(file, stdin):
                     if isinstance(found, documents.Document):
+                        self.warn(found, offline.warnings(found))
                         yield found
                     else:
                         self.refuse(found)
@@ -328,20 +336,29 @@ class Run:
         click.echo(printable(str(unusable)), err=True)
         self.exit_code = UNUSABLE
 
-    def judge(self, document: "Document", attempt: int | None) -> "Verdict":
-        """Admit a document; its warnings go to stderr."""
+    def warn(self, document: "Document", warnings: "Iterable[Problem]") -> None:
+        """Print warnings about a document."""
+        for warning in warnings:
+            click.echo(printable(f"{document.file}:{document.number} warning: {warning}"), err=True)
+
+    def judge(
+        self, document: "Document", path: "FieldPath", root: "Json", attempt: int | None, *, compare: bool = False
+    ) -> "Verdict":
+        """Admit an object at `path` in a document; its warnings go to stderr."""
         from webhook import offline  # noqa: PLC0415 - likewise
 
-        verdict = offline.admit(document, self.policy, self.profile_name, attempt)
-        for warning in verdict.warnings:
-            click.echo(printable(f"{document.file}:{document.number} warning: {warning}"), err=True)
+        verdict = offline.admit(root, self.policy, self.profile_name, attempt, compare=compare)
+        verdict.problems = offline.prefixed(path, verdict.problems)
+        self.warn(document, offline.prefixed(path, verdict.warnings))
         if verdict.problems:
             self.exit_code = self.exit_code or PROBLEMS
         return verdict
 
 
 def printable(line: str) -> str:
-    """Escape what would break the line or steer a terminal: names of files and keys may hold anything."""
+    """Escape what would break the line or steer a terminal, and cut the middle of a long one: keys may be anything."""
+    if len(line) > LONGEST_LINE:
+        line = f"{line[: LONGEST_LINE // 2]} … {line[-LONGEST_LINE // 2 :]}"
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
 
 
@@ -373,10 +390,24 @@ def policy_or_problems(file: Path) -> "Policy | list[Problem]":
     from webhook.policy.parse import parse  # noqa: PLC0415 - likewise
 
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        what = "is not utf-8" if isinstance(error, UnicodeDecodeError) else f"cannot be read: {error.strerror}"
-        click.echo(printable(f"{file}: {what}; name a policy file"), err=True)
+        text = policy_text(file)
+    except ValueError as error:
+        click.echo(printable(f"{file}: {error}; name a policy file"), err=True)
         sys.exit(UNUSABLE)
     policy = parse(text)
     return policy if isinstance(policy, list) else validate_policy(policy) or policy
+
+
+def policy_text(file: Path) -> str:
+    """Return what a policy file holds; raise ValueError with what is wrong with it."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(LARGEST_POLICY + 1)
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+    if len(data) > LARGEST_POLICY:
+        raise ValueError("is larger than 1 MiB, which no ConfigMap holds")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ValueError("is not utf-8") from None

@@ -1,25 +1,23 @@
 """What `-f FILE|FOLDER|-` names: the documents in it, and what of it cannot be read."""
 
 import codecs
-import json
 import os
 import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO, Final
 
-import msgspec
-
-from webhook import strict_yaml
+from webhook import strict_json, strict_yaml
 from webhook.problem import Json, Path, Problem
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")  # what kubectl reads of a folder
-LARGEST: Final = 16 * 1024 * 1024  # bytes; YAML takes a second for every five million
+LARGEST: Final = 16 * 1024 * 1024  # bytes; YAML takes a second for two to three million
+MOST_DOCUMENTS: Final = 100_000  # in one file; ten times what fits into the largest, if each is an object of use
 STDIN: Final = "-"
 JSON_OBJECT: Final = re.compile(r"\s*\{")
-WHITE_SPACE: Final = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +103,9 @@ def read_bytes(name: str, data: bytes) -> Iterator[Document | Unusable]:
     encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
         for number, (value, problems) in enumerate(read_text(data.decode(encoding)), start=1):
+            if number > MOST_DOCUMENTS:
+                yield Unusable(name, None, f"holds more than {MOST_DOCUMENTS:,} documents", "split it")
+                return
             if value is not None:
                 name_items(value)
                 yield Document(name, number, value, problems)
@@ -112,6 +113,8 @@ def read_bytes(name: str, data: bytes) -> Iterator[Document | Unusable]:
         yield Unusable(name, data.count(b"\n", 0, error.start) + 1, f"is not {error.encoding}", "save it as UTF-8")
     except strict_yaml.YamlError as error:
         yield Unusable(name, error.line, error.what, error.remedy)
+    except strict_json.JsonError as error:
+        yield Unusable(name, None, error.what, error.remedy)
 
 
 def read_text(text: str) -> Iterator[tuple[Any, list[Problem]]]:
@@ -121,45 +124,13 @@ def read_text(text: str) -> Iterator[tuple[Any, list[Problem]]]:
     """
     if JSON_OBJECT.match(text):
         try:
-            values = list(json_values(text))
+            values = list(islice(strict_json.read(text), MOST_DOCUMENTS + 1))
         except (ValueError, RecursionError):
-            values = []
-        if values and not any(nested_beyond(strict_yaml.DEPTH, value) for value in values):
-            yield from ((value, []) for value in values)
+            pass
+        else:
+            yield from values
             return
     yield from strict_yaml.read(text)
-
-
-def json_values(text: str) -> Iterator[Any]:
-    """Yield one JSON value after the other, with only white space between them; raise ValueError at other text."""
-    try:
-        yield msgspec.json.decode(text)
-    except msgspec.DecodeError:  # perhaps because there are several, which the standard library can tell apart
-        decoder = json.JSONDecoder(parse_constant=not_json)
-        text = text.strip()
-        position = 0
-        while position < len(text):
-            value, position = decoder.raw_decode(text, position)
-            yield value
-            if gap := WHITE_SPACE.match(text, position):
-                position = gap.end()
-
-
-def not_json(constant: str) -> None:
-    """Refuse NaN and Infinity, which the standard library would read."""
-    raise ValueError(constant)
-
-
-def nested_beyond(depth: int, value: Any) -> bool:
-    """Tell whether a value stands more than `depth` levels below this one."""
-    level = [value]
-    for _ in range(depth + 1):
-        level = [
-            entry
-            for one in level
-            for entry in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
-        ]
-    return bool(level)
 
 
 def name_items(value: Any) -> None:
@@ -187,7 +158,8 @@ def objects(value: Any, path: Path) -> Iterator[tuple[Path, Json]]:
 def items(value: Any) -> list[Any] | None:
     """Return the items of a list of objects; None for anything else, be it an object whose kind ends in List."""
     if is_object(value) and value["kind"].endswith("List") and isinstance(value.get("items"), list):
-        return list(value["items"])
+        found: list[Any] = value["items"]
+        return found
     return None
 
 

@@ -219,9 +219,7 @@ def next_steps(root: Json, jobs: list[Json], account: Account, retries: int, *, 
     spec = (jobs[0] if jobs else root).get("spec") or {}
     for index, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
         action = rule.get("action") or ""
-        follows = (
-            what_set_does(root, jobs[0], rule) if in_set and action == "FailJob" else what_follows(action, account)
-        )
+        follows = what_set_does(root, jobs[0], rule) if in_set and action == "FailJob" else what_follows(rule, account)
         yield f"{what_matches(rule)}: {follows} (rule {index})"
     spent = account.spent_now("retry")
     if in_set:
@@ -247,21 +245,29 @@ def what_set_does(root: Json, job: Json, rule: Json) -> str:
     return "restarts the set at no cost" if free else f"restarts the set; {words.counted(left, 'restart')} left"
 
 
+def is_of_disruptions(rule: Json) -> bool:
+    """Return True if a rule of a failure policy matches disruptions and nothing else."""
+    return [one.get("type") for one in rule.get("onPodConditions") or ()] == [pods.DISRUPTED]
+
+
 def what_matches(rule: Json) -> str:
     """Say what a rule of a failure policy matches."""
     on_exit_codes = rule.get("onExitCodes")
     if on_exit_codes is None:
         kinds = [one.get("type") or "" for one in rule.get("onPodConditions") or ()]
-        return "a disruption" if kinds == [pods.DISRUPTED] else f"condition {' or '.join(kinds)}"
+        return "a disruption" if is_of_disruptions(rule) else f"condition {' or '.join(kinds)}"
     container = on_exit_codes.get("containerName")
     codes = ", ".join(str(code) for code in on_exit_codes.get("values") or ())
     which = f"exit code {codes}" if on_exit_codes.get("operator") == "In" else f"any exit code but {codes}"
     return f"{which} of {container}" if container else which
 
 
-def what_follows(action: str, account: Account) -> str:
+def what_follows(rule: Json, account: Account) -> str:
     """Say what a rule's action brings."""
+    action = rule.get("action")
     left = None if account.left is None else account.left.disruptions
+    if action == "Ignore" and not is_of_disruptions(rule):
+        return "costs no retry; the ledger counts it, and ends what fails so too often"
     if action == "Ignore":
         return "costs no retry" + (
             "" if left is None else f"; {words.counted(left, 'disruption')} left before on-demand nodes"

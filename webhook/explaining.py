@@ -12,16 +12,21 @@ from webhook.explain import Explanation, Row, explain
 from webhook.ledger.words import counted
 from webhook.problem import Json
 from webhook.requested import pipeline_run
-from webhook.workloads import batch, tekton
+from webhook.workloads import batch, core, tekton
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
 
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 LABELS: Final = {JOB_SET.kind: "jobset.sigs.k8s.io/jobset-name", tekton.PIPELINE_RUN.kind: pipeline_run.LABEL}
+READ: Final = {batch.JOB.kind, core.POD.kind, *LABELS, tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
+PARTS_LABELS: Final = (JOB_LABEL, *LABELS.values())
 TASKS: Final = {tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
 HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
 UNITS: Final = {tekton.PIPELINE_RUN.kind: "TASK"}  # else INDEX
 NOTHING: Final = "no Job, no JobSet and no PipelineRun"
+
+# Objects by namespace, label and the label's value.
+Labelled = dict[tuple[str, str, str], list[Json]]
 
 
 class UnexplainableError(Exception):
@@ -48,12 +53,11 @@ def of_cluster(kubeconfig: str, namespace: str, name: str) -> Explanation:
 def of_files(files: tuple[str, ...], stdin: BinaryIO, only: tuple[str, str] | None) -> list[Explanation]:
     """Explain what files hold, or only one workload of it by namespace and name; raise UnexplainableError."""
     found = [one for file in files for one in read(file, stdin)]
-    alone = {JOB_SET.kind, tekton.PIPELINE_RUN.kind}
-    roots = [one for one in found if one.get("kind") in alone or (is_job(one) and not is_of_set(one))]
+    parts = by_label(found)
     explanations = [
-        of_objects(root, found)
-        for root in roots
-        if only is None or only == (namespace_of(root), root["metadata"].get("name"))
+        of_objects(root, parts)
+        for root in found
+        if is_root(root) and (only is None or only == (namespace_of(root), root["metadata"].get("name")))
     ]
     if not explanations:
         what = NOTHING if only is None else f"{NOTHING} {only[0]}/{only[1]}"
@@ -61,17 +65,38 @@ def of_files(files: tuple[str, ...], stdin: BinaryIO, only: tuple[str, str] | No
     return explanations
 
 
-def of_objects(root: Json, found: list[Json]) -> Explanation:
+def by_label(found: list[Json]) -> Labelled:
+    """Sort objects by the labels that name their workload: looking through all of them for each takes their square."""
+    labelled: Labelled = {}
+    for one in found:
+        labels = one["metadata"].get("labels")
+        for label in PARTS_LABELS if isinstance(labels, dict) else ():
+            if isinstance(name := labels.get(label), str):
+                labelled.setdefault((namespace_of(one), label, name), []).append(one)
+    return labelled
+
+
+def is_root(found: Json) -> bool:
+    """Whether an object is a workload that is explained by itself."""
+    if found["kind"] in LABELS:
+        return True
+    try:
+        return is_job(found) and not is_of_set(found)
+    except (AttributeError, TypeError):  # of something else than an owner
+        return True
+
+
+def of_objects(root: Json, labelled: Labelled) -> Explanation:
     """Explain a workload by the objects that were found beside it; raise UnexplainableError."""
-    name = root["metadata"].get("name")
+    namespace, name = namespace_of(root), root["metadata"].get("name")
     label = LABELS.get(root["kind"], JOB_LABEL)
-    its_own = [one for one in found if namespace_of(one) == namespace_of(root) and has_label(one, label, name)]
-    pods = [one for one in its_own if one.get("kind") == "Pod"]
-    parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or one.get("kind") in TASKS]
+    its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
+    pods = [one for one in its_own if one["kind"] == core.POD.kind]
+    parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or one["kind"] in TASKS]
     try:
         return explained(root, parts, pods)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UnexplainableError(f"{namespace_of(root)}/{name} is not as the API writes it: {error!r}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, IndexError) as error:
+        raise UnexplainableError(f"{namespace}/{name} is not as the API writes it: {error!r}") from None
 
 
 def explained(root: Json, parts: list[Json], pods: list[Json]) -> Explanation:
@@ -82,13 +107,13 @@ def explained(root: Json, parts: list[Json], pods: list[Json]) -> Explanation:
 
 
 def read(file: str, stdin: BinaryIO) -> Iterator[Json]:
-    """Yield the objects of a file that have metadata; raise UnexplainableError where it cannot be read."""
+    """Yield the workloads of a file, their Jobs, tasks and pods; raise UnexplainableError where it cannot be read."""
     try:
         for found in documents.read(file, stdin):
             if not isinstance(found, documents.Document):
                 raise UnexplainableError(str(found))
             for _, one in found.objects():
-                if isinstance(one.get("metadata"), dict):
+                if one["kind"] in READ and isinstance(one.get("metadata"), dict):
                     yield one
     except OSError as error:
         raise UnexplainableError(str(documents.unreadable(file, error))) from None
@@ -96,7 +121,7 @@ def read(file: str, stdin: BinaryIO) -> Iterator[Json]:
 
 def is_job(found: Json) -> bool:
     """Tell whether an object is a Job."""
-    return found.get("kind") == batch.JOB.kind
+    return bool(found["kind"] == batch.JOB.kind)
 
 
 def is_of_set(job: Json) -> bool:
@@ -107,12 +132,8 @@ def is_of_set(job: Json) -> bool:
 
 def namespace_of(found: Json) -> str:
     """Return an object's namespace, empty where none is said."""
-    return found["metadata"].get("namespace") or ""
-
-
-def has_label(found: Json, label: str, value: str | None) -> bool:
-    """Tell whether an object has a label of a value."""
-    return (found["metadata"].get("labels") or {}).get(label) == value
+    namespace = found["metadata"].get("namespace")
+    return namespace if isinstance(namespace, str) else ""
 
 
 def as_json(explanation: Explanation) -> str:

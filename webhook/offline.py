@@ -1,15 +1,17 @@
 """Admission of documents without an API server: what `render` prints and `check` judges."""
 
-import difflib
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 import yaml
 
-from webhook import decide, names
+from webhook import decide, line_diff, names
 from webhook.documents import Document, items
 from webhook.patch import at
 from webhook.policy.model import Policy
@@ -23,40 +25,61 @@ Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 FIELDS: Final = ("apiVersion", "kind")
 
+MEBIBYTE: Final = 1024 * 1024
+LARGEST_OBJECT: Final = 3 * MEBIBYTE  # what the API server reads of a request (MaxRequestBodyBytes)
+
+STRING: Final = "tag:yaml.org,2002:str"
+RESOLVER: Final = yaml.resolver.Resolver()
+JSON: Final = json.JSONEncoder(indent=2, ensure_ascii=False, check_circular=False)
+PIECE: Final = 4096  # words of JSON that are written at once
+REPRESENTER: Final = yaml.representer.SafeRepresenter()
+PLAIN_TEXTS: Final = 4096  # strings that are remembered not to need quotes; most of a list's stand in it many times
+
 
 @dataclass(slots=True)
 class Verdict:
-    """What admission says of one document, whose value it has edited; paths are in the document.
+    """What admission says of one object, which it has edited; paths are in the object.
 
-    `pods`: whether there was a pod that is placed by its attempt.
+    `placed`: whether it is a Pod that is placed by its attempt. `before`: the object as it was, as YAML, where it is to
+    be compared and may have been edited.
     """
 
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
-    pods: bool = False
+    placed: bool = False
+    before: str = ""
 
 
-def admit(document: Document, policy: Policy, profile_name: str, attempt: int | None) -> Verdict:
-    """Apply validate(mutate(…)) to each object in a document; `attempt` counts as annotated on its Pods."""
-    verdict = Verdict(warnings=[*document.warnings, *half_objects(document.value, ())])
-    for path, root in document.objects():
-        admitted = root
-        if attempt is not None and root["kind"] == "Pod":
-            admitted = {**root, "metadata": with_attempt(root.get("metadata"), attempt)}
-        subject = subject_of(request_for(admitted), admitted)
-        if subject is None:
-            continue
-        facts = Facts(profile_name=profile_name, defaulted=comes_from_the_api(root))
-        with labels_by_default(subject):
-            mutated = decide.mutate(subject, policy, facts)
-        validated = decide.validate(subject, policy, facts)
-        verdict.problems += prefixed(path, validated.problems)
-        if not subject.malformed:
-            verdict.warnings += prefixed(path, [*mutated.warnings, *validated.warnings])
-        if mutated.placement:  # a Pod that is not placed has not got the attempt either
-            verdict.pods = True
-            root.update(admitted)
+def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *, compare: bool = False) -> Verdict:
+    """Apply validate(mutate(…)) to an object; `attempt` counts as annotated on a Pod."""
+    admitted = root
+    if attempt is not None and root["kind"] == "Pod":
+        admitted = {**root, "metadata": with_attempt(root.get("metadata"), attempt)}
+    subject = subject_of(request_for(admitted), admitted)
+    if subject is None:
+        return Verdict()
+    size = len(msgspec.json.encode(root))
+    if size > LARGEST_OBJECT:
+        what = f"is {size / MEBIBYTE:.1f} MiB as JSON, more than the {LARGEST_OBJECT // MEBIBYTE} MiB of a request"
+        return Verdict(problems=[Problem((), what, "make it smaller")])
+    before = as_yaml(root) if compare else ""
+    facts = Facts(profile_name=profile_name, defaulted=comes_from_the_api(root))
+    with labels_by_default(subject):
+        mutated = decide.mutate(subject, policy, facts)
+    validated = decide.validate(subject, policy, facts)
+    verdict = Verdict(problems=validated.problems, before=before)
+    if not subject.malformed:
+        verdict.warnings = [*mutated.warnings, *validated.warnings]
+    if mutated.placement:  # a Pod that is not placed has not got the attempt either
+        verdict.placed = True
+        root.update(admitted)
     return verdict
+
+
+def warnings(document: Document) -> Iterator[Problem]:
+    """Yield what is odd in a document whatever the policy says."""
+    yield from document.warnings
+    yield from half_objects(document.value, ())
 
 
 def half_objects(value: Any, path: Path) -> Iterator[Problem]:
@@ -118,38 +141,79 @@ def with_attempt(metadata: Any, attempt: int) -> Any:
 
 
 def prefixed(path: Path, problems: list[Problem]) -> list[Problem]:
-    """Put the path of a list's item before those inside it."""
+    """Put the path of an object in its document before those inside it."""
     return [Problem((*path, *problem.path), problem.what, problem.remedy) for problem in problems] if path else problems
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What PyYAML writes to; because it has an encoding, it is given text."""
+
+    write: Callable[[str], object]
+    encoding: str = "utf-8"
 
 
 def as_yaml(value: Any) -> str:
     """Write a value so that kubectl reads the same one back."""
-    text: str = yaml.dump(value, Dumper=KubectlDumper, sort_keys=False, allow_unicode=True, width=4096)
-    return text
+    pieces: list[str] = []
+    write_yaml(value, pieces.append)
+    return "".join(pieces)
 
 
-def as_json(value: Any) -> str:
-    """Write a value as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+def write_yaml(value: Any, write: Callable[[str], object]) -> None:
+    """Write the same piece by piece: the text of a large value is nowhere in memory as a whole."""
+    yaml.emit(stream_of(value), Stream(write), Dumper=Dumper, allow_unicode=True, width=4096)
+
+
+def stream_of(value: Any) -> Iterator[yaml.Event]:
+    """Yield the events of a text with one document.
+
+    They are made here, because PyYAML would build a tree of nodes first that takes several times the memory of the
+    value. A value that stands twice is written twice: aliases are not for people.
+    """
+    yield yaml.StreamStartEvent()
+    yield yaml.DocumentStartEvent(explicit=False)
+    yield from events_of(value)
+    yield yaml.DocumentEndEvent(explicit=False)
+    yield yaml.StreamEndEvent()
+
+
+def events_of(value: Any) -> Iterator[yaml.Event]:
+    """Yield the events of one value."""
+    if isinstance(value, dict):
+        yield yaml.MappingStartEvent(None, None, implicit=True, flow_style=False)
+        for key, entry in value.items():
+            yield from events_of(key)
+            yield from events_of(entry)
+        yield yaml.MappingEndEvent()
+    elif isinstance(value, list):
+        yield yaml.SequenceStartEvent(None, None, implicit=True, flow_style=False)
+        for entry in value:
+            yield from events_of(entry)
+        yield yaml.SequenceEndEvent()
+    elif isinstance(value, str):
+        plain = is_plain(value)
+        style = "|" if "\n" in value else None if plain else "'"
+        yield yaml.ScalarEvent(None, None, (plain, True), value, style=style)
+    else:
+        yield yaml.ScalarEvent(None, None, (True, False), REPRESENTER.represent_data(value).value)
+
+
+@lru_cache(maxsize=PLAIN_TEXTS)
+def is_plain(text: str) -> bool:
+    """Whether a string without quotes is read back as one, by what reads as kubectl does and by PyYAML."""
+    tag: str = RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return resolve(text) == text and tag == STRING
+
+
+def write_json(value: Any, write: Callable[[str], object]) -> None:
+    """Write a value as indented JSON, piece by piece."""
+    words = JSON.iterencode(value)
+    while piece := "".join(islice(words, PIECE)):
+        write(piece)
+    write("\n")
 
 
 def as_diff(name: str, before: str, after: str) -> Iterator[str]:
     """Yield the lines of a unified diff; none where nothing was changed."""
-    lines = (before.splitlines(), after.splitlines())
-    yield from difflib.unified_diff(*lines, name, f"{name} as admitted", lineterm="", n=5)
-
-
-class KubectlDumper(Dumper):  # type: ignore[misc]
-    """Writes each string so that it is read back as one, by what reads as kubectl does and by PyYAML."""
-
-    def string(self, text: str) -> Any:
-        """Write lines as lines, and quote what kubectl would take for another type."""
-        quote = "'" if resolve(text) is not text else None
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else quote)
-
-    def ignore_aliases(self, _value: Any) -> bool:
-        """Write a value that stands twice twice: aliases are not for people."""
-        return True
-
-
-KubectlDumper.add_representer(str, KubectlDumper.string)
+    yield from line_diff.unified(name, f"{name} as admitted", before.splitlines(), after.splitlines())

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook import bounds
 from webhook.problem import Json, Path
 
 LONGEST_INDEX: Final = 9  # digits: no list is longer
@@ -182,7 +183,12 @@ def pointer(path: Path) -> str:
 
 
 def path_of(text: str, root: Any) -> Path | None:
-    """Read a JSON Pointer against the object it points into, whose lists tell the indexes; None if it does not fit."""
+    """Read a JSON Pointer against the object it points into, whose lists tell the indexes; None if it does not fit.
+
+    So it is with one that is longer than any of ours.
+    """
+    if len(text) > bounds.MAX_POINTER:
+        return None
     path: list[str | int] = []
     value = root
     for part in text.split("/")[1:]:

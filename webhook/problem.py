@@ -1,8 +1,11 @@
 """What is wrong in a document: where, what, and what would be right."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+
+from webhook import bounds
 
 type_names = {
     dict: "an object",
@@ -24,11 +27,13 @@ def field(path: Path) -> str:
     """Spell a path as the API server does in its messages.
 
     ("spec", "containers", 0, "name") becomes spec.containers[0].name; a map key that is no plain field name stands in
-    brackets: metadata.annotations[retry-policy.dev/attempt].
+    brackets: metadata.annotations[retry-policy.dev/attempt]. A longer key than the API allows is cut.
     """
     text = ""
     for part in path:
-        if isinstance(part, int) or "/" in part or "." in part:
+        if isinstance(part, str) and len(part) > bounds.MAX_KEY:
+            text += f"[{part[: bounds.MAX_KEY]}…]"
+        elif isinstance(part, int) or "/" in part or "." in part:
             text += f"[{part}]"
         else:
             text += f".{part}" if text else part
@@ -44,7 +49,15 @@ class Problem(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         where = field(self.path)
-        return f"{where}: {self.what}; {self.remedy}" if where else f"{self.what}; {self.remedy}"
+        text = f"{where}: {self.what}; {self.remedy}" if where else f"{self.what}; {self.remedy}"
+        return text if len(text) <= bounds.MAX_PROBLEM else f"{text[: bounds.MAX_PROBLEM - 1]}…"
+
+
+def listed(names: Sequence[str]) -> str:
+    """List a few names, and how many more there are; a longer name than the API allows is cut."""
+    few = [name[: bounds.MAX_KEY] for name in names[: bounds.LISTED_NAMES]]
+    more = len(names) - len(few)
+    return ", ".join(few) + (f" and {more} more" if more > 0 else "")
 
 
 def type_name(value: object) -> str:

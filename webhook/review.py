@@ -1,20 +1,32 @@
 """AdmissionReview: bytes to Request, Response to bytes."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 import msgspec
 
-from webhook.problem import Problem
+from webhook import bounds
+from webhook.problem import Path, Problem
 
 # The API server cuts longer ones, and all of them together at 4096 (Kubernetes' page on admission webhooks).
 WARNING_LENGTH: Final = 120
 WARNINGS_LENGTH: Final = 4096
 TOO_DEEP: Final = "the body is nested too deeply; no Kubernetes object is"
-LISTED: Final = 100  # problems of one denial: nobody reads more, and a status has to fit into an answer
+SEARCHED: Final = 1024 * 1024  # bytes that are looked through for the path of a number
+IN_RANGE: Final = "an integer of at most 64 bits, or a float of 64 bits"
 
 
 class BadReviewError(Exception):
     """The bytes are no admission.k8s.io/v1 AdmissionReview with a uid to answer to: HTTP 400."""
+
+
+class UnreadableError(Exception):
+    """An object is JSON, but no rule can read it: `problem` says why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
@@ -103,22 +115,62 @@ def decode(body: bytes, reader: msgspec.json.Decoder[Review] | None = None) -> R
 
 
 def decode_value(value: msgspec.Raw) -> Any:
-    """Read what a request holds; raise BadReviewError for what is nested too deeply."""
+    """Read what a request holds; raise BadReviewError for what is nested too deeply, UnreadableError for the rest."""
+    if has_too_many_parts(value):
+        what = f"has more than {bounds.MOST_PARTS} objects and lists"
+        raise UnreadableError(Problem((), what, "make it smaller, or several objects"))
     try:
         return msgspec.json.decode(value)
     except RecursionError:
         raise BadReviewError(TOO_DEEP) from None
+    except msgspec.ValidationError:
+        path = path_of_number(value)
+        raise UnreadableError(Problem(path, "is or holds a number out of range", f"must be {IN_RANGE}")) from None
+
+
+def has_too_many_parts(value: msgspec.Raw | bytes) -> bool:
+    """Tell whether a JSON text holds more objects and lists than are made of it; brackets in strings count too."""
+    if len(memoryview(value)) <= bounds.MOST_PARTS:
+        return False
+    text = bytes(value)
+    return text.count(b"{") + text.count(b"[") > bounds.MOST_PARTS
+
+
+def path_of_number(value: msgspec.Raw) -> Path:
+    """Return the path of a number that is out of range, in a large object perhaps its beginning."""
+    path: Path = ()
+    left = SEARCHED
+    while left > 0:
+        left -= len(memoryview(value))
+        found = next((part for part in parts_of(value) if left > 0 and is_out_of_range(part[1])), None)
+        if found is None:
+            break
+        path, value = (*path, found[0]), found[1]
+    return path
+
+
+def parts_of(value: msgspec.Raw) -> Iterator[tuple[str | int, msgspec.Raw]]:
+    """Yield what stands in an object or a list, with its key or index, undecoded."""
+    with suppress(msgspec.ValidationError):
+        yield from msgspec.json.decode(value, type=dict[str, msgspec.Raw]).items()
+    with suppress(msgspec.ValidationError):
+        yield from enumerate(msgspec.json.decode(value, type=list[msgspec.Raw]))
+
+
+def is_out_of_range(value: msgspec.Raw) -> bool:
+    """Tell whether a value is or holds a number that is out of range."""
+    try:
+        msgspec.json.decode(value)
+    except msgspec.ValidationError:
+        return True
+    return False
 
 
 def encode(uid: str, response: Response) -> bytes:
     """Write the AdmissionReview that answers `uid`."""
     answer: dict[str, Any] = {"uid": uid, "allowed": not response.found}
     if response.found:
-        lines = [str(problem) for problem in response.problems[:LISTED]]
-        if len(response.problems) > LISTED:
-            lines.append(f"and {len(response.problems) - LISTED} more")
-        message = "\n".join(lines)
-        answer["status"] = {"code": 422, "reason": "Invalid", "message": message}
+        answer["status"] = {"code": 422, "reason": "Invalid", "message": message_of(response.problems)}
     elif response.patch:
         answer["patchType"] = "JSONPatch"
         answer["patch"] = response.patch  # bytes are written in base64
@@ -129,10 +181,23 @@ def encode(uid: str, response: Response) -> bytes:
     return encoder.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer})
 
 
+def message_of(problems: list[Problem]) -> str:
+    """List what denies a request, as far as anybody reads."""
+    lines: list[str] = []
+    left = bounds.MAX_MESSAGE
+    for problem in problems[: bounds.LISTED_PROBLEMS]:
+        line = str(problem)
+        left -= len(line)
+        if left < 0:
+            break
+        lines.append(line)
+    more = len(problems) - len(lines)
+    return "\n".join([*lines, f"and {more} more"] if more else lines)
+
+
 def fit_warnings(warnings: list[Problem]) -> list[str]:
     """Cut warnings to what the API server passes on."""
-    texts = [shorten(" ".join(str(warning).split())) for warning in warnings]
-    return texts[: WARNINGS_LENGTH // WARNING_LENGTH]
+    return [shorten(" ".join(str(warning).split())) for warning in warnings[: WARNINGS_LENGTH // WARNING_LENGTH]]
 
 
 def shorten(text: str) -> str:

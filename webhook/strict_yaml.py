@@ -7,6 +7,7 @@ taken from there (resolve.go, decode.go; YAMLToJSON). PyYAML's own reading diffe
 import math
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import yaml
@@ -20,9 +21,20 @@ Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # recursion stays far from Python's limit of 1000 calls.
 DEPTH: Final = 100
 
-# What aliases may add to one document: characters, and for each value about what it costs in memory besides.
+# What aliases may add to one text: characters, and for each value about what it costs in memory besides.
 ALIASES_ADD: Final = 16 * 1024 * 1024
 VALUE_COST: Final = 32
+
+# Values in one text, keys included; an object or a list takes as much memory as three strings do, up to 300 bytes.
+MOST_VALUES: Final = 4_000_000
+CONTAINER: Final = 3
+
+# Lines that begin with %: the parser compares each %TAG with all before it.
+MOST_DIRECTIVES: Final = 100
+DIRECTIVE: Final = re.compile("^%", re.MULTILINE)
+
+MOST_PROBLEMS: Final = 1000  # of one document: nobody reads more
+LINE: Final = re.compile("([^\n\r\x85\u2028\u2029]*)(?:\r\n|[\n\r\x85\u2028\u2029]|$)")
 
 WORDS: Final = (
     dict.fromkeys(("", "~", "null", "Null", "NULL"), None)
@@ -80,11 +92,14 @@ def read(text: str, *, strict: bool = False) -> Iterator[tuple[Any, list[Problem
 
     An empty document is None. The values share no object: an alias becomes a copy. Keys are strings, as kubectl makes
     them from numbers and booleans. A key written twice is a problem; its last value counts, as in kubectl. With
-    `strict`, so are an alias, a merge key, a tag and a key that is no string.
+    `strict`, so are an alias, a merge key, a tag and a key that is no string. A document names at most MOST_PROBLEMS.
     """
     if found := UNPRINTABLE.search(text):
         line, column = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
         raise YamlError(line, column, f"the character U+{ord(found[0]):04X} is not allowed", "take it out")
+    if found := next(islice(DIRECTIVE.finditer(text), MOST_DIRECTIVES, None), None):
+        line = text.count("\n", 0, found.start()) + 1
+        raise YamlError(line, 1, f"more than {MOST_DIRECTIVES} lines begin with %", REMEDIES["incompatible YAML"])
     try:
         yield from Reader(text, strict=strict).documents()
     except yaml.MarkedYAMLError as error:
@@ -92,18 +107,22 @@ def read(text: str, *, strict: bool = False) -> Iterator[tuple[Any, list[Problem
 
 
 class Reader:
-    """Builds values from the parser's events, as deep as DEPTH and no larger by aliases than ALIASES_ADD."""
+    """Builds values from the parser's events: no deeper than DEPTH, and in the whole text no more than MOST_VALUES.
+
+    Aliases add no more than ALIASES_ADD.
+    """
 
     def __init__(self, text: str, *, strict: bool) -> None:
         self.events: Iterator[Any] = iter(yaml.parse(text, Loader=Loader))
         self.strict = strict
+        self.left_to_aliases = ALIASES_ADD
+        self.left = MOST_VALUES
         self.begin()
 
     def begin(self) -> None:
         """Forget the document before."""
         self.anchors: dict[str, list[Any]] = {}  # the value in a list, which is empty as long as the value is open
         self.problems: list[Problem] = []
-        self.left = ALIASES_ADD
 
     def documents(self) -> Iterator[tuple[Any, list[Problem]]]:
         """Yield each document's value and problems."""
@@ -125,10 +144,13 @@ class Reader:
             self.anchors[event.anchor] = anchored
         value: Any
         if isinstance(event, yaml.ScalarEvent):
+            self.take(1, event)
             value = scalar(event)
         elif isinstance(event, yaml.SequenceStartEvent):
+            self.take(CONTAINER, event)
             value = self.sequence(path)
         else:
+            self.take(CONTAINER, event)
             value = self.mapping(path)
         anchored.append(value)
         return value
@@ -151,7 +173,7 @@ class Reader:
             key = self.key(event, path)
             if key in written:
                 line = event.start_mark.line + 1
-                self.problems.append(Problem((*path, key), f"is written twice, again in line {line}", "keep one"))
+                self.note(Problem((*path, key), f"is written twice, again in line {line}", "keep one"))
             written.add(key)
             result[key] = self.node(next(self.events), (*path, key))
         return result
@@ -196,9 +218,9 @@ class Reader:
         """Copy a value as long as there is room left for it."""
         if depth > DEPTH:
             raise too_deep(event)
-        self.left -= VALUE_COST + (len(value) if isinstance(value, str) else 0)
-        if self.left < 0:
-            raise failure(event, "the document's aliases expand beyond all measure", "write the values out")
+        self.left_to_aliases -= VALUE_COST + (len(value) if isinstance(value, str) else 0)
+        if self.left_to_aliases < 0:
+            raise failure(event, "the aliases expand beyond all measure", "write the values out")
         if isinstance(value, dict):
             return {key: self.copied(entry, event, depth + 1) for key, entry in value.items()}
         if isinstance(value, list):
@@ -208,7 +230,18 @@ class Reader:
     def refuse(self, event: Any, path: Path, what: str, remedy: str) -> None:
         """Note what only a strict reader minds."""
         if self.strict:
-            self.problems.append(Problem(path, f"{what} (line {event.start_mark.line + 1})", remedy))
+            self.note(Problem(path, f"{what} (line {event.start_mark.line + 1})", remedy))
+
+    def note(self, problem: Problem) -> None:
+        """Note a problem, as long as there are not too many."""
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)
+
+    def take(self, count: int, event: Any) -> None:
+        """Count values; raise YamlError where the text holds too many."""
+        self.left -= count
+        if self.left < 0:
+            raise failure(event, f"there are more than {MOST_VALUES:,} values up to here", "split the file")
 
 
 def scalar(event: Any) -> Any:
@@ -274,15 +307,15 @@ def syntax_error(text: str, error: Any) -> YamlError:
     """Say in a person's words what the parser met."""
     line: int = error.problem_mark.line
     column: int = error.problem_mark.column
-    lines = text.splitlines()
+    near = [found[1] for found in islice(LINE.finditer(text), max(line - 1, 0), line + 1)]
     what = str(error.problem)
     remedy = next(remedy for part, remedy in REMEDIES.items() if part in what)
     if error.context is not None:
         what += f", {error.context}"
     if error.context_mark is not None and error.context_mark.line != line:
         what += f" that begins in line {error.context_mark.line + 1}"
-    if any(TEMPLATE.match(near) for near in lines[max(line - 1, 0) : line + 1]):
+    if any(TEMPLATE.match(one) for one in near):
         remedy = RENDER_FIRST
-    elif line < len(lines) and lines[line][column : column + 1] == "\t":
+    elif any(one[column : column + 1] == "\t" for one in near[-1:]):
         remedy = "indent with spaces, not with tabs"
     return YamlError(line + 1, column + 1, what, remedy)

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,34 @@ def test_documents_are_counted_from_1_empty_ones_too() -> None:
     assert [line.partition(" ")[0] for line in out.splitlines()] == ["a.yaml:1", "a.yaml:4"]
 
 
+def test_a_key_that_is_written_twice_in_json_is_a_warning_as_in_yaml() -> None:
+    text = json.dumps(GOOD)[:-1] + ', "kind": "Job", "spec": {}}'
+    for written, where in ((text, "-:1"), (yaml.safe_dump(GOOD) + "kind: Job\n", "-:1")):
+        out, err = check("-f", "-", stdin=written)
+        assert out == ""
+        assert f"{where} warning: kind: is written twice" in err
+
+
+ODD_NUMBERS = ["1e400", "-1e400", "9" * 5000, "NaN", "18446744073709551616", "1e308", "-0.0", "1_0"]
+COMMANDS = ["check", "render", "render -o json", "render -o diff", "explain"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_number_that_no_integer_can_hold_is_an_error_and_no_stack_trace(command: str) -> None:
+    in_yaml = ("spec: {backoffLimit: %s}", "status: {failed: %s}", "metadata: {name: a, annotations: {a: %s}}")
+    in_json = ('"spec": {"backoffLimit": %s}', '"status": {"failed": %s}', '"a": [%s, "\\ud800"]')
+    for index, (number, place) in enumerate(product(ODD_NUMBERS, in_yaml)):
+        write(f"yaml/{index}.yaml", f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\n{place % number}\n")
+    for index, (number, place) in enumerate(product(ODD_NUMBERS, in_json)):
+        text = f'{{"apiVersion": "batch/v1", "kind": "Job", "metadata": {{"name": "a"}}, {place % number}}}'
+        write(f"json/{index}.json", text)
+    for folder in ("yaml", "json"):
+        done = subprocess.run((COMMAND, *command.split(), "-f", folder), capture_output=True, check=False, timeout=60)
+        assert done.returncode in {0, 1, 2}
+        assert b"Traceback" not in done.stderr
+        assert len(done.stderr) < 100_000
+
+
 def test_a_list_is_unfolded_and_its_items_are_part_of_the_path() -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [SERVICE, GREEDY]}
     out, _ = check("-f", write("a.yaml", GOOD, listed), code=1)
@@ -188,6 +217,15 @@ def test_what_may_not_be_read_is_refused_with_a_sentence() -> None:
             assert err == f"{place}: cannot be read: Permission denied; name a file or folder that can be read\n"
     finally:
         Path("folder").chmod(0o700)
+
+
+def test_of_a_long_message_beginning_and_end_are_printed() -> None:
+    _, err = check("-f", write("a.json", json.dumps({"x" * 9000: 1})[:-1] + ', "b": {"c": 1, "c": 2}}'))
+    assert err == "a.json:1 warning: b.c: is written twice; keep one\n"
+    out, _ = check("-f", write("b.yaml", job(annotations={names.SKIP: "y" * 90_000})), code=1)
+    assert len(out) < 5000
+    assert out.startswith("b.yaml:1 metadata.annotations[retry-policy.dev/skip]: is 'yyy")
+    assert out.endswith('must be "true" or "false"\n')
 
 
 def test_a_name_beyond_all_measure_is_refused_with_a_sentence() -> None:
@@ -377,6 +415,22 @@ def test_a_diff_shows_what_admission_changes_and_nothing_where_it_changes_nothin
     assert lines[:2] == ["--- a.yaml:2", "+++ a.yaml:2 as admitted"]
     assert "+      backoffLimit: 3" in lines
     assert not [line for line in lines[2:] if line.startswith("-")]
+
+
+def test_a_policy_that_no_config_map_can_hold_is_not_read() -> None:
+    file = write("policy.yaml", GKE_POLICY + "# " + "x" * 2**20)
+    for arguments in (("--policy", file), ("--policy", file, "-f", write("a.yaml", GOOD))):
+        _, err = check(*arguments, code=2)
+        assert err == "policy.yaml: is larger than 1 MiB, which no ConfigMap holds; name a policy file\n"
+
+
+def test_the_items_of_a_list_have_a_diff_each() -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [SERVICE, GREEDY, cron_job()]}
+    out, _ = render("-f", write("a.yaml", listed), "-o", "diff", code=1)
+    assert [line for line in out.splitlines() if line.startswith("---")] == [
+        "--- a.yaml:1 items[1]",
+        "--- a.yaml:1 items[2]",
+    ]
 
 
 @pytest.mark.parametrize("manifest", [GOOD, cron_job(), pod(annotations={names.ATTEMPT: "2"})])

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.admission import policy, review_of
 from webhook import configuration, names, review
@@ -33,10 +34,11 @@ def problems(
     in_force: Policy | None = None,
     in_use: dict[str, list[str]] | None = None,
     old: Json | None = None,
+    uid: str = "",
 ) -> list[str]:
     request = review.decode(review_of(root, old=old, namespace=OURS[0], name=root["metadata"]["name"]))
     assert configuration.is_asked_about(request, OURS)
-    return [str(found) for found in configuration.validate(request, in_force, in_use or {}).problems]
+    return [str(found) for found in configuration.validate(request, in_force, in_use or {}, uid).problems]
 
 
 def test_a_profile_that_the_policy_knows_is_accepted() -> None:
@@ -92,12 +94,27 @@ def test_a_config_map_without_a_policy_is_denied() -> None:
 
 def test_an_edit_that_drops_a_profile_in_use_is_denied_with_its_namespaces() -> None:
     in_use = {"default": ["ml"], "cpu": [f"t{number}" for number in range(12)], "gpu": ["ml-2"]}
-    assert problems(config_map(GOOD), in_use=in_use) == [
+    old = config_map(GOOD)
+    old["metadata"]["uid"] = "its-uid"
+    assert problems(config_map(GOOD), in_use=in_use, old=old, uid="its-uid") == [
         (
             "profiles.cpu: is missing, and in use by t0, t1, t2, t3, t4, t5, t6, t7, t8, t9 and 2 more;"
             " must stay until those namespaces are labelled with another"
         )
     ]
+
+
+@pytest.mark.parametrize(("claimed", "uid"), [(None, "its-uid"), ("another", "its-uid"), ("", ""), (None, "")])
+def test_who_does_not_know_the_stored_config_map_is_told_no_names(claimed: str | None, uid: str) -> None:
+    old = config_map(GOOD)
+    old["metadata"]["uid"] = claimed
+    for before in (old, None):  # a new ConfigMap has no uid that would show it
+        assert problems(config_map(GOOD), in_use={"secret-profile": ["secret-team"]}, old=before, uid=uid) == [
+            (
+                "profiles: lack a profile that a namespace is labelled with;"
+                " see: kubectl get namespaces -L retry-policy.dev/profile"
+            )
+        ]
 
 
 def test_only_our_config_map_is_ours() -> None:

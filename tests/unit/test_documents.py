@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.costs import assert_grows_with_its_input
 from webhook import documents
 from webhook.documents import Document, Unusable
 from webhook.problem import field
@@ -148,6 +149,53 @@ def test_a_key_written_twice_is_a_warning_and_the_last_one_counts() -> None:
     (document,) = from_stdin(f"{JOB_YAML}spec: {{backoffLimit: 1}}\nspec: {{backoffLimit: 2}}\n")
     assert document.value["spec"] == {"backoffLimit": 2}
     assert [str(warning) for warning in document.warnings] == ["spec: is written twice, again in line 5; keep one"]
+
+
+def test_a_key_written_twice_in_json_is_a_warning_as_in_yaml() -> None:
+    (document,) = from_stdin(json.dumps(JOB)[:-1] + ', "spec": {"backoffLimit": 1}, "spec": {"backoffLimit": 2}}')
+    assert document.value["spec"] == {"backoffLimit": 2}
+    assert [str(warning) for warning in document.warnings] == ["spec: is written twice; keep one"]
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("1e400", "the number 1e400 is too large; write one that a double can hold, or put it in quotes"),
+        ("9" * 5000, f"the number {'9' * 40}… is too large; write one that a double can hold, or put it in quotes"),
+        ('"\\ud800"', "\\ud800 is half of a character; write both halves, or take it out"),
+    ],
+)
+def test_json_that_nothing_could_write_again_is_unusable(value: str, error: str) -> None:
+    assert bad(read("-", f'{{"a": {value}}}'.encode())) == [f"-: {error}"]
+
+
+@pytest.mark.parametrize("value", ["1e400", "NaN", "9" * 5000])
+def test_in_yaml_what_is_no_number_is_a_string_as_in_kubectl(value: str) -> None:
+    assert from_stdin(f"a: {value}\n")[0].value == {"a": value}
+
+
+@pytest.mark.parametrize("text", ["a: .nan\n", "a: -.inf\n", 'a: "\\ud800"\n', "a: !!float 1e400\n"])
+def test_yaml_that_json_cannot_say_is_unusable(text: str) -> None:
+    assert bad(read("-", text.encode()))[0].startswith("-:1: ")
+
+
+@pytest.mark.parametrize("text", ["a\n---\n", "---\n", "{}\n", '{"a": 1}'])
+def test_more_documents_than_anybody_writes_are_unusable(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MOST_DOCUMENTS", 10)
+    assert good(read("-", (text * 8 + "{}").encode()))
+    assert bad(read("-", (text * 12).encode())) == ["-: holds more than 10 documents; split it"]
+
+
+def test_what_stands_in_a_list_is_read_at_a_cost_that_grows_with_the_text() -> None:
+    def made(size: int) -> bytes:
+        return json.dumps({"apiVersion": "batch/v1", "kind": "JobList", "items": [{"metadata": {}}] * size}).encode()
+
+    assert_grows_with_its_input(lambda data: [list(one.objects()) for one in from_stdin(data)], made, 200)
+
+
+@pytest.mark.parametrize("text", [JOB_YAML + "---\n", json.dumps(JOB) + "\n"])
+def test_documents_are_read_at_a_cost_that_grows_with_the_text(text: str) -> None:
+    assert_grows_with_its_input(from_stdin, lambda n: text * n, 20)
 
 
 def test_json_may_escape_what_yaml_may_not() -> None:

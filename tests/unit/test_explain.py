@@ -1,16 +1,26 @@
 """What `retry-policy explain` tells of a Job or JobSet."""
 
+import contextlib
+import io
 import json
+from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.costs import assert_affordable, assert_grows_with_its_input
 from tests.objects import DISRUPTION, exit_codes, job_spec
+from webhook import explaining
 from webhook.cli import main
 from webhook.explain import Explanation, explain
-from webhook.names import LEDGER
+from webhook.explaining import UnexplainableError
+from webhook.names import LEDGER, REQUESTED_RETRIES
 from webhook.problem import Json
 
 BUG = exit_codes("FailJob", "NotIn", 143, container="main")
@@ -182,6 +192,84 @@ def test_a_ledger_that_somebody_has_spoilt_is_said_to_be_so(tmp_path: Path) -> N
     assert "ml/train is not as the API writes it" in result.output
 
 
+MALFORMED = [
+    {"name": ["train"], "labels": {}},
+    {"name": "train", "labels": ["a"]},
+    {"name": "train", "namespace": {"a": 1}},
+    {"name": "train", "ownerReferences": [5]},
+    {"name": "train", "ownerReferences": {"controller": True}},
+    {"name": "train", "labels": {"batch.kubernetes.io/job-name": 5}, "annotations": [5]},
+]
+
+
+@pytest.mark.parametrize("metadata", MALFORMED)
+@pytest.mark.parametrize("kind", ["Job", "Pod", "TaskRun"])
+def test_what_no_api_wrote_is_no_stack_trace(tmp_path: Path, metadata: Json, kind: str) -> None:
+    wrong = {"apiVersion": "v1", "kind": kind, "metadata": metadata}
+    result = run("-f", file(tmp_path, job(ACCOUNT), wrong))
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert result.exit_code in {0, 2}
+
+
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        None,
+        True,
+        -1,
+        0,
+        5,
+        2**63,
+        1e308,
+        -0.5,
+        "",
+        "x",
+        "2026-01-01T00:00:00Z",
+        "1e400",
+        "NaN",
+        [],
+        [1],
+        [{}],
+        {},
+        {"a": 1},
+    ]
+)
+
+
+@given(st.data())
+@settings(max_examples=300)
+def test_of_a_job_with_any_value_anywhere_there_is_an_explanation_or_an_error(data: st.DataObject) -> None:
+    root = deepcopy(job(ACCOUNT, {"failed": 1, "conditions": [{"type": "Failed", "status": "True", "reason": "x"}]}))
+    place: Any = data.draw(st.sampled_from(list(containers_of(root))))
+    key = data.draw(st.sampled_from(list(place if isinstance(place, dict) else range(len(place)))))
+    place[key] = data.draw(ODD)
+    text = json.dumps(root)
+    with contextlib.suppress(UnexplainableError):
+        for explanation in explaining.of_files(("-",), io.BytesIO(text.encode()), None):
+            assert list(explaining.as_table(explanation))
+            assert explaining.as_json(explanation)
+
+
+def containers_of(value: Any) -> Iterator[Any]:
+    """Yield the objects and lists in a value that have entries."""
+    if isinstance(value, dict | list) and value:
+        yield value
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from containers_of(entry)
+
+
+def test_many_jobs_with_their_pods_are_explained_at_a_cost_that_grows_with_them() -> None:
+    def made(size: int) -> bytes:
+        items: list[Json] = []
+        for number in range(size):
+            root = job(ACCOUNT)
+            root["metadata"]["name"] = f"train-{number}"
+            labels = {"batch.kubernetes.io/job-name": f"train-{number}"}
+            items += [root, pod(f"train-{number}-x", "Failed", 1, labels=labels)]
+        return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
+
+    assert_grows_with_its_input(lambda data: explaining.of_files(("-",), io.BytesIO(data), None), made, 6)
+
+
 def test_a_name_without_a_namespace_is_refused() -> None:
     result = run("train")
     assert result.exit_code == 2
@@ -193,3 +281,59 @@ def test_a_cluster_that_cannot_be_asked_is_said_to_be_so(tmp_path: Path) -> None
     assert result.exit_code == 2
     assert "name another with --kubeconfig" in result.output
     assert "Traceback" not in result.output
+
+
+def test_a_failure_that_costs_no_retry_is_not_promised_on_demand_nodes() -> None:
+    root = job(ACCOUNT)
+    root["spec"]["podFailurePolicy"]["rules"].insert(0, exit_codes("Ignore", "In", 75))
+    assert explain(root, [root], []).next[:2] == [
+        "exit code 75: costs no retry; the ledger counts it, and ends what fails so too often (rule 0)",
+        "a disruption: costs no retry; 10 disruptions left before on-demand nodes (rule 1)",
+    ]
+
+
+def hostile_set(size: int) -> Json:
+    """A JobSet with so many rules, conditions and patterns."""
+    rule = {"action": "FailJobSet", "onJobFailureReasons": ["X"], "onJobFailureMessagePatterns": ["(a+)+!"]}
+    condition = {"type": "Suspended", "status": "False", "reason": "x", "message": "y" * 40}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {
+            "namespace": "ml",
+            "name": "set",
+            "uid": "set-uid",
+            "annotations": {REQUESTED_RETRIES: "[" * size},
+        },
+        "spec": {"failurePolicy": {"maxRestarts": 3, "rules": [rule] * size}},
+        "status": {"conditions": [condition] * size},
+    }
+
+
+def job_with_rules(_: int = 0) -> Json:
+    """A Job with as many rules as the API allows."""
+    found = job(parallelism=2)
+    codes = [{"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": list(range(255))}}]
+    found["spec"]["podFailurePolicy"]["rules"] = codes * 20
+    return found
+
+
+def test_what_explaining_costs_grows_with_the_rules_and_conditions_of_a_set() -> None:
+    assert_grows_with_its_input(lambda root: explain(root, [job_with_rules()], []), hostile_set, 200)
+
+
+def test_what_explaining_costs_grows_with_the_pods() -> None:
+    def pods(size: int) -> list[Json]:
+        return [pod(f"train-{number}", "Failed", 143) for number in range(size)]
+
+    assert_grows_with_its_input(lambda found: explain(job(), [job()], found), pods, 200)
+
+
+def test_the_largest_set_and_the_largest_pod_are_explained_at_little_cost() -> None:
+    root = hostile_set(15_000)
+    assert len(json.dumps(root)) > 3_000_000
+    status = {"name": "main", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+    large = pod("train-0", "Failed", 1)
+    large["status"]["containerStatuses"] = [status] * 40_000
+    assert_affordable(lambda: explain(root, [job_with_rules()], [large]), seconds=0.5)
+    assert_affordable(lambda: explain(job_with_rules(), [job_with_rules()], [large]), seconds=0.5)

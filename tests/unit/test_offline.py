@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.admission import mutate, policy, validate
+from tests.costs import assert_grows_with_its_input, bytes_of
 from tests.objects import cron_job, job, job_spec, pod
 from tests.unit.test_properties import CRON_JOBS, JOBS, PODS, POLICIES
 from webhook import names, offline, strict_yaml
@@ -23,7 +24,15 @@ SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "we
 
 
 def admit(value: Any, under: Policy | None = None, attempt: int | None = None) -> Verdict:
-    return offline.admit(Document("-", 1, value, []), under or policy(), "default", attempt)
+    """Admit all objects of a document, and gather what is said of it and of them."""
+    document = Document("-", 1, value, [])
+    whole = Verdict(warnings=list(offline.warnings(document)))
+    for path, root in document.objects():
+        verdict = offline.admit(root, under or policy(), "default", attempt)
+        whole.problems += offline.prefixed(path, verdict.problems)
+        whole.warnings += offline.prefixed(path, verdict.warnings)
+        whole.placed |= verdict.placed
+    return whole
 
 
 def admitted(value: Any, under: Policy | None = None, attempt: int | None = None) -> Any:
@@ -84,10 +93,9 @@ def test_warnings_of_admission_have_paths_in_the_document_too() -> None:
     assert warning.startswith("items[0].spec.template.spec.restartPolicy: OnFailure allows no failure policy")
 
 
-def test_warnings_of_the_document_come_first() -> None:
+def test_what_was_odd_when_a_document_was_read_is_among_its_warnings() -> None:
     twice = Problem(("spec", "suspend"), "is written twice", "keep one")
-    document = Document("-", 1, job(job_spec(restart_policy="OnFailure")), [twice])
-    assert offline.admit(document, policy(), "default", None).warnings[0] == twice
+    assert list(offline.warnings(Document("-", 1, job(), [twice]))) == [twice]
 
 
 def test_wrong_types_are_problems_and_not_warnings_besides() -> None:
@@ -159,7 +167,7 @@ def test_a_limit_per_index_that_its_author_said_is_judged_and_not_lowered(root: 
 
 def test_the_attempt_counts_as_annotated_by_the_author() -> None:
     manifest = pod(owner=None)
-    assert admit(manifest, GKE, 3).pods
+    assert admit(manifest, GKE, 3).placed
     assert annotations(manifest) == {
         names.ATTEMPT: "3",
         names.ATTEMPT_SOURCE: "Annotation",
@@ -183,7 +191,7 @@ def test_the_attempt_goes_before_what_admission_once_noted_on_the_pod() -> None:
 
 def test_without_an_attempt_a_bare_pod_takes_no_part() -> None:
     manifest = pod(owner=None)
-    assert not admit(manifest, GKE).pods
+    assert not admit(manifest, GKE).placed
     assert manifest == pod(owner=None)
 
 
@@ -209,14 +217,14 @@ def test_without_an_attempt_a_jobs_pod_is_a_first_one_from_an_unknown_source() -
 )
 def test_what_is_not_placed_by_its_attempt_stays_as_it_is(manifest: Json) -> None:
     before = deepcopy(manifest)
-    assert not admit(manifest, GKE, 3).pods
+    assert not admit(manifest, GKE, 3).placed
     assert manifest == before
 
 
 @pytest.mark.parametrize("metadata", [{}, {"metadata": None}, {"metadata": {}}, {"metadata": {"annotations": None}}])
 def test_a_pod_without_annotations_gets_the_attempt(metadata: Json) -> None:
     manifest = {"apiVersion": "v1", "kind": "Pod", **metadata, "spec": {"containers": []}}
-    assert admit(manifest, GKE, 1).pods
+    assert admit(manifest, GKE, 1).placed
     assert annotations(manifest)[names.ATTEMPT] == "1"
     assert manifest["spec"]["affinity"]
 
@@ -396,7 +404,44 @@ def test_a_value_that_stands_twice_is_written_twice() -> None:
 
 @given(VALUES)
 def test_json_is_what_python_reads(value: Any) -> None:
-    assert json.loads(offline.as_json(value)) == value
+    pieces: list[str] = []
+    offline.write_json(value, pieces.append)
+    assert json.loads("".join(pieces)) == value
+
+
+def test_what_no_request_can_hold_is_a_problem_and_is_not_judged_further() -> None:
+    manifest = job(job_spec(backoffLimit=25), annotations={"large": "x" * 3 * 2**20})
+    assert problems(manifest) == ["is 3.0 MiB as JSON, more than the 3 MiB of a request; make it smaller"]
+    assert problems(list_of(manifest))[0].startswith("items[0]: is 3.0 MiB as JSON")
+    assert problems({**SERVICE, "data": "x" * 3 * 2**20}) == []  # none of the policy's
+
+
+def many_jobs(size: int) -> list[Json]:
+    return [job(job_spec(backoffLimit=25), name=f"train-{number}") for number in range(size)]
+
+
+def test_a_list_is_admitted_and_written_at_a_cost_that_grows_with_it() -> None:
+    assert_grows_with_its_input(lambda size: admitted(list_of(*many_jobs(size))), int, 5)
+    assert_grows_with_its_input(lambda value: offline.write_yaml(value, len), many_jobs, 4)
+    assert_grows_with_its_input(lambda value: offline.write_json(value, len), many_jobs, 20)
+
+
+@pytest.mark.parametrize("write", [offline.write_yaml, offline.write_json])
+def test_to_write_takes_no_memory_that_grows_with_the_value(write: Any) -> None:
+    small, large = many_jobs(200), many_jobs(800)
+    write(large, len)  # which fills what remembers
+    assert bytes_of(lambda: write(large, len)) < 1.5 * bytes_of(lambda: write(small, len))
+
+
+def test_a_diff_costs_what_its_texts_weigh() -> None:
+    def made(size: int) -> tuple[str, str]:
+        env = [{"name": "A", "value": "same"}, {"name": "B"}] * size
+        before = job(job_spec())
+        before["spec"]["template"]["spec"]["containers"][0]["env"] = env
+        text = offline.as_yaml(before)
+        return text, offline.as_yaml(admitted(before))
+
+    assert_grows_with_its_input(lambda texts: list(offline.as_diff("a", *texts)), made, 50)
 
 
 def test_a_diff_shows_what_was_changed_in_its_surroundings() -> None:
@@ -416,5 +461,5 @@ def test_what_was_not_changed_has_no_diff() -> None:
 
 def test_the_packaged_policy_admits_without_knowing_any_node() -> None:
     manifest = pod(annotations={names.ATTEMPT: "3"})
-    assert offline.admit(Document("-", 1, manifest, []), load_default(), "default", None).pods
+    assert admit(manifest, load_default()).placed
     assert annotations(manifest)[names.PLACEMENT] == "None"

@@ -29,7 +29,7 @@ def test_fields_that_the_shape_does_not_name_may_be_anything() -> None:
     assert wrong({"status": 5, "containers": [{"image": []}], "selector": {"matchLabels": 5}}) == []
 
 
-@pytest.mark.parametrize("shape", [str, int, bool, {}, []])
+@pytest.mark.parametrize("shape", [str, int, bool, {}, [str]])
 def test_nothing_but_its_own_type_fits_a_shape(shape: Shape) -> None:
     values: list[Any] = ["a", 1, 1.0, True, {}, [], None]
     expected = shape if isinstance(shape, type) else type(shape)
@@ -69,6 +69,16 @@ def test_null_counts_as_absent_in_an_object_but_not_in_a_list() -> None:
     assert wrong({"name": None, "labels": {"a": None}, "containers": None, "selector": None}) == []
     assert wrong({"containers": [None]}) == ["containers[0]: is null; must be an object"]
     assert wrong({"containers": [{"ports": [None]}]}) == ["containers[0].ports[0]: is null; must be an integer"]
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64])
+def test_an_integer_of_more_bits_than_the_api_has_is_named_with_its_place(number: int) -> None:
+    limits = f"must be between {-(2**63)} and {2**63 - 1}"
+    assert wrong({"replicas": number}) == [f"replicas: does not fit into 64 bits; {limits}"]
+    assert wrong({"containers": [{"ports": [80, number]}]}) == [
+        f"containers[0].ports[1]: does not fit into 64 bits; {limits}"
+    ]
+    assert wrong({"replicas": 2**63 - 1, "containers": [{"ports": [-(2**63)]}]}) == []
 
 
 def test_what_stands_inside_a_wrong_type_is_not_looked_at() -> None:

@@ -8,7 +8,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.costs import assert_grows_with_its_input
 from webhook import strict_yaml
+from webhook.bounds import MAX_KEY
 from webhook.problem import Problem
 from webhook.strict_yaml import YamlError
 
@@ -227,16 +229,87 @@ BIG_STRING = f"a: &a {'x' * 1_000_000}\nb: [{', '.join(['*a'] * 100)}]\n"
 
 @pytest.mark.parametrize("text", [LAUGHS, BIG_STRING])
 def test_aliases_that_expand_beyond_all_measure_are_refused(text: str) -> None:
-    assert failure(text).what == "the document's aliases expand beyond all measure"
+    assert failure(text).what == "the aliases expand beyond all measure"
 
 
 def test_a_large_document_without_aliases_is_read() -> None:
     assert len(value("- a\n" * 600_000)) == 600_000
 
 
-def test_each_document_has_room_for_its_own_aliases() -> None:
+def test_all_documents_of_a_text_share_the_room_for_aliases() -> None:
     text = f"a: &a {'x' * 9_000_000}\nb: *a\n"
-    assert len(list(strict_yaml.read(f"{text}---\n{text}"))) == 2
+    assert value(text)["b"] == "x" * 9_000_000
+    assert failure(f"{text}---\n{text}").what == "the aliases expand beyond all measure"
+
+
+MANY = {
+    "scalars": "- a\n",
+    "keys": "- a: 1\n",
+    "lists in brackets": "- [[], []]\n",
+    "documents": "a\n---\n",
+    "null documents": "---\n",
+    "aliases": "- &a a\n- *a\n",
+}
+
+
+@pytest.mark.parametrize("unit", MANY.values(), ids=MANY)
+def test_more_values_than_memory_allows_for_are_refused(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strict_yaml, "MOST_VALUES", 1000)
+    assert list(strict_yaml.read(unit * 100))
+    assert failure(unit * 1100).remedy == "split the file"
+
+
+def test_an_object_takes_as_much_room_as_three_strings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strict_yaml, "MOST_VALUES", 3 + 5 * (3 + 2))
+    assert len(value("- a: 1\n" * 5)) == 5
+    assert failure("- a: 1\n" * 6).line == 6
+
+
+def test_more_directives_than_anybody_writes_are_refused() -> None:
+    text = "".join(f"%TAG !a{number}! b\n" for number in range(200_000))
+    error = failure(f"{text}---\na: 1\n")
+    assert (error.line, error.remedy) == (101, "take the %YAML line out")
+    assert value("a: |\n" + "  %\n" * 200)
+    assert list(strict_yaml.read("%YAML 1.1\n---\na: 1\n...\n" * 100))
+
+
+def test_no_more_problems_are_named_than_anybody_reads() -> None:
+    assert len(only("- {a: 1, a: 2}\n" * 2000)[1]) == 1000
+    assert len(only("- !t a\n" * 2000, strict=True)[1]) == 1000
+
+
+def test_of_a_long_key_that_is_written_twice_the_beginning_is_named() -> None:
+    key = "x" * 900
+    (problem,) = only(f"{key}:\n  a: 1\n  a: 2\n")[1]
+    assert str(problem) == f"[{'x' * MAX_KEY}…].a: is written twice, again in line 3; keep one"
+
+
+GROWING = {
+    **MANY,
+    "keys written twice": "- {a: 1, a: 2}\n",
+    "merges": "- &a {b: 1}\n- {<<: *a}\n- <<: [*a, *a]\n",
+    "objects deep down": "- {a: {a: {a: {a: {a: {a: 1}}}}}}\n",
+    "strings": "- 'it''s a string of some length, as messages are'\n",
+    "numbers": "- 1_000.5e3\n",
+    "lines of one string": "  a\n",
+    "blank lines": "\n",
+    "comments": "# a\n",
+}
+
+
+@pytest.mark.parametrize("unit", GROWING.values(), ids=GROWING)
+def test_its_cost_grows_with_the_text(unit: str) -> None:
+    assert_grows_with_its_input(lambda text: list(strict_yaml.read(text)), lambda n: unit * n, 60)
+
+
+@pytest.mark.parametrize("unit", ["a: 1\n", "\n", "- a\n"])
+def test_the_cost_of_an_error_grows_with_the_text(unit: str) -> None:
+    assert_grows_with_its_input(lambda text: failure(f"{text}a: b: c\n{text}"), lambda n: unit * n, 60)
+
+
+def test_the_cost_of_keys_that_are_all_alike_or_all_different_grows_with_the_text() -> None:
+    assert_grows_with_its_input(only, lambda n: "a: 1\n" * n, 100)
+    assert_grows_with_its_input(only, lambda n: "".join(f"{number}: 1\n" for number in range(n)), 100)
 
 
 def nested(depth: int) -> dict[str, str]:

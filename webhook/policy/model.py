@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from webhook import bounds
 from webhook.problem import Json
 
 Retries10 = Annotated[int, Meta(ge=0, le=10)]
@@ -44,6 +45,7 @@ class Retries(Struct, frozen=True, kw_only=True, rename="camel"):
     """How often a workload may be tried again."""
 
     limit: Retries10 = 10
+    total: Count = 1000
     on_exceed: Literal["Deny", "Clamp"] = "Deny"
     default: Retries10 = 3
 
@@ -126,4 +128,4 @@ class Policy(Struct, frozen=True, kw_only=True, rename="camel"):
 
     api_version: Literal["retry-policy.dev/v1alpha1"]
     kind: Literal["RetryPolicy"]
-    profiles: Annotated[dict[ProfileName, Profile], Meta(min_length=1)]
+    profiles: Annotated[dict[ProfileName, Profile], Meta(min_length=1, max_length=bounds.MOST_PROFILES)]

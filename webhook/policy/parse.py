@@ -5,12 +5,15 @@ import pathlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
+import yaml
 from msgspec import UNSET, inspect
 
-from webhook import strict_yaml
+from webhook import bounds, strict_yaml
 from webhook.policy.model import Duration, FailurePolicy, Placement, Policy, Retries, Toleration
 from webhook.problem import Path, Problem, type_name
 
@@ -47,10 +50,11 @@ def parse(text: str) -> Policy | list[Problem]:
         value, problems = read(inner)
     if value is not UNSET:
         reader = Reader(problems)
-        policy = reader.value(value, inspect.type_info(Policy), ())
-        if isinstance(policy, Policy) and not problems:
-            return policy
-    return problems
+        with suppress(TooManyProblemsError):
+            policy = reader.value(value, inspect.type_info(Policy), ())
+            if isinstance(policy, Policy) and not problems:
+                return policy
+    return problems[: bounds.LISTED_PROBLEMS]
 
 
 def load_default() -> Policy:
@@ -64,6 +68,11 @@ def load_default() -> Policy:
 
 def read(text: str) -> tuple[Any, list[Problem]]:
     """Read one YAML document with what strict YAML says against it; UNSET where there is nothing to go on with."""
+    if len(text) > bounds.MAX_POLICY:
+        return UNSET, [Problem((), f"has {len(text)} characters", f"must have at most {bounds.MAX_POLICY}")]
+    if has_too_many_events(text):
+        what = f"has more than {bounds.MOST_POLICY_EVENTS} values"
+        return UNSET, [Problem((), what, f"must have at most {bounds.MOST_PROFILES} profiles")]
     try:
         documents = [found for found in strict_yaml.read(text, strict=True) if found[0] is not None]
     except strict_yaml.YamlError as error:
@@ -73,6 +82,19 @@ def read(text: str) -> tuple[Any, list[Problem]]:
             Problem((), f"has {len(documents)} documents", "must be one, with apiVersion, kind and profiles")
         ]
     return documents[0]
+
+
+def has_too_many_events(text: str) -> bool:
+    """Tell whether a text holds more than its values are made of; what is no YAML is for its reader to name."""
+    events = islice(yaml.parse(text, Loader=strict_yaml.Loader), bounds.MOST_POLICY_EVENTS + 1)
+    try:
+        return sum(1 for _ in events) > bounds.MOST_POLICY_EVENTS
+    except yaml.YAMLError:
+        return False
+
+
+class TooManyProblemsError(Exception):
+    """More is wrong than anybody mends at once: what was found has to do."""
 
 
 class Reader:
@@ -134,7 +156,8 @@ class Reader:
         """Read an object with free keys."""
         if not isinstance(raw, dict):
             return self.wrong(raw, kind, path)
-        self.size(raw, kind, path)
+        if not self.size(raw, kind, path):
+            return UNSET
         return {
             self.value(key, kind.key_type, (*path, key)): self.value(entry, kind.value_type, (*path, key))
             for key, entry in raw.items()
@@ -144,16 +167,19 @@ class Reader:
         """Read a list."""
         if not isinstance(raw, list):
             return self.wrong(raw, kind, path)
-        self.size(raw, kind, path)
+        if not self.size(raw, kind, path):
+            return UNSET
         entries = [self.value(entry, kind.item_type, (*path, index)) for index, entry in enumerate(raw)]
         return tuple(entries) if isinstance(kind, inspect.VarTupleType) else entries
 
-    def size(self, raw: Any, kind: inspect.DictType | inspect.ListType | inspect.VarTupleType, path: Path) -> None:
-        """Check how many entries there are."""
+    def size(self, raw: Any, kind: inspect.DictType | inspect.ListType | inspect.VarTupleType, path: Path) -> bool:
+        """Note it where there are too few entries, or too many; tell whether they are to be looked at."""
         if kind.min_length is not None and len(raw) < kind.min_length:
             self.problem(path, "is empty", f"must have {kind.min_length} or more entries")
         if kind.max_length is not None and len(raw) > kind.max_length:
             self.problem(path, f"has {len(raw)} entries", f"must have {kind.max_length} or fewer")
+            return False
+        return True
 
     def wrong(self, raw: Any, kind: inspect.Type, path: Path, description: str = "") -> Any:
         """Note a value that does not fit."""
@@ -166,8 +192,10 @@ class Reader:
         return UNSET
 
     def problem(self, path: Path, what: str, remedy: str) -> None:
-        """Note a problem."""
+        """Note a problem; raise TooManyProblemsError."""
         self.problems.append(Problem(path, what, remedy))
+        if len(self.problems) >= bounds.LISTED_PROBLEMS:
+            raise TooManyProblemsError
 
 
 def fits(raw: Any, kind: inspect.Type) -> bool:
@@ -207,7 +235,7 @@ def one_of(names: Iterable[Any], given: str = "") -> str:
     *most, last = names
     text = f"{', '.join(most)} or {last}" if most else str(last)
     by_lower = {name.lower(): name for name in (*most, last)}
-    near = difflib.get_close_matches(given.lower(), by_lower, n=1)
+    near = difflib.get_close_matches(given[: bounds.MAX_KEY].lower(), by_lower, n=1)
     return f"{text} (did you mean {by_lower[near[0]]}?)" if near and most else text
 
 

@@ -206,7 +206,10 @@ profiles:
         f'profiles.a b: is "a b"{NAME}',
         "profiles.default.retries.limit: is 11; must be an integer from 0 to 10",
         'profiles.default.retries.onExceed: is "deny"; must be Clamp or Deny (did you mean Deny?)',
-        "profiles.default.retries.limt: is not a field; must be limit, onExceed or default (did you mean limit?)",
+        (
+            "profiles.default.retries.limt: is not a field; "
+            "must be limit, total, onExceed or default (did you mean limit?)"
+        ),
         "profiles.default.failurePolicy.inject: is false; must be IfAbsent, Merge or Never",
         'profiles.default.failurePolicy.coupled: is "Settled"; must be FailJob, Retry or Settle (did you mean Settle?)',
         f'profiles.default.placement.provider: is "gek"; must be {PROVIDERS} (did you mean gke?)',

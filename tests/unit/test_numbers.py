@@ -1,0 +1,128 @@
+"""A JSON value that no field of the API can hold is answered as any other mistake is, never with a 500."""
+
+import asyncio
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from tests.admission import policy, review_of
+from tests.hostile import ROWS, long_object, long_places
+from tests.objects import job, job_spec, pod
+from webhook import decide, names
+from webhook.problem import Json
+from webhook.server.endpoints import Endpoints
+from webhook.server.http11 import Answer
+from webhook.server.policy_source import PolicySource
+from webhook.server.retry_requests import RetryRequests
+from webhook.subject import read
+
+HERE: Final = "value that stands here"
+QUOTED: Final = f'"{HERE}"'.encode()
+TOO_LARGE: Final = [
+    b"1e400",
+    b"-1e400",
+    b"9" * 5000,
+    b"-" + b"9" * 4301,
+    b"9" * 4300,
+    b"9" * 30,
+    b"18446744073709551616",
+]
+ENDPOINTS: Final = Endpoints(PolicySource(policy()), None)
+
+
+def answer_of(root: Any, text: bytes, rules: Any, old: Any = None) -> Answer:
+    """Ask about an object with a JSON text in place of HERE."""
+    body = review_of(root, old=old).replace(QUOTED, text)
+    with capture_logs():  # to show a traceback takes long
+        return asyncio.run(ENDPOINTS.answer(body, "mutate", read, partial(ENDPOINTS.judge, rules)))
+
+
+def response_of(answer: Answer) -> Json:
+    assert answer.status == 200
+    found: Json = msgspec.json.decode(answer.body)["response"]
+    return found
+
+
+@pytest.mark.parametrize("text", TOO_LARGE, ids=lambda text: text[:8].decode())
+@pytest.mark.parametrize("field", ["backoffLimit", "backoffLimitPerIndex", "completions", "parallelism"])
+def test_a_number_out_of_range_is_denied_with_its_path_and_left_alone_before(field: str, text: bytes) -> None:
+    root = job({**job_spec(), field: HERE})
+    denial = response_of(answer_of(root, text, decide.validate))
+    assert denial["status"]["code"] == 422
+    assert denial["status"]["message"].startswith(f"spec.{field}: ")
+    untouched = response_of(answer_of(root, text, decide.mutate))
+    assert untouched["allowed"]
+    assert "patch" not in untouched
+    assert untouched["warnings"][0].startswith(f"spec.{field}: ")
+
+
+@pytest.mark.parametrize("text", TOO_LARGE, ids=lambda text: text[:8].decode())
+def test_so_it_is_in_the_object_before_an_update(text: bytes) -> None:
+    message = response_of(answer_of(job(), text, decide.validate, job(job_spec(backoffLimit=HERE))))["status"][
+        "message"
+    ]
+    assert message.startswith("oldObject.spec.backoffLimit: ")
+
+
+@pytest.mark.parametrize("text", [b"1e400", b"9" * 5000])
+def test_so_it_is_where_no_rule_looks_but_in_a_pod_of_which_that_is_not_read(text: bytes) -> None:
+    assert not response_of(answer_of(job(job_spec(example=HERE)), text, decide.validate))["allowed"]
+    bare = pod({"example": HERE}, owner=None, annotations={names.ATTEMPT: "1"})
+    assert response_of(answer_of(bare, text, decide.validate))["allowed"]
+    assert response_of(answer_of(bare, text, decide.mutate))["allowed"]
+
+
+@pytest.mark.parametrize("text", [b"1e400", b"9" * 5000])
+def test_so_it_is_where_a_retry_is_asked_for(text: bytes) -> None:
+    no_api: Any = None
+    requests = RetryRequests(no_api, no_api)
+    body = review_of(job({**job_spec(), "example": HERE}), userInfo={"username": "ann"}).replace(QUOTED, text)
+    answer = asyncio.run(
+        ENDPOINTS.answer(body, "retry", requests.read, partial(ENDPOINTS.judge_retry_request, requests))
+    )
+    assert response_of(answer)["status"]["message"].startswith("spec.example: ")
+
+
+@pytest.mark.parametrize("text", [rb'"\ud800"', rb'"\q"', b"01", b"NaN", b"'x'", b"\xff", b'"\xff"', b"[" * 100_000])
+def test_what_is_no_json_is_400(text: bytes) -> None:
+    assert answer_of(job(job_spec(example=HERE)), text, decide.validate).status == 400
+
+
+TEXTS: Final = st.one_of(
+    st.sampled_from([*TOO_LARGE, b"-0", b"1.0", b"1e2", b"null", b"true", rb'"\u0000"', rb'"\ud83d\ude00"', b'{"":0}']),
+    st.integers(1, 1100).map(lambda depth: b"[" * depth + b"]" * depth),
+    st.integers(1, 1100).map(lambda depth: b'{"a":' * depth + b"0" + b"}" * depth),
+    st.integers().map(lambda number: str(number).encode()),
+    st.floats().map(lambda number: repr(number).encode()),
+)
+
+
+@given(st.sampled_from(ROWS), st.data(), TEXTS)
+@settings(max_examples=300, deadline=None)
+def test_no_value_anywhere_makes_an_internal_error(row: Any, data: st.DataObject, text: bytes) -> None:
+    root = long_object(row, data.draw(st.sampled_from(list(long_places(row.shape)))), 1)
+    where, key = data.draw(st.sampled_from(list(places_in(root))))
+    recorded, updated = data.draw(st.tuples(st.booleans(), st.booleans()))
+    where[key] = HERE
+    if recorded:
+        record = {"profile": "default", "injected": [{"op": "add", "path": "/spec", "now": HERE, "was": HERE}]}
+        encoded = msgspec.json.encode(record).replace(QUOTED, text)
+        root["metadata"].setdefault("annotations", {})
+        if isinstance(root["metadata"]["annotations"], dict):
+            root["metadata"]["annotations"][names.POLICY] = encoded.decode()
+    for rules in (decide.mutate, decide.validate):
+        assert answer_of(root, text, rules, root if updated else None).status in {200, 400}
+
+
+def places_in(value: Any) -> Any:
+    """Yield each object and list in a value with each of its keys, other than what names the kind."""
+    for key in value if isinstance(value, dict) else range(len(value)):
+        if key not in {"apiVersion", "kind", "metadata"}:
+            yield value, key
+        if isinstance(value[key], dict | list):
+            yield from places_in(value[key])
