@@ -5,18 +5,30 @@ Pure: no clock, no I/O, no global state. `mutate` never denies: what it cannot r
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice, repeat
 from typing import Final
 
 import msgspec
 
-from webhook import edit_pod, edit_workload, modes, names, review
+from webhook import bounds, edit_pod, edit_workload, modes, names, review
 from webhook.modes import ENFORCED
 from webhook.patch import Editor
 from webhook.policy.model import Policy
 from webhook.policy.settings import NamedProfile
 from webhook.problem import Json, Problem
 from webhook.review import Response
-from webhook.rules import annotations, failure_policy, job_set, lint, opt_in, reapply, retries, schema
+from webhook.rules import (
+    annotations,
+    failure_policy,
+    free_restarts,
+    lint,
+    opt_in,
+    own_keys,
+    owner,
+    reapply,
+    retries,
+    schema,
+)
 from webhook.subject import Facts, Subject
 from webhook.workloads import Budget, EmbeddedJob, Workload, batch, core
 from webhook.workloads.job_set import JOB_SET
@@ -53,10 +65,12 @@ def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
 def put_back(subject: Subject, editor: Editor) -> bytes:
     """Put back what was injected into a Job at its creation, whatever has become of profile and mode; return the patch.
 
-    It enforces nothing, and without it no update of the Job would be accepted.
+    It enforces nothing, and without it no update of the Job would be accepted. What only we write is put back too.
     """
     if subject.malformed or subject.old is None or not subject.row.immutable:
         return b""
+    editor.rule = "own_keys"
+    own_keys.put_back(editor, subject.row, subject.old)
     editor.rule = "reapply"
     reapply.put_back(editor, subject.row, subject.old, lambda: review.decode_value(subject.request.old_object))
     return editor.patch() if editor.edits else b""
@@ -72,16 +86,22 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
         return Response(found=found) if facts.mode in ENFORCED else modes.would_deny(facts.mode, found)
     if facts.mode not in ENFORCED:
         edit(subject, profile, facts, Editor(subject.root))  # which mutate has only announced
-    found = problems_of(subject.row, subject.root, subject.old, profile)
+    found = problems_of(subject.row, subject.root, subject.old, profile, facts)
+    found += owner_problems(subject, subject.root, facts)
     if subject.old is None:
-        warnings = [warning for job in subject.row.jobs(subject.root) for warning in lint_warnings(job)]
+        warnings = [] if found and is_invalid(found) else lint_warnings(subject, profile)
     else:
-        before = set(problems_of(subject.row, subject.old, None, profile))
+        before = set(found_before(subject, subject.old, profile, facts)) if found else set()
         found = [problem for problem in found if problem not in before]
         warnings = [*stopping_warnings(subject.row, subject.old, subject.root), *unheard_warnings(subject, facts)]
     if facts.mode not in ENFORCED:
         return modes.would_deny(facts.mode, found)
     return Response(found=found, warnings=warnings)
+
+
+def found_before(subject: Subject, old: Json, profile: NamedProfile, facts: Facts) -> list[tuple[str, Problem]]:
+    """Name what was wrong with an object before an update."""
+    return [*problems_of(subject.row, old, None, profile, facts), *owner_problems(subject, old, facts)]
 
 
 def profile_for(policy: Policy, facts: Facts) -> NamedProfile | Response:
@@ -97,9 +117,19 @@ def profile_for(policy: Policy, facts: Facts) -> NamedProfile | Response:
     return NamedProfile(facts.profile_name, profile)
 
 
-def lint_warnings(job: EmbeddedJob) -> list[Problem]:
+def is_invalid(found: list[tuple[str, Problem]]) -> bool:
+    """Tell whether the API server would refuse an object for what was found."""
+    return any(rule == "schema" for rule, _ in found)
+
+
+def lint_warnings(subject: Subject, profile: NamedProfile) -> list[Problem]:
     """Warn about what the API server accepts and that does not do what its author wants."""
-    return lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
+    found: list[Problem] = []
+    for job in subject.row.jobs(subject.root):
+        found += lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
+        found += free_restarts.warnings(job, profile.settings(annotations.of_job(subject.root, job)))
+        found += retries.template_warnings((*job.path, "template", "spec"), job.pod_spec)
+    return found
 
 
 def unheard_warnings(subject: Subject, facts: Facts) -> Iterator[Problem]:
@@ -137,27 +167,53 @@ def edit(subject: Subject, profile: NamedProfile, facts: Facts, editor: Editor) 
     return edit_workload.edit(subject, facts, profile, editor), ""
 
 
-def problems_of(row: Workload, root: Json, old: Json | None, profile: NamedProfile) -> list[tuple[str, Problem]]:
-    """Name everything wrong with an object, each with its rule; `old` is the object before an update."""
+def problems_of(
+    row: Workload, root: Json, old: Json | None, profile: NamedProfile, facts: Facts
+) -> list[tuple[str, Problem]]:
+    """Name what is wrong with an object, each with its rule; `old` is the object before an update.
+
+    Of more problems than anybody mends at once, the first.
+    """
     if row is core.POD and controller_of(root) is not None:
         return []  # judged on the workload's templates, so that no controller loops on refused pods
-    settings = profile.settings(annotations.of(root))
-    limits: list[Problem] = []
-    invalid: list[Problem] = []
     jobs = list(row.jobs(root))
+    invalid = chain.from_iterable(schema.problems(job.spec, job.path) for job in jobs)
+    claims = chain.from_iterable(owner.label_problems(job) for job in jobs if row is not JOB_SET)
+    every = chain(
+        zip(repeat("annotations"), annotations.problems(row, root, jobs, profile), strict=False),
+        zip(repeat("owner"), claims, strict=False),
+        zip(repeat("retries"), limit_problems(row, root, old, jobs, profile, facts), strict=False),
+        zip(repeat("schema"), invalid, strict=False),
+    )
+    return list(islice(every, bounds.MOST_PROBLEMS))
+
+
+def limit_problems(  # noqa: PLR0913, PLR0917 - what a rule may need
+    row: Workload, root: Json, old: Json | None, jobs: list[EmbeddedJob], profile: NamedProfile, facts: Facts
+) -> Iterator[Problem]:
+    """Yield what of an object exceeds the limit of retries, or has none."""
+    settings = profile.settings(annotations.of(root))
     old_budgets = {} if old is None else {budget.path: budget for budget in all_budgets(row, old, row.jobs(old))}
     for budget in all_budgets(row, root, jobs):
-        limits += retries.problems(budget, settings, old_budgets.get(budget.path))
+        yield from retries.problems(budget, settings, old_budgets.get(budget.path))
     for path, template in row.templates(root):
-        limits += retries.template_problems((*path, "spec"), template.get("spec") or {})
+        yield from retries.template_problems((*path, "spec"), template.get("spec") or {})
     if row is JOB_SET:
-        limits += job_set.problems(root, old)
+        yield from free_restarts.set_problems(root, jobs)
+    old_jobs = {} if old is None else {job.path: job for job in row.jobs(old)}
     for job in jobs:
+        yield from retries.sum_problems(job, settings, old_jobs.get(job.path))
         if not job.traits.restarts_in_place:
-            limits += retries.template_problems((*job.path, "template", "spec"), job.pod_spec)
-        invalid += schema.problems(job.spec, job.path)
-    found = {"annotations": annotations.problems(row, root, jobs, profile), "retries": limits, "schema": invalid}
-    return [(rule, problem) for rule, problems in found.items() for problem in problems]
+            yield from retries.template_problems((*job.path, "template", "spec"), job.pod_spec)
+        counted = free_restarts.is_counted(job, settings, ledger=facts.ledger)
+        yield from free_restarts.problems(job, counted=counted)
+
+
+def owner_problems(subject: Subject, root: Json, facts: Facts) -> list[tuple[str, Problem]]:
+    """Name what a Job claims by a controller that is not its own; of the object before an update too."""
+    if subject.row is not batch.JOB or subject.owner is None or not facts.owners_known:
+        return []
+    return [("owner", problem) for problem in owner.problems(root, subject.owner, facts.owner)]
 
 
 def all_budgets(row: Workload, root: Json, jobs: Iterable[EmbeddedJob]) -> Iterator[Budget]:

@@ -43,6 +43,8 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     if names.MAX_RETRIES not in said:
         notes[names.MAX_RETRIES] = str(level.budget)
     editor.rule = "annotations"
+    if names.COUNTED in said:  # by its template: the ledger would take each of these pods for counted
+        editor.remove((*annotations.OWN, names.COUNTED))
     editor.update(annotations.OWN, notes)
     editor.update(("metadata", "labels"), {names.PROFILE: profile.name})
     return evidence.warnings, placed

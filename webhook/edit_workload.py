@@ -1,47 +1,60 @@
 """Applies every rule to a workload: to each JobSpec in it, then to what stands beside them."""
 
-from copy import deepcopy
-from typing import Final
+import msgspec
 
 from webhook import names
-from webhook.patch import Editor, at
+from webhook.ledger.pods import REPLICATED_JOB
+from webhook.patch import Edit, Editor, at
 from webhook.policy.settings import NamedProfile, Settings
-from webhook.problem import Json, Path, Problem
-from webhook.rules import annotations, failure_policy, job_set, reapply, retries, timeouts
+from webhook.problem import Json, Problem
+from webhook.rules import annotations, failure_policy, free_restarts, job_set, own_keys, reapply, retries, timeouts
 from webhook.subject import Facts, Subject
 from webhook.workloads import EmbeddedJob, batch
 from webhook.workloads.job_set import JOB_SET
-
-LEDGER: Final[Path] = ("metadata", "annotations", names.LEDGER)
 
 
 def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> list[Problem]:
     """Edit a new object, or one that may be changed: what was injected before is worked out anew; return warnings."""
     root = subject.root
-    if subject.old is None and at(root, LEDGER) is not None:
-        editor.rule = "annotations"
-        editor.remove(LEDGER)  # of the object that this one is a copy of
+    if subject.old is None and at(root, own_keys.LEDGER) is not None:
+        editor.rule = "own_keys"
+        editor.remove(own_keys.LEDGER)  # of the object that this one is a copy of
     record = reapply.read(root)
     if record is not None:
-        trial = Editor(deepcopy(root))  # seldom: a second round of admission, or an update of a CronJob
+        trial = Editor(copied(root))  # seldom: a second round of admission, or an update of a CronJob
         reapply.take_out(trial, subject.row, record)
-        warnings = Rules(subject, facts, profile, trial).apply()
+        before = len(trial.edits)
+        rules = Rules(subject, facts, profile, trial)
+        warnings = rules.apply()
         if {**trial.root, "metadata": None} == {**root, "metadata": None} and record.profile == profile.name:
-            return warnings
+            return [*warnings, *note(editor, rules, trial.edits[before:])]
         editor.rule = "reapply"
         reapply.take_out(editor, subject.row, record)
     before = len(editor.edits)
     rules = Rules(subject, facts, profile, editor)
     warnings = rules.apply()
-    edits = editor.edits[before:]
-    marked = subject.row.labelled and not rules.skipped
+    return [*warnings, *note(editor, rules, editor.edits[before:])]
+
+
+def note(editor: Editor, rules: "Rules", edits: list[Edit]) -> list[Problem]:
+    """Note on an object what the rules have injected, and by which profile; return warnings."""
+    warnings: list[Problem] = []
+    marked = rules.row.labelled and not rules.skipped
     if edits or marked:
-        reapply.write(editor, profile.name, edits)
-    elif record is not None:
+        warnings = reapply.write(editor, rules.profile.name, edits)
+    else:
         editor.remove(reapply.ANNOTATION)
     if marked:
-        editor.update(("metadata", "labels"), {names.PROFILE: profile.name})
+        editor.update(("metadata", "labels"), {names.PROFILE: rules.profile.name})
+    elif rules.row.labelled:
+        editor.remove(own_keys.LABEL)  # nothing of a workload that is left alone is counted
     return warnings
+
+
+def copied(root: Json) -> Json:
+    """Return a copy, as deep as an object may be: it came as JSON."""
+    found: Json = msgspec.json.decode(msgspec.json.encode(root))
+    return found
 
 
 class Rules:
@@ -55,6 +68,8 @@ class Rules:
         self.editor = editor
         self.settings = profile.settings(annotations.of(self.root))
         self.jobs = list(self.row.jobs(self.root))
+        self.is_new = subject.old is None
+        self.denies = profile.profile.retries.on_exceed == "Deny"
         self.skipped = self.settings.skip  # whether its author wants it left alone, or each of the Jobs in it
         self.disruption_action: str = profile.profile.disruptions.action
         if self.row is JOB_SET:
@@ -88,18 +103,42 @@ class Rules:
             said = batch.says_backoff_limit(self.root, job, self.profile.profile.retries.limit)
         budget = batch.budget_of(job, said=said)
         warnings: list[Problem] = []
-        if self.row.failure_policy and not settings.skip:
+        # A new object that is to be denied keeps its author's rules, and the numbers by which its problems name them.
+        denied = self.is_new and self.denies and self.has_free_restarts(job, settings)
+        if self.row.failure_policy and not settings.skip and not denied:
             editor.rule = "failure_policy"
-            warnings += failure_policy.edit(job, settings, editor, disruption_action=self.disruption_action)
+            warnings += failure_policy.edit(
+                job, settings, editor, disruption_action=self.disruption_action, fails_bugs=self.fails_bugs(job)
+            )
         editor.rule = "retries"
+        if not self.denies and self.has_free_restarts(job, settings):
+            warnings += free_restarts.clamp_job(job, settings, editor, counted=self.is_counted(job, settings))
         if budget is not None:
             warnings += retries.edit(budget, settings, editor)
             warnings += retries.edit_template((*job.path, "template", "spec"), job.pod_spec, settings, editor)
+            warnings += retries.clamp_sum(job, settings, editor)
         if self.row.failure_policy and not settings.skip:
             editor.rule = "timeouts"
             timeouts.edit(job, settings, editor)
         editor.rule = "annotations"
         return warnings + annotations.edit_job(self.root, job, settings, editor)
+
+    def has_free_restarts(self, job: EmbeddedJob, settings: Settings) -> bool:
+        """Return True if rules of a Job's author make restarts free that nothing bounds."""
+        if not job.spec.get("podFailurePolicy"):
+            return False  # as of most Jobs
+        return any(free_restarts.problems(job, counted=self.is_counted(job, settings)))
+
+    def is_counted(self, job: EmbeddedJob, settings: Settings) -> bool:
+        """Return True if the ledger counts the pods of a Job."""
+        return free_restarts.is_counted(job, settings, ledger=self.facts.ledger)
+
+    def fails_bugs(self, job: EmbeddedJob) -> bool:
+        """Return False for a Job of a JobSet that restarts at no cost when a failure policy has failed the Job."""
+        job_set, name = self.facts.owner, (job.metadata.get("labels") or {}).get(REPLICATED_JOB)
+        if self.row is JOB_SET:
+            job_set, name = self.root, free_restarts.name_of(self.root, job)
+        return job_set is None or name is None or not free_restarts.restarts_free_after_bug(job_set, name, job)
 
     def edit_beside(self) -> list[Problem]:
         """Apply the rules to what stands beside the JobSpecs."""
@@ -107,10 +146,11 @@ class Rules:
         warnings: list[Problem] = []
         if row is JOB_SET:
             editor.rule = "failure_policy"
-            if not settings.skip:
+            denied = self.is_new and self.denies and free_restarts.free_after_bugs(root, self.jobs)
+            if not settings.skip and not denied:
                 job_set.edit(root, self.jobs, settings, editor, disruption=self.disruption_action)
             editor.rule = "retries"
-            warnings += job_set.clamp(root, settings, editor)
+            warnings += free_restarts.clamp(root, self.jobs, settings, editor)
         editor.rule = "retries"
         for budget in list(row.budgets(root)):
             warnings += retries.edit(budget, settings, editor)
@@ -135,4 +175,5 @@ def edit_immutable(subject: Subject, old: Json, profile: NamedProfile, editor: E
             settings = profile.settings(annotations.of(subject.root))
             old_settings = profile.settings(annotations.of(old))
             warnings += retries.edit_update(budget, settings, editor, old_budget, old_settings)
+            warnings += retries.clamp_sum(job, settings, editor, old_job)
     return warnings

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from webhook import bounds
 from webhook.patch import Edit
 from webhook.problem import Problem, field
 from webhook.review import Response
@@ -49,5 +50,6 @@ def what(edit: Edit) -> str:
 
 def note(key: str, problems: list[Problem]) -> dict[str, str]:
     """Make an audit annotation; none where there is nothing to say."""
-    text = "; ".join(f"{field(problem.path)}: {problem.what}" for problem in problems)
+    listed = problems[: bounds.LISTED_PROBLEMS]
+    text = "; ".join(f"{field(problem.path)}: {problem.what}" for problem in listed)
     return {key: text[:LONGEST_NOTE]} if text else {}

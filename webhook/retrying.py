@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from webhook import ending
 from webhook.policy.parse import duration
 from webhook.problem import Json
-from webhook.requested import ending
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
 from webhook.requested import pipeline_run as of_pipeline_run
@@ -89,7 +89,7 @@ async def retry(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
             outcome.warnings.append(f"no {target.row.kind} in {target.namespace} that you chose has failed")
         if not planned or not (dry_run or agreed([one.promise for one in planned])):
             return outcome
-        by, when = await retrying.who_asks(api), now()
+        by, when = await api.username(), now()
         for one in planned:
             try:
                 await carry_out(api, one, by, when, dry_run=dry_run)
@@ -152,10 +152,9 @@ async def candidates(api: Api, target: Target, refused: list[str]) -> AsyncItera
             yield one
         return
     query = {} if target.selector is None else {"labelSelector": target.selector}
-    async for page in api.pages(path, query, "application/json"):
-        for one in page["items"]:
-            if target.row is batch.CRON_JOB or has_failed(one, target.failed_since):
-                yield one
+    async for one in api.objects(path, query):
+        if target.row is batch.CRON_JOB or has_failed(one, target.failed_since):
+            yield one
 
 
 async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: bool) -> None:

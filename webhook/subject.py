@@ -1,23 +1,27 @@
 """What a request asks about, and what must be looked up before the rules can run."""
 
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
-from webhook import names, review
+from webhook import bounds, names, review
 from webhook.attempts import airflow
 from webhook.capacity import Provider
+from webhook.patch import find
 from webhook.problem import Json, Problem
-from webhook.review import BadReviewError, Request, Review, decode_value
-from webhook.rules import placement
-from webhook.shape import type_of, wrong_types
-from webhook.workloads import WORKLOADS, OwnerReference, Workload, core, row_of, spark
+from webhook.review import BadReviewError, Request, Review, UnreadableError, decode_value
+from webhook.rules import owner, placement
+from webhook.shape import crowded, type_of, wrong_types
+from webhook.workloads import WORKLOADS, OwnerReference, Workload, batch, core, row_of, spark
 from webhook.workloads.row import controller_of
 
 # How API servers begin a review of a pod, once its uid is said.
 POD: Final = b'"kind":{"group":"","version":"v1","kind":"Pod"}'
 BEGINNING: Final = 200
+LARGE: Final = 3 * bounds.MOST_ENTRIES  # bytes; with fewer an object has no more entries than rules look at
+LARGE_POD: Final = 128 * 1024  # bytes; a pod is placed in little time for each entry
 
 
 @cache
@@ -33,7 +37,7 @@ def pod_reader() -> msgspec.json.Decoder[Review]:
 
 def read(body: bytes) -> Request:
     """Read an AdmissionReview, of a pod only what its rules read; raise BadReviewError."""
-    if POD in body[:BEGINNING]:
+    if POD in body[:BEGINNING] and (len(body) < LARGE_POD or not review.has_too_many_parts(body)):
         try:
             request = review.decode(body, pod_reader())
         except BadReviewError:  # which may be a pod's wrong type
@@ -48,22 +52,25 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What the shell looked up before the rules run.
 
     `profile_name` and `mode`: what the namespace's labels say; no profile is not opted in, no mode is Enforce. `owner`:
-    the controller of a pod, None where it has none that a row knows, or it is gone; `above`: the controller of that,
-    where it counts attempts too. `disruptions`: what the ledger has counted for this pod, None where it knows nothing.
-    `recognised`: the cluster's capacity provider, None where none was. `defaulted`: whether the object comes from the
-    API, or a file. `message_patterns`: whether JobSets have onJobFailureMessagePatterns. `requested_retries`: whether a
-    retry can be asked for by an annotation.
+    the object that `Subject.owner` names, None where there is none; `owners_known`: whether it was looked up. `above`:
+    the controller of a pod's owner, where it counts attempts too. `disruptions`: what the ledger has counted for this
+    pod, None where it knows nothing. `recognised`: the cluster's capacity provider, None where none was. `defaulted`:
+    whether the object comes from the API, or a file. `message_patterns`: whether JobSets have
+    onJobFailureMessagePatterns. `requested_retries`: whether a retry can be asked for by an annotation. `ledger`:
+    whether the ledger counts failures and acts on them.
     """
 
     profile_name: str | None
     mode: str | None = None
     owner: Json | None = None
+    owners_known: bool = False
     above: Json | None = None
     disruptions: int | None = None
     recognised: Provider | None = None
     defaulted: bool = True
     message_patterns: bool = True
     requested_retries: bool = True
+    ledger: bool = True
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +78,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
     `root`: the raw object, which the rules edit in place. `body`: where only the fields that its row's shape names were
     read, what `whole` reads all of them from; else None. `old`: the object before an update, else None. `owner`: the
-    controller that the shell is to look up for the rules, `owner_row` its kind's row; None where they need none.
+    controller that the shell is to look up for the rules, None where they need none; `owner_row`: its kind's row, of a
+    pod's.
     `controlled`: whether a pod has a controller. `takes_part`: whether it is a pod that is placed.
     """
 
@@ -88,7 +96,10 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
     def whole(self) -> Json:
         """Return the object as it was sent, decoded for this caller."""
-        root: Json = self.root if self.body is None else decode_value(review.decode(self.body).object)
+        try:
+            root: Json = self.root if self.body is None else decode_value(review.decode(self.body).object)
+        except UnreadableError:  # for what stands where no rule looks
+            return self.root
         return root
 
 
@@ -104,20 +115,63 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
         return None
     seen: Any = request.object
     in_part = type(seen) is dict
-    if not in_part:
-        seen = decode_value(request.object) if root is None else root
-        malformed = list(wrong_types(seen, row.shape))
-        if malformed:
-            return Subject(request=request, row=row, root=seen, malformed=malformed)
-    if (seen.get("metadata") or {}).get("deletionTimestamp") is not None:
-        return None
+    if not in_part or len(body) >= LARGE_POD:
+        seen, found = looked_over(request, row, seen if in_part else root)
+        if found is None:
+            return None
+        if found:
+            return Subject(request=request, row=row, root=seen, malformed=found)
     if row is core.POD:
         return pod_subject(request, seen, body if in_part else None)
+    reference = owner.sparing(seen) if row is batch.JOB else None
     if request.operation == "CREATE":
-        return Subject(request=request, row=row, root=seen, malformed=[])
-    old = decode_value(request.old_object)
-    malformed = list(wrong_types(old, row.shape, ("oldObject",)))
-    return Subject(request=request, row=row, root=seen, malformed=malformed, old=old)
+        return Subject(request=request, row=row, root=seen, malformed=[], owner=reference)
+    old, problem = decoded(request.old_object, row)
+    malformed = misfits_of(old, row) if problem is None else [problem]
+    # A new object may claim a deletionTimestamp, which the API server drops only after admission; a stored one has it.
+    if not malformed and (old.get("metadata") or {}).get("deletionTimestamp") is not None:
+        return None
+    malformed = [Problem(("oldObject", *one.path), one.what, one.remedy) for one in malformed]
+    return Subject(request=request, row=row, root=seen, malformed=malformed, old=old, owner=reference)
+
+
+def looked_over(request: Request, row: Workload, root: Any) -> tuple[Any, list[Problem] | None]:
+    """Return the object of a request, and why rules cannot look at it; None where that has to be borne.
+
+    `root`: the object, where it is decoded already.
+    """
+    seen, problem = decoded(request.object, row) if root is None else (root, beyond(root, row))
+    if problem is None:
+        return seen, misfits_of(seen, row)
+    if request.operation == "UPDATE" and decoded(request.old_object, row)[1] is not None:
+        return seen, None  # it was so before, and its labels have to stay within its author's reach
+    return seen, [problem]
+
+
+def decoded(value: msgspec.Raw, row: Workload) -> tuple[Any, Problem | None]:
+    """Return an object of a request, empty where it cannot be read, with why it is more than rules look at."""
+    try:
+        root = decode_value(value)
+    except UnreadableError as error:
+        return {}, error.problem
+    return root, beyond(root, row, len(memoryview(value)))
+
+
+def beyond(root: Any, row: Workload, size: int = LARGE) -> Problem | None:
+    """Return what of an object is more than rules look at; `size`: the bytes in which it stands."""
+    if size < LARGE:
+        return None
+    if problem := crowded(root, row.shape):
+        return problem
+    jobs = [path for pattern in row.job_specs for path, _ in islice(find(root, pattern), bounds.MOST_JOBS + 1)]
+    if len(jobs) <= bounds.MOST_JOBS:
+        return None
+    return Problem(jobs[-1], f"is one of more than {bounds.MOST_JOBS} Jobs", "make several objects of it")
+
+
+def misfits_of(root: Any, row: Workload) -> list[Problem]:
+    """Name the wrong types in an object."""
+    return list(islice(wrong_types(root, row.shape), bounds.MOST_PROBLEMS))
 
 
 def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | None:
@@ -128,9 +182,9 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
     controller = controller_of(root)
     metadata = root.get("metadata") or {}
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
-    owner, row = owner_of(controller, labels)
-    batch = owner is not None or airflow.is_task(labels)
-    takes_part = placement.takes_part(root, controller, batch=batch)
+    reference, row = owner_of(controller, labels)
+    is_batch = reference is not None or airflow.is_task(labels)
+    takes_part = placement.takes_part(root, controller, batch=is_batch)
     judged = controller is None and not names.SAID.isdisjoint(annotations)
     if not takes_part and not judged:
         return None
@@ -139,7 +193,7 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
         row=core.POD,
         root=root,
         malformed=[],
-        owner=owner,
+        owner=reference,
         owner_row=row,
         controlled=controller is not None,
         takes_part=takes_part,

@@ -3,9 +3,8 @@
 import re
 from typing import Final
 
-from webhook import names
+from webhook import ending, names
 from webhook.problem import Json
-from webhook.requested import ending
 from webhook.requested import job as of_job
 from webhook.retrying import Outcome, Target, named
 from webhook.server import retrying

@@ -155,8 +155,20 @@ def test_who_asks_for_a_retry_where_nobody_hears_it_is_warned_once() -> None:
 
 def test_an_object_that_is_being_deleted_always_passes() -> None:
     going = job(job_spec(backoffLimit=99), deletionTimestamp="2026-01-01T00:00:00Z", annotations={names.SKIP: "x"})
-    assert mutate(going, old=job()).patch == []
-    assert validate(going, old=job()).allowed
+    stored = job(deletionTimestamp="2026-01-01T00:00:00Z")
+    assert mutate(going, old=stored).patch == []
+    assert validate(going, old=stored).allowed
+
+
+@pytest.mark.parametrize("old", [None, job()])
+def test_an_object_that_only_claims_to_be_deleted_is_judged_like_any_other(old: Json | None) -> None:
+    claims = job(job_spec(backoffLimit=99), deletionTimestamp="2026-01-01T00:00:00Z")
+    assert mutate(claims, old=old).patch or old is not None
+    assert validate(claims, old=old).message.startswith("spec.backoffLimit: 99 retries exceed the limit")
+
+
+def test_a_pod_that_claims_to_be_deleted_is_placed_like_any_other() -> None:
+    assert mutate(pod(deletionTimestamp="2026-01-01T00:00:00Z")).patch
 
 
 @pytest.mark.parametrize("request_", [{"subResource": "status"}, {"operation": "DELETE"}, {"operation": "CONNECT"}])
@@ -514,7 +526,7 @@ def test_a_pod_of_a_pod_does_not_take_part() -> None:
 
 
 def test_a_denial_names_a_hundred_problems_and_counts_the_rest() -> None:
-    rules = [{"action": "x"} for _ in range(150)]
+    rules = [exit_codes("FailJob", "In", *[7] * 151)]
     lines = validate(job(job_spec(rules=rules))).message.splitlines()
     assert len(lines) == 101
     assert lines[-1].startswith("and ")

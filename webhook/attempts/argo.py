@@ -6,12 +6,13 @@ template itself, its retryStrategy merged, is told to the init container; withou
 """
 
 import re
+from itertools import islice
 from typing import Any, Final
 
-import msgspec
-
+from webhook import bounds
 from webhook.attempts.level import Evidence, Level
 from webhook.patch import EVERY, at, find
+from webhook.workloads.batch import decoded
 from webhook.workloads.row import NUMBER
 
 NAME: Final = "Argo"
@@ -24,6 +25,9 @@ def levels(evidence: Evidence) -> list[Level]:
     """Read every retry that the pod is in."""
     name = evidence.annotations.get(NODE_NAME)
     if name is None:
+        return []
+    if len(name) > bounds.MAX_SIGNAL:
+        evidence.warn(("metadata", "annotations", NODE_NAME), name)
         return []
     attempts = [int(number) for number in RETRY.findall(name)]
     if not attempts:
@@ -60,10 +64,8 @@ def limit_of(value: Any) -> int | None:
 
 def template_of(pod: Any) -> Any:
     """Return the template that the pod runs; None where it is not told, or too long to be."""
-    for _, variable in find(pod, ("spec", "initContainers", EVERY, "env", EVERY)):
+    for _, variable in islice(find(pod, ("spec", "initContainers", EVERY, "env", EVERY)), bounds.MOST_ENTRIES):
         if at(variable, ("name",)) == TEMPLATE:
-            try:
-                return msgspec.json.decode(at(variable, ("value",)) or "null")
-            except (msgspec.DecodeError, RecursionError, TypeError):
-                return None
+            value = at(variable, ("value",))
+            return decoded(value) if isinstance(value, str) and len(value) <= bounds.MAX_VARIABLE else None
     return None

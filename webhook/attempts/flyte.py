@@ -3,8 +3,10 @@
 Of several variables of that name the first is Flyte's own (flyteplugins/go/tasks/pluginmachinery/flytek8s).
 """
 
+from itertools import islice
 from typing import Final
 
+from webhook import bounds
 from webhook.attempts.level import Evidence, Level, number_at
 from webhook.patch import EVERY, at, find
 from webhook.policy.settings import count
@@ -33,7 +35,7 @@ def attempt_of(evidence: Evidence) -> int | None:
     pod, primary = evidence.whole(), evidence.annotations.get(PRIMARY)
     variables = [
         (path, variable)
-        for path, variable in find(pod, ("spec", "containers", EVERY, "env", EVERY))
+        for path, variable in islice(find(pod, ("spec", "containers", EVERY, "env", EVERY)), bounds.MOST_ENTRIES)
         if at(variable, ("name",)) == VARIABLE
     ]
     variables.sort(key=lambda one: at(pod, (*one[0][:CONTAINER], "name")) != primary)

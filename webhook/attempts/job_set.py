@@ -19,6 +19,13 @@ from webhook.problem import Json
 NAME: Final = "JobSet"
 RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
 JOB_RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/job-restart-attempt"
+LONGEST: Final = 4096  # characters of the annotation that are read: ten entries of a JobSet have half as many
+
+
+class Restart(msgspec.Struct):
+    """What is read of an entry of the annotation."""
+
+    of: str = ""
 
 
 def levels(evidence: Evidence) -> list[Level]:
@@ -46,10 +53,10 @@ def levels(evidence: Evidence) -> list[Level]:
 
 def restarts_before(job_set: Json) -> int:
     """Return how many restarts there were until a person last had the set run again, that one included."""
-    text = at(job_set, ("metadata", "annotations", names.REQUESTED_RETRIES))
+    text = at(job_set, ("metadata", "annotations", names.REQUESTED_RETRIES)) or "[]"
     try:
-        last = msgspec.json.decode(text or "[]", type=list[dict[str, str]])[-1:]
+        last = msgspec.json.decode(text, type=list[Restart])[-1:] if len(text) <= LONGEST else []
     except (msgspec.DecodeError, RecursionError):
         return 0
-    restart = count(last[0].get("of", "").removeprefix("restart ")) if last else None
+    restart = count(last[0].of.removeprefix("restart ")) if last else None
     return 0 if restart is None else restart + 1

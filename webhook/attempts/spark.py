@@ -8,9 +8,9 @@ from typing import Final
 
 from webhook.attempts.level import Evidence, Level, number_at
 from webhook.patch import at
+from webhook.workloads.spark import SUBMISSION
 
 NAME: Final = "Spark"
-SUBMISSION: Final = "sparkoperator.k8s.io/submission-id"
 NOT_SUBMITTED: Final = "SUBMISSION_FAILED"
 
 

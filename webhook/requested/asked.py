@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
-from webhook import names
+from webhook import ending, names
 from webhook.patch import at, pointer
 from webhook.problem import Json, Path, Problem
-from webhook.requested import ending, record
+from webhook.requested import record
 from webhook.requested.record import Requested
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
@@ -26,11 +26,12 @@ ASKS: Final[Path] = (*ANNOTATIONS, names.RETRY_REQUESTED_AT)
 ACCEPTED: Final[Path] = (*ANNOTATIONS, names.RETRY_ACCEPTED)
 MARK: Final[Path] = (*LABELS, names.RETRY_REQUESTED)
 SUCCESSOR: Final[Path] = (*ANNOTATIONS, names.SUCCESSOR)
+RETRY_OF: Final[Path] = (*LABELS, names.RETRY_OF)
 # By what stands here the leader acts: who changes it must be allowed to do what that would do.
-GUARDED: Final = (MARK, (*LABELS, names.RETRY_OF), ACCEPTED, SUCCESSOR, record.ANNOTATION)
-OF_RETRIES: Final = ((*LABELS, names.RETRY_OF), SUCCESSOR)  # what a new object has only if it is of a retry
+GUARDED: Final = (MARK, RETRY_OF, ACCEPTED, SUCCESSOR, record.ANNOTATION)
 OF_ONE: Final = (ACCEPTED, MARK, record.ANNOTATION)  # what of an object no copy has
 RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+LONGEST_ACCEPTED: Final = 4096  # characters: as long as a user's name may reasonably be
 CLOCKS_DIFFER: Final = timedelta(minutes=1)
 
 
@@ -58,7 +59,7 @@ def problem(root: Json, now: datetime) -> Problem | None:
     text = at(root, ASKS)
     when = time_of(text)
     if when is None:
-        return Problem(ASKS, f"is {text!r}", "must be now, such as 2026-11-22T08:30:00Z (RFC 3339)")
+        return Problem(ASKS, f"is {text[:40]!r}", "must be now, such as 2026-11-22T08:30:00Z (RFC 3339)")
     if when > now + CLOCKS_DIFFER:
         return Problem(ASKS, f"is {text}, which is to come", "must be now: nothing can be asked for beforehand")
     return None
@@ -83,6 +84,8 @@ def outdated(root: Json, run: Json) -> Problem | None:
 def accepted(root: Json) -> Requested | None:
     """Return the request that admission has accepted; None where there is none."""
     text = at(root, ACCEPTED)
+    if text is not None and len(text) > LONGEST_ACCEPTED:
+        return None
     try:
         return None if text is None else msgspec.json.decode(text, type=Requested)
     except (msgspec.DecodeError, RecursionError):

@@ -7,11 +7,11 @@ Reads and writes:
 
 from typing import Final
 
-from webhook import names
+from webhook import ending, names
 from webhook.ledger import account
 from webhook.patch import at, pointer
 from webhook.problem import Json, Path
-from webhook.requested import asked, consent, ending, record
+from webhook.requested import asked, consent, record
 from webhook.workloads import batch
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of

@@ -10,6 +10,7 @@ from webhook.problem import Json, Path
 
 ANNOTATION: Final[Path] = ("metadata", "annotations", names.REQUESTED_RETRIES)
 KEPT: Final = 10  # the newest
+LONGEST: Final = 64 * 1024  # characters of the annotation that are read: of a PipelineRun each says how 20 tasks ended
 
 
 class Requested(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,8 +31,10 @@ class Requested(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def read(root: Json) -> tuple[Requested, ...]:
     """Return the retries that an object had, oldest first; none where somebody has spoilt the annotation."""
     text = at(root, ANNOTATION)
+    if text is None or len(text) > LONGEST:
+        return ()
     try:
-        return () if text is None else msgspec.json.decode(text, type=tuple[Requested, ...])
+        return msgspec.json.decode(text, type=tuple[Requested, ...])
     except (msgspec.DecodeError, RecursionError):
         return ()
 

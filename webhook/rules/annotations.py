@@ -29,8 +29,14 @@ def of(root: Json) -> Json:
 
 def of_job(root: Json, job: EmbeddedJob) -> Json:
     """Return what is said of one Job in an object: by the object, and above that by its own template."""
-    annotations = of(root)
-    return annotations if job.metadata_path == ("metadata",) else {**annotations, **own_of(job)}
+    if job.metadata_path == ("metadata",):
+        return of(root)
+    return {**said_in(of(root)), **said_in(own_of(job))}  # the object's whole map once for each Job would be too much
+
+
+def said_in(annotations: Json) -> Json:
+    """Return what an author says with keys of ours."""
+    return {key: annotations[key] for key in names.SAID_BY_AUTHORS if key in annotations}
 
 
 def own_of(job: EmbeddedJob) -> Json:
@@ -90,7 +96,7 @@ def handed_down(annotations: Json, settings: Settings, where: Path) -> tuple[Jso
     if names.SAID.isdisjoint(annotations):
         return {}, []
     wrong = {problem.path for problem in annotation_problems(settings.profile_name, settings.profile, annotations, ())}
-    said = {key: value for key, value in annotations.items() if (key,) not in wrong}
+    said = {key: value for key, value in said_in(annotations).items() if (key,) not in wrong}
     if settings.max_retries is None or count(said.get(names.MAX_RETRIES)) == settings.max_retries:
         return said, []
     what = f"{said[names.MAX_RETRIES]} lowered to {settings.max_retries}"

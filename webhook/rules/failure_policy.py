@@ -14,24 +14,26 @@ Writes:
 
 from typing import Final
 
-from webhook import names
+from webhook import bounds, names
 from webhook.patch import Editor
 from webhook.policy.settings import Settings
 from webhook.problem import Json, Problem
-from webhook.rules import schema
+from webhook.rules import owner, schema
 from webhook.rules.lint import DISRUPTION, KILLED
 from webhook.workloads import EmbeddedJob, batch, ray
 from webhook.workloads.batch import is_queued
-from webhook.workloads.row import controller_of
 
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 
-def edit(job: EmbeddedJob, settings: Settings, editor: Editor, *, disruption_action: str) -> list[Problem]:
+def edit(
+    job: EmbeddedJob, settings: Settings, editor: Editor, *, disruption_action: str, fails_bugs: bool = True
+) -> list[Problem]:
     """Inject what the profile says; return warnings about what could not be.
 
     `disruption_action`: what the Job is to do about a disruption: Ignore, Count, or FailJob where the set that it
-    belongs to is to restart.
+    belongs to is to restart. `fails_bugs`: whether a bug may fail the Job at once; not in a set that would restart for
+    it at no cost.
     """
     policy = settings.profile.failure_policy
     own = job.spec.get("podFailurePolicy")
@@ -55,14 +57,14 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, *, disruption_act
         disruption_action = settings.profile.disruptions.action  # indexes stand for themselves: the others run on
     author_rules: list[Json] = (own or {}).get("rules") or []
     disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [disruption_rule(disruption_action)]
-    exit_codes, warnings = exit_code_rules(job, settings, author_rules)
+    exit_codes, warnings = exit_code_rules(job, settings, author_rules) if fails_bugs else ([], [])
     rules = (*job.path, "podFailurePolicy", "rules")
-    if len(author_rules) + len(disruption) + len(exit_codes) > schema.MAX_RULES:
+    if len(author_rules) + len(disruption) + len(exit_codes) > bounds.MAX_RULES:
         exit_codes = []
         warnings = [
-            Problem(rules, f"more than {schema.MAX_RULES} with those of the retry policy", "merge some of yours")
+            Problem(rules, f"more than {bounds.MAX_RULES} with those of the retry policy", "merge some of yours")
         ]
-    if len(author_rules) + len(disruption) > schema.MAX_RULES:
+    if len(author_rules) + len(disruption) > bounds.MAX_RULES:
         disruption = []
     inject(editor, job, disruption, exit_codes)
     return warnings
@@ -139,8 +141,7 @@ def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) ->
             # 0 is a legal value of NotIn, and never inspected: NotIn [0] is every failure.
             "onExitCodes": {"containerName": name, "operator": "NotIn", "values": sorted(retriable) or [0]},
         }
-        for name in containers
-        if not any(covers(rule, name) for rule in author_rules)
+        for name in uncovered(containers, author_rules)[: bounds.MAX_RULES + 1]  # of one more than fit none is injected
     ], warnings
 
 
@@ -156,10 +157,13 @@ def judged_containers(job: EmbeddedJob) -> tuple[list[str], list[Problem]]:
     return containers, [Problem(path, f"no container {default[:40]!r}", "all are judged")]
 
 
-def covers(rule: Json, container: str) -> bool:
-    """Tell whether an author's rule already says which exit codes of a container are not retriable."""
-    on_exit_codes = rule.get("onExitCodes") or {}
-    return on_exit_codes.get("operator") == "NotIn" and (on_exit_codes.get("containerName") or container) == container
+def uncovered(containers: list[str], author_rules: list[Json]) -> list[str]:
+    """Name the containers of which no author's rule says which exit codes are not retriable."""
+    if not author_rules:
+        return containers
+    requirements = [rule.get("onExitCodes") or {} for rule in author_rules]
+    covered = {one.get("containerName") or "" for one in requirements if one.get("operator") == "NotIn"}
+    return [] if "" in covered else [name for name in containers if name not in covered]
 
 
 def is_coupled(job: EmbeddedJob) -> bool:
@@ -174,7 +178,7 @@ def is_coupled(job: EmbeddedJob) -> bool:
 
 def is_kuberays(job: EmbeddedJob) -> bool:
     """Tell whether this Job hands a RayJob's work to its cluster, or cleans up after one."""
-    controller = controller_of({"metadata": job.metadata})
+    controller = owner.sparing({"metadata": job.metadata})
     return controller is not None and controller.group == ray.GROUP
 
 

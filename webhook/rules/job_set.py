@@ -12,12 +12,11 @@ index 0"), for a JobSet whose CRD has onJobFailureMessagePatterns. One that has 
 it would start the set again for every bug, for ever.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 from webhook.patch import Editor, at
 from webhook.policy.settings import Settings
-from webhook.problem import Json, Path, Problem
+from webhook.problem import Json, Path
 from webhook.workloads import EmbeddedJob
 
 SPEC: Final[Path] = ("spec",)
@@ -64,34 +63,6 @@ def edit(root: Json, jobs: list[EmbeddedJob], settings: Settings, editor: Editor
         editor.insert(RULES, 0, rule)
     if BUG_RULE not in taken:
         editor.append(RULES, {"name": BUG_RULE, "action": "FailJobSet", "onJobFailureReasons": [*REASONS]})
-
-
-def clamp(root: Json, settings: Settings, editor: Editor) -> list[Problem]:
-    """Have rules that start the set again without bound count, where the profile clamps; return warnings."""
-    if settings.profile.retries.on_exceed == "Deny":
-        return []
-    warnings = []
-    for path in unbounded(root):
-        editor.set(path, COUNTING)
-        remedy = f"profile {settings.profile_name!r} allows no restarts without bound"
-        warnings.append(Problem(path, f"became {COUNTING}", remedy))
-    return warnings
-
-
-def problems(root: Json, old: Json | None) -> list[Problem]:
-    """Name the rules that start the set again without bound, whatever has failed; one that was there may stay."""
-    what = "starts the set again without bound, whatever has failed"
-    remedy = f"name onJobFailureReasons, or use {COUNTING}, which maxRestarts bounds"
-    before = set() if old is None else set(unbounded(old))
-    return [Problem(path, what, remedy) for path in unbounded(root) if path not in before]
-
-
-def unbounded(root: Json) -> Iterator[Path]:
-    """Yield the actions that ignore maxRestarts for any failure."""
-    for index, rule in enumerate(at(root, RULES) or ()):
-        narrowed = rule.get("onJobFailureReasons") or rule.get("onJobFailureMessagePatterns")
-        if (rule.get("action") or "").endswith(FREE) and not narrowed:
-            yield (*RULES, index, "action")
 
 
 def may_inject(root: Json, settings: Settings) -> bool:

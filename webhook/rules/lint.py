@@ -4,7 +4,6 @@ Reads, in the JobSpec:
     podFailurePolicy.rules[*].action
     podFailurePolicy.rules[*].onExitCodes.{containerName,operator,values}
     podFailurePolicy.rules[*].onPodConditions[*].{type,status}
-    activeDeadlineSeconds: whether it is there
     backoffLimit, backoffLimitPerIndex, completions, parallelism
     template.spec.containers: how many
     template.spec.initContainers[*].restartPolicy: Always makes a native sidecar
@@ -37,7 +36,7 @@ class ExitCodes:
 
     container: str | None
     excluding: bool
-    values: tuple[int, ...]
+    values: frozenset[int]
 
     def match(self, code: int) -> bool:
         """Tell whether a container in scope that ended with a code satisfies this."""
@@ -68,7 +67,6 @@ def warnings(job_spec: Json, path: Path, *, suspendable: bool = False) -> list[P
             found.append(Problem(rule.path, "can never match, earlier rules do", "move or remove it"))
             continue
         found += scope_warnings(rule, job_spec)
-        found += bound_warnings(rule, job_spec)
         if suspendable:
             found += suspension_warnings(rule, earlier)
         if DISRUPTION in rule.conditions and not any(DISRUPTION in other.conditions for other in earlier):
@@ -86,15 +84,6 @@ def scope_warnings(rule: Rule, job_spec: Json) -> Iterator[Problem]:
     exit_codes = rule.exit_codes
     if exit_codes and exit_codes.excluding and exit_codes.container is None and has_several_containers(job_spec):
         yield Problem(rule.path, "NotIn judges sidecars too", "set onExitCodes.containerName")
-
-
-def bound_warnings(rule: Rule, job_spec: Json) -> Iterator[Problem]:
-    """Warn about `Ignore` for something else than disruptions, where no deadline ends the Job either.
-
-    An ignored failure counts against no backoffLimit. Ignored disruptions have a limit of their own.
-    """
-    if rule.action == "Ignore" and rule.conditions != {DISRUPTION} and job_spec.get("activeDeadlineSeconds") is None:
-        yield Problem(rule.path, "Ignore has no bound", "use Count or activeDeadlineSeconds")
 
 
 def suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
@@ -147,13 +136,17 @@ def is_shadowed(rule: Rule, earlier: Sequence[Rule]) -> bool:
     """
     if rule.exit_codes is None:
         return rule.conditions <= {pair for other in earlier for pair in other.conditions}
+    wider = list(wider_than(rule.exit_codes, earlier))
     codes = rule.exit_codes.values
     if rule.exit_codes.excluding:
-        endless = [wider for wider in wider_than(rule.exit_codes, earlier) if wider.excluding]
+        endless = [one for one in wider if one.excluding]
         if not endless:
             return False
-        codes = endless[0].values
-    return not any(takes(rule, code, earlier) for code in codes)
+        codes = endless[0].values - codes
+    left = codes - {0}
+    for one in wider:
+        left = left & one.values if one.excluding else left - one.values
+    return not left
 
 
 def takes(rule: Rule, code: int, earlier: Sequence[Rule]) -> bool:
@@ -192,7 +185,7 @@ def read_exit_codes(requirement: Json | None) -> ExitCodes | None:
     """Read a requirement on exit codes."""
     if requirement is None:
         return None
-    values = tuple(requirement.get("values") or ())
+    values = frozenset(requirement.get("values") or ())
     return ExitCodes(requirement.get("containerName"), requirement.get("operator") == "NotIn", values)
 
 

@@ -5,18 +5,16 @@ Reads, on a Namespace:
     metadata.labels[retry-policy.dev/mode]: Enforce, Warn, Audit
 """
 
-from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from webhook import names
+from webhook import bounds, names
 from webhook.policy.model import Policy
-from webhook.problem import Json, Path, Problem
+from webhook.problem import Json, Path, Problem, listed
 
 MODES: Final = ("Enforce", "Warn", "Audit")
 ALLOWED_MODES: Final = "must be Enforce, Warn or Audit"
 LABELS: Final[Path] = ("metadata", "labels")
-LISTED: Final = 10
 
 
 def problems(root: Json, old: Json | None, policy: Policy) -> list[Problem]:
@@ -30,7 +28,7 @@ def problems(root: Json, old: Json | None, policy: Policy) -> list[Problem]:
     mode = labels.get(names.MODE)
     opted_in = profile_name is not None and names.PROFILE not in old_labels  # from now on the mode counts
     if mode not in {None, *MODES} and (opted_in or mode != old_labels.get(names.MODE)):
-        near = get_close_matches((mode or "").title(), MODES, n=1)
+        near = get_close_matches((mode or "")[: bounds.MAX_KEY].title(), MODES, n=1)
         remedy = f"{ALLOWED_MODES} (did you mean {near[0]}?)" if near else ALLOWED_MODES
         found.append(Problem((*LABELS, names.MODE), f"is {mode!r}", remedy))
     return found
@@ -38,14 +36,8 @@ def problems(root: Json, old: Json | None, policy: Policy) -> list[Problem]:
 
 def nearest_profile(profile_name: str, policy: Policy) -> str:
     """Name the profile that was probably meant, else all of them."""
-    near = get_close_matches(profile_name, policy.profiles, n=1)
+    near = get_close_matches(profile_name[: bounds.MAX_KEY], policy.profiles, n=1)
     return f"label it {near[0]}" if near else f"label it with one of: {listed(sorted(policy.profiles))}"
-
-
-def listed(entries: Sequence[str]) -> str:
-    """Name some of many."""
-    more = len(entries) - LISTED
-    return ", ".join(entries[:LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def labels_of(root: Json) -> Json:

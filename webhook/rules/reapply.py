@@ -4,23 +4,21 @@ Reads and writes:
     metadata.annotations[retry-policy.dev/policy]: JSON, `{"profile": NAME, "injected": [{op, path, now, was}]}`,
         the operations that admission applied beside the metadata, in order: what stands there since, and what stood
         there
-    metadata.labels[retry-policy.dev/profile]
     whatever those paths name, of the fields that the rules write
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
-from webhook import names
+from webhook import bounds, names
 from webhook.patch import EVERY, Edit, Editor, Pattern, at, fits, path_of, pointer
-from webhook.problem import Json, Path
+from webhook.problem import Json, Path, Problem
 from webhook.workloads import Workload
 
 ANNOTATION: Final[Path] = ("metadata", "annotations", names.POLICY)
-LABEL: Final[Path] = ("metadata", "labels", names.PROFILE)
 
 # What the rules write in a JobSpec. The annotation is its author's to edit: nothing else is undone at its word.
 FIELDS: Final[tuple[Path, ...]] = (
@@ -49,14 +47,19 @@ class Record(msgspec.Struct, frozen=True):
     """What the policy annotation says."""
 
     profile: str
-    injected: tuple[Injected, ...] = ()
+    injected: Annotated[tuple[Injected, ...], msgspec.Meta(max_length=bounds.MOST_INJECTED)] = ()
 
 
-def write(editor: Editor, profile_name: str, edits: list[Edit]) -> None:
-    """Note on a workload what these edits injected beside its metadata."""
+def write(editor: Editor, profile_name: str, edits: list[Edit]) -> list[Problem]:
+    """Note on a workload what these edits injected beside its metadata; return a warning where that is too much."""
     injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata")
     text = msgspec.json.encode(Record(profile_name, injected)).decode()
+    warnings = []
+    if len(text) > bounds.MAX_RECORD:
+        warnings = [Problem(ANNOTATION, "too much to note", "it cannot be applied again as it was")]
+        text = msgspec.json.encode(Record(profile_name)).decode()
     editor.update(("metadata", "annotations"), {names.POLICY: text})
+    return warnings
 
 
 def injected_by(edit: Edit) -> Injected:
@@ -66,12 +69,27 @@ def injected_by(edit: Edit) -> Injected:
 
 
 def read(root: Json) -> Record | None:
-    """Read the annotation; None where there is none, or somebody has made it unreadable."""
+    """Read the annotation; None where there is none, or somebody has made it unreadable, or more than we write."""
     text = at(root, ANNOTATION)
+    if text is None or len(text) > bounds.MAX_RECORD:
+        return None
     try:
-        return None if text is None else msgspec.json.decode(text, type=Record)
+        record = msgspec.json.decode(text, type=Record)
     except (msgspec.DecodeError, RecursionError):
         return None
+    return None if is_deeper([(one.now, one.was) for one in record.injected], bounds.DEEPEST_INJECTED) else record
+
+
+def is_deeper(values: Iterable[Any], levels: int) -> bool:
+    """Tell whether values are nested deeper than so many levels: what walks them may call itself for each."""
+    for _ in range(levels + 1):
+        values = [
+            inner
+            for value in values
+            if isinstance(value, dict | list | tuple)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+    return bool(values)
 
 
 def put_back(editor: Editor, row: Workload, old: Json, decode_old: Callable[[], Json]) -> None:
@@ -92,10 +110,6 @@ def put_back(editor: Editor, row: Workload, old: Json, decode_old: Callable[[], 
                 editor.remove(path)
             else:
                 editor.set(path, value)
-    for path in (ANNOTATION, LABEL):
-        value = at(old, path)
-        if value is not None and at(editor.root, path) is None:
-            editor.set(path, value)
 
 
 def take_out(editor: Editor, row: Workload, record: Record) -> list[Path]:

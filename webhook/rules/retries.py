@@ -1,19 +1,21 @@
 """Holds every retry field to the profile's limit, and gives a budget where the author named none.
 
 Reads and writes:
-    in a JobSpec: backoffLimit, or backoffLimitPerIndex where that is set
+    in a JobSpec: backoffLimit; where backoffLimitPerIndex is set that, and backoffLimit as the bound of the sum
     elsewhere: the retry fields of the kind's row
     in a pod template: spec.{containers,initContainers}[*].{restartPolicy,restartPolicyRules}
+Reads, in a JobSpec:
+    completions, parallelism, maxFailedIndexes, template.spec.restartPolicy
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from webhook import names
-from webhook.patch import Editor
+from webhook.patch import Editor, at
 from webhook.policy.settings import Settings
-from webhook.problem import Json, Path, Problem
-from webhook.workloads import Budget
+from webhook.problem import Json, Path, Problem, field
+from webhook.workloads import Budget, EmbeddedJob, batch
 
 IN_PLACE: Final = ("Always", "OnFailure")
 
@@ -64,8 +66,9 @@ def edit_template(path: Path, pod_spec: Json, settings: Settings, editor: Editor
     warnings = []
     if settings.profile.retries.on_exceed == "Clamp":
         for container in in_place_restarts(path, pod_spec):
-            editor.remove((*container, "restartPolicy"))
-            editor.remove((*container, "restartPolicyRules"))
+            for name in ("restartPolicy", "restartPolicyRules"):
+                if at(editor.root, (*container, name)) is not None:  # null is absent, and could not be put back
+                    editor.remove((*container, name))
             warnings.append(Problem(container, "restarts in place were taken out", "they have no bound"))
     return warnings
 
@@ -111,6 +114,52 @@ def template_problems(path: Path, pod_spec: Json) -> list[Problem]:
     return [Problem(container, what, remedy) for container in in_place_restarts(path, pod_spec)]
 
 
+def template_warnings(path: Path, pod_spec: Json) -> Iterator[Problem]:
+    """Say of native sidecars that nothing bounds their restarts: they are no attempts of the program."""
+    for index, container in enumerate(pod_spec.get("initContainers") or ()):
+        if container.get("restartPolicy") == "Always":
+            what = "a sidecar restarts in place without a bound"
+            yield Problem((*path, "initContainers", index), what, "no retry is counted for it")
+            return  # one is enough to say so
+
+
+def sum_problems(job: EmbeddedJob, settings: Settings, old: EmbeddedJob | None) -> list[Problem]:
+    """Name what lets all completion indexes of a Job together retry too often; `old` is the Job before an update."""
+    found = sum_allowed(job, settings)
+    before = None if old is None else sum_allowed(old, settings)
+    if found is None or (before is not None and not exceeds(found[0], before[0])):
+        return []
+    retries, limit = found
+    profile = f"profile {settings.profile_name!r}"
+    remedy = f"set {field((*job.path, 'backoffLimit'))}, which bounds their sum, to {limit} or less"
+    if batch.restarts_in_place_uncounted(job):
+        path = (*job.path, "template", "spec", "restartPolicy")
+        what = "OnFailure restarts containers in place, which backoffLimitPerIndex does not count"
+        return [Problem(path, what, f"use Never, or {remedy}")]
+    what = f"allows {retries} retries of all indexes together, {profile} {limit} (retries.total)"
+    return [Problem((*job.path, "backoffLimitPerIndex"), what, remedy)]
+
+
+def clamp_sum(job: EmbeddedJob, settings: Settings, editor: Editor, old: EmbeddedJob | None = None) -> list[Problem]:
+    """Bound the retries of all completion indexes together, where the profile clamps; return warnings."""
+    found = sum_allowed(job, settings)
+    if found is None or settings.profile.retries.on_exceed != "Clamp" or not sum_problems(job, settings, old):
+        return []
+    path = (*job.path, "backoffLimit")
+    editor.set(path, found[1])
+    what = f"became {found[1]}, the most retries of all indexes together"
+    return [Problem(path, what, f"profile {settings.profile_name!r} allows no more")]
+
+
+def sum_allowed(job: EmbeddedJob, settings: Settings) -> tuple[int, int] | None:
+    """Return the retries of all completion indexes together, and their limit; None where that is not exceeded."""
+    retries = batch.retries_of_all_indexes(job.spec)
+    limit = settings.profile.retries.total
+    if retries is not None and batch.restarts_in_place_uncounted(job):
+        retries, limit = batch.sum_of_failures(job.spec), settings.profile.retries.limit
+    return None if retries is None or retries <= limit else (retries, limit)
+
+
 def exceeds(retries: int | None, limit: int | None) -> bool:
     """Tell whether more retries than the limit are allowed; None is without bound."""
     return limit is not None and (retries is None or retries > limit)
@@ -118,9 +167,9 @@ def exceeds(retries: int | None, limit: int | None) -> bool:
 
 def in_place_restarts(path: Path, pod_spec: Json) -> Iterator[Path]:
     """Yield the paths of containers that restart by themselves; an init container's Always makes it a sidecar."""
-    for field in ("containers", "initContainers"):
-        for index, container in enumerate(pod_spec.get(field) or ()):
+    for name in ("containers", "initContainers"):
+        for index, container in enumerate(pod_spec.get(name) or ()):
             restart_policy = container.get("restartPolicy")
-            sidecar = field == "initContainers" and restart_policy == "Always"
+            sidecar = name == "initContainers" and restart_policy == "Always"
             if (restart_policy in IN_PLACE or container.get("restartPolicyRules")) and not sidecar:
-                yield (*path, field, index)
+                yield (*path, name, index)

@@ -25,11 +25,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from webhook.problem import Json, Path, Problem
+from webhook.bounds import MAX_CONDITIONS, MAX_RULES, MAX_VALUES
+from webhook.problem import Json, Path, Problem, listed
 
-MAX_RULES: Final = 20
-MAX_VALUES: Final = 255
-MAX_CONDITIONS: Final = 20
 ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 OPERATORS: Final = ("In", "NotIn")
 STATUSES: Final = ("False", "True", "Unknown")
@@ -57,11 +55,15 @@ def problems(job_spec: Json, path: Path) -> list[Problem]:
 def policy_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
     """Judge the policy itself.
 
-    A policy without rules is allowed; one with more than 20 is not.
+    A policy without rules is allowed; one with more than 20 is not, and no more is said of it. So it is with values and
+    conditions.
     """
     rules = (job_spec.get("podFailurePolicy") or {}).get("rules") or ()
     if len(rules) > MAX_RULES:
         yield Problem((*path, "rules"), f"has {len(rules)} rules", f"must have at most {MAX_RULES}")
+        return
+    if not rules:
+        return
     containers = container_names(job_spec)
     for index, rule in enumerate(rules):
         place = (*path, "rules", index)
@@ -80,7 +82,7 @@ def action_problems(rule: Json, job_spec: Json, path: Path) -> Iterator[Problem]
         yield Problem(path, "is FailIndex without a backoffLimitPerIndex", "must be FailJob, or have one")
 
 
-def requirement_problems(rule: Json, containers: list[str], path: Path) -> Iterator[Problem]:
+def requirement_problems(rule: Json, containers: dict[str, None], path: Path) -> Iterator[Problem]:
     """Judge when a rule matches.
 
     Exactly one of the two requirements is there. An empty onExitCodes is there, an empty list of conditions is not.
@@ -97,7 +99,7 @@ def requirement_problems(rule: Json, containers: list[str], path: Path) -> Itera
         yield Problem(path, "has neither onExitCodes nor onPodConditions", "must have one of them")
 
 
-def exit_code_problems(requirement: Json, containers: list[str], path: Path) -> Iterator[Problem]:
+def exit_code_problems(requirement: Json, containers: dict[str, None], path: Path) -> Iterator[Problem]:
     """Judge a requirement on exit codes.
 
     The operator is required. A containerName that is there, even empty, names a container or init container.
@@ -106,7 +108,7 @@ def exit_code_problems(requirement: Json, containers: list[str], path: Path) -> 
     yield from unless_one_of(OPERATORS, operator, (*path, "operator"))
     container = requirement.get("containerName")
     if container is not None and container not in containers:
-        known = ", ".join(name for name in containers if name)
+        known = listed([name for name in containers if name])
         remedy = "must name a container or init container of the pod template" + (f": {known}" if known else "")
         yield Problem((*path, "containerName"), f"is {container[:40]!r}", remedy)
     values = [value or 0 for value in requirement.get("values") or ()]
@@ -123,6 +125,9 @@ def value_problems(values: list[int], operator: str | None, path: Path) -> Itera
         yield Problem(path, "has no exit code", f"must have 1 to {MAX_VALUES}")
     if len(values) > MAX_VALUES:
         yield Problem(path, f"has {len(values)} exit codes", f"must have 1 to {MAX_VALUES}")
+        return
+    if are_right(values, operator):
+        return
     seen = set()
     for index, value in enumerate(values):
         place = (*path, index)
@@ -139,6 +144,13 @@ def value_problems(values: list[int], operator: str | None, path: Path) -> Itera
             return
 
 
+def are_right(values: list[int], operator: str | None) -> bool:
+    """Tell whether nothing is wrong with exit codes, as with most, at less cost than to name what is."""
+    if not values or values != sorted(set(values)):
+        return False
+    return values[0] >= LOWEST and values[-1] <= HIGHEST and not (operator == "In" and 0 in values)
+
+
 def pod_condition_problems(patterns: list[Json], path: Path) -> Iterator[Problem]:
     """Judge a requirement on pod conditions.
 
@@ -146,6 +158,7 @@ def pod_condition_problems(patterns: list[Json], path: Path) -> Iterator[Problem
     """
     if len(patterns) > MAX_CONDITIONS:
         yield Problem(path, f"has {len(patterns)} patterns", f"must have at most {MAX_CONDITIONS}")
+        return
     for index, pattern in enumerate(patterns):
         yield from type_problems((pattern or {}).get("type"), (*path, index, "type"))
         yield from unless_one_of(STATUSES, (pattern or {}).get("status") or "True", (*path, index, "status"))
@@ -185,11 +198,11 @@ def restart_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
         yield Problem(path, described(restart), "must be Never where there is a podFailurePolicy")
 
 
-def container_names(job_spec: Json) -> list[str]:
-    """Name all containers that a rule may ask for, in the order of the template."""
+def container_names(job_spec: Json) -> dict[str, None]:
+    """Name all containers that a rule may ask for, in the order of the template: a set that keeps it."""
     pod_spec = (job_spec.get("template") or {}).get("spec") or {}
     fields = ("containers", "initContainers")
-    return [(container or {}).get("name") or "" for field in fields for container in pod_spec.get(field) or ()]
+    return {(container or {}).get("name") or "": None for field in fields for container in pod_spec.get(field) or ()}
 
 
 def unless_one_of(allowed: tuple[str, ...], value: str | None, path: Path) -> Iterator[Problem]:

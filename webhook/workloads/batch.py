@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook import bounds
 from webhook.patch import at
 from webhook.problem import Json
 from webhook.shape import ANY_KEY, Shape
@@ -18,22 +19,25 @@ QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 JOB_SET: Final = ("jobset.x-k8s.io", "JobSet")
 JOBS_OF_SET: Final = "jobset.sigs.k8s.io/global-replicas"  # label of a JobSet's Jobs: how many there are
 
+FAILURE_POLICY: Final[Shape] = {
+    "rules": [
+        {
+            "action": str,
+            "onExitCodes": {"containerName": str, "operator": str, "values": [int]},
+            "onPodConditions": [{"type": str, "status": str}],
+        }
+    ]
+}
 JOB_SPEC: Final[Shape] = {
     "backoffLimit": int,
     "backoffLimitPerIndex": int,
     "completionMode": str,
     "completions": int,
     "managedBy": str,
+    "manualSelector": bool,
+    "maxFailedIndexes": int,
     "parallelism": int,
-    "podFailurePolicy": {
-        "rules": [
-            {
-                "action": str,
-                "onExitCodes": {"containerName": str, "operator": str, "values": [int]},
-                "onPodConditions": [{"type": str, "status": str}],
-            }
-        ]
-    },
+    "podFailurePolicy": FAILURE_POLICY,
     "podReplacementPolicy": str,
     "successPolicy": {},
     "suspend": bool,
@@ -106,6 +110,38 @@ def retry_budget(spec: Json) -> int:
     return DEFAULT_BACKOFF_LIMIT if budget is None else int(budget)
 
 
+def retries_of_all_indexes(spec: Json) -> int | None:
+    """Return the most retries of all completion indexes together; None where they have no budgets of their own.
+
+    backoffLimit bounds the sum. Where every index fails for good, maxFailedIndexes ends the Job once so many have, and
+    the pods that run beside the last one may have retried as often.
+    """
+    per_index = spec.get("backoffLimitPerIndex")
+    if per_index is None:
+        return None
+    indexes, parallelism = spec.get("completions"), spec.get("parallelism")
+    at_once = 1 if parallelism is None else parallelism
+    sums = [per_index * (at_once if indexes is None else indexes)]
+    if spec.get("maxFailedIndexes") is not None:
+        sums.append(per_index * (spec["maxFailedIndexes"] + at_once))
+    return int(min(*sums, sum_of_failures(spec)))
+
+
+def sum_of_failures(spec: Json) -> int:
+    """Return how many failures a JobSpec with backoffLimitPerIndex allows in all; left out, the API sets no bound."""
+    limit = spec.get("backoffLimit")
+    return UNLIMITED if limit is None else int(limit)
+
+
+def restarts_in_place_uncounted(job: EmbeddedJob) -> bool:
+    """Return True if containers restart in place, and no index's budget counts that (pastBackoffLimitOnFailure).
+
+    Source: pkg/controller/job/job_controller.go of Kubernetes 1.36.3. Only backoffLimit, the sum, counts restarts.
+    """
+    restart_policy = job.pod_spec.get("restartPolicy") or job.traits.restart_policy
+    return restart_policy == "OnFailure" and job.spec.get("backoffLimitPerIndex") is not None
+
+
 def budget_of(job: EmbeddedJob, *, said: bool) -> Budget | None:
     """Return what a JobSpec allows; None where the API demands that it be without bound.
 
@@ -143,7 +179,9 @@ def says_backoff_limit(root: Json, job: EmbeddedJob, limit: int) -> bool:
 
 
 def decoded(text: str) -> Any:
-    """Decode another tool's JSON; None if it is none."""
+    """Decode another tool's JSON; None if it is none, or more than annotations can hold."""
+    if len(text) > bounds.MAX_ANNOTATIONS:
+        return None
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

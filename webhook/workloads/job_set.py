@@ -17,12 +17,13 @@ FAILURE_RULE: Final[Shape] = {
     "action": str,
     "onJobFailureReasons": [str],
     "onJobFailureMessagePatterns": [str],
+    "targetReplicatedJobs": [str],
 }
 JOB_SET_SPEC: Final[Shape] = {
     "managedBy": str,
     "suspend": bool,
     "failurePolicy": {"maxRestarts": int, "restartStrategy": str, "rules": [FAILURE_RULE]},
-    "replicatedJobs": [{"replicas": int, "template": {"metadata": METADATA, "spec": JOB_SPEC}}],
+    "replicatedJobs": [{"name": str, "replicas": int, "template": {"metadata": METADATA, "spec": JOB_SPEC}}],
 }
 
 
@@ -67,7 +68,7 @@ JOB_SET: Final = Workload(
     versions=("v1alpha2",),
     kind="JobSet",
     resource="jobsets",
-    shape={"metadata": METADATA, "spec": JOB_SET_SPEC},
+    shape={"metadata": METADATA, "spec": JOB_SET_SPEC, "status": {"conditions": [{"type": str, "status": str}]}},
     immutable=True,
     labelled=True,
     runs_again=True,

@@ -233,13 +233,26 @@ class Workload:
 
 
 class OwnerReference(msgspec.Struct, frozen=True):
-    """The controller of an object, as its ownerReferences name it; `uid` is empty where only a label names it."""
+    """The controller of an object, as its ownerReferences name it.
+
+    Where only labels name it `uid` is empty, and `submission` what they say in its place.
+    """
 
     group: str
     version: str
     kind: str
     name: str
     uid: str
+    submission: str = ""
+
+    def is_to(self, root: Json) -> bool:
+        """Return True if this names an object by what only those know who may read it, or what it made.
+
+        Anybody can name an object. Its uid is 122 random bits, as is the id of an application's submission.
+        """
+        if self.submission:
+            return bool(at(root, ("status", "submissionID")) == self.submission)
+        return bool(self.uid and at(root, ("metadata", "uid")) == self.uid)
 
 
 def controller_of(root: Json) -> OwnerReference | None:

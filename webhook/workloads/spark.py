@@ -15,6 +15,7 @@ from webhook.workloads.row import Field, OwnerReference, RetryField, Workload
 # On drivers and executors; the controller of an executor is its driver.
 APPLICATION: Final = "sparkoperator.k8s.io/app-name"
 LAUNCHED: Final = "sparkoperator.k8s.io/launched-by-spark-operator"
+SUBMISSION: Final = "sparkoperator.k8s.io/submission-id"
 GROUP: Final = "sparkoperator.k8s.io"
 VERSIONS: Final = ("v1beta2",)
 ANNOTATIONS: Final[Shape] = {"annotations": {ANY_KEY: str}}
@@ -48,7 +49,7 @@ def application_of(labels: Json) -> OwnerReference | None:
     name = labels.get(APPLICATION)
     if not name or LAUNCHED not in labels:
         return None
-    return OwnerReference(GROUP, VERSIONS[0], SPARK_APPLICATION.kind, name, "")
+    return OwnerReference(GROUP, VERSIONS[0], SPARK_APPLICATION.kind, name, "", labels.get(SUBMISSION, ""))
 
 
 SPARK_APPLICATION: Final = Workload(

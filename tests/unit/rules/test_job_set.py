@@ -9,7 +9,7 @@ from tests.admission import Answer, mutate, policy, validate
 from tests.merge_cases import bug
 from tests.objects import DISRUPTION, exit_codes, job_spec
 from webhook import names
-from webhook.policy.model import Disruptions, FailurePolicy, JobSet, Policy, Profile, Retries
+from webhook.policy.model import Disruptions, FailurePolicy, JobSet, Policy, Profile
 from webhook.problem import Json
 from webhook.subject import Facts
 
@@ -241,29 +241,6 @@ def test_a_skipped_set_is_held_to_its_limit_alone() -> None:
     assert (set_rules(answer), job_rules(answer)) == ([], [])
     assert "labels" not in answer.object["metadata"]
     assert answer.object["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"] == {names.SKIP: "true"}
-
-
-@pytest.mark.parametrize("action", ["RestartJobSetAndIgnoreMaxRestarts", "RestartJobAndIgnoreMaxRestarts"])
-def test_a_rule_that_starts_the_set_again_without_bound_for_anything_is_refused(action: str) -> None:
-    root = job_set(job_spec(backoffLimit=1), failure_policy={"rules": [{"name": "all", "action": action}]})
-    message = validate(root).message
-    assert message.startswith("spec.failurePolicy.rules[0].action: starts the set again without bound")
-    answer = mutate(root, under=under(retries=Retries(on_exceed="Clamp")))
-    assert [rule["action"] for rule in set_rules(answer)][1] == "RestartJobSet"
-    assert any(warning.startswith("spec.failurePolicy.rules[1].action") for warning in answer.warnings)
-
-
-def test_such_a_rule_for_some_failures_is_its_authors_business() -> None:
-    rule = {**RESTART, "name": "hosts", "onJobFailureReasons": []}
-    assert validate(job_set(job_spec(backoffLimit=1), failure_policy={"rules": [rule]})).allowed
-
-
-def test_a_set_of_before_may_keep_such_a_rule() -> None:
-    rules = [{"name": "all", "action": "RestartJobSetAndIgnoreMaxRestarts"}]
-    old = job_set(job_spec(backoffLimit=1), failure_policy={"rules": rules})
-    new = deepcopy(old)
-    new["metadata"]["labels"] = {"a": "b"}
-    assert validate(new, old=old).allowed
 
 
 def test_a_job_whose_indexes_stand_for_themselves_does_not_end_the_set_for_one_of_them() -> None:

@@ -255,33 +255,6 @@ def test_exactly_those_rules_can_never_match_that_decide_no_pod(rules: list[Json
     assert warned_of == set(range(len(rules))) - decided
 
 
-# Ignore without any bound
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        on_codes("Ignore", "In", 42),
-        on_codes("Ignore", "NotIn", 1),
-        on_conditions("Ignore", "ConfigIssue"),
-        on_conditions("Ignore", "DisruptionTarget", "ConfigIssue"),
-    ],
-)
-def test_ignoring_anything_but_disruptions_retries_for_ever(rule: Json) -> None:
-    assert warned(job_spec(rule)) == [
-        "podFailurePolicy.rules[0]: Ignore has no bound; use Count or activeDeadlineSeconds"
-    ]
-
-
-def test_a_deadline_for_the_job_is_a_bound() -> None:
-    assert warned(job_spec(on_codes("Ignore", "In", 42), activeDeadlineSeconds=3600)) == []
-
-
-@pytest.mark.parametrize("rule", [IGNORE_DISRUPTIONS, on_codes("Count", "In", 42), on_codes("FailJob", "In", 42)])
-def test_what_counts_or_is_a_disruption_has_a_bound(rule: Json) -> None:
-    assert warned(job_spec(rule)) == []
-
-
 # Count with parallelism above the budget
 
 
@@ -383,7 +356,6 @@ def test_every_warning_is_short_enough_to_be_passed_on(path: Path) -> None:
         "put this rule first",
         "set onExitCodes.containerName",
         "move or remove it",
-        "use Count or activeDeadlineSeconds",
         "raise it or Ignore disruptions",
         "add 137 to values",
         "take 137 out",
@@ -392,10 +364,8 @@ def test_every_warning_is_short_enough_to_be_passed_on(path: Path) -> None:
 
 
 def test_warnings_of_a_cron_job_are_named_where_its_job_template_stands() -> None:
-    spec = job_spec(on_codes("Ignore", "In", 42))
-    assert [field(warning.path) for warning in lint.warnings(spec, CRON_JOB)] == [
-        "spec.jobTemplate.spec.podFailurePolicy.rules[0]"
-    ]
+    spec = job_spec(COUNT_DISRUPTIONS, backoffLimit=1, parallelism=2)
+    assert [field(warning.path) for warning in lint.warnings(spec, CRON_JOB)] == ["spec.jobTemplate.spec.backoffLimit"]
 
 
 def test_null_counts_as_absent_everywhere() -> None:
@@ -405,7 +375,6 @@ def test_null_counts_as_absent_everywhere() -> None:
         "backoffLimitPerIndex": None,
         "completions": None,
         "parallelism": None,
-        "activeDeadlineSeconds": None,
         "template": {"spec": {"containers": None, "initContainers": None}},
     }
     assert lint.warnings(spec, JOB) == []

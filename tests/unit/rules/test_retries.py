@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.admission import validate
 from tests.objects import container_of, job, job_spec
 from webhook.patch import Editor
 from webhook.policy.model import Profile, Retries
@@ -190,3 +191,90 @@ def test_max_retries_said_later_sets_backoff_limit() -> None:
 def test_max_retries_said_later_cannot_set_an_immutable_field() -> None:
     spec = job_spec(**INDEXED, backoffLimitPerIndex=5)
     assert updated(spec, settings(max_retries=2), spec, settings())["backoffLimitPerIndex"] == 5
+
+
+def of_indexes(**fields: Any) -> Json:
+    return job_spec(**{**INDEXED, "completions": 100_000, "backoffLimitPerIndex": 10, **fields})
+
+
+def sums(spec: Json, given: Settings, old: Json | None = None) -> list[str]:
+    embedded = next(batch.JOB.jobs(job(spec)))
+    before = None if old is None else next(batch.JOB.jobs(job(old)))
+    return [str(problem) for problem in retries.sum_problems(embedded, given, before)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "in_all"),
+    [
+        pytest.param({}, 1_000_000, id="every index as often as it may"),
+        pytest.param({"backoffLimit": None}, 1_000_000, id="backoffLimit left out"),
+        pytest.param({"backoffLimit": 1001}, 1001, id="the sum"),
+        pytest.param({"maxFailedIndexes": 99, "parallelism": 2}, 1010, id="indexes that fail for good"),
+        pytest.param({"maxFailedIndexes": 0, "parallelism": 500}, 5000, id="those that run beside the first"),
+    ],
+)
+def test_more_retries_of_all_indexes_together_than_their_limit_are_refused(fields: Json, in_all: int) -> None:
+    assert sums(of_indexes(**fields), settings()) == [
+        (
+            f"spec.backoffLimitPerIndex: allows {in_all} retries of all indexes together, profile 'gpu' 1000 "
+            "(retries.total); set spec.backoffLimit, which bounds their sum, to 1000 or less"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"backoffLimit": 1000}, id="backoffLimit bounds them"),
+        pytest.param({"maxFailedIndexes": 9, "parallelism": 91}, id="maxFailedIndexes does"),
+        pytest.param({"completions": 100}, id="so few indexes"),
+        pytest.param({"backoffLimitPerIndex": 0}, id="none retries"),
+        pytest.param({"backoffLimitPerIndex": None, "backoffLimit": 6}, id="no index has a budget"),
+    ],
+)
+def test_as_many_as_that_are_accepted(fields: Json) -> None:
+    assert sums(of_indexes(**fields), settings()) == []
+
+
+def test_an_update_that_makes_their_sum_no_larger_passes() -> None:
+    assert sums(of_indexes(), settings(), old=of_indexes()) == []
+    assert sums(of_indexes(backoffLimit=5000), settings(), old=of_indexes(backoffLimit=4000))
+
+
+def test_restarts_in_place_count_for_no_index_and_must_have_a_sum_within_the_limit() -> None:
+    assert sums(of_indexes(restart_policy="OnFailure", completions=2, backoffLimitPerIndex=1), settings()) == [
+        (
+            "spec.template.spec.restartPolicy: OnFailure restarts containers in place, which backoffLimitPerIndex "
+            "does not count; use Never, or set spec.backoffLimit, which bounds their sum, to 10 or less"
+        )
+    ]
+    assert sums(of_indexes(restart_policy="OnFailure", completions=2, backoffLimit=10), settings()) == []
+
+
+@pytest.mark.parametrize(("restart_policy", "limit"), [("Never", 1000), ("OnFailure", 10)])
+def test_a_clamping_profile_bounds_their_sum(restart_policy: str, limit: int) -> None:
+    root = job(of_indexes(restart_policy=restart_policy))
+    editor, given = Editor(root), settings(on_exceed="Clamp")
+    warnings = retries.clamp_sum(next(batch.JOB.jobs(root)), given, editor)
+    assert root["spec"]["backoffLimit"] == limit
+    assert [str(one) for one in warnings] == [
+        f"spec.backoffLimit: became {limit}, the most retries of all indexes together; profile 'gpu' allows no more"
+    ]
+    assert retries.clamp_sum(next(batch.JOB.jobs(root)), given, editor) == []
+
+
+def test_a_restart_policy_of_null_is_none_that_could_be_taken_out_or_put_back() -> None:
+    spec = job_spec()
+    spec["template"]["spec"]["containers"][0] |= {"restartPolicy": None, "restartPolicyRules": [{"action": "Restart"}]}
+    edited(spec, settings(on_exceed="Clamp"))
+    assert spec["template"]["spec"]["containers"][0].keys() >= {"restartPolicy"}
+
+
+def test_a_native_sidecar_is_never_refused_and_is_said_to_have_no_bound() -> None:
+    sidecar = {"name": "proxy", "restartPolicy": "Always"}
+    spec = job_spec(backoffLimit=3, init_containers=({"name": "setup"}, sidecar, {**sidecar, "name": "logs"}))
+    answer = validate(job(spec))
+    assert answer.allowed
+    assert answer.warnings == [
+        "spec.template.spec.initContainers[1]: a sidecar restarts in place without a bound; no retry is counted for it"
+    ]

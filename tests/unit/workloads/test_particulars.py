@@ -65,7 +65,7 @@ def test_a_ray_job_in_a_cluster_of_others_may_lose_retries() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "rules"), [("RayJob", ["Ignore"]), ("RayCluster", ["Ignore"]), ("RayService", ["Ignore"])]
+    ("kind", "rules"), [("RayJob", ["Ignore"]), ("RayCluster", ["Ignore"]), ("Ray", ["Ignore", "FailJob"])]
 )
 def test_a_job_of_kuberay_does_not_fail_at_once_when_its_connection_breaks(kind: str, rules: list[str]) -> None:
     reference = {"apiVersion": "ray.io/v1", "kind": kind, "name": "one", "uid": "u", "controller": True}

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from webhook import ending
 from webhook.problem import Json
-from webhook.requested import ending
 
 THEN = "2026-11-22T08:00:00Z"
 

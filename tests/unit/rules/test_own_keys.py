@@ -1,0 +1,105 @@
+"""What only the webhook and its ledger write stays as they wrote it, whatever an author sends."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.admission import Answer, mutate
+from tests.objects import job, job_spec, pod
+from tests.unit.rules.test_job_set import job_set
+from webhook import names
+from webhook.ledger import account
+from webhook.ledger.account import Account
+from webhook.problem import Json
+from webhook.subject import Facts
+
+SPENT = account.encode(Account(ended=3, cost={"retry": 2, "disruption": 1}))
+
+
+def stored(root: Json | None = None, ledger: str | None = SPENT) -> Json:
+    """An object as it stands after its creation, with an account."""
+    made: Json = mutate(root or job(job_spec(backoffLimit=3))).object
+    if ledger is not None:
+        made["metadata"]["annotations"][names.LEDGER] = ledger
+    return made
+
+
+def changed(old: Json, field: str, key: str, value: str | None) -> Json:
+    entries = {**(old["metadata"].get(field) or {})}
+    entries.pop(key, None)
+    return {**old, "metadata": {**old["metadata"], field: entries if value is None else {**entries, key: value}}}
+
+
+def ours(answer: Answer | Json) -> dict[str, Any]:
+    metadata = (answer.object if isinstance(answer, Answer) else answer)["metadata"]
+    return {
+        **{key: (metadata.get("annotations") or {}).get(key) for key in (names.POLICY, names.LEDGER)},
+        names.PROFILE: (metadata.get("labels") or {}).get(names.PROFILE),
+    }
+
+
+KEYS = [("labels", names.PROFILE), ("annotations", names.POLICY), ("annotations", names.LEDGER)]
+
+
+@pytest.mark.parametrize(("field", "key"), KEYS)
+@pytest.mark.parametrize("value", [None, "other"])
+@pytest.mark.parametrize("root", [job(job_spec(backoffLimit=3)), job_set(job_spec(backoffLimit=3))])
+def test_an_update_that_changes_it_or_takes_it_out_is_undone(
+    root: Json, value: str | None, field: str, key: str
+) -> None:
+    old = stored(root)
+    assert ours(mutate(changed(old, field, key, value), old=old)) == ours(old)
+
+
+@pytest.mark.parametrize(("field", "key"), KEYS)
+def test_an_update_that_adds_it_to_a_job_from_before_is_undone(field: str, key: str) -> None:
+    old = job(job_spec(backoffLimit=3), labels={"a": "b"}, annotations={"a": "b"})
+    assert mutate(changed(old, field, key, "other"), old=old).object == old
+
+
+def test_it_is_undone_in_every_mode_and_under_a_profile_that_has_gone() -> None:
+    old = stored()
+    bare = changed(old, "labels", names.PROFILE, None)
+    for facts in (Facts(profile_name="default", mode="Audit"), Facts(profile_name="gone")):
+        assert ours(mutate(bare, facts, old=old)) == ours(old)
+
+
+def test_a_job_that_is_created_again_gets_the_account_of_the_one_before_once() -> None:
+    successor = stored(ledger=None)
+    successor["metadata"]["annotations"][names.RETRY_OF] = "uid"
+    assert ours(mutate(changed(successor, "annotations", names.LEDGER, SPENT), old=successor))[names.LEDGER] == SPENT
+    old = changed(successor, "annotations", names.LEDGER, SPENT)
+    assert ours(mutate(changed(old, "annotations", names.LEDGER, "{}"), old=old))[names.LEDGER] == SPENT
+
+
+def test_a_set_begins_a_new_budget_only_once_it_has_failed_and_as_a_retry_writes_it() -> None:
+    old = stored(job_set(job_spec(backoffLimit=3)))
+    anew = changed(old, "annotations", names.LEDGER, account.continued(SPENT))
+    assert ours(mutate(anew, old=old))[names.LEDGER] == SPENT
+    old["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+    assert ours(mutate({**anew, "status": old["status"]}, old=old)) == ours(anew)
+    forged = changed(old, "annotations", names.LEDGER, "{}")
+    assert ours(mutate(forged, old=old))[names.LEDGER] == SPENT
+
+
+def test_a_new_job_has_no_account_and_the_namespaces_profile() -> None:
+    root = job(job_spec(backoffLimit=3), labels={names.PROFILE: "lax"}, annotations={names.LEDGER: SPENT})
+    found = ours(mutate(root))
+    assert (found[names.LEDGER], found[names.PROFILE]) == (None, "default")
+
+
+def test_a_new_job_with_our_annotation_and_without_our_label_gets_the_label() -> None:
+    copy = changed(stored(ledger=None), "labels", names.PROFILE, None)
+    assert ours(mutate(copy)) == ours(stored(ledger=None))
+
+
+def test_a_new_job_that_is_left_alone_has_none_of_it() -> None:
+    forged = {names.SKIP: "true", names.POLICY: msgspec.json.encode({"profile": "default", "injected": []}).decode()}
+    root = job(job_spec(backoffLimit=3), labels={names.PROFILE: "default"}, annotations=forged)
+    assert set(ours(mutate(root)).values()) == {None}
+
+
+def test_a_new_pod_is_not_marked_as_counted() -> None:
+    marked = pod(annotations={names.COUNTED: "2026-01-01T00:00:00Z"})
+    assert names.COUNTED not in mutate(marked).object["metadata"]["annotations"]

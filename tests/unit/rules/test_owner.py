@@ -1,0 +1,92 @@
+"""A controller spares a Job from rules only where it exists, by its uid, and is of the kind that does."""
+
+from typing import Any
+
+import pytest
+
+from tests.admission import Answer, validate
+from tests.objects import job, job_spec
+from webhook.problem import Json
+from webhook.subject import Facts
+
+UNLIMITED = 2147483647
+IN_PLACE: Json = {"metadata": {"uid": "u"}, "spec": {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}}
+RECREATING: Json = {"metadata": {"uid": "u"}, "spec": {}}
+
+
+def of(kind: str, version: str = "jobset.x-k8s.io/v1alpha2", **spec: Any) -> Json:
+    reference = {"apiVersion": version, "kind": kind, "name": "set", "uid": "u", "controller": True}
+    return job(job_spec(**spec), ownerReferences=[reference])
+
+
+def judged(root: Json, owner: Json | None, old: Json | None = None) -> Answer:
+    return validate(root, Facts(profile_name="default", owner=owner, owners_known=True), old=old)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version"), [("JobSet", "jobset.x-k8s.io/v1alpha2"), ("RayJob", "ray.io/v1"), ("RayCluster", "ray.io/v1")]
+)
+def test_a_job_whose_controller_does_not_exist_is_denied(kind: str, version: str) -> None:
+    assert judged(of(kind, version), None).message == (
+        f"metadata.ownerReferences: the controller is {kind} 'set' with uid 'u', which does not exist; "
+        "leave it out: a controller writes it into the Jobs that it creates"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "version"), [("CronJob", "batch/v1"), ("Workflow", "argoproj.io/v1alpha1"), ("Wonder", "x.test/v1")]
+)
+def test_a_controller_that_spares_it_nothing_is_not_looked_up(kind: str, version: str) -> None:
+    assert judged(of(kind, version), None).allowed
+
+
+def test_without_a_cluster_the_file_is_taken_at_its_word() -> None:
+    assert validate(of("JobSet", backoffLimit=UNLIMITED)).allowed
+
+
+def test_a_job_without_a_bound_is_accepted_of_a_set_that_restarts_in_place() -> None:
+    assert judged(of("JobSet", backoffLimit=UNLIMITED), IN_PLACE).allowed
+
+
+def test_of_another_set_it_is_denied() -> None:
+    assert judged(of("JobSet", backoffLimit=UNLIMITED), RECREATING).message == (
+        "spec.backoffLimit: is without a bound, and JobSet 'set' has no restartStrategy InPlaceRestart; "
+        "set as many retries as the JobSet's template"
+    )
+    assert judged(of("JobSet", backoffLimit=3), RECREATING).allowed
+
+
+def test_an_update_that_takes_the_bound_away_is_denied() -> None:
+    assert not judged(of("JobSet", backoffLimit=UNLIMITED), RECREATING, old=of("JobSet", backoffLimit=3)).allowed
+
+
+def test_an_update_that_adds_a_controller_is_judged_by_it() -> None:
+    stored = job(job_spec(backoffLimit=3))
+    assert not judged(of("JobSet", backoffLimit=3), None, old=stored).allowed
+
+
+def test_a_job_whose_controller_has_gone_may_still_be_updated() -> None:
+    stored = of("JobSet", backoffLimit=3)
+    assert judged({**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}, None, old=stored).allowed
+
+
+SET_LABEL = "jobset.sigs.k8s.io/jobset-name"
+
+
+def labelled(root: Json, name: str) -> Json:
+    root["spec"]["template"]["metadata"] = {"labels": {SET_LABEL: name}}
+    return root
+
+
+def test_a_job_whose_pods_would_be_counted_for_a_set_that_does_not_control_it_is_denied() -> None:
+    path = f"spec.template.metadata.labels[{SET_LABEL}]"
+    remedy = "take it out: the JobSet controller writes it into the Jobs that it creates"
+    for root in (labelled(job(), "set"), labelled(of("CronJob", "batch/v1"), "set"), labelled(of("JobSet"), "other")):
+        name = root["spec"]["template"]["metadata"]["labels"][SET_LABEL]
+        assert judged(root, RECREATING).message == (
+            f"{path}: is {name!r}, and no such JobSet controls the Job; {remedy}"
+        )
+
+
+def test_the_job_of_a_set_may_bear_its_label() -> None:
+    assert judged(labelled(of("JobSet"), "set"), RECREATING).allowed

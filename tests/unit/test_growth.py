@@ -1,0 +1,240 @@
+"""What users write costs admission no more than its size, whatever its shape, from bytes to answer.
+
+By kind and list: four times as many entries cost at most five times as much. The worst shapes that were found, as large
+as the API server stores them, cost at most 0.2 s and 128 MiB. Hypothesis searches for shapes that cost more.
+"""
+
+import asyncio
+import gc
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import zip_longest
+from typing import Any, Final
+
+import msgspec
+import pytest
+from hypothesis import given, settings, target
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from tests.admission import policy, review_of
+from tests.costs import LEAST_INSTRUCTIONS, MEBIBYTE, MOST_GROWTH, bytes_of, instructions_of, seconds_of, timed
+from tests.hostile import LARGEST, ROWS, long_object, long_places
+from tests.objects import exit_codes, job, job_spec, pod
+from webhook import bounds, decide, names
+from webhook.policy.model import FailurePolicy, Placement, Profile
+from webhook.problem import Json, Path
+from webhook.server.endpoints import Endpoints
+from webhook.server.http11 import Answer
+from webhook.server.policy_source import PolicySource
+from webhook.subject import LARGE_POD, read
+from webhook.workloads import Workload
+
+UNDER: Final = policy(
+    default=Profile(
+        failure_policy=FailurePolicy(coupled="FailJob"), placement=Placement(provider="gke", spot="Require")
+    )
+)
+ENDPOINTS: Final = Endpoints(PolicySource(UNDER), None)
+FEW: Final = 20  # entries, of which four times as many are compared
+SECONDS: Final = 0.2
+# Kinds of one shape are read alike.
+ROWS_BY_SHAPE: Final = {repr(row.shape): row for row in ROWS}
+PLACES: Final = [(row, place) for row in ROWS_BY_SHAPE.values() for place in long_places(row.shape)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _frozen() -> Iterator[None]:
+    """Have the garbage collector pass over what the tests hold: a server has not got it."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def answered(rules: Any, body: bytes) -> Answer:
+    with capture_logs():
+        answer = asyncio.run(ENDPOINTS.answer(body, "mutate", read, partial(ENDPOINTS.judge, rules)))
+    assert answer.status in {200, 400}
+    return answer
+
+
+def both(bodies: list[bytes]) -> None:
+    for body in bodies:
+        answered(decide.mutate, body)
+        answered(decide.validate, body)
+
+
+def asked(root: Any) -> list[bytes]:
+    """As it is created, and as it is updated."""
+    return [review_of(root), review_of(root, old=root)]
+
+
+def padded(root: Json) -> Json:
+    """Make it so large that it is looked at as what is large."""
+    annotations = root["metadata"].setdefault("annotations", {})
+    annotations["example.test/large"] = "x" * LARGE_POD
+    return root
+
+
+def name_of(value: object) -> str:
+    return value.kind if isinstance(value, Workload) else ".".join(map(str, value)) if isinstance(value, tuple) else ""
+
+
+@pytest.mark.parametrize(("row", "place"), PLACES, ids=name_of)
+def test_each_list_of_each_kind_costs_no_more_than_its_length(row: Workload, place: Path) -> None:
+    assert growth_of(lambda number: long_object(row, place, number)) <= MOST_GROWTH
+
+
+def growth_of(made: Callable[[int], Json]) -> float:
+    """How many times as many instructions four times as many entries take: too few for a clock to tell."""
+    few, many = asked(padded(made(FEW))), asked(padded(made(4 * FEW)))
+    both(few + many)  # so that what is remembered is
+    return instructions_of(lambda: both(many)) / max(instructions_of(lambda: both(few)), LEAST_INSTRUCTIONS)
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_no_two_lists_of_a_kind_are_multiplied(data: st.DataObject) -> None:
+    row = data.draw(st.sampled_from(ROWS))
+    places = data.draw(st.lists(st.sampled_from(list(long_places(row.shape))), min_size=2, max_size=2))
+    empty = data.draw(st.booleans())
+
+    def made(number: int) -> Json:
+        first, second = (long_object(row, place, number, empty=empty) for place in places)
+        found: Json = merged(first, second)
+        return found
+
+    growth = growth_of(made)
+    target(growth)
+    assert growth <= MOST_GROWTH
+
+
+def merged(one: Any, other: Any) -> Any:
+    """Put two objects together, each list as long as in either."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {key: merged(one.get(key), other.get(key)) for key in one | other}
+    if isinstance(one, list) and isinstance(other, list):
+        return [merged(*pair) for pair in zip_longest(one, other)]
+    return other if one is None else one
+
+
+def times(entry: Any, size: int = LARGEST) -> list[Any]:
+    """As many of an entry as take a size in JSON."""
+    return [entry] * (size // (len(msgspec.json.encode(entry)) + 1))
+
+
+def job_set(*jobs: Json, **metadata: Any) -> Json:
+    replicated = [{"name": f"job-{index}", "template": {"spec": spec}} for index, spec in enumerate(jobs)]
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train", **metadata},
+        "spec": {"replicatedJobs": replicated},
+    }
+
+
+def workflow(**spec: Any) -> Json:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Workflow",
+        "metadata": {"name": "train"},
+        "spec": spec,
+    }
+
+
+def missing_containers() -> Json:
+    """12,000 rules that name a container that is not there, and as many containers."""
+    containers = tuple({"name": f"container-{index}", "image": "x"} for index in range(12_000))
+    rules = [exit_codes("FailJob", "In", 1, container=f"missing-{index}") for index in range(12_000)]
+    return job(job_spec(containers=containers, rules=rules))
+
+
+def twenty_long_rules() -> Json:
+    return job_spec(rules=[exit_codes("Count", "NotIn", *range(1, 256), container="main") for _ in range(20)])
+
+
+def recorded(text: str) -> Json:
+    return job(annotations={names.POLICY: text})
+
+
+def operations(entry: Json, size: int) -> str:
+    return msgspec.json.encode({"profile": "default", "injected": times(entry, size)}).decode()
+
+
+def terms(number: int) -> Json:
+    expressions = [{"key": "cloud.google.com/gke-spot", "operator": "NotIn", "values": ["false"]}]
+    required = {"nodeSelectorTerms": [{"matchExpressions": expressions} for _ in range(number)]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return pod({"affinity": affinity}, owner=None, annotations={names.ATTEMPT: "9"})
+
+
+def pod_of_workflow(**metadata: Any) -> Json:
+    reference = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "a", "uid": "u", "controller": True}
+    return pod(owner=None, ownerReferences=[reference], **metadata)
+
+
+def nested(depth: int) -> Any:
+    """A list in a list, so often."""
+    return msgspec.json.decode(b"[" * depth + b"]" * depth)
+
+
+OF_OURS: Final = {"op": "add", "path": "/spec/backoffLimit", "now": 3}
+SAID: Final = {names.MAX_RETRIES: "2", names.INTERRUPTIBLE: "true"}
+MANY: Final = {f"example.test/{index}": "" for index in range(20_000)}
+PIPELINE_RUN: Final = {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "metadata": {"name": "a"}}
+TORCH: Final = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a"}}
+
+WORST: Final[dict[str, Callable[[], Json]]] = {
+    "two rules with 40,000 exit codes": lambda: job_set(
+        job_spec(rules=[exit_codes("FailJob", "NotIn", *range(1, 40_001)) for _ in range(2)])
+    ),
+    "12,000 rules that name missing containers": missing_containers,
+    "20 rules with 255 exit codes in each of many Jobs": lambda: job_set(*times(twenty_long_rules())),
+    "a million exit codes": lambda: job(job_spec(rules=[exit_codes("FailJob", "NotIn", *times(1))])),
+    "a million rules": lambda: job(job_spec(rules=times({}))),
+    "a million conditions": lambda: job(job_spec(rules=[{"action": "Count", "onPodConditions": times({})}])),
+    "conditions with nearly qualified names": lambda: job_set(
+        *times(job_spec(rules=[{"action": "Count", "onPodConditions": [{"type": "a" * 252 + "_/a"}] * 20}] * 20))
+    ),
+    "a million containers": lambda: job(job_spec(containers=tuple(times({})))),
+    "containers of which none may be one": lambda: job(job_spec(containers=tuple(times(7)))),
+    "a list of Jobs without anything": lambda: (
+        job_set() | {"spec": {"replicatedJobs": times({"template": {"spec": {}}})}}
+    ),
+    "the most Jobs": lambda: job_set(*times(job_spec(), 1000 * 100)),
+    "annotations of ours beside many, for each of many Jobs": lambda: job_set(
+        *[job_spec()] * bounds.MOST_JOBS, annotations=SAID | MANY
+    ),
+    "a million templates": lambda: workflow(templates=times({})),
+    "the most templates": lambda: workflow(templates=[{}] * bounds.MOST_ENTRIES),
+    "the most steps": lambda: workflow(templates=[{"steps": [[{"inline": {}}]] * (bounds.MOST_ENTRIES // 2)}]),
+    "a million objects where no rule looks": lambda: workflow(arguments=times({"": 0})),
+    "numbers where no rule looks": lambda: workflow(arguments=times(1.5)),
+    "nested to the end": lambda: workflow(arguments=nested(900)),
+    "a key of three million characters": lambda: {**TORCH, "spec": {"pytorchReplicaSpecs": {"x" * LARGEST: {}}}},
+    "runs of tasks": lambda: {**PIPELINE_RUN, "spec": {"taskRunSpecs": times({})}},
+    "a long record of what was injected": lambda: recorded(operations(OF_OURS, LARGEST)),
+    "the longest record of what was injected": lambda: recorded(operations(OF_OURS, bounds.MAX_RECORD - 1000)),
+    "a record that is nested": lambda: recorded('{"profile":"a","injected":[{"op":"","path":"","now":' + "[" * 900),
+    "a million node selector terms": lambda: terms(LARGEST // 100),
+    "the most node selector terms": lambda: terms(bounds.MOST_ENTRIES // 2),
+    "a node name with a million retries": lambda: pod_of_workflow(
+        annotations={"workflows.argoproj.io/node-name": "(1)" * (LARGEST // 3)}
+    ),
+    "a manifest in an annotation": lambda: job(
+        job_spec(backoffLimit=6),
+        annotations={"kubectl.kubernetes.io/last-applied-configuration": "[" + '{"":0},' * (LARGEST // 7) + "0]"},
+    ),
+}
+
+
+@pytest.mark.parametrize("made", WORST.values(), ids=WORST)
+def test_the_worst_that_can_be_stored_is_affordable(made: Callable[[], Json]) -> None:
+    created, updated = asked(made())
+    for body in (created, updated):
+        for rules in (decide.mutate, decide.validate):
+            work = partial(answered, rules, body)
+            # Other processes only ever add: what is dear is measured again.
+            assert timed(work) <= SECONDS or seconds_of(work) <= SECONDS
+    assert bytes_of(partial(answered, decide.validate, updated)) <= 128 * MEBIBYTE

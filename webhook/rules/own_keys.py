@@ -1,0 +1,50 @@
+"""Keeps what only the webhook writes on a Job or JobSet as it was written (webhook/names.py says who writes what).
+
+Reads and writes:
+    metadata.labels[retry-policy.dev/profile]
+    metadata.annotations[retry-policy.dev/{policy,ledger}]
+Reads, before an update:
+    metadata.annotations[retry-policy.dev/retry-of], status.conditions
+
+At creation webhook/edit_workload.py writes the first two anew, and takes a copied account out. The ledger's own updates
+do not come here (a matchCondition in manifests/base/webhooks.yaml), nor does an update of the status:
+manifests/base/protected-keys.yaml denies one that changes these keys.
+"""
+
+from typing import Final
+
+from webhook import names
+from webhook.ledger import account, endings
+from webhook.patch import Editor, at
+from webhook.problem import Json, Path
+from webhook.rules import reapply
+from webhook.workloads import Workload
+from webhook.workloads.job_set import JOB_SET
+
+LABEL: Final[Path] = ("metadata", "labels", names.PROFILE)
+LEDGER: Final[Path] = ("metadata", "annotations", names.LEDGER)
+RETRY_OF: Final[Path] = ("metadata", "annotations", names.RETRY_OF)
+
+
+def put_back(editor: Editor, row: Workload, old: Json) -> None:
+    """Undo what an update changes of our keys."""
+    keys = [LABEL, reapply.ANNOTATION]
+    if not continues_account(row, editor.root, old):
+        keys.append(LEDGER)
+    for path in keys:
+        value = at(old, path)
+        if value is None:
+            editor.remove(path)
+        elif at(editor.root, path) != value:
+            editor.set(path, value)
+
+
+def continues_account(row: Workload, root: Json, old: Json) -> bool:
+    """Return True if a requested retry may write the account as it is now, with its author's own rights.
+
+    A Job that is created again gets the account of the one before, a JobSet that has failed begins a new budget.
+    """
+    before = at(old, LEDGER)
+    if row is JOB_SET:
+        return endings.is_over(old.get("status") or {}) and at(root, LEDGER) == account.continued(before)
+    return before is None and at(old, RETRY_OF) is not None

@@ -1,0 +1,60 @@
+"""Denies a Job that claims a controller by which rules spare it, or the ledger counts elsewhere, and is not of it.
+
+Reads, of a Job:
+    metadata.ownerReferences, spec.{backoffLimit,backoffLimitPerIndex}
+    spec.template.metadata.labels[jobset.sigs.k8s.io/jobset-name]
+of the JobSet that they name:
+    spec.failurePolicy.restartStrategy
+
+Anybody may write ownerReferences. A Job of a JobSet whose strategy is InPlaceRestart must have no bound of its own, and
+a Job of KubeRay gets no exit-code rules: both hold only where the API has that owner, by its uid. The ledger counts a
+pod for the JobSet that its label names.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from webhook.ledger.pods import JOB_SET as JOB_SET_NAME
+from webhook.patch import at
+from webhook.problem import Json, Path, Problem
+from webhook.workloads import EmbeddedJob, OwnerReference, batch, ray, row_of
+from webhook.workloads.row import controller_of
+
+REFERENCES: Final[Path] = ("metadata", "ownerReferences")
+BACKOFF_LIMIT: Final[Path] = ("spec", "backoffLimit")
+PER_INDEX: Final[Path] = ("spec", "backoffLimitPerIndex")
+
+
+def sparing(job: Json) -> OwnerReference | None:
+    """Return the controller of a Job by which rules spare it, None where it has none."""
+    controller = controller_of(job)
+    if controller is None or row_of(controller) is None:
+        return None
+    is_sparing = controller.group == ray.GROUP or (controller.group, controller.kind) == batch.JOB_SET
+    return controller if is_sparing else None
+
+
+def problems(job: Json, reference: OwnerReference, owner: Json | None) -> Iterator[Problem]:
+    """Name what a Job claims by its controller; `owner` is the object that `reference` names, None if there is none."""
+    if sparing(job) != reference:
+        return  # the Job before an update, which had another
+    if owner is None:
+        what = f"the controller is {reference.kind} {reference.name!r} with uid {reference.uid!r}, which does not exist"
+        yield Problem(REFERENCES, what, "leave it out: a controller writes it into the Jobs that it creates")
+        return
+    in_place = at(owner, ("spec", "failurePolicy", "restartStrategy")) == "InPlaceRestart"
+    if at(job, BACKOFF_LIMIT) == batch.UNLIMITED and not in_place and at(job, PER_INDEX) is None:
+        what = f"is without a bound, and {reference.kind} {reference.name!r} has no restartStrategy InPlaceRestart"
+        yield Problem(BACKOFF_LIMIT, what, "set as many retries as the JobSet's template")
+
+
+def label_problems(job: EmbeddedJob) -> Iterator[Problem]:
+    """Name a label by which the pods of a Job that is no JobSet's would be counted for one."""
+    path = ("template", "metadata", "labels", JOB_SET_NAME)
+    value = at(job.spec, path)
+    if not isinstance(value, str):
+        return  # none, or one that the API server refuses
+    controller = sparing({"metadata": job.metadata})
+    if controller is None or (controller.group, controller.kind, controller.name) != (*batch.JOB_SET, value):
+        remedy = "take it out: the JobSet controller writes it into the Jobs that it creates"
+        yield Problem((*job.path, *path), f"is {value[:40]!r}, and no such JobSet controls the Job", remedy)
