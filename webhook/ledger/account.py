@@ -5,7 +5,7 @@ Counts are kept for ever, the last attempts in detail: as many of them as fit.
 
 from base64 import b64encode
 from collections.abc import Container
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
@@ -24,6 +24,8 @@ MOST_RECENT: Final = 60  # pods that are counted, and not yet known to be marked
 ID: Final = 8  # characters of a pod's id: 48 of the 122 random bits of its uid
 OTHER: Final = "Other"
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One ended pod in detail.
@@ -33,7 +35,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     whether no rule, but the ledger said that it was a bug.
     """
 
-    attempt: int
+    attempt: Count
     unit: str = ""
     pod: str
     node: str = ""
@@ -59,19 +61,20 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What the annotation holds.
 
     `ended`: pods in all. `cost`: how many of them cost what. `causes`: how many by cause and reason. `spot`: how many
-    had been placed on spot. `units`: disruptions by unit since the last grant. `before`: how many ended pods had cost
-    what when a person last had the workload run again. `grants`: how often a Job that was suspended was let go on;
-    `suspended`: whether the ledger has suspended it. `recent`: ids of pods that are counted, and perhaps not marked
-    yet.
+    had been placed on spot. `units`: disruptions by unit since the last grant; `free`: restarts that cost nothing, by
+    unit. `before`: how many ended pods had cost what when a person last had the workload run again. `grants`: how often
+    a Job that was suspended was let go on; `suspended`: whether the ledger has suspended it. `recent`: ids of pods that
+    are counted, and perhaps not marked yet.
     """
 
-    ended: int = 0
-    cost: dict[Cost, int] = msgspec.field(default_factory=dict)
-    causes: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
-    spot: int = 0
+    ended: Count = 0
+    cost: dict[Cost, Count] = msgspec.field(default_factory=dict)
+    causes: dict[str, dict[str, Count]] = msgspec.field(default_factory=dict)
+    spot: Count = 0
     units: Units = msgspec.field(default_factory=Units)
-    before: dict[Cost, int] = msgspec.field(default_factory=dict)
-    grants: int = 0
+    free: Units = msgspec.field(default_factory=Units)
+    before: dict[Cost, Count] = msgspec.field(default_factory=dict)
+    grants: Count = 0
     suspended: bool = False
     left: Left | None = None
     last: list[Attempt] = msgspec.field(default_factory=list)
@@ -113,6 +116,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Let every budget begin anew, and the account go on: a person has the workload run again."""
         self.before = dict(self.cost)
         self.units = Units()
+        self.free = Units()
         self.suspended = False
         self.left = None
 
@@ -140,18 +144,26 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def count_unseen(self, failures: int) -> None:
         """Count failures that only the Job's status tells of."""
-        for _ in range(failures):
+        if failures > DETAILS:
+            self.add_to_counts("Other", UNSEEN, "retry", failures - DETAILS)
+        for _ in range(min(failures, DETAILS)):
             self.add(Attempt(attempt=self.next_attempt, pod="", cause="Other", reason=UNSEEN, cost="retry"))
+
+    def add_to_counts(self, cause: str, reason: str, cost: Cost, number: int) -> None:
+        """Add attempts of one cause, reason and cost to the counts."""
+        self.ended += number
+        self.cost[cost] = self.spent(cost) + number
+        reasons = self.causes.setdefault(cause, {})
+        known = reason if reason in reasons or len(reasons) < MOST_REASONS else OTHER
+        reasons[known] = reasons.get(known, 0) + number
 
     def add(self, detail: Attempt) -> Attempt:
         """Add an attempt to the counts and to the details."""
-        self.ended += 1
-        self.cost[detail.cost] = self.spent(detail.cost) + 1
-        reasons = self.causes.setdefault(detail.cause, {})
-        reason = detail.reason if detail.reason in reasons or len(reasons) < MOST_REASONS else OTHER
-        reasons[reason] = reasons.get(reason, 0) + 1
+        self.add_to_counts(detail.cause, detail.reason, detail.cost, 1)
         if detail.cost == "disruption":
             self.units.add(detail.unit)
+        elif detail.cost == "free":
+            self.free.add(detail.unit)
         self.last = [*self.last, detail][-DETAILS:]
         return detail
 
@@ -188,7 +200,12 @@ def id_of(pod: Pod) -> str:
 
 def decode(text: str | None) -> Account:
     """Read the annotation, empty where there is none; raise ValueError where `encode` did not write it."""
-    return Account() if text is None else decoder.decode(text)
+    if text is not None and (len(text) > LARGEST or len(text.encode()) > LARGEST):
+        raise ValueError(f"longer than {LARGEST} bytes")
+    account = Account() if text is None else decoder.decode(text)
+    if any(number > account.spent(cost) for cost, number in account.before.items()):
+        raise ValueError("more was spent before the last requested retry than in all")
+    return account
 
 
 def encode(account: Account) -> str:

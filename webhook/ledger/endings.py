@@ -7,9 +7,10 @@ from webhook.ledger import rules
 from webhook.ledger.pods import Pod, earlier
 from webhook.ledger.rules import Match
 from webhook.problem import Json
+from webhook.workloads.batch import UNLIMITED
 
 Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "Other"]
-Cost = Literal["retry", "disruption", "none", "fatal"]
+Cost = Literal["retry", "disruption", "free", "none", "fatal"]
 
 UNSEEN: Final = "Unseen"  # the reason of what happened while nobody watched
 # The reasons of the condition DisruptionTarget (k8s.io/api/core/v1, and the controllers that set it).
@@ -37,7 +38,8 @@ class Ending:
 
     `reason` tells more of the cause: a disruption's reason, or `container CODE`. `rule` is the failure policy's that
     matched, None if none did. `cost`: `retry`, of the Job, its index or the set; `disruption`, of the budget that
-    disruptions have for themselves; `fatal`, the Job, its index or the set is over; `none`.
+    disruptions have for themselves; `free`, a restart that costs no budget of the API, though it was no disruption;
+    `fatal`, the Job, its index or the set is over; `none`, the pod was taken away and nothing failed.
     """
 
     pod: Pod
@@ -59,7 +61,7 @@ def ending_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_en
         if cause != "Disruption":
             cause, reason = "Other", STOPPED
         return Ending(pod=pod, cause=cause, reason=reason, rule=None, cost="none")
-    return Ending(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, cause, matched, job_set))
+    return Ending(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, cause, matched, spec, job_set))
 
 
 def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
@@ -134,15 +136,19 @@ def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:
     return "ExitCode", f"{first.container} {first.code}"
 
 
-def cost_of(pod: Pod, cause: Cause, matched: Match | None, job_set: Json | None) -> Cost:
-    """Return which budget a failed pod cost."""
+def cost_of(pod: Pod, cause: Cause, matched: Match | None, spec: Json, job_set: Json | None) -> Cost:
+    """Return which budget a failed pod cost; `spec` is its Job's."""
+    free: Cost = "disruption" if cause == "Disruption" else "free"
     if matched is None or matched.action == "Count":
-        return "retry"
+        in_place = (
+            job_set is not None and spec.get("backoffLimit") == UNLIMITED
+        )  # what restartStrategy InPlaceRestart asks for
+        return free if in_place and spec.get("backoffLimitPerIndex") is None else "retry"
     if matched.action == "Ignore":
-        return "disruption" if cause == "Disruption" else "none"
+        return free
     if matched.action == "FailJob" and job_set is not None:
         action = rules.action_of_set(job_set, pod.replicated_job, matched.message)
         if action.endswith("IgnoreMaxRestarts"):
-            return "disruption" if cause == "Disruption" else "none"
+            return free
         return "fatal" if action == "FailJobSet" else "retry"
     return "fatal"

@@ -136,3 +136,8 @@ def restarts_of(job_set: Json, detail: Attempt) -> int:
 def is_exceeded(account: Account, terms: Terms, unit: str) -> bool:
     """Tell whether a unit had more disruptions than it may, beyond doubt."""
     return account.units.at_least(unit) > terms.disruptions
+
+
+def is_free_too_often(account: Account, terms: Terms, unit: str) -> bool:
+    """Return True if a unit restarted at no cost more often than it may be disrupted, beyond doubt."""
+    return account.free.at_least(unit) > terms.disruptions

@@ -1,7 +1,8 @@
 """What the ledger keeps of a pod: tens of thousands are held, and the garbage collector need not visit them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import chain, islice
 from sys import intern
 from typing import Final
 
@@ -10,6 +11,7 @@ import msgspec
 from webhook import names
 from webhook.policy.settings import count
 from webhook.problem import Json
+from webhook.shape import Shape
 from webhook.workloads.row import controller_of
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
@@ -20,6 +22,32 @@ REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 RESTART: Final = "jobset.sigs.k8s.io/restart-attempt"
 DISRUPTED: Final = "DisruptionTarget"
 ENDED: Final = ("Succeeded", "Failed")
+
+# What is decoded of a pod: tens of thousands are, each of up to megabytes.
+STATUSES: Final[Shape] = [
+    {"name": str, "state": {"terminated": {"exitCode": int, **dict.fromkeys(("reason", "finishedAt"), str)}}}
+]
+READ: Final[Shape] = {
+    "metadata": {
+        **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
+        "deletionGracePeriodSeconds": int,
+        "labels": dict.fromkeys((JOB_SET, REPLICATED_JOB, RESTART), str),
+        "annotations": dict.fromkeys((INDEX, INDEX_FAILURES, names.PLACEMENT, names.COUNTED), str),
+        "finalizers": [str],
+        "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
+    },
+    "spec": {"nodeName": str},
+    "status": {
+        **dict.fromkeys(("phase", "reason", "startTime"), str),
+        "conditions": [dict.fromkeys(("type", "status", "reason", "lastTransitionTime"), str)],
+        "containerStatuses": STATUSES,
+        "initContainerStatuses": STATUSES,
+    },
+}
+# Bounds on what is kept, for users may write a pod's status.
+MOST: Final = 20  # conditions, and containers that have failed
+LONGEST: Final = 128  # characters of a reason
+LONGEST_NAME: Final = 317  # characters of a name, or of a type of condition
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False):
@@ -45,9 +73,9 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `index`: its completion index, empty where the Job is not Indexed. `attempt`: the failures of its index before it,
     where the Job controller notes them; `restart`: the restart of its JobSet that it belongs to; else None. `tracked`:
-    whether the Job controller has yet to count it. `deleted`: when its deletion was asked for. `counted`: whether it
-    bears the ledger's mark. `exits` are those of the regular containers, then those of the init containers, as a
-    failure policy looks at them. Times are RFC 3339, empty where there are none.
+    whether the Job controller has yet to count it. `deleted`: when its deletion was asked for. `annotated`: whether it
+    has any annotation; `counted`: whether it bears the ledger's mark. `exits` are those of the regular containers, then
+    those of the init containers, as a failure policy looks at them. Times are RFC 3339, empty where there are none.
     """
 
     namespace: str
@@ -67,6 +95,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tracked: bool = False
     deleting: bool = False
     deleted: str = ""
+    annotated: bool = True
     counted: bool = False
     started: str = ""
     ended: str = ""
@@ -96,13 +125,10 @@ def read(pod: Json) -> Pod:
     controller = controller_of(pod)
     if controller is not None and (controller.group, controller.kind) != ("batch", "Job"):
         controller = None
-    phase = status.get("phase") or ""
-    conditions = tuple(
-        Condition(one["type"], one["status"], one.get("reason") or "", one.get("lastTransitionTime") or "")
-        for one in status.get("conditions") or ()
-        if phase in ENDED or one["type"] == DISRUPTED
-    )
-    exits = (*exits_of(status.get("containerStatuses")), *exits_of(status.get("initContainerStatuses")))
+    phase = cut(status.get("phase"), LONGEST)
+    conditions = conditions_of(status.get("conditions") or (), all_of_them=phase in ENDED)
+    statuses = chain(status.get("containerStatuses") or (), status.get("initContainerStatuses") or ())
+    exits = tuple(islice(exits_of(statuses), MOST))
     deleted = metadata.get("deletionTimestamp") or ""
     ended = ""
     if phase in ENDED:
@@ -112,21 +138,22 @@ def read(pod: Json) -> Pod:
         namespace=intern(metadata.get("namespace") or ""),
         name=metadata["name"],
         uid=metadata["uid"],
-        job=intern(controller.name if controller else ""),
-        job_uid=intern(controller.uid if controller else ""),
+        job=intern(cut(controller.name, LONGEST_NAME) if controller else ""),
+        job_uid=intern(cut(controller.uid, LONGEST_NAME) if controller else ""),
         job_set=intern(labels.get(JOB_SET) or ""),
         replicated_job=intern(labels.get(REPLICATED_JOB) or ""),
         index=index_of(annotations),
         attempt=count(annotations.get(INDEX_FAILURES)),
         restart=count(labels.get(RESTART)),
         node=intern(spec.get("nodeName") or ""),
-        placement=intern(annotations.get(names.PLACEMENT) or ""),
+        placement=intern(cut(annotations.get(names.PLACEMENT), LONGEST)),
         phase=intern(phase),
-        reason=intern(status.get("reason") or ""),
+        reason=intern(cut(status.get("reason"), LONGEST)),
         tracked=TRACKING in (metadata.get("finalizers") or ()),
         deleting=bool(deleted),
         # The API's time is when the deletion is to be done.
         deleted=earlier(deleted, metadata.get("deletionGracePeriodSeconds") or 0) if deleted else "",
+        annotated=metadata.get("annotations") is not None,
         counted=names.COUNTED in annotations,
         started=status.get("startTime") or "",
         ended=ended,
@@ -150,14 +177,35 @@ def index_of(annotations: Json) -> str:
     return "" if index is None else intern(str(index))
 
 
-def exits_of(statuses: Iterable[Json] | None) -> Iterable[Exit]:
+def conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Condition, ...]:
+    """Return a pod's conditions, or of them DISRUPTED alone, which a pod keeps however many others it has."""
+    kept = [one for one in conditions if all_of_them or one["type"] == DISRUPTED]
+    if len(kept) > MOST:
+        kept.sort(key=lambda one: one["type"] != DISRUPTED)
+    return tuple(
+        Condition(
+            intern(cut(one["type"], LONGEST_NAME)),
+            intern(cut(one["status"], LONGEST)),
+            intern(cut(one.get("reason"), LONGEST)),
+            one.get("lastTransitionTime") or "",
+        )
+        for one in kept[:MOST]
+    )
+
+
+def exits_of(statuses: Iterable[Json]) -> Iterator[Exit]:
     """Yield the containers that have terminated with another code than 0."""
-    for status in statuses or ():
+    for status in statuses:
         terminated = (status.get("state") or {}).get("terminated")
         if terminated and terminated["exitCode"]:
             yield Exit(
-                intern(status["name"]),
+                intern(cut(status["name"], LONGEST_NAME)),
                 terminated["exitCode"],
-                intern(terminated.get("reason") or ""),
+                intern(cut(terminated.get("reason"), LONGEST)),
                 terminated.get("finishedAt") or "",
             )
+
+
+def cut(text: str | None, longest: int) -> str:
+    """Return a text of the API, empty where there is none, as far as it is kept."""
+    return (text or "")[:longest]

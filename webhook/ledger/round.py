@@ -93,15 +93,26 @@ class Round:
         """Yield the newest of these attempts first, whose unit had more disruptions than it may, with its Job."""
         if self.settings.profile.disruptions.action != "Ignore" or self.account.suspended:
             return
+        for detail, job, terms in self.of_running_jobs(details, "disruption"):
+            if limits.is_exceeded(self.account, terms, detail.unit):
+                yield detail, job, terms
+
+    def free_too_often(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Terms]]:
+        """Yield the newest of these attempts first, whose unit restarted at no cost too often, with its Job."""
+        for detail, job, terms in self.of_running_jobs(details, "free"):
+            if limits.is_free_too_often(self.account, terms, detail.unit):
+                yield detail, job, terms
+
+    def of_running_jobs(
+        self, details: list[Attempt], cost: endings.Cost
+    ) -> Iterator[tuple[Attempt, Json, limits.Terms]]:
+        """Yield the newest of these attempts first that cost so, and whose Job has not ended, with the Job."""
         jobs = {job["metadata"]["name"]: job for job in self.book.jobs.values()}
         for detail in reversed(details):
             job = jobs.get(limits.job_of(self.key.job_set, detail.unit) or self.key.job)
-            known = detail.cost == "disruption" and detail.reason != endings.UNSEEN
-            if not known or job is None or endings.is_over(job["status"]):
-                continue
-            terms = self.terms_of(job)
-            if limits.is_exceeded(self.account, terms, detail.unit):
-                yield detail, job, terms
+            known = detail.cost == cost and detail.reason != endings.UNSEEN
+            if known and job is not None and not endings.is_over(job["status"]):
+                yield detail, job, self.terms_of(job)
 
     def suspends(self) -> bool:
         """Tell whether the Job is to be suspended: one that nobody else resumes, and of which no pod runs."""

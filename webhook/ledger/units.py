@@ -5,30 +5,45 @@ Where that grows too long, the units with the fewest disruptions are let go of; 
 as many as the most that was let go, too many perhaps and never too few (the Space-Saving algorithm of Metwally et al.).
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import groupby
-from typing import Any, Final
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from webhook.policy.settings import count
 
 LONGEST: Final = 800  # characters
-MOST: Final = 100_000  # units that are read: no Indexed Job has more indexes
 OTHERS: Final = "others"  # the key of what a unit may have had that is not named
+NO_NUMBER: Final = -1
+
+
+class Run(NamedTuple):
+    """Units with consecutive numbers that had equally many disruptions; one without a number is NO_NUMBER."""
+
+    prefix: str
+    first: int
+    last: int
+    disruptions: int
 
 
 class Units:
-    """How many disruptions each unit has had."""
+    """How many disruptions each unit has had: as runs, in order, of which no two have a unit in common."""
 
     def __init__(self, counts: dict[str, int] | None = None, others: int = 0) -> None:
-        self.counts = counts or {}
+        self.runs: list[Run] = []
         self.others = others
+        for unit, number in (counts or {}).items():
+            self.put(unit, number)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Units) and (self.counts, self.others) == (other.counts, other.others)
+        return isinstance(other, Units) and (merged(self.runs), self.others) == (merged(other.runs), other.others)
 
     __hash__ = None  # type: ignore[assignment]
 
     def of(self, unit: str) -> int:
         """Return the disruptions of a unit; no fewer than there were."""
-        return self.counts.get(unit, self.others)
+        place = self.place(unit)
+        return self.others if place is None else self.runs[place].disruptions
 
     def at_least(self, unit: str) -> int:
         """Return the disruptions of a unit; no more than there were."""
@@ -36,71 +51,104 @@ class Units:
 
     def add(self, unit: str) -> None:
         """Count one more."""
-        self.counts[unit] = self.of(unit) + 1
+        self.put(unit, self.of(unit) + 1)
+
+    def place(self, unit: str) -> int | None:
+        """Return the index of the run that a unit is in, None where it is in none."""
+        prefix, number = split(unit)
+        place = bisect_right(self.runs, (prefix, number), key=start_of) - 1
+        is_in = place >= 0 and self.runs[place].prefix == prefix and number <= self.runs[place].last
+        return place if is_in else None
+
+    def put(self, unit: str, disruptions: int) -> None:
+        """Set the disruptions of a unit, taking it out of the run that it is in."""
+        prefix, number = split(unit)
+        new = Run(prefix, number, number, disruptions)
+        place = self.place(unit)
+        if place is None:
+            place = bisect_right(self.runs, (prefix, number), key=start_of)
+            self.runs.insert(place, new)
+            return
+        run = self.runs[place]
+        before, after = run._replace(last=number - 1), run._replace(first=number + 1)
+        self.runs[place : place + 1] = [one for one in (before, new, after) if one.first <= one.last]
 
     def written(self) -> dict[str, str]:
         """Return them as they are written; what does not fit is let go of."""
+        self.runs = merged(self.runs)
         by_count: dict[int, list[str]] = {}
-        for unit, number in self.counts.items():
-            by_count.setdefault(number, []).append(unit)
+        for run in self.runs:
+            by_count.setdefault(run.disruptions, []).append(text_of(run))
         found, length = {}, 0
         for number in sorted(by_count, reverse=True):
-            text = ",".join(ranges(by_count[number]))
+            text = ",".join(by_count[number])
             length += len(text) + len(f'"{number}":"",')
             if length > LONGEST:
                 self.others = max(self.others, number)
-                self.counts = {unit: kept for unit, kept in self.counts.items() if kept > self.others}
+                self.runs = [run for run in self.runs if run.disruptions > self.others]
                 break
             found[str(number)] = text
         return {**found, OTHERS: str(self.others)} if self.others else found
 
 
 def read(written: Any) -> Units:
-    """Read what was written; raise ValueError where it was not."""
+    """Read what was written, without expanding any range; raise ValueError where it was not."""
     units = Units()
     if not isinstance(written, dict) or not all(isinstance(text, str) for text in written.values()):
         raise ValueError("units must be an object of strings")
+    if sum(len(text) for number, text in written.items() if number != OTHERS) > LONGEST:
+        raise ValueError(f"units are longer than {LONGEST} characters")
     for number, text in written.items():
+        disruptions = count(text if number == OTHERS else number)
+        if disruptions is None:
+            raise ValueError("disruptions must be a whole number")
         if number == OTHERS:
-            units.others = int(text)
-            continue
-        for unit in expanded(text):
-            units.counts[unit] = int(number)
-            if len(units.counts) > MOST:
-                raise ValueError(f"more than {MOST} units")
+            units.others = disruptions
+        else:
+            units.runs += (Run(*run_of(part), disruptions) for part in text.split(","))
+    units.runs.sort()
+    if any(one.prefix == other.prefix and other.first <= one.last for one, other in pairwise(units.runs)):
+        raise ValueError("a unit stands there twice")
     return units
 
 
-def ranges(units: Iterable[str]) -> Iterator[str]:
-    """Yield units, those with consecutive numbers as one range."""
-    for prefix, group in groupby(sorted(split(unit) for unit in units), key=lambda one: one[0]):
-        numbers = [number for _, number in group]
-        first = last = numbers[0]
-        for number in (*numbers[1:], None):
-            if number is not None and number == last + 1 and last >= 0:
-                last = number
-                continue
-            name = prefix if first < 0 else f"{prefix}{first}"
-            yield name if first == last else f"{name}-{last}"
-            if number is not None:
-                first = last = number
+def merged(runs: Iterable[Run]) -> list[Run]:
+    """Return runs, in order, with those that go on one another as one."""
+    found: list[Run] = []
+    for run in runs:
+        before = found[-1] if found else None
+        if before and run.first >= 1 and before == (run.prefix, before.first, run.first - 1, run.disruptions):
+            found[-1] = before._replace(last=run.last)
+        else:
+            found.append(run)
+    return found
 
 
-def expanded(text: str) -> Iterator[str]:
-    """Yield the units of what `ranges` yielded, joined by commas; raise ValueError at a range beyond reason."""
-    for part in text.split(","):
-        prefix, slash, numbers = part.rpartition("/")
-        first, dash, last = numbers.partition("-")
-        if not (dash and first.isdecimal() and last.isdecimal()):
-            yield part
-            continue
-        if int(last) - int(first) > MOST:
-            raise ValueError(f"more than {MOST} units")
-        for number in range(int(first), int(last) + 1):
-            yield f"{prefix}{slash}{number}"
+def start_of(run: Run) -> tuple[str, int]:
+    """Return what runs are in the order of."""
+    return run.prefix, run.first
+
+
+def text_of(run: Run) -> str:
+    """Write a run."""
+    name = run.prefix if run.first == NO_NUMBER else f"{run.prefix}{run.first}"
+    return name if run.first == run.last else f"{name}-{run.last}"
+
+
+def run_of(text: str) -> tuple[str, int, int]:
+    """Read what `text_of` wrote: a prefix, the first number and the last; raise ValueError where it did not."""
+    prefix, slash, numbers = text.rpartition("/")
+    first, last = (count(number) for number in numbers.partition("-")[::2])
+    if first is None or last is None:
+        name, number = split(text)
+        return name, number, number
+    if last <= first:
+        raise ValueError("a range must end after its beginning")
+    return prefix + slash, first, last
 
 
 def split(unit: str) -> tuple[str, int]:
-    """Return what stands before a unit's number, and the number; -1 where it has none."""
+    """Return what stands before a unit's number, and the number; NO_NUMBER where it has none."""
     prefix, slash, number = unit.rpartition("/")
-    return (prefix + slash, int(number)) if number.isdecimal() else (unit, -1)
+    index = count(number)
+    return (unit, NO_NUMBER) if index is None else (prefix + slash, index)

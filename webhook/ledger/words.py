@@ -37,7 +37,7 @@ def cost(detail: Attempt, *, in_set: bool) -> str:
         if detail.action in {"FailJob", "FailIndex"}:
             return f"rule {detail.rule} ({detail.action}) ends the {over}"
         return f"no retry was left, which ends the {over}"
-    return "cost 1 disruption" if detail.cost == "disruption" else "cost nothing"
+    return {"disruption": "cost 1 disruption", "free": "cost 1 free restart"}.get(detail.cost, "cost nothing")
 
 
 def rest(left: Left, *, in_set: bool) -> str:
@@ -55,7 +55,12 @@ def counted(number: int, name: str) -> str:
 
 def summary(account: Account) -> str:
     """Say what all attempts cost together."""
-    nouns: dict[Cost, str] = {"retry": "retry", "disruption": "disruption", "fatal": "fatal end"}
+    nouns: dict[Cost, str] = {
+        "retry": "retry",
+        "disruption": "disruption",
+        "free": "free restart",
+        "fatal": "fatal end",
+    }
     found = [counted(account.spent(cost), noun) for cost, noun in nouns.items() if account.spent(cost)]
     if account.spent("none"):
         found.append(f"{account.spent('none')} at no cost")

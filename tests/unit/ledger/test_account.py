@@ -2,15 +2,18 @@
 
 import random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.costs import assert_affordable, instructions_of
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job
 from webhook.ledger.account import DETAILS, KEPT, LARGEST, MOST_RECENT, Account, decode, encode, id_of
-from webhook.ledger.endings import ending_of
+from webhook.ledger.endings import UNSEEN, ending_of
 from webhook.ledger.limits import unit_of
 from webhook.ledger.pods import Pod
+from webhook.problem import Json
 
 REASONS = ("PreemptionByScheduler", "DeletionByTaintManager", EVICTED, "DeletionByPodGC", "TerminationByKubelet")
 
@@ -61,7 +64,7 @@ def test_what_is_written_is_read_again() -> None:
         '{"units":{"1":5}}',
         '{"units":null}',
         '{"ended":"two"}',
-        '{"units":{"1":"0-99999999"}}',
+        '{"units":{"1":"0-9,5"}}',
         '{"last":[{}]}',
     ],
 )
@@ -144,3 +147,88 @@ def test_nothing_that_a_pod_can_say_makes_it_too_long(endings: list[tuple[str, i
             account.count(ending_of(pod, job()), f"{container}/{number * 7}", 0)
     assert len(encode(account).encode()) <= LARGEST
     assert decode(encode(account)).ended == account.ended
+
+
+def test_an_annotation_that_is_longer_than_any_account_is_refused_unread() -> None:
+    with pytest.raises(ValueError, match="longer than 4096 bytes"):
+        decode("{" + " " * LARGEST + "}")
+    with pytest.raises(ValueError, match="longer than 4096 bytes"):
+        decode('{"recent":["' + "é" * 2048 + '"]}')
+
+
+SPENT = st.dictionaries(st.sampled_from(["retry", "disruption", "fatal", "none"]), st.integers())
+# Texts with everything that an account may have, and units as hostile as can be.
+TEXTS = st.builds(
+    lambda **fields: msgspec.json.encode(fields).decode(),
+    ended=st.integers(),
+    cost=SPENT,
+    before=SPENT,
+    causes=st.dictionaries(st.text(), st.dictionaries(st.text(), st.integers())),
+    units=st.dictionaries(
+        st.integers(0, 10**9).map(str) | st.text(),
+        st.lists(
+            st.builds("{}{}-{}".format, st.sampled_from(["", "a/", "x" * 3000 + "/"]), *[st.integers(0, 10**9)] * 2),
+            max_size=300,
+        ).map(",".join),
+    ),
+    last=st.lists(st.fixed_dictionaries({"attempt": st.integers(), "pod": st.text(), "cause": st.text()})),
+    recent=st.lists(st.text(), max_size=2000),
+)
+
+
+@given(TEXTS)
+def test_whatever_stands_in_an_account_it_is_read_counted_and_written_at_next_to_no_cost(text: str) -> None:
+    def work() -> int:
+        account = decode_if_any(text) or Account()
+        for number in range(60):
+            account.count(ending_of(disrupted(number), job()), f"a/{number}", 0)
+        account.forget(KEPT, {id_of(disrupted(1))})
+        return len(encode(account))
+
+    assert instructions_of(work) <= 200_000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"recent": [""] * 1300},
+        {"causes": {str(number): {"a": 1} for number in range(250)}},
+        {"last": [{"attempt": 0, "pod": "", "cause": "", "cost": "none"}] * 80},
+        {"units": {"1": "0-2147483646," * 50 + "a"}, "recent": [""] * 1000},
+        {"units": {"1": "x" * 700 + "/0-99999"}},
+        {"units": {str(number): str(number) for number in range(200)}},
+    ],
+)
+def test_the_longest_accounts_cost_next_to_nothing(fields: Json) -> None:
+    text = msgspec.json.encode(fields).decode()
+    assert len(text) <= LARGEST
+    assert_affordable(lambda: decode_if_any(text), seconds=0.01, mebibytes=1)
+
+
+def decode_if_any(text: str) -> Account | None:
+    try:
+        return decode(text)
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("number", [-1, 2**31])
+@pytest.mark.parametrize("field", ["ended", "spot", "grants"])
+def test_a_number_that_no_count_can_be_is_refused(field: str, number: int) -> None:
+    with pytest.raises(ValueError, match="Expected `int`"):
+        decode(msgspec.json.encode({field: number}).decode())
+    with pytest.raises(ValueError, match="Expected `int`"):
+        decode(msgspec.json.encode({"cost": {"retry": number}}).decode())
+
+
+def test_any_number_of_unseen_failures_is_counted_at_once() -> None:
+    account = counted(failed(1))
+    assert instructions_of(lambda: account.count_unseen(2_000_000_000)) <= 20_000
+    assert (account.ended, account.spent("retry")) == (2_000_000_001, 2_000_000_001)
+    assert account.causes["Other"] == {UNSEEN: 2_000_000_000}
+    assert [detail.attempt for detail in account.last[-2:]] == [1_999_999_999, 2_000_000_000]
+
+
+def test_an_account_with_more_before_the_last_requested_retry_than_in_all_was_not_written_by_us() -> None:
+    with pytest.raises(ValueError, match="before the last requested retry"):
+        decode('{"cost": {"free": 2}, "before": {"free": 3}}')

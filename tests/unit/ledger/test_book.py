@@ -1,11 +1,15 @@
 """What one replica knows of a workload's pods, whatever it sees of them and in whatever order."""
 
+from collections.abc import Callable
+
+import pytest
 from msgspec.structs import replace
 
+from tests.costs import assert_grows_with_its_input, instructions_of
 from tests.unit.ledger.pods import disrupted, failed, job, seen
 from tests.unit.ledger.test_account import counted
 from webhook.ledger.account import Account
-from webhook.ledger.book import DOUBT, LONG_AGO, LONGEST_DOUBT, Book, key_of
+from webhook.ledger.book import DOUBT, LONG_AGO, LONGEST_DOUBT, TOGETHER, Book, key_of
 from webhook.ledger.endings import ending_of
 from webhook.ledger.pods import Pod
 
@@ -201,3 +205,70 @@ def test_counted_pods_that_stay_bear_no_mark_yet() -> None:
     found = book(failed(1), failed(2), failed(3, deleting=True))
     found.see_account(counted(failed(1), failed(3)))
     assert [pod.name for pod in found.staying()] == ["train-1"]
+
+
+def fail_and_go(pods: list[Pod]) -> None:
+    found = book(*(replace(pod, phase="Running") for pod in pods), parallelism=len(pods))
+    for pod in pods:
+        found.see(pod, 0.0)
+    for pod in pods:
+        found.see_gone(pod, 0.0)
+
+
+def count_all(pods: list[Pod]) -> None:
+    found, account = book(*pods), Account()
+    while new := found.uncounted(account)[:60]:
+        account = counted(*new, account=Account())
+        found.see_account(account)
+        found.doubtful(0.0, current=True)
+        found.staying_ids(account.recent)
+        list(found.staying())
+    for pod in pods:
+        found.see_gone(pod, 0.0)
+    assert found.failed == {}
+
+
+def relist(pods: list[Pod]) -> None:
+    found = book(*pods)
+    found.see_only({pod.uid for pod in pods[::2]}, 0.0)
+    found.see_only(set(), 0.0)
+
+
+@pytest.mark.parametrize("work", [fail_and_go, count_all, relist])
+def test_what_a_pod_costs_does_not_depend_on_how_many_there_are(
+    work: Callable[[list[Pod]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webhook.ledger.book.TOGETHER", 100)
+    assert_grows_with_its_input(work, lambda number: [failed(one) for one in range(number)], 200)
+
+
+def test_whether_a_watch_is_behind_is_told_at_once_of_any_number_of_pods() -> None:
+    found = book(*(seen(number, deleting=number % 2 == 1) for number in range(2000)), parallelism=2000)
+    assert instructions_of(lambda: found.is_behind("job-uid", "")) <= 300
+    assert found.is_behind("job-uid", "")
+
+
+def test_so_many_uncounted_pods_are_looked_at_together() -> None:
+    found = book(*map(failed, range(TOGETHER + 5)))
+    assert len(found.uncounted(Account())) == TOGETHER
+
+
+def test_pods_of_a_job_that_is_not_known_keep_no_others_from_being_counted() -> None:
+    forged = [failed(number, job_uid="forged") for number in range(TOGETHER)]
+    assert uncounted(book(*forged, failed(TOGETHER))) == [f"train-{TOGETHER}"]
+
+
+def test_a_pod_that_bears_the_mark_is_counted_though_no_account_names_it() -> None:
+    found = book(failed(1))
+    found.see(failed(1, counted=True), 0.0)
+    assert uncounted(found) == []
+    found.see_gone(failed(1, counted=True), 0.0)
+    assert found.failed == {}
+
+
+def test_a_pod_that_is_seen_after_the_account_that_has_it_is_counted() -> None:
+    found = book()
+    found.see_account(counted(failed(1)))
+    found.see(failed(1), 0.0)
+    assert uncounted(found, Account()) == []
+    assert found.has_counted(failed(1).uid)

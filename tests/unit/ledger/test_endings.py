@@ -30,7 +30,7 @@ def ended(pod: Pod, *rules: Json, above: Json | None = None) -> tuple[str, str, 
         (disrupted(code=1), (BUG, DISRUPTION), ("Disruption", EVICTED, "fatal")),
         (failed(code=143), (DISRUPTION, BUG), ("ExitCode", "main 143", "retry")),
         (failed(code=1), (DISRUPTION, BUG), ("ExitCode", "main 1", "fatal")),
-        (failed(code=3), (IGNORE_3, BUG), ("ExitCode", "main 3", "none")),
+        (failed(code=3), (IGNORE_3, BUG), ("ExitCode", "main 3", "free")),
         (failed(code=1), (FAIL_INDEX,), ("ExitCode", "main 1", "fatal")),
         (failed(code=137, exit_reason="OOMKilled"), (DISRUPTION, BUG), ("OOMKilled", "main", "fatal")),
         (failed(code=143, reason="DeadlineExceeded"), (DISRUPTION, BUG), ("DeadlineExceeded", "", "retry")),
@@ -66,6 +66,19 @@ def test_in_a_set_a_failed_job_costs_what_the_set_makes_of_it() -> None:
     assert ended(failed(code=143), RESTART, BUG, above=job_set(free, bug))[2] == "retry"
     assert ended(disrupted(), RESTART, BUG, above=job_set())[2] == "retry"
     assert ended(disrupted(), DISRUPTION, BUG, above=job_set())[2] == "disruption"
+
+
+def test_a_restart_of_a_set_that_counts_towards_nothing_is_free_unless_a_disruption_brought_it() -> None:
+    free = {"action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureReasons": ["PodFailurePolicy"]}
+    assert ended(failed(code=75), RESTART, BUG, above=job_set(free))[2] == "free"
+    assert ended(disrupted(), RESTART, BUG, above=job_set(free))[2] == "disruption"
+
+
+def test_a_retry_of_a_job_without_a_bound_in_a_set_is_free() -> None:
+    root, above = job({"backoffLimit": 2147483647}), job_set(restartStrategy="InPlaceRestart")
+    assert ending_of(failed(code=143), root, above).cost == "free"
+    assert ending_of(failed(code=143), job({"backoffLimit": 3}), above).cost == "retry"
+    assert ending_of(failed(code=143), root).cost == "retry"
 
 
 SECOND = "2026-01-01T00:00:{:02}Z"  # of the minute in which all of it happens

@@ -1,7 +1,7 @@
 """What the ledger keeps of a pod."""
 
 from tests.objects import pod
-from webhook.ledger.pods import Condition, Exit, read
+from webhook.ledger.pods import LONGEST, MOST, Condition, Exit, read
 from webhook.problem import Json
 
 
@@ -68,3 +68,15 @@ def test_what_the_controllers_and_the_webhook_wrote_on_it_is_kept() -> None:
     assert (found.tracked, found.index, found.attempt, found.restart) == (True, "7", 2, 4)
     assert (found.placement, found.counted, found.job_set) == ("OnDemand", True, "set")
     assert (found.job, found.job_uid) == ("train", "job-uid")
+
+
+def test_of_a_status_with_thousands_of_conditions_the_disruption_is_kept_whatever_its_place() -> None:
+    others = [{"type": f"example.com/{number}", "status": "True", "reason": "x" * 1000} for number in range(5000)]
+    found = read(status(phase="Failed", conditions=[*others, {"type": "DisruptionTarget", "status": "True"}]))
+    assert len(found.conditions) == MOST
+    assert found.disruption is not None
+    assert all(len(one.reason) <= LONGEST for one in found.conditions)
+
+
+def test_of_thousands_of_containers_that_have_failed_a_few_are_kept() -> None:
+    assert len(read(status(phase="Failed", containerStatuses=[terminated("main", 1)] * 5000)).exits) == MOST

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tests.unit.ledger.pods import disrupted, failed, job, seen
+from tests.objects import exit_codes
+from tests.unit.ledger.pods import RULES, disrupted, failed, job, seen
 from webhook.ledger.account import Account, decode, encode
 from webhook.ledger.book import Book, Key
 from webhook.ledger.pods import Pod
@@ -133,3 +134,43 @@ def test_what_a_bug_left_unspent_is_saved() -> None:
     settled = counting(failed(1))
     settled.settle("train-1")
     assert settled.saved == 2
+
+
+FREE_75 = job({"podFailurePolicy": {"rules": [exit_codes("Ignore", "In", 75), *RULES]}})
+
+
+def free_too_often(found: Round) -> list[str]:
+    return [detail.pod for detail, _, _ in found.free_too_often(found.details)]
+
+
+def test_a_failure_that_costs_nothing_is_counted_beside_the_disruptions() -> None:
+    found = counting(failed(1, 75), disrupted(2), root=FREE_75)
+    assert found.account.cost == {"free": 1, "disruption": 1}
+    assert (free_too_often(found), exceeded(found)) == ([], [])
+    assert counting(failed(1, 75), root=FREE_75).sentence() == (
+        "attempt 1 of 4 ended: container main exit code 75; cost 1 free restart; left: 3 retries, 1 disruption"
+    )
+
+
+def test_one_such_failure_more_than_disruptions_are_allowed_is_too_many() -> None:
+    assert free_too_often(counting(failed(1, 75), failed(2, 75), root=FREE_75)) == ["train-2", "train-1"]
+    assert free_too_often(counting(failed(1, 75), failed(2, 75), root=FREE_75, limit=2)) == []
+
+
+def test_it_is_too_many_whatever_disruptions_cost_and_lead_to() -> None:
+    two = failed(1, 75), failed(2, 75)
+    assert free_too_often(counting(*two, root=FREE_75, action="Count"))
+    assert free_too_often(counting(*two, root=FREE_75, on_exceed="Suspend"))
+
+
+def test_each_index_has_its_own_number_of_them() -> None:
+    root = job({**INDEXED, **FREE_75["spec"], "completionMode": "Indexed"})
+    assert free_too_often(counting(failed(1, 75, index="1"), failed(2, 75, index="2"), root=root)) == []
+    assert free_too_often(counting(failed(1, 75, index="1"), failed(2, 75, index="1"), root=root))
+
+
+def test_their_number_survives_the_annotation_and_begins_anew_with_a_requested_retry() -> None:
+    account = decode(encode(counting(failed(1, 75), root=FREE_75).account))
+    assert free_too_often(counting(failed(2, 75), root=FREE_75, account=account))
+    account.begin_anew()
+    assert free_too_often(counting(failed(3, 75), root=FREE_75, account=decode(encode(account)))) == []

@@ -1,11 +1,18 @@
 """Which rule of a failure policy a pod matches, as the Job controller would say."""
 
-import pytest
+import sys
+from subprocess import run
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.costs import assert_affordable, instructions_of, seconds_of
 from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.pods import BUG, RULES, disrupted, failed, job_set, seen
 from webhook.ledger.pods import Condition, Exit
-from webhook.ledger.rules import action_of_set, match
+from webhook.ledger.rules import LONGEST_PATTERN, MOST_RULES, action_of_set, match
+from webhook.problem import Json
 
 
 def test_rules_are_tried_in_order_and_the_first_that_matches_decides() -> None:
@@ -88,3 +95,78 @@ def test_a_set_does_what_its_first_rule_says_that_applies(rule: dict[str, object
 def test_a_set_without_a_rule_that_applies_restarts_if_it_may() -> None:
     assert action_of_set(job_set(), "workers", MESSAGE) == "RestartJobSet"
     assert action_of_set(job_set(maxRestarts=0), "workers", MESSAGE) == "FailJobSet"
+
+
+def set_with(*patterns: str) -> Json:
+    return job_set({"action": "FailJobSet", "onJobFailureMessagePatterns": list(patterns)})
+
+
+HOSTILE_MESSAGE = (
+    f"Container {'a' * 63} for pod ml/{'a' * 253} failed with exit code 1 matching FailJob rule at index 0"
+)
+
+
+@pytest.mark.parametrize(
+    "patterns",
+    [
+        ["(a+)+!"],
+        ["(a|a)*!", "(a*)*!", "(.*)*!"] * 1000,
+        ["(a?){200}b"] * 1000,  # falls back from the automaton to a simulation of 800 states
+        ["(((a?){10}){10}){2}b"],
+        ["[[:alpha:]]{0,490}x"],
+        ["[[:alpha:]]{0,1000}x" * 3 + str(number) for number in range(1000)],  # each too large to be compiled
+        [f"\\pL{{0,{number}}}x" for number in range(1000)],
+        ["x" * 1_000_000],
+        ["("] * 100_000,
+    ],
+    ids=lambda patterns: f"{len(patterns)} of {patterns[0][:24]}",
+)
+def test_no_pattern_that_a_user_can_write_takes_longer_than_a_blink(patterns: list[str]) -> None:
+    hostile = set_with(*patterns)
+    assert_affordable(lambda: action_of_set(hostile, "workers", HOSTILE_MESSAGE), seconds=0.05, mebibytes=4)
+
+
+PIECES = st.sampled_from(["a", ".", "[[:alpha:]]", r"\pL", "(?i)ab", "b", "!", "^", "$", r"\b"])
+PATTERNS = st.recursive(
+    PIECES,
+    lambda inner: (
+        st.builds("({}){}".format, inner, st.sampled_from(["*", "+", "?", "{0,9}", "{50}", "{0,1000}", "{2,}"]))
+        | st.builds("({}|{})".format, inner, inner)
+        | st.builds("{}{}".format, inner, inner)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(PATTERNS, max_size=30))
+def test_whatever_the_patterns_one_message_costs_little(patterns: list[str]) -> None:
+    hostile = set_with(*patterns)
+    assert seconds_of(lambda: action_of_set(hostile, "workers", HOSTILE_MESSAGE)) <= 0.05
+    assert instructions_of(lambda: action_of_set(hostile, "workers", HOSTILE_MESSAGE)) <= 20_000
+
+
+def test_the_many_rules_of_a_hostile_set_are_not_all_looked_at() -> None:
+    hostile = job_set(*[{"action": "FailJobSet", "onJobFailureReasons": ["BackoffLimitExceeded"]}] * 100_000)
+    assert instructions_of(lambda: action_of_set(hostile, "workers", MESSAGE)) <= 100 * MOST_RULES
+
+
+def test_a_pattern_beyond_bounds_matches_nothing() -> None:
+    assert action_of_set(set_with("x?" * LONGEST_PATTERN), "workers", MESSAGE) == "RestartJobSet"
+    assert action_of_set(set_with("[[:alpha:]]{0,1000}" * 3), "workers", MESSAGE) == "RestartJobSet"
+    assert action_of_set(set_with(*(f"({number}" for number in range(10)), "."), "workers", MESSAGE) == "RestartJobSet"
+
+
+def test_twelve_usual_patterns_are_within_bounds() -> None:
+    usual = [f".*has condition DisruptionTarget matching FailJob rule at index {number}" for number in range(1, 12)]
+    assert action_of_set(set_with(*usual, ".*at index 0"), "workers", MESSAGE) == "FailJobSet"
+
+
+def test_what_no_message_needs_is_not_loaded_with_the_command_line() -> None:
+    loaded = run(
+        [sys.executable, "-c", "import sys, webhook.cli, webhook.offline; print('re2' in sys.modules)"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert loaded.stdout.strip() == "False"
