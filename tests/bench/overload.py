@@ -1,4 +1,4 @@
-"""Ten times as many clients as the server works on at once, each asking again as soon as it is answered.
+"""Ten times as many clients as may wait for the API of one namespace, each asking again as soon as it is answered.
 
 `python -m tests.bench.overload [SECONDS]`, 60 unless told. Reviews of 4 KiB; then of 3 MiB, for a third of the time.
 """
@@ -30,7 +30,8 @@ from webhook.server import memory
 from webhook.server.limits import LIMITS
 
 PROCESSES = 2
-CLIENTS = 10 * LIMITS.requests
+SHARE = LIMITS.requests // 2  # of one namespace
+CLIENTS = 10 * SHARE
 CONNECTING = 10.0  # seconds before the load, so that all connections are open when it begins
 AFTER = 1.2 * memory.PAUSE  # seconds that are looked at when it has ended
 PROBES = 50  # requests a second of the client that asks all the time, before, meanwhile and after
@@ -44,7 +45,7 @@ def main() -> None:
         {"name": f"VARIABLE_{number}", "value": f"a value of ordinary length, {number}"} for number in range(48_000)
     ]
     overload("4 KiB", review_of(job(annotations={"padding": "x" * 3600})), CLIENTS, seconds)
-    overload("3 MiB", review_of(job(big)), LIMITS.requests, seconds / 3)
+    overload("3 MiB", review_of(job(big)), SHARE, seconds / 3)
 
 
 def overload(name: str, body: bytes, clients: int, seconds: float) -> None:

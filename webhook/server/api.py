@@ -5,6 +5,7 @@ Objects come back as plain decoded JSON: its models would cost time and memory, 
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ import aiohttp
 import msgspec
 
 from webhook.problem import Json
+from webhook.server.slices import in_slices
 
 if TYPE_CHECKING:
     from aiohttp import AddrInfoType
@@ -27,9 +29,11 @@ METADATA_ONLY_LIST: Final = "application/json;as=PartialObjectMetadataList;g=met
 JSON_PATCH: Final = "application/json-patch+json"
 # What an object that has changed meanwhile is refused with: another resourceVersion, a JSON Patch whose test failed.
 CHANGED: Final = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}
-PAGE: Final = 100  # objects: a page of large Jobs is held in memory whole
+PAGE: Final = 100  # objects, of which a page is read at most
+LARGEST_PAGE: Final = 8 * 1024 * 1024  # bytes: a page is held in memory whole; one object may be larger
 # The API server sends a bookmark about once a minute: a watch that is silent for longer is dead.
 SILENCE: Final = 150.0
+LONGEST_MESSAGE: Final = 4096  # characters of an error: it may quote what a user wrote, all of it
 GOODBYE: Final = 1.0  # seconds for connections to close in
 
 
@@ -47,6 +51,24 @@ class ApiError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status} {message}")
         self.status = status
+
+
+class TooLargeError(Exception):
+    """An answer is larger than was asked for; it was not read to its end."""
+
+
+class ListMeta(msgspec.Struct, frozen=True):
+    """What the API server says of a page of a list: where the next one begins, empty where none does."""
+
+    version: str = msgspec.field(name="resourceVersion", default="")
+    following: str = msgspec.field(name="continue", default="")
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page of a list, its objects not decoded yet."""
+
+    metadata: ListMeta
+    items: list[msgspec.Raw] | None = None
 
 
 class Api:
@@ -102,13 +124,23 @@ class Api:
                 while any(left.fileno() >= 0 for left in self.sockets):  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.005)  # uvloop closes them in its next rounds
 
-    async def get(self, path: str, query: dict[str, str] | None = None, accept: str = "application/json") -> Any:
-        """Return the decoded answer; raise ApiError unless it is 2xx, one of UNREACHABLE if there is none."""
-        async with await self.request(path, query or {}, accept, aiohttp.ClientTimeout(total=30)) as response:
-            body = await response.read()
+    async def get(
+        self, path: str, query: dict[str, str] | None = None, accept: str = "application/json", kind: Any = Any
+    ) -> Any:
+        """Return the answer decoded as a type; raise ApiError unless it is 2xx, one of UNREACHABLE if there is none."""
+        return msgspec.json.decode(await self.body(path, query or {}, accept), type=kind)
+
+    async def body(self, path: str, query: dict[str, str], accept: str, most: float = math.inf) -> bytearray:
+        """Return the bytes of an answer; raise as `get` does, and TooLargeError at more than `most` bytes."""
+        async with await self.request(path, query, accept, aiohttp.ClientTimeout(total=30)) as response:
+            body = bytearray()
+            async for piece in response.content.iter_any():
+                body += piece
+                if len(body) > most:
+                    raise TooLargeError
             if not response.ok:
                 raise ApiError(response.status, message_of(body))
-            return msgspec.json.decode(body)
+            return body
 
     async def find(self, path: str) -> Json | None:
         """Return an object, None if there is none; raise as `get` does."""
@@ -120,15 +152,35 @@ class Api:
             raise
         return found
 
-    async def pages(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[Any]:
-        """Yield a list page by page; raise as `get` does."""
-        following = {**query, "limit": str(PAGE)}
+    async def pages(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[Page]:
+        """Yield a list page by page; raise as `get` does.
+
+        A page is as many objects as its bytes allow: one that is too large is asked for again with fewer.
+        """
+        following, size = dict(query), PAGE
         while True:
-            page = await self.get(path, following, accept)
+            following["limit"] = str(size)
+            try:
+                body = await self.body(path, following, accept, LARGEST_PAGE if size > 1 else math.inf)
+            except TooLargeError:
+                size = max(1, size // 4)
+                continue
+            page = msgspec.json.decode(body, type=Page)
             yield page
-            if not page["metadata"].get("continue"):
+            if not page.metadata.following:
                 return
-            following["continue"] = page["metadata"]["continue"]
+            following["continue"] = page.metadata.following
+            if 2 * len(body) <= LARGEST_PAGE:
+                size = min(PAGE, 2 * size)
+
+    async def objects(
+        self, path: str, query: dict[str, str], accept: str = "application/json", kind: Any = Any
+    ) -> AsyncIterator[Any]:
+        """Yield the objects of a list, each decoded as a type; raise as `get` does."""
+        decoder = msgspec.json.Decoder(kind)
+        async for page in self.pages(path, query, accept):
+            async for item in in_slices(page.items or ()):
+                yield decoder.decode(item)
 
     async def create(self, path: str, root: Json, *, dry_run: bool = False) -> Json:
         """Create an object, with `dry_run` only try to; return what came of it; raise as `get` does."""
@@ -146,6 +198,12 @@ class Api:
         """Delete an object and what it owns, `after` that, unless another one is there by now; raise as `get` does."""
         policy = "Foreground" if after else "Background"
         await self.write("DELETE", path, {"preconditions": {"uid": uid}, "propagationPolicy": policy})
+
+    async def username(self) -> str:
+        """Return the user of this connection, as the API server knows it; raise as `get` does."""
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        answer = await self.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+        return str(answer["status"]["userInfo"]["username"])
 
     async def write(self, method: str, path: str, body: Json | list[Json], query: dict[str, str] | None = None) -> Json:
         """Send a body; return the answer; raise as `get` does."""
@@ -183,7 +241,11 @@ class Api:
                 method,
                 path,
                 query_params=list(query.items()),
-                header_params={"Accept": accept, **({"Content-Type": JSON_PATCH} if method == "PATCH" else {})},
+                header_params={
+                    "Accept": accept,
+                    "Accept-Encoding": "identity",  # a few bytes that expand to many would not be bounded
+                    **({"Content-Type": JSON_PATCH} if method == "PATCH" else {}),
+                },
                 auth_settings=["BearerToken"],
             )
         except Exception as error:
@@ -206,9 +268,9 @@ async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         pieces.append(rest)
 
 
-def message_of(body: bytes) -> str:
+def message_of(body: bytes | bytearray) -> str:
     """Return the message of a Status object, or the beginning of whatever came instead."""
     try:
-        return str(msgspec.json.decode(body)["message"])
+        return str(msgspec.json.decode(body)["message"])[:LONGEST_MESSAGE]
     except (msgspec.DecodeError, KeyError, TypeError):
         return body[:200].decode(errors="replace")

@@ -96,11 +96,12 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             background += [cluster.run(), events.run()]
         policy, follow = start_policy(options, events)
         background += follow
-        books = None
+        books = ledger = None
         if cluster is not None and events is not None and options.namespace is not None:
             books = Books(cluster)
             lease = Lease(events.api, options.namespace, LEASE, identity())
-            background.append(Ledger(books, policy, events, lease).run())
+            ledger = Ledger(books, policy, events, lease)
+            background.append(ledger.run())
         retry_requests = None
         if options.requested_retries:
             if cluster is None or events is None or options.namespace is None:
@@ -115,6 +116,7 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
         background += follow
         endpoints = Endpoints(policy, cluster, books, retry_requests)
         endpoints.certificate_troubles = served.troubles
+        endpoints.keeps_ledger = lambda: ledger is not None and not ledger.forbidden
         host = options.address
         try:
             https = await listen(stack, endpoints.admission(), (host, options.port), served.shown.context)

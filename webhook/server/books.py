@@ -16,10 +16,12 @@ from webhook import names
 from webhook.ledger import endings, limits, pods
 from webhook.ledger.account import Account, decode
 from webhook.ledger.book import Book, Key, key_of
+from webhook.ledger.endings import Cost
 from webhook.ledger.pods import Pod
 from webhook.problem import Json
-from webhook.server import metrics
+from webhook.server import eager, metrics
 from webhook.server.cluster import Cluster
+from webhook.server.slices import in_slices
 from webhook.server.watch import WatchedList
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
@@ -37,12 +39,14 @@ class Page:
 
     book: Book = field(default_factory=Book)
     text: str | None = None  # the account that a watch brought last
+    account: Account = field(default_factory=Account)  # the same, read
     awaited: str | None = None  # the one that was written, until a watch brings it
     written: float = 0.0  # when
     queued: bool = False
     exceeded: bool = False  # whether a Job is to fail for its disruptions
     short: float | None = None  # since when the Job's status tells of more failures than the account
-    suspended: bool = False  # whether it says that the ledger suspended the Job
+    costs: dict[str, Cost] = field(default_factory=dict)  # of a JobSet's pods that are not counted yet, by uid
+    trouble: float = 0.0  # the pause after the last write, where it failed; 0 where it did not
     bugs: set[str] = field(default_factory=set)  # names of pods whose crash turned out to be a bug
 
 
@@ -55,7 +59,8 @@ class Books:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.pods = WatchedList(cluster.api, "/api/v1/pods", pods.read, query={"labelSelector": SELECTOR})
+        selector = {"labelSelector": SELECTOR}
+        self.pods = WatchedList(cluster.api, "/api/v1/pods", pods.read, shape=pods.READ, query=selector)
         self.pods.observers.append(PodObserver(self))
         cluster.jobs.observers.append(WorkloadObserver(self, self.see_job, self.see_job_gone))
         cluster.job_sets.observers.append(WorkloadObserver(self, self.see_job_set, self.see_job_set_gone))
@@ -106,18 +111,20 @@ class Books:
     def see_failed(self, key: Key, page: Page, pod: Pod, *, news: bool = True) -> None:
         """Take in that a pod has failed."""
         job = page.book.jobs.get(pod.job_uid)
+        if key.job_set and job is not None and pod.disruption is not None:
+            self.cost_of(key, page, pod)  # now, rather than while a pod waits to be created
         if news and job is not None and pod.disruption is None and not pod.deleting:
             self.crashed(key, pod, job)
         self.news(key, 0.0)
 
-    def see_pods(self, found: Iterable[Pod]) -> None:
+    async def see_pods(self, found: Iterable[Pod]) -> None:
         """Take in all pods that there are, after a time in which anything may have happened."""
         self.watching_since = now = time.monotonic()
         there = set()
-        for pod in found:
+        async for pod in in_slices(found):
             there.add(pod.uid)
             self.see_pod(pod, news=False)
-        for key, page in list(self.pages.items()):
+        async for key, page in in_slices(list(self.pages.items())):
             if page.book.see_only(there, now):
                 self.news(key, UNSEEN_AFTER)
 
@@ -148,9 +155,9 @@ class Books:
         """Take in that a JobSet is gone."""
         self.tidy(key_of_job_set(job_set))
 
-    def forget_gone(self) -> None:
+    async def forget_gone(self) -> None:
         """Forget, after a gap in a watch, the Jobs that are gone, and workloads of which nothing is left."""
-        for key, page in list(self.pages.items()):
+        async for key, page in in_slices(list(self.pages.items())):
             there = self.cluster.jobs.items
             for uid, job in list(page.book.jobs.items()):
                 current = there.get((key.namespace, job["metadata"]["name"]))
@@ -170,14 +177,14 @@ class Books:
         text = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
         if text != page.text:
             page.text = text
-            account = read(key, text)
+            page.account = account = read(key, text)
             page.book.see_account(account)
+            page.costs = {uid: cost for uid, cost in page.costs.items() if uid in page.book.open}
             if page.awaited == text:
                 page.awaited = None
             last = account.left is not None and account.left.retries == 0
             (self.at_last.add if last else self.at_last.discard)(key)
-            page.suspended = account.suspended
-        if page.suspended or page.book.failed or limits.failed_in_status(root):
+        if page.account.suspended or page.book.failed or limits.failed_in_status(root):
             self.news(key, 0.0)
 
     async def disruptions(self, namespace: str, job: Json, pod: Json) -> int | None:
@@ -195,18 +202,27 @@ class Books:
         if page is None or not self.pods.synced.is_set() or metadata["uid"] not in page.book.jobs:
             return None
         if page.book.is_behind(metadata["uid"], index):
-            await asyncio.create_task(self.catch_up(key, page.book, metadata["uid"], index))
+            await eager.in_task(self.catch_up(key, page.book, metadata["uid"], index))
         if page.text is None and not page.book.failed:
             return 0
-        account, unit = read(key, page.text), limits.unit_named(job_set, metadata["name"], index)
+        account, unit = page.account, limits.unit_named(job_set, metadata["name"], index)
         resumed = account.suspended and not job["spec"].get("suspend")  # which grants a new limit
         count = 0 if resumed else account.units.of(unit)
-        above = self.job_set_of(key)
         for failed in page.book.uncounted(account):
-            if limits.unit_of(failed) == unit:
-                ending = endings.ending_of(failed, page.book.jobs.get(failed.job_uid), above)
-                count += ending.cost == "disruption"
+            if failed.disruption is not None and limits.unit_of(failed) == unit:
+                count += self.cost_of(key, page, failed) == "disruption"
         return count // limits.shares_of(job["spec"])
+
+    def cost_of(self, key: Key, page: Page, pod: Pod) -> Cost:
+        """Return what a failed pod cost; worked out once, as the patterns of a JobSet may take milliseconds."""
+        known = page.costs.get(pod.uid)
+        if known is not None:
+            return known
+        above = self.job_set_of(key)
+        cost = endings.ending_of(pod, page.book.jobs.get(pod.job_uid), above).cost
+        if above is not None:
+            page.costs[pod.uid] = cost
+        return cost
 
     async def catch_up(self, key: Key, book: Book, job_uid: str, index: str) -> None:
         """Wait until the watch has told of the pod that another one replaces, but not for long."""
@@ -253,11 +269,11 @@ class WorkloadObserver:
         self.seen = seen
         self.deleted = deleted
 
-    def listed(self, items: Iterable[Json]) -> None:
+    async def listed(self, items: Iterable[Json]) -> None:
         """Hear what there is."""
-        for item in items:
+        async for item in in_slices(items):
             self.seen(item)
-        self.books.forget_gone()
+        await self.books.forget_gone()
 
 
 def key_of_job(job: Json) -> Key:

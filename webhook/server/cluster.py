@@ -8,33 +8,83 @@ import asyncio
 import re
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import structlog
 
 from webhook import names
 from webhook.capacity import NodeFacts, Provider, recognise
+from webhook.ledger import account
+from webhook.ledger.endings import is_end
+from webhook.ledger.limits import failed_in_status
+from webhook.ledger.rules import LONGEST_MESSAGE, LONGEST_PATTERN, MOST_RULES
 from webhook.patch import at
 from webhook.problem import Json
 from webhook.rules.schema import SUBDOMAIN
-from webhook.server import metrics
+from webhook.server import eager, metrics
 from webhook.server.api import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 from webhook.server.watch import WatchedList
+from webhook.shape import Shape
 from webhook.workloads import OwnerReference, Workload, batch, row_of
 from webhook.workloads.job_set import JOB_SET, SPEC
 from webhook.workloads.row import controller_of
 
 PATIENCE: Final = 1.0  # seconds that one look-up may take: the API server waits 5 for the whole answer
 VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
-LABELS_KEPT: Final = (names.PROFILE, batch.QUEUE_NAME, batch.JOBS_OF_SET)
-ANNOTATIONS_KEPT: Final = (*names.SAID_BY_AUTHORS, names.LEDGER, names.REQUESTED_RETRIES, batch.QUEUE_NAME)
-JOB_SPEC_KEPT: Final = (
-    *("backoffLimit", "backoffLimitPerIndex", "completionMode", "completions"),
-    *("parallelism", "podReplacementPolicy", "suspend"),
-)
-CONDITION_KEPT: Final = ("type", "status", "reason", "message", "lastTransitionTime")
-JOB_STATUS_KEPT: Final = ("failed", "succeeded", "uncountedTerminatedPods")
+# What is decoded of an object: tens of thousands are, each of up to megabytes.
+METADATA_READ: Final[Shape] = {
+    **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
+    "labels": dict.fromkeys((names.PROFILE, batch.QUEUE_NAME, batch.JOBS_OF_SET), str),
+    "annotations": dict.fromkeys(
+        (*names.SAID_BY_AUTHORS, names.LEDGER, names.REQUESTED_RETRIES, batch.QUEUE_NAME), str
+    ),
+    "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
+}
+NAMESPACE_READ: Final[Shape] = {
+    "metadata": {
+        **dict.fromkeys(("name", "resourceVersion"), str),
+        "labels": dict.fromkeys((names.PROFILE, names.MODE), str),
+    }
+}
+JOB_READ: Final[Shape] = {
+    "metadata": METADATA_READ,
+    "spec": {
+        **dict.fromkeys(("backoffLimit", "backoffLimitPerIndex", "completions", "parallelism"), int),
+        **dict.fromkeys(("completionMode", "podReplacementPolicy"), str),
+        "suspend": bool,
+        "podFailurePolicy": batch.FAILURE_POLICY,
+    },
+    "status": {
+        **dict.fromkeys(("failed", "succeeded"), int),
+        "uncountedTerminatedPods": {"failed": [str]},
+        "conditions": [dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), str)],
+    },
+}
+JOB_SET_READ: Final[Shape] = {
+    "metadata": METADATA_READ,
+    "spec": {
+        "failurePolicy": {
+            "maxRestarts": int,
+            "restartStrategy": str,
+            "rules": [
+                {
+                    "action": str,
+                    "onJobFailureReasons": [str],
+                    "onJobFailureMessagePatterns": [str],
+                    "targetReplicatedJobs": [str],
+                }
+            ],
+        }
+    },
+    "status": dict.fromkeys(("restarts", "restartsCountTowardsMax"), int),
+}
+# Bounds on what is kept, where the API has none, or another than what anybody needs.
+LONGEST: Final = 64  # characters of an annotation: what an author may say is shorter
+LONGEST_OURS: Final = account.LARGEST + 1  # of one that we write: what is longer cannot be read, and stays so
+LONGEST_REFERENCE: Final = 512  # of a field of an ownerReference, which is made of names
+MOST_SHARED: Final = 4096  # bytes of a failure policy that many Jobs may have in common: all injected ones have fewer
+MOST_LISTED: Final = 1000  # entries of a list in a rule of a JobSet, such as the names of its Jobs
 NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # and until then
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -61,9 +111,11 @@ class Cluster:
         self.api = api
         self.recognised: Provider | None = None
         selector = {"labelSelector": names.PROFILE}
-        self.namespaces = WatchedList(api, "/api/v1/namespaces", opt_in_of, query=selector, metadata_only=True)
-        self.jobs = WatchedList(api, path_of(batch.JOB), trimmed_job, query=selector)
-        self.job_sets = WatchedList(api, path_of(JOB_SET), trimmed_job_set, query=selector)
+        self.namespaces = WatchedList(
+            api, "/api/v1/namespaces", opt_in_of, shape=NAMESPACE_READ, query=selector, metadata_only=True
+        )
+        self.jobs = WatchedList(api, path_of(batch.JOB), trimmed_job, shape=JOB_READ, query=selector)
+        self.job_sets = WatchedList(api, path_of(JOB_SET), trimmed_job_set, shape=JOB_SET_READ, query=selector)
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
         self.job_set_crds = WatchedList(api, CRDS, has_message_patterns, query=only)
         self.caches = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
@@ -86,6 +138,10 @@ class Cluster:
     def message_patterns(self) -> bool:
         """Whether the rules of a JobSet's failurePolicy may hold message patterns; False where none is installed."""
         return any(self.job_set_crds.items.values())
+
+    def serves(self, namespace: str) -> bool:
+        """Return True if a namespace was opted in when the watch last told."""
+        return ("", namespace) in self.namespaces.items
 
     async def opt_in(self, namespace: str) -> OptIn:
         """Return the profile and the mode that a namespace's labels name; raise UnavailableError."""
@@ -117,7 +173,11 @@ class Cluster:
         return owner, await self.object(namespace, controller)
 
     async def object(self, namespace: str, reference: OwnerReference) -> Json | None:
-        """Return the object of a kind that a row knows, None if it is gone; raise UnavailableError."""
+        """Return the object of a kind that a row knows, None if it is gone; raise UnavailableError.
+
+        None too where the reference does not prove that its author may know the object: whoever reaches the port can
+        name one, and the answer tells of its attempts and budgets.
+        """
         row = row_of(reference)
         if row is None:
             return None
@@ -129,8 +189,10 @@ class Cluster:
         if not SUBDOMAIN.fullmatch(reference.name) or not VERSION.fullmatch(reference.version):
             return None  # the API server judges ownerReferences after admission; this is no name, and may be a path
         path = f"/apis/{row.group}/{reference.version}/namespaces/{namespace}/{row.resource}/{reference.name}"
-        found: Json | None = await ask(self.api, path, "application/json")
-        return found if found is not None and reference.uid in {"", found["metadata"]["uid"]} else None
+        found: Json | None = await ask(self.api, path, "application/json", Any if cache is None else cache.kind)
+        if found is not None and cache is not None:
+            found = cache.keep(found)
+        return found if found is not None and reference.is_to(found) else None
 
     async def look_at_nodes(self) -> None:
         """Recognise the capacity provider, now and again: pools come and go."""
@@ -156,9 +218,8 @@ class Cluster:
         """Read the labels of all nodes, and the providerID of one, which its cloud gives to all of them."""
         one = await self.api.get("/api/v1/nodes", {"limit": "1"})
         found = [NodeFacts(labels_of(item), item["spec"].get("providerID") or "") for item in one.get("items") or ()]
-        async for page in self.api.pages("/api/v1/nodes", {}, METADATA_ONLY_LIST):
-            found += [NodeFacts(labels_of(item)) for item in page.get("items") or ()]
-        return found
+        nodes = self.api.objects("/api/v1/nodes", {}, METADATA_ONLY_LIST)
+        return [*found, *[NodeFacts(labels_of(item)) async for item in nodes]]
 
     async def has_node_pools(self) -> bool:
         """Tell whether Karpenter has NodePools; without its CRD there is no such path."""
@@ -185,16 +246,19 @@ def has_message_patterns(crd: Json) -> bool:
     )
 
 
-async def ask(api: Api, path: str, accept: str) -> Json | None:
-    """Get one object, None if there is none; raise UnavailableError if the API does not tell within PATIENCE."""
-    return await asyncio.create_task(asked(api, path, accept))  # nobody needed a task until now
+async def ask(api: Api, path: str, accept: str, kind: Any = Any) -> Json | None:
+    """Get one object decoded as a type, None if there is none.
+
+    Raise UnavailableError if the API does not tell within PATIENCE.
+    """
+    return await eager.in_task(asked(api, path, accept, kind))  # nobody needed a task until now
 
 
-async def asked(api: Api, path: str, accept: str) -> Json | None:
+async def asked(api: Api, path: str, accept: str, kind: Any) -> Json | None:
     """Get one object, in a task."""
     try:
         async with asyncio.timeout(PATIENCE):
-            found: Json = await api.get(path, accept=accept)
+            found: Json = await api.get(path, accept=accept, kind=kind)
     except ApiError as error:
         if error.status == HTTPStatus.NOT_FOUND:
             return None
@@ -217,38 +281,64 @@ def opt_in_of(namespace: Json) -> OptIn:
 
 
 def trimmed_job(job: Json) -> Json:
-    """Keep of a Job what placement and the ledger read: thousands of them are held."""
+    """Keep of a Job, decoded as JOB_READ, what placement and the ledger read: thousands of them are held."""
     spec, status = job["spec"], job.get("status") or {}
-    kept = {key: spec[key] for key in JOB_SPEC_KEPT if key in spec}
-    if spec.get("podFailurePolicy"):
-        kept["podFailurePolicy"] = shared(msgspec.json.encode(spec["podFailurePolicy"]))
+    kept = {key: value for key, value in spec.items() if value is not None}
+    if "podFailurePolicy" in kept:
+        kept["podFailurePolicy"] = shared_if_small(kept["podFailurePolicy"])
+    counts = {"failed": failed_in_status(job), "succeeded": status.get("succeeded")}
     return {
         "metadata": trimmed_metadata(job["metadata"]),
         "spec": kept,
-        "status": {key: status[key] for key in JOB_STATUS_KEPT if key in status} | conditions_of(status),
+        "status": {key: count for key, count in counts.items() if count} | conditions_of(status),
     }
 
 
 def trimmed_metadata(metadata: Json) -> Json:
-    """Keep of an object's metadata what placement and the ledger read."""
-    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
-    return {
+    """Keep of an object's metadata what placement and the ledger read; no annotations where the object has none."""
+    kept = {
         "namespace": metadata["namespace"],
         "name": metadata["name"],
         "uid": metadata["uid"],
         "resourceVersion": metadata["resourceVersion"],
-        "labels": {key: labels[key] for key in LABELS_KEPT if key in labels},
-        "annotations": {key: annotations[key] for key in ANNOTATIONS_KEPT if key in annotations},
-        "ownerReferences": metadata.get("ownerReferences") or [],
-        **({"deletionTimestamp": metadata["deletionTimestamp"]} if "deletionTimestamp" in metadata else {}),
+        "labels": metadata.get("labels") or {},
+        "ownerReferences": controllers_of(metadata),
     }
+    if metadata.get("deletionTimestamp"):
+        kept["deletionTimestamp"] = metadata["deletionTimestamp"]
+    if metadata.get("annotations") is not None:
+        kept["annotations"] = {
+            key: value[: LONGEST_OURS if key in {names.LEDGER, names.REQUESTED_RETRIES} else LONGEST]
+            for key, value in metadata["annotations"].items()
+            if value is not None
+        }
+    return kept
+
+
+def controllers_of(metadata: Json) -> list[Json]:
+    """Keep of an object's ownerReferences the first that is marked as controller, of which the API allows one."""
+    for reference in metadata.get("ownerReferences") or ():
+        if reference.get("controller"):
+            return [
+                {
+                    key: value[:LONGEST_REFERENCE] if isinstance(value, str) else value
+                    for key, value in reference.items()
+                }
+            ]
+    return []
 
 
 def conditions_of(status: Json) -> Json:
-    """Keep of an object's conditions those that are so."""
-    found = [{key: one.get(key, "") for key in CONDITION_KEPT} for one in status.get("conditions") or ()]
-    so = [one for one in found if one["status"] == "True"]
-    return {"conditions": so} if so else {}
+    """Keep of a Job's conditions those that say that its end is decided, one of each type."""
+    found = {one["type"]: one for one in reversed(status.get("conditions") or ()) if is_end(one)}
+    ends = [{key: (value or "")[:LONGEST_MESSAGE] for key, value in one.items()} for one in reversed(found.values())]
+    return {"conditions": ends} if ends else {}
+
+
+def shared_if_small(policy: Json) -> Json:
+    """Return a Job's failure policy, which the API bounds; one and the same object for what many have in common."""
+    encoded = msgspec.json.encode(policy)
+    return shared(encoded) if len(encoded) <= MOST_SHARED else policy
 
 
 @lru_cache(maxsize=1000)
@@ -259,11 +349,22 @@ def shared(encoded: bytes) -> Json:
 
 
 def trimmed_job_set(job_set: Json) -> Json:
-    """Keep of a JobSet what placement and the ledger read."""
-    status = job_set.get("status") or {}
+    """Keep of a JobSet, decoded as JOB_SET_READ, what placement and the ledger read."""
+    status, policy = job_set.get("status") or {}, at(job_set, ("spec", "failurePolicy")) or {}
+    if policy.get("rules"):
+        policy["rules"] = [trimmed_rule(rule) for rule in policy["rules"][:MOST_RULES]]
     return {
         "kind": JOB_SET.kind,
         "metadata": trimmed_metadata(job_set["metadata"]),
-        "spec": {"failurePolicy": at(job_set, ("spec", "failurePolicy")) or {}},
-        "status": {key: status[key] for key in ("restarts", "restartsCountTowardsMax") if key in status},
+        "spec": {"failurePolicy": policy},
+        "status": {key: count for key, count in status.items() if count is not None},
+    }
+
+
+def trimmed_rule(rule: Json) -> Json:
+    """Keep of a rule of a JobSet's failure policy as much as can matter: cut, a text is none that anything has."""
+    return {
+        key: value[:LONGEST] if isinstance(value, str) else [one[: LONGEST_PATTERN + 1] for one in value[:MOST_LISTED]]
+        for key, value in rule.items()
+        if value is not None
     }

@@ -7,7 +7,9 @@ eager tasks. Until a coroutine waits it is in no task: what needs one, as asynci
 import asyncio
 from collections.abc import Coroutine, Generator
 from types import coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 def run(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None] | None:
@@ -19,9 +21,18 @@ def run(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asy
     return loop.create_task(rest_of(work, awaited))
 
 
+async def in_task(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in a task of its own, which is cancelled if the caller is closed or cancelled first."""
+    task = asyncio.create_task(work)
+    try:
+        return await task
+    finally:
+        task.cancel()
+
+
 @coroutine
-def rest_of(work: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
-    """Go on with what has begun to wait."""
+def rest_of(work: Coroutine[Any, Any, Result], awaited: Any) -> Generator[Any, Any, Result]:
+    """Go on with what has begun to wait; return what it returns."""
     try:
         while True:
             try:
@@ -30,5 +41,6 @@ def rest_of(work: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any
                 awaited = work.throw(error)
             else:
                 awaited = work.send(sent)
-    except StopIteration:
-        return
+    except StopIteration as done:
+        result: Result = done.value
+        return result

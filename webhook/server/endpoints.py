@@ -1,5 +1,6 @@
 """The way of a request over HTTP: bytes in, what the rules need looked up, bytes out."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
@@ -18,6 +19,7 @@ from webhook.server.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.server.http11 import Answer, Handler, Site
 from webhook.server.intake import Intake
 from webhook.server.limits import LIMITS, Limits
+from webhook.server.places import CrowdedError, Places
 from webhook.server.policy_source import PolicySource
 from webhook.subject import Facts, Subject, read, subject_of
 from webhook.workloads import batch
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
     from webhook.server.retry_requests import RetryRequests
 
 LOGGED: Final = 20  # problems of one denial
+# Bytes of a body that is worked on alone, after all that came before it: work of this size takes 20 ms.
+LARGE: Final = 256 * 1024
+# Bytes of such bodies that may wait, for their turn or for the API: half of what may be held, so that small ones find
+# room meanwhile. Of those that wait for the API `places` bounds how many are decoded.
+QUEUED: Final = LIMITS.held_bytes // 2
 RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server tries again inside the call's timeout
 
 Rules = Callable[[Subject, Policy, Facts], Response]
@@ -52,14 +59,18 @@ class Endpoints:
         limits: Limits = LIMITS,
     ) -> None:
         self.intake = Intake(limits)
-        metrics.IN_HOUSE.set_function(lambda: self.intake.requests)
+        self.places = Places(limits, lambda namespace: cluster is not None and cluster.serves(namespace))
+        metrics.IN_HOUSE.set_function(lambda: self.places.requests)
         metrics.HELD_BYTES.set_function(lambda: self.intake.held)
         self.policy = policy
         self.cluster = cluster
         self.books = books
         self.retry_requests = retry_requests
         self.draining = False
+        self.queued = 0  # bytes of large bodies
+        self.turns = asyncio.Lock()
         self.certificate_troubles: Callable[[], list[str]] = list
+        self.keeps_ledger: Callable[[], bool] = lambda: self.books is not None
 
     def admission(self) -> Site:
         """Return what is asked over HTTPS: /mutate and /validate, and where retries can be asked for /retry."""
@@ -70,7 +81,7 @@ class Endpoints:
         if self.retry_requests is not None:
             found[b"/retry"] = (
                 b"POST",
-                self.handler("retry", self.retry_requests.read, partial(judge_retry_request, self.retry_requests)),
+                self.handler("retry", self.retry_requests.read, partial(self.judge_retry_request, self.retry_requests)),
             )
         return Site(self.intake, found, refused)
 
@@ -84,12 +95,35 @@ class Endpoints:
 
         async def handle(body: bytes) -> Answer:
             start = perf_counter()
-            answer = await self.answer(body, path, reader, judge)
+            if len(body) > LARGE:
+                answer = await self.in_turn(body, path, reader, judge)
+            else:
+                answer = await self.answer(body, path, reader, judge)
             answer.close |= self.draining
             metrics.DURATION.observe(path, perf_counter() - start)
             return answer
 
         return handle
+
+    async def in_turn(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> Answer:
+        """Answer a request with a large body when it is its turn.
+
+        So is every piece of work on it between two looks at the API.
+        """
+        if self.queued and self.queued + len(body) > QUEUED:
+            refused(f"/{path}".encode(), HTTPStatus.TOO_MANY_REQUESTS)
+            return Answer(b"large requests wait\n", status=429, headers=RETRY_AFTER)
+        self.queued += len(body)
+        try:
+            await self.turn()
+            return await self.answer(body, path, reader, judge)
+        finally:
+            self.queued -= len(body)
+
+    async def turn(self) -> None:
+        """Wait for the others before, and let the event loop go round: it answers all small requests that are here."""
+        async with self.turns:
+            await asyncio.sleep(0)
 
     async def answer(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> Answer:
         """Answer one AdmissionReview, whatever comes."""
@@ -102,11 +136,17 @@ class Endpoints:
         except BadReviewError as error:
             metrics.REQUESTS.counts[path, "", "", "bad"] += 1
             return Answer(f"{error}\n".encode(), status=400)
+        except RecursionError:
+            metrics.REQUESTS.counts[path, kind, operation, "bad"] += 1
+            return Answer(f"{review.TOO_DEEP}\n".encode(), status=400)
         except UnavailableError as error:
             metrics.REQUESTS.counts[path, kind, operation, "unavailable"] += 1
             log.warning("not answered", uid=uid, kind=kind, reason=str(error))
             # Over another connection it may reach a replica that is not cut off from the API.
             return Answer(f"{error}\n".encode(), status=503, headers=RETRY_AFTER, close=True)
+        except CrowdedError as error:
+            metrics.REQUESTS.counts[path, kind, operation, "overloaded"] += 1
+            return Answer(f"{error}\n".encode(), status=429, headers=RETRY_AFTER)
         except Exception:
             # An invented denial would defeat the failurePolicy that the admin configured: an honest 500 lets it decide.
             metrics.REQUESTS.counts[path, kind, operation, "error"] += 1
@@ -121,7 +161,7 @@ class Endpoints:
         """Look up what the rules need and apply them; None where they have no say."""
         if rules is decide.validate and configuration.is_asked_about(request, self.policy.config_map):
             in_use = {} if self.cluster is None else self.cluster.profiles_in_use()
-            response = configuration.validate(request, self.policy.current, in_use)
+            response = configuration.validate(request, self.policy.current, in_use, self.policy.uid)
             mode = None
         else:
             subject = subject_of(request, body=body)
@@ -129,7 +169,9 @@ class Endpoints:
                 return None
             if self.policy.current is None:
                 raise UnavailableError(f"no policy in force: {self.policy.trouble}")
-            facts = await self.facts(subject)
+            facts = await self.places.wait(self.facts(subject), request.namespace, len(body))
+            if len(body) > LARGE:
+                await self.turn()
             response = rules(subject, self.policy.current, facts)
             mode = facts.mode
         if not request.dry_run:
@@ -139,7 +181,7 @@ class Endpoints:
         return response
 
     async def facts(self, subject: Subject) -> Facts:
-        """Look up what a namespace's labels say and, if it is opted in, a pod's owners.
+        """Look up what a namespace's labels say and, if it is opted in, owners.
 
         An object of the whole cluster has no namespace: it is opted in by its own label.
         """
@@ -151,7 +193,9 @@ class Endpoints:
         else:
             profile_name, mode = await self.cluster.opt_in(namespace)
         owner = above = disruptions = None
-        if profile_name is not None and subject.owner is not None:
+        if profile_name is not None and subject.owner is not None and subject.row is batch.JOB:
+            owner = await self.cluster.object(namespace, subject.owner)
+        elif profile_name is not None and subject.owner is not None:
             owner, above = await self.cluster.owners(namespace, subject.owner)
             if self.books is not None and owner is not None and subject.owner_row is batch.JOB:
                 disruptions = await self.books.disruptions(namespace, owner, subject.root)
@@ -159,12 +203,26 @@ class Endpoints:
             profile_name=profile_name,
             mode=mode,
             owner=owner,
+            owners_known=True,
             above=above,
             disruptions=disruptions,
             recognised=self.cluster.recognised,
             message_patterns=self.cluster.message_patterns,
             requested_retries=self.retry_requests is not None,
+            ledger=self.keeps_ledger(),
         )
+
+    async def judge_retry_request(
+        self, retry_requests: "RetryRequests", request: "RetryRequest", body: bytes
+    ) -> Response | None:
+        """Judge what may ask for a retry; None where it does not."""
+        response = await self.places.wait(retry_requests.judge(request), request.namespace, len(body))
+        if response is not None:
+            if not request.dry_run:
+                count(response, "Enforce")
+            if response.found:
+                log_denial(request, response)
+        return response
 
     async def healthz(self, _: bytes) -> Answer:
         """Say that the process answers."""
@@ -185,17 +243,6 @@ class Endpoints:
     async def metrics(self, _: bytes) -> Answer:
         """Return the metrics in Prometheus' text format."""
         return Answer(generate_latest(metrics.REGISTRY), content_type=CONTENT_TYPE_LATEST)
-
-
-async def judge_retry_request(retry_requests: "RetryRequests", request: "RetryRequest", _: bytes) -> Response | None:
-    """Judge what may ask for a retry; None where it does not."""
-    response = await retry_requests.judge(request)
-    if response is not None:
-        if not request.dry_run:
-            count(response, "Enforce")
-        if response.found:
-            log_denial(request, response)
-    return response
 
 
 def refused(path: bytes, status: int) -> None:

@@ -3,16 +3,19 @@
 from http import HTTPStatus
 from typing import Final
 
+from webhook.ledger.pods import READ as POD_READ
 from webhook.problem import Json
 from webhook.requested import pipeline_run
 from webhook.rules.schema import SUBDOMAIN
 from webhook.server.api import Api, ApiError
 from webhook.server.retrying import path_of
 from webhook.server.retrying_pipeline_runs import children_of
+from webhook.shape import type_of
 from webhook.workloads import batch, tekton
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
 
+POD: Final = type_of(POD_READ)
 SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 NOTHING: Final = "no Job, no JobSet and no PipelineRun"
@@ -45,8 +48,7 @@ async def fetch(kubeconfig: str | None, namespace: str, name: str) -> tuple[Json
         selector = {"labelSelector": f"{SET_LABEL}={set_name}"}
         jobs = [
             {**one, "apiVersion": "batch/v1", "kind": batch.JOB.kind}
-            async for page in api.pages(path_of(batch.JOB, namespace), selector, "application/json")
-            for one in page["items"]
+            async for one in api.objects(path_of(batch.JOB, namespace), selector)
         ]
         return job_set, jobs, await pods(api, namespace, f"{SET_LABEL}={set_name}")
 
@@ -66,5 +68,5 @@ async def fetch_pipeline_run(api: Api, namespace: str, name: str) -> tuple[Json,
 
 async def pods(api: Api, namespace: str, selector: str) -> list[Json]:
     """Return the pods that a selector selects."""
-    pages = api.pages(f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": selector}, "application/json")
-    return [pod async for page in pages for pod in page["items"]]
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    return [pod async for pod in api.objects(path, {"labelSelector": selector}, kind=POD)]

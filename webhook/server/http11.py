@@ -234,25 +234,17 @@ class Connection(asyncio.Protocol):
             self.refuse(404, "nothing is here")
         elif asked != method and (asked, method) != (b"HEAD", b"GET"):
             self.refuse(405, f"only {method.decode()} is answered here", Allow=method.decode())
-        elif intake.requests >= intake.limits.requests:
-            self.refuse_for_now(f"{intake.requests} requests wait for the API")
-        elif intake.waiting and intake.waiting + len(body) > intake.limits.waiting_bytes:
-            self.refuse_for_now(f"requests of {intake.waiting} bytes wait for the API")
         else:
-            self.begin(self.work(handler, body), len(body))
+            self.begin(self.work(handler, body))
 
-    def begin(self, work: Coroutine[Any, Any, None], size: int) -> None:
-        """Answer a request; where that has to wait, count it until it is done."""
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Answer a request; where that has to wait, the connection is busy until it is done."""
         task = eager.run(work, self.connections.loop)
         if task is None:
             return
-        self.intake.requests += 1
-        self.intake.waiting += size
         self.connections.busy[self] = task
 
         def done(_: asyncio.Task[None]) -> None:
-            self.intake.requests -= 1
-            self.intake.waiting -= size
             if self.connections.busy.get(self) is task:
                 del self.connections.busy[self]
             if task.cancelled():

@@ -1,4 +1,4 @@
-"""What is in the house: how many requests are worked on at once, and how many bytes are held, has an end."""
+"""What is in the house: how many bytes of requests are held has an end."""
 
 import asyncio
 from typing import TYPE_CHECKING, Final
@@ -16,15 +16,12 @@ class Intake:
     """The requests of one listener. A client that sends slowly takes no place, only room for what it has sent.
 
     `held`: bytes of all bodies, from when they arrive until the answer. `arriving`: those that did not come at once, in
-    the order in which they began. `requests`: those that wait for the API, others are answered as soon as they are
-    there; `waiting`: bytes of their bodies, whose objects are in memory.
+    the order in which they began.
     """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.requests = 0
         self.held = 0
-        self.waiting = 0
         self.arriving: dict[Connection, None] = {}
 
     def hold(self, connection: "Connection", size: int) -> None:

@@ -5,7 +5,6 @@ where the account is not what it was; the watch then brings what it is.
 """
 
 import asyncio
-import contextlib
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ import structlog
 
 from webhook import modes, names
 from webhook.ledger import endings
-from webhook.ledger.account import KEPT, encode
+from webhook.ledger.account import KEPT, LARGEST, encode
 from webhook.ledger.book import Key
 from webhook.ledger.pods import Exit, Pod
 from webhook.ledger.round import Round
@@ -31,6 +30,7 @@ from webhook.server.books import UNSEEN_AFTER, Books, Page, read, where
 from webhook.server.events import Events, Notice
 from webhook.server.lease import Lease
 from webhook.server.policy_source import PolicySource
+from webhook.server.slices import in_slices
 from webhook.workloads import batch
 from webhook.workloads.job_set import JOB_SET
 
@@ -113,7 +113,8 @@ class Ledger:
         try:
             await self.books.pods.synced.wait()
             await self.books.cluster.jobs.synced.wait()
-            for key in self.books.pages:
+            await self.books.cluster.namespaces.synced.wait()
+            async for key in in_slices(list(self.books.pages)):
                 self.wake(key)
             async with asyncio.TaskGroup() as group:
                 for _ in range(WRITERS):
@@ -141,15 +142,18 @@ class Ledger:
             if page is None:
                 continue
             page.queued = False
+            await asyncio.sleep(0)  # what is written may need no waiting, and admissions wait
+            page.trouble = pause = min(max(INTERVAL, 2 * page.trouble), AFTER_TROUBLE)
             try:
                 await self.write(key, page)
+                page.trouble = 0.0
                 continue
             except ApiError as error:
-                pause = INTERVAL
-                if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:
+                changed = error.status in {HTTPStatus.NOT_FOUND, *CHANGED}
+                if not changed:
                     pause = AFTER_TROUBLE
                     log.warning("account not written", **where(key), error=str(error), retry_in=pause)
-                metrics.LEDGER_WRITES.labels("conflict" if pause == INTERVAL else "bad").inc()
+                metrics.LEDGER_WRITES.labels("conflict" if changed else "bad").inc()
             except UNREACHABLE as error:
                 pause = INTERVAL
                 log.warning("account not written", **where(key), error=repr(error), retry_in=pause)
@@ -165,12 +169,15 @@ class Ledger:
         root = self.books.root_of(key)
         if root is None:
             return
+        if ("", key.namespace) not in self.books.cluster.namespaces.items:
+            self.wake(key, AFTER_TROUBLE)  # not opted in: anybody may write our label; or perhaps not seen to be yet
+            return
         if page.awaited is not None and time.monotonic() < page.written + PATIENCE:
             self.wake(key, INTERVAL)
             return
         page.awaited = None
         account = read(key, page.text)
-        account.forget(KEPT, page.book.staying_ids())
+        account.forget(KEPT, page.book.staying_ids(account.recent))
         round_ = Round(key, root, self.books.job_set_of(key), page.book, account, self.settings_of)
         complete = self.count(round_, page)
         if round_.changed:
@@ -190,7 +197,7 @@ class Ledger:
         """Count what is not counted yet; tell whether that was all of it."""
         book, account = page.book, round_.account
         doubtful = book.doubtful(time.monotonic(), current=self.books.cluster.jobs.live)
-        new = [pod for pod in book.uncounted(account) if pod.job_uid in book.jobs and pod.uid not in doubtful]
+        new = [pod for pod in book.uncounted(account) if pod.uid not in doubtful]
         complete = len(new) <= account.room and not doubtful
         round_.count(new[: account.room])
         if account.suspended and not round_.root["spec"].get("suspend"):
@@ -205,12 +212,11 @@ class Ledger:
     async def store(self, round_: Round, page: Page) -> None:
         """Write the account, and with it suspend a Job that had more disruptions than it may."""
         suspends = self.may_act(round_.key) and round_.suspends()
-        page.exceeded |= any(round_.exceeded(round_.details))
+        page.exceeded |= any(round_.exceeded(round_.details)) or any(round_.free_too_often(round_.details))
         if suspends:
             round_.account.suspended = True
         text = encode(round_.account)
-        version = round_.root["metadata"]["resourceVersion"] if suspends else None
-        await self.api.patch(path_of(round_.key), operations(page.text, text, suspended_version=version))
+        await self.api.patch(path_of(round_.key), operations(round_.root, page.text, text, suspends=suspends))
         page.awaited, page.written = text, time.monotonic()
         if round_.unseen_counted:
             page.book.vanished.clear()
@@ -232,31 +238,42 @@ class Ledger:
             round_.count_unseen(short)
 
     async def mark(self, pod: Pod) -> None:
-        """Mark a counted pod that stays, so that the account can forget its id."""
+        """Mark a counted pod that stays, so that the account can forget its id; raise what `Api` raises."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        operation = {"op": "add", "path": f"/metadata/annotations/{pointer(names.COUNTED)}", "value": now}
         test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
-        with contextlib.suppress(ApiError):  # it is gone, or will be marked next time
-            await self.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", [test, operation])
+        marks = [test, *annotated(names.COUNTED, now, first=not pod.annotated)]
+        try:
+            await self.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", marks)
+        except ApiError as error:
+            if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:  # it is gone, or will be marked next time
+                raise
+        else:
             metrics.LEDGER_WRITES.labels("mark").inc()
 
     async def fail(self, round_: Round) -> None:
-        """End a Job that had more disruptions than it may."""
-        if round_.settings.profile.disruptions.on_exceed != "Fail":
+        """End a workload that restarted at no cost too often, or was disrupted too often where that is to end it."""
+        namespace, last = round_.key.namespace, round_.account.last
+        found = next(round_.free_too_often(last), None)
+        reason, what = verdicts.FREE_TOO_OFTEN, "free restart"
+        if found is None and round_.settings.profile.disruptions.on_exceed == "Fail":
+            found = next(round_.exceeded(last), None)
+            reason, what = verdicts.LIMIT_EXCEEDED, "disruption"
+        if found is None:
             return
-        namespace = round_.key.namespace
-        for detail, job, terms in round_.exceeded(round_.account.last):
-            message = f"pod {namespace}/{detail.pod} was disrupted after the {terms.disruptions} times that are allowed"
-            reason = verdicts.OF_SET if round_.key.job_set else verdicts.LIMIT_EXCEEDED
+        detail, job, terms = found
+        limit = terms.disruptions
+        message = f"pod {namespace}/{detail.pod}: {what} {limit + 1} exceeds the limit of {limit}"
+        if round_.key.job_set:
+            await verdicts.fail_set(self.api, path_of(round_.key), reason, message)
+        else:
             await verdicts.fail(self.api, namespace, job["metadata"]["name"], reason, message)
-            return
 
     async def settle(self) -> None:
         """Decide, some time after each crash of pods that depend on each other, whether it was a bug."""
         while True:
             await asyncio.sleep(INTERVAL)
             now = time.monotonic()
-            for (key, uid), crash in list(self.crashes.items()):
+            async for (key, uid), crash in in_slices(list(self.crashes.items())):
                 if now - crash.seen > REMEMBERED or (
                     self.leading and now >= crash.next and await self.tried(key, uid, crash)
                 ):
@@ -288,13 +305,13 @@ class Ledger:
         if page.book.disturbed >= crash.seen - within or crash.seen - within < self.books.watching_since:
             return True  # the echo of a disruption, or of one that nobody would have seen
         end = crash.seen + within
-        if time.monotonic() < end or uid not in page.book.counted:
+        if time.monotonic() < end or not page.book.has_counted(uid):
             return False
         if not (self.books.pods.live and self.books.pods.heard > end):
             crash.next = time.monotonic() + PATIENCE
             await self.mark(pod)  # when the watch tells of that, it has told of all that was before
             return False
-        if await verdicts.settle(self.api, settings, pod, within):
+        if await verdicts.settle(self.api, settings, pod, within, self.books.job_set_of(key)):
             page.bugs.add(pod.name)
             self.wake(key)
         return True
@@ -324,11 +341,11 @@ class Ledger:
             )
 
     def settings_of(self, root: Json) -> Settings:
-        """Return what applies to a workload; the defaults, where the policy does not know its profile any more."""
-        name = (root["metadata"].get("labels") or {}).get(names.PROFILE) or ""
+        """Return what applies to a workload by its Namespace's profile, the defaults where the policy has none such."""
+        name, _ = self.books.cluster.namespaces.items.get(("", root["metadata"]["namespace"]), (None, None))
         policy = self.policy.current
-        profile = Profile() if policy is None else policy.profiles.get(name) or Profile()
-        return NamedProfile(name, profile).settings(annotations.of(root))
+        profile = Profile() if policy is None else policy.profiles.get(name or "") or Profile()
+        return NamedProfile(name or "", profile).settings(annotations.of(root))
 
     def may_act(self, key: Key) -> bool:
         """Tell whether the policy is in force where a workload is."""
@@ -354,17 +371,31 @@ def path_of(key: Key) -> str:
     return f"/apis/{API_VERSIONS[key.kind]}/namespaces/{key.namespace}/{ROWS[key.kind].resource}/{key.name}"
 
 
-def operations(before: str | None, now: str, *, suspended_version: str | None) -> list[Json]:
-    """Return the JSON Patch that replaces an account, and fails where it is not what it was.
+def operations(root: Json, before: str | None, now: str, *, suspends: bool) -> list[Json]:
+    """Return the JSON Patch that replaces the account of an object, and fails where it is not what it was.
 
-    `suspended_version`: that of a Job which is suspended with it, if it still is the newest; None where none is.
+    `suspends`: whether it suspends a Job too. Then, and where what was before is too long to be kept whole, it fails
+    wherever the object has changed.
     """
-    path = f"/metadata/annotations/{pointer(names.LEDGER)}"
-    found: list[Json] = [{"op": "test", "path": path, "value": before}, {"op": "add", "path": path, "value": now}]
-    if suspended_version is None:
-        return found
-    version = {"op": "replace", "path": "/metadata/resourceVersion", "value": suspended_version}
-    return [version, *found, {"op": "add", "path": "/spec/suspend", "value": True}]
+    metadata, path = root["metadata"], f"/metadata/annotations/{pointer(names.LEDGER)}"
+    first, is_whole = "annotations" not in metadata, before is None or len(before) <= LARGEST
+    found: list[Json] = []
+    if suspends or not is_whole:
+        found.append({"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]})
+    if is_whole and not first:
+        found.append({"op": "test", "path": path, "value": before})
+    found += annotated(names.LEDGER, now, first=first)
+    if suspends:
+        found.append({"op": "add", "path": "/spec/suspend", "value": True})
+    return found
+
+
+def annotated(key: str, value: str, *, first: bool) -> list[Json]:
+    """Return the JSON Patch that sets an annotation; `first`: on an object that has none, if it still has none."""
+    path = "/metadata/annotations"
+    if first:
+        return [{"op": "test", "path": path, "value": None}, {"op": "add", "path": path, "value": {key: value}}]
+    return [{"op": "add", "path": f"{path}/{pointer(key)}", "value": value}]
 
 
 def is_retriable(exited: Exit, settings: Settings) -> bool:

@@ -16,7 +16,8 @@ class Limits:
     """Bounds of one listener and of what is behind it; times in seconds.
 
     `requests` are those that wait for the API, and `waiting_bytes` their bodies, whose objects are in memory: an object
-    takes up to 24 times its bytes. `held_bytes` are all bodies from when they arrive until the answer, `answer_bytes`
+    takes up to 24 times its bytes, and beside those that wait there is the one that is being answered. One namespace
+    gets at most half of both. `held_bytes` are all bodies from when they arrive until the answer, `answer_bytes`
     large answers that their clients have not taken: TLS keeps up to three times as much.
 
     `connections` are open ones, `handshakes` those before; each takes 25 to 65 KiB, and up to 400 KiB where large
@@ -25,10 +26,10 @@ class Limits:
     handshake, a head, a body, taking an answer. `silent` connections have not even begun the handshake: little each.
     """
 
-    requests: int = 64
+    requests: int = 128
     held_bytes: int = 32 * MEBIBYTE
     answer_bytes: int = 8 * MEBIBYTE
-    waiting_bytes: int = 12 * MEBIBYTE
+    waiting_bytes: int = 8 * MEBIBYTE
     connections: int = 768
     handshakes: int = 128
     silent: int = 1024

@@ -175,7 +175,7 @@ LEDGER_AT_LAST_ATTEMPT: Final = Gauge(
 LEDGER_ATTEMPTS: Final = Counter(
     "retry_policy_ledger_attempts",
     "Pods that ended without success, by cause (Disruption, ExitCode, OOMKilled, DeadlineExceeded, Other) and by what "
-    "that cost: retry, disruption, fatal or none.",
+    "that cost: retry, disruption, free, fatal or none.",
     ("cause", "cost"),
     registry=REGISTRY,
 )

@@ -26,13 +26,15 @@ log = structlog.get_logger()
 class PolicySource:
     """Holds the policy in force; `current` is None until a good one has been seen, and `trouble` says why.
 
-    `config_map` is the namespace and name that it comes from, None where it comes from elsewhere. `refused` is called
-    with each refusal, so that it can be told where an admin looks.
+    `config_map` is the namespace and name that it comes from, None where it comes from elsewhere; `uid` is that of the
+    stored ConfigMap, empty where there is none. `refused` is called with each refusal, so that it can be told where an
+    admin looks.
     """
 
     def __init__(self, policy: Policy | None = None, config_map: tuple[str, str] | None = None) -> None:
         self.current = policy
         self.config_map = config_map
+        self.uid = ""
         self.trouble = "" if policy is not None else "no policy has been read yet"
         self.refused: Callable[[str], None] = lambda _trouble: None
         metrics.POLICY_GENERATION.set(policy is not None)
@@ -65,13 +67,13 @@ class PolicySource:
         namespace, name = self.config_map or ("", "")
         path = f"/api/v1/namespaces/{namespace}/configmaps"
         origin = f"ConfigMap {namespace}/{name}"
-        watched = WatchedList(api, path, text_of, query={"fieldSelector": f"metadata.name={name}"})
+        watched = WatchedList(api, path, uid_and_text, query={"fieldSelector": f"metadata.name={name}"})
         absent: Final = object()
         seen: object = absent
 
         def changed() -> None:
             nonlocal seen
-            text = watched.items.get((namespace, name))
+            self.uid, text = watched.items.get((namespace, name), ("", None))
             if text is not None and text != seen:
                 self.take(text, origin)
             elif text is None and seen is not None:
@@ -115,7 +117,6 @@ class PolicySource:
             self.take(text, origin)
 
 
-def text_of(config_map: Json) -> str | None:
-    """Return a ConfigMap's policy text."""
-    text: str | None = (config_map.get("data") or {}).get(KEY)
-    return text
+def uid_and_text(config_map: Json) -> tuple[str, str | None]:
+    """Return a ConfigMap's uid and its policy text."""
+    return config_map["metadata"]["uid"], (config_map.get("data") or {}).get(KEY)

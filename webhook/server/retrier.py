@@ -27,6 +27,7 @@ from webhook.server.events import Events, Notice
 from webhook.server.lease import Lease
 from webhook.server.retrying import RUN_AGAIN, RefusedError, StuckError
 from webhook.server.watch import WatchedList
+from webhook.shape import Shape
 from webhook.workloads import Workload, batch
 from webhook.workloads.job_set import JOB_SET
 
@@ -34,8 +35,16 @@ from webhook.workloads.job_set import JOB_SET
 LEFT_BEHIND: Final = 30.0  # after which whoever has begun is taken to be gone
 SHORTEST_PAUSE: Final = 5.0  # after trouble
 LONGEST_PAUSE: Final = 600.0
+GATHERING: Final = 0.1
 AT_ONCE: Final = 8
 TRIES: Final = 3  # of what is undone as often; it may never go on
+
+READ: Final[Shape] = {
+    "metadata": {
+        **dict.fromkeys(("namespace", "name", "resourceVersion"), str),
+        "annotations": {names.RETRY_ACCEPTED: str},
+    }
+}
 
 log = structlog.get_logger()
 
@@ -76,9 +85,10 @@ class Retrier:
         for row in RUN_AGAIN:
             query = {"labelSelector": names.RETRY_REQUESTED}
             self.lists[row] = WatchedList(
-                self.api, path_of(row), request_of, query=query, metadata_only=True, which="requested-"
+                self.api, path_of(row), request_of, shape=READ, query=query, metadata_only=True, which="requested-"
             )
             self.lists[row].changed = self.news.set
+        cluster.namespaces.changed = self.news.set
 
     async def run(self) -> None:
         """Watch until cancelled, and act while leading."""
@@ -93,27 +103,42 @@ class Retrier:
         async with asyncio.TaskGroup() as group:
             while True:
                 self.news.clear()
+                idle = self.begin_what_is_due(group)
+                await asyncio.sleep(GATHERING)  # looking at all of them takes time, and news come one by one
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.news.wait(), self.begin_what_is_due(group))
+                    await asyncio.wait_for(self.news.wait(), idle)
 
     def begin_what_is_due(self, group: asyncio.TaskGroup) -> float:
         """Begin with what it is time for; return for how many seconds nothing else is due."""
         now, idle = time.monotonic(), LONGEST_PAUSE
-        marked = {Key(row, *key): one for row, found in self.lists.items() for key, one in found.items.items()}
+        marked = {
+            Key(row, *key): one
+            for row, found in self.lists.items()
+            for key, one in found.items.items()
+            if self.may_be_opted_in(key[0])
+        }
         self.due = {key: due for key, due in self.due.items() if key in marked or due.busy}
         for key, request in marked.items():
             known = self.due.get(key)
             if known is None or (known.request != request and not known.busy):
                 self.due[key] = Due(request, now + (0.0 if request else LEFT_BEHIND))
+        free = AT_ONCE - sum(one.busy for one in self.due.values())
         for key, due in sorted(self.due.items(), key=lambda one: one[1].next):
             if due.busy:
                 continue
             if due.next > now:
-                idle = min(idle, due.next - now)
-            elif sum(one.busy for one in self.due.values()) < AT_ONCE:
+                idle = due.next - now
+                break
+            if free:
+                free -= 1
                 due.busy = True
                 group.create_task(self.take_up(key, due))
         return idle
+
+    def may_be_opted_in(self, namespace: str) -> bool:
+        """Return False if a namespace is known not to be opted in: there anybody may write our labels."""
+        namespaces = self.cluster.namespaces
+        return not namespaces.live or ("", namespace) in namespaces.items
 
     async def take_up(self, key: Key, due: Due) -> None:
         """Have one object run again, if it is still to; what goes wrong is told, and tried again later."""
@@ -231,7 +256,7 @@ class Retrier:
 
 def request_of(item: Json) -> str:
     """Keep of an object what admission has accepted, empty where it has accepted nothing."""
-    return str((item["metadata"].get("annotations") or {}).get(names.RETRY_ACCEPTED) or "")
+    return ((item["metadata"].get("annotations") or {}).get(names.RETRY_ACCEPTED) or "")[: asked.LONGEST_ACCEPTED + 1]
 
 
 def is_of_retry(root: Json) -> bool:

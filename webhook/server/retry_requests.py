@@ -2,6 +2,10 @@
 
 The leader acts by a few labels and annotations, with rights of its own. So whoever changes one of those, not only who
 asks, must be allowed to do what that would have the leader do.
+
+Anybody who reaches the port can send a review, and write into it what user sends it. So the API server is asked for
+rights, or for other objects, only where the review has the uid of a stored object: 122 random bits, which only those
+know who may read it or what it made.
 """
 
 import asyncio
@@ -10,24 +14,27 @@ from typing import Final, cast
 
 import msgspec
 
-from webhook import modes, names, review
+from webhook import ending, modes, names, review
 from webhook.patch import at
 from webhook.problem import Json, Path, Problem
-from webhook.requested import asked, ending, record
+from webhook.requested import asked, record
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
 from webhook.requested import pipeline_run as of_pipeline_run
 from webhook.requested.record import Requested
 from webhook.review import Response, Review
-from webhook.server import retrying, retrying_pipeline_runs
-from webhook.server.api import UNREACHABLE, Api, ApiError
-from webhook.server.cluster import Cluster, UnavailableError
+from webhook.rules.schema import SUBDOMAIN
+from webhook.server import eager, retrying, retrying_pipeline_runs
+from webhook.server.api import METADATA_ONLY, UNREACHABLE, Api, ApiError
+from webhook.server.cluster import Cluster, UnavailableError, ask
 from webhook.server.retrying import RUN_AGAIN
 from webhook.workloads import Workload, batch, tekton
 from webhook.workloads.job_set import JOB_SET
 
 ROWS: Final = {(row.group, row.kind): row for row in RUN_AGAIN}
 RULE: Final = "requested_retry"
+UID: Final[Path] = ("metadata", "uid")
+IDENTITY: Final = (UID, ("metadata", "namespace"), ("metadata", "name"))
 PATIENCE: Final = 8.0  # seconds, of the ten that the API server waits
 
 
@@ -83,14 +90,17 @@ class RetryRequests:
         row = ROWS.get((request.kind.group, request.kind.kind))
         if row is None or request.operation not in {"CREATE", "UPDATE"}:
             return None
-        root, old = review.decode_value(request.object), review.decode_value(request.old_object) or {}
+        try:
+            root, old = review.decode_value(request.object), review.decode_value(request.old_object) or {}
+        except review.UnreadableError as error:
+            return denied(error.problem)
         asks = request.operation == "UPDATE" and not request.sub_resource and asked.is_asked_for(root, old)
         changed = asked.guarded_changes(root, old)
         if not asks and not changed:
             return None
         try:
             # Nobody needed a task until now.
-            return await asyncio.create_task(self.answer(request, row, root, old, changed, asks=asks))
+            return await eager.in_task(self.answer(request, row, root, old, changed, asks=asks))
         except (ApiError, *UNREACHABLE) as error:
             raise UnavailableError(f"the API server did not say who may what: {error!r}") from error
 
@@ -100,9 +110,11 @@ class RetryRequests:
         """Judge one who asks, and who changes what only a retry changes; raise what `Api` raises."""
         async with asyncio.timeout(PATIENCE):
             if request.operation == "CREATE":
-                return await self.created(request, row, root, changed)
+                return await self.created(request, row, root)
             if not asks and changed == [record.ANNOTATION] and set(record.read(root)) <= set(record.read(old)):
                 return patched(asked.put_back_record(root, old))  # who replaces an object asks for nothing
+            if not await self.is_stored(request, row, root, old):
+                return denied(Problem(UID, f"no {row.kind} with this uid has this name", "read it again"))
             found = await self.asked_for(request, row, root) if asks else Response()
             if found.patch:
                 changed = [path for path in changed if path not in {asked.ACCEPTED, asked.MARK}]  # written anew
@@ -111,19 +123,42 @@ class RetryRequests:
             denial = await self.may(request, row, root, changed[0]) or await self.forged(request, root, old, changed)
             return denial or (found if asks else called_off(root))
 
-    async def created(self, request: Request, row: Workload, root: Json, changed: list[Path]) -> Response:
-        """Judge a new object: it may keep another's manifest, or be made of one; else nobody has asked for it yet."""
-        of_retry = [path for path in changed if path in asked.OF_RETRIES]
-        if of_retry and (denial := await self.may(request, row, root, of_retry[0])):
-            return denial
+    async def created(self, request: Request, row: Workload, root: Json) -> Response:
+        """Judge a new object: it may keep another's manifest, or be made of one; else it has nothing of a retry.
+
+        Raise what `Api` raises.
+        """
         if row is batch.JOB and of_job.is_kept(root):
             denial = await self.kept(request, of_job.notes_of(root))
+            denial = denial or await self.may(request, row, root, asked.SUCCESSOR)
             return denial or patched(asked.take_off(root, asked.ACCEPTED, record.ANNOTATION))
-        return patched(asked.take_off(root, *asked.OF_ONE, asked.SUCCESSOR))
+        if row is batch.JOB and await self.keeper_of(request, root) is not None:
+            denial = await self.may(request, row, root, asked.RETRY_OF)
+            return denial or patched(asked.take_off(root, *asked.OF_ONE, asked.SUCCESSOR))
+        return patched(asked.take_off(root, *asked.OF_ONE, asked.SUCCESSOR, asked.RETRY_OF))
+
+    async def find(self, row: Workload, namespace: str, name: str, accept: str = "application/json") -> Json | None:
+        """Return an object, None where there is none or this is no name; raise UnavailableError."""
+        if not SUBDOMAIN.fullmatch(namespace) or not SUBDOMAIN.fullmatch(name):
+            return None
+        return await ask(self.api, retrying.path_of(row, namespace, name), accept)
+
+    async def is_stored(self, request: Request, row: Workload, *states: Json) -> bool:
+        """Return True if all of these are states of the object that is stored under the name that they have."""
+        found = await self.find(row, request.namespace, request.name, METADATA_ONLY)
+        return found is not None and all(at(one, path) == at(found, path) for one in states for path in IDENTITY)
+
+    async def keeper_of(self, request: Request, root: Json) -> Json | None:
+        """Return the Job that keeps the manifest that a Job is made of, None if there is none."""
+        uid, name = at(root, (*asked.ANNOTATIONS, names.RETRY_OF)), at(root, ("metadata", "name"))
+        if not isinstance(uid, str) or not isinstance(name, str):
+            return None
+        kept = await self.find(batch.JOB, request.namespace, of_job.kept_name(name, uid))
+        return kept if kept is not None and of_job.is_kept(kept) and of_job.notes_of(kept).uid == uid else None
 
     async def kept(self, request: Request, notes: of_job.Notes) -> Response | None:
         """Deny a Job that is to keep another's manifest what is not so; raise what `Api` raises."""
-        job = await self.api.find(retrying.path_of(batch.JOB, request.namespace, notes.name))
+        job = await self.find(batch.JOB, request.namespace, notes.name)
         if job is None or job["metadata"]["uid"] != notes.uid or not ending.has_failed(job) or notes.stage != "Kept":
             what = f"keeps a manifest of Job {request.namespace}/{notes.name}, which has not failed, or is another one"
             return denied(Problem(asked.SUCCESSOR, what, "ask anew"))
@@ -202,21 +237,14 @@ class RetryRequests:
 
     async def is_as_noted(self, request: Request, root: Json, old: Json) -> bool:
         """Tell whether a Job that runs again says who asked as the one does that keeps its manifest."""
-        uid = at(old, (*asked.ANNOTATIONS, names.RETRY_OF))
-        if uid is None:
-            return False
-        name = of_job.kept_name(root["metadata"]["name"], uid)
-        kept = await self.api.find(retrying.path_of(batch.JOB, request.namespace, name))
-        if kept is None or not of_job.is_kept(kept):
-            return False
-        said: str | None = at(root, record.ANNOTATION)
-        return said == of_job.notes_of(kept).requested
+        kept = await self.keeper_of(request, old)
+        return kept is not None and bool(at(root, record.ANNOTATION) == of_job.notes_of(kept).requested)
 
     async def in_others_names(self, request: Request, asks: set[str], path: Path) -> Response | None:
         """Deny it to anybody but the leader to say that others ask; raise what `Api` raises."""
         name = request.user_info.username
         others = asks - {name}
-        if not others or name == await retrying.who_asks(self.api):
+        if not others or name == await self.api.username():
             return None
         what = f"says that {', '.join(sorted(others))} asked, and you are {name}"
         return denied(Problem(path, what, "ask for yourself"))

@@ -3,15 +3,16 @@
 import asyncio
 from datetime import UTC, datetime
 from http import HTTPStatus
+from operator import itemgetter
 from typing import Final, NamedTuple
 
-from webhook import names
+from webhook import ending, names
 from webhook.problem import Json
-from webhook.requested import asked, ending
+from webhook.requested import asked
 from webhook.requested import job as of_job
 from webhook.requested import job_set as of_job_set
 from webhook.rules.schema import SUBDOMAIN
-from webhook.server.api import CHANGED, Api, ApiError
+from webhook.server.api import CHANGED, METADATA_ONLY_LIST, Api, ApiError
 from webhook.workloads import Workload, batch, tekton
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
@@ -98,23 +99,18 @@ async def absent(api: Api, row: Workload, namespace: str, name: str) -> str:
     return f"there is no {row.kind} {namespace}/{name}"
 
 
-async def who_asks(api: Api) -> str:
-    """Return the user of this connection, as the API server knows him."""
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    answer = await api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
-    return str(answer["status"]["userInfo"]["username"])
-
-
 async def last_job(api: Api, cron_job: Json) -> Json | None:
     """Return the newest Job of a CronJob, None if there is none."""
     metadata = cron_job["metadata"]
+    jobs = path_of(batch.JOB, metadata["namespace"])
     mine = [
-        one
-        async for page in api.pages(path_of(batch.JOB, metadata["namespace"]), {}, "application/json")
-        for one in page["items"]
+        one["metadata"]
+        async for one in api.objects(jobs, {}, METADATA_ONLY_LIST)
         if any(owner["uid"] == metadata["uid"] for owner in one["metadata"].get("ownerReferences") or ())
     ]
-    return max(mine, key=lambda one: one["metadata"]["creationTimestamp"], default=None)
+    last = max(mine, key=itemgetter("creationTimestamp"), default=None)
+    found = None if last is None else await api.find(f"{jobs}/{last['name']}")
+    return found if last is not None and found is not None and found["metadata"]["uid"] == last["uid"] else None
 
 
 async def cron_job_of(api: Api, job: Json) -> Json | None:
@@ -130,8 +126,7 @@ async def cron_job_of(api: Api, job: Json) -> Json | None:
 async def kept_jobs(api: Api, namespace: str) -> list[Json]:
     """Return the Jobs of a namespace that keep the manifest of one that is to be created again."""
     selector = {"labelSelector": names.RETRY_OF}
-    pages = api.pages(path_of(batch.JOB, namespace), selector, "application/json")
-    return [one async for page in pages for one in page["items"] if of_job.is_kept(one)]
+    return [one async for one in api.objects(path_of(batch.JOB, namespace), selector) if of_job.is_kept(one)]
 
 
 async def workload_of(api: Api, job: Json) -> Json | None:
@@ -139,11 +134,10 @@ async def workload_of(api: Api, job: Json) -> Json | None:
     try:
         version = (await api.get("/apis/kueue.x-k8s.io"))["preferredVersion"]["groupVersion"]
         path = f"/apis/{version}/namespaces/{job['metadata']['namespace']}/workloads"
-        async for page in api.pages(path, {}, "application/json"):
-            for one in page["items"]:
-                owners = one["metadata"].get("ownerReferences") or ()
-                if any(owner["uid"] == job["metadata"]["uid"] for owner in owners):
-                    return dict(one)
+        async for one in api.objects(path, {}, METADATA_ONLY_LIST):
+            owners = one["metadata"].get("ownerReferences") or ()
+            if any(owner["uid"] == job["metadata"]["uid"] for owner in owners):
+                return await api.find(f"{path}/{one['metadata']['name']}")
     except ApiError as error:
         if error.status not in FINAL:
             raise

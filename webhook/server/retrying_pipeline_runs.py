@@ -30,8 +30,7 @@ async def children_of(api: Api, run: Json) -> list[Json]:
     return [
         {**one, "kind": row.kind}
         for row in CHILDREN
-        async for page in api.pages(path_of(row, metadata["namespace"]), selector, "application/json")
-        for one in page["items"]
+        async for one in api.objects(path_of(row, metadata["namespace"]), selector)
         if of_pipeline_run.is_child(one, run)
     ]
 

@@ -1,7 +1,9 @@
 """Ends a Job from outside, as the Job controller itself does: by its condition FailureTarget.
 
 The Job controller then deletes the pods and sets Failed with the same reason and message (pkg/controller/job of
-Kubernetes 1.36). A JobSet takes the reason PodFailurePolicy for the Job's own verdict, and fails with it.
+Kubernetes 1.36). A JobSet takes the reason PodFailurePolicy for the Job's own verdict, and fails with it, unless a rule
+of its author restarts it for that. A whole JobSet is ended by its own condition Failed, whatever its rules say: its
+controller then deletes the Jobs that run (jobSetFinished in pkg/controllers/jobset_controller.go of JobSet 0.11).
 """
 
 from datetime import UTC, datetime
@@ -9,16 +11,19 @@ from typing import Final
 
 import structlog
 
+from webhook import ending
 from webhook.ledger import endings, rules
 from webhook.ledger.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.problem import Json
 from webhook.rules import failure_policy
+from webhook.rules.job_set import FREE
 from webhook.server.api import Api
 from webhook.workloads import batch
 
 OF_SET: Final = rules.POD_FAILURE_POLICY
 LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
+FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"
 
 log = structlog.get_logger()
 
@@ -28,8 +33,11 @@ def may_settle(job: Json, settings: Settings) -> bool:
     return any(failure_policy.is_settled(one, settings) for one in batch.JOB.jobs(job))
 
 
-async def settle(api: Api, settings: Settings, pod: Pod, within: int) -> bool:
-    """End the Job of a pod whose crash no disruption explains; tell whether it was a bug, and not worth a retry."""
+async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: Json | None) -> bool:
+    """End the Job of a pod whose crash no disruption explains; tell whether it was a bug, and not worth a retry.
+
+    Not the Job of a JobSet that would restart for it at no cost: then the crash costs a retry of the Job.
+    """
     job = await api.get(path_of(pod.namespace, pod.job))
     metadata, spec = job["metadata"], job["spec"]
     if metadata["uid"] != pod.job_uid or metadata.get("deletionTimestamp") or spec.get("suspend"):
@@ -45,6 +53,8 @@ async def settle(api: Api, settings: Settings, pod: Pod, within: int) -> bool:
     code = next(one.code for one in pod.exits if one.container == match.container)
     what = f"Container {match.container} for pod {pod.namespace}/{pod.name} failed with exit code {code}"
     message = f"{what}, and no pod that it depends on was disrupted within {within} s"
+    if job_set is not None and rules.action_of_set(job_set, pod.replicated_job, message).endswith(FREE):
+        return False
     return await put(api, pod.namespace, job, OF_SET, message)
 
 
@@ -59,23 +69,35 @@ async def put(api: Api, namespace: str, job: Json, reason: str, message: str) ->
     if endings.is_over(status):
         return False
     metadata = job["metadata"]
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    condition = {
-        "type": "FailureTarget",
-        "status": "True",
-        "reason": reason,
-        "message": message,
-        "lastProbeTime": now,
-        "lastTransitionTime": now,
-    }
-    conditions = [*(status.get("conditions") or ()), condition]
-    operations = [
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
-        {"op": "add", "path": "/status/conditions", "value": conditions},
-    ]
+    target = condition("FailureTarget", reason, message)
+    conditions = [*(status.get("conditions") or ()), {**target, "lastProbeTime": target["lastTransitionTime"]}]
+    operations = [unless_changed(metadata), {"op": "add", "path": "/status/conditions", "value": conditions}]
     await api.patch(f"{path_of(namespace, metadata['name'])}/status", operations)
     log.info("Job failed", namespace=namespace, name=metadata["name"], reason=reason, message=message)
     return True
+
+
+async def fail_set(api: Api, path: str, reason: str, message: str) -> None:
+    """End the JobSet at a path, if it has not ended before; raise ApiError with 409 where it has changed since."""
+    job_set = await api.get(path)
+    if ending.condition_of(job_set) is not None:
+        return
+    metadata, status = job_set["metadata"], job_set.get("status") or {}
+    kept = [one for one in status.get("conditions") or () if one.get("type") != "Failed"]
+    failed = {**status, "conditions": [*kept, condition("Failed", reason, message)], "terminalState": "Failed"}
+    await api.patch(f"{path}/status", [unless_changed(metadata), {"op": "add", "path": "/status", "value": failed}])
+    log.info("JobSet failed", namespace=metadata["namespace"], name=metadata["name"], reason=reason, message=message)
+
+
+def condition(kind: str, reason: str, message: str) -> Json:
+    """Return a condition that has just become so."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
+
+
+def unless_changed(metadata: Json) -> Json:
+    """Return the operation of a JSON Patch that fails where an object is not any more as it was read."""
+    return {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}
 
 
 def path_of(namespace: str, name: str) -> str:

@@ -18,9 +18,12 @@ import structlog
 from webhook.problem import Json
 from webhook.server import metrics
 from webhook.server.api import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
+from webhook.server.slices import in_slices
+from webhook.shape import Shape, type_of
 
 SHORTEST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 30.0
+LONGEST_ERROR: Final = 500  # characters of a log line
 LONGEST_PAUSE_AFTER_OPENING: Final = 1.0  # an API that opens watches is well, unless it closes each at once
 
 Kept = TypeVar("Kept")
@@ -29,18 +32,42 @@ Told_contra = TypeVar("Told_contra", contravariant=True)
 log = structlog.get_logger()
 
 
-class Event(msgspec.Struct):
-    """One line of a watch."""
+class Event(msgspec.Struct, frozen=True):
+    """One line of a watch, its object not decoded yet."""
 
     type: str
-    object: Json
+    object: msgspec.Raw
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """Which object an event tells of, and which version of it, or with a bookmark of the list."""
+
+    namespace: str = ""
+    name: str = ""
+    version: str | None = msgspec.field(name="resourceVersion", default=None)
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What every object of an event has, but that of an error."""
+
+    metadata: Metadata
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What the API server says of an error."""
+
+    code: int = 0
+    message: str = ""
 
 
 class Observer(Protocol[Told_contra]):
     """Who wants to know of every change."""
 
-    def listed(self, items: Iterable[Told_contra]) -> None:
-        """Hear what there is, at the start and after a gap in which anything may have happened."""
+    async def listed(self, items: Iterable[Told_contra]) -> None:
+        """Hear what there is, at the start and after a gap in which anything may have happened.
+
+        There may be tens of thousands: taken in slices.
+        """
 
     def seen(self, item: Told_contra) -> None:
         """Hear of an object that is new, or has changed."""
@@ -52,7 +79,8 @@ class Observer(Protocol[Told_contra]):
 class WatchedList(Generic[Kept]):
     """The objects of one list by namespace and name, each reduced to what `keep` returns of it.
 
-    `which`: what its metric has before the resource, where another list is of the same.
+    `shape`: what is decoded of an object for that, by default all of it: one may be of megabytes, and a list have
+    thousands. `which`: what its metric has before the resource, where another list is of the same.
     """
 
     def __init__(  # noqa: PLR0913 - what a list has
@@ -61,6 +89,7 @@ class WatchedList(Generic[Kept]):
         path: str,
         keep: Callable[[Json], Kept],
         *,
+        shape: Shape = dict,
         query: dict[str, str],
         metadata_only: bool = False,
         which: str = "",
@@ -68,6 +97,8 @@ class WatchedList(Generic[Kept]):
         self.api = api
         self.path = path
         self.keep = keep
+        self.kind = type_of(shape)
+        self.decoder = msgspec.json.Decoder(self.kind)
         self.query = query
         self.list_accept = METADATA_ONLY_LIST if metadata_only else "application/json"
         self.watch_accept = METADATA_ONLY if metadata_only else "application/json"
@@ -100,7 +131,7 @@ class WatchedList(Generic[Kept]):
                     self.missing = False
                     pause = min(pause, LONGEST_PAUSE_AFTER_OPENING)
                     async for line in lines:
-                        version = self.take(decoder.decode(line)) or version
+                        version = self.take(event_decoder.decode(line)) or version
                         self.heard = time.monotonic()
                         pause = SHORTEST_PAUSE
             except (ApiError, *UNREACHABLE) as error:
@@ -130,13 +161,26 @@ class WatchedList(Generic[Kept]):
         found: dict[tuple[str, str], Kept] = {}
         version = ""
         async for page in self.api.pages(self.path, self.query, self.list_accept):
-            for item in page.get("items") or ():
-                found[key_of(item)] = self.keep(item)
-            version = str(page["metadata"]["resourceVersion"])
+            async for raw in in_slices(page.items or ()):
+                if read := self.read(raw):
+                    found[read[0]] = read[1]
+            version = page.metadata.version
         self.items = found
         for observer in self.observers:
-            self.guarded(observer.listed, found.values())
+            try:
+                await observer.listed(found.values())
+            except Exception:  # its trouble is not this list's, which stays current for all others
+                log.exception("not taken in", path=self.path)
         return version
+
+    def read(self, raw: msgspec.Raw) -> tuple[tuple[str, str], Kept] | None:
+        """Return the key of an object and what is kept of it; None where it is not as the API promises."""
+        try:
+            item = self.decoder.decode(raw)
+            return key_of(item), self.keep(item)
+        except Exception as error:  # noqa: BLE001 - one object must not hide all others, whatever is wrong with it
+            log.warning("object not read", path=self.path, error=repr(error)[:LONGEST_ERROR])
+            return None
 
     def guarded(self, hear: Callable[[Any], None], what: Any) -> None:
         """Have an observer hear of something; its trouble is not this list's."""
@@ -159,21 +203,20 @@ class WatchedList(Generic[Kept]):
     def take(self, event: Event) -> str | None:
         """Apply one event; return the resource version to go on from. An ERROR event raises ApiError."""
         if event.type == "ERROR":
-            raise ApiError(int(event.object.get("code") or 0), str(event.object.get("message")))
-        if event.type in {"ADDED", "MODIFIED"}:
-            kept = self.items[key_of(event.object)] = self.keep(event.object)
-            for observer in self.observers:
-                self.guarded(observer.seen, kept)
-            self.changed()
-        elif event.type == "DELETED":
-            self.items.pop(key_of(event.object), None)
-            if self.observers:
-                gone = self.keep(event.object)
+            status = msgspec.json.decode(event.object, type=Status)
+            raise ApiError(status.code, status.message)
+        metadata = told_decoder.decode(event.object).metadata
+        if event.type in {"ADDED", "MODIFIED", "DELETED"}:
+            read, key = self.read(event.object), (metadata.namespace, metadata.name)
+            if read is None or event.type == "DELETED":
+                self.items.pop(key, None)
+            else:
+                self.items[key] = read[1]
+            if read is not None:
                 for observer in self.observers:
-                    self.guarded(observer.deleted, gone)
+                    self.guarded(observer.deleted if event.type == "DELETED" else observer.seen, read[1])
             self.changed()
-        version: str | None = event.object["metadata"].get("resourceVersion")
-        return version
+        return metadata.version
 
 
 def key_of(item: Json) -> tuple[str, str]:
@@ -182,4 +225,5 @@ def key_of(item: Json) -> tuple[str, str]:
     return metadata.get("namespace", ""), metadata["name"]
 
 
-decoder = msgspec.json.Decoder(Event)
+event_decoder = msgspec.json.Decoder(Event)
+told_decoder = msgspec.json.Decoder(Told)

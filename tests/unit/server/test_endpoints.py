@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from webhook import decide
 from webhook.policy.parse import load_default
 from webhook.review import Response
 from webhook.server import app, cluster, connections, metrics
-from webhook.server.endpoints import Endpoints
+from webhook.server.endpoints import LARGE, QUEUED, Endpoints
 from webhook.server.http11 import Answer
+from webhook.server.limits import LARGEST_BODY, LIMITS
 from webhook.server.policy_source import PolicySource
 from webhook.subject import read
 
@@ -46,6 +48,44 @@ def test_a_dry_run_is_not_counted_as_an_edit() -> None:
     assert metrics.EDITS.counts["failure_policy", "Enforce"] == before
     answered(review_of(job(job_spec(backoffLimit=3))))
     assert metrics.EDITS.counts["failure_policy", "Enforce"] == before + 1
+
+
+def large_review(size: int = LARGE) -> bytes:
+    return review_of(job(annotations={"example.test/large": "x" * size}))
+
+
+def test_between_two_large_requests_small_ones_are_answered() -> None:
+    handler = Endpoints(PolicySource(load_default()), None).admission().routes[b"/mutate"][1]
+    answers: list[str] = []
+
+    async def ask(name: str, body: bytes) -> None:
+        assert (await handler(body)).status == 200
+        answers.append(name)
+
+    async def run() -> None:
+        large = [asyncio.create_task(ask("large", large_review())) for _ in range(4)]
+        while not all(task.done() for task in large):
+            await ask("small", review_of(job()))
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert answers.count("large") == 4
+    assert all(pair != ("large", "large") for pair in pairwise(answers))
+
+
+def test_large_requests_that_wait_are_bounded_so_that_small_ones_find_room() -> None:
+    assert LIMITS.held_bytes - QUEUED > LARGEST_BODY
+    endpoints = Endpoints(PolicySource(load_default()), None)
+    handler = endpoints.admission().routes[b"/mutate"][1]
+    body = large_review(QUEUED // 2)
+
+    async def run() -> list[Answer]:
+        return await asyncio.gather(*(handler(one) for one in (body, body, review_of(job()))))
+
+    first, second, small = asyncio.run(run())
+    assert [first.status, second.status, small.status] == [200, 429, 200]
+    assert second.headers == {"Retry-After": "1"}
+    assert endpoints.queued == 0
 
 
 def test_the_api_server_is_the_one_to_close_and_is_answered_in_time() -> None:

@@ -25,7 +25,7 @@ LARGE = review_of(job(annotations={"large": "x" * 1500}))
 
 
 class SlowApi:
-    """As much of the caches as an endpoint asks, while the API does not answer."""
+    """As much of the caches as an endpoint asks, while the API does not answer: only namespace "cached" is known."""
 
     recognised = None
     message_patterns = False
@@ -34,9 +34,13 @@ class SlowApi:
         self.asked = 0
         self.answers = asyncio.Event()
 
-    async def opt_in(self, _: str) -> tuple[str | None, str]:
-        self.asked += 1
-        await self.answers.wait()
+    def serves(self, namespace: str) -> bool:
+        return namespace == "cached"
+
+    async def opt_in(self, namespace: str) -> tuple[str | None, str]:
+        if namespace != "cached":
+            self.asked += 1
+            await self.answers.wait()
         return None, "Enforce"
 
 
@@ -79,13 +83,13 @@ def test_bodies_that_are_still_arriving_take_no_place(served: Served) -> None:
 
 @on_uvloop
 async def test_a_request_that_waits_for_the_api_takes_a_place_until_it_is_answered() -> None:
-    limits, api, refused = Limits(requests=2), SlowApi(), ("mutate", "", "", "overloaded")
+    limits, api, refused = Limits(requests=4), SlowApi(), ("mutate", "Job", "CREATE", "overloaded")
     before = metrics.REQUESTS.counts[refused]
     async with listening(endpoints(limits, api).admission()) as server:
-        waiting = [await server.connect() for _ in range(limits.requests)]
+        waiting = [await server.connect() for _ in range(2)]
         for client in waiting:
             client.post(REVIEW)
-        await eventually(lambda: api.asked == limits.requests)
+        await eventually(lambda: api.asked == 2)
         late = await server.connect()
         late.post(REVIEW)
         status, headers = await late.answer()
@@ -94,6 +98,19 @@ async def test_a_request_that_waits_for_the_api_takes_a_place_until_it_is_answer
         api.answers.set()
         assert [(await client.answer())[0] for client in waiting] == [200, 200]
         assert await late.asked(REVIEW) == 200
+
+
+@on_uvloop
+async def test_what_the_caches_answer_is_answered_however_many_requests_wait_for_the_api() -> None:
+    limits, api, cached = Limits(requests=4, waiting_bytes=1), SlowApi(), review_of(job(), namespace="cached")
+    async with listening(endpoints(limits, api).admission()) as server:
+        waiting, late, other = [await server.connect() for _ in range(3)]
+        waiting.post(REVIEW)
+        await eventually(lambda: api.asked)
+        assert await late.asked(REVIEW) == 429
+        assert await other.asked(cached) == 200
+        api.answers.set()
+        assert (await waiting.answer())[0] == 200
 
 
 @on_uvloop
@@ -106,7 +123,7 @@ async def test_a_client_that_goes_away_gives_its_place_back() -> None:
         await eventually(lambda: api.asked)
         gone.writer.transport.abort()
         api.answers.set()
-        await eventually(lambda: not house.intake.requests)
+        await eventually(lambda: not house.places.requests)
         assert await late.asked(REVIEW) == 200
 
 
@@ -193,7 +210,7 @@ async def test_a_body_that_never_ends_is_408_and_the_connection_is_closed() -> N
         status, headers = await client.answer()
         assert (status, headers["connection"]) == (408, "close")
         assert await client.reader.read() == b""
-        assert (house.intake.held, house.intake.requests, len(house.intake.arriving)) == (0, 0, 0)
+        assert (house.intake.held, house.places.requests, len(house.intake.arriving)) == (0, 0, 0)
 
 
 @on_uvloop
