@@ -107,6 +107,7 @@ class _ControlPlane:
             f"--tls-private-key-file={key}",
             f"--client-ca-file={self.credentials.authority_file}",
             "--authorization-mode=RBAC",
+            "--allow-privileged",  # as nearly every cluster
             f"--admission-control-config-file={self._admission()}",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--service-account-issuer=https://kubernetes.default.svc",

@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.cluster.conftest import new_namespace
 from tests.strategies import CRON_JOBS, JOBS, PODS, judged_jobs
 from webhook import names, offline
-from webhook.documents import Document
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse
 from webhook.problem import field
@@ -93,9 +92,9 @@ def test_the_webhook_makes_of_an_object_what_render_makes_of_it(plain: Namespace
     def agree(root: Object) -> None:
         without = dry_run(plain, root)
         stored = dry_run(opted_in, root)
-        document = Document("generated", 1, deepcopy(root), [])
-        verdict = offline.admit(document, policy, "default", None)
-        rendered = dry_run(plain, document.value)
+        made = deepcopy(root)
+        verdict = offline.admit(made, policy, "default", None)
+        rendered = dry_run(plain, made)
         if not is_refused(stored):
             assert comparable(stored) == comparable(rendered)
             assert not verdict.problems

@@ -57,6 +57,21 @@ def test_a_retriable_failure_costs_a_retry_and_a_bug_ends_the_job(namespace: New
     )
 
 
+def test_where_nobody_is_opted_in_any_more_no_account_is_written_until_it_is_again(
+    kubectl: Kubectl, namespace: NewNamespace
+) -> None:
+    team = opted_in(namespace)
+    team.create(job("train", backoffLimit=3))
+    (first,) = team.running("train", 1)
+    assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}-").returncode == 0
+    team.ends(first, 143)
+    team.running("train", 1, but=first)
+    assert not account(team.get("job", "train"))
+    assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
+    found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
+    assert last(found) == [("ExitCode", "main 143", "retry")]
+
+
 def test_an_eviction_costs_a_disruption_and_the_next_pod_knows_of_it(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "limited")
     team.create(job("train", backoffLimit=3))

@@ -1,8 +1,13 @@
 """The server's own look at the API: what it knows at once, what it asks for, what it will not guess."""
 
 import json
+import multiprocessing
 import os
+import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +16,7 @@ import yaml
 
 from tests.admission import answer_of, review_of
 from tests.awaiting import until
+from tests.bench.asking import Question, as_fast_as_answered, at_a_constant_rate
 from tests.cluster.conftest import NewNamespace
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
@@ -80,13 +86,59 @@ def test_an_owner_that_is_gone_or_another_by_that_name_tells_nothing(
     gone = {"metadata": {"name": "gone", "uid": "gone-uid"}}
     assert noted(mutated(served, pod_of(gone), team.name))["attempt-source"] == "Unknown"
     with_failures(kubectl, team.name, 2)
-    another = {"metadata": {"name": "train", "uid": "another-uid"}}
-    assert noted(mutated(served, pod_of(another), team.name))["attempt-source"] == "Unknown"
+    for uid in ("another-uid", ""):
+        another = {"metadata": {"name": "train", "uid": uid}}
+        assert noted(mutated(served, pod_of(another), team.name))["attempt-source"] == "Unknown"
+
+
+def test_pods_that_name_unknown_owners_refuse_none_of_another_namespace(
+    served: Served, namespace: NewNamespace, kubectl: Kubectl
+) -> None:
+    noisy, team = namespace({names.PROFILE: "default"}), namespace()
+    owner = with_failures(kubectl, team.name, 2)
+    kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")  # the Job is older: it is asked for
+    unknown = {"metadata": {"name": "unknown", "uid": "unknown-uid"}}
+    bodies = (review_of(pod_of(unknown), namespace=noisy.name), review_of(pod_of(owner), namespace=team.name))
+    attack, question = (Question(served.https_port, served.addresses["ca"], body) for body in bodies)
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        begin = time.monotonic() + 3
+        attacking = pool.submit(as_fast_as_answered, attack, 90, begin, begin + 5)
+        asking = pool.submit(at_a_constant_rate, question, 20, begin + 4)
+        attacks, answers = (Counter(one.status for one in part.result()) for part in (attacking, asking))
+    assert attacks[HTTPStatus.TOO_MANY_REQUESTS] > 0
+    # An API server that is busy with all of this may not tell in time, which is 503 and not a refusal.
+    assert answers[HTTPStatus.TOO_MANY_REQUESTS] == 0, (answers, attacks)
+    assert answers[HTTPStatus.OK] > 0
 
 
 def test_a_namespace_that_does_not_exist_is_not_opted_in(served: Served) -> None:
     root = job("train")
     assert mutated(served, root, "no-such-namespace") == root
+
+
+def test_only_an_update_of_the_stored_policy_is_told_which_namespaces_use_a_profile(
+    tmp_path: Path, namespace: NewNamespace, kubectl: Kubectl
+) -> None:
+    team = namespace({names.PROFILE: "default"})
+    metadata, data = {"name": "retry-policy", "namespace": team.name}, {"policy.yaml": POLICY.replace("LIMIT", "10")}
+    stored = kubectl.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    forged = {**stored, "metadata": {**stored["metadata"], "uid": "forged"}}
+    arguments = ("--kubeconfig", os.environ["KUBECONFIG"], "--policy-configmap", f"{team.name}/retry-policy")
+    with serving(tmp_path, *arguments) as running:
+        until(lambda: running.get("/readyz").status == 200)
+        messages = []
+        for before in (stored, forged, None):
+            edited = {**(before or forged), "data": {"policy.yaml": data["policy.yaml"].replace("default", "other")}}
+            review = review_of(edited, old=before, namespace=team.name, name="retry-policy")
+            messages.append(answer_of(running.post("/validate", review).body, edited).message)
+    known, *strangers = messages
+    assert "profiles.default: is missing, and in use by " in known
+    assert set(strangers) == {
+        (
+            "profiles: lack a profile that a namespace is labelled with;"
+            " see: kubectl get namespaces -L retry-policy.dev/profile"
+        )
+    }
 
 
 def test_the_policy_follows_a_config_map_and_the_last_good_one_stays(

@@ -5,11 +5,12 @@ A part stands between two comments: `generated: NAME` and `end`.
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from textwrap import indent
 from typing import Final
 
-from tests.generated import docs, figures, kinds, manifests
+from tests.generated import docs, figures, kinds, manifests, written
 
 ROOT: Final = Path(__file__).parents[2]
 PART: Final = re.compile(
@@ -23,11 +24,17 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/policy.md": {"policy": docs.policy_reference},
     "docs/roll-out.md": {"modes": docs.modes_table},
     "docs/workloads.md": {"kinds": kinds.table},
+    "manifests/base/admission-policies.yaml": {
+        f"metadata of {resource}": partial(written.validations, resource) for resource in ("pods", "jobs", "jobsets")
+    },
     "manifests/base/rbac.yaml": {"controllers": manifests.controllers},
     "manifests/base/webhooks.yaml": {
         "kinds": manifests.namespaced_kinds,
         "kinds of the cluster": manifests.cluster_kinds,
         "batch systems": manifests.batch_systems,
+    },
+    "manifests/overlays/requested-retries/admission-policies.yaml": {
+        f"metadata of {resource}": partial(written.validations, resource) for resource in ("cronjobs", "pipelineruns")
     },
 }
 

@@ -18,7 +18,7 @@ from webhook.workloads import CONTROLLERS, WORKLOADS, Workload
 from webhook.workloads.core import METADATA, POD_TEMPLATE
 from webhook.workloads.row import RetryField
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("file", PARTS)
@@ -36,6 +36,18 @@ def test_every_generated_part_stands_somewhere(file: str) -> None:
 def test_a_link_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_threat_model_says_of_every_key_who_writes_it() -> None:
+    page = (ROOT / "docs" / "threat-model.md").read_text()
+    table = page.split("## Labels and annotations")[1].split("## ")[0]
+    keys = re.findall(r"^\|[^|]+\| `([a-z-]+)` \|[^|]+\|[^|]+\|$", table, re.MULTILINE)
+    assert set(keys) == {
+        value.removeprefix(names.PREFIX)
+        for value in vars(names).values()
+        if isinstance(value, str) and value.startswith(names.PREFIX) and value != names.PREFIX
+    }
+    assert len(keys) == len(set(keys)) + 1  # of Namespaces, and of workloads: profile
 
 
 @pytest.fixture

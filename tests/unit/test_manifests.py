@@ -1,17 +1,21 @@
 """The manifests agree with the code and with each other; that a cluster takes them is for the cluster tests."""
 
 import re
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import click
+import jsonpatch
 import pytest
 import yaml
 
 from tests.served import COMMAND
-from webhook import __version__, cli
+from webhook import __version__, cli, names
+from webhook.ledger import pods as pods_of_jobs
 from webhook.policy.parse import KEY
 from webhook.problem import Json
 from webhook.server import app, certificates, metrics, own_certificate
@@ -132,9 +136,57 @@ def test_services_probes_and_network_policy_name_ports_that_there_are(container:
     ports = {port["name"] for port in container["ports"]}
     probes = {container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")}
     targets = {port["targetPort"] for port in kind("Service")["spec"]["ports"]}
-    (ingress,) = kind("NetworkPolicy")["spec"]["ingress"]
-    assert (targets, {port["port"] for port in ingress["ports"]}) == (ports, ports)
+    assert (targets, set(ingress())) == (ports, ports)
     assert probes == {"http"}
+
+
+def ingress(policy: Json | None = None) -> dict[str, Any]:
+    """By port, from where the NetworkPolicy lets it be reached; None is from anywhere."""
+    rules = (policy or kind("NetworkPolicy"))["spec"]["ingress"]
+    return {port["port"]: rule.get("from") for rule in rules for port in rule["ports"]}
+
+
+def block_of(page: str, language: str, containing: str) -> str:
+    """The one block of a page in that language that contains a text."""
+    blocks = re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    (found,) = [block for block in blocks if containing in block]
+    return str(found)
+
+
+def test_metrics_are_for_the_namespaces_that_the_docs_label_and_for_nobody_else() -> None:
+    labelled = {"metrics": "enabled"}
+    assert ingress()["http"] == [{"namespaceSelector": {"matchLabels": labelled}}]
+    command = "kubectl label namespace monitoring metrics=enabled"
+    assert [page for page in ("install.md", "network.md") if command not in (ROOT / "docs" / page).read_text()] == []
+
+
+def test_admission_is_open_as_shipped_and_for_the_api_servers_alone_with_the_patch_of_the_docs() -> None:
+    assert ingress()["https"] is None
+    (patch,) = yaml.safe_load(block_of("network.md", "yaml", "/spec/ingress/0/from"))["patches"]
+    policy = kind("NetworkPolicy")
+    assert patch["target"] == {"kind": policy["kind"], "name": policy["metadata"]["name"]}
+    patched = jsonpatch.apply_patch(policy, yaml.safe_load(patch["patch"]))
+    assert ingress(patched) == {**ingress(), "https": [{"ipBlock": {"cidr": "192.0.2.0/28"}}]}
+
+
+def test_the_policy_for_cilium_in_the_docs_is_about_the_same_pods_and_port(container: Json) -> None:
+    cilium = yaml.safe_load(block_of("network.md", "yaml", "kind: CiliumNetworkPolicy"))
+    policy = kind("NetworkPolicy")
+    assert cilium["metadata"]["namespace"] == policy["metadata"]["namespace"]
+    assert cilium["spec"]["endpointSelector"] == policy["spec"]["podSelector"]
+    (port,) = [port["containerPort"] for port in container["ports"] if port["name"] == "https"]
+    assert cilium["spec"]["ingress"][0]["toPorts"][0]["ports"] == [{"port": str(port), "protocol": "TCP"}]
+
+
+def test_the_command_of_the_docs_names_who_is_connected_to_the_admission_port(container: Json) -> None:
+    (program,) = re.findall(r"python3 -c '(.*?)'", block_of("network.md", "console", "/proc/net/tcp"), re.DOTALL)
+    (shipped,) = [port["containerPort"] for port in container["ports"] if port["name"] == "https"]
+    assert f":{shipped:04X}" in program
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.7", 0)):
+            command = (sys.executable, "-c", program.replace(f":{shipped:04X}", f":{port:04X}"))
+            assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "{'127.0.0.7'}\n"
 
 
 def test_every_webhook_calls_the_service_where_its_kind_is_answered() -> None:
@@ -226,3 +278,24 @@ def test_of_the_sample_jobs_only_the_one_with_25_retries_is_refused() -> None:
     (line,) = checked.stdout.splitlines()
     assert "job-with-25-retries.yaml:1 spec.backoffLimit" in line
     assert (checked.returncode, checked.stderr) == (1, "")
+
+
+def expressions_of(policy: str) -> str:
+    of_name = [one for one in documents(BASE / "protected-keys.yaml") if one["metadata"]["name"] == policy]
+    spec = next(one["spec"] for one in of_name if one["kind"] == "ValidatingAdmissionPolicy")
+    return " ".join(one["expression"] for one in (*spec.get("variables", ()), *spec["validations"]))
+
+
+def test_what_only_we_write_is_protected_where_no_webhook_is_asked() -> None:
+    on_pods = expressions_of(f"{NAME}-pod-keys")
+    for key in (names.PROFILE, names.PLACEMENT, names.ATTEMPT_SOURCE, names.COUNTED):
+        assert f"'{key}'" in on_pods
+    in_status = expressions_of(f"{NAME}-job-status-keys")
+    for key in (names.PROFILE, names.POLICY, names.LEDGER):
+        assert f"'{key}'" in in_status
+
+
+def test_what_the_ledger_reads_of_a_pods_job_is_protected_too() -> None:
+    on_pods = expressions_of(f"{NAME}-pod-keys")
+    for key in (pods_of_jobs.INDEX, pods_of_jobs.INDEX_FAILURES, pods_of_jobs.JOB_SET, pods_of_jobs.RESTART):
+        assert f"'{key}'" in on_pods

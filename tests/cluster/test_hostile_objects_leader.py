@@ -1,0 +1,130 @@
+"""What users write to stop the leader, or every replica: the others' admissions and accounts go on all the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.awaiting import until
+from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.disruptions import evict
+from tests.cluster.installation import as_service_account
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.manifests import exits, job, job_set, replicated_job
+from tests.cluster.objects import account, ended, noted
+from tests.served import serving
+from webhook import names
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Object
+    from tests.cluster.namespace import Namespace
+    from tests.served import Served
+
+MOST_MEMORY = 300  # MiB at the peak; a server that serves an empty cluster has 120
+VARIABLES = 180_000  # of a Job: 1.3 MB in etcd, 2.3 MB of JSON
+ACCOUNTS = {
+    "many ranges": '{"units":{"1":"' + ",".join(["0-99999"] * 250) + '"}}',
+    "a long prefix": '{"units":{"1":"' + "x" * 4900 + '/0-99999"}}',
+    "too long": "[" * 50_000,
+}
+
+
+def admits(team: Namespace) -> bool:
+    """Whether a Job of another team is admitted, by the server that leads too."""
+    path = f"apis/batch/v1/namespaces/{team.name}/jobs"
+    return names.POLICY in team.api.dry_run(path, job("other"))["metadata"].get("annotations", {})
+
+
+def peak(served: Served) -> int:
+    """Return the largest memory that a server has had, in MiB."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{served.process.pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) // 1024
+
+
+def hostile_set(pattern: str) -> Object:
+    """A JobSet whose Job fails with a message that a pattern takes for ever to search, where it is tried both ways."""
+    workers = replicated_job("workers", exits(1), backoffLimit=3)
+    spec = workers["template"]["spec"]
+    spec["template"]["spec"]["containers"][0]["name"] = "a" * 60
+    codes = {"operator": "NotIn", "values": [0, 143]}
+    spec["podFailurePolicy"] = {"rules": [{"action": "FailJob", "onExitCodes": codes}]}
+    rule = {"name": "hostile", "action": "FailJobSet", "onJobFailureMessagePatterns": [pattern]}
+    return job_set("hostile", workers, failurePolicy={"maxRestarts": 0, "rules": [rule]})
+
+
+@with_operators
+@pytest.mark.parametrize("pattern", ["(a+)+!", "(a?){200}b", "[[:alpha:]]{0,490}x"])
+def test_a_pattern_that_takes_for_ever_elsewhere_takes_no_time_here(namespace: NewNamespace, pattern: str) -> None:
+    team, other = opted_in(namespace), opted_in(namespace)
+    team.create(hostile_set(pattern))
+    found = team.wait_for("jobsets", "hostile", lambda found: ended(found, 1))
+    assert account(found)["causes"] == {"ExitCode": {f"{'a' * 60} 1": 1}}
+    assert admits(other)
+
+
+@pytest.mark.parametrize("text", ACCOUNTS.values(), ids=ACCOUNTS)
+def test_an_account_that_a_replica_has_spoilt_is_begun_anew(
+    kubectl: Kubectl, namespace: NewNamespace, tmp_path: Path, text: str
+) -> None:
+    team, other = opted_in(namespace), opted_in(namespace)
+    team.create(job("train", backoffLimit=3))
+    (first,) = team.running("train", 1)
+    kubeconfig = tmp_path / "replica.kubeconfig"
+    kubeconfig.write_text(json.dumps(as_service_account(kubectl)))  # what anybody else writes there is put back
+    replica = Kubectl(kubectl.program, kubeconfig)
+    patch = ("patch", "job", "train", f"--namespace={team.name}", "--type=merge", "--patch-file=/dev/stdin")
+    spoilt = replica.run(*patch, stdin=annotation(text))
+    assert spoilt.returncode == 0, spoilt.stderr
+    evict(team, first["metadata"]["name"])
+    (second,) = team.running("train", 1, but=first)
+    assert noted(second)["attempt-source"] == "Ledger"
+    found = team.wait_for("jobs", "train", lambda found: found["metadata"]["annotations"][names.LEDGER] != text)
+    assert account(found)["cost"] == {"disruption": 1}
+    assert admits(other)
+
+
+def annotation(text: str) -> Object:
+    return {"metadata": {"annotations": {names.LEDGER: text}}}
+
+
+def test_a_job_without_annotations_gets_an_account(namespace: NewNamespace) -> None:
+    team = namespace()
+    team.create(labelled(job("train", exits(1), backoffLimit=0)))
+    team.wait_for("jobs", "train", lambda found: found["status"].get("failed"))
+    assert names.LEDGER not in team.get("job", "train")["metadata"].get("annotations", {})
+    assert not team.told("train")
+    labels = f"{names.PROFILE}=default"
+    assert team.run("label", "namespace", team.name, labels).returncode == 0
+    found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
+    assert account(found)["cost"] == {"fatal": 1}
+
+
+def labelled(root: Object) -> Object:
+    """An object with our label, which anybody may set where nobody has opted in."""
+    root["metadata"]["labels"] = {names.PROFILE: "default"}
+    root["spec"]["template"]["metadata"]["labels"] = {names.PROFILE: "default"}
+    return root
+
+
+def test_large_jobs_of_any_namespace_cost_a_server_that_starts_next_to_nothing(
+    namespace: NewNamespace, tmp_path: Path
+) -> None:
+    team, other = namespace(), opted_in(namespace)
+    for number in range(20):
+        large = labelled(job(f"large-{number}", suspend=True))
+        large["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "a"}] * VARIABLES
+        team.create(large)
+    with serving(tmp_path, "--kubeconfig", os.environ["KUBECONFIG"]) as served:
+        until(lambda: served.get("/readyz").status == 200)
+        assert peak(served) <= MOST_MEMORY
+        patch = ("label", "jobs", "--all", "seen=1")
+        assert team.run(*patch).returncode == 0
+        assert peak(served) <= MOST_MEMORY
+    assert admits(other)

@@ -1,0 +1,277 @@
+"""Each way around the limit of ten that was found is refused by the API server, or ended; its neighbour is not."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.manifests import exits, job, job_set, replicated_job
+from tests.cluster.objects import account, condition
+from tests.objects import DISRUPTION, exit_codes
+from webhook import names
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Object
+    from tests.cluster.namespace import Namespace
+
+UNLIMITED = 2147483647
+FREE = "RestartJobSetAndIgnoreMaxRestarts"
+INDEXED = {"completionMode": "Indexed", "completions": 100_000, "parallelism": 10, "maxFailedIndexes": 10_000}
+
+
+def with_rules(*rules: Object, **spec: Any) -> Object:
+    return job("train", backoffLimit=3, podFailurePolicy={"rules": list(rules)}, **spec)
+
+
+def on(kind: str, status: str) -> Object:
+    return {"action": "Ignore", "onPodConditions": [{"type": kind, "status": status}]}
+
+
+def restarting(action: str = FREE, **narrowed: Any) -> Object:
+    rules = [{"name": "again", "action": action, **narrowed}]
+    part = replicated_job("main", backoffLimit=0)
+    return job_set("train", part, failurePolicy={"maxRestarts": 3, "rules": rules})
+
+
+def owned(root: Object, kind: str, version: str) -> Object:
+    reference = {"apiVersion": version, "kind": kind, "name": "x", "uid": "0c5a", "controller": True}
+    return {**root, "metadata": {**root["metadata"], "ownerReferences": [reference]}}
+
+
+def of_a_set_by_label() -> Object:
+    root = job("train", backoffLimit=3)
+    root["spec"]["template"]["metadata"]["labels"] = {"jobset.sigs.k8s.io/jobset-name": "x"}
+    return root
+
+
+def in_place(restart_policy: str, **spec: Any) -> Object:
+    root = job("train", completionMode="Indexed", completions=2, backoffLimitPerIndex=1, **spec)
+    root["spec"]["template"]["spec"]["restartPolicy"] = restart_policy
+    return root
+
+
+ALL_CODES = [exit_codes("Ignore", "In", *range(1, 128)), exit_codes("Ignore", "In", *range(128, 256))]
+
+# Of each way: what is refused, what its message says, and the neighbour that is accepted.
+WAYS = {
+    "no exit code costs a retry": (
+        with_rules(exit_codes("Ignore", "NotIn", 0)),
+        "spec.podFailurePolicy.rules[0]: failures cost no retry after 255 of the 255 exit codes; name the few",
+        with_rules(exit_codes("Ignore", "In", 75)),
+    ),
+    "no exit code but one": (
+        with_rules(exit_codes("Ignore", "NotIn", 254)),
+        "spec.podFailurePolicy.rules[0]: failures cost no retry after 254 of the 255 exit codes; name the few",
+        with_rules(exit_codes("Ignore", "In", 143)),
+    ),
+    "none of them by two rules": (
+        with_rules(*ALL_CODES),
+        "spec.podFailurePolicy.rules[0]: failures cost no retry after 255 of the 255 exit codes; name the few",
+        with_rules(exit_codes("FailJob", "NotIn", 75, container="main"), exit_codes("Ignore", "NotIn", 0)),
+    ),
+    "no failure of a pod that was scheduled": (
+        with_rules(on("PodScheduled", "True")),
+        "spec.podFailurePolicy.rules[0]: failures cost no retry after PodScheduled=True, as nearly every failed pod",
+        with_rules(on("PodScheduled", "False")),
+    ),
+    "no failure of a pod that is not ready": (
+        with_rules(DISRUPTION, on("Ready", "False")),
+        "spec.podFailurePolicy.rules[1]: failures cost no retry after Ready=False, as nearly every failed pod",
+        with_rules(on("Ready", "False"), activeDeadlineSeconds=3600),
+    ),
+    "nobody counts": (
+        with_rules(exit_codes("Ignore", "In", 75), managedBy="example.test/another"),
+        "spec.podFailurePolicy.rules[0]: failures cost no retry, and no ledger counts them here; use Count, or set",
+        with_rules(exit_codes("Ignore", "In", 75), managedBy="example.test/another", activeDeadlineSeconds=3600),
+    ),
+    "an owner that does not exist": (
+        owned(job("train", backoffLimit=UNLIMITED), "JobSet", "jobset.x-k8s.io/v1alpha2"),
+        "metadata.ownerReferences: the controller is JobSet 'x' with uid '0c5a', which does not exist; leave it out",
+        owned(job("train", backoffLimit=3), "Wonder", "example.test/v1"),
+    ),
+    "pods that are counted for another": (
+        of_a_set_by_label(),
+        "spec.template.metadata.labels[jobset.sigs.k8s.io/jobset-name]: is 'x', and no such JobSet controls the Job;",
+        job("train", backoffLimit=3),
+    ),
+    "restarts in place beside budgets of indexes": (
+        in_place("OnFailure"),
+        "spec.template.spec.restartPolicy: OnFailure restarts containers in place, which backoffLimitPerIndex does not",
+        in_place("OnFailure", backoffLimit=10),
+    ),
+    "very many indexes": (
+        job("train", backoffLimitPerIndex=10, **INDEXED),
+        "spec.backoffLimitPerIndex: allows 100100 retries of all indexes together, profile 'default' 1000",
+        job("train", backoffLimitPerIndex=10, backoffLimit=1000, **INDEXED),
+    ),
+}
+WAYS_OF_SETS = {
+    "any failure restarts the set for nothing": (
+        restarting(),
+        "after BackoffLimitExceeded: Job has reached the specified backoff limit; use RestartJobSet, which maxRestarts",
+        restarting("RestartJobSet"),
+    ),
+    "a bug does": (
+        restarting(onJobFailureReasons=["BackoffLimitExceeded"]),
+        "spec.failurePolicy.rules[0].action: restarts at no cost, without a bound, after BackoffLimitExceeded",
+        restarting(onJobFailureReasons=["PodFailurePolicy"]),
+    ),
+    "any message does": (
+        restarting(onJobFailureMessagePatterns=[".*"]),
+        "spec.failurePolicy.rules[0].action: restarts at no cost, without a bound, after BackoffLimitExceeded",
+        restarting(onJobFailureMessagePatterns=["has condition Maintenance"]),
+    ),
+}
+
+
+def refusal(team: Namespace, manifest: Object) -> str:
+    """Return what the API server says of a manifest, empty if it would store it."""
+    result = team.run("create", "--dry-run=server", "--filename=-", stdin=manifest)
+    return result.stderr if result.returncode else ""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_job_by_which(way: str, namespace: NewNamespace) -> None:
+    refused, message, neighbour = WAYS[way]
+    team = opted_in(namespace)
+    assert message in refusal(team, refused)
+    assert refusal(team, neighbour) == ""
+
+
+@with_operators
+@pytest.mark.parametrize("way", WAYS_OF_SETS)
+def test_a_job_set_by_which(way: str, namespace: NewNamespace) -> None:
+    refused, message, neighbour = WAYS_OF_SETS[way]
+    team = opted_in(namespace)
+    assert message in refusal(team, refused)
+    assert refusal(team, neighbour) == ""
+
+
+def test_a_new_job_that_claims_to_be_deleted_is_refused_by_server_side_apply_too(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    claims = job("train", backoffLimit=99)
+    claims["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    result = team.run("apply", "--server-side", "--dry-run=server", "--filename=-", stdin=claims)
+    assert "spec.backoffLimit: 99 retries exceed the limit of 10" in result.stderr
+    assert refusal(team, claims)
+
+
+def test_a_running_job_cannot_lose_its_bound_by_claiming_an_owner(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    stored = team.create(job("train", backoffLimit=3))
+    claims = owned(stored, "JobSet", "jobset.x-k8s.io/v1alpha2")["metadata"]["ownerReferences"]
+    change = {"metadata": {"ownerReferences": claims}, "spec": {"backoffLimit": UNLIMITED}}
+    result = team.run("patch", "job", "train", "--type=merge", f"--patch={json.dumps(change)}")
+    assert "metadata.ownerReferences: the controller is JobSet 'x'" in result.stderr
+
+
+def patched(team: Namespace, what: str, name: str, metadata: Object, *flags: str) -> str:
+    """Merge metadata into an object; return what the API server says against it."""
+    result = team.run("patch", what, name, "--type=merge", f"--patch={json.dumps({'metadata': metadata})}", *flags)
+    return result.stderr if result.returncode else ""
+
+
+def test_what_only_we_write_on_a_job_is_put_back(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    stored = team.create(job("train", backoffLimit=3))
+    forged = {"labels": {names.PROFILE: "lax"}, "annotations": {names.POLICY: None, names.LEDGER: "{}"}}
+    assert patched(team, "job", "train", forged) == ""
+    now = team.get("job", "train")["metadata"]
+    assert (now["labels"], now["annotations"]) == (stored["metadata"]["labels"], stored["metadata"]["annotations"])
+    assert patched(team, "job", "train", {"labels": {"team": "a"}}) == ""
+    assert team.get("job", "train")["metadata"]["labels"]["team"] == "a"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {names.PROFILE: "lax"}},
+        {"labels": {names.PROFILE: None}},
+        {"annotations": {names.LEDGER: "{}"}},
+        {"annotations": {names.POLICY: None}},
+    ],
+)
+def test_nor_can_it_be_changed_with_the_status(metadata: Object, namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job("train", backoffLimit=3))
+    denied = patched(team, "job", "train", metadata, "--subresource=status")
+    assert "written by the webhook" in denied
+    assert patched(team, "job", "train", {"annotations": {"team": "a"}}, "--subresource=status") == ""
+
+
+@pytest.mark.parametrize(
+    ("field", "key", "value"),
+    [
+        ("annotations", "batch.kubernetes.io/job-index-failure-count", "0"),
+        ("annotations", "batch.kubernetes.io/job-index-failure-count", None),
+        ("annotations", "batch.kubernetes.io/job-index-ignored-failure-count", "5"),
+        ("annotations", names.COUNTED, "2026-01-01T00:00:00Z"),
+        ("annotations", names.PLACEMENT, "None"),
+        ("labels", names.PROFILE, None),
+        ("labels", "batch.kubernetes.io/job-name", None),
+        ("labels", "jobset.sigs.k8s.io/jobset-name", "x"),
+    ],
+)
+def test_a_pod_keeps_the_marks_by_which_its_failures_are_counted(
+    field: str, key: str, value: str | None, namespace: NewNamespace
+) -> None:
+    team = opted_in(namespace)
+    team.create(job("train", exits(143), completionMode="Indexed", completions=1, backoffLimitPerIndex=1))
+    (pod,) = team.pods_of("train", lambda pods: [one for one in pods if is_second(one)])[-1:]
+    name = pod["metadata"]["name"]
+    for flags in ((), ("--subresource=status",)):
+        assert f"metadata.{field}[{key}]" in patched(team, "pod", name, {field: {key: value}}, *flags)
+    assert patched(team, "pod", name, {"labels": {"team": "a"}, "annotations": {"team": "a"}}) == ""
+
+
+def is_second(pod: Object) -> bool:
+    """Whether its index has failed once already."""
+    return bool(pod["metadata"]["annotations"].get("batch.kubernetes.io/job-index-failure-count") == "1")
+
+
+def test_a_job_whose_failures_cost_nothing_is_ended_by_the_ledger(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "limited")
+    root = with_rules(exit_codes("Ignore", "In", 75))
+    root["spec"]["template"]["metadata"]["annotations"] = {
+        **exits(75),
+        names.COUNTED: "2026-01-01T00:00:00Z",  # by which the ledger would take its pods for counted
+    }
+    team.create(root)
+    failed = team.wait_for("jobs", "train", lambda found: condition(found, "Failed"), seconds=120)
+    assert condition(failed, "Failed")["reason"] == "FreeRestartLimitExceeded"
+    assert condition(failed, "Failed")["message"].endswith(": free restart 2 exceeds the limit of 1")
+    assert account(failed)["cost"] == {"free": 2}
+
+
+@with_operators
+def test_a_set_whose_restarts_cost_nothing_is_ended_by_the_ledger(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "limited")
+    part = replicated_job(
+        "main",
+        exits(75),
+        backoffLimit=0,
+        podFailurePolicy={"rules": [exit_codes("FailJob", "In", 75, container="main")]},
+    )
+    rules = [{"name": "again", "action": FREE, "onJobFailureReasons": ["PodFailurePolicy"]}]
+    team.create(job_set("train", part, failurePolicy={"maxRestarts": 3, "rules": rules}))
+    failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"), seconds=120)
+    assert condition(failed, "Failed")["reason"] == "FreeRestartLimitExceeded"
+    assert failed["status"]["terminalState"] == "Failed"
+    team.wait_for_all("jobs", lambda jobs: not any(one.get("status", {}).get("active") for one in jobs))
+
+
+@with_operators
+def test_the_usual_set_for_host_maintenance_fails_by_a_bug_and_restarts_no_more_often_than_it_may(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace, "fail-job")
+    drained = {**DISRUPTION, "action": "FailJob"}
+    part = replicated_job("main", exits(1), backoffLimit=0, podFailurePolicy={"rules": [drained]})
+    rules = [{"name": "maintenance", "action": FREE, "onJobFailureReasons": ["PodFailurePolicy"]}]
+    team.create(job_set("train", part, failurePolicy={"maxRestarts": 1, "rules": rules}))
+    failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"), seconds=120)
+    assert failed["status"]["restarts"] == 1

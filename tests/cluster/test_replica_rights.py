@@ -1,0 +1,785 @@
+"""What a replica may do with the token of its ServiceAccount, and what whoever has got hold of one cannot.
+
+Each write is a dry run: it passes all that judges it, and leaves what there is as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from tests.awaiting import until
+from tests.cluster.conftest import new_namespace, with_operators
+from tests.cluster.installation import INSTALLED, SYSTEM, as_service_account, built
+from tests.cluster.manifests import exits, job, job_set, pod, replicated_job
+from tests.cluster.test_retry import WHEN, has_failed, retryable
+from tests.cluster.test_retry_pipeline_runs import ends, over, run, task
+from webhook import names
+from webhook.patch import pointer
+from webhook.requested import asked
+from webhook.requested import job as of_job
+from webhook.requested import job_set as of_job_set
+from webhook.requested import pipeline_run as of_pipeline_run
+from webhook.server import verdicts
+from webhook.server.api import Api as ApiOfServer
+from webhook.server.api import ApiError
+from webhook.server.events import Notice, event
+from webhook.server.retrying import path_of
+from webhook.workloads import batch, core, tekton
+from webhook.workloads.job_set import JOB_SET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.namespace import Api, Namespace
+    from webhook.workloads import Workload
+
+ACCOUNT = json.dumps({"attempts": 1})
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+HOOKS = f"{ADMISSION}/validatingwebhookconfigurations/retry-policy-webhook"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases"
+BY_POLICY = "ValidatingAdmissionPolicy 'retry-policy-webhook-"
+BY_RBAC = f'User "system:serviceaccount:{SYSTEM}:retry-policy-webhook" cannot '
+LARGE = 10_000  # entries of `env`, by which its managedFields grow as well: 1.2 MB, near what can be stored
+OTHERS = "example.test/note"
+CONDITION = {"status": "True", "reason": "Said", "message": "by a replica", "lastTransitionTime": WHEN}
+
+
+class Write(NamedTuple):
+    """A request: a JSON Patch with PATCH, else an object."""
+
+    method: str
+    path: str
+    body: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """The token of a replica's ServiceAccount, in a kubeconfig; a namespace that is opted in, and one that is not.
+
+    No replica acts in the first: its mode is Warn.
+    """
+
+    kubectl: Kubectl
+    team: Namespace
+    strangers: Namespace
+    kubeconfig: Path
+
+    def found(self, kind: str, name: str) -> Object:
+        return self.team.get(kind, name)
+
+    def of(self, row: Workload, name: str, *, sub: str = "", opted_in: bool = True) -> str:
+        """Return an object's path."""
+        namespace = (self.team if opted_in else self.strangers).name
+        found = path_of(row, namespace, name) if row.group else f"/api/v1/namespaces/{namespace}/{row.resource}/{name}"
+        return found + sub
+
+    def refused(self, write: Write) -> str:
+        """Try a write; return why it is forbidden, empty where it is not; raise ApiError if something else is wrong."""
+
+        async def tried() -> None:
+            async with await ApiOfServer.connect(str(self.kubeconfig)) as api:
+                if write.method == "GET":
+                    await api.get(write.path)
+                else:
+                    await api.write(write.method, write.path, write.body, {"dryRun": "All"})
+
+        try:
+            asyncio.run(tried())
+        except ApiError as error:
+            if error.status == HTTPStatus.CONFLICT:
+                return ""  # an object of that name is there, which shows once all have judged
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            return str(error)
+        return ""
+
+
+@pytest.fixture(scope="module")
+def replica(kubectl: Kubectl, api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
+    team, strangers = (new_namespace(title, {}, kubectl, api) for title in ("opted in", "not opted in"))
+    for namespace in (team, strangers):
+        fill(namespace)
+    label = (f"{names.PROFILE}=default", f"{names.MODE}=Warn")
+    assert kubectl.run("label", "namespace", team.name, *label).returncode == 0
+    kubeconfig = tmp_path_factory.mktemp("replica") / "kubeconfig"
+    kubeconfig.write_text(json.dumps(as_service_account(kubectl)))
+    found = Replica(kubectl, team, strangers, kubeconfig)
+    until(lambda: not found.refused(counted(found)))  # the policies have seen the label
+    yield found
+    kubectl.run("delete", "namespace", team.name, strangers.name, "--wait=false")
+
+
+def fill(namespace: Namespace) -> None:
+    """Create what there is to write on; nobody has a say in it yet."""
+    asked_for = {"labels": {names.RETRY_REQUESTED: "true"}, "annotations": {names.RETRY_ACCEPTED: "{}"}}
+    namespace.create(with_metadata(pod("worker")))
+    namespace.create(with_metadata(job("running")))
+    namespace.create(with_metadata(job("held", suspend=True)))
+    again = job("again", suspend=True, completions=3, completionMode="Indexed")
+    namespace.create(with_metadata(again, labels={names.RETRY_OF: "uid"}, annotations={names.RETRY_OF: "uid"}))
+    namespace.create(with_metadata(job("asked-for", suspend=True), **asked_for))
+    bare = job("bare", suspend=True)
+    bare["metadata"] |= asked_for
+    bare["spec"]["template"]["metadata"]["labels"] = {"example.test/of": "its-pods"}
+    namespace.create(bare)
+    spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job("x")["spec"]}}
+    nightly = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec}
+    of_nightly = namespace.create(with_metadata(nightly, **asked_for))["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": of_nightly, "controller": True}
+    fails = {"backoffLimit": 0}
+    namespace.create(with_metadata(job("failed", exits(1), **fails), annotations={names.RETRYABLE: "true"}))
+    namespace.create(with_metadata(job("careless", exits(1), **fails)))
+    namespace.create(with_metadata(job("nightly-1", exits(1), **fails), ownerReferences=[owner]))
+    for name in ("failed", "careless", "nightly-1"):
+        namespace.wait_for("jobs", name, has_failed)
+    namespace.create(of_job.keep(namespace.get("job", "failed"), "admin", WHEN))
+    large = with_metadata(job("large", suspend=True))
+    variables = [{"name": f"VARIABLE_{number}", "value": "x"} for number in range(LARGE)]
+    large["spec"]["template"]["spec"]["containers"][0]["env"] = variables
+    namespace.create(large)
+
+
+def with_metadata(manifest: Object, **more: Any) -> Object:
+    """Add labels and annotations of others, and more."""
+    for field in ("labels", "annotations"):
+        manifest["metadata"][field] = {"example.test/team": "vision", **more.pop(field, {})}
+    manifest["metadata"] |= more
+    return manifest
+
+
+def put(value: Any, *path: str | int) -> list[Object]:
+    return [{"op": "add", "path": pointer(path), "value": value}]
+
+
+def switched(*, suspend: bool) -> list[Object]:
+    return put(suspend, "spec", "suspend")
+
+
+def annotated(value: str, key: str) -> list[Object]:
+    """Return the JSON Patch that gives an object an annotation."""
+    return put(value, "metadata", "annotations", key)
+
+
+def counted(replica: Replica, *, opted_in: bool = True) -> Write:
+    return Write("PATCH", replica.of(core.POD, "worker", opted_in=opted_in), annotated(WHEN, names.COUNTED))
+
+
+def of_pod(operations: list[Object]) -> Callable[[Replica], Write]:
+    return lambda replica: Write("PATCH", replica.of(core.POD, "worker"), operations)
+
+
+def of_a_job(
+    operations: list[Object], name: str = "running", sub: str = "", *, opted_in: bool = True
+) -> Callable[[Replica], Write]:
+    return lambda replica: Write("PATCH", replica.of(batch.JOB, name, sub=sub, opted_in=opted_in), operations)
+
+
+def of_a_cron_job(operations: list[Object]) -> Callable[[Replica], Write]:
+    return lambda replica: Write("PATCH", replica.of(batch.CRON_JOB, "nightly"), operations)
+
+
+def of_hooks(value: Any, *path: str | int) -> Callable[[Replica], Write]:
+    return lambda _: Write("PATCH", HOOKS, put(value, *path))
+
+
+def condition(kind: str, reason: str) -> list[Object]:
+    """Return the JSON Patch that puts another condition on a Job, in the place of all."""
+    return put([{**CONDITION, "type": kind, "reason": reason}], "status", "conditions")
+
+
+def complete(replica: Replica) -> Write:
+    """Say of a Job that runs that it has succeeded."""
+    return ended(replica, ["SuccessCriteriaMet", "Complete"], "completionTime")
+
+
+def failed(replica: Replica) -> Write:
+    """Say of a Job that runs that it has failed."""
+    return ended(replica, ["FailureTarget", "Failed"])
+
+
+def ended(replica: Replica, conditions: list[str], *times: str) -> Write:
+    """Say of a Job that runs that it has ended."""
+    started = replica.found("job", "running")["status"]["startTime"]
+    said = [{**CONDITION, "type": kind, "reason": verdicts.OF_SET} for kind in conditions]
+    status = {"conditions": said, **dict.fromkeys(("startTime", *times), started)}
+    return Write("PATCH", replica.of(batch.JOB, "running", sub="/status"), put(status, "status"))
+
+
+def created(namespace: str = "", **pod_spec: Any) -> Callable[[Replica], Write]:
+    """Create a Job as a requested retry does, but for some of its pods' spec."""
+    return lambda replica: Write("POST", path_of(batch.JOB, namespace or replica.team.name), successor(**pod_spec))
+
+
+def successor(**pod_spec: Any) -> Object:
+    manifest = job("new", suspend=True)
+    manifest["metadata"] |= {"labels": {names.RETRY_OF: "uid"}, "annotations": {names.RETRY_OF: "uid"}}
+    manifest["spec"]["template"]["spec"] |= pod_spec
+    return manifest
+
+
+def with_context(of_pod: Object | None = None, **fields: Any) -> Callable[[Replica], Write]:
+    """Create a Job whose init container has a security context."""
+    container = {"name": "first", "image": "example.invalid/first", "securityContext": fields}
+    return created(initContainers=[container], **(of_pod or {}))
+
+
+def changed(path: tuple[str, ...], value: Any) -> Callable[[Replica], Write]:
+    """Create a Job as a requested retry does, but for one field."""
+
+    def write(replica: Replica) -> Write:
+        manifest = successor()
+        *outer, last = path
+        inner = manifest
+        for part in outer:
+            inner = inner[part]
+        inner[last] = value
+        return Write("POST", path_of(batch.JOB, replica.team.name), manifest)
+
+    return write
+
+
+def deleted(row: Workload, name: str, *, opted_in: bool = True) -> Callable[[Replica], Write]:
+    return lambda replica: Write("DELETE", replica.of(row, name, opted_in=opted_in), {})
+
+
+def told(replica: Replica, namespace: str = "", **fields: Any) -> Write:
+    namespace = namespace or replica.team.name
+    notice = Notice("Job", namespace, "running", "AttemptEnded", "attempt 1 of 4 failed", api_version="batch/v1")
+    return Write("POST", f"/api/v1/namespaces/{namespace}/events", {**event(notice), **fields})
+
+
+def new_secret(name: str, kind: str = "kubernetes.io/tls", **metadata: Any) -> Write:
+    data = {"tls.crt": "", "tls.key": ""}
+    root = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, **metadata}, "type": kind, "data": data}
+    return Write("POST", SECRETS, root)
+
+
+def new_lease(name: str) -> Write:
+    root = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}}
+    return Write("POST", LEASES, root)
+
+
+def binding() -> Write:
+    root = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "more"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "retry-policy-webhook", "namespace": SYSTEM}],
+    }
+    return Write("POST", f"{RBAC}/clusterrolebindings", root)
+
+
+OF_ANOTHER = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}]
+ANY_RULE = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"], "scope": "*"}
+MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
+    "change a pod's image": (
+        of_pod(put("example.invalid/other", "spec", "containers", 0, "image")),
+        "may not change the spec of a pod",
+    ),
+    "change a pod's labels": (of_pod(put({"app": "x"}, "metadata", "labels")), "may not change the labels of a pod"),
+    "change a pod's finalizers": (of_pod(put([OTHERS], "metadata", "finalizers")), "nothing in the metadata of a pod"),
+    "change a pod's owners": (
+        of_pod(put(OF_ANOTHER, "metadata", "ownerReferences")),
+        "nothing in the metadata of a pod",
+    ),
+    "set others' annotations on a pod": (of_pod(annotated("x", OTHERS)), "no annotations of a pod but its own"),
+    "say the attempt of a pod": (of_pod(annotated("1", names.ATTEMPT)), "no annotations of a pod but its own"),
+    "mark a pod where nobody has opted in": (lambda one: counted(one, opted_in=False), "set those only in a namespace"),
+    "point its webhooks elsewhere": (
+        of_hooks({"url": "https://evil.test/"}, "webhooks", 0, "clientConfig"),
+        "but the caBundle",
+    ),
+    "add a rule for everything to its webhooks": (of_hooks(ANY_RULE, "webhooks", 0, "rules", "-"), "but the caBundle"),
+    "have its webhooks fail open": (of_hooks("Ignore", "webhooks", 0, "failurePolicy"), "but the caBundle"),
+    "have its webhooks called in every namespace": (
+        of_hooks({}, "webhooks", 0, "namespaceSelector"),
+        "but the caBundle",
+    ),
+    "take the conditions off its webhooks": (of_hooks([], "webhooks", 0, "matchConditions"), "but the caBundle"),
+    "change how long the API server waits": (of_hooks(30, "webhooks", 0, "timeoutSeconds"), "but the caBundle"),
+    "remove a webhook": (
+        lambda _: Write("PATCH", HOOKS, [{"op": "remove", "path": "/webhooks/0"}]),
+        "may add or remove no webhook",
+    ),
+    "change the order of its webhooks": (
+        lambda _: Write("PATCH", HOOKS, [{"op": "move", "from": "/webhooks/0", "path": "/webhooks/1"}]),
+        "may add or remove no webhook",
+    ),
+    "label its webhooks": (of_hooks("x", "metadata", "labels", "x"), "metadata of its webhook configurations"),
+    "change a Job's backoffLimit": (
+        of_a_job(put(9, "spec", "backoffLimit")),
+        "nothing in the spec of a Job but suspend",
+    ),
+    "change a Job's parallelism": (
+        of_a_job(put(9, "spec", "parallelism")),
+        "nothing in the spec of a Job but suspend",
+    ),
+    "change the nodes of a suspended Job": (
+        of_a_job(put("x", "spec", "template", "spec", "nodeSelector", "x"), "held"),
+        "nothing in the spec of a Job but suspend",
+    ),
+    "change a Job's labels": (of_a_job(put("x", "metadata", "labels", "x")), "no labels of a Job but take off its own"),
+    "take others' labels off a Job": (
+        of_a_job([{"op": "remove", "path": pointer(("metadata", "labels", "example.test/team"))}]),
+        "no labels of a Job but take off its own",
+    ),
+    "mark a Job to run again": (
+        of_a_job(put("true", "metadata", "labels", names.RETRY_REQUESTED)),
+        "no labels of a Job but take off its own",
+    ),
+    "put a Job into a queue": (
+        of_a_job(put("main", "metadata", "labels", batch.QUEUE_NAME)),
+        "no labels of a Job but take off its own",
+    ),
+    "change a Job's finalizers": (
+        of_a_job(put([OTHERS], "metadata", "finalizers")),
+        "nothing in the metadata of a Job",
+    ),
+    "change a Job's owners": (
+        of_a_job(put(OF_ANOTHER, "metadata", "ownerReferences")),
+        "nothing in the metadata of a Job",
+    ),
+    "set others' annotations on a Job": (of_a_job(annotated("x", OTHERS)), "no annotations of a Job but its own"),
+    "say for its author that a Job may run twice": (
+        of_a_job(annotated("true", names.RETRYABLE), "careless"),
+        "no annotations of a Job but its own",
+    ),
+    "say that a user has asked for a Job": (
+        # Elsewhere the webhook of requested retries is asked first, and denies it too.
+        of_a_job(annotated("{}", names.RETRY_ACCEPTED), "careless", opted_in=False),
+        "no annotations of a Job but its own",
+    ),
+    "say that a Job is another's successor": (
+        of_a_job(annotated("x", names.RETRY_OF), "held"),
+        "no annotations of a Job but its own",
+    ),
+    "change a Job's labels by its status": (
+        of_a_job(put("x", "metadata", "labels", "x"), sub="/status"),
+        "no labels of a Job but take off its own",
+    ),
+    "keep an account where nobody has opted in": (
+        of_a_job(annotated(ACCOUNT, names.LEDGER), opted_in=False),
+        "set those only in a namespace with the label",
+    ),
+    "suspend a Job without a word in its account": (
+        of_a_job(switched(suspend=True)),
+        "may suspend a Job only as it writes its account",
+    ),
+    "resume a Job that its author holds": (of_a_job(switched(suspend=False), "held"), "may resume a Job only"),
+    "say that a Job is complete": (complete, "may add one condition FailureTarget"),
+    "say that a Job has failed": (failed, "may add one condition FailureTarget"),
+    "put a condition of others on a Job": (
+        of_a_job(condition("example.test/Said", "Said"), sub="/status"),
+        "may add one condition FailureTarget",
+    ),
+    "end a Job for a reason that is not its own": (
+        of_a_job(condition("FailureTarget", "DeadlineExceeded"), sub="/status"),
+        "may add one condition FailureTarget",
+    ),
+    "end a Job where nobody has opted in": (
+        of_a_job(condition("FailureTarget", verdicts.OF_SET), sub="/status", opted_in=False),
+        "may add one condition FailureTarget",
+    ),
+    "say that pods of a Job have failed": (of_a_job(put(9, "status", "failed"), sub="/status"), "status of a Job"),
+    "say of a Job that runs what has succeeded": (
+        of_a_job(put(9, "status", "succeeded"), sub="/status"),
+        "nothing in the status of a Job",
+    ),
+    "change what a CronJob runs": (
+        of_a_cron_job(put("9 * * * *", "spec", "schedule")),
+        "may not change the spec of a CronJob",
+    ),
+    "change a CronJob's annotations": (of_a_cron_job(put("x", "metadata", "annotations", OTHERS)), "of a CronJob but"),
+    "mark a CronJob to run again": (
+        of_a_cron_job(put("x", "metadata", "labels", names.RETRY_REQUESTED)),
+        "no labels of a CronJob but take off its own",
+    ),
+    "create a Job in kube-system": (created("kube-system", hostPID=True), "may create Jobs only in namespaces"),
+    "create a Job that runs at once": (changed(("spec", "suspend"), value=False), "may create Jobs only suspended"),
+    "create a Job of nobody's": (changed(("metadata", "labels"), value={}), "only with the label"),
+    "create a Job in the network of the node": (created(hostNetwork=True), "in the namespaces of a node"),
+    "create a Job that sees the processes of the node": (created(hostPID=True), "in the namespaces of a node"),
+    "create a Job that shares memory with the node": (created(hostIPC=True), "in the namespaces of a node"),
+    "create a Job with the files of the node": (
+        created(volumes=[{"name": "root", "hostPath": {"path": "/"}}]),
+        "with a hostPath volume",
+    ),
+    "create a Job with a privileged container": (with_context(privileged=True), "with a privileged container"),
+    "create a Job that may administer the node": (
+        with_context(capabilities={"add": ["SYS_ADMIN"]}),
+        "with a privileged container",
+    ),
+    "create a Job out of SELinux' reach": (
+        with_context(seLinuxOptions={"type": "spc_t"}),
+        "with a privileged container",
+    ),
+    "create a Job that sees all of /proc": (
+        with_context(of_pod={"hostUsers": False}, procMount="Unmasked"),
+        "with a privileged container",
+    ),
+    "create a Job without its AppArmor profile": (
+        with_context(appArmorProfile={"type": "Unconfined"}),
+        "with a privileged container",
+    ),
+    "create a Job without its AppArmor profile, by an annotation": (
+        changed(
+            ("spec", "template", "metadata", "annotations"),
+            {"container.apparmor.security.beta.kubernetes.io/main": "unconfined"},
+        ),
+        "with a privileged container",
+    ),
+    "create a Job with another ServiceAccount": (created(serviceAccountName="deployer"), "another ServiceAccount"),
+    "delete a Job that runs": (deleted(batch.JOB, "running"), "may delete no Job but"),
+    "delete a Job that failed on its own": (deleted(batch.JOB, "careless"), "may delete no Job but"),
+    "delete a Job where nobody has opted in": (
+        deleted(batch.JOB, "failed", opted_in=False),
+        "may delete only in namespaces",
+    ),
+    "write Events in others' names": (
+        lambda one: told(one, source={"component": "kubelet"}),
+        "only under its own name",
+    ),
+    "write Events where nobody has opted in": (
+        lambda one: told(one, one.strangers.name),
+        "may write Events only in its own namespace",
+    ),
+    "create a Secret of another name": (lambda _: new_secret("other"), "may write no Secret but"),
+    "create a Secret that becomes a token": (
+        lambda _: new_secret(
+            "retry-policy-webhook-certificates",
+            "kubernetes.io/service-account-token",
+            annotations={"kubernetes.io/service-account.name": "default"},
+        ),
+        "may write no Secret but",
+    ),
+    "create a Lease of another name": (lambda _: new_lease("other"), "may write no Lease but"),
+}
+CANNOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
+    "read another Secret": (lambda _: Write("GET", f"{SECRETS}/other"), "get resource"),
+    "read Secrets of others": (
+        lambda one: Write("GET", f"/api/v1/namespaces/{one.team.name}/secrets"),
+        "list resource",
+    ),
+    "delete the policy that holds its pods": (
+        lambda _: Write("DELETE", f"{ADMISSION}/validatingadmissionpolicies/retry-policy-webhook-pods", {}),
+        "delete resource",
+    ),
+    "change what binds a policy": (
+        lambda _: Write("PATCH", f"{ADMISSION}/validatingadmissionpolicybindings/retry-policy-webhook-pods", []),
+        "patch resource",
+    ),
+    "give itself more rights": (lambda _: binding(), "create resource"),
+    "change its own role": (
+        lambda _: Write("PATCH", f"{RBAC}/clusterroles/retry-policy-webhook", []),
+        "patch resource",
+    ),
+    "delete a pod": (lambda one: Write("DELETE", one.of(core.POD, "worker"), {}), "delete resource"),
+    "run a command in a pod": (
+        lambda one: Write("POST", one.of(core.POD, "worker", sub="/exec?command=sh"), {}),
+        "create resource",
+    ),
+    "opt a namespace in": (
+        lambda one: Write("PATCH", f"/api/v1/namespaces/{one.strangers.name}", []),
+        "patch resource",
+    ),
+    "change other webhook configurations": (
+        lambda _: Write("PATCH", f"{ADMISSION}/mutatingwebhookconfigurations/other", []),
+        "patch resource",
+    ),
+    "change its own Deployment": (
+        lambda _: Write("PATCH", f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/retry-policy-webhook", []),
+        "patch resource",
+    ),
+}
+
+
+@pytest.mark.parametrize(("write", "why"), MUST_NOT.values(), ids=MUST_NOT)
+def test_a_replica_must_not(replica: Replica, write: Callable[[Replica], Write], why: str) -> None:
+    refused = replica.refused(write(replica))
+    assert BY_POLICY in refused
+    assert why in refused
+
+
+@pytest.mark.parametrize(("write", "why"), CANNOT.values(), ids=CANNOT)
+def test_a_replica_has_no_right_to(replica: Replica, write: Callable[[Replica], Write], why: str) -> None:
+    refused = replica.refused(write(replica))
+    assert BY_RBAC + why in refused
+
+
+def kept(replica: Replica) -> Object:
+    (found,) = [one for one in replica.team.get("jobs", f"--selector={names.RETRY_OF}")["items"] if of_job.is_kept(one)]
+    return dict(found)
+
+
+def let_go(**fields: Any) -> list[Object]:
+    notes = of_job.Notes(name="again", uid="uid", by="admin", at=WHEN, metadata={}, requested="[]", ledger="{}")
+    for key, value in fields.items():
+        setattr(notes, key, value)
+    return of_job.let_go(notes)
+
+
+def ca_bundles(replica: Replica) -> Write:
+    """Put another authority into every webhook, as a rotation does."""
+    number = len(replica.kubectl.get("validatingwebhookconfiguration", "retry-policy-webhook")["webhooks"])
+    operations = [one for index in range(number) for one in put("Y2E=", "webhooks", index, "clientConfig", "caBundle")]
+    return Write("PATCH", HOOKS, operations)
+
+
+DOES: Mapping[str, Callable[[Replica], Write]] = {
+    "mark a pod as counted": counted,
+    "write the caBundle of every webhook": ca_bundles,
+    "write the account of a Job": of_a_job(annotated(ACCOUNT, names.LEDGER)),
+    "write the account of the largest Job": of_a_job(annotated(ACCOUNT, names.LEDGER), "large"),
+    "suspend a Job as it writes its account": of_a_job([*annotated(ACCOUNT, names.LEDGER), *switched(suspend=True)]),
+    "end a Job that had too many disruptions": of_a_job(
+        condition("FailureTarget", verdicts.LIMIT_EXCEEDED), sub="/status"
+    ),
+    "end a Job that crashed by a bug": of_a_job(condition("FailureTarget", verdicts.OF_SET), sub="/status"),
+    "tell of an attempt": told,
+    "tell of the policy in its own namespace": lambda one: told(one, SYSTEM),
+    "create the Secret of its certificates": lambda _: new_secret("retry-policy-webhook-certificates"),
+    "create the Lease of the ledger": lambda _: new_lease("retry-policy-webhook-ledger"),
+    "create the Lease of requested retries": lambda _: new_lease("retry-policy-webhook-requested-retries"),
+    "create a Job that runs again": created(),
+    "create a Job with the ServiceAccount default": created(serviceAccountName="default"),
+    "create a Job with harmless capabilities": with_context(
+        capabilities={"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}
+    ),
+    "create the Job that keeps a manifest": lambda one: Write(
+        "POST", path_of(batch.JOB, one.team.name), of_job.keep(one.found("job", "careless"), "admin", WHEN)
+    ),
+    "try to create a successor": lambda one: Write("POST", path_of(batch.JOB, one.team.name), trial(one)),
+    "note how far a retry has come": lambda one: Write(
+        "PATCH", one.of(batch.JOB, kept(one)["metadata"]["name"]), of_job.staged(kept(one), "Deleting")
+    ),
+    "delete a Job that has failed and may run twice": deleted(batch.JOB, "failed"),
+    "delete the failed Job of a CronJob": deleted(batch.JOB, "nightly-1"),
+    "delete the Job that kept a manifest": lambda one: Write(
+        "DELETE", one.of(batch.JOB, kept(one)["metadata"]["name"]), {}
+    ),
+    "say of a successor what is done": of_a_job(
+        of_job.done_already(of_job.Done(succeeded=2, completed_indexes="0,1")), "again", "/status"
+    ),
+    "let a successor run": of_a_job(let_go(), "again"),
+    "let a successor run where nobody is opted in any more": of_a_job(
+        [one for one in let_go() if one["op"] != "add"], "again", opted_in=False
+    ),
+    "take its keys off a Job": lambda one: Write(
+        "PATCH", one.of(batch.JOB, "asked-for"), asked.forget(one.found("job", "asked-for"))
+    ),
+    # Whereupon the API server gives it those of its pods.
+    "take its only label off a Job": lambda one: Write(
+        "PATCH", one.of(batch.JOB, "bare"), asked.forget(one.found("job", "bare"))
+    ),
+    "take its keys off a Job where nobody is opted in any more": lambda one: Write(
+        "PATCH", one.of(batch.JOB, "asked-for", opted_in=False), asked.forget(one.found("job", "asked-for"))
+    ),
+    "take its keys off a CronJob": lambda one: Write(
+        "PATCH", one.of(batch.CRON_JOB, "nightly"), asked.forget(one.found("cronjob", "nightly"))
+    ),
+}
+
+
+def trial(replica: Replica) -> Object:
+    """Return the successor of a Job under another name, which is free."""
+    found = of_job.successor(kept(replica))
+    found["metadata"]["name"] = "trial"
+    return found
+
+
+@pytest.mark.parametrize("write", DOES.values(), ids=DOES)
+def test_a_replica_does(replica: Replica, write: Callable[[Replica], Write]) -> None:
+    assert replica.refused(write(replica)) == ""
+
+
+@pytest.fixture(scope="module")
+def operated(replica: Replica) -> Replica:
+    """Have a JobSet and a PipelineRun that have failed, beside some that run."""
+    team = replica.team
+    team.create(with_metadata(retryable(job_set("training", replicated_job("worker", exits(1), backoffLimit=0)))))
+    team.create(with_metadata(job_set("active", replicated_job("worker"))))
+    team.create(run(task("a"), name="build"))
+    team.create(run(task("b"), name="active"))
+    for name, status in (("pending", "PipelineRunPending"), ("cancelled", "Cancelled")):
+        manifest = run(task("c"), name=name)
+        manifest["spec"]["status"] = status
+        team.create(manifest)
+    ends(team, 1, "a")
+    team.wait_for("jobsets", "training", has_failed)
+    team.wait_for("pipelineruns", "build", over("False"))
+    team.wait_for("pipelineruns", "cancelled", over("False"))
+    team.wait_for("taskruns", "active-b", over("Unknown"))
+    return replica
+
+
+def of_a_job_set(operations: list[Object]) -> Callable[[Replica], Write]:
+    return lambda replica: Write("PATCH", replica.of(JOB_SET, "training"), operations)
+
+
+def of_a_run(operations: list[Object]) -> Callable[[Replica], Write]:
+    return lambda replica: Write("PATCH", replica.of(tekton.PIPELINE_RUN, "build"), operations)
+
+
+def job_set_again(replica: Replica, name: str = "training", **status: Any) -> Write:
+    """Have a JobSet run again, with some of its status as it must not be."""
+    root = replica.found("jobset", name)
+    root.setdefault("status", {}).setdefault("conditions", [])
+    root = of_job_set.run_again(root)
+    root["status"] |= status
+    return Write("PUT", replica.of(JOB_SET, name, sub="/status"), root)
+
+
+def job_set_ends(replica: Replica, name: str = "active", reason: str = verdicts.FREE_TOO_OFTEN, **status: Any) -> Write:
+    """End a JobSet, with some of its status as it must not be."""
+    before = replica.found("jobset", name).get("status", {})
+    others = [one for one in before.get("conditions", []) if one["type"] != "Failed"]
+    said = [*others, {**CONDITION, "type": "Failed", "reason": reason}]
+    value = {**before, "conditions": said, "terminalState": "Failed", **status}
+    return Write("PATCH", replica.of(JOB_SET, name, sub="/status"), put(value, "status"))
+
+
+def run_again(replica: Replica, name: str = "build", **status: Any) -> Write:
+    """Have a PipelineRun run again, with some of its status as it must not be."""
+    planned = of_pipeline_run.Plan(again={"a"})
+    root = of_pipeline_run.run_again(replica.found("pipelinerun", name), planned, WHEN)
+    root["status"] |= status
+    return Write("PUT", replica.of(tekton.PIPELINE_RUN, name, sub="/status"), root)
+
+
+CHILD = {"apiVersion": "tekton.dev/v1", "kind": "TaskRun", "name": "forged", "pipelineTaskName": "a"}
+OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
+    "change the spec of a JobSet": (
+        of_a_job_set(put(9, "spec", "ttlSecondsAfterFinished")),
+        "may not change the spec of a JobSet",
+    ),
+    "suspend a JobSet": (of_a_job_set(switched(suspend=True)), "may not change the spec of a JobSet"),
+    "change a JobSet's labels": (
+        of_a_job_set(put("x", "metadata", "labels", "x")),
+        "no labels of a JobSet but its own",
+    ),
+    "say that a JobSet has completed": (
+        lambda one: job_set_again(one, conditions=[{**CONDITION, "type": "Completed"}]),
+        "may only end a JobSet that runs, with a reason of its own, or take back that it has failed",
+    ),
+    "restart a JobSet that has not failed": (
+        lambda one: job_set_again(one, "active"),
+        "may only end a JobSet that runs, with a reason of its own, or take back that it has failed",
+    ),
+    "give a JobSet back its restarts": (
+        lambda one: job_set_again(one, restarts=0),
+        "may only end a JobSet that runs, with a reason of its own, or take back that it has failed",
+    ),
+    "end a JobSet for a reason that is not the ledger's": (
+        lambda one: job_set_ends(one, reason="Said"),
+        "may only end a JobSet that runs, with a reason of its own",
+    ),
+    "end a JobSet that has ended": (
+        lambda one: job_set_ends(one, "training"),
+        "may only end a JobSet that runs, with a reason of its own",
+    ),
+    "spend a JobSet's restarts as it ends it": (
+        lambda one: job_set_ends(one, restartsCountTowardsMax=9),
+        "may only end a JobSet that runs, with a reason of its own",
+    ),
+    "change what a JobSet's Jobs have done": (
+        lambda one: job_set_again(one, replicatedJobsStatus=[]),
+        "nothing else in the status of a JobSet",
+    ),
+    "change the ServiceAccount of a PipelineRun": (
+        of_a_run(put("deployer", "spec", "taskRunTemplate", "serviceAccountName")),
+        "nothing in the spec of a PipelineRun",
+    ),
+    "start a PipelineRun that is pending": (
+        lambda one: Write("PATCH", one.of(tekton.PIPELINE_RUN, "pending"), [{"op": "remove", "path": "/spec/status"}]),
+        "nothing in the spec of a PipelineRun",
+    ),
+    "cancel a PipelineRun": (of_a_run(put("Cancelled", "spec", "status")), "nothing in the spec of a PipelineRun"),
+    "change what a PipelineRun runs": (
+        lambda one: run_again(one, pipelineSpec={"tasks": [task("other")]}),
+        "nothing in the status of a PipelineRun",
+    ),
+    "give a PipelineRun children of others": (
+        lambda one: run_again(one, childReferences=[CHILD]),
+        "nothing in the status of a PipelineRun",
+    ),
+    "say that a PipelineRun has succeeded": (
+        lambda one: run_again(one, conditions=[{**CONDITION, "type": "Succeeded"}]),
+        "may only take back that a PipelineRun has failed",
+    ),
+    "restart a PipelineRun that runs": (
+        lambda one: run_again(one, "active"),
+        "may only take back that a PipelineRun has failed",
+    ),
+    "delete a TaskRun that runs": (deleted(tekton.TASK_RUN, "active-b"), "may delete no TaskRun"),
+}
+OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
+    "note on a JobSet who asked": lambda one: Write(
+        "PATCH", one.of(JOB_SET, "training"), of_job_set.noted(one.found("jobset", "training"), "admin", WHEN)
+    ),
+    "write the account of a JobSet": of_a_job_set(annotated(ACCOUNT, names.LEDGER)),
+    "have a JobSet run again that has failed": job_set_again,
+    "end a JobSet that restarted too often": job_set_ends,
+    "note on a PipelineRun who asked": lambda one: Write(
+        "PATCH",
+        one.of(tekton.PIPELINE_RUN, "build"),
+        of_pipeline_run.noted(
+            one.found("pipelinerun", "build"), of_pipeline_run.Plan(), "admin", WHEN, keep_finally=False
+        ),
+    ),
+    "have a PipelineRun run again that has failed": run_again,
+    "take back that a PipelineRun is cancelled": lambda one: Write(
+        "PATCH", one.of(tekton.PIPELINE_RUN, "cancelled"), [{"op": "remove", "path": "/spec/status"}]
+    ),
+    "delete a TaskRun that has ended": deleted(tekton.TASK_RUN, "build-a"),
+}
+
+
+@with_operators
+@pytest.mark.parametrize(("write", "why"), OPERATED_MUST_NOT.values(), ids=OPERATED_MUST_NOT)
+def test_with_operators_a_replica_must_not(operated: Replica, write: Callable[[Replica], Write], why: str) -> None:
+    refused = operated.refused(write(operated))
+    assert BY_POLICY in refused
+    assert why in refused
+
+
+@with_operators
+@pytest.mark.parametrize("write", OPERATED_DOES.values(), ids=OPERATED_DOES)
+def test_with_operators_a_replica_does(operated: Replica, write: Callable[[Replica], Write]) -> None:
+    assert operated.refused(write(operated)) == ""
+
+
+def test_nobody_else_is_held(replica: Replica) -> None:
+    assert replica.team.run("label", "pod/worker", "example.test/x=y", "--dry-run=server").returncode == 0
+
+
+@pytest.fixture(scope="module")
+def policies(kubectl: Kubectl) -> dict[str, Object]:
+    shipped = [one for one in built(kubectl, INSTALLED) if one["kind"] == "ValidatingAdmissionPolicy"]
+    return {one["metadata"]["name"]: one["spec"] for one in shipped}
+
+
+def test_the_api_server_stores_the_policies_as_they_are_shipped_with_nothing_filled_in(
+    kubectl: Kubectl, policies: dict[str, Object]
+) -> None:
+    stored = kubectl.get("validatingadmissionpolicies", *policies)["items"]
+    assert {one["metadata"]["name"]: one["spec"] for one in stored} == policies
+
+
+def test_the_api_server_reads_the_policies_without_a_warning(kubectl: Kubectl, policies: dict[str, Object]) -> None:
+    def checked() -> list[Object]:
+        found = kubectl.get("validatingadmissionpolicies", *policies)["items"]
+        return [one["status"]["typeChecking"] for one in found if "observedGeneration" in one.get("status", {})]
+
+    until(lambda: len(checked()) == len(policies))
+    assert checked() == [{}] * len(policies)

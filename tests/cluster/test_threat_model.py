@@ -1,0 +1,68 @@
+"""What docs/threat-model.md gives to copy, on a real API server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.awaiting import until
+from webhook import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Kubectl
+
+PAGE = Path(__file__).parents[2] / "docs" / "threat-model.md"
+TENANT = "--as=tenant"
+REFUSED = "only cluster admins opt a namespace in or out of the retry policy"
+
+
+@pytest.fixture
+def tenant(kubectl: Kubectl) -> Iterator[None]:
+    """A user who may write Namespaces and is no admin."""
+    for command in (
+        ("create", "clusterrole", "tenant", "--verb=get,create,patch,update,delete", "--resource=namespaces"),
+        ("create", "clusterrolebinding", "tenant", "--clusterrole=tenant", "--user=tenant"),
+    ):
+        assert kubectl.run(*command).returncode == 0
+    yield
+    kubectl.run("delete", "clusterrolebinding,clusterrole", "tenant")
+
+
+@pytest.mark.usefixtures("tenant")
+def test_the_policy_to_copy_keeps_tenants_from_opting_out_and_from_nothing_else(
+    kubectl: Kubectl, namespace: NewNamespace
+) -> None:
+    (text,) = re.findall(r"```yaml\n(apiVersion: admissionregistration.*?)```", PAGE.read_text(), re.DOTALL)
+    name = namespace({names.PROFILE: "default"}).name
+
+    def labels(*changes: str) -> str:
+        result = kubectl.run(TENANT, "label", "--overwrite", "--dry-run=server", "namespace", name, *changes)
+        return result.stderr if result.returncode else ""
+
+    def creates(**with_labels: str) -> str:
+        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new", "labels": with_labels}}
+        result = kubectl.run(TENANT, "create", "--dry-run=server", "-f", "-", stdin=manifest)
+        return result.stderr if result.returncode else ""
+
+    assert labels(f"{names.PROFILE}-") == ""  # what the policy is for
+    try:
+        for manifest in yaml.safe_load_all(text):
+            kubectl.create(manifest)
+        until(lambda: REFUSED in labels(f"{names.PROFILE}-"))
+        assert REFUSED in labels(f"{names.PROFILE}=other")
+        assert REFUSED in labels(f"{names.MODE}=Audit")
+        assert labels("team=a") == ""
+        assert creates(team="a") == ""
+        assert creates() == ""
+        assert REFUSED in creates(**{names.PROFILE: "default"})
+        by_admin = kubectl.run("label", "--dry-run=server", "namespace", name, f"{names.PROFILE}-")
+        assert by_admin.returncode == 0
+    finally:
+        kubectl.run("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "retry-policy-opt-out")

@@ -1,0 +1,127 @@
+"""The parts of the admission policies that name labels and annotations: those that the server writes itself."""
+
+import textwrap
+from typing import Final, NamedTuple
+
+from webhook import names
+from webhook.workloads import batch
+
+
+class Keys(NamedTuple):
+    """What the server may set of an object's labels and annotations, and what it may take off them as well.
+
+    `when_let_run`: what it may set as it lets a Job run that was created in place of another. `has_pods`: whether the
+    API server gives it the labels of its pods once it has none of its own.
+    """
+
+    kind: str
+    set_annotations: tuple[str, ...] = ()
+    set_labels: tuple[str, ...] = ()
+    removed_annotations: tuple[str, ...] = ()
+    removed_labels: tuple[str, ...] = ()
+    when_let_run: tuple[str, ...] = ()
+    has_pods: bool = False
+
+    @property
+    def ours(self) -> set[str]:
+        """The keys that nobody else has."""
+        return {*self.set_annotations, *self.set_labels, *self.removed_annotations, *self.removed_labels}
+
+
+WIDTH: Final = 108  # of a line
+
+REQUEST: Final = (names.RETRY_ACCEPTED,)
+MARK: Final = (names.RETRY_REQUESTED,)
+WRITTEN: Final[dict[str, Keys]] = {
+    "pods": Keys("a pod", set_annotations=(names.COUNTED,)),
+    "jobs": Keys(
+        "a Job",
+        set_annotations=(names.LEDGER, names.REQUESTED_RETRIES, names.SUCCESSOR),
+        removed_annotations=(*REQUEST, names.RETRY_OF, names.STAYS_SUSPENDED),
+        removed_labels=(*MARK, names.RETRY_OF),
+        when_let_run=(batch.QUEUE_NAME,),
+        has_pods=True,
+    ),
+    "jobsets": Keys(
+        "a JobSet",
+        set_annotations=(names.LEDGER, names.REQUESTED_RETRIES),
+        set_labels=MARK,
+        removed_annotations=REQUEST,
+    ),
+    "cronjobs": Keys("a CronJob", removed_annotations=REQUEST, removed_labels=MARK),
+    "pipelineruns": Keys(
+        "a PipelineRun",
+        set_annotations=(names.REQUESTED_RETRIES,),
+        set_labels=MARK,
+        removed_annotations=REQUEST,
+    ),
+}
+# What the server writes only where it answers an admission request, in the name of whoever sends that, or as it creates
+# an object, and what it never writes. A key that stands neither here nor above is refused by a test.
+NEVER: Final = frozenset(
+    (
+        *(names.PROFILE, names.MODE, names.ATTEMPT, names.MAX_RETRIES, names.MAX_DISRUPTIONS, names.INTERRUPTIBLE),
+        *(names.SKIP, names.PLACEMENT, names.ATTEMPT_SOURCE, names.POLICY, names.RETRYABLE, names.RETRY_REQUESTED_AT),
+        names.KEEP_FINALLY,
+    )
+)
+METADATA: Final = """\
+- expression: >-
+    [dyn(object.metadata), dyn(oldObject.metadata)].all(side, side.all(field,
+    field in ['annotations', 'generation', 'labels', 'managedFields', 'resourceVersion'] ||
+    dyn(object.metadata)[?field] == dyn(oldObject.metadata)[?field]))
+  message: retry-policy-webhook may change nothing in the metadata of {kind} but labels and annotations of its own
+  reason: Forbidden
+"""
+OF_PODS: Final = """\
+(key in object.metadata.?labels.orValue({}) &&
+    object.metadata.?labels[?key] == object.spec.template.?metadata.?labels[?key])"""
+ENTRIES: Final = """\
+- expression: >-
+    [object.metadata.?{field}.orValue({{}}), oldObject.metadata.?{field}.orValue({{}})].all(side, side.all(key,
+    {alternatives}object.metadata.?{field}[?key] == oldObject.metadata.?{field}[?key]))
+  message: {message}
+  reason: Forbidden
+"""
+
+
+def validations(resource: str) -> str:
+    """Write what holds the metadata of a resource."""
+    keys = WRITTEN[resource]
+    annotations = entries(keys, "annotations", keys.set_annotations, keys.removed_annotations)
+    return METADATA.format(kind=keys.kind) + annotations + entries(keys, "labels", keys.set_labels, keys.removed_labels)
+
+
+def entries(keys: Keys, field: str, to_set: tuple[str, ...], removed: tuple[str, ...]) -> str:
+    """Write what holds the labels or the annotations: taking off is allowed everywhere, or a Job would be stranded."""
+    alternatives = []
+    if to_set:
+        alternatives.append(f"(variables.optedIn && key in\n    {listed(to_set)})")
+    if keys.when_let_run:
+        alternatives.append(f"(variables.optedIn && variables.isLetRun && key in\n    {listed(keys.when_let_run)})")
+    if to_set or removed:
+        absent = f"!(key in object.metadata.?{field}.orValue({{}}))"
+        alternatives.append(f"({absent} && key in\n    {listed((*to_set, *removed))})")
+    if keys.has_pods and field == "labels":
+        alternatives.append(OF_PODS)
+    return ENTRIES.format(
+        field=field,
+        alternatives="".join(f"{one} ||\n    " for one in alternatives),
+        message=message(keys.kind, field, can_set=bool(to_set), can_remove=bool(to_set or removed)),
+    )
+
+
+def message(kind: str, field: str, *, can_set: bool, can_remove: bool) -> str:
+    """Say what is allowed."""
+    if not can_remove:
+        return f"retry-policy-webhook may not change the {field} of {kind}"
+    if not can_set:
+        return f"retry-policy-webhook may change no {field} of {kind} but take off its own"
+    where = "in a namespace with the label retry-policy.dev/profile"
+    return f">-\n    retry-policy-webhook may change no {field} of {kind} but its own, and set those only\n    {where}"
+
+
+def listed(keys: tuple[str, ...]) -> str:
+    """Write a list of CEL, over several lines where it is long."""
+    text = f"[{', '.join(repr(key) for key in keys)}]"
+    return "\n    ".join(textwrap.wrap(text, WIDTH, break_on_hyphens=False))

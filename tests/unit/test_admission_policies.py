@@ -1,0 +1,117 @@
+"""The admission policies hold every right of the ServiceAccount; what they do in a cluster is for its tests."""
+
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from certs import store
+from tests.generated.written import NEVER, WRITTEN
+from webhook import names
+from webhook.problem import Json
+from webhook.server import app, events, own_certificate, verdicts
+
+MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
+FOLDERS: Final = (MANIFESTS / "base", MANIFESTS / "overlays" / "requested-retries")
+DOCUMENTS: Final = [
+    one for folder in FOLDERS for file in sorted(folder.glob("*.yaml")) for one in yaml.safe_load_all(file.read_text())
+]
+# Those that hold the ServiceAccount; protected-keys.yaml holds everybody else.
+POLICIES: Final = {
+    one["metadata"]["name"]: one["spec"]
+    for folder in FOLDERS
+    for one in yaml.safe_load_all((folder / "admission-policies.yaml").read_text())
+    if one["kind"].endswith("AdmissionPolicy")
+}
+OPERATIONS: Final = {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE"}
+# The API server shows no policy what it is asked about rights, and of finalizers it only asks about rights.
+NOT_TO_BE_HELD: Final = {
+    ("authorization.k8s.io", "subjectaccessreviews", "create"),
+    ("batch", "cronjobs/finalizers", "update"),
+}
+
+
+def granted() -> set[tuple[str, str, str]]:
+    """Return the group, the resource and the verb of every right."""
+    return {
+        right
+        for one in DOCUMENTS
+        for rule in one.get("rules") or ()
+        for right in product(rule["apiGroups"], rule["resources"], rule["verbs"])
+    }
+
+
+def held() -> set[tuple[str, str, str]]:
+    """Return the group, the resource and the operation of all that a policy judges."""
+    return {
+        one
+        for spec in POLICIES.values()
+        for rule in spec["matchConstraints"]["resourceRules"]
+        for one in product(rule["apiGroups"], rule["resources"], rule["operations"])
+    }
+
+
+def test_every_right_to_write_is_held_by_a_policy() -> None:
+    writing = {right for right in granted() - NOT_TO_BE_HELD if right[2] not in {"get", "list", "watch"}}
+    assert {(group, resource, OPERATIONS[verb]) for group, resource, verb in writing} - held() == set()
+
+
+def test_no_policy_holds_what_no_role_grants() -> None:
+    granted_operations = {(group, resource, OPERATIONS.get(verb)) for group, resource, verb in granted()}
+    assert held() - granted_operations == set()
+
+
+def test_no_role_grants_a_right_on_admission_policies() -> None:
+    assert {resource for _, resource, _ in granted() if "polic" in resource or resource == "*"} == set()
+    assert {group for group, _, _ in granted() if group == "*"} == set()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_denies_and_holds_the_service_account_alone(name: str) -> None:
+    (account,) = [one["metadata"] for one in DOCUMENTS if one["kind"] == "ServiceAccount"]
+    username = f"system:serviceaccount:{account['namespace']}:{account['name']}"
+    bindings = [one["spec"] for one in DOCUMENTS if one["kind"].endswith("PolicyBinding")]
+    spec = POLICIES[name]
+    assert {"policyName": name, "validationActions": ["Deny"]} in bindings
+    assert spec["failurePolicy"] == "Fail"
+    assert [one["expression"] for one in spec["matchConditions"]] == [f"request.userInfo.username == '{username}'"]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_denial_says_whom_it_holds_and_is_not_taken_for_a_conflict(name: str) -> None:
+    for validation in POLICIES[name]["validations"]:
+        assert validation["message"].startswith("retry-policy-webhook may ")
+        assert validation["reason"] == "Forbidden"  # 403: by 422 the server would take the object to have changed
+
+
+def test_of_every_key_it_is_said_whether_the_server_writes_it_with_rights_of_its_own() -> None:
+    keys = {
+        value
+        for value in vars(names).values()
+        if isinstance(value, str) and value.startswith(names.PREFIX) and value != names.PREFIX
+    }
+    written = {key for keys in WRITTEN.values() for key in keys.ours}
+    assert written | NEVER == keys
+    assert written & NEVER == set()
+
+
+def test_the_policies_name_things_as_the_server_does() -> None:
+    own = str(POLICIES["retry-policy-webhook-own-namespace"]["validations"])
+    assert f"'{own_certificate.SECRET}'" in own
+    assert f"'{store.TYPE}'" in own
+    assert f"['{app.LEASE}', '{app.RETRIES_LEASE}']" in own
+    assert f"== '{events.COMPONENT}'" in str(POLICIES["retry-policy-webhook-events"]["validations"])
+    reasons = f"['{verdicts.OF_SET}', '{verdicts.LIMIT_EXCEEDED}', '{verdicts.FREE_TOO_OFTEN}']"
+    assert reasons in str(POLICIES["retry-policy-webhook-jobs"]["validations"])
+
+
+def test_the_webhooks_do_not_edit_what_the_server_writes_on_an_object_that_is_there() -> None:
+    (configuration,) = [one for one in DOCUMENTS if one["kind"] == "MutatingWebhookConfiguration"]
+    (entry,) = [one for one in configuration["webhooks"] if one["name"] == "workloads.retry-policy.dev"]
+    conditions: Json = {one["name"]: one["expression"] for one in entry["matchConditions"]}
+    (held_by,) = {one["matchConditions"][0]["expression"] for one in POLICIES.values()}
+    assert conditions["not-written-by-the-webhook"] == (
+        f"request.operation == 'CREATE' || {held_by.replace('==', '!=')}"
+    )
