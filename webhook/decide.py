@@ -4,7 +4,7 @@ Pure: no clock, no I/O, no global state. `mutate` never denies: what it cannot r
 `validate` sees the final object and denies.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice, repeat
 from typing import Final
 
@@ -15,7 +15,7 @@ from webhook.modes import ENFORCED
 from webhook.patch import Editor
 from webhook.policy.model import Policy
 from webhook.policy.settings import NamedProfile
-from webhook.problem import Json, Problem
+from webhook.problem import Json, Path, Problem
 from webhook.review import Response
 from webhook.rules import (
     annotations,
@@ -193,14 +193,14 @@ def limit_problems(  # noqa: PLR0913, PLR0917 - what a rule may need
 ) -> Iterator[Problem]:
     """Yield what of an object exceeds the limit of retries, or has none."""
     settings = profile.settings(annotations.of(root))
-    old_budgets = {} if old is None else {budget.path: budget for budget in all_budgets(row, old, row.jobs(old))}
-    for budget in all_budgets(row, root, jobs):
+    old_jobs = {} if old is None else {job.path: job for job in row.jobs(old)}
+    old_budgets = {} if old is None else {budget.path: budget for budget in all_budgets(row, old, old_jobs.values())}
+    for budget in all_budgets(row, root, jobs, old_jobs if row is batch.JOB else {}):
         yield from retries.problems(budget, settings, old_budgets.get(budget.path))
     for path, template in row.templates(root):
         yield from retries.template_problems((*path, "spec"), template.get("spec") or {})
     if row is JOB_SET:
         yield from free_restarts.set_problems(root, jobs)
-    old_jobs = {} if old is None else {job.path: job for job in row.jobs(old)}
     for job in jobs:
         yield from retries.sum_problems(job, settings, old_jobs.get(job.path))
         if not job.traits.restarts_in_place:
@@ -216,10 +216,15 @@ def owner_problems(subject: Subject, root: Json, facts: Facts) -> list[tuple[str
     return [("owner", problem) for problem in owner.problems(root, subject.owner, facts.owner)]
 
 
-def all_budgets(row: Workload, root: Json, jobs: Iterable[EmbeddedJob]) -> Iterator[Budget]:
-    """Yield every budget that an object names, of its Jobs and beside them."""
+def all_budgets(
+    row: Workload, root: Json, jobs: Iterable[EmbeddedJob], old_jobs: Mapping[Path, EmbeddedJob] = {}
+) -> Iterator[Budget]:
+    """Yield every budget that an object names, of its Jobs and beside them.
+
+    `old_jobs`: the Jobs by their paths before an update, in which backoffLimit alone may have changed.
+    """
     for job in jobs:
-        budget = batch.budget_of(job, said=True)
+        budget = batch.budget_of(job, said=True, old=old_jobs.get(job.path))
         if budget is not None:
             yield budget
     yield from row.budgets(root)

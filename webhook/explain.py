@@ -151,7 +151,7 @@ def ended_rows(account: Account, root: Json, retries: int, *, in_set: bool) -> I
 
 def is_per_index(root: Json) -> bool:
     """Tell whether each completion index has its own retries."""
-    return (root.get("spec") or {}).get("backoffLimitPerIndex") is not None
+    return batch.has_index_budgets(root.get("spec") or {})
 
 
 def ended_row(detail: Attempt, retries_left: int | None, disruptions_left: int | None) -> Row:
@@ -245,17 +245,12 @@ def what_set_does(root: Json, job: Json, rule: Json) -> str:
     return "restarts the set at no cost" if free else f"restarts the set; {words.counted(left, 'restart')} left"
 
 
-def is_of_disruptions(rule: Json) -> bool:
-    """Return True if a rule of a failure policy matches disruptions and nothing else."""
-    return [one.get("type") for one in rule.get("onPodConditions") or ()] == [pods.DISRUPTED]
-
-
 def what_matches(rule: Json) -> str:
     """Say what a rule of a failure policy matches."""
     on_exit_codes = rule.get("onExitCodes")
     if on_exit_codes is None:
         kinds = [one.get("type") or "" for one in rule.get("onPodConditions") or ()]
-        return "a disruption" if is_of_disruptions(rule) else f"condition {' or '.join(kinds)}"
+        return "a disruption" if rules.is_of_disruptions(rule) else f"condition {' or '.join(kinds)}"
     container = on_exit_codes.get("containerName")
     codes = ", ".join(str(code) for code in on_exit_codes.get("values") or ())
     which = f"exit code {codes}" if on_exit_codes.get("operator") == "In" else f"any exit code but {codes}"
@@ -266,7 +261,7 @@ def what_follows(rule: Json, account: Account) -> str:
     """Say what a rule's action brings."""
     action = rule.get("action")
     left = None if account.left is None else account.left.disruptions
-    if action == "Ignore" and not is_of_disruptions(rule):
+    if action == "Ignore" and not rules.is_of_disruptions(rule):
         return "costs no retry; the ledger counts it, and ends what fails so too often"
     if action == "Ignore":
         return "costs no retry" + (

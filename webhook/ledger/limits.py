@@ -44,7 +44,7 @@ def terms_of(job: Json, job_set: Json | None, settings: Settings) -> Terms:
         retries=retries,
         limit=settings.disruption_budget,
         shares=shares_of(spec),
-        per_index=job_set is None and spec.get("backoffLimitPerIndex") is not None,
+        per_index=job_set is None and batch.has_index_budgets(spec),
     )
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from webhook.ledger.pods import Pod
+from webhook.ledger.pods import DISRUPTED, Pod
 from webhook.problem import Json
 
 POD_FAILURE_POLICY: Final = "PodFailurePolicy"  # the reason of a Job that a FailJob rule ended
@@ -73,6 +73,11 @@ def matches_exit(requirement: Json, container: str, code: int) -> bool:
 def matches_condition(pattern: Json, kind: str, status: str) -> bool:
     """Tell whether a rule's pattern names a condition."""
     return bool(pattern.get("type") == kind and (pattern.get("status") or "True") == status)
+
+
+def is_of_disruptions(rule: Json) -> bool:
+    """Return True if a rule of a failure policy matches disruptions and nothing else."""
+    return [one.get("type") for one in rule.get("onPodConditions") or ()] == [DISRUPTED]
 
 
 def action_of_set(job_set: Json, replicated_job: str, message: str) -> str:

@@ -1,8 +1,9 @@
 """Injects into a Job's podFailurePolicy: disruptions do not cost a retry, bugs fail the Job at once.
 
 Reads, in the JobSpec:
-    podFailurePolicy.rules, podReplacementPolicy, backoffLimitPerIndex, successPolicy, completions, parallelism,
-    completionMode, suspend, managedBy, template.spec.restartPolicy, template.spec.containers[*].name,
+    podFailurePolicy.rules, podReplacementPolicy, backoffLimitPerIndex, backoffLimit, maxFailedIndexes, successPolicy,
+    completions, parallelism, completionMode, suspend, managedBy, template.spec.restartPolicy,
+    template.spec.containers[*].name,
     template.metadata.annotations[kubectl.kubernetes.io/default-container]
 in its metadata:
     labels or annotations[kueue.x-k8s.io/queue-name], ownerReferences
@@ -53,7 +54,7 @@ def edit(
     elif restart_policy != "Never":
         return []  # the API server refuses such a Job, and says why better than we could
 
-    if disruption_action == "FailJob" and job.spec.get("backoffLimitPerIndex") is not None:
+    if disruption_action == "FailJob" and batch.has_index_budgets(job.spec):
         disruption_action = settings.profile.disruptions.action  # indexes stand for themselves: the others run on
     author_rules: list[Json] = (own or {}).get("rules") or []
     disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [disruption_rule(disruption_action)]
@@ -119,7 +120,7 @@ def is_settled(job: EmbeddedJob, settings: Settings) -> bool:
     policy = settings.profile.failure_policy
     if policy.coupled != "Settle" or policy.inject != "Merge" or settings.skip:
         return False
-    return is_coupled(job) and job.spec.get("backoffLimitPerIndex") is None
+    return is_coupled(job) and not batch.has_index_budgets(job.spec)
 
 
 def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:
@@ -134,7 +135,7 @@ def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) ->
     retriable = set(settings.profile.failure_policy.retriable_exit_codes)
     if may_be_suspended_or_scaled(job):
         retriable.add(KILLED)
-    action = "FailJob" if job.spec.get("backoffLimitPerIndex") is None else "FailIndex"
+    action = "FailIndex" if batch.has_index_budgets(job.spec) else "FailJob"
     return [
         {
             "action": action,
@@ -172,7 +173,7 @@ def is_coupled(job: EmbeddedJob) -> bool:
     return job.traits.coupled or (
         spec.get("completionMode") == "Indexed"
         and (spec.get("parallelism") or 1) > 1
-        and spec.get("backoffLimitPerIndex") is None
+        and not batch.has_index_budgets(spec)
     )
 
 

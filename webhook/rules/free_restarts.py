@@ -186,7 +186,7 @@ def endings_by_bugs(root: Json, job: EmbeddedJob) -> Iterator[JobEnd]:
     yield JobEnd("BackoffLimitExceeded", "Job has reached the specified backoff limit")
     if spec.get("activeDeadlineSeconds") is not None:
         yield JobEnd("DeadlineExceeded", "Job was active longer than specified deadline")
-    if spec.get("backoffLimitPerIndex") is not None:
+    if batch.has_index_budgets(spec):
         yield JobEnd("FailedIndexes", "Job has failed indexes")
         yield JobEnd("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes")
     rules = [rule for rule in lint.read(spec, ()) if rule.exit_codes is not None]

@@ -50,7 +50,8 @@ NAMESPACE_READ: Final[Shape] = {
 JOB_READ: Final[Shape] = {
     "metadata": METADATA_READ,
     "spec": {
-        **dict.fromkeys(("backoffLimit", "backoffLimitPerIndex", "completions", "parallelism"), int),
+        **dict.fromkeys(("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes"), int),
+        **dict.fromkeys(("completions", "parallelism"), int),
         **dict.fromkeys(("completionMode", "podReplacementPolicy"), str),
         "suspend": bool,
         "podFailurePolicy": batch.FAILURE_POLICY,

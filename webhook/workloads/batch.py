@@ -16,6 +16,9 @@ DEFAULT_BACKOFF_LIMIT: Final = 6
 UNLIMITED: Final = 2147483647
 CONTROLLER: Final = "kubernetes.io/job-controller"  # what managedBy is where it is absent
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
+# What the Job controller writes on each pod of a Job with backoffLimitPerIndex; the second is left out for 0.
+INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
+INDEX_IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 JOB_SET: Final = ("jobset.x-k8s.io", "JobSet")
 JOBS_OF_SET: Final = "jobset.sigs.k8s.io/global-replicas"  # label of a JobSet's Jobs: how many there are
 
@@ -99,14 +102,38 @@ def is_queued(metadata: Json) -> bool:
 def retry_field(spec: Json) -> str:
     """Name the field that bounds a JobSpec's retries.
 
-    With backoffLimitPerIndex each index has its own budget; backoffLimit, by default 2147483647, only bounds their sum.
+    Where each index has its own budget, backoffLimit, by default 2147483647, only bounds their sum.
     """
-    return "backoffLimit" if spec.get("backoffLimitPerIndex") is None else "backoffLimitPerIndex"
+    return "backoffLimitPerIndex" if has_index_budgets(spec) else "backoffLimit"
+
+
+def has_index_budgets(spec: Json) -> bool:
+    """Return True if the completion indexes of a JobSpec have retries of their own, by backoffLimitPerIndex.
+
+    False where the Job ends before one of them has spent its own: backoffLimit, their sum, is not more than
+    backoffLimitPerIndex, and the first index that fails is the end (maxFailedIndexes 0). Such a Job has the retries of
+    one without backoffLimitPerIndex, and differs in its back-off alone: see the rule back_off.
+    """
+    per_index, in_all = spec.get("backoffLimitPerIndex"), spec.get("backoffLimit")
+    if per_index is None:
+        return False
+    return spec.get("maxFailedIndexes") != 0 or in_all is None or in_all > per_index or fails_indexes(spec)
+
+
+def fails_indexes(spec: Json) -> bool:
+    """Return True if a rule of a JobSpec's failure policy ends an index at once."""
+    rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
+    return any((rule or {}).get("action") == "FailIndex" for rule in rules)
 
 
 def retry_budget(spec: Json) -> int:
     """Return the retries that a JobSpec allows, the API's default included."""
-    budget = spec.get(retry_field(spec))
+    return retries_in(spec, retry_field(spec))
+
+
+def retries_in(spec: Json, name: str) -> int:
+    """Return the retries that a field of a JobSpec allows, the API's default included."""
+    budget = spec.get(name)
     return DEFAULT_BACKOFF_LIMIT if budget is None else int(budget)
 
 
@@ -117,7 +144,7 @@ def retries_of_all_indexes(spec: Json) -> int | None:
     the pods that run beside the last one may have retried as often.
     """
     per_index = spec.get("backoffLimitPerIndex")
-    if per_index is None:
+    if per_index is None or not has_index_budgets(spec):
         return None
     indexes, parallelism = spec.get("completions"), spec.get("parallelism")
     at_once = 1 if parallelism is None else parallelism
@@ -142,15 +169,16 @@ def restarts_in_place_uncounted(job: EmbeddedJob) -> bool:
     return restart_policy == "OnFailure" and job.spec.get("backoffLimitPerIndex") is not None
 
 
-def budget_of(job: EmbeddedJob, *, said: bool) -> Budget | None:
+def budget_of(job: EmbeddedJob, *, said: bool, old: EmbeddedJob | None = None) -> Budget | None:
     """Return what a JobSpec allows; None where the API demands that it be without bound.
 
-    `said`: whether its backoffLimit is its author's word.
+    `said`: whether its backoffLimit is its author's word. `old`: the Job before an update, which may raise backoffLimit
+    above backoffLimitPerIndex: the field that bounded the retries then is held to the limit.
     """
     if job.traits.restarts_in_place:
         return None
-    name = retry_field(job.spec)
-    return Budget((*job.path, name), retry_budget(job.spec), replaceable=name == "backoffLimit" and not said)
+    name = retry_field(job.spec if old is None else old.spec)
+    return Budget((*job.path, name), retries_in(job.spec, name), replaceable=name == "backoffLimit" and not said)
 
 
 def says_backoff_limit(root: Json, job: EmbeddedJob, limit: int) -> bool:
