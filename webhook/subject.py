@@ -53,9 +53,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     `profile_name` and `mode`: what the namespace's labels say; no profile is not opted in, no mode is Enforce. `owner`:
     the object that `Subject.owner` names, None where there is none; `owners_known`: whether it was looked up. `above`:
-    the controller of a pod's owner, where it counts attempts too. `disruptions`: what the ledger has counted for this
-    pod, None where it knows nothing. `recognised`: the cluster's capacity provider, None where none was. `defaulted`:
-    whether the object comes from the API, or a file. `message_patterns`: whether JobSets have
+    the controller of a pod's owner, where it counts attempts too. `disruptions` and `failures`: what the ledger has
+    counted for this pod, None where it knows nothing. `recognised`: the cluster's capacity provider, None where none
+    was. `defaulted`: whether the object comes from the API, or a file. `message_patterns`: whether JobSets have
     onJobFailureMessagePatterns. `requested_retries`: whether a retry can be asked for by an annotation. `ledger`:
     whether the ledger counts failures and acts on them.
     """
@@ -66,6 +66,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     owners_known: bool = False
     above: Json | None = None
     disruptions: int | None = None
+    failures: int | None = None
     recognised: Provider | None = None
     defaulted: bool = True
     message_patterns: bool = True

@@ -19,6 +19,7 @@ from webhook.ledger import pods as pods_of_jobs
 from webhook.policy.parse import KEY
 from webhook.problem import Json
 from webhook.server import app, certificates, metrics, own_certificate
+from webhook.workloads import batch
 
 ROOT: Final = Path(__file__).parents[2]
 MANIFESTS: Final = ROOT / "manifests"
@@ -297,5 +298,5 @@ def test_what_only_we_write_is_protected_where_no_webhook_is_asked() -> None:
 
 def test_what_the_ledger_reads_of_a_pods_job_is_protected_too() -> None:
     on_pods = expressions_of(f"{NAME}-pod-keys")
-    for key in (pods_of_jobs.INDEX, pods_of_jobs.INDEX_FAILURES, pods_of_jobs.JOB_SET, pods_of_jobs.RESTART):
+    for key in (pods_of_jobs.INDEX, batch.INDEX_FAILURES, pods_of_jobs.JOB_SET, pods_of_jobs.RESTART):
         assert f"'{key}'" in on_pods

@@ -13,6 +13,7 @@ from webhook.attempts import (
     annotation,
     argo,
     flyte,
+    ignored_failures,
     job_index,
     job_set,
     job_status,
@@ -41,7 +42,7 @@ class Source(Protocol):
 # By the group and kind of a pod's controller, the kind in small letters: what adds up, each as sources of which the
 # first that says something silences the others.
 SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
-    ("batch", "job"): ((job_index, job_status), (job_set,), (ray,), (ledger,)),
+    ("batch", "job"): ((job_index, job_status), (ignored_failures,), (job_set,), (ray,), (ledger,)),
     ("tekton.dev", "taskrun"): ((tekton,),),
     ("argoproj.io", "workflow"): ((argo,),),
     ("flyte.lyft.com", "flyteworkflow"): ((flyte,),),

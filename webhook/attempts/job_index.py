@@ -1,30 +1,21 @@
-"""The counts that the Job controller writes on each pod of a Job with backoffLimitPerIndex.
+"""The failures of a pod's completion index, which the Job controller writes on each pod.
 
-`job-index-failure-count` is always there, "0" on an index's first pod; `job-index-ignored-failure-count` only above 0
-(pkg/controller/job/indexed_job_utils.go). Failures that an Ignore rule matched cost no retry: they are a level of their
-own, against the disruption budget.
+It does for each Job with backoffLimitPerIndex: `job-index-failure-count`, "0" on an index's first pod
+(pkg/controller/job/indexed_job_utils.go). Where the indexes have no retries of their own, the Job's status tells.
 """
 
 from typing import Final
 
-from webhook.attempts.job_status import budget_of
+from webhook.attempts.job_status import budget_of, has_index_budgets
 from webhook.attempts.level import Evidence, Level
+from webhook.workloads import batch
 
 NAME: Final = "JobIndex"
-FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
-IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Read both counts of the pod's index."""
-    if FAILURES not in evidence.annotations:
+    """Read the count of the pod's index."""
+    if batch.INDEX_FAILURES not in evidence.annotations or not has_index_budgets(evidence.owner):
         return []
-    failures, ignored = (evidence.count_in_annotations(key) for key in (FAILURES, IGNORED_FAILURES))
-    if IGNORED_FAILURES not in evidence.annotations:
-        ignored = 0
-    found = []
-    if failures is not None:
-        found.append(Level(NAME, failures, budget_of(evidence)))
-    if ignored is not None:
-        found.append(Level(NAME, ignored, evidence.settings.disruption_budget, of_disruptions=True))
-    return found
+    failures = evidence.count_in_annotations(batch.INDEX_FAILURES)
+    return [] if failures is None else [Level(NAME, failures, budget_of(evidence))]

@@ -28,8 +28,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `pod` may have only the fields that its row's shape names; `whole` returns it with all, which takes longer.
     `controller` is what the pod's ownerReferences name, or the labels that stand for them; `owner` that object, and
     `above` the controller of that, where it counts attempts too: None where there is none, or it is gone.
-    `disruptions`: what the ledger knows, None where it knows nothing. `warnings` grows by one for each malformed
-    signal.
+    `disruptions` and `failures`: what the ledger knows, None where it knows nothing. `warnings` grows by one for each
+    malformed signal.
     """
 
     pod: Json
@@ -41,6 +41,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     above: Json | None
     settings: Settings
     disruptions: int | None = None
+    failures: int | None = None
     warnings: list[Problem] = msgspec.field(default_factory=list)
 
     @property

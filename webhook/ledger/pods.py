@@ -12,11 +12,11 @@ from webhook import names
 from webhook.policy.settings import count
 from webhook.problem import Json
 from webhook.shape import Shape
+from webhook.workloads import batch
 from webhook.workloads.row import controller_of
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
-INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 JOB_SET: Final = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 RESTART: Final = "jobset.sigs.k8s.io/restart-attempt"
@@ -32,7 +32,7 @@ READ: Final[Shape] = {
         **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
         "deletionGracePeriodSeconds": int,
         "labels": dict.fromkeys((JOB_SET, REPLICATED_JOB, RESTART), str),
-        "annotations": dict.fromkeys((INDEX, INDEX_FAILURES, names.PLACEMENT, names.COUNTED), str),
+        "annotations": dict.fromkeys((INDEX, batch.INDEX_FAILURES, names.PLACEMENT, names.COUNTED), str),
         "finalizers": [str],
         "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
     },
@@ -143,7 +143,7 @@ def read(pod: Json) -> Pod:
         job_set=intern(labels.get(JOB_SET) or ""),
         replicated_job=intern(labels.get(REPLICATED_JOB) or ""),
         index=index_of(annotations),
-        attempt=count(annotations.get(INDEX_FAILURES)),
+        attempt=count(annotations.get(batch.INDEX_FAILURES)),
         restart=count(labels.get(RESTART)),
         node=intern(spec.get("nodeName") or ""),
         placement=intern(cut(annotations.get(names.PLACEMENT), LONGEST)),

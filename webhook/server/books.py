@@ -50,6 +50,18 @@ class Page:
     bugs: set[str] = field(default_factory=set)  # names of pods whose crash turned out to be a bug
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What is counted of a workload's pods, as placement asks for it.
+
+    `disruptions`: those of a pod's completion index, else of the Job, divided by the pods that run at a time.
+    `failures`: those that cost a retry of the Job; None where nobody knows, or the Job's own status tells.
+    """
+
+    disruptions: int
+    failures: int | None = None
+
+
 class Books:
     """The pages of all workloads.
 
@@ -187,14 +199,11 @@ class Books:
         if page.account.suspended or page.book.failed or limits.failed_in_status(root):
             self.news(key, 0.0)
 
-    async def disruptions(self, namespace: str, job: Json, pod: Json) -> int | None:
-        """Return how many disruptions there were before a pod that is created now; None where nothing is known.
+    async def counts(self, namespace: str, job: Json, pod: Json) -> Counts | None:
+        """Return what is counted of the pods before one that is created now; None where nothing is known.
 
-        Those of its completion index, else of the Job, divided by the pods that run at a time. Waits a moment where the
-        pod shows that another has ended of which no watch has told yet.
+        Waits a moment where the pod shows that another has ended of which no watch has told yet.
         """
-        if job["spec"].get("backoffLimitPerIndex") is not None:
-            return None  # the Job controller counts them itself
         metadata, labels = job["metadata"], pod["metadata"].get("labels") or {}
         job_set, index = labels.get(pods.JOB_SET) or "", pods.index_of(pod["metadata"].get("annotations") or {})
         key = Key(namespace, job_set, "" if job_set else metadata["name"])
@@ -204,14 +213,28 @@ class Books:
         if page.book.is_behind(metadata["uid"], index):
             await eager.in_task(self.catch_up(key, page.book, metadata["uid"], index))
         if page.text is None and not page.book.failed:
-            return 0
-        account, unit = page.account, limits.unit_named(job_set, metadata["name"], index)
+            return Counts(disruptions=0, failures=None if job_set else 0)
+        unit = limits.unit_named(job_set, metadata["name"], index)
+        disruptions = self.disruptions_of(key, page, unit, job) // limits.shares_of(job["spec"])
+        return Counts(disruptions=disruptions, failures=None if job_set else self.failures_of(key, page, job))
+
+    def disruptions_of(self, key: Key, page: Page, unit: str, job: Json) -> int:
+        """Return the disruptions of a unit of a workload."""
+        account = page.account
         resumed = account.suspended and not job["spec"].get("suspend")  # which grants a new limit
         count = 0 if resumed else account.units.of(unit)
         for failed in page.book.uncounted(account):
             if failed.disruption is not None and limits.unit_of(failed) == unit:
                 count += self.cost_of(key, page, failed) == "disruption"
-        return count // limits.shares_of(job["spec"])
+        return count
+
+    def failures_of(self, key: Key, page: Page, job: Json) -> int | None:
+        """Return the failures of a Job that cost a retry; None where its status tells of all of them in time."""
+        if job["spec"].get("backoffLimitPerIndex") is None:
+            return None
+        account = page.account
+        uncounted = (self.cost_of(key, page, failed) for failed in page.book.uncounted(account))
+        return account.spent_now("retry") + sum(cost == "retry" for cost in uncounted)
 
     def cost_of(self, key: Key, page: Page, pod: Pod) -> Cost:
         """Return what a failed pod cost; worked out once, as the patterns of a JobSet may take milliseconds."""

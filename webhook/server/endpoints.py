@@ -192,20 +192,21 @@ class Endpoints:
             profile_name, mode = opt_in_of(subject.root)
         else:
             profile_name, mode = await self.cluster.opt_in(namespace)
-        owner = above = disruptions = None
+        owner = above = counts = None
         if profile_name is not None and subject.owner is not None and subject.row is batch.JOB:
             owner = await self.cluster.object(namespace, subject.owner)
         elif profile_name is not None and subject.owner is not None:
             owner, above = await self.cluster.owners(namespace, subject.owner)
             if self.books is not None and owner is not None and subject.owner_row is batch.JOB:
-                disruptions = await self.books.disruptions(namespace, owner, subject.root)
+                counts = await self.books.counts(namespace, owner, subject.root)
         return Facts(
             profile_name=profile_name,
             mode=mode,
             owner=owner,
             owners_known=True,
             above=above,
-            disruptions=disruptions,
+            disruptions=None if counts is None else counts.disruptions,
+            failures=None if counts is None else counts.failures,
             recognised=self.cluster.recognised,
             message_patterns=self.cluster.message_patterns,
             requested_retries=self.retry_requests is not None,

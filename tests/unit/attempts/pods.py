@@ -85,7 +85,12 @@ def place(root: Json, owner: Json | None = None, above: Json | None = None) -> P
 
 
 def read(
-    root: Json, owner: Json | None = None, above: Json | None = None, settings: Settings | None = None
+    root: Json,
+    owner: Json | None = None,
+    above: Json | None = None,
+    settings: Settings | None = None,
+    *,
+    failures: int | None = None,
 ) -> tuple[list[Level], list[Problem]]:
     """Return the levels that a pod stands under, and the warnings."""
     controller, _ = owner_of(controller_of(root), root["metadata"].get("labels") or {})
@@ -99,6 +104,7 @@ def read(
         owner=owner,
         above=above,
         settings=settings,
+        failures=failures,
     )
     return levels(evidence), evidence.warnings
 

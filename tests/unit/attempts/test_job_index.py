@@ -1,5 +1,7 @@
 """The counts of one index, on the pods of a Job with backoffLimitPerIndex."""
 
+from typing import Any
+
 import pytest
 
 from tests.objects import job_spec, pod, stored_job
@@ -22,6 +24,26 @@ def test_an_index_without_disruptions_is_at_none() -> None:
     assert read(indexed, stored_job(job_spec(backoffLimitPerIndex=2)))[0][1] == of_disruptions("JobIndex", 0)
 
 
+SUM: dict[str, Any] = {
+    "backoffLimitPerIndex": 10,
+    "maxFailedIndexes": 0,
+}  # beside backoffLimit: the sum alone bounds the retries
+
+
+def test_where_the_sum_bounds_the_retries_the_job_tells_of_them_and_what_it_has_not_counted_yet_the_ledger() -> None:
+    owner = stored_job(job_spec(**SUM, backoffLimit=3), {"failed": 1})
+    first, third = pod(annotations={FAILURES: "0"}), pod(annotations={FAILURES: "1", IGNORED: "2"})
+    assert read(first, owner, failures=1)[0] == [Level("JobStatus", 1, 3), of_disruptions("JobIndex", 0)]
+    assert read(third, owner, failures=3)[0] == [Level("JobStatus", 3, 3), of_disruptions("JobIndex", 2)]
+    assert read(third, owner, failures=0)[0][0] == Level("JobStatus", 1, 3)
+
+
+def test_without_a_ledger_the_failure_of_the_pod_that_is_replaced_counts() -> None:
+    owner = stored_job(job_spec(**SUM, backoffLimit=3), {"failed": 2})
+    assert read(pod(annotations={FAILURES: "0"}), owner)[0][0] == Level("JobStatus", 2, 3)
+    assert read(pod(annotations={FAILURES: "1"}), owner)[0][0] == Level("JobStatus", 3, 3)
+
+
 def test_a_malformed_index_count_falls_back_to_the_next_source_with_a_warning() -> None:
     owner = stored_job(job_spec(backoffLimitPerIndex=2), {"failed": 1})
     found, warnings = read(pod(annotations={FAILURES: "x", IGNORED: "y"}), owner)
@@ -35,7 +57,7 @@ def test_of_two_counts_the_one_that_can_be_read_holds_and_the_other_is_a_warning
     assert found == [Level("JobIndex", 1, 3)]
     assert [warning.path[-1] for warning in warnings] == [IGNORED]
     found, warnings = read(pod(annotations={FAILURES: nonsense, IGNORED: "2"}), OWNER)
-    assert found == [of_disruptions("JobIndex", 2)]
+    assert found == [Level("JobStatus", 40, 3), of_disruptions("JobIndex", 2)]
     assert [warning.path[-1] for warning in warnings] == [FAILURES]
 
 

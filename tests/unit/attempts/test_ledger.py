@@ -15,6 +15,7 @@ from webhook.subject import Facts
 
 OWNER = stored_job(job_spec(backoffLimit=3), {})
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 def placed(
@@ -54,9 +55,16 @@ def test_where_the_ledger_knows_nothing_the_jobs_status_tells_alone() -> None:
     assert placed(0) == ("Spot", "JobStatus", "0")
 
 
-def test_the_job_controllers_own_counts_of_an_index_go_before() -> None:
+def test_of_an_indexs_disruptions_the_ledger_tells_and_of_its_failures_the_job_controller() -> None:
     owner = stored_job(job_spec(backoffLimitPerIndex=3), {})
-    assert placed(20, owner, annotations={FAILURES: "1"}) == ("Spot", "JobIndex", "1")
+    assert placed(None, owner, annotations={FAILURES: "1"}) == ("Spot", "JobIndex", "1")
+    assert placed(5, owner, annotations={FAILURES: "1", IGNORED: "1"}) == ("Spot", "Ledger", "5")
+    assert placed(20, owner, annotations={FAILURES: "1", IGNORED: "1"}) == ("OnDemand", "Ledger", "20")
+
+
+def test_of_two_counts_of_disruptions_the_higher_one_decides() -> None:
+    owner = stored_job(job_spec(backoffLimitPerIndex=3), {})
+    assert placed(2, owner, annotations={FAILURES: "0", IGNORED: "20"}) == ("OnDemand", "JobIndex", "20")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from webhook.ledger.account import LARGEST
 from webhook.ledger.book import TOGETHER
 from webhook.ledger.pods import Pod
 from webhook.problem import Json
-from webhook.server.books import Books
+from webhook.server.books import Books, Counts
 from webhook.server.cluster import Cluster
 from webhook.server.watch import WatchedList
 from webhook.workloads.job_set import JOB_SET
@@ -49,11 +49,11 @@ def listed(cache: WatchedList[Json], root: Json) -> Json:
 
 def admit(found: Books, root: Json, labels: Json | None = None) -> int | None:
     """Ask without an event loop: nothing is waited for."""
-    asked = found.disruptions("ml", root, {"metadata": {"labels": labels or {}}})
+    asked = found.counts("ml", root, {"metadata": {"labels": labels or {}}})
     with pytest.raises(StopIteration) as done:
         asked.send(None)
-    number: int | None = done.value.value
-    return number
+    counts: Counts | None = done.value.value
+    return None if counts is None else counts.disruptions
 
 
 def test_many_uncounted_pods_are_all_counted_at_admission_at_little_cost() -> None:
