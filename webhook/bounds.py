@@ -57,6 +57,9 @@ MAX_PROBLEM: Final = 1_000  # characters of one problem
 MAX_MESSAGE: Final = 32 * 1024  # characters of all that are listed
 LISTED_NAMES: Final = 10  # that would be right, in one problem
 
+# Retries that any profile may allow.
+MOST_RETRIES: Final = 10
+
 # The policy: a profile with all its fields has 1 KiB.
 MAX_POLICY: Final = 256 * 1024  # characters
 MOST_POLICY_EVENTS: Final = 20_000  # of its YAML: scalars, and beginnings and ends of lists and objects

@@ -6,9 +6,9 @@ from webhook import attempts, names
 from webhook.patch import Editor
 from webhook.policy.settings import NamedProfile, count
 from webhook.problem import Json, Problem
-from webhook.rules import annotations, placement
+from webhook.rules import annotations, back_off, placement
 from webhook.subject import Facts, Subject
-from webhook.workloads import Workload
+from webhook.workloads import Workload, batch
 
 
 def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> tuple[list[Problem], str]:
@@ -30,9 +30,14 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         above=facts.above,
         settings=settings,
         disruptions=facts.disruptions,
+        failures=facts.failures,
     )
     if settings.profile.requested_retry.placement == "OnDemand" and is_asked_for(said, facts):
         settings = replace(settings, interruptible=False)
+    # In a second round of one admission the disruption is taken out already.
+    if facts.ledger and subject.owner_row is batch.JOB and names.ATTEMPT_SOURCE not in said:
+        editor.rule = "back_off"
+        back_off.edit_pod(evidence, editor)
     decision = placement.decide(attempts.levels(evidence), settings)
     editor.rule = "placement"
     placed = placement.edit(root, decision, settings, facts.recognised, editor)

@@ -7,7 +7,17 @@ from webhook.ledger.pods import REPLICATED_JOB
 from webhook.patch import Edit, Editor, at
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.problem import Json, Problem
-from webhook.rules import annotations, failure_policy, free_restarts, job_set, own_keys, reapply, retries, timeouts
+from webhook.rules import (
+    annotations,
+    back_off,
+    failure_policy,
+    free_restarts,
+    job_set,
+    own_keys,
+    reapply,
+    retries,
+    timeouts,
+)
 from webhook.subject import Facts, Subject
 from webhook.workloads import EmbeddedJob, batch
 from webhook.workloads.job_set import JOB_SET
@@ -118,6 +128,9 @@ class Rules:
             warnings += retries.edit_template((*job.path, "template", "spec"), job.pod_spec, settings, editor)
             warnings += retries.clamp_sum(job, settings, editor)
         if self.row.failure_policy and not settings.skip:
+            editor.rule = "back_off"
+            back_off.edit(job, settings, editor)
+        if self.row.failure_policy and not settings.skip:
             editor.rule = "timeouts"
             timeouts.edit(job, settings, editor)
         editor.rule = "annotations"
@@ -170,7 +183,7 @@ def edit_immutable(subject: Subject, old: Json, profile: NamedProfile, editor: E
     editor.rule = "retries"
     warnings: list[Problem] = []
     for job, old_job in zip(subject.row.jobs(subject.root), subject.row.jobs(old), strict=False):
-        budget, old_budget = batch.budget_of(job, said=True), batch.budget_of(old_job, said=True)
+        budget, old_budget = batch.budget_of(job, said=True, old=old_job), batch.budget_of(old_job, said=True)
         if budget is not None and old_budget is not None:
             settings = profile.settings(annotations.of(subject.root))
             old_settings = profile.settings(annotations.of(old))

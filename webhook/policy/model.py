@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from webhook import bounds
 from webhook.problem import Json
 
-Retries10 = Annotated[int, Meta(ge=0, le=10)]
+Retries10 = Annotated[int, Meta(ge=0, le=bounds.MOST_RETRIES)]
 Count = Annotated[int, Meta(ge=0)]
 ExitCode = Annotated[int, Meta(ge=1, le=2147483647)]
 
@@ -69,6 +69,14 @@ class Disruptions(Struct, frozen=True, kw_only=True, rename="camel"):
     on_exceed: Literal["OnDemand", "Suspend", "Fail"] = "OnDemand"
 
 
+class BackOff(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How long the Job controller waits before it replaces a pod."""
+
+    per_index: bool = True
+    disruptions: Literal["Constant", "Exponential"] = "Constant"
+    single_pod: Literal["Keep", "Indexed"] = "Keep"
+
+
 class JobSet(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a disruption does to a JobSet."""
 
@@ -116,6 +124,7 @@ class Profile(Struct, frozen=True, kw_only=True, rename="camel"):
     retries: Retries = Retries()
     failure_policy: FailurePolicy = FailurePolicy()
     disruptions: Disruptions = Disruptions()
+    back_off: BackOff = BackOff()
     job_set: JobSet = JobSet()
     placement: Placement = Placement()
     requested_retry: RequestedRetry = RequestedRetry()

@@ -26,6 +26,7 @@ FIELDS: Final[tuple[Path, ...]] = (
     ("podReplacementPolicy",),
     ("backoffLimit",),
     ("backoffLimitPerIndex",),
+    ("maxFailedIndexes",),
     ("template", "metadata"),
     ("template", "spec", "restartPolicy"),
     ("template", "spec", "activeDeadlineSeconds"),

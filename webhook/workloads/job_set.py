@@ -40,8 +40,9 @@ def max_restarts_of(spec: Path) -> RetryField:
 def traits_of(spec: Json, metadata: Json) -> Traits:
     """Read a JobSetSpec.
 
-    Its webhook makes an empty restartPolicy OnFailure (pkg/webhooks/jobset_webhook.go). The strategy InPlaceRestart
-    demands backoffLimit 2147483647, and containers that restart.
+    Its webhook makes an empty restartPolicy OnFailure, and an empty completionMode Indexed
+    (pkg/webhooks/jobset_webhook.go). The strategy InPlaceRestart demands backoffLimit 2147483647, and containers that
+    restart.
     """
     pods = 0
     for replicated in spec.get("replicatedJobs") or ():
@@ -55,6 +56,7 @@ def traits_of(spec: Json, metadata: Json) -> Traits:
         suspendable=bool(spec.get("suspend")) or is_queued(metadata) or foreign,
         restarts_in_place=(spec.get("failurePolicy") or {}).get("restartStrategy") == "InPlaceRestart",
         restart_policy="OnFailure",
+        completion_mode="Indexed",
     )
 
 

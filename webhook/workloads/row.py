@@ -21,7 +21,7 @@ class Traits(msgspec.Struct, frozen=True):
     `coupled`: their pods depend on each other, so that one's loss makes its peers fail. `suspendable`: others may
     suspend them; `scalable`: others may scale them. `restarts_in_place`: their containers are restarted by design, and
     their backoffLimit is unlimited by the API's own demand. `restart_policy`: what one that is left out becomes, None
-    where that is refused.
+    where that is refused; `completion_mode` likewise.
     """
 
     coupled: bool = False
@@ -29,6 +29,7 @@ class Traits(msgspec.Struct, frozen=True):
     scalable: bool = True
     restarts_in_place: bool = False
     restart_policy: str | None = None
+    completion_mode: str = "NonIndexed"
 
 
 class EmbeddedJob(msgspec.Struct, frozen=True):
