@@ -16,6 +16,7 @@ from webhook.rules import (
     own_keys,
     reapply,
     retries,
+    single_pod,
     timeouts,
 )
 from webhook.subject import Facts, Subject
@@ -129,6 +130,7 @@ class Rules:
             warnings += retries.clamp_sum(job, settings, editor)
         if self.row.failure_policy and not settings.skip:
             editor.rule = "back_off"
+            single_pod.edit(self.row, job, settings, editor, defaulted=self.facts.defaulted)
             back_off.edit(job, settings, editor)
         if self.row.failure_policy and not settings.skip:
             editor.rule = "timeouts"

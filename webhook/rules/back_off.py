@@ -44,14 +44,14 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
     template the API's default for a backoffLimit beside it would be 2147483647: the one that holds now is written.
     """
     limit = batch.retry_budget(job.spec)
-    if settings.profile.back_off.per_index and limit <= bounds.MOST_RETRIES and may_have_it(job):
+    if settings.profile.back_off.per_index and limit <= bounds.MOST_RETRIES and is_indexed(job) and may_have_it(job):
         editor.set((*job.path, "backoffLimit"), limit)
         editor.set((*job.path, "backoffLimitPerIndex"), bounds.MOST_RETRIES)
         editor.set((*job.path, "maxFailedIndexes"), 0)
 
 
 def may_have_it(job: EmbeddedJob) -> bool:
-    """Return True if the API accepts a backoffLimitPerIndex in a JobSpec that has none, and it changes no count."""
+    """Return True if a JobSpec may have a backoffLimitPerIndex, should it be Indexed, and counts the same with it."""
     spec = job.spec
     if spec.get("backoffLimitPerIndex") is not None or spec.get("maxFailedIndexes") is not None:
         return False
@@ -59,7 +59,7 @@ def may_have_it(job: EmbeddedJob) -> bool:
         return False
     if job.pod_spec.get("restartPolicy") != "Never" or batch.fails_indexes(spec):
         return False
-    return is_indexed(job) and not is_too_large(job)
+    return not is_too_large(job)
 
 
 def is_indexed(job: EmbeddedJob) -> bool:

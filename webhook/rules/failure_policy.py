@@ -188,6 +188,11 @@ def is_work_queue(spec: Json) -> bool:
     return spec.get("completions") is None and spec.get("parallelism") is not None
 
 
+def has_back_off(spec: Json) -> bool:
+    """Return True if a JobSpec has backoffLimitPerIndex for its back-off alone."""
+    return spec.get("backoffLimitPerIndex") is not None and not batch.has_index_budgets(spec)
+
+
 def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
     """Tell whether others delete this Job's pods: they end with 137, without DisruptionTarget, and are judged."""
     spec = job.spec
@@ -198,6 +203,7 @@ def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
         and spec.get("completionMode") == "Indexed"
         and completions is not None
         and completions == spec.get("parallelism")
+        and not (completions == 1 and has_back_off(spec))  # made Indexed for that alone: nobody scales it
     )
     annotations = job.metadata.get("annotations") or {}
     let_go = names.RETRY_OF in annotations and names.STAYS_SUSPENDED not in annotations  # it runs in a moment

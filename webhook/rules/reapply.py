@@ -27,6 +27,8 @@ FIELDS: Final[tuple[Path, ...]] = (
     ("backoffLimit",),
     ("backoffLimitPerIndex",),
     ("maxFailedIndexes",),
+    ("completionMode",),
+    ("completions",),
     ("template", "metadata"),
     ("template", "spec", "restartPolicy"),
     ("template", "spec", "activeDeadlineSeconds"),

@@ -196,12 +196,28 @@ def says_backoff_limit(root: Json, job: EmbeddedJob, limit: int) -> bool:
         return True
     if controller_of(root) is not None:
         return limit >= DEFAULT_BACKOFF_LIMIT
-    applied = (job.metadata.get("annotations") or {}).get("kubectl.kubernetes.io/last-applied-configuration")
+    return was_applied(job.metadata, "backoffLimit")
+
+
+def says_completion_mode(job: EmbeddedJob, *, defaulted: bool) -> bool:
+    """Return True if a completionMode is its author's word, as far as can be told; see says_backoff_limit.
+
+    `defaulted`: whether the API may have written it, as it does in a Job and in no template.
+    """
+    mode = job.spec.get("completionMode")
+    if mode != "NonIndexed" or job.path != ("spec",) or not defaulted:
+        return mode is not None
+    return was_applied(job.metadata, "completionMode")
+
+
+def was_applied(metadata: Json, name: str) -> bool:
+    """Return True if it is known of a field of a Job's spec that it stood in what was applied."""
+    applied = (metadata.get("annotations") or {}).get("kubectl.kubernetes.io/last-applied-configuration")
     if applied is not None:
-        return at(decoded(applied), ("spec", "backoffLimit")) is not None
-    entries = job.metadata.get("managedFields")
+        return at(decoded(applied), ("spec", name)) is not None
+    entries = metadata.get("managedFields")
     for entry in entries if isinstance(entries, list) else ():
-        if at(entry, ("operation",)) == "Apply" and at(entry, ("fieldsV1", "f:spec", "f:backoffLimit")) is not None:
+        if at(entry, ("operation",)) == "Apply" and at(entry, ("fieldsV1", "f:spec", f"f:{name}")) is not None:
             return True
     return False
 
