@@ -44,6 +44,28 @@ def test_a_job_whose_workload_is_evicted_waits_and_runs_again_at_no_cost(scene: 
     assert account(done)["cost"] == {"none": 1}
 
 
+def test_indexes_that_are_taken_back_keep_what_all_together_have_left(scene: NewScene) -> None:
+    here = scene(labels={MANAGED: ""})
+    queues = (MANIFESTS / "queues.yaml").read_text().replace("NAME", here.team.name)
+    assert here.team.run("create", "--filename=-", stdin=queues).returncode == 0
+    here.create("queued-indexes.yaml")
+    first = here.team.running("train", 2)
+    here.team.ends(first[0], 143)
+    here.team.wait_for("jobs", "train", lambda found: ended(found, 1))
+    before = here.team.running("train", 2)
+
+    here.create("queued.yaml", name="urgent", labels={PRIORITY: here.team.name})
+    (urgent,) = here.team.running("urgent", 1)
+    here.team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and ended(found, 3))
+    here.team.ends(urgent, 0)
+
+    again = here.team.running("train", 2)
+    assert not {one["metadata"]["uid"] for one in again} & {one["metadata"]["uid"] for one in before}
+    here.team.ends(again[0], 143)
+    failed = here.team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
+    assert condition(failed, "Failed")["reason"] == "BackoffLimitExceeded"
+
+
 @pytest.mark.parametrize("how", ["by the command", "by an annotation"])
 def test_a_job_that_failed_and_is_asked_to_run_again_waits_in_its_queue(scene: NewScene, how: str) -> None:
     here = scene(labels={MANAGED: ""})

@@ -1,0 +1,311 @@
+"""How long the real Job controller waits before it replaces pods, and that nothing else changes by it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.disruptions import evict
+from tests.cluster.manifests import exits, job, job_set, replicated_job
+from tests.cluster.objects import account, condition, ended, is_running, noted
+from webhook.workloads.batch import INDEX_FAILURES, INDEX_IGNORED_FAILURES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Object
+    from tests.cluster.namespace import Namespace
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+FIELDS = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
+# What the Job controller would wait at least after the third failure: it begins with 10 s and doubles them each time.
+THIRD_WAIT = timedelta(seconds=40)
+
+
+def indexed(pods: int, annotations: Mapping[str, str] | None = None, /, **spec: object) -> Object:
+    """Return a Job of so many pods at a time, each with a completion index."""
+    return job("train", annotations, completionMode="Indexed", completions=pods, parallelism=pods, **spec)
+
+
+def limits(found: Object) -> list[int | None]:
+    return [found["spec"].get(field) for field in FIELDS]
+
+
+def index_of(pod: Object) -> str:
+    return str(pod["metadata"]["annotations"][INDEX])
+
+
+def counts(pod: Object) -> tuple[str | None, str | None]:
+    """The failures of a pod's index that the Job controller knows of: those that cost a retry, and the others."""
+    annotations = pod["metadata"]["annotations"]
+    return annotations.get(INDEX_FAILURES), annotations.get(INDEX_IGNORED_FAILURES)
+
+
+def live(pods: list[Object], index: str, but: Object | None = None) -> list[Object]:
+    found = [pod for pod in pods if is_running(pod) and index_of(pod) == index]
+    return [pod for pod in found if but is None or pod["metadata"]["uid"] != but["metadata"]["uid"]]
+
+
+def of_index(team: Namespace, index: int, but: Object | None = None) -> Object:
+    """Return the running pod of an index, once there is one beside one that is known."""
+    (pod,) = live(team.pods_of("train", lambda pods: live(pods, str(index), but)), str(index), but)
+    return pod
+
+
+def beside(team: Namespace, known: Iterable[Object], number: int) -> list[Object]:
+    """Return the running pods beside those that are known, once there are so many."""
+    uids = {pod["metadata"]["uid"] for pod in known}
+
+    def others(pods: list[Object]) -> list[Object]:
+        return [pod for pod in pods if is_running(pod) and pod["metadata"]["uid"] not in uids]
+
+    return others(team.pods_of("train", lambda pods: len(others(pods)) == number))
+
+
+def waited(team: Namespace, before: Object, after: Object) -> timedelta:
+    """How long after the end of one pod another one was created."""
+    name = before["metadata"]["name"]
+    found = team.wait_for(
+        "jobs", "train", lambda found: any(one["pod"] == name for one in account(found).get("last", ()))
+    )
+    (end,) = [one["end"] for one in account(found)["last"] if one["pod"] == name]
+    return time(after["metadata"]["creationTimestamp"]) - time(end)
+
+
+def time(text: str) -> datetime:
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+
+
+def test_ten_of_twenty_pods_that_are_evicted_together_are_replaced_after_the_first_wait(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace)
+    assert limits(team.create(indexed(20, backoffLimit=3))) == [3, 10, 0]
+    pods = {index_of(pod): pod for pod in team.running("train", 20)}
+    evicted = [str(index) for index in range(10)]
+    for index in evicted:
+        evict(team, pods[index]["metadata"]["name"])
+    new = {index_of(one): one for one in beside(team, pods.values(), 10)}
+    assert sorted(new, key=int) == evicted
+    assert max(waited(team, pods[index], new[index]) for index in evicted) < THIRD_WAIT
+    assert account(team.get("job", "train"))["cost"] == {"disruption": 10}
+
+
+def test_six_disruptions_of_one_index_cost_no_growing_wait_and_no_retry(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(indexed(2, backoffLimit=1))
+    pod = of_index(team, 0)
+    for number in range(1, 7):
+        before = pod
+        evict(team, before["metadata"]["name"])
+        pod = of_index(team, 0, but=before)
+        assert waited(team, before, pod) < THIRD_WAIT
+        assert counts(pod) == ("0", "0")
+        assert (noted(pod)["attempt-source"], noted(pod)["attempt"]) == ("Ledger", str(number))
+    team.ends(pod, 143)
+    last = of_index(team, 0, but=pod)
+    assert counts(last)[0] == "1"
+    found = team.wait_for("jobs", "train", lambda found: ended(found, 7))
+    assert account(found)["cost"] == {"disruption": 6, "retry": 1}
+
+
+def test_beyond_the_limit_of_disruptions_the_job_controller_counts_them_again(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "limited")
+    team.create(indexed(1, backoffLimit=3))
+    found: list[Object] = []
+    for _ in range(3):
+        pod = of_index(team, 0, but=found[-1] if found else None)
+        found.append(pod)
+        evict(team, pod["metadata"]["name"])
+    assert [counts(pod) for pod in found] == [("0", None), ("0", "0"), ("0", "1")]
+
+
+def test_the_last_attempt_of_all_indexes_together_leaves_spot_before_its_job_has_counted_the_others(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace, "require")
+    team.create(indexed(3, backoffLimit=3))
+    pods = team.running("train", 3)
+    team.all_end(pods, 143)
+    new = beside(team, pods, 3)
+    assert {noted(one)["placement"] for one in new} == {"OnDemand"}
+    assert {(noted(one)["attempt"], noted(one)["max-retries"]) for one in new} == {("3", "3")}
+
+
+def test_the_sum_is_enforced_first_and_with_the_reason_that_a_job_without_indexes_has(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(indexed(4, backoffLimit=2))
+    team.all_end([pod for pod in team.running("train", 4) if index_of(pod) != "3"], 143)
+    found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
+    assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
+    assert found["status"]["failed"] >= 3
+
+
+def test_an_index_that_spends_both_at_once_ends_the_job_by_the_sum(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(indexed(1, exits(143), backoffLimit=1, backoffLimitPerIndex=1, maxFailedIndexes=0))
+    found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed") and ended(found, 2))
+    assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
+    assert account(found)["cost"] == {"retry": 1, "fatal": 1}
+
+
+@pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
+@pytest.mark.parametrize("spec", [{}, {"backoffLimit": 2}], ids=["nothing said", "backoffLimit said"])
+def test_an_unchanged_manifest_can_be_applied_again(
+    namespace: NewNamespace, options: tuple[str, ...], spec: Object
+) -> None:
+    team = opted_in(namespace)
+    manifest = indexed(2, **spec)
+    for _ in range(2):
+        applied = team.run("apply", *options, "--filename=-", stdin=manifest)
+        assert applied.returncode == 0, applied.stderr
+        assert limits(team.get("job", "train")) == [spec.get("backoffLimit", 3), 10, 0]
+
+
+def test_more_retries_than_the_limit_cannot_be_asked_for_later(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(indexed(2, backoffLimit=2))
+    refused = team.run("patch", "job", "train", "--type=merge", '--patch={"spec":{"backoffLimit":11}}')
+    assert "spec.backoffLimit: 11 retries exceed the limit of 10" in refused.stderr
+    assert team.run("patch", "job", "train", "--type=merge", '--patch={"spec":{"backoffLimit":10}}').returncode == 0
+
+
+def test_a_cron_jobs_template_has_both_and_its_jobs_too(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    template = {"spec": indexed(2)["spec"]}
+    cron_job = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": template},
+    }
+    for _ in range(2):
+        assert team.run("apply", "--filename=-", stdin=cron_job).returncode == 0
+        assert limits(team.get("cronjob", "nightly")["spec"]["jobTemplate"]) == [3, 10, 0]
+    team.run("create", "job", "train", "--from=cronjob/nightly")
+    assert limits(team.get("job", "train")) == [3, 10, 0]
+
+
+def test_an_elastic_job_is_scaled_down_and_up_while_a_failed_index_waits(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(indexed(3, backoffLimit=3))
+    gone, stays = of_index(team, 2), of_index(team, 0)
+    team.all_end([gone, stays], 143)
+    team.wait_for("jobs", "train", lambda found: ended(found, 2))
+    scale(team, 2)
+    team.pods_of("train", lambda pods: live(pods, "0", stays) and not live(pods, "2"))
+    scale(team, 3)
+    pods = team.running("train", 3)
+    assert [index_of(pod) for pod in sorted(pods, key=index_of)] == ["0", "1", "2"]
+    found = team.get("job", "train")
+    assert not condition(found, "Failed")
+    assert account(found)["cost"] == {"retry": 2}
+
+
+def scale(team: Namespace, pods: int) -> None:
+    change(team, f'{{"completions":{pods},"parallelism":{pods}}}')
+
+
+def suspend(team: Namespace, value: str) -> None:
+    change(team, f'{{"suspend":{value}}}')
+
+
+def change(team: Namespace, spec: str) -> None:
+    changed = team.run("patch", "job", "train", "--type=merge", f'--patch={{"spec":{spec}}}')
+    assert changed.returncode == 0, changed.stderr
+
+
+def test_a_job_that_is_suspended_and_resumed_keeps_what_all_indexes_together_have_left(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(indexed(2, backoffLimit=1))
+    first = of_index(team, 0)
+    team.ends(first, 143)
+    second = of_index(team, 0, but=first)
+    suspend(team, "true")
+    team.pods_of("train", lambda pods: not [pod for pod in pods if is_running(pod)])
+    suspend(team, "false")
+    third = of_index(team, 0, but=second)
+    team.ends(third, 143)
+    found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
+    assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
+
+
+def test_a_job_with_a_success_policy_succeeds_by_it_while_another_index_waits(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(indexed(2, backoffLimit=3, successPolicy={"rules": [{"succeededIndexes": "0"}]}))
+    leader, worker = of_index(team, 0), of_index(team, 1)
+    team.ends(worker, 143)
+    team.wait_for("jobs", "train", lambda found: ended(found, 1))
+    team.ends(leader, 0)
+    found = team.wait_for("jobs", "train", lambda found: condition(found, "Complete"))
+    assert condition(found, "Complete")["reason"] == "SuccessPolicy"
+
+
+@pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
+def test_a_job_of_one_pod_that_becomes_indexed_has_no_growing_wait_either(
+    namespace: NewNamespace, options: tuple[str, ...]
+) -> None:
+    team = opted_in(namespace, "single-pod")
+    manifest = job("train", backoffLimit=2)
+    assert team.run("apply", *options, "--filename=-", stdin=manifest).returncode == 0
+    assert limits(team.get("job", "train")) == [2, 10, 0]
+    pod = of_index(team, 0)
+    for _ in range(3):
+        before = pod
+        evict(team, before["metadata"]["name"])
+        pod = of_index(team, 0, but=before)
+        assert waited(team, before, pod) < THIRD_WAIT
+        assert counts(pod) == ("0", "0")
+    applied = team.run("apply", *options, "--filename=-", stdin=manifest)
+    assert applied.returncode == 0, applied.stderr
+    team.ends(pod, 0)
+    team.wait_for("jobs", "train", lambda found: condition(found, "Complete"))
+
+
+@pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
+def test_one_whose_author_says_non_indexed_stays_so(namespace: NewNamespace, options: tuple[str, ...]) -> None:
+    team = opted_in(namespace, "single-pod")
+    manifest = job("train", completionMode="NonIndexed")
+    assert team.run("apply", *options, "--filename=-", stdin=manifest).returncode == 0
+    assert team.get("job", "train")["spec"]["completionMode"] == "NonIndexed"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"name": "a" * 61}, {"name": "a" * 62}, {"generateName": "a" * 56}, {"generateName": "a" * 58}, {"name": "a.b"}],
+    ids=str,
+)
+def test_the_api_takes_whatever_name_a_job_of_one_pod_has(namespace: NewNamespace, metadata: Object) -> None:
+    team = opted_in(namespace, "single-pod")
+    manifest = {**job("train"), "metadata": metadata}
+    created = team.run("create", "--filename=-", stdin=manifest)
+    assert created.returncode == 0, created.stderr
+
+
+def test_a_cron_job_of_the_longest_name_that_gets_an_index_makes_jobs(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "single-pod")
+    cron_job = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "a" * 50},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job("train")["spec"]}},
+    }
+    assert team.create(cron_job)["spec"]["jobTemplate"]["spec"]["completionMode"] == "Indexed"
+    (made,) = team.wait_for_all("jobs", lambda jobs: jobs, seconds=90)[:1]
+    assert len(made["metadata"]["name"]) == 61
+
+
+@with_operators
+def test_a_job_sets_jobs_have_both_and_the_reason_that_its_rules_match(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    rule = {"name": "again", "action": "RestartJobSet", "onJobFailureReasons": ["BackoffLimitExceeded"]}
+    worker = replicated_job("w", exits(143, 143, 0), completions=2, parallelism=2, backoffLimit=0)
+    manifest = job_set("train", worker, failurePolicy={"maxRestarts": 3, "rules": [rule]})
+    for _ in range(2):
+        assert team.run("apply", "--filename=-", stdin=manifest).returncode == 0
+    assert limits(team.get("job", "train-w-0")) == [0, 10, 0]
+    team.wait_for("jobsets", "train", lambda found: found.get("status", {}).get("restarts"))
