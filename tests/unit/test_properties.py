@@ -15,7 +15,7 @@ from tests.objects import cron_job, job, pod, stored_job
 from tests.strategies import CONTAINERS, maybe
 from webhook import decide, names, review
 from webhook.patch import Editor
-from webhook.policy.model import FailurePolicy, Placement, Policy, Profile, Retries
+from webhook.policy.model import BackOff, FailurePolicy, Placement, Policy, Profile, Retries
 from webhook.problem import Json
 from webhook.shape import ANY_KEY, Shape
 from webhook.subject import Facts, read, subject_of
@@ -78,6 +78,7 @@ JOB_SPECS = st.fixed_dictionaries(
     optional={
         "backoffLimit": maybe(COUNTS),
         "backoffLimitPerIndex": maybe(COUNTS),
+        "maxFailedIndexes": maybe(COUNTS),
         "completions": maybe(COUNTS),
         "parallelism": maybe(COUNTS),
         "completionMode": st.sampled_from(["Indexed", "NonIndexed"]),
@@ -174,6 +175,7 @@ PROFILES = st.builds(
         coupled=st.sampled_from(["FailJob", "Retry", "Settle"]),
         on_failure_restart_policy=st.sampled_from(["Keep", "Never"]),
     ),
+    back_off=st.builds(BackOff, per_index=st.booleans(), single_pod=st.sampled_from(["Keep", "Indexed"])),
     placement=st.builds(
         Placement,
         provider=st.sampled_from(["gke", "aks", "any", "auto"]),
@@ -183,7 +185,11 @@ PROFILES = st.builds(
 )
 POLICIES = PROFILES.map(lambda profile: policy(default=profile))
 FACTS = st.builds(
-    lambda failed: Facts(profile_name="default", owner=stored_job(status={"failed": failed})), st.integers(0, 9)
+    lambda failed, disruptions: Facts(
+        profile_name="default", owner=stored_job(status={"failed": failed}), disruptions=disruptions
+    ),
+    st.integers(0, 9),
+    maybe(st.integers(0, 9)),
 )
 
 

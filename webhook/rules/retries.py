@@ -1,7 +1,8 @@
 """Holds every retry field to the profile's limit, and gives a budget where the author named none.
 
 Reads and writes:
-    in a JobSpec: backoffLimit; where backoffLimitPerIndex is set that, and backoffLimit as the bound of the sum
+    in a JobSpec: backoffLimit; where each index has retries of its own backoffLimitPerIndex, and backoffLimit as the
+        bound of the sum
     elsewhere: the retry fields of the kind's row
     in a pod template: spec.{containers,initContainers}[*].{restartPolicy,restartPolicyRules}
 Reads, in a JobSpec:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.costs import assert_affordable, instructions_of, seconds_of
 from tests.objects import DISRUPTION
-from tests.unit.ledger.pods import disrupted, job, job_set
+from tests.unit.ledger.pods import disrupted, failed, job, job_set
 from webhook import names
 from webhook.ledger.account import LARGEST
 from webhook.ledger.book import TOGETHER
@@ -48,12 +48,18 @@ def listed(cache: WatchedList[Json], root: Json) -> Json:
 
 
 def admit(found: Books, root: Json, labels: Json | None = None) -> int | None:
-    """Ask without an event loop: nothing is waited for."""
-    asked = found.counts("ml", root, {"metadata": {"labels": labels or {}}})
+    """Ask for the disruptions, without an event loop: nothing is waited for."""
+    counts = counted(found, root, {"labels": labels or {}})
+    return None if counts is None else counts.disruptions
+
+
+def counted(found: Books, root: Json, metadata: Json) -> Counts | None:
+    """Ask for what is counted before a pod with these metadata."""
+    asked = found.counts("ml", root, {"metadata": metadata})
     with pytest.raises(StopIteration) as done:
         asked.send(None)
     counts: Counts | None = done.value.value
-    return None if counts is None else counts.disruptions
+    return counts
 
 
 def test_many_uncounted_pods_are_all_counted_at_admission_at_little_cost() -> None:
@@ -82,3 +88,17 @@ def test_a_sets_patterns_are_searched_when_a_pod_fails_and_not_while_another_wai
     pods = [replace(disrupted(number), name="a" * 253, job_set="set") for number in range(50)]
     found = books(root, above, *pods)
     assert seconds_of(lambda: admit(found, root, SET_LABELS)) <= 0.05
+
+
+def test_with_a_back_off_by_index_the_failures_of_all_indexes_are_known_before_the_job_counts_them() -> None:
+    spec = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
+    spec |= {"backoffLimitPerIndex": 10, "maxFailedIndexes": 0}
+    root = job(spec, annotations={names.LEDGER: '{"ended":1,"cost":{"retry":1}}'}, **STORED)
+    found = books(root, None, failed(1, index="0"), failed(2, index="1"), disrupted(3, index="1"))
+    before_index_1 = {"annotations": {"batch.kubernetes.io/job-completion-index": "1"}}
+    assert counted(found, root, before_index_1) == Counts(disruptions=1, failures=3)
+
+
+def test_without_it_the_jobs_status_tells_of_its_failures() -> None:
+    root = job({"parallelism": 1}, **STORED)
+    assert counted(books(root, None, failed(1)), root, {}) == Counts(disruptions=0, failures=None)
