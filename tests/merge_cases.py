@@ -21,14 +21,14 @@ FETCH: Final[Json] = {"name": "fetch", "image": "example.test/fetch"}
 
 
 def distinct(number: int) -> list[Json]:
-    return [exit_codes("FailJob", "In", 10 + code) for code in range(number)]
+    return [exit_codes("Count", "In", 10 + code) for code in range(number)]
 
 
 CASES: Final[dict[str, tuple[Json, list[Json] | None]]] = {
     "no policy of its own": (job_spec(), [DISRUPTION, bug()]),
     "two containers": (job_spec(containers=("main", "log")), [DISRUPTION, bug(), bug("log")]),
     "own disruption rule first": (job_spec(rules=[COUNTED]), [COUNTED, bug()]),
-    "own disruption rule after another": (job_spec(rules=[FAIL_42, COUNTED]), [FAIL_42, COUNTED, bug()]),
+    "own disruption rule after another": (job_spec(rules=[CONFIGURED, COUNTED]), [CONFIGURED, COUNTED, bug()]),
     "own disruption rule that fails the job": (
         job_spec(rules=[{**COUNTED, "action": "FailJob"}]),
         [{**COUNTED, "action": "FailJob"}, bug()],
@@ -51,7 +51,36 @@ CASES: Final[dict[str, tuple[Json, list[Json] | None]]] = {
         job_spec(containers=("main", "log"), rules=[bug("log", values=(3,))]),
         [DISRUPTION, bug("log", values=(3,)), bug()],
     ),
-    "own exit codes by In": (job_spec(rules=[FAIL_42]), [DISRUPTION, FAIL_42, bug()]),
+    "own list of fatal codes": (job_spec(rules=[FAIL_42]), [DISRUPTION, FAIL_42]),
+    "own list of fatal codes of every container": (
+        job_spec(containers=("main", "log"), rules=[exit_codes("FailJob", "In", 42)]),
+        [DISRUPTION, exit_codes("FailJob", "In", 42)],
+    ),
+    "own list of fatal codes of one of two containers": (
+        job_spec(containers=("main", "log"), rules=[FAIL_42]),
+        [DISRUPTION, FAIL_42, bug("log")],
+    ),
+    "own list of fatal codes of an init container": (
+        job_spec(init_containers=(FETCH,), rules=[exit_codes("FailJob", "In", 42, container="fetch")]),
+        [DISRUPTION, exit_codes("FailJob", "In", 42, container="fetch"), bug()],
+    ),
+    "own list of codes that fail an index": (
+        job_spec(
+            completions=4,
+            completionMode="Indexed",
+            backoffLimitPerIndex=2,
+            rules=[exit_codes("FailIndex", "In", 42)],
+        ),
+        [DISRUPTION, exit_codes("FailIndex", "In", 42)],
+    ),
+    "own list of codes worth a retry": (
+        job_spec(rules=[exit_codes("Count", "In", 1)]),
+        [DISRUPTION, exit_codes("Count", "In", 1), bug()],
+    ),
+    "own list of codes that cost no retry": (
+        job_spec(rules=[exit_codes("Ignore", "In", 75)]),
+        [DISRUPTION, exit_codes("Ignore", "In", 75), bug()],
+    ),
     "backoffLimitPerIndex": (
         job_spec(completions=4, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=2),
         [DISRUPTION, bug(action="FailIndex")],

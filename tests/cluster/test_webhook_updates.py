@@ -66,7 +66,7 @@ def test_a_replaced_manifest_keeps_what_was_injected(namespace: NewNamespace) ->
 
 def test_after_a_policy_change_what_is_there_can_be_applied_labelled_and_suspended(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "changing")
-    manifests = [author(CASES[name][0]) for name in ("no policy of its own", "own exit codes by In")]
+    manifests = [author(CASES[name][0]) for name in ("no policy of its own", "own list of fatal codes")]
     for number, manifest in enumerate(manifests):
         manifest["metadata"]["name"] = f"train-{number}"
     stored = [team.apply(manifest) for manifest in manifests]
@@ -124,7 +124,7 @@ def test_an_update_that_worsens_a_limit_is_refused_and_one_that_does_not_is_acce
 
 def test_an_old_manifest_applied_after_opt_in_changes_nothing(namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = namespace()
-    manifest = author(CASES["own exit codes by In"][0])
+    manifest = author(CASES["own list of fatal codes"][0])
     stored = team.apply(manifest)
     kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")
     until(lambda: denied(team))

@@ -20,7 +20,7 @@ from webhook.patch import Editor
 from webhook.policy.settings import Settings
 from webhook.problem import Json, Problem
 from webhook.rules import owner, schema
-from webhook.rules.lint import DISRUPTION, KILLED
+from webhook.rules.lint import DISRUPTION, FAILING, KILLED
 from webhook.workloads import EmbeddedJob, batch, ray
 from webhook.workloads.batch import is_queued
 
@@ -162,9 +162,18 @@ def uncovered(containers: list[str], author_rules: list[Json]) -> list[str]:
     """Name the containers of which no author's rule says which exit codes are not retriable."""
     if not author_rules:
         return containers
-    requirements = [rule.get("onExitCodes") or {} for rule in author_rules]
-    covered = {one.get("containerName") or "" for one in requirements if one.get("operator") == "NotIn"}
+    covered = {(rule["onExitCodes"].get("containerName") or "") for rule in author_rules if tells_bugs(rule)}
     return [] if "" in covered else [name for name in containers if name not in covered]
+
+
+def tells_bugs(rule: Json) -> bool:
+    """Return True if a rule says of every exit code whether it is worth a retry.
+
+    `NotIn` does. A list of codes that fail the Job, or its index, says that all others are worth one: the API counts
+    what no rule matches. A list that is counted or ignored says nothing of the codes that are not in it.
+    """
+    requirement = rule.get("onExitCodes") or {}
+    return requirement.get("operator") == "NotIn" or (bool(requirement) and rule.get("action") in FAILING)
 
 
 def is_coupled(job: EmbeddedJob) -> bool:

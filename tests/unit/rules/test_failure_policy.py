@@ -194,3 +194,10 @@ def test_a_default_container_that_does_not_exist_judges_all_with_a_warning() -> 
     spec, warnings = edited(job(author))
     assert rules(spec) == [DISRUPTION, bug(), bug("log")]
     assert "mian" in str(warnings[0])
+
+
+def test_where_an_author_lists_the_bugs_the_ledger_takes_no_other_crash_for_one() -> None:
+    listed = deepcopy(COUPLED) | {"podFailurePolicy": {"rules": [exit_codes("FailJob", "In", 42)]}}
+    (embedded,) = batch.JOB.jobs(job(listed))
+    under = Settings(profile_name="default", profile=DEFAULT)
+    assert failure_policy.bug_rules(embedded, under, listed["podFailurePolicy"]["rules"]) == ([], [])
