@@ -6,7 +6,7 @@ from webhook import attempts, names
 from webhook.patch import Editor
 from webhook.policy.settings import NamedProfile, count
 from webhook.problem import Json, Problem
-from webhook.rules import annotations, back_off, placement
+from webhook.rules import annotations, back_off, loss, placement
 from webhook.subject import Facts, Subject
 from webhook.workloads import Workload, batch
 
@@ -38,7 +38,8 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     if facts.ledger and subject.owner_row is batch.JOB and names.ATTEMPT_SOURCE not in said:
         editor.rule = "back_off"
         back_off.edit_pod(evidence, editor)
-    decision = placement.decide(attempts.levels(evidence), settings)
+    levels = attempts.levels(evidence)
+    decision = placement.decide(levels, settings, lost=loss.is_lost_when_disrupted(evidence, levels))
     editor.rule = "placement"
     placed = placement.edit(root, decision, settings, facts.recognised, editor)
     level = decision.level

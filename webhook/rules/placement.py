@@ -52,8 +52,13 @@ def takes_part(pod: Json, controller: OwnerReference | None, *, batch: bool) -> 
     return batch or names.ATTEMPT in annotations or names.INTERRUPTIBLE in annotations
 
 
-def decide(levels: list[Level], settings: Settings) -> Decision:
-    """Decide from all levels; a pod that no source tells anything about is a first attempt."""
+def decide(levels: list[Level], settings: Settings, *, lost: bool = False) -> Decision:
+    """Decide from all levels; a pod that no source tells anything about is a first attempt.
+
+    `lost`: whether a disruption ends its work. Then its first attempt is its last one, and leaves spot as such, unless
+    the threshold is 0. A preference would not do: it is nothing to an autoscaler, and where only spot nodes are up
+    nothing for the scheduler to choose from.
+    """
     threshold = settings.profile.placement.interruptible_failure_threshold
     highest = leaving = None
     for level in levels:
@@ -63,7 +68,7 @@ def decide(levels: list[Level], settings: Settings) -> Decision:
             leaving = level
     if highest is None:
         highest = Level(UNKNOWN, 0, settings.default_retries)
-    if settings.interruptible is False:
+    if settings.interruptible is False or (lost and threshold and leaving is None):
         return Decision(off_spot=True, level=highest)
     return Decision(off_spot=leaving is not None, level=leaving or highest)
 

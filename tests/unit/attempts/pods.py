@@ -62,6 +62,11 @@ def only_the_first_on_spot(source: str, budget: int) -> list[Placed]:
     return [on_spot(source, 0, budget), *(off_spot(source, attempt, budget) for attempt in range(1, 4))]
 
 
+def none_on_spot(source: str) -> list[Placed]:
+    """What becomes of the pods of attempts 0 to 3, where there are no retries and a disruption ends the work."""
+    return [off_spot(source, attempt, 0) for attempt in range(4)]
+
+
 def place(root: Json, owner: Json | None = None, above: Json | None = None) -> Placed:
     """Send a pod through admission in a cluster on EKS whose profile requires spot; a second round changes nothing."""
     facts = Facts(profile_name="default", owner=owner, above=above)

@@ -92,9 +92,9 @@ def test_three_levels_are_three() -> None:
 
 
 @pytest.mark.parametrize("node_name", ["w", "w[0].s", "w.t", "w.t(2:a)", "w[1].s(3:2)", "w.onExit", "w.t.hooks.done"])
-def test_a_step_that_is_not_retried_stays_on_spot_an_items_number_is_no_attempt(node_name: str) -> None:
+def test_a_step_that_is_not_retried_never_runs_on_spot_an_items_number_is_no_attempt(node_name: str) -> None:
     assert read(pod_at(node_name, template()), workflow()) == ([Level("Argo", 0, 0)], [])
-    assert place(pod_at(node_name, template()), workflow()) == on_spot("Argo", 0, 0)
+    assert place(pod_at(node_name, template()), workflow()) == off_spot("Argo", 0, 0)
 
 
 @pytest.mark.parametrize("told", [None, "offloaded", "", "{", "null", "5", "[]", '"text"', '{"retryStrategy": []}'])
@@ -142,7 +142,7 @@ def test_nonsense_in_the_workflow_is_no_error(path: tuple[str, ...], nonsense: A
     "node_name", ["", "(", "w(", "w()", "w(-1)", "w(x)", "w(\u0661)", "w(" + "9" * 30 + ")", "w(1"]
 )
 def test_a_name_of_another_form_is_no_retry(node_name: str) -> None:
-    assert place(pod_at(node_name, template(3)), workflow()).placement == "Spot"
+    assert place(pod_at(node_name, template(3)), workflow()).attempt == "0"
     assert [level.attempt for level in read(pod_at(node_name, template(3)), workflow())[0]] == [0]
 
 

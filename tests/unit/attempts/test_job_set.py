@@ -164,9 +164,10 @@ def test_a_malformed_count_of_the_jobs_restarts_leaves_those_of_the_set_with_one
         ("status", "restartsCountTowardsMax"),
     ],
 )
-def test_nonsense_in_the_set_is_no_error_and_keeps_a_first_attempt_on_spot(
+def test_nonsense_in_the_set_is_no_error_and_keeps_a_first_attempt_on_spot_of_a_job_with_retries(
     path: tuple[str, ...], nonsense: Any
 ) -> None:
     above = with_value(job_set(2, 2), path, nonsense)
-    assert place(pod_at("0"), JOB, above).placement == "Spot"
+    assert place(pod_at("0"), JOB, above).attempt == "0"
+    assert place(pod_at("0"), stored_job(job_spec(backoffLimit=2)), above).placement == "Spot"
     assert place(pod_at("1"), JOB, above).source == "JobSet"

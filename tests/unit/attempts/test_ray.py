@@ -10,9 +10,9 @@ from tests.unit.attempts.pods import (
     UNTOUCHED,
     last_of_four_off_spot,
     made,
+    none_on_spot,
     off_spot,
     on_spot,
-    only_the_first_on_spot,
     owned,
     place,
     read,
@@ -73,7 +73,7 @@ def test_so_it_is_for_a_cluster_of_the_api_version_before() -> None:
 @pytest.mark.parametrize("backoff_limit", [None, 0])
 def test_a_ray_job_has_no_retries_unless_it_says_so(backoff_limit: int | None) -> None:
     placed = [place(head(), cluster(OF_RAY_JOB), ray_job(failed, backoff_limit)) for failed in range(4)]
-    assert placed == only_the_first_on_spot("RayJob", 0)
+    assert placed == none_on_spot("RayJob")
 
 
 def test_a_ray_job_that_has_no_status_yet_is_at_its_first_attempt() -> None:
@@ -121,10 +121,10 @@ def test_volcanos_labels_on_a_ray_pod_are_not_volcanos_attempt() -> None:
 
 @pytest.mark.parametrize("nonsense", [*NO_NUMBERS, "3.5"])
 @pytest.mark.parametrize("path", [("status",), ("status", "failed"), ("spec",), ("spec", "backoffLimit")])
-def test_nonsense_in_the_ray_job_is_no_error_and_keeps_a_first_attempt_on_spot(
+def test_nonsense_in_the_ray_job_is_no_error_and_keeps_a_first_worker_on_spot(
     path: tuple[str, ...], nonsense: Any
 ) -> None:
-    placed = place(head(), cluster(OF_RAY_JOB), with_value(ray_job(0), path, nonsense))
+    placed = place(worker(), cluster(OF_RAY_JOB), with_value(ray_job(0), path, nonsense))
     assert (placed.placement, placed.attempt) == ("Spot", "0")
 
 

@@ -9,8 +9,8 @@ from tests.unit.attempts.pods import (
     UNTOUCHED,
     last_of_four_off_spot,
     made,
+    none_on_spot,
     on_spot,
-    only_the_first_on_spot,
     owned,
     place,
     read,
@@ -89,7 +89,7 @@ def test_retries_count_with_on_failure_alone(kind: str | None, budget: int) -> N
 
 def test_on_failure_without_a_number_has_no_retries() -> None:
     placed = [place(driver(f"run-{runs}"), application(runs, f"run-{runs - 1}", retries=None)) for runs in range(4)]
-    assert placed == only_the_first_on_spot("Spark", 0)
+    assert placed == none_on_spot("Spark")
 
 
 def test_where_the_application_is_gone_its_pods_count_as_first_attempts() -> None:
@@ -133,8 +133,8 @@ def test_without_a_submission_id_the_runs_before_are_what_is_known() -> None:
         ("spec", "restartPolicy", "onFailureRetries"),
     ],
 )
-def test_nonsense_in_the_application_is_no_error_and_keeps_a_first_attempt_on_spot(
+def test_nonsense_in_the_application_is_no_error_and_keeps_a_first_executor_on_spot(
     path: tuple[str, ...], nonsense: Any
 ) -> None:
-    placed = place(driver("run-0"), with_value(application(None, ""), path, nonsense))
+    placed = place(executor("run-0"), with_value(application(None, ""), path, nonsense))
     assert (placed.placement, placed.attempt, placed.source) == ("Spot", "0", "Spark")

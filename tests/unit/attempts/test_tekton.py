@@ -11,8 +11,8 @@ from tests.unit.attempts.pods import (
     SPOT,
     last_of_four_off_spot,
     made,
+    none_on_spot,
     on_spot,
-    only_the_first_on_spot,
     owned,
     place,
     read,
@@ -74,7 +74,7 @@ def test_more_than_nine_retries_can_be_read() -> None:
 
 
 def test_a_task_run_that_says_nothing_of_retries_has_none() -> None:
-    assert [place(pod_at(attempt), task_run(None)) for attempt in range(4)] == only_the_first_on_spot("Tekton", 0)
+    assert [place(pod_at(attempt), task_run(None)) for attempt in range(4)] == none_on_spot("Tekton")
 
 
 def test_where_the_task_run_is_gone_the_profiles_default_is_the_budget() -> None:
