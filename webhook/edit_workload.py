@@ -14,14 +14,16 @@ from webhook.rules import (
     free_restarts,
     job_set,
     own_keys,
+    own_retries,
     reapply,
     retries,
     single_pod,
     timeouts,
 )
 from webhook.subject import Facts, Subject
-from webhook.workloads import EmbeddedJob, batch
+from webhook.workloads import Budget, EmbeddedJob, batch
 from webhook.workloads.job_set import JOB_SET
+from webhook.workloads.row import controller_of
 
 
 def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> list[Problem]:
@@ -80,6 +82,9 @@ class Rules:
         self.settings = profile.settings(annotations.of(self.root))
         self.jobs = list(self.row.jobs(self.root))
         self.is_new = subject.old is None
+        self.old = subject.old
+        self.set_restarts = own_retries.restarts(self.root if self.row is JOB_SET else facts.owner)
+        self.told = controller_of(self.root) is not None  # whether the author knows what the retries mean
         self.denies = profile.profile.retries.on_exceed == "Deny"
         self.skipped = self.settings.skip  # whether its author wants it left alone, or each of the Jobs in it
         self.disruption_action: str = profile.profile.disruptions.action
@@ -118,9 +123,7 @@ class Rules:
         denied = self.is_new and self.denies and self.has_free_restarts(job, settings)
         if self.row.failure_policy and not settings.skip and not denied:
             editor.rule = "failure_policy"
-            warnings += failure_policy.edit(
-                job, settings, editor, disruption_action=self.disruption_action, fails_bugs=self.fails_bugs(job)
-            )
+            warnings += self.edit_failure_policy(job, settings, budget)
         editor.rule = "retries"
         if not self.denies and self.has_free_restarts(job, settings):
             warnings += free_restarts.clamp_job(job, settings, editor, counted=self.is_counted(job, settings))
@@ -137,6 +140,25 @@ class Rules:
             timeouts.edit(job, settings, editor)
         editor.rule = "annotations"
         return warnings + annotations.edit_job(self.root, job, settings, editor)
+
+    def edit_failure_policy(self, job: EmbeddedJob, settings: Settings, budget: Budget | None) -> list[Problem]:
+        """Inject a failure policy, but not into a Job that runs once; tell the author once what the retries mean."""
+        had_policy = job.spec.get("podFailurePolicy") is not None
+        once = own_retries.runs_once(job, settings, set_restarts=self.set_restarts)
+        warnings: list[Problem] = []
+        if not once:
+            warnings = failure_policy.edit(
+                job, settings, self.editor, disruption_action=self.disruption_action, fails_bugs=self.fails_bugs(job)
+            )
+        if budget is None or self.told or (self.old and at(self.old, budget.path) == at(self.root, budget.path)):
+            return warnings
+        found: list[Problem] = []
+        if once:
+            found = own_retries.once_warning(budget.path, job, settings)
+        elif not budget.replaceable and not had_policy:
+            found = own_retries.meaning_warning(budget, job, settings, ledger=self.facts.ledger)
+        self.told = bool(found)
+        return warnings + found
 
     def has_free_restarts(self, job: EmbeddedJob, settings: Settings) -> bool:
         """Return True if rules of a Job's author make restarts free that nothing bounds."""

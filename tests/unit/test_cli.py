@@ -41,7 +41,7 @@ metadata:
 spec:
   backoffLimit: {{ .Values.backoffLimit }}
 """
-GOOD = job(job_spec(backoffLimit=3))
+GOOD = job(job_spec(rules=[], backoffLimit=3))
 GREEDY = job(job_spec(backoffLimit=25))
 TOO_MANY = "25 retries exceed the limit of 10 in profile 'default'; set 10 or less"
 ON_FAILURE = "OnFailure allows no failure policy; use Never to fail at once on bugs"

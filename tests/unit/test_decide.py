@@ -280,7 +280,7 @@ def test_a_job_clamped_to_what_looks_like_the_apis_default_stays_there() -> None
 
 def test_a_clamped_job_is_accepted_with_a_warning_and_applied_again() -> None:
     clamping = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
-    answer = mutate(defaulted(job(job_spec(backoffLimit=25))), under=clamping)
+    answer = mutate(defaulted(job(job_spec(rules=[], backoffLimit=25))), under=clamping)
     assert answer.object["spec"]["backoffLimit"] == 10
     assert answer.warnings == ["spec.backoffLimit: 25 lowered to 10; profile 'default' allows no more"]
     applied = deepcopy(answer.object)

@@ -264,11 +264,11 @@ def test_the_usual_rule_for_host_maintenance_is_allowed_and_stays_bounded() -> N
 
 
 def test_a_job_of_such_a_set_gets_no_rule_for_bugs_either_when_the_controller_creates_it() -> None:
-    made = mutate(job_set(job_spec(backoffLimit=0), failure_policy={"maxRestarts": 3, "rules": [MAINTENANCE]})).object
+    made = mutate(job_set(job_spec(), failure_policy={"maxRestarts": 3, "rules": [MAINTENANCE]})).object
     reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": "u"}
     under = policy(default=Profile(failure_policy=FailurePolicy(coupled="FailJob")))
     labels = {"jobset.sigs.k8s.io/replicatedjob-name": "r0"}
-    root = job(job_spec(backoffLimit=0), labels=labels, ownerReferences=[{**reference, "controller": True}])
+    root = job(job_spec(), labels=labels, ownerReferences=[{**reference, "controller": True}])
     actions = [
         [rule["action"] for rule in mutate(deepcopy(root), facts, under).object["spec"]["podFailurePolicy"]["rules"]]
         for facts in (Facts(profile_name="default", owner=made, owners_known=True), Facts(profile_name="default"))

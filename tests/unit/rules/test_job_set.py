@@ -53,14 +53,14 @@ def job_rules(answer: Answer, index: int = 0) -> list[Json]:
 
 
 def test_a_disruption_starts_the_set_again_for_nothing_and_a_bug_ends_it() -> None:
-    answer = mutate(job_set(job_spec(backoffLimit=0)))
+    answer = mutate(job_set(job_spec(backoffLimit=1)))
     assert job_rules(answer) == [FAIL_ON_DISRUPTION, bug()]
     assert set_rules(answer) == [RESTART, BUG]
 
 
 def test_every_job_of_the_set_gets_its_own_rules() -> None:
     profile = under(failure_policy=FailurePolicy(coupled="FailJob"))
-    answer = mutate(job_set(job_spec(backoffLimit=0), job_spec(backoffLimit=0, containers=("a", "b"))), under=profile)
+    answer = mutate(job_set(job_spec(), job_spec(containers=("a", "b"))), under=profile)
     assert job_rules(answer, 1) == [FAIL_ON_DISRUPTION, bug("a"), bug("b")]
 
 
@@ -249,7 +249,7 @@ def test_a_job_whose_indexes_stand_for_themselves_does_not_end_the_set_for_one_o
 
 
 def test_no_zero_is_written_that_a_typed_client_would_drop() -> None:
-    root = job_set(job_spec(backoffLimit=0))
+    root = job_set(job_spec(), failure_policy={})
     root["metadata"]["annotations"] = {names.MAX_RETRIES: "0"}
     assert "maxRestarts" not in mutate(root).object["spec"]["failurePolicy"]
 

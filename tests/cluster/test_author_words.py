@@ -1,0 +1,100 @@
+"""What the author of a Job asks for, and the real Job controller then does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.cluster.conftest import opted_in
+from tests.cluster.disruptions import evict
+from tests.cluster.manifests import exits, job
+from tests.cluster.objects import account, condition, ended, noted, required
+from tests.cluster.test_webhook_jobs import OFF_SPOT, ON_SPOT
+from tests.objects import DISRUPTION, exit_codes
+from webhook import names
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Object
+    from tests.cluster.namespace import Namespace
+
+INDEXED = {"completions": 3, "parallelism": 3, "completionMode": "Indexed"}
+LISTED = {"rules": [exit_codes("FailJob", "In", 42)]}
+
+
+def warned(team: Namespace, manifest: Object, *command: str) -> list[str]:
+    """Return the warnings that kubectl prints."""
+    done = team.run(*(command or ("create",)), "--filename=-", stdin=manifest)
+    assert done.returncode == 0, done.stderr
+    return [line.removeprefix("Warning: ") for line in done.stderr.splitlines() if line.startswith("Warning: ")]
+
+
+def test_a_job_that_runs_once_is_evicted_and_stays_ended(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "require")
+    assert warned(team, job("train", backoffLimit=0)) == [
+        "spec.backoffLimit: 0: a disruption ends it too; annotation max-disruptions allows some"
+    ]
+    (pod,) = team.running("train", 1)
+    assert required(pod) == [{"matchExpressions": [OFF_SPOT]}]
+    assert (noted(pod)["placement"], noted(pod)["max-retries"]) == ("OnDemand", "0")
+    evict(team, pod["metadata"]["name"])
+    found = team.wait_for("jobs", "train", lambda found: ended(found, 1) and condition(found, "Failed"))
+    assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
+    assert "podFailurePolicy" not in found["spec"]
+    assert account(found)["cost"] == {"fatal": 1}
+
+
+def test_a_job_that_runs_once_but_for_disruptions_is_replaced(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "require")
+    manifest = job("train", backoffLimit=0)
+    manifest["metadata"]["annotations"] = {names.MAX_DISRUPTIONS: "2"}
+    assert warned(team, manifest) == []
+    (first,) = team.running("train", 1)
+    assert required(first) == [{"matchExpressions": [ON_SPOT]}]
+    assert team.get("job", "train")["spec"]["podFailurePolicy"]["rules"][0] == DISRUPTION
+    evict(team, first["metadata"]["name"])
+    (second,) = team.running("train", 1, but=first)
+    team.ends(second, 0)
+    assert team.wait_for("jobs", "train", lambda found: condition(found, "Complete"))["status"].get("failed", 0) == 0
+
+
+def test_exit_codes_that_are_not_in_an_authors_list_are_tried_again(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job("flaky", exits(1, 0), backoffLimit=1, podFailurePolicy=LISTED))
+    team.create(job("broken", exits(42), backoffLimit=1, podFailurePolicy=LISTED))
+    done = team.wait_for("jobs", "flaky", lambda found: condition(found, "Complete"))
+    assert done["status"]["failed"] == 1
+    broken = team.wait_for("jobs", "broken", lambda found: condition(found, "Failed"))
+    assert (condition(broken, "Failed")["reason"], broken["status"]["failed"]) == ("PodFailurePolicy", 1)
+
+
+def test_the_ledger_settles_no_crash_whose_code_the_author_has_not_listed(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "settle")
+    team.create(job("listed", backoffLimit=6, **INDEXED, podFailurePolicy=LISTED))
+    team.ends(team.running("listed", 3)[0], 1)
+    team.wait_for("jobs", "listed", lambda found: ended(found, 1))
+    team.create(job("bug", backoffLimit=6, **INDEXED))
+    team.ends(team.running("bug", 3)[0], 1)
+    team.wait_for("jobs", "bug", lambda found: condition(found, "Failed"))  # settled, and so is the one before
+    listed = team.get("job", "listed")
+    assert account(listed)["cost"] == {"retry": 1}
+    assert not condition(listed, "FailureTarget")
+    assert len(team.running("listed", 3)) == 3
+
+
+def test_an_author_is_told_once_what_explicit_retries_mean(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    told = "spec.backoffLimit: only exit code 143 is retried; add a rule Count In [CODES]"
+    assert warned(team, job("said", backoffLimit=4)) == [told]
+    assert warned(team, job("defaulted")) == []
+    assert warned(team, job("listed", backoffLimit=4, podFailurePolicy=LISTED)) == []
+    template = {"spec": job("x", backoffLimit=4)["spec"]}
+    nightly: Object = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": template},
+    }
+    in_template = told.replace("spec.", "spec.jobTemplate.spec.")
+    assert warned(team, nightly, "apply", "--server-side") == [in_template]
+    assert warned(team, nightly, "apply", "--server-side") == []
+    assert team.run("create", "job", "tonight", "--from=cronjob/nightly").stderr == ""
