@@ -100,8 +100,8 @@ def read(text: str, *, strict: bool = False) -> Iterator[tuple[Any, list[Problem
     if found := next(islice(DIRECTIVE.finditer(text), MOST_DIRECTIVES, None), None):
         line = text.count("\n", 0, found.start()) + 1
         raise YamlError(line, 1, f"more than {MOST_DIRECTIVES} lines begin with %", REMEDIES["incompatible YAML"])
-    try:
-        yield from Reader(text, strict=strict).documents()
+    try:  # kubectl's reader ends the last line too, so that a block scalar keeps its newline
+        yield from Reader(text if text.endswith("\n") else f"{text}\n", strict=strict).documents()
     except yaml.MarkedYAMLError as error:
         raise syntax_error(text, error) from None
 

@@ -221,6 +221,26 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_matter() -> None:
     assert value("\ufeffa: 1\r\nb: |\r\n  x\r\n  y\r\n") == {"a": 1, "b": "x\ny\n"}
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("a: |\n  x", "x\n"),
+        ("a: |\r\n  x", "x\n"),
+        ("a: |+\n  x", "x\n"),
+        ("a: >\n  x\n  y", "x y\n"),
+        ("a: |-\n  x", "x"),
+        ("a: |\n  x\n   ", "x\n \n"),
+        ("a: |\n  x\n", "x\n"),
+        ("a: |\n  x\n\n", "x\n"),
+        ("a: |+\n  x\n\n", "x\n\n"),
+        ("a: x", "x"),
+    ],
+)
+def test_a_block_at_the_end_of_a_text_has_its_last_newline_though_the_text_has_none(text: str, read: str) -> None:
+    """As kubectl reads it: its reader ends every line with one (k8s.io/apimachinery, pkg/util/yaml)."""
+    assert value(text) == {"a": read}
+
+
 LAUGHS = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 12)
 )
