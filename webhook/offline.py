@@ -24,6 +24,8 @@ from webhook.workloads.batch import JOB
 Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 FIELDS: Final = ("apiVersion", "kind")
+LABELS: Final[Path] = ("metadata", "labels")
+LABEL_IT: Final = "a template of the whole cluster takes part by its own label"
 
 MEBIBYTE: Final = 1024 * 1024
 LARGEST_OBJECT: Final = 3 * MEBIBYTE  # what the API server reads of a request (MaxRequestBodyBytes)
@@ -63,6 +65,11 @@ def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *,
         what = f"is {size / MEBIBYTE:.1f} MiB as JSON, more than the {LARGEST_OBJECT // MEBIBYTE} MiB of a request"
         return Verdict(problems=[Problem((), what, "make it smaller")])
     before = as_yaml(root) if compare else ""
+    if not subject.row.namespaced:
+        labelled = at(root, (*LABELS, names.PROFILE))
+        if not isinstance(labelled, str):
+            return Verdict(warnings=[Problem((*LABELS, names.PROFILE), "is missing, so it is left alone", LABEL_IT)])
+        profile_name = labelled  # there is no namespace by which the one of the command line could come
     facts = Facts(profile_name=profile_name, defaulted=comes_from_the_api(root))
     with labels_by_default(subject):
         mutated = decide.mutate(subject, policy, facts)

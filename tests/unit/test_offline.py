@@ -15,7 +15,7 @@ from tests.unit.test_properties import CRON_JOBS, JOBS, PODS, POLICIES
 from webhook import names, offline, strict_yaml
 from webhook.documents import Document
 from webhook.offline import Verdict
-from webhook.policy.model import Placement, Policy, Profile
+from webhook.policy.model import Placement, Policy, Profile, Retries
 from webhook.policy.parse import load_default
 from webhook.problem import Json, Problem
 
@@ -60,6 +60,41 @@ def list_of(*objects: Any) -> Json:
 def test_a_manifest_becomes_what_admission_makes_of_it() -> None:
     manifest = job(job_spec(backoffLimit=3))
     assert admitted(manifest) == mutate(job(job_spec(backoffLimit=3))).object
+
+
+def of_the_whole_cluster(**labels: str) -> Json:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "ClusterWorkflowTemplate",
+        "metadata": {"name": "steps", "labels": labels},
+        "spec": {"templates": [{"name": "main", "retryStrategy": {"limit": 25}, "container": {"image": "a"}}]},
+    }
+
+
+@pytest.mark.parametrize("labels", [{}, {"team": "ml"}, None, [], {names.PROFILE: None}])
+def test_a_template_of_the_whole_cluster_without_the_label_is_left_alone_with_a_warning(labels: Any) -> None:
+    template = of_the_whole_cluster()
+    template["metadata"]["labels"] = labels
+    before = deepcopy(template)
+    said = [
+        (
+            "metadata.labels[retry-policy.dev/profile]: is missing, so it is left alone; "
+            "a template of the whole cluster takes part by its own label"
+        )
+    ]
+    assert (problems(template), warnings(template)) == ([], said)
+    assert template == before
+
+
+def test_with_the_label_it_is_judged_by_the_profile_that_the_label_names() -> None:
+    strict = policy(gpu=Profile(retries=Retries(limit=2)))
+    verdict = admit(of_the_whole_cluster(**{names.PROFILE: "gpu"}), strict)
+    assert [str(one) for one in verdict.problems] == [
+        "spec.templates[0].retryStrategy.limit: 25 retries exceed the limit of 2 in profile 'gpu'; set 2 or less"
+    ]
+    unknown = admit(of_the_whole_cluster(**{names.PROFILE: "gpus"}), strict)
+    assert unknown.problems == []
+    assert "no profile 'gpus', nothing was done" in str(unknown.warnings[0])
 
 
 def test_a_kind_that_nobody_registered_stays_as_it_is() -> None:
