@@ -129,7 +129,7 @@ def lint_warnings(subject: Subject, profile: NamedProfile) -> list[Problem]:
         found += lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
         found += free_restarts.warnings(job, profile.settings(annotations.of_job(subject.root, job)))
         found += retries.template_warnings((*job.path, "template", "spec"), job.pod_spec)
-    return found
+    return [*found, *subject.row.unbounded(subject.root)]
 
 
 def unheard_warnings(subject: Subject, facts: Facts) -> Iterator[Problem]:

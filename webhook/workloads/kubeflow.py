@@ -5,10 +5,12 @@ bound. One of 1 or more bounds what kubelet restarts in place; a pod that the op
 ExitCode, is counted nowhere. MPIJob hands its backoffLimit to the Job of its launcher.
 """
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
-from webhook.patch import EVERY
-from webhook.problem import Path
+from webhook.patch import EVERY, Pattern, find
+from webhook.problem import Json, Path, Problem
 from webhook.shape import ANY_KEY, Shape
 from webhook.workloads.core import METADATA, POD_TEMPLATE
 from webhook.workloads.row import RetryField, Workload
@@ -23,7 +25,7 @@ def row(kind: str, replica_specs: str, *fields: RetryField, versions: tuple[str,
     shape: Shape = {
         "runPolicy": {"backoffLimit": int},
         "elasticPolicy": {"maxRestarts": int},
-        replica_specs: {ANY_KEY: {"template": POD_TEMPLATE}},
+        replica_specs: {ANY_KEY: {"restartPolicy": str, "template": POD_TEMPLATE}},
     }
     return Workload(
         group="kubeflow.org",
@@ -34,7 +36,17 @@ def row(kind: str, replica_specs: str, *fields: RetryField, versions: tuple[str,
         owns_pods=True,
         pod_templates=((*replicas, "template"),),
         retry_fields=(BACKOFF_LIMIT, *fields),
+        unbounded=partial(restarts_by_exit_code, replicas),
     )
+
+
+def restarts_by_exit_code(replicas: Pattern, root: Json) -> Iterator[Problem]:
+    """Name the first replicas of a job whose pods the operator makes anew after exit codes of 128 and more."""
+    for path, replica in find(root, replicas):
+        if replica.get("restartPolicy") == "ExitCode":
+            what = "could not bound ExitCode: no field counts new pods"
+            yield Problem((*path, "restartPolicy"), what, "use OnFailure")
+            return
 
 
 ROWS: Final = (

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from webhook.patch import Pattern, at, find
-from webhook.problem import Json, Path
+from webhook.problem import Json, Path, Problem
 from webhook.shape import Shape
 
 NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}")
@@ -183,6 +183,11 @@ def no_traits(_root: Json) -> Traits:
     return ALONE
 
 
+def bounded(_root: Json) -> Iterator[Problem]:
+    """Yield nothing: every attempt is bounded by a field."""
+    return iter(())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workload:
     """A kind of the API that the rules know: what is said of it, and the patterns of what the rules read and write."""
@@ -212,6 +217,7 @@ class Workload:
     made_annotations: tuple[Field, ...] = ()  # that the workloads get which are made of it
     judged_annotations: tuple[Field, ...] = ()  # that some of its pods get: their author's alone
     written: tuple[Pattern, ...] = ()  # by a rule of its own
+    unbounded: Callable[[Json], Iterator[Problem]] = bounded  # names attempts that no field bounds
 
     def jobs(self, root: Json) -> Iterator[EmbeddedJob]:
         """Yield the JobSpecs that an object of this kind holds."""
