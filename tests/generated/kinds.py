@@ -55,8 +55,15 @@ def failure_policy(row: Workload) -> str:
 
 def timeouts(row: Workload) -> str:
     """Name the fields that bound one attempt."""
-    jobs = [f"`{spelt(spec)}.template.spec.activeDeadlineSeconds`" for spec in row.job_specs if row.failure_policy]
-    return cell([*jobs, *(f"`{spelt((*field.within, *field.name))}`" for field in row.timeout_fields)])
+    deadlines = [f"{spelt(spec)}.template.spec.activeDeadlineSeconds" for spec in row.job_specs if row.failure_policy]
+    jobs = [f"`{deadline}`{together('`OnFailure`')}" for deadline in deadlines]
+    fields = [f"`{spelt((*one.within, *one.name))}`{together(one.together_with)}" for one in row.timeout_fields]
+    return cell([*jobs, *fields])
+
+
+def together(what: str) -> str:
+    """Say what makes a field bound several attempts together, if anything does."""
+    return f" (with {what} together)" if what else ""
 
 
 def attempts(row: Workload) -> str:

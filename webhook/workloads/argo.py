@@ -30,6 +30,7 @@ def template_shape(depth: int) -> Shape:
     inner = template_shape(depth - 1) if depth else TOO_DEEP
     return {
         "activeDeadlineSeconds": NUMBER_OR_EXPRESSION,
+        "daemon": bool,
         "metadata": {"annotations": {ANY_KEY: str}},
         "retryStrategy": {"limit": NUMBER_OR_EXPRESSION},
         "containerSet": {"retryStrategy": {"retries": NUMBER_OR_EXPRESSION}},
@@ -67,7 +68,16 @@ def timeout_fields(spec: Path) -> tuple[TimeoutField, ...]:
     name = ("activeDeadlineSeconds",)
     inherits = (*spec, "templateDefaults", *name)
     within = (*spec, "templates", EVERY, INLINE)
-    return (TimeoutField(within=within, name=name, only_with=IN_PODS, inherits=inherits),)
+    return (
+        TimeoutField(
+            within=within,
+            name=name,
+            only_with=IN_PODS,
+            never_with="daemon",
+            inherits=inherits,
+            together_with="`containerSet.retryStrategy`",
+        ),
+    )
 
 
 def judged_annotations(spec: Path) -> tuple[Field, ...]:

@@ -161,18 +161,27 @@ class TimeoutField(Field):
     """A field that bounds one attempt in time.
 
     `duration`: written as a duration ("90s"), else as whole seconds. `only_with`: an object has it only with one of
-    these keys; empty where each has it.
+    these keys; empty where each has it. `never_with`: a key that, if true, says that the object runs until others have
+    ended. `together_with`: what makes it bound several attempts together, for the documentation.
     """
 
     duration: bool = False
     only_with: frozenset[str] = frozenset()
+    never_with: str = ""
+    together_with: str = ""
 
     def unset(self, root: Json) -> Iterator[Path]:
         """Yield the path of the field wherever its author left it out."""
         if not self.is_inherited(root):
             for path, found in self.find(root):
-                if at(found, self.name) is None and (not self.only_with or self.only_with & found.keys()):
+                if at(found, self.name) is None and self.concerns(found):
                     yield path
+
+    def concerns(self, found: Json) -> bool:
+        """Return True if an object has attempts that the field bounds."""
+        if self.never_with and found.get(self.never_with):
+            return False
+        return not self.only_with or bool(self.only_with & found.keys())
 
 
 ALONE: Final = Traits()

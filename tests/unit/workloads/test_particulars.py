@@ -7,7 +7,7 @@ import pytest
 from tests.admission import mutate, policy, validate
 from tests.objects import job, job_spec
 from webhook import names
-from webhook.policy.model import Profile, Retries
+from webhook.policy.model import Duration, Profile, Retries
 from webhook.problem import Json
 
 CLAMPING = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
@@ -126,3 +126,50 @@ def test_flytes_nodes_count_runs() -> None:
         "spec.nodes.n0.retry.minAttempts: 11 retries exceed the limit of 10 in profile 'default' "
         "(the field counts runs: 1 is no retry); set 11 or less"
     )
+
+
+KUBEFLOW = {
+    "PyTorchJob": "pytorchReplicaSpecs",
+    "TFJob": "tfReplicaSpecs",
+    "MPIJob": "mpiReplicaSpecs",
+    "XGBoostJob": "xgbReplicaSpecs",
+    "PaddleJob": "paddleReplicaSpecs",
+    "JAXJob": "jaxReplicaSpecs",
+}
+
+
+@pytest.mark.parametrize("kind", KUBEFLOW)
+def test_what_no_field_of_kubeflow_bounds_is_said_once(kind: str) -> None:
+    replicas = {"Master": {"restartPolicy": "OnFailure"}, "Worker": {"restartPolicy": "ExitCode"}}
+    spec = {"runPolicy": {"backoffLimit": 3}, KUBEFLOW[kind]: {**replicas, "Evaluator": {"restartPolicy": "ExitCode"}}}
+    root = root_of("kubeflow.org/v1", kind, spec)
+    answer = validate(root)
+    assert (answer.allowed, answer.warnings) == (
+        True,
+        [
+            (
+                f"spec.{KUBEFLOW[kind]}.Worker.restartPolicy: could not bound ExitCode: no field counts new pods; "
+                "use OnFailure"
+            )
+        ],
+    )
+    assert mutate(root).warnings == []
+    assert validate(root, old=root).warnings == []
+
+
+def test_what_kubeflow_restarts_in_place_is_bounded() -> None:
+    spec = {"runPolicy": {"backoffLimit": 3}, "tfReplicaSpecs": {"Worker": {"restartPolicy": "OnFailure"}, "PS": {}}}
+    assert validate(root_of("kubeflow.org/v1", "TFJob", spec)).warnings == []
+
+
+@pytest.mark.parametrize(("daemon", "timeout"), [(True, None), (False, 60), (None, 60)])
+def test_a_daemon_of_a_workflow_has_no_time_limit_for_it_runs_as_long_as_others_need_it(
+    daemon: bool | None,  # noqa: FBT001
+    timeout: int | None,
+) -> None:
+    template = {"name": "db", "daemon": daemon, "container": {"image": "a"}}
+    timed = policy(default=Profile(attempt_timeout=Duration(60)))
+    for root in (workflow({"templates": [template]}), workflow({"templates": [{"steps": [[{"inline": template}]]}]})):
+        (found,) = mutate(root, under=timed).object["spec"]["templates"]
+        inner = found["steps"][0][0]["inline"] if "steps" in found else found
+        assert inner.get("activeDeadlineSeconds") == timeout
