@@ -19,9 +19,9 @@ from webhook import bounds, names
 from webhook.patch import Editor
 from webhook.policy.settings import Settings
 from webhook.problem import Json, Problem
-from webhook.rules import owner, schema
+from webhook.rules import schema
 from webhook.rules.lint import DISRUPTION, FAILING, KILLED
-from webhook.workloads import EmbeddedJob, batch, ray
+from webhook.workloads import EmbeddedJob, batch
 from webhook.workloads.batch import is_queued
 
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
@@ -116,11 +116,11 @@ def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Jso
 
 
 def is_settled(job: EmbeddedJob, settings: Settings) -> bool:
-    """Tell whether the ledger decides what a crash is: a bug, or the echo of a disruption."""
+    """Tell whether the ledger decides what a crash is: a bug, or the echo of a disruption that it has counted."""
     policy = settings.profile.failure_policy
     if policy.coupled != "Settle" or policy.inject != "Merge" or settings.skip:
         return False
-    return is_coupled(job) and not batch.has_index_budgets(job.spec)
+    return is_coupled(job) and not job.traits.depends_elsewhere and not batch.has_index_budgets(job.spec)
 
 
 def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:
@@ -128,8 +128,8 @@ def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) ->
     # With a successPolicy, or in a work queue, a later failure is not a failure of the Job; FailJob would make it one.
     if job.spec.get("successPolicy") is not None or is_work_queue(job.spec):
         return [], []
-    # One that submits ends with 1 when its connection breaks, too, and has retries for that.
-    if is_kuberays(job):
+    # A launcher or submitter ends with 1 when a pod goes, or a connection to it; its retries are for that.
+    if job.traits.depends_elsewhere:
         return [], []
     containers, warnings = judged_containers(job)
     retriable = set(settings.profile.failure_policy.retriable_exit_codes)
@@ -184,12 +184,6 @@ def is_coupled(job: EmbeddedJob) -> bool:
         and (spec.get("parallelism") or 1) > 1
         and not batch.has_index_budgets(spec)
     )
-
-
-def is_kuberays(job: EmbeddedJob) -> bool:
-    """Tell whether this Job hands a RayJob's work to its cluster, or cleans up after one."""
-    controller = owner.sparing({"metadata": job.metadata})
-    return controller is not None and controller.group == ray.GROUP
 
 
 def is_work_queue(spec: Json) -> bool:

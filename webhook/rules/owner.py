@@ -7,8 +7,9 @@ of the JobSet that they name:
     spec.failurePolicy.restartStrategy
 
 Anybody may write ownerReferences. A Job of a JobSet whose strategy is InPlaceRestart must have no bound of its own, and
-a Job of KubeRay gets no exit-code rules: both hold only where the API has that owner, by its uid. The ledger counts a
-pod for the JobSet that its label names.
+a Job of an operator that may run other pods beside it gets no exit-code rules: both hold only where the API has that
+owner, by its uid. An operator that no row knows cannot be looked up, and is believed: what it spares a Job, the Job's
+author can have by a rule of his own. The ledger counts a pod for the JobSet that its label names.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from typing import Final
 from webhook.ledger.pods import JOB_SET as JOB_SET_NAME
 from webhook.patch import at
 from webhook.problem import Json, Path, Problem
-from webhook.workloads import EmbeddedJob, OwnerReference, batch, ray, row_of
+from webhook.workloads import EmbeddedJob, OwnerReference, batch, row_of
 from webhook.workloads.row import controller_of
 
 REFERENCES: Final[Path] = ("metadata", "ownerReferences")
@@ -30,8 +31,7 @@ def sparing(job: Json) -> OwnerReference | None:
     controller = controller_of(job)
     if controller is None or row_of(controller) is None:
         return None
-    is_sparing = controller.group == ray.GROUP or (controller.group, controller.kind) == batch.JOB_SET
-    return controller if is_sparing else None
+    return None if (controller.group, controller.kind) in batch.STARTS_JOBS else controller
 
 
 def problems(job: Json, reference: OwnerReference, owner: Json | None) -> Iterator[Problem]:
@@ -41,6 +41,8 @@ def problems(job: Json, reference: OwnerReference, owner: Json | None) -> Iterat
     if owner is None:
         what = f"the controller is {reference.kind} {reference.name!r} with uid {reference.uid!r}, which does not exist"
         yield Problem(REFERENCES, what, "leave it out: a controller writes it into the Jobs that it creates")
+        return
+    if (reference.group, reference.kind) != batch.JOB_SET:
         return
     in_place = at(owner, ("spec", "failurePolicy", "restartStrategy")) == "InPlaceRestart"
     if at(job, BACKOFF_LIMIT) == batch.UNLIMITED and not in_place and at(job, PER_INDEX) is None:

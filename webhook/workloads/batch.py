@@ -21,6 +21,21 @@ INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 JOB_SET: Final = ("jobset.x-k8s.io", "JobSet")
 JOBS_OF_SET: Final = "jobset.sigs.k8s.io/global-replicas"  # label of a JobSet's Jobs: how many there are
+# Controllers of Jobs that stand alone: such a controller starts what its author wrote, and runs nothing beside it.
+# Any other operator's Job may be one part of what it runs, as the launcher of an MPIJob, the submitter of a RayJob or a
+# FlinkCluster, the driver's Job of Stackable's SparkApplication, or the starter of a k6 TestRun.
+STARTS_JOBS: Final = frozenset(
+    {
+        ("batch", "CronJob"),
+        ("apps.kruise.io", "AdvancedCronJob"),
+        ("argoproj.io", "AnalysisRun"),
+        ("argoproj.io", "Workflow"),
+        ("keda.sh", "ScaledJob"),
+        ("kubeflow.org", "Trial"),
+        ("sinks.knative.dev", "JobSink"),
+        ("workload.codeflare.dev", "AppWrapper"),
+    }
+)
 
 FAILURE_POLICY: Final[Shape] = {
     "rules": [
@@ -55,15 +70,20 @@ JOB_SPEC: Final[Shape] = {
     },
 }
 
+OF_AN_OPERATOR: Final = Traits(depends_elsewhere=True)
+
 
 def traits_of_job(root: Json) -> Traits:
     """Read a Job: one of a JobSet depends on the set's others, and was judged in the set.
 
-    One of a set that restarts in place has what that strategy demands.
+    One of a set that restarts in place has what that strategy demands. One of an operator that may run other pods
+    beside it depends on those.
     """
     controller = controller_of(root)
-    if controller is None or (controller.group, controller.kind) != JOB_SET:
+    if controller is None or (controller.group, controller.kind) in STARTS_JOBS:
         return ALONE
+    if (controller.group, controller.kind) != JOB_SET:
+        return OF_AN_OPERATOR
     return Traits(
         coupled=at(root, ("metadata", "labels", JOBS_OF_SET)) != "1",
         restarts_in_place=at(root, ("spec", "backoffLimit")) == UNLIMITED,

@@ -2,24 +2,34 @@
 
 Source: pkg/controller.v1 of training-operator 1.9.3, pkg/apis of mpi-operator 0.7.0. Without a backoffLimit there is no
 bound. One of 1 or more bounds what kubelet restarts in place; a pod that the operator makes anew, as for restartPolicy
-ExitCode, is counted nowhere. MPIJob hands its backoffLimit to the Job of its launcher.
+ExitCode, is counted nowhere. The MPI operator's MPIJob hands its backoffLimit to the Job of its launcher, and one that
+is left out too: then the API makes it 6. Each loss of a worker may cost one.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from webhook.patch import EVERY, Pattern, find
 from webhook.problem import Json, Path, Problem
 from webhook.shape import ANY_KEY, Shape
+from webhook.workloads.batch import DEFAULT_BACKOFF_LIMIT
 from webhook.workloads.core import METADATA, POD_TEMPLATE
 from webhook.workloads.row import RetryField, Workload
 
 BACKOFF_LIMIT: Final = RetryField(within=("spec",), name=("runPolicy", "backoffLimit"), absent=None, parent_absent=None)
+OF_LAUNCHER: Final = replace(BACKOFF_LIMIT, absent_in=("kubeflow.org/v2beta1", DEFAULT_BACKOFF_LIMIT))
 MAX_RESTARTS: Final = RetryField(within=("spec", "elasticPolicy"), name=("maxRestarts",), made=False)
 
 
-def row(kind: str, replica_specs: str, *fields: RetryField, versions: tuple[str, ...] = ("v1",)) -> Workload:
+def row(
+    kind: str,
+    replica_specs: str,
+    *fields: RetryField,
+    versions: tuple[str, ...] = ("v1",),
+    backoff_limit: RetryField = BACKOFF_LIMIT,
+) -> Workload:
     """Make the row of a kind whose replicas stand in spec.REPLICA_SPECS."""
     replicas: Path = ("spec", replica_specs, EVERY)
     shape: Shape = {
@@ -35,7 +45,7 @@ def row(kind: str, replica_specs: str, *fields: RetryField, versions: tuple[str,
         shape={"metadata": METADATA, "spec": shape},
         owns_pods=True,
         pod_templates=((*replicas, "template"),),
-        retry_fields=(BACKOFF_LIMIT, *fields),
+        retry_fields=(backoff_limit, *fields),
         unbounded=partial(restarts_by_exit_code, replicas),
     )
 
@@ -52,7 +62,7 @@ def restarts_by_exit_code(replicas: Pattern, root: Json) -> Iterator[Problem]:
 ROWS: Final = (
     row("PyTorchJob", "pytorchReplicaSpecs", MAX_RESTARTS),
     row("TFJob", "tfReplicaSpecs"),
-    row("MPIJob", "mpiReplicaSpecs", versions=("v1", "v2beta1")),
+    row("MPIJob", "mpiReplicaSpecs", versions=("v1", "v2beta1"), backoff_limit=OF_LAUNCHER),
     row("XGBoostJob", "xgbReplicaSpecs"),
     row("PaddleJob", "paddleReplicaSpecs", MAX_RESTARTS),
     row("JAXJob", "jaxReplicaSpecs"),

@@ -18,13 +18,15 @@ NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}")
 class Traits(msgspec.Struct, frozen=True):
     """What an object says of all its Jobs together.
 
-    `coupled`: their pods depend on each other, so that one's loss makes its peers fail. `suspendable`: others may
-    suspend them; `scalable`: others may scale them. `restarts_in_place`: their containers are restarted by design, and
-    their backoffLimit is unlimited by the API's own demand. `restart_policy`: what one that is left out becomes, None
-    where that is refused; `completion_mode` likewise.
+    `coupled`: their pods depend on each other, so that one's loss makes its peers fail. `depends_elsewhere`: their pods
+    depend on pods of which the ledger counts nothing. `suspendable`: others may suspend them; `scalable`: others may
+    scale them. `restarts_in_place`: their containers are restarted by design, and their backoffLimit is unlimited by
+    the API's own demand. `restart_policy`: what one that is left out becomes, None where that is refused;
+    `completion_mode` likewise.
     """
 
     coupled: bool = False
+    depends_elsewhere: bool = False
     suspendable: bool = False
     scalable: bool = True
     restarts_in_place: bool = False
@@ -114,15 +116,16 @@ def always(_found: Json) -> bool:
 class RetryField(Field):
     """A field that bounds retries.
 
-    `absent`: the retries where it is left out, None for no bound; `parent_absent`: where what holds it is. `made`:
-    whether max-retries puts it there then. `single`: its value for a single attempt, 1 where the field counts runs and
-    not retries; `negative_is_unlimited`. `counts_with`: a field beside it, and the value there with which this one
-    counts; `unlimited_with`: the value there that means no bound. `may_raise`: whether an object bears more retries
-    than it says.
+    `absent`: the retries where it is left out, None for no bound; `parent_absent`: where what holds it is; `absent_in`:
+    an apiVersion in which both are another number. `made`: whether max-retries puts it there then. `single`: its value
+    for a single attempt, 1 where the field counts runs and not retries; `negative_is_unlimited`. `counts_with`: a field
+    beside it, and the value there with which this one counts; `unlimited_with`: the value there that means no bound.
+    `may_raise`: whether an object bears more retries than it says.
     """
 
     absent: int | None = 0
     parent_absent: int | None = 0
+    absent_in: tuple[str, int] | None = None
     made: bool = True
     single: int = 0
     negative_is_unlimited: bool = False
@@ -146,7 +149,7 @@ class RetryField(Field):
         if self.unlimited_with is not None and beside is not None and at(root, beside[0]) == self.unlimited_with:
             return said(None)
         if value is None:
-            retries = self.parent_absent if parent is None else self.absent
+            retries = self.where_absent(root, parent)
             if self.is_inherited(root) or (retries is not None and not self.made):
                 return None
             return said(retries, replaceable=retries is None)
@@ -154,6 +157,12 @@ class RetryField(Field):
             return said(0, expression=value)
         number = int(value)
         return said(None if self.negative_is_unlimited and number < 0 else max(0, number - self.single))
+
+    def where_absent(self, root: Json, parent: Json | None) -> int | None:
+        """Return the retries where the field is left out."""
+        if self.absent_in is not None and root.get("apiVersion") == self.absent_in[0]:
+            return self.absent_in[1]
+        return self.parent_absent if parent is None else self.absent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,6 +158,13 @@ def test_crashes_of_coupled_pods_are_settled_where_the_profile_and_the_author_le
     assert failure_policy.is_settled(embedded, under) is settled
 
 
+def test_a_crash_is_not_settled_where_it_may_be_the_echo_of_a_pod_that_the_ledger_does_not_count() -> None:
+    reference = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "name": "m", "uid": "u", "controller": True}
+    (embedded,) = batch.JOB.jobs(job(deepcopy(COUPLED), ownerReferences=[reference]))
+    under = Settings(profile_name="default", profile=with_failure_policy(coupled="Settle"))
+    assert not failure_policy.is_settled(embedded, under)
+
+
 def test_a_job_of_a_set_depends_on_the_sets_others() -> None:
     reference = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",

@@ -24,7 +24,13 @@ def judged(root: Json, owner: Json | None, old: Json | None = None) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("kind", "version"), [("JobSet", "jobset.x-k8s.io/v1alpha2"), ("RayJob", "ray.io/v1"), ("RayCluster", "ray.io/v1")]
+    ("kind", "version"),
+    [
+        ("JobSet", "jobset.x-k8s.io/v1alpha2"),
+        ("RayJob", "ray.io/v1"),
+        ("RayCluster", "ray.io/v1"),
+        ("MPIJob", "kubeflow.org/v2beta1"),
+    ],
 )
 def test_a_job_whose_controller_does_not_exist_is_denied(kind: str, version: str) -> None:
     assert judged(of(kind, version), None).message == (
@@ -36,7 +42,7 @@ def test_a_job_whose_controller_does_not_exist_is_denied(kind: str, version: str
 @pytest.mark.parametrize(
     ("kind", "version"), [("CronJob", "batch/v1"), ("Workflow", "argoproj.io/v1alpha1"), ("Wonder", "x.test/v1")]
 )
-def test_a_controller_that_spares_it_nothing_is_not_looked_up(kind: str, version: str) -> None:
+def test_a_controller_that_spares_it_nothing_or_that_no_row_knows_is_not_looked_up(kind: str, version: str) -> None:
     assert judged(of(kind, version), None).allowed
 
 

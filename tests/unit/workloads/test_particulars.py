@@ -7,7 +7,7 @@ import pytest
 from tests.admission import mutate, policy, validate
 from tests.objects import job, job_spec
 from webhook import names
-from webhook.policy.model import Duration, Profile, Retries
+from webhook.policy.model import Duration, FailurePolicy, Profile, Retries
 from webhook.problem import Json
 
 CLAMPING = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
@@ -64,14 +64,75 @@ def test_a_ray_job_in_a_cluster_of_others_may_lose_retries() -> None:
     assert mutate(root).object["spec"]["backoffLimit"] == 2
 
 
-@pytest.mark.parametrize(
-    ("kind", "rules"), [("RayJob", ["Ignore"]), ("RayCluster", ["Ignore"]), ("Ray", ["Ignore", "FailJob"])]
-)
-def test_a_job_of_kuberay_does_not_fail_at_once_when_its_connection_breaks(kind: str, rules: list[str]) -> None:
-    reference = {"apiVersion": "ray.io/v1", "kind": kind, "name": "one", "uid": "u", "controller": True}
-    answer = mutate(job(job_spec(backoffLimit=2), ownerReferences=[reference]))
-    assert [rule["action"] for rule in answer.object["spec"]["podFailurePolicy"]["rules"]] == rules
+def controlled_by(api_version: str, kind: str) -> Json:
+    return {"apiVersion": api_version, "kind": kind, "name": "one", "uid": "u", "controller": True}
+
+
+def actions_of(controller: Json, **failure_policy: Any) -> list[str]:
+    under = policy(default=Profile(failure_policy=FailurePolicy(**failure_policy)))
+    answer = mutate(job(job_spec(backoffLimit=2), ownerReferences=[controller]), under=under)
     assert answer.object["spec"]["backoffLimit"] == 2
+    return [rule["action"] for rule in answer.object["spec"]["podFailurePolicy"]["rules"]]
+
+
+@pytest.mark.parametrize("coupled", ["FailJob", "Settle"])
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("kubeflow.org/v2beta1", "MPIJob"),
+        ("ray.io/v1", "RayJob"),
+        ("ray.io/v1", "RayCluster"),
+        ("flinkoperator.k8s.io/v1beta1", "FlinkCluster"),
+        ("spark.stackable.tech/v1alpha1", "SparkApplication"),
+        ("x.test/v1", "Wonder"),
+    ],
+)
+def test_a_job_of_an_operator_that_runs_pods_beside_it_does_not_fail_at_once_when_one_of_them_goes(
+    api_version: str, kind: str, coupled: str
+) -> None:
+    assert actions_of(controlled_by(api_version, kind), coupled=coupled) == ["Ignore"]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("batch/v1", "CronJob"),
+        ("keda.sh/v1alpha1", "ScaledJob"),
+        ("kubeflow.org/v1beta1", "Trial"),
+        ("argoproj.io/v1alpha1", "AnalysisRun"),
+    ],
+)
+def test_a_job_that_a_controller_merely_starts_fails_at_once_on_a_bug(api_version: str, kind: str) -> None:
+    assert actions_of(controlled_by(api_version, kind)) == ["Ignore", "FailJob"]
+
+
+def mpi_job(version: str, run_policy: Json | None = None) -> Json:
+    replicas = {"Launcher": {"template": {"spec": {"containers": [{"name": "mpi"}]}}}}
+    run = {} if run_policy is None else {"runPolicy": run_policy}
+    return root_of(f"kubeflow.org/{version}", "MPIJob", {**run, "mpiReplicaSpecs": replicas})
+
+
+@pytest.mark.parametrize("run_policy", [None, {}, {"cleanPodPolicy": "Running"}, {"backoffLimit": 6}])
+def test_an_mpi_job_of_the_mpi_operator_keeps_the_six_retries_that_its_launcher_has(run_policy: Json | None) -> None:
+    root = mpi_job("v2beta1", run_policy)
+    assert mutate(root).patch == []
+    assert validate(root).allowed
+
+
+def test_six_retries_of_a_launcher_are_more_than_a_profile_allows_that_allows_five() -> None:
+    under = policy(default=Profile(retries=Retries(limit=5)))
+    assert validate(mpi_job("v2beta1"), under=under).message == (
+        "spec.runPolicy.backoffLimit: 6 retries exceed the limit of 5 in profile 'default'; set 5 or less"
+    )
+
+
+def test_an_mpi_job_of_the_training_operator_has_no_bound_and_gets_the_default() -> None:
+    assert mutate(mpi_job("v1")).object["spec"]["runPolicy"] == {"backoffLimit": 3}
+
+
+def test_the_six_retries_that_the_api_gives_a_launcher_stay() -> None:
+    launcher = job(job_spec(backoffLimit=6), ownerReferences=[controlled_by("kubeflow.org/v2beta1", "MPIJob")])
+    assert mutate(launcher).object["spec"]["backoffLimit"] == 6
 
 
 def test_a_tekton_task_that_goes_on_after_an_error_is_given_no_retries() -> None:
