@@ -10,6 +10,7 @@ from webhook.capacity.provider import (
     spot_preferences,
 )
 from webhook.capacity.recognition import NodeFacts, named, recognise
+from webhook.capacity.set_aside import set_aside
 from webhook.capacity.tolerations import missing_tolerations
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "recognise",
     "refuses_on_demand",
     "refuses_spot",
+    "set_aside",
     "spot_preferences",
 ]

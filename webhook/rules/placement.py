@@ -2,7 +2,8 @@
 
 Reads:
     metadata.annotations[retry-policy.dev/{attempt,interruptible}], metadata.ownerReferences
-    metadata.annotations of systems that choose a node by other pods
+    metadata.annotations of systems that choose a node by other pods, or of capacity that is set aside
+    what webhook/rules/groups.py reads
     spec.nodeName, spec.nodeSelector, spec.schedulingGates[*].name
 Reads and writes:
     spec.affinity.nodeAffinity, spec.tolerations
@@ -17,6 +18,7 @@ from webhook.attempts import Level
 from webhook.patch import Editor, at
 from webhook.policy.settings import Settings
 from webhook.problem import Json, Path
+from webhook.rules import groups
 from webhook.workloads import OwnerReference
 
 Placement = Literal["Spot", "OnDemand", "None"]
@@ -99,7 +101,9 @@ def edit(
     if provider is None:
         return "None"
     pod_spec = pod.get("spec") or {}
-    bound = is_bound_elsewhere(pod)
+    if capacity.set_aside(pod_spec, (pod.get("metadata") or {}).get("annotations") or {}):
+        return "None"
+    bound = is_bound_elsewhere(pod) or would_stand_alone(pod, decision, settings)
     if decision.off_spot:
         return leave_spot(pod_spec, provider, editor, bound=bound)
     spot = settings.profile.placement.spot
@@ -111,8 +115,18 @@ def edit(
 def is_bound_elsewhere(pod: Json) -> bool:
     """Tell whether something else decides on the pod's node, so that a requirement of ours could leave it none."""
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    gates = (pod.get("spec") or {}).get("schedulingGates") or ()
-    return not FOLLOWS.isdisjoint(annotations) or bool(gates and any(gate.get("name") in GATES for gate in gates))
+    pod_spec = pod.get("spec") or {}
+    gates = pod_spec.get("schedulingGates") or ()
+    if not FOLLOWS.isdisjoint(annotations) or groups.has_named_claim(pod_spec):
+        return True
+    return bool(gates and any(gate.get("name") in GATES for gate in gates))
+
+
+def would_stand_alone(pod: Json, decision: Decision, settings: Settings) -> bool:
+    """Return True if a requirement could part a pod from those that it is scheduled with; its author's word may."""
+    if settings.interruptible is False or not groups.is_grouped(pod):
+        return False
+    return not groups.moves_as_one(pod, decision.level.source)
 
 
 def leave_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, bound: bool) -> Placement:

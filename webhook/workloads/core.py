@@ -37,6 +37,9 @@ POD_SPEC: Final[Shape] = {
     },
     "tolerations": [{"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": int}],
     "schedulingGates": [{"name": str}],
+    "schedulingGroup": {},
+    "workloadRef": {},
+    "resourceClaims": [{"resourceClaimName": str}],
 }
 
 POD: Final = Workload(

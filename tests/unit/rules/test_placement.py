@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.admission import mutate, policy
 from tests.objects import pod
 from webhook import capacity, names
 from webhook.attempts import Level
@@ -227,6 +228,97 @@ def test_a_pod_whose_nodes_kueue_chooses_gets_preferences_only() -> None:
     assert placed(last, LEAVES, spot="Require") == "OnDemand"
     assert (terms(first), terms(last)) == (None, None)
     assert [term["preference"]["matchExpressions"] for term in preferences(last)] == [[NOT_SPOT]]
+
+
+@pytest.mark.parametrize("decision", [STAYS, LEAVES])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"nodeSelector": {"cloud.google.com/gke-flex-start": "true"}},
+        {"nodeSelector": {"cloud.google.com/gke-queued": "true", "cloud.google.com/gke-accelerator": "nvidia-l4"}},
+        {"nodeSelector": {"cloud.google.com/reservation-name": "tpu-rsv"}},
+        {"nodeSelector": {"karpenter.k8s.aws/capacity-reservation-type": "capacity-block"}},
+    ],
+)
+def test_a_pod_that_asks_for_capacity_set_aside_for_it_is_told_nothing(fields: Json, decision: Any) -> None:
+    root = pod(deepcopy(fields))
+    assert (placed(root, decision, spot="Require", provider="gke"), root) == ("None", pod(fields))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "autoscaling.x-k8s.io/consume-provisioning-request",
+        "cluster-autoscaler.kubernetes.io/consume-provisioning-request",
+    ],
+)
+def test_a_pod_whose_nodes_were_requested_for_it_is_told_nothing(key: str) -> None:
+    root = pod(annotations={key: "job-train-1"})
+    assert (placed(root, LEAVES), root) == ("None", pod(annotations={key: "job-train-1"}))
+
+
+GROUPED = [
+    pod(labels={"kueue.x-k8s.io/pod-group-name": "g"}),
+    pod(labels={"scheduling.x-k8s.io/pod-group": "g"}),
+    pod(labels={"pod-group.scheduling.sigs.k8s.io": "g"}),
+    pod(annotations={"scheduling.k8s.io/group-name": "podgroup-1"}),
+    pod(annotations={"yunikorn.apache.org/task-group-name": "members"}),
+    pod({"schedulingGroup": {"podGroupName": "g"}}),
+    pod({"workloadRef": {"name": "w", "podGroup": "g"}}),
+]
+
+
+@pytest.mark.parametrize("root", GROUPED)
+def test_a_pod_that_alone_would_leave_its_group_gets_preferences_only(root: Json) -> None:
+    first, last = deepcopy(root), deepcopy(root)
+    assert placed(first, STAYS, spot="Require") == "Spot"
+    assert placed(last, LEAVES, spot="Require") == "OnDemand"
+    assert (terms(first), terms(last)) == (None, None)
+    assert [term["preference"]["matchExpressions"] for term in preferences(first)] == [[SPOT]]
+    assert [term["preference"]["matchExpressions"] for term in preferences(last)] == [[NOT_SPOT]]
+
+
+@pytest.mark.parametrize("source", ["JobSet", "Volcano"])
+@pytest.mark.parametrize("root", GROUPED)
+def test_a_group_that_leaves_spot_as_a_whole_is_required_to(root: Json, source: str) -> None:
+    last = deepcopy(root)
+    assert placed(last, placement.Decision(off_spot=True, level=Level(source, 2, 2))) == "OnDemand"
+    assert terms(last) == [{"matchExpressions": [NOT_SPOT]}]
+
+
+def test_a_job_that_its_set_restarted_alone_leaves_its_group_alone() -> None:
+    labels = {"scheduling.x-k8s.io/pod-group": "g", "jobset.sigs.k8s.io/job-restart-attempt": "1"}
+    root = pod(labels=labels)
+    assert placed(root, placement.Decision(off_spot=True, level=Level("JobSet", 2, 2))) == "OnDemand"
+    assert terms(root) is None
+
+
+def test_an_authors_word_is_a_requirement_in_a_group_too() -> None:
+    root = pod(labels={"scheduling.x-k8s.io/pod-group": "g"})
+    decision = placement.decide([], settings(interruptible=False))
+    assert placement.edit(root, decision, settings(interruptible=False), None, Editor(root)) == "OnDemand"
+    assert terms(root) == [{"matchExpressions": [NOT_SPOT]}]
+
+
+def test_devices_that_may_be_allocated_on_one_node_are_a_reason_for_a_preference() -> None:
+    named = pod({"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]})
+    of_template = pod({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]})
+    assert (placed(named, LEAVES), placed(of_template, LEAVES)) == ("OnDemand", "OnDemand")
+    assert (terms(named), terms(of_template)) == (None, [{"matchExpressions": [NOT_SPOT]}])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"schedulingGroup": {"podGroupName": "g"}},
+        {"workloadRef": {"name": "w", "podGroup": "g"}},
+        {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]},
+    ],
+)
+def test_what_binds_a_pod_is_read_of_a_request(fields: Json) -> None:
+    root = pod(fields, annotations={names.ATTEMPT: "3", names.MAX_RETRIES: "3"})
+    made = mutate(root, under=policy(default=Profile(placement=Placement(provider="eks")))).object
+    assert (made["metadata"]["annotations"][names.PLACEMENT], terms(made)) == ("OnDemand", None)
 
 
 def test_auto_places_nothing_where_no_provider_was_recognised() -> None:

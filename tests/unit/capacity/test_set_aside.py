@@ -1,0 +1,61 @@
+"""Which node selectors and terms ask for capacity that is neither spot nor on-demand."""
+
+import pytest
+
+from webhook.capacity import set_aside
+from webhook.capacity.contradictions import TERMS
+from webhook.problem import Json
+
+RESERVED: Json = {"key": "cloud.google.com/reservation-name", "operator": "In", "values": ["tpu-rsv"]}
+ZONE: Json = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
+
+
+def with_terms(*given: list[Json]) -> Json:
+    required = {"nodeSelectorTerms": [{"matchExpressions": expressions} for expressions in given]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+def test_the_field_that_asks_for_it_is_named() -> None:
+    assert set_aside({"nodeSelector": {"cloud.google.com/gke-flex-start": "true"}}, {}) == (
+        "spec",
+        "nodeSelector",
+        "cloud.google.com/gke-flex-start",
+    )
+    assert set_aside(with_terms([ZONE, RESERVED]), {}) == (*TERMS, 0, "matchExpressions", 1)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        None,
+        {},
+        {"cloud.google.com/gke-flex-start": "false"},
+        {"cloud.google.com/reservation-affinity": "none"},
+        {"cloud.google.com/gke-spot": "true"},
+    ],
+)
+def test_other_selectors_do_not(selector: Json | None) -> None:
+    assert set_aside({"nodeSelector": selector}, {}) is None
+
+
+def test_terms_are_ored_so_each_must_ask_for_it() -> None:
+    assert set_aside(with_terms([RESERVED], [ZONE]), {}) is None
+    assert set_aside(with_terms([RESERVED], [RESERVED, ZONE]), {}) is not None
+    assert set_aside(with_terms([RESERVED], []), {}) is not None  # an empty term is no way out
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "asks"),
+    [
+        ("Exists", [], True),
+        ("In", ["any", "specific"], True),
+        ("In", ["specific", "none"], False),
+        ("NotIn", ["none"], False),
+        ("DoesNotExist", [], False),
+    ],
+)
+def test_an_expression_asks_for_it_where_no_other_node_meets_it(
+    operator: str, values: list[str], *, asks: bool
+) -> None:
+    expression = {"key": "cloud.google.com/reservation-affinity", "operator": operator, "values": values}
+    assert (set_aside(with_terms([expression]), {}) is not None) is asks
