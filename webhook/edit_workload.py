@@ -19,11 +19,13 @@ from webhook.rules import (
     retries,
     single_pod,
     timeouts,
+    train_job,
 )
 from webhook.subject import Facts, Subject
 from webhook.workloads import Budget, EmbeddedJob, batch
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
+from webhook.workloads.trainer import TRAIN_JOB
 
 
 def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> list[Problem]:
@@ -81,8 +83,8 @@ class Rules:
         self.editor = editor
         self.settings = profile.settings(annotations.of(self.root))
         self.jobs = list(self.row.jobs(self.root))
-        self.is_new = subject.old is None
         self.old = subject.old
+        self.is_new = subject.old is None
         self.set_restarts = own_retries.restarts(self.root if self.row is JOB_SET else facts.owner)
         self.told = controller_of(self.root) is not None  # whether the author knows what the retries mean
         self.denies = profile.profile.retries.on_exceed == "Deny"
@@ -197,6 +199,8 @@ class Rules:
             editor.rule = "timeouts"
             timeouts.edit_fields(row, root, settings, editor)
         editor.rule = "annotations"
+        if row is TRAIN_JOB:
+            warnings += train_job.edit(root, settings, editor, self.old, runtime_patches=self.facts.runtime_patches)
         return warnings + annotations.edit(row, root, settings, editor)
 
 

@@ -56,7 +56,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     the controller of a pod's owner, where it counts attempts too. `disruptions` and `failures`: what the ledger has
     counted for this pod, None where it knows nothing. `recognised`: the cluster's capacity provider, None where none
     was. `defaulted`: whether the object comes from the API, or a file. `message_patterns`: whether JobSets have
-    onJobFailureMessagePatterns. `requested_retries`: whether a retry can be asked for by an annotation. `ledger`:
+    onJobFailureMessagePatterns. `runtime_patches`: whether TrainJobs have that field, None where nobody knows.
+    `requested_retries`: whether a retry can be asked for by an annotation. `ledger`:
     whether the ledger counts failures and acts on them.
     """
 
@@ -70,6 +71,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     recognised: Provider | None = None
     defaulted: bool = True
     message_patterns: bool = True
+    runtime_patches: bool | None = None
     requested_retries: bool = True
     ledger: bool = True
 

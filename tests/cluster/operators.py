@@ -109,12 +109,21 @@ MODULES: Final = (
         " provisioningrequestconfigs multikueueconfigs multikueueclusters",
     ),
 )
+# A test puts this CRD in the place of the older one: TrainJobs of Trainer 2.2 and later have other fields.
+NEWER_TRAINER: Final = Module(
+    "github.com/kubeflow/trainer/v2",
+    "v2.3.0",
+    "h1:Je+e7zvTLzB4qW09J1fB7pZrqvPtWuGng2NqdN5p5QU=",
+    "manifests/base/crds/trainer.kubeflow.org_{}.yaml",
+    "trainjobs",
+)
 # The modules whose controllers run, and where their webhook configurations are kept.
 WEBHOOKS: Final = {"sigs.k8s.io/jobset": "job-set-webhooks", "sigs.k8s.io/kueue": "kueue-webhooks"}
 TEKTON: Final = "github.com/tektoncd/pipeline"
 TEKTON_CONFIGURATION: Final = "tekton-configuration"
 KUEUE_SYSTEM: Final = "kueue-system"
 KUEUE_SERVICE: Final = "kueue-webhook-service"
+NEWER: Final = "newer-crds"
 CONTROLLER_GEN: Final = Binary("controller-gen", "volcano", "sigs.k8s.io/controller-tools/cmd/controller-gen")
 VOLCANO_TYPES: Final = "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 # As Volcano's Makefile has it, but for the descriptions: embedded metadata, or a task's annotations would be dropped.
@@ -123,12 +132,13 @@ VOLCANO_CRDS: Final = "crd:crdVersions=v1,generateEmbeddedObjectMeta=true,maxDes
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """What was fetched: the folders of CRDs, of webhook configurations, each a kustomization, and of ConfigMaps."""
+    """The folders of what was fetched: CRDs, webhook configurations, each a kustomization, ConfigMaps, newer CRDs."""
 
     crds: Path
     job_set_webhooks: Path
     kueue_webhooks: Path
     tekton_configuration: Path
+    newer_crds: Path
 
 
 def fetch() -> Operators:
@@ -136,7 +146,7 @@ def fetch() -> Operators:
     pins = [(CONTROLLER_GEN.folder / name).read_text() for name in ("go.mod", "go.sum")]
     versions = [f"{name}: {row.versions}" for name, row in WORKLOADS.items()]
     folder = toolchain.cache() / f"operators-{toolchain.digest(Path(__file__).read_text(), *pins, *versions)}"
-    found = Operators(*(folder / name for name in ("crds", *WEBHOOKS.values(), TEKTON_CONFIGURATION)))
+    found = Operators(*(folder / name for name in ("crds", *WEBHOOKS.values(), TEKTON_CONFIGURATION, NEWER)))
     if not folder.exists():
         binaries.build([CONTROLLER_GEN])
         with toolchain.only_one():
@@ -167,11 +177,13 @@ def _are_served(kubectl: Kubectl, names: set[str]) -> bool:
 
 
 def _fill(folder: Path) -> None:
-    (folder / "crds").mkdir(parents=True)
+    for name in ("crds", NEWER):
+        (folder / name).mkdir(parents=True)
     go = toolchain.go(CONTROLLER_GEN.go_version)
     for module, source in _download(go).items():
+        kept = folder / (NEWER if module is NEWER_TRAINER else "crds")
         for name in module.names.split():
-            _save(yaml.load_all((source / module.files.format(name)).read_text(), Loader), folder / "crds")
+            _save(yaml.load_all((source / module.files.format(name)).read_text(), Loader), kept)
         if module.path in WEBHOOKS:
             _copy(source / "config" / "components" / "webhook", folder / WEBHOOKS[module.path])
         if module.path == TEKTON:
@@ -191,16 +203,17 @@ def _copy(source: Path, target: Path, files: str = "**/*.yaml") -> None:
 
 def _download(go: Path) -> Mapping[Module, Path]:
     """Return each module's folder in Go's own cache; HarnessError if one is not what was pinned."""
+    modules = (*MODULES, NEWER_TRAINER)
     printed = toolchain.run(
         "download operators",
-        [go, "mod", "download", "-json", *(f"{module.path}@{module.version}" for module in MODULES)],
+        [go, "mod", "download", "-json", *(f"{module.path}@{module.version}" for module in modules)],
         folder=toolchain.cache(),  # which is no module of Go's
         # Go's own check asks a database on the internet; ours are the checksums above.
         environment={**os.environ, **toolchain.SETTINGS, "GOFLAGS": "", "GOSUMDB": "off"},
     )
     found = {}
     decoder = json.JSONDecoder()
-    for module in MODULES:
+    for module in modules:
         answer, end = decoder.raw_decode(printed)
         printed = printed[end:].lstrip()
         if (answer["Path"], answer["Sum"]) != (module.path, module.checksum):

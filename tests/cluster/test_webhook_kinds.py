@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import subprocess
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 
+from tests.cluster import train_job_crd
 from tests.cluster.conftest import new_namespace, with_operators
 from tests.cluster.installation import BASE
 from tests.cluster.manifests import job, pod
@@ -22,7 +24,7 @@ from tests.cluster.test_webhook_updates import SERVER_SIDE
 from tests.served import COMMAND
 from webhook import names, problem
 from webhook.patch import Editor
-from webhook.workloads import WORKLOADS, batch, tekton
+from webhook.workloads import WORKLOADS, batch, tekton, trainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +88,8 @@ def samples(row: Workload, kubectl: Kubectl) -> Iterator[list[Object]]:
     if row in {tekton.PIPELINE_RUN, tekton.TASK_RUN}:
         for sample in found:
             sample["spec"]["managedBy"] = "retry-policy.dev/nobody"  # its controller would write into it
-    yield found
+    with train_job_crd.unchanged(kubectl) if row is trainer.TRAIN_JOB else nullcontext():
+        yield found
     if not row.namespaced:
         created = [sample["metadata"]["name"] for sample in found]
         kubectl.run("delete", f"{row.resource}.{row.group}", *created, "--ignore-not-found", "--wait=false")

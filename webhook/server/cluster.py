@@ -29,6 +29,7 @@ from webhook.shape import Shape
 from webhook.workloads import OwnerReference, Workload, batch, row_of
 from webhook.workloads.job_set import JOB_SET, SPEC
 from webhook.workloads.row import controller_of
+from webhook.workloads.trainer import TRAIN_JOB
 
 PATIENCE: Final = 1.0  # seconds that one look-up may take: the API server waits 5 for the whole answer
 VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
@@ -94,6 +95,7 @@ RULE_SCHEMA: Final = (
     *(step for field in (*SPEC, "failurePolicy", "rules") for step in ("properties", field)),
     *("items", "properties"),
 )
+TRAIN_JOB_SCHEMA: Final = ("schema", "openAPIV3Schema", "properties", "spec", "properties", "runtimePatches")
 
 # A namespace's labels `profile` and `mode`, None where it has not got them.
 OptIn = tuple[str | None, str | None]
@@ -119,6 +121,8 @@ class Cluster:
         self.job_sets = WatchedList(api, path_of(JOB_SET), trimmed_job_set, shape=JOB_SET_READ, query=selector)
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
         self.job_set_crds = WatchedList(api, CRDS, has_message_patterns, query=only)
+        only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
+        self.train_job_crds = WatchedList(api, CRDS, has_runtime_patches, query=only, which="trainjob-")
         self.caches = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
 
     async def run(self) -> None:
@@ -128,17 +132,24 @@ class Cluster:
             group.create_task(self.jobs.run())
             group.create_task(self.job_sets.run())
             group.create_task(self.job_set_crds.run())
+            group.create_task(self.train_job_crds.run())
             group.create_task(self.look_at_nodes())
 
     @property
     def synced(self) -> bool:
         """Whether every cache has been filled once; that of JobSets may never be, without their CRD."""
-        return all(cache.synced.is_set() for cache in (self.namespaces, self.jobs, self.job_set_crds))
+        caches = (self.namespaces, self.jobs, self.job_set_crds, self.train_job_crds)
+        return all(cache.synced.is_set() for cache in caches)
 
     @property
     def message_patterns(self) -> bool:
         """Whether the rules of a JobSet's failurePolicy may hold message patterns; False where none is installed."""
         return any(self.job_set_crds.items.values())
+
+    @property
+    def runtime_patches(self) -> bool | None:
+        """Whether TrainJobs have runtimePatches; None where their CRD is not installed."""
+        return next(iter(self.train_job_crds.items.values()), None)
 
     def serves(self, namespace: str) -> bool:
         """Return True if a namespace was opted in when the watch last told."""
@@ -244,6 +255,15 @@ def has_message_patterns(crd: Json) -> bool:
         at(version, (*RULE_SCHEMA, "onJobFailureMessagePatterns")) is not None
         for version in crd["spec"]["versions"]
         if version["name"] in JOB_SET.versions
+    )
+
+
+def has_runtime_patches(crd: Json) -> bool:
+    """Return True if TrainJobs have the field runtimePatches, by their CRD."""
+    return any(
+        at(version, TRAIN_JOB_SCHEMA) is not None
+        for version in crd["spec"]["versions"]
+        if version["name"] in TRAIN_JOB.versions
     )
 
 

@@ -209,6 +209,7 @@ class Endpoints:
             failures=None if counts is None else counts.failures,
             recognised=self.cluster.recognised,
             message_patterns=self.cluster.message_patterns,
+            runtime_patches=self.cluster.runtime_patches,
             requested_retries=self.retry_requests is not None,
             ledger=self.keeps_ledger(),
         )

@@ -1,7 +1,7 @@
 """trainer.kubeflow.org/v1alpha1: TrainJobs, and the runtimes whose JobSets they start.
 
-Source: pkg/apis/trainer/v1alpha1 of Kubeflow Trainer 2.1.0. A TrainJob has no retry field of its own: the runtime's
-template is a JobSetSpec, and the JobSet made of it is admitted like any other.
+Source: pkg/apis/trainer/v1alpha1 of Kubeflow Trainer 2.1.0 and 2.3.0. A TrainJob has no retry field of its own: the
+runtime's template is a JobSetSpec, and the JobSet made of it is admitted like any other.
 """
 
 from dataclasses import replace
@@ -24,6 +24,10 @@ RUNTIME: Final[Shape] = {
         "template": {"metadata": METADATA, "spec": JOB_SET_SPEC},
     },
 }
+ANNOTATED: Final[Shape] = {"annotations": {ANY_KEY: str}}
+JOB_PATCH: Final[Shape] = {"metadata": ANNOTATED, "spec": {"template": {"metadata": ANNOTATED}}}
+PATCHED_TEMPLATE: Final[Path] = ("spec", "runtimePatches", EVERY, "trainingRuntimeSpec", "template")
+PATCHED_JOB: Final[Path] = (*PATCHED_TEMPLATE, "spec", "replicatedJobs", EVERY, "template")
 RETRY_FIELDS: Final = (
     max_restarts_of(TEMPLATE),
     RetryField(within=("spec", "mlPolicy", "torch", "elasticPolicy"), name=("maxRestarts",), made=False),
@@ -45,11 +49,26 @@ TRAIN_JOB: Final = Workload(
         "metadata": METADATA,
         "spec": {
             "annotations": {ANY_KEY: str},
-            "podTemplateOverrides": [{"metadata": {"annotations": {ANY_KEY: str}}}],
+            "podTemplateOverrides": [{"metadata": ANNOTATED}],
+            "runtimePatches": [
+                {
+                    "manager": str,
+                    "trainingRuntimeSpec": {
+                        "template": {"metadata": ANNOTATED, "spec": {"replicatedJobs": [{"template": JOB_PATCH}]}}
+                    },
+                }
+            ],
+            "suspend": bool,
         },
     },
-    made_annotations=(Field(within=("spec",), name=("annotations",)),),
     pod_annotations=(Field(within=("spec", "podTemplateOverrides", EVERY), name=("metadata", "annotations")),),
+    judged_annotations=(
+        Field(within=("spec",), name=("annotations",)),
+        Field(within=PATCHED_TEMPLATE, name=("metadata", "annotations")),
+        Field(within=PATCHED_JOB, name=("metadata", "annotations")),
+        Field(within=(*PATCHED_JOB, "spec", "template"), name=("metadata", "annotations")),
+    ),
+    written=(("spec", "annotations"), ("spec", "runtimePatches")),
 )
 
 TRAINING_RUNTIME: Final = Workload(

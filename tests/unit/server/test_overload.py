@@ -29,6 +29,7 @@ class SlowApi:
 
     recognised = None
     message_patterns = False
+    runtime_patches = None
 
     def __init__(self) -> None:
         self.asked = 0

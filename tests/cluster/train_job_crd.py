@@ -1,0 +1,53 @@
+"""Which CRD of TrainJobs the cluster has: a test may change it while no other test needs it."""
+
+from __future__ import annotations
+
+import fcntl
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from tests.awaiting import until
+from tests.cluster import operators
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.cluster.kubectl import Kubectl
+
+NAME: Final = "trainjobs.trainer.kubeflow.org"
+
+
+@contextmanager
+def unchanged(kubectl: Kubectl) -> Iterator[None]:
+    """Keep the CRD as it is meanwhile."""
+    with _lock(kubectl, fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def newer(kubectl: Kubectl) -> Iterator[None]:
+    """Have the newer CRD installed meanwhile."""
+    fetched = operators.fetch()
+    with _lock(kubectl, fcntl.LOCK_EX):
+        _install(kubectl, fetched.newer_crds)
+        try:
+            yield
+        finally:
+            _install(kubectl, fetched.crds)
+
+
+@contextmanager
+def _lock(kubectl: Kubectl, operation: int) -> Iterator[None]:
+    with kubectl.kubeconfig.with_name("train-job-crd.lock").open("w") as file:
+        fcntl.flock(file, operation)  # closing the file lets it go
+        yield
+
+
+def _install(kubectl: Kubectl, folder: Path) -> None:
+    """Come back once the API server prunes by the new one."""
+    replaced = kubectl.run("replace", f"--filename={folder / NAME}.json")
+    assert replaced.returncode == 0, replaced.stderr
+    has_patches = '"runtimePatches"' in (folder / f"{NAME}.json").read_text()
+    path = "trainjob.spec.runtimePatches"
+    until(lambda: (kubectl.run("explain", path).returncode == 0) is has_patches)
