@@ -22,6 +22,7 @@ from webhook.rules import (
     failure_policy,
     free_restarts,
     lint,
+    node_pools,
     opt_in,
     own_keys,
     owner,
@@ -89,7 +90,7 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     found = problems_of(subject.row, subject.root, subject.old, profile, facts)
     found += owner_problems(subject, subject.root, facts)
     if subject.old is None:
-        warnings = [] if found and is_invalid(found) else lint_warnings(subject, profile)
+        warnings = [] if found and is_invalid(found) else lint_warnings(subject, profile, facts)
     else:
         before = set(found_before(subject, subject.old, profile, facts)) if found else set()
         found = [problem for problem in found if problem not in before]
@@ -122,13 +123,15 @@ def is_invalid(found: list[tuple[str, Problem]]) -> bool:
     return any(rule == "schema" for rule, _ in found)
 
 
-def lint_warnings(subject: Subject, profile: NamedProfile) -> list[Problem]:
+def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list[Problem]:
     """Warn about what the API server accepts and that does not do what its author wants."""
     found: list[Problem] = []
     for job in subject.row.jobs(subject.root):
         found += lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
         found += free_restarts.warnings(job, profile.settings(annotations.of_job(subject.root, job)))
         found += retries.template_warnings((*job.path, "template", "spec"), job.pod_spec)
+    jobs = ((job, profile.settings(annotations.of_job(subject.root, job))) for job in subject.row.jobs(subject.root))
+    found += node_pools.warnings(jobs, facts.recognised, facts.pools)
     return [*found, *subject.row.unbounded(subject.root)]
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from webhook import bounds, names, review
 from webhook.attempts import airflow
-from webhook.capacity import Provider
+from webhook.capacity import Pool, Provider
 from webhook.patch import find
 from webhook.problem import Json, Problem
 from webhook.review import BadReviewError, Request, Review, UnreadableError, decode_value
@@ -55,9 +55,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     the object that `Subject.owner` names, None where there is none; `owners_known`: whether it was looked up. `above`:
     the controller of a pod's owner, where it counts attempts too. `disruptions` and `failures`: what the ledger has
     counted for this pod, None where it knows nothing. `recognised`: the cluster's capacity provider, None where none
-    was. `defaulted`: whether the object comes from the API, or a file. `message_patterns`: whether JobSets have
-    onJobFailureMessagePatterns. `runtime_patches`: whether TrainJobs have that field, None where nobody knows.
-    `requested_retries`: whether a retry can be asked for by an annotation. `ledger`:
+    was. `pools`: its node pools, none where they tell nothing. `defaulted`: whether the object comes from the API, or a
+    file. `message_patterns`: whether JobSets have onJobFailureMessagePatterns. `runtime_patches`: whether TrainJobs
+    have that field, None where nobody knows. `requested_retries`: whether a retry can be asked for by an annotation.
+    `ledger`:
     whether the ledger counts failures and acts on them.
     """
 
@@ -69,6 +70,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     disruptions: int | None = None
     failures: int | None = None
     recognised: Provider | None = None
+    pools: tuple[Pool, ...] = ()
     defaulted: bool = True
     message_patterns: bool = True
     runtime_patches: bool | None = None

@@ -1,6 +1,7 @@
 """Spot and on-demand capacity per provider: what marks it, how a pod is kept off it or sent to it."""
 
 from webhook.capacity.contradictions import refuses_on_demand, refuses_spot
+from webhook.capacity.pools import Census, Pool
 from webhook.capacity.provider import (
     Provider,
     custom,
@@ -14,7 +15,9 @@ from webhook.capacity.set_aside import set_aside
 from webhook.capacity.tolerations import missing_tolerations
 
 __all__ = [
+    "Census",
     "NodeFacts",
+    "Pool",
     "Provider",
     "custom",
     "missing_tolerations",

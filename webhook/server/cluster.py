@@ -14,7 +14,8 @@ import msgspec
 import structlog
 
 from webhook import names
-from webhook.capacity import NodeFacts, Provider, recognise
+from webhook.capacity import Census, NodeFacts, Pool, Provider, recognise
+from webhook.capacity.pools import MOST_POOLS
 from webhook.ledger import account
 from webhook.ledger.endings import is_end
 from webhook.ledger.limits import failed_in_status
@@ -24,6 +25,7 @@ from webhook.problem import Json
 from webhook.rules.schema import SUBDOMAIN
 from webhook.server import eager, metrics
 from webhook.server.api import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
+from webhook.server.slices import in_slices
 from webhook.server.watch import WatchedList
 from webhook.shape import Shape
 from webhook.workloads import OwnerReference, Workload, batch, row_of
@@ -113,6 +115,8 @@ class Cluster:
     def __init__(self, api: Api) -> None:
         self.api = api
         self.recognised: Provider | None = None
+        self.pools: tuple[Pool, ...] = ()
+        self.pools_seen: dict[str, Pool] = {}
         selector = {"labelSelector": names.PROFILE}
         self.namespaces = WatchedList(
             api, "/api/v1/namespaces", opt_in_of, shape=NAMESPACE_READ, query=selector, metadata_only=True
@@ -211,7 +215,9 @@ class Cluster:
         looked = False
         while True:
             try:
-                provider = recognise(await self.nodes(), has_karpenter_node_pools=await self.has_node_pools())
+                nodes, made_for_pods = await self.nodes(), await self.has_node_pools()
+                provider = recognise(nodes, has_karpenter_node_pools=made_for_pods)
+                self.see_pools(None if made_for_pods else await pools_of(nodes))
             except (ApiError, *UNREACHABLE) as error:
                 log.warning("nodes not read", error=repr(error), retry_in=NODES_UNKNOWN)
             except Exception:  # an answer that nobody foresaw must not end the server
@@ -225,6 +231,11 @@ class Cluster:
                 self.recognised = provider
                 metrics.PROVIDER_RECOGNISED.set(provider is not None)
             await asyncio.sleep(NODES_UNKNOWN if self.recognised is None else NODES_KNOWN)
+
+    def see_pools(self, found: dict[str, Pool] | None) -> None:
+        """Take in what pools there are; one that has no node any more may have some again."""
+        self.pools_seen = {} if found is None else {**self.pools_seen, **found}
+        self.pools = tuple(self.pools_seen.values()) if len(self.pools_seen) <= MOST_POOLS else ()
 
     async def nodes(self) -> list[NodeFacts]:
         """Read the labels of all nodes, and the providerID of one, which its cloud gives to all of them."""
@@ -287,6 +298,14 @@ async def asked(api: Api, path: str, accept: str, kind: Any) -> Json | None:
     except UNREACHABLE as error:
         raise UnavailableError(f"{path}: the API server did not answer within {PATIENCE:g} s: {error!r}") from error
     return found
+
+
+async def pools_of(nodes: list[NodeFacts]) -> dict[str, Pool] | None:
+    """Return the pools of these nodes by name; None where nothing can be said of pools."""
+    census = Census()
+    async for node in in_slices(nodes):
+        census.add(node)
+    return census.pools()
 
 
 def labels_of(root: Json) -> Json:

@@ -208,6 +208,7 @@ class Endpoints:
             disruptions=None if counts is None else counts.disruptions,
             failures=None if counts is None else counts.failures,
             recognised=self.cluster.recognised,
+            pools=self.cluster.pools,
             message_patterns=self.cluster.message_patterns,
             runtime_patches=self.cluster.runtime_patches,
             requested_retries=self.retry_requests is not None,

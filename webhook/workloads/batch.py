@@ -8,7 +8,7 @@ from webhook import bounds
 from webhook.patch import at
 from webhook.problem import Json
 from webhook.shape import ANY_KEY, Shape
-from webhook.workloads.core import CONTAINER, METADATA
+from webhook.workloads.core import CONTAINER, METADATA, NODE_CHOICE
 from webhook.workloads.row import ALONE, Budget, EmbeddedJob, Traits, Workload, controller_of
 
 # The API server's own default (pkg/apis/batch/v1/defaults.go).
@@ -62,6 +62,7 @@ JOB_SPEC: Final[Shape] = {
     "template": {
         "metadata": {"annotations": {ANY_KEY: str}},
         "spec": {
+            **NODE_CHOICE,
             "activeDeadlineSeconds": int,
             "containers": [CONTAINER],
             "initContainers": [CONTAINER],

@@ -26,12 +26,20 @@ POD_TEMPLATE: Final[Shape] = {
     "spec": {"containers": [CONTAINER], "initContainers": [CONTAINER]},
 }
 
+REQUIRED: Final[Shape] = {"nodeSelectorTerms": [NODE_SELECTOR_TERM]}
+
+# What rules read in the pod template of a JobSpec of the nodes that it may run on.
+NODE_CHOICE: Final[dict[str, Shape]] = {
+    "nodeSelector": {ANY_KEY: str},
+    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": REQUIRED}},
+}
+
 POD_SPEC: Final[Shape] = {
     "nodeName": str,
     "nodeSelector": {ANY_KEY: str},
     "affinity": {
         "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
+            "requiredDuringSchedulingIgnoredDuringExecution": REQUIRED,
             "preferredDuringSchedulingIgnoredDuringExecution": [{"preference": NODE_SELECTOR_TERM, "weight": int}],
         }
     },

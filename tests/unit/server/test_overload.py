@@ -30,6 +30,7 @@ class SlowApi:
     recognised = None
     message_patterns = False
     runtime_patches = None
+    pools = ()
 
     def __init__(self) -> None:
         self.asked = 0

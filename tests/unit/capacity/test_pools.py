@@ -1,0 +1,99 @@
+"""What a cluster's nodes tell of its pools."""
+
+import pytest
+
+from webhook.capacity import Census, NodeFacts, Pool
+from webhook.capacity.pools import MOST_LABELS, MOST_POOLS, MOST_VALUES
+from webhook.problem import Json
+
+POOL = "cloud.google.com/gke-nodepool"
+SPOT = "cloud.google.com/gke-spot"
+
+
+def node(pool: str, **labels: str) -> NodeFacts:
+    return NodeFacts({POOL: pool, **labels})
+
+
+def pools_of(*nodes: NodeFacts) -> dict[str, Pool] | None:
+    census = Census()
+    for one in nodes:
+        census.add(one)
+    return census.pools()
+
+
+def pool(*nodes: NodeFacts) -> Pool:
+    (found,) = (pools_of(*nodes) or {}).values()
+    return found
+
+
+def test_nodes_are_counted_by_the_label_that_names_their_pool() -> None:
+    assert list(pools_of(node("a"), node("b"), node("a"), NodeFacts({"x": "y"})) or {}) == ["a", "b", ""]
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "may"),
+    [
+        ("In", ["1", "2"], True),
+        ("In", ["3"], False),
+        ("NotIn", ["1"], True),
+        ("NotIn", ["1", "2"], False),
+        ("Exists", [], True),
+        ("DoesNotExist", [], False),
+        ("Gt", ["7"], True),
+    ],
+)
+def test_a_requirement_is_met_where_a_node_of_the_pool_meets_it(
+    operator: str,
+    values: list[str],
+    may: bool,  # noqa: FBT001
+) -> None:
+    assert pool(node("a", zone="1"), node("a", zone="2")).may_have("zone", operator, values) is may
+
+
+@pytest.mark.parametrize(
+    ("operator", "may"), [("In", False), ("NotIn", True), ("Exists", False), ("DoesNotExist", True)]
+)
+def test_a_label_that_no_node_has_is_absent(operator: str, may: bool) -> None:  # noqa: FBT001
+    assert pool(node("a")).may_have("zone", operator, ["1"]) is may
+
+
+def test_a_label_that_some_nodes_have_not_may_be_there_and_not() -> None:
+    mixed = pool(node("a", zone="1"), node("a"))
+    assert all(mixed.may_have("zone", operator, ["1"]) for operator in ("In", "NotIn", "Exists", "DoesNotExist"))
+
+
+def test_a_label_with_too_many_values_may_have_any() -> None:
+    many = pool(*(node("a", hostname=str(number)) for number in range(MOST_VALUES + 1)))
+    assert many.may_have("hostname", "In", ["another"])
+
+
+@pytest.mark.parametrize(
+    ("selector", "terms", "takes"),
+    [
+        ({}, [], True),
+        ({"zone": "1"}, [], True),
+        ({"zone": "2"}, [], False),
+        ({}, [[{"key": "zone", "operator": "In", "values": ["2"]}], []], True),
+        ({}, [[{"key": "zone", "operator": "In", "values": ["2"]}]], False),
+    ],
+)
+def test_a_pod_needs_its_whole_selector_and_one_of_its_terms(
+    selector: Json,
+    terms: list[list[Json]],
+    takes: bool,  # noqa: FBT001
+) -> None:
+    assert pool(node("a", zone="1")).may_take(selector, terms) is takes
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [NodeFacts({"karpenter.sh/nodepool": "default"})],
+        [node("nap-n1-standard-1-x"), node("a")],
+        [node(str(number)) for number in range(MOST_POOLS + 1)],
+        [node("a", **{f"label-{number}": "" for number in range(MOST_LABELS + 1)})],
+    ],
+    ids=["Karpenter", "auto-provisioning", "too many pools", "too many labels"],
+)
+def test_nothing_is_said_of_nodes_that_are_made_for_pods_or_are_too_many_kinds(nodes: list[NodeFacts]) -> None:
+    assert pools_of(*nodes) is None
