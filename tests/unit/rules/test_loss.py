@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from tests.objects import DISRUPTION, exit_codes, job_spec, pod, stored_job
-from tests.unit.attempts import test_flyte, test_ray, test_spark
+from tests.unit.attempts import test_argo, test_flyte, test_ray, test_spark
 from tests.unit.attempts.pods import NOT_SPOT, made, off_spot, on_spot, owned, place
 from tests.unit.attempts.test_job_set import job_set, pod_at
 from webhook import names
@@ -170,6 +170,12 @@ def test_an_annotated_attempt_hides_no_retry_of_another_level() -> None:
     job = stored_job(job_spec(backoffLimit=0), ownerReferences=[OF_SET])
     assert place(root, job, job_set(max_restarts=2)).placement == "Spot"
     assert place(root, job, job_set(max_restarts=0)).placement == "OnDemand"
+
+
+def test_nor_one_of_an_inner_level() -> None:
+    root = test_argo.pod_at("w(0)[0].s(0)", test_argo.template(3))
+    root["metadata"]["annotations"][names.ATTEMPT] = "0"
+    assert place(root, test_argo.workflow(0)) == on_spot("Annotation", 0, 0)
 
 
 def test_a_pod_that_something_else_binds_to_a_node_is_only_asked_to_leave_spot() -> None:
