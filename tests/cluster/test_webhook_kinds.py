@@ -19,7 +19,8 @@ from tests.cluster.conftest import new_namespace, with_operators
 from tests.cluster.installation import BASE
 from tests.cluster.manifests import job, pod
 from tests.cluster.namespace import Api, Namespace
-from tests.cluster.objects import noted
+from tests.cluster.objects import noted, required
+from tests.cluster.test_webhook_jobs import OFF_SPOT
 from tests.cluster.test_webhook_updates import SERVER_SIDE
 from tests.served import COMMAND
 from webhook import names, problem
@@ -297,3 +298,20 @@ def test_the_server_reads_the_owner_of_a_pod_and_what_that_allows(team: Namespac
         str(told.attempt),
         str(told.retries),
     )
+
+
+def test_a_step_of_a_workflow_that_is_not_retried_is_placed_on_demand(team: Namespace) -> None:
+    spec = {"entrypoint": "main", "templates": [{"name": "main", "container": {"image": "example.invalid/main"}}]}
+    workflow: Object = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "spec": spec}
+    owner = team.create(named({**workflow, "metadata": {"name": "once"}}))
+    step = pod(f"{owner['metadata']['name']}-main")
+    step["metadata"] |= {
+        "annotations": {"workflows.argoproj.io/node-name": owner["metadata"]["name"]},
+        "ownerReferences": [reference(owner)],
+    }
+    stored = team.create(step)
+    assert (noted(stored)["placement"], noted(stored)["max-retries"]) == ("OnDemand", "0")
+    assert required(stored) == [{"matchExpressions": [OFF_SPOT]}]
+    step["metadata"] |= {"name": f"{step['metadata']['name']}-again"}
+    step["metadata"]["annotations"][names.INTERRUPTIBLE] = "true"
+    assert noted(team.create(step))["placement"] == "Spot"
