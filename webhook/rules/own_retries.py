@@ -29,7 +29,9 @@ def runs_once(job: EmbeddedJob, settings: Settings, *, set_restarts: bool) -> bo
 
 def restarts(job_set: Json | None) -> bool:
     """Return True if the author of a JobSet wants it to start again after some failure; a rule of ours says nothing."""
-    policy = at(job_set, ("spec", "failurePolicy")) or {}
+    policy = at(job_set, ("spec", "failurePolicy"))
+    if not isinstance(policy, dict):
+        return False  # none, or of another kind
     return bool(policy.get("maxRestarts")) or any(map(may_be_free_after_bugs, policy.get("rules") or ()))
 
 

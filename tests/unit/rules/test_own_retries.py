@@ -183,6 +183,12 @@ def test_nothing_is_said_of_coupled_pods_where_no_ledger_tells_bugs() -> None:
     assert warned(job(job_spec(backoffLimit=4, **COUPLED)), facts) == []
 
 
+@pytest.mark.parametrize("failure_policy", ["text", [], None, 5])
+def test_what_is_no_failure_policy_of_an_owner_restarts_nothing(failure_policy: Any) -> None:
+    facts = Facts(profile_name="default", owner={"spec": {"failurePolicy": failure_policy}})
+    assert rules_of(mutate(job(job_spec(backoffLimit=0)), facts).object) == []
+
+
 def test_a_controller_is_told_nothing() -> None:
     reference = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
     assert warned(job(job_spec(backoffLimit=4), ownerReferences=[reference])) == []
