@@ -177,6 +177,9 @@ def start_of(op: str, path: Path) -> bytes:
 @lru_cache(maxsize=1000)
 def pointer(path: Path) -> str:
     """Spell a path as a JSON Pointer (RFC 6901)."""
+    text = "/" + "/".join(map(str, path))
+    if path and "~" not in text and text.count("/") == len(path):
+        return text  # as of most: no part has to be escaped
     return "".join(
         f"/{part}" if isinstance(part, int) else "/" + part.replace("~", "~0").replace("/", "~1") for part in path
     )

@@ -45,9 +45,8 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
     """
     limit = batch.retry_budget(job.spec)
     if settings.profile.back_off.per_index and limit <= bounds.MOST_RETRIES and is_indexed(job) and may_have_it(job):
-        editor.set((*job.path, "backoffLimit"), limit)
-        editor.set((*job.path, "backoffLimitPerIndex"), bounds.MOST_RETRIES)
-        editor.set((*job.path, "maxFailedIndexes"), 0)
+        fields = {"backoffLimit": limit, "backoffLimitPerIndex": bounds.MOST_RETRIES, "maxFailedIndexes": 0}
+        editor.update(job.path, fields)
 
 
 def may_have_it(job: EmbeddedJob) -> bool:

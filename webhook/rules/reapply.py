@@ -67,7 +67,7 @@ def write(editor: Editor, profile_name: str, edits: list[Edit]) -> list[Problem]
 
 def injected_by(edit: Edit) -> Injected:
     """Say one recorded edit as the annotation does."""
-    now = None if edit.value is None else msgspec.json.decode(edit.value)
+    now = None if edit.value is None else msgspec.Raw(edit.value)  # encoded already
     return Injected(edit.op, pointer(edit.path), now, edit.was)
 
 
