@@ -309,7 +309,9 @@ def test_a_cron_job_of_the_longest_name_that_gets_an_index_makes_jobs(namespace:
 def test_a_job_sets_jobs_have_both_and_the_reason_that_its_rules_match(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     rule = {"name": "again", "action": "RestartJobSet", "onJobFailureReasons": ["BackoffLimitExceeded"]}
-    worker = replicated_job("w", exits(143, 143, 0), completions=2, parallelism=2, backoffLimit=0)
+    worker = replicated_job(
+        "w", exits(143, 143, 0), completionMode="Indexed", completions=2, parallelism=2, backoffLimit=0
+    )
     manifest = job_set("train", worker, failurePolicy={"maxRestarts": 3, "rules": [rule]})
     for _ in range(2):
         assert team.run("apply", "--filename=-", stdin=manifest).returncode == 0
