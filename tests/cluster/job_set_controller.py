@@ -57,7 +57,7 @@ def run(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, fo
                 "webhook": {"host": HOST, "port": port, "certDir": str(credentials.folder)},
                 "metrics": {"bindAddress": "0"},
                 "health": {"healthProbeBindAddress": "0"},
-                "featureGates": {"InPlaceRestart": True},
+                "featureGates": {"InPlaceRestart": True, "RestartJob": True},
             }
         )
     )

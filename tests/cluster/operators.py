@@ -49,8 +49,8 @@ class Module:
 MODULES: Final = (
     Module(
         "sigs.k8s.io/jobset",
-        "v0.11.0",
-        "h1:1r2uTNQmylnqG/WCSSDADgNkHryvyUaCNCOgvSPWpN8=",
+        "v0.12.0",
+        "h1:YYPuV0px8Ongq/RXmJg6V0w2UC67aiR+rCMD06vhQQQ=",
         "config/components/crd/bases/jobset.x-k8s.io_{}.yaml",
         "jobsets",
     ),
