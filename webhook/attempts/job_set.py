@@ -1,8 +1,9 @@
 """The number of the JobSet's restart that a pod belongs to, which the JobSet controller writes on Jobs and pods.
 
 It counts restarts that cost nothing of maxRestarts too; how many did, the JobSet's status tells: the others were
-disruptions, a level of their own. From JobSet 0.12 on restarts of a single Job are numbered beside it
-(pkg/constants, pkg/controllers of JobSet 0.11 and 0.12). The status is written before the Jobs of a restart are.
+disruptions, a level of their own. From JobSet 0.12 on restarts of a single Job are numbered beside it, and those of
+all Jobs spend the one maxRestarts of the set (pkg/constants, pkg/controllers of JobSet 0.11 and 0.12). The status is
+written before the Jobs of a restart are.
 Restarts until a person had the set run again count no more.
 """
 
@@ -15,9 +16,12 @@ from webhook.attempts.level import Evidence, Level, number_at
 from webhook.patch import at
 from webhook.policy.settings import count
 from webhook.problem import Json
+from webhook.workloads.job_set import costly_restarts, job_restarts
 
 NAME: Final = "JobSet"
 RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
+REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
 JOB_RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/job-restart-attempt"
 LONGEST: Final = 4096  # characters of the annotation that are read: ten entries of a JobSet have half as many
 
@@ -44,9 +48,13 @@ def levels(evidence: Evidence) -> list[Level]:
     budget = number_at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
     in_all = max(0, (number_at(job_set, ("status", "restarts")) or 0) - before)
     costly = number_at(job_set, ("status", "restartsCountTowardsMax")) or 0  # a count of 0 is left out
-    ignored = min(max(0, in_all - costly), restarts)
+    alone = job_restarts(job_set, evidence.labels.get(REPLICATED_JOB) or "", evidence.count_in_labels(JOB_INDEX) or 0)
+    ignored = min(max(0, in_all - costly) + max(0, alone.in_all - alone.costly), restarts)
+    spent = restarts - ignored
+    if spent:  # a Job that was never started again is at its first attempt, whatever the others have spent
+        spent += costly_restarts(job_set) - costly - alone.costly
     return [
-        Level(NAME, restarts - ignored, budget),
+        Level(NAME, spent, budget),
         Level(NAME, ignored, evidence.settings.disruption_budget, of_disruptions=True),
     ]
 

@@ -7,9 +7,10 @@ from webhook.ledger.account import Account, Attempt, Left
 from webhook.ledger.endings import Cost, Ending
 from webhook.ledger.pods import Pod
 from webhook.patch import at
-from webhook.policy.settings import Settings
+from webhook.policy.settings import Settings, count
 from webhook.problem import Json
 from webhook.workloads import batch
+from webhook.workloads.job_set import costly_restarts, job_restarts
 
 FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # what the Job's status counts as failed
 
@@ -127,10 +128,11 @@ def left_of(account: Account, terms: Terms, detail: Attempt, job_set: Json | Non
 
 def restarts_of(job_set: Json, detail: Attempt) -> int:
     """Return the restarts that count towards maxRestarts, with that which an attempt brings about."""
-    status = job_set.get("status") or {}
-    costly: int = status.get("restartsCountTowardsMax") or 0
+    name, _, index = detail.unit.rpartition("/")[0].rpartition("-")
+    alone = job_restarts(job_set, name, count(index) or 0)
+    in_all = (at(job_set, ("status", "restarts")) or 0) + alone.in_all
     brings_one = detail.cost == "retry" and detail.action == "FailJob"
-    return costly + (brings_one and (status.get("restarts") or 0) <= detail.attempt)
+    return costly_restarts(job_set) + (brings_one and in_all <= detail.attempt)
 
 
 def is_exceeded(account: Account, terms: Terms, unit: str) -> bool:

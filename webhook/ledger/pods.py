@@ -20,6 +20,8 @@ INDEX: Final = "batch.kubernetes.io/job-completion-index"
 JOB_SET: Final = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 RESTART: Final = "jobset.sigs.k8s.io/restart-attempt"
+JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+JOB_RESTART: Final = "jobset.sigs.k8s.io/job-restart-attempt"  # of the Job alone
 DISRUPTED: Final = "DisruptionTarget"
 ENDED: Final = ("Succeeded", "Failed")
 
@@ -31,7 +33,7 @@ READ: Final[Shape] = {
     "metadata": {
         **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
         "deletionGracePeriodSeconds": int,
-        "labels": dict.fromkeys((JOB_SET, REPLICATED_JOB, RESTART), str),
+        "labels": dict.fromkeys((JOB_SET, REPLICATED_JOB, RESTART, JOB_RESTART), str),
         "annotations": dict.fromkeys((INDEX, batch.INDEX_FAILURES, names.PLACEMENT, names.COUNTED), str),
         "finalizers": [str],
         "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
@@ -72,10 +74,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod of a Job, as the Job controller looks at it.
 
     `index`: its completion index, empty where the Job is not Indexed. `attempt`: the failures of its index before it,
-    where the Job controller notes them; `restart`: the restart of its JobSet that it belongs to; else None. `tracked`:
-    whether the Job controller has yet to count it. `deleted`: when its deletion was asked for. `annotated`: whether it
-    has any annotation; `counted`: whether it bears the ledger's mark. `exits` are those of the regular containers, then
-    those of the init containers, as a failure policy looks at them. Times are RFC 3339, empty where there are none.
+    where the Job controller notes them; `restart`: the restart of its JobSet that it belongs to, with those of its Job
+    alone; else None. `tracked`: whether the Job controller has yet to count it. `deleted`: when its deletion was asked
+    for. `annotated`: whether it has any annotation; `counted`: whether it bears the ledger's mark. `exits` are those of
+    the regular containers, then those of the init containers, as a failure policy looks at them. Times are RFC 3339,
+    empty where there are none.
     """
 
     namespace: str
@@ -144,7 +147,7 @@ def read(pod: Json) -> Pod:
         replicated_job=intern(labels.get(REPLICATED_JOB) or ""),
         index=index_of(annotations),
         attempt=count(annotations.get(batch.INDEX_FAILURES)),
-        restart=count(labels.get(RESTART)),
+        restart=restart_of(labels),
         node=intern(spec.get("nodeName") or ""),
         placement=intern(cut(annotations.get(names.PLACEMENT), LONGEST)),
         phase=intern(phase),
@@ -160,6 +163,12 @@ def read(pod: Json) -> Pod:
         conditions=conditions,
         exits=exits,
     )
+
+
+def restart_of(labels: Json) -> int | None:
+    """Return how often the Job of a JobSet was started again, with the set or alone; None where there is no set."""
+    of_set = count(labels.get(RESTART))
+    return None if of_set is None else of_set + (count(labels.get(JOB_RESTART)) or 0)
 
 
 def earlier(time: str, seconds: int) -> str:

@@ -29,7 +29,7 @@ from webhook.server.slices import in_slices
 from webhook.server.watch import WatchedList
 from webhook.shape import Shape
 from webhook.workloads import OwnerReference, Workload, batch, row_of
-from webhook.workloads.job_set import JOB_SET, SPEC
+from webhook.workloads.job_set import COSTLY_JOB_RESTARTS, JOB_RESTARTS, JOB_SET, SPEC
 from webhook.workloads.row import controller_of
 from webhook.workloads.trainer import TRAIN_JOB
 
@@ -81,7 +81,10 @@ JOB_SET_READ: Final[Shape] = {
             ],
         }
     },
-    "status": dict.fromkeys(("restarts", "restartsCountTowardsMax"), int),
+    "status": {
+        **dict.fromkeys(("restarts", "restartsCountTowardsMax"), int),
+        "replicatedJobsStatus": [{"name": str, JOB_RESTARTS: [int], COSTLY_JOB_RESTARTS: [int]}],
+    },
 }
 # Bounds on what is kept, where the API has none, or another than what anybody needs.
 LONGEST: Final = 64  # characters of an annotation: what an author may say is shorter
@@ -393,6 +396,8 @@ def trimmed_job_set(job_set: Json) -> Json:
     status, policy = job_set.get("status") or {}, at(job_set, ("spec", "failurePolicy")) or {}
     if policy.get("rules"):
         policy["rules"] = [trimmed_rule(rule) for rule in policy["rules"][:MOST_RULES]]
+    if status.get("replicatedJobsStatus"):
+        status["replicatedJobsStatus"] = [one for one in status["replicatedJobsStatus"] if one.get(JOB_RESTARTS)]
     return {
         "kind": JOB_SET.kind,
         "metadata": trimmed_metadata(job_set["metadata"]),

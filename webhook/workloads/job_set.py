@@ -1,8 +1,8 @@
 """jobset.x-k8s.io/v1alpha2: JobSets, sets of Jobs that start and fail together."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from webhook.patch import EVERY
+from webhook.patch import EVERY, at
 from webhook.problem import Json, Path
 from webhook.shape import Shape
 from webhook.workloads.batch import JOB_SPEC, is_queued
@@ -11,6 +11,9 @@ from webhook.workloads.row import RetryField, Traits, Workload
 
 CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
 SPEC: Final[Path] = ("spec",)
+JOBS_STATUS: Final[Path] = ("status", "replicatedJobsStatus")
+JOB_RESTARTS: Final = "jobRestarts"
+COSTLY_JOB_RESTARTS: Final = "jobRestartsCountTowardsMax"
 
 FAILURE_RULE: Final[Shape] = {
     "name": str,
@@ -80,3 +83,34 @@ JOB_SET: Final = Workload(
     traits=traits,
     written=((*SPEC, "failurePolicy"),),
 )
+
+
+class JobRestarts(NamedTuple):
+    """How often one Job of a set was started again alone, and how often of these towards maxRestarts."""
+
+    in_all: int = 0
+    costly: int = 0
+
+
+def job_restarts(job_set: Json, replicated_job: str, index: int) -> JobRestarts:
+    """Read the status of a set for one Job of it; 0 where it does not tell."""
+    for one in at(job_set, JOBS_STATUS) or ():
+        if at(one, ("name",)) == replicated_job:
+            counts = (at(one, (field, index)) for field in (JOB_RESTARTS, COSTLY_JOB_RESTARTS))
+            return JobRestarts(*(whole(count) for count in counts))
+    return JobRestarts()
+
+
+def costly_restarts(job_set: Json) -> int:
+    """Return the restarts that count towards maxRestarts: of the set, and of single Jobs.
+
+    Source: totalRestartsCountTowardsMax in pkg/controllers/failure_policy.go of JobSet 0.12.
+    """
+    of_jobs = (at(one, (COSTLY_JOB_RESTARTS,)) or () for one in at(job_set, JOBS_STATUS) or ())
+    costly = at(job_set, ("status", "restartsCountTowardsMax"))
+    return whole(costly) + sum(whole(count) for counts in of_jobs for count in counts)
+
+
+def whole(count: object) -> int:
+    """Return a count of a status; 0 for what is none, as one that is left out."""
+    return count if type(count) is int and count > 0 else 0

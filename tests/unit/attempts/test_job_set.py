@@ -171,3 +171,37 @@ def test_nonsense_in_the_set_is_no_error_and_keeps_a_first_attempt_on_spot_of_a_
     assert place(pod_at("0"), JOB, above).attempt == "0"
     assert place(pod_at("0"), stored_job(job_spec(backoffLimit=2)), above).placement == "Spot"
     assert place(pod_at("1"), JOB, above).source == "JobSet"
+
+
+def alone(in_all: int, costly: int, name: str = "w") -> Json:
+    """The status of replicated Jobs: of `name`, the first was started again alone."""
+    return {"name": name, "jobRestarts": [in_all, 0], "jobRestartsCountTowardsMax": [costly, 0]}
+
+
+def with_jobs(root: Json, *status: Json) -> Json:
+    root["status"]["replicatedJobsStatus"] = list(status)
+    return root
+
+
+def test_a_job_that_was_started_again_alone_has_spent_restarts_of_the_set() -> None:
+    found = read(pod_at("0", job_restart_attempt="1"), JOB, with_jobs(job_set(), alone(1, 1)))[0]
+    assert found == [OF_JOB, Level("JobSet", 1, 3), of_disruptions("JobSet", 0)]
+
+
+def test_at_no_cost_it_has_spent_disruptions() -> None:
+    found = read(pod_at("1", job_restart_attempt="3"), JOB, with_jobs(job_set(1, 1), alone(3, 1)))[0]
+    assert found == [OF_JOB, Level("JobSet", 2, 3), of_disruptions("JobSet", 2)]
+
+
+def test_what_other_jobs_have_spent_alone_is_gone_for_one_that_starts_again_too() -> None:
+    root = with_jobs(job_set(1, 1), alone(0, 0), alone(2, 2, "other"))
+    assert place(pod_at("1", job_restart_attempt="0"), JOB, root) == off_spot("JobSet", 3, 3)
+    root["status"]["restarts"], root["status"]["restartsCountTowardsMax"] = 0, 0
+    assert place(pod_at("0", job_restart_attempt="0"), JOB, root) == on_spot("JobStatus", 0, 0)
+
+
+@pytest.mark.parametrize("status", [None, "x", [None], [{"name": "w"}], [{"name": "w", "jobRestarts": "x"}]])
+def test_a_status_of_jobs_that_does_not_tell_is_none(status: Any) -> None:
+    root = job_set(1, 1)
+    root["status"]["replicatedJobsStatus"] = status
+    assert read(pod_at("1"), JOB, root)[0] == [OF_JOB, Level("JobSet", 1, 3), of_disruptions("JobSet", 0)]

@@ -82,6 +82,18 @@ def test_a_set_has_the_restarts_that_its_status_leaves_it() -> None:
     assert after(account, disrupted(2, job_set="set", restart=2), root, job_set(status=already))[1].retries == 1
 
 
+def test_a_job_that_is_started_again_alone_spends_restarts_of_its_set() -> None:
+    root = job()
+    root["spec"]["podFailurePolicy"] = {"rules": [{**DISRUPTION, "action": "FailJob"}]}
+    rules = {"failurePolicy": {"maxRestarts": 3, "rules": [{"action": "RestartJob"}]}}
+    of_jobs = [{"name": "workers", "jobRestarts": [1], "jobRestartsCountTowardsMax": [1]}]
+    above = {**job_set(status={"replicatedJobsStatus": of_jobs}), "spec": rules}
+    pod = disrupted(1, job_set="set", job="set-workers-0", replicated_job="workers", restart=1)
+    assert after(Account(), pod, root, above)[1].retries == 1
+    of_jobs[0] |= {"jobRestarts": [2], "jobRestartsCountTowardsMax": [2]}
+    assert after(Account(), pod, root, above)[1].retries == 1
+
+
 def test_what_a_job_of_a_set_retries_itself_costs_the_set_nothing() -> None:
     detail = Attempt(attempt=0, pod="p", cause="ExitCode", cost="retry")
     assert left_of(Account(), terms_of(job(), job_set(), settings()), detail, job_set()).retries == 3

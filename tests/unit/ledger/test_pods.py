@@ -62,7 +62,11 @@ def test_what_the_controllers_and_the_webhook_wrote_on_it_is_kept() -> None:
             "retry-policy.dev/placement": "OnDemand",
             "retry-policy.dev/counted": "true",
         },
-        "labels": {"jobset.sigs.k8s.io/jobset-name": "set", "jobset.sigs.k8s.io/restart-attempt": "4"},
+        "labels": {
+            "jobset.sigs.k8s.io/jobset-name": "set",
+            "jobset.sigs.k8s.io/restart-attempt": "3",
+            "jobset.sigs.k8s.io/job-restart-attempt": "1",
+        },
     }
     found = read(root)
     assert (found.tracked, found.index, found.attempt, found.restart) == (True, "7", 2, 4)
