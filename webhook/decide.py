@@ -241,7 +241,7 @@ def validate_policy(policy: Policy) -> list[Problem]:
             root: Json = {"metadata": {}, "spec": msgspec.json.decode(spec)}
             job = next(batch.JOB.jobs(root))
             settings = NamedProfile(name, profile).settings({})
-            failure_policy.edit(job, settings, Editor(root), disruption_action=profile.disruptions.action)
+            failure_policy.edit(job, settings, Editor(root), failure_policy.Wanted(profile.disruptions.action))
             path = ("profiles", name, "failurePolicy")
             found += [
                 Problem(path, f"injects {problem}", "change it") for problem in schema.problems(job.spec, job.path)

@@ -1,5 +1,7 @@
 """Applies every rule to a workload: to each JobSpec in it, then to what stands beside them."""
 
+from functools import cached_property
+
 import msgspec
 
 from webhook import names
@@ -90,10 +92,15 @@ class Rules:
         self.denies = profile.profile.retries.on_exceed == "Deny"
         self.skipped = self.settings.skip  # whether its author wants it left alone, or each of the Jobs in it
         self.disruption_action: str = profile.profile.disruptions.action
+        self.job_set = self.root if self.row is JOB_SET else facts.owner  # that the Jobs belong to
         if self.row is JOB_SET:
             self.disruption_action = job_set.disruption_action(
                 self.root, self.settings, message_patterns=facts.message_patterns
             )
+        self.is_denied = False  # a set whose own rules restart it without a bound
+        if self.row is JOB_SET and self.is_new and self.denies:
+            self.is_denied = bool(free_restarts.free_after_bugs(self.root, self.jobs))
+        self.keeps_indexes = self.row is JOB_SET and job_set.reads_indexes(self.root)
 
     def apply(self) -> list[Problem]:
         """Apply them all; return each warning once."""
@@ -122,7 +129,7 @@ class Rules:
         budget = batch.budget_of(job, said=said)
         warnings: list[Problem] = []
         # A new object that is to be denied keeps its author's rules, and the numbers by which its problems name them.
-        denied = self.is_new and self.denies and self.has_free_restarts(job, settings)
+        denied = self.is_denied or (self.is_new and self.denies and self.has_free_restarts(job, settings))
         if self.row.failure_policy and not settings.skip and not denied:
             editor.rule = "failure_policy"
             warnings += self.edit_failure_policy(job, settings, budget)
@@ -149,9 +156,7 @@ class Rules:
         once = own_retries.runs_once(job, settings, set_restarts=self.set_restarts)
         warnings: list[Problem] = []
         if not once:
-            warnings = failure_policy.edit(
-                job, settings, self.editor, disruption_action=self.disruption_action, fails_bugs=self.fails_bugs(job)
-            )
+            warnings = failure_policy.edit(job, settings, self.editor, self.wanted(job))
         if budget is None or self.told or (self.old and at(self.old, budget.path) == at(self.root, budget.path)):
             return warnings
         found: list[Problem] = []
@@ -172,12 +177,26 @@ class Rules:
         """Return True if the ledger counts the pods of a Job."""
         return free_restarts.is_counted(job, settings, ledger=self.facts.ledger)
 
+    def wanted(self, job: EmbeddedJob) -> failure_policy.Wanted:
+        """Return what the failure policy of a Job is to do."""
+        return failure_policy.Wanted(self.disruption_action, self.fails_bugs(job), self.keeps_indexes)
+
     def fails_bugs(self, job: EmbeddedJob) -> bool:
-        """Return False for a Job of a JobSet that restarts at no cost when a failure policy has failed the Job."""
-        job_set, name = self.facts.owner, (job.metadata.get("labels") or {}).get(REPLICATED_JOB)
+        """Return False for a Job of a JobSet that starts again when a failure policy has failed the Job."""
+        name = (job.metadata.get("labels") or {}).get(REPLICATED_JOB)
         if self.row is JOB_SET:
-            job_set, name = self.root, free_restarts.name_of(self.root, job)
-        return job_set is None or name is None or not free_restarts.restarts_free_after_bug(job_set, name, job)
+            name = job_set.name_of(self.root, job)
+        if self.job_set is None or name is None:
+            return True
+        rules, by_default = self.for_bugs
+        return (job_set.action_for(rules, name) or by_default) == job_set.FAILING
+
+    @cached_property
+    def for_bugs(self) -> tuple[list[job_set.Rule], str]:
+        """The rules of the set that decide what a bug in a Job of it brings, and what it brings where none matches."""
+        root = self.job_set or {}
+        adds_rule = self.row is JOB_SET and job_set.adds_bug_rule(root, self.settings)
+        return job_set.rules_for_bugs(root), job_set.action_by_default(root, adds_rule=adds_rule)
 
     def edit_beside(self) -> list[Problem]:
         """Apply the rules to what stands beside the JobSpecs."""
@@ -185,9 +204,8 @@ class Rules:
         warnings: list[Problem] = []
         if row is JOB_SET:
             editor.rule = "failure_policy"
-            denied = self.is_new and self.denies and free_restarts.free_after_bugs(root, self.jobs)
-            if not settings.skip and not denied:
-                job_set.edit(root, self.jobs, settings, editor, disruption=self.disruption_action)
+            if not settings.skip and not self.is_denied:
+                job_set.edit(root, settings, editor, disruption=self.disruption_action)
             editor.rule = "retries"
             warnings += free_restarts.clamp(root, self.jobs, settings, editor)
         editor.rule = "retries"

@@ -13,7 +13,7 @@ Writes:
     podFailurePolicy.rules, podReplacementPolicy, template.spec.restartPolicy
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from webhook import bounds, names
 from webhook.patch import Editor
@@ -27,15 +27,21 @@ from webhook.workloads.batch import is_queued
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 
-def edit(
-    job: EmbeddedJob, settings: Settings, editor: Editor, *, disruption_action: str, fails_bugs: bool = True
-) -> list[Problem]:
-    """Inject what the profile says; return warnings about what could not be.
+class Wanted(NamedTuple):
+    """What a Job's failure policy is to do.
 
-    `disruption_action`: what the Job is to do about a disruption: Ignore, Count, or FailJob where the set that it
-    belongs to is to restart. `fails_bugs`: whether a bug may fail the Job at once; not in a set that would restart for
-    it at no cost.
+    `disruption_action`: about a disruption: Ignore, Count, or FailJob where the set that the Job belongs to is to
+    restart. `fails_bugs`: whether a bug may fail the Job at once; not in a set that would start again for it.
+    `keeps_indexes`: whether the author's rules keep their indexes, for which rules of a set may look.
     """
+
+    disruption_action: str
+    fails_bugs: bool = True
+    keeps_indexes: bool = False
+
+
+def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -> list[Problem]:
+    """Inject what the profile says; return warnings about what could not be."""
     policy = settings.profile.failure_policy
     own = job.spec.get("podFailurePolicy")
     if policy.inject == "Never" or (policy.inject == "IfAbsent" and own is not None):
@@ -54,11 +60,12 @@ def edit(
     elif restart_policy != "Never":
         return []  # the API server refuses such a Job, and says why better than we could
 
+    disruption_action = wanted.disruption_action
     if disruption_action == "FailJob" and batch.has_index_budgets(job.spec):
         disruption_action = settings.profile.disruptions.action  # indexes stand for themselves: the others run on
     author_rules: list[Json] = (own or {}).get("rules") or []
     disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [disruption_rule(disruption_action)]
-    exit_codes, warnings = exit_code_rules(job, settings, author_rules) if fails_bugs else ([], [])
+    exit_codes, warnings = exit_code_rules(job, settings, author_rules) if wanted.fails_bugs else ([], [])
     rules = (*job.path, "podFailurePolicy", "rules")
     if len(author_rules) + len(disruption) + len(exit_codes) > bounds.MAX_RULES:
         exit_codes = []
@@ -67,12 +74,12 @@ def edit(
         ]
     if len(author_rules) + len(disruption) > bounds.MAX_RULES:
         disruption = []
-    inject(editor, job, disruption, exit_codes)
+    inject(editor, job, disruption, exit_codes, first=len(author_rules) if wanted.keeps_indexes else 0)
     return warnings
 
 
-def inject(editor: Editor, job: EmbeddedJob, disruption: list[Json], exit_codes: list[Json]) -> None:
-    """Put the disruption rule first and the exit-code rules last.
+def inject(editor: Editor, job: EmbeddedJob, disruption: list[Json], exit_codes: list[Json], *, first: int) -> None:
+    """Put the disruption rule at the index `first`, 0 but where the author's keep theirs, the exit-code rules last.
 
     The API server demands podReplacementPolicy Failed beside a podFailurePolicy, and has already defaulted it to
     TerminatingOrFailed where there was none. One that is absent it defaults rightly by itself.
@@ -83,7 +90,7 @@ def inject(editor: Editor, job: EmbeddedJob, disruption: list[Json], exit_codes:
             editor.set((*job.path, "podFailurePolicy"), {"rules": [*disruption, *exit_codes]})
     else:
         for rule in disruption:
-            editor.insert(rules, 0, rule)
+            editor.insert(rules, first, rule)
         for rule in exit_codes:
             editor.append(rules, rule)
     replacement = job.spec.get("podReplacementPolicy")

@@ -28,7 +28,7 @@ from webhook.patch import Editor, at
 from webhook.policy.settings import Settings
 from webhook.problem import Json, Path, Problem
 from webhook.rules import lint, schema
-from webhook.rules.job_set import DISRUPTED, FREE, RULES
+from webhook.rules.job_set import DISRUPTED, FREE, RULES, name_of
 from webhook.workloads import EmbeddedJob, batch
 
 ON_DISRUPTION: Final = [{"type": lint.DISRUPTION[0], "status": lint.DISRUPTION[1]}]
@@ -172,14 +172,6 @@ def may_be_free_after_bugs(rule: Json) -> bool:
     return (rule.get("action") or "").endswith(FREE) and rule.get("onJobFailureMessagePatterns") != [DISRUPTED]
 
 
-def restarts_free_after_bug(job_set: Json, replicated_job: str, job: EmbeddedJob) -> bool:
-    """Return True if a JobSet restarts at no cost when a FailJob rule of ours has failed a Job of it for a bug."""
-    if not any(map(may_be_free_after_bugs, at(job_set, RULES) or ())):
-        return False
-    ending = crashed(job_set, replicated_job, next(iter(schema.container_names(job.spec)), ""), 0)
-    return matching.rule_of_set(job_set, replicated_job, ending, feared=FREE)[1].endswith(FREE)
-
-
 def endings_by_bugs(root: Json, job: EmbeddedJob) -> Iterator[JobEnd]:
     """Yield the ways in which a Job of a set ends when its program has a bug (pkg/controller/job of Kubernetes)."""
     spec = job.spec
@@ -207,11 +199,6 @@ def crashed(job_set: Json, replicated_job: str, container: str, index: str | int
         f"Container {container} for pod {pod} failed with exit code {CRASH} matching FailJob rule at index {index}"
     )
     return JobEnd(POD_FAILURE_POLICY, message)
-
-
-def name_of(root: Json, job: EmbeddedJob) -> str:
-    """Return the name of the replicated Job whose JobSpec stands in a JobSet."""
-    return at(root, (*job.path[:3], "name")) or ""
 
 
 def clamp_job(job: EmbeddedJob, settings: Settings, editor: Editor, *, counted: bool) -> list[Problem]:

@@ -17,7 +17,7 @@ from webhook.ledger.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.problem import Json
 from webhook.rules import failure_policy
-from webhook.rules.job_set import FREE
+from webhook.rules.job_set import FAILING
 from webhook.server.api import Api
 from webhook.workloads import batch
 
@@ -36,7 +36,7 @@ def may_settle(job: Json, settings: Settings) -> bool:
 async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: Json | None) -> bool:
     """End the Job of a pod whose crash no disruption explains; tell whether it was a bug, and not worth a retry.
 
-    Not the Job of a JobSet that would restart for it at no cost: then the crash costs a retry of the Job.
+    Not the Job of a JobSet that would start again for it: then the crash costs a retry of the Job.
     """
     job = await api.get(path_of(pod.namespace, pod.job))
     metadata, spec = job["metadata"], job["spec"]
@@ -53,7 +53,7 @@ async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: J
     code = next(one.code for one in pod.exits if one.container == match.container)
     what = f"Container {match.container} for pod {pod.namespace}/{pod.name} failed with exit code {code}"
     message = f"{what}, and no pod that it depends on was disrupted within {within} s"
-    if job_set is not None and rules.action_of_set(job_set, pod.replicated_job, message).endswith(FREE):
+    if job_set is not None and rules.action_of_set(job_set, pod.replicated_job, message) != FAILING:
         return False
     return await put(api, pod.namespace, job, OF_SET, message)
 

@@ -20,8 +20,8 @@ def edited(root: Json, profile: Profile = DEFAULT) -> tuple[Json, list[Problem]]
     """Apply the rule to the one JobSpec of a Job; return it and the warnings."""
     embedded = next(batch.JOB.jobs(root))
     settings = Settings(profile_name="default", profile=profile)
-    action = profile.disruptions.action
-    warnings = failure_policy.edit(embedded, settings, Editor(root), disruption_action=action)
+    wanted = failure_policy.Wanted(profile.disruptions.action)
+    warnings = failure_policy.edit(embedded, settings, Editor(root), wanted)
     return embedded.spec, warnings
 
 

@@ -291,6 +291,11 @@ def test_a_new_object_that_is_denied_is_told_the_numbers_of_its_own_rules(root: 
     assert ".rules[0]" in validate(mutate(root).object).message
 
 
+def test_so_are_the_rules_of_jobs_for_which_a_set_is_denied() -> None:
+    root = job_set(job_spec(backoffLimit=1, rules=[BUG_RULE]), failure_policy={"rules": [MAINTENANCE]})
+    assert "matching FailJob rule at index 0" in validate(mutate(root).object).message
+
+
 def test_our_own_rule_for_disruptions_is_no_way_around() -> None:
     answer = mutate(job_set(job_spec(backoffLimit=1)))
     assert set_rules(answer)[0] == RESTART

@@ -84,17 +84,84 @@ def test_without_message_patterns_the_job_gives_its_pod_back() -> None:
     assert set_rules(answer) == [BUG]
 
 
+CATCH_ALL: Json = {"name": "all", "action": "FailJobSet"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "left_out"),
+    [
+        ([CATCH_ALL], True),
+        ([{**CATCH_ALL, "onJobFailureReasons": ["DeadlineExceeded", "PodFailurePolicy"]}], True),
+        ([{**CATCH_ALL, "action": "RestartJobSet"}], True),
+        ([{**CATCH_ALL, "targetReplicatedJobs": ["r0", "r1"]}], True),
+        ([{**CATCH_ALL, "targetReplicatedJobs": ["r0"]}], False),
+        ([{**CATCH_ALL, "targetReplicatedJobs": [one]} for one in ("r0", "r1")], True),
+        ([{**CATCH_ALL, "onJobFailureReasons": ["DeadlineExceeded"]}], False),
+        ([{**CATCH_ALL, "onJobFailureMessagePatterns": ["exit code 3"]}], False),
+    ],
+)
+def test_the_rule_for_bugs_is_left_out_behind_rules_that_match_all_that_it_would(
+    rules: list[Json],
+    left_out: bool,  # noqa: FBT001
+) -> None:
+    found = set_rules(mutate(job_set(job_spec(), job_spec(), failure_policy={"rules": rules})))
+    assert found == [RESTART, *rules, *([] if left_out else [BUG])]
+
+
+def restarting(action: str, **narrowed: Any) -> Json:
+    return {"name": "own", "action": action, **narrowed}
+
+
+# What a rule of ours brings in a set whose author's rules restart it.
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        restarting("RestartJobSet"),
+        restarting("RestartJobSet", onJobFailureReasons=["PodFailurePolicy"]),
+        restarting("RestartJob", targetReplicatedJobs=["r0"]),
+        restarting("RestartJobSet", onJobFailureMessagePatterns=["exit code 3"]),
+    ],
+)
+def test_a_job_whose_set_would_restart_for_it_gets_no_rule_for_bugs(own: Json) -> None:
+    ends = {"name": "ends", "action": "FailJobSet", "onJobFailureReasons": ["BackoffLimitExceeded"]}
+    answer = mutate(job_set(job_spec(backoffLimit=1), failure_policy={"maxRestarts": 3, "rules": [own, ends]}))
+    assert job_rules(answer) == [FAIL_ON_DISRUPTION]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        restarting("FailJobSet"),
+        restarting("RestartJobSet", onJobFailureReasons=["BackoffLimitExceeded"]),
+        restarting("RestartJobSet", targetReplicatedJobs=["r1"]),
+        restarting("RestartJobSet", onJobFailureMessagePatterns=["^.*has condition DisruptionTarget matching.*$"]),
+    ],
+)
+def test_one_whose_set_ends_with_it_does(own: Json) -> None:
+    answer = mutate(job_set(job_spec(backoffLimit=1), failure_policy={"maxRestarts": 3, "rules": [own]}))
+    assert job_rules(answer) == [FAIL_ON_DISRUPTION, bug()]
+
+
+def test_rules_of_a_job_keep_their_indexes_where_the_set_looks_for_them() -> None:
+    own = exit_codes("FailJob", "In", 42, container="main")
+    at_index = restarting("RestartJobSet", onJobFailureMessagePatterns=["FailJob rule at index 0"])
+    spec = job_spec(backoffLimit=1, rules=[own])
+    assert job_rules(mutate(job_set(spec, failure_policy={"rules": [at_index]}))) == [own, FAIL_ON_DISRUPTION]
+    assert job_rules(mutate(job_set(deepcopy(spec))))[:2] == [FAIL_ON_DISRUPTION, own]
+
+
 def test_the_authors_rules_stand_between_ours() -> None:
     own = {"name": "host", "action": "RestartJobSet", "onJobFailureReasons": ["BackoffLimitExceeded"]}
     assert set_rules(mutate(job_set(job_spec(), failure_policy={"rules": [own]}))) == [RESTART, own, BUG]
 
 
-@pytest.mark.parametrize("ours", [RESTART, BUG], ids=lambda rule: rule["name"])
-def test_a_rule_of_our_name_is_its_authors(ours: Json) -> None:
+@pytest.mark.parametrize(("ours", "found"), [(RESTART, ["own", "bug"]), (BUG, ["disruption", "own"])])
+def test_a_rule_of_our_name_is_its_authors(ours: Json, found: list[str]) -> None:
     own = {**ours, "action": "RestartJobSet"}
-    found = set_rules(mutate(job_set(job_spec(), failure_policy={"rules": [own]})))
-    assert [rule for rule in found if rule["name"] == ours["name"]] == [own]
-    assert len(found) == 2
+    rules = {"own": own, "bug": BUG, "disruption": RESTART}
+    assert set_rules(mutate(job_set(job_spec(), failure_policy={"rules": [own]}))) == [rules[one] for one in found]
 
 
 def test_an_authors_rules_are_left_alone_where_the_profile_says_if_absent() -> None:
