@@ -205,7 +205,8 @@ class Rules:
         if row is JOB_SET:
             editor.rule = "failure_policy"
             if not settings.skip and not self.is_denied:
-                job_set.edit(root, settings, editor, disruption=self.disruption_action)
+                disruption, restart_job = self.disruption_action, self.facts.restart_job
+                warnings += job_set.edit(root, settings, editor, disruption=disruption, restart_job=restart_job)
             editor.rule = "retries"
             warnings += free_restarts.clamp(root, self.jobs, settings, editor)
         editor.rule = "retries"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from webhook import names
@@ -11,10 +12,12 @@ from webhook.ledger.pods import Pod
 from webhook.patch import at
 from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
+from webhook.policy.settings import count as count_of
 from webhook.problem import Json
 from webhook.requested import record
+from webhook.rules.job_set import FAILING, FREE, RESTART_JOB
 from webhook.workloads import batch
-from webhook.workloads.job_set import JOB_SET
+from webhook.workloads.job_set import JOB_SET, costly_restarts, job_restarts
 
 UNKNOWN: Final = Settings(profile_name="", profile=Profile())  # the policy is not asked: only retries are of interest
 PLACEMENTS: Final = {"Spot": "spot", "OnDemand": "on-demand"}
@@ -107,12 +110,18 @@ def job_budgets(root: Json, account: Account, retries: int) -> Iterator[str]:
 
 def set_budgets(root: Json, jobs: list[Json]) -> Iterator[str]:
     """Say what of a JobSet's budget is spent, and of those of its Jobs since the last restart."""
-    status = root.get("status") or {}
-    restarts, costly = status.get("restarts") or 0, status.get("restartsCountTowardsMax") or 0
-    yield f"restarts: {restarts} in all, {costly} of {retries_of(root)} spent"
+    restarts = at(root, ("status", "restarts")) or 0
+    yield f"restarts: {restarts} in all, {costly_restarts(root)} of {retries_of(root)} spent"
     for job in jobs:
-        failed = limits.failed_in_status(job)
-        yield f"Job {job['metadata']['name']}: {failed} of {batch.retry_budget(job['spec'])} retries spent"
+        failed, alone = limits.failed_in_status(job), restarts_alone(root, job)
+        started = f", started again alone {words.counted(alone, 'time')}" if alone else ""
+        yield f"Job {job['metadata']['name']}: {failed} of {batch.retry_budget(job['spec'])} retries spent{started}"
+
+
+def restarts_alone(root: Json, job: Json) -> int:
+    """Return how often a Job of a JobSet was started again without the others."""
+    labels = job["metadata"].get("labels") or {}
+    return job_restarts(root, labels.get(pods.REPLICATED_JOB) or "", count_of(labels.get(pods.JOB_INDEX)) or 0).in_all
 
 
 def count(account: Account, pod: Pod, job: Json, job_set: Json | None) -> None:
@@ -216,15 +225,14 @@ def next_steps(root: Json, jobs: list[Json], account: Account, retries: int, *, 
     """Say what happens at the next failure."""
     if is_finished(root):
         return
-    spec = (jobs[0] if jobs else root).get("spec") or {}
-    for index, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
-        action = rule.get("action") or ""
-        follows = what_set_does(root, jobs[0], rule) if in_set and action == "FailJob" else what_follows(rule, account)
-        yield f"{what_matches(rule)}: {follows} (rule {index})"
-    spent = account.spent_now("retry")
     if in_set:
-        yield f"anything else: costs its Job a retry, of {batch.retry_budget(spec)}"
-    elif is_per_index(root):
+        yield from next_of_set(root, jobs, account)
+        return
+    spec = root.get("spec") or {}
+    for index, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
+        yield f"{what_matches(rule)}: {what_follows(rule, account)} (rule {index})"
+    spent = account.spent_now("retry")
+    if is_per_index(root):
         yield f"anything else: costs the index a retry, of {retries}"
     elif retries > spent:
         yield f"anything else: costs a retry; {words.counted(retries - spent, 'retry')} left"
@@ -232,17 +240,38 @@ def next_steps(root: Json, jobs: list[Json], account: Account, retries: int, *, 
         yield "anything else: ends the Job; no retry is left"
 
 
+def next_of_set(root: Json, jobs: list[Json], account: Account) -> Iterator[str]:
+    """Say what happens at the next failure in a JobSet: once where that is the same for all of its Jobs."""
+    by_name: dict[str, tuple[str, ...]] = {}
+    for job in jobs:
+        name = (job["metadata"].get("labels") or {}).get(pods.REPLICATED_JOB) or ""
+        if name not in by_name:
+            by_name[name] = tuple(next_of_job(root, job, account))
+    alike = len(set(by_name.values())) == 1
+    for name, lines in islice(by_name.items(), 1 if alike else None):
+        yield from (line if alike else f"{name}: {line}" for line in lines)
+
+
+def next_of_job(root: Json, job: Json, account: Account) -> Iterator[str]:
+    """Say what happens at the next failure in one Job of a JobSet."""
+    spec = job.get("spec") or {}
+    for index, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
+        follows = what_set_does(root, job, rule) if rule.get("action") == "FailJob" else what_follows(rule, account)
+        yield f"{what_matches(rule)}: {follows} (rule {index})"
+    yield f"anything else: costs its Job a retry, of {batch.retry_budget(spec)}"
+
+
 def what_set_does(root: Json, job: Json, rule: Json) -> str:
     """Say what a JobSet does when a rule has failed one of its Jobs."""
     said = "failed with exit code" if rule.get("onExitCodes") is not None else "has condition DisruptionTarget"
     replicated_job = (job["metadata"].get("labels") or {}).get(pods.REPLICATED_JOB) or ""
     action = rules.action_of_set(root, replicated_job, f"{said} matching FailJob rule")
-    status = root.get("status") or {}
-    left = max(0, retries_of(root) - (status.get("restartsCountTowardsMax") or 0))
-    if action == "FailJobSet" or (action == "RestartJobSet" and not left):
+    left = max(0, retries_of(root) - costly_restarts(root))
+    counting = action.removesuffix(FREE)
+    if counting == FAILING or (counting == action and not left):
         return "ends the set at once"
-    free = action.endswith("IgnoreMaxRestarts")
-    return "restarts the set at no cost" if free else f"restarts the set; {words.counted(left, 'restart')} left"
+    what = "restarts this Job alone" if counting == RESTART_JOB else "restarts the set"
+    return f"{what}; {words.counted(left, 'restart')} left" if counting == action else f"{what} at no cost"
 
 
 def what_matches(rule: Json) -> str:

@@ -56,10 +56,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     the controller of a pod's owner, where it counts attempts too. `disruptions` and `failures`: what the ledger has
     counted for this pod, None where it knows nothing. `recognised`: the cluster's capacity provider, None where none
     was. `pools`: its node pools, none where they tell nothing. `defaulted`: whether the object comes from the API, or a
-    file. `message_patterns`: whether JobSets have onJobFailureMessagePatterns. `runtime_patches`: whether TrainJobs
-    have that field, None where nobody knows. `requested_retries`: whether a retry can be asked for by an annotation.
-    `ledger`:
-    whether the ledger counts failures and acts on them.
+    file. `message_patterns`: whether JobSets have onJobFailureMessagePatterns; `restart_job`: whether they have the
+    action RestartJob. `runtime_patches`: whether TrainJobs have that field, None where nobody knows.
+    `requested_retries`: whether a retry can be asked for by an annotation. `ledger`: whether the ledger counts failures
+    and acts on them.
     """
 
     profile_name: str | None
@@ -74,6 +74,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     defaulted: bool = True
     message_patterns: bool = True
     runtime_patches: bool | None = None
+    restart_job: bool = True
     requested_retries: bool = True
     ledger: bool = True
 

@@ -147,6 +147,41 @@ def test_of_a_set_the_restarts_and_the_retries_of_its_jobs_are_told_and_what_it_
     assert explain(root, [child], []).next[0] == "a disruption: restarts the set; 1 restart left (rule 0)"
 
 
+def test_of_a_job_that_is_started_again_alone_this_is_told_and_of_each_replicated_job_what_follows() -> None:
+    rules = [
+        {"action": "RestartJob", "targetReplicatedJobs": ["worker"]},
+        {"action": "RestartJobSetAndIgnoreMaxRestarts", "targetReplicatedJobs": ["leader"]},
+    ]
+    of_jobs = [{"name": "worker", "jobRestarts": [2], "jobRestartsCountTowardsMax": [1]}]
+    root: Json = {
+        "kind": "JobSet",
+        "metadata": {"namespace": "ml", "name": "set"},
+        "spec": {"failurePolicy": {"maxRestarts": 2, "rules": rules}},
+        "status": {"replicatedJobsStatus": of_jobs},
+    }
+    children = []
+    for name in ("leader", "worker"):
+        labels = {"jobset.sigs.k8s.io/replicatedjob-name": name, "jobset.sigs.k8s.io/job-index": "0"}
+        child = job()
+        child["metadata"] |= {"name": f"set-{name}-0", "labels": labels}
+        child["spec"]["podFailurePolicy"]["rules"] = [{**DISRUPTION, "action": "FailJob"}]
+        children.append(child)
+    found = explain(root, children, [])
+    assert found.budgets == [
+        "restarts: 0 in all, 1 of 2 spent",
+        "Job set-leader-0: 0 of 6 retries spent",
+        "Job set-worker-0: 0 of 6 retries spent, started again alone 2 times",
+    ]
+    assert found.next == [
+        "leader: a disruption: restarts the set at no cost (rule 0)",
+        "leader: anything else: costs its Job a retry, of 6",
+        "worker: a disruption: restarts this Job alone; 1 restart left (rule 0)",
+        "worker: anything else: costs its Job a retry, of 6",
+    ]
+    of_jobs[0]["jobRestartsCountTowardsMax"] = [2]
+    assert explain(root, children, []).next[2] == "worker: a disruption: ends the set at once (rule 0)"
+
+
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["explain", *arguments])
 

@@ -80,7 +80,7 @@ class BackOff(Struct, frozen=True, kw_only=True, rename="camel"):
 class JobSet(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a disruption does to a JobSet."""
 
-    on_disruption: Literal["RestartJobSet", "RestartPod"] = "RestartJobSet"
+    on_disruption: Literal["RestartJobSet", "RestartJob", "RestartPod"] = "RestartJobSet"
 
 
 class Toleration(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -8,7 +8,7 @@ import asyncio
 import re
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import structlog
@@ -22,6 +22,7 @@ from webhook.ledger.limits import failed_in_status
 from webhook.ledger.rules import LONGEST_MESSAGE, LONGEST_PATTERN, MOST_RULES
 from webhook.patch import at
 from webhook.problem import Json
+from webhook.rules.job_set import RESTART_JOB
 from webhook.rules.schema import SUBDOMAIN
 from webhook.server import eager, metrics
 from webhook.server.api import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
@@ -127,7 +128,7 @@ class Cluster:
         self.jobs = WatchedList(api, path_of(batch.JOB), trimmed_job, shape=JOB_READ, query=selector)
         self.job_sets = WatchedList(api, path_of(JOB_SET), trimmed_job_set, shape=JOB_SET_READ, query=selector)
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
-        self.job_set_crds = WatchedList(api, CRDS, has_message_patterns, query=only)
+        self.job_set_crds = WatchedList(api, CRDS, features_of, query=only)
         only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
         self.train_job_crds = WatchedList(api, CRDS, has_runtime_patches, query=only, which="trainjob-")
         self.caches = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
@@ -151,7 +152,12 @@ class Cluster:
     @property
     def message_patterns(self) -> bool:
         """Whether the rules of a JobSet's failurePolicy may hold message patterns; False where none is installed."""
-        return any(self.job_set_crds.items.values())
+        return any(found.message_patterns for found in self.job_set_crds.items.values())
+
+    @property
+    def restart_job(self) -> bool:
+        """Whether the rules of a JobSet's failurePolicy may restart one Job alone; False where none is installed."""
+        return any(found.restart_job for found in self.job_set_crds.items.values())
 
     @property
     def runtime_patches(self) -> bool | None:
@@ -263,12 +269,20 @@ def path_of(row: Workload) -> str:
     return f"/apis/{row.group}/{row.versions[0]}/{row.resource}"
 
 
-def has_message_patterns(crd: Json) -> bool:
-    """Tell whether the rules of a JobSet's failurePolicy may hold message patterns, by its CRD."""
-    return any(
-        at(version, (*RULE_SCHEMA, "onJobFailureMessagePatterns")) is not None
-        for version in crd["spec"]["versions"]
-        if version["name"] in JOB_SET.versions
+class JobSetFeatures(NamedTuple):
+    """What the rules of a JobSet's failurePolicy may hold, by its CRD: message patterns; the action RestartJob."""
+
+    message_patterns: bool
+    restart_job: bool
+
+
+def features_of(crd: Json) -> JobSetFeatures:
+    """Read the CRD of JobSets."""
+    served = [version for version in crd["spec"]["versions"] if version["name"] in JOB_SET.versions]
+    rules = [at(version, RULE_SCHEMA) or {} for version in served]
+    return JobSetFeatures(
+        message_patterns=any("onJobFailureMessagePatterns" in rule for rule in rules),
+        restart_job=any(RESTART_JOB in (at(rule, ("action", "enum")) or ()) for rule in rules),
     )
 
 

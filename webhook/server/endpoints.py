@@ -211,6 +211,7 @@ class Endpoints:
             pools=self.cluster.pools,
             message_patterns=self.cluster.message_patterns,
             runtime_patches=self.cluster.runtime_patches,
+            restart_job=self.cluster.restart_job,
             requested_retries=self.retry_requests is not None,
             ledger=self.keeps_ledger(),
         )

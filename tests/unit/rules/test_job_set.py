@@ -112,6 +112,66 @@ def restarting(action: str, **narrowed: Any) -> Json:
     return {"name": "own", "action": action, **narrowed}
 
 
+JOB_ALONE: Json = {**RESTART, "action": "RestartJobAndIgnoreMaxRestarts"}
+
+
+@pytest.mark.parametrize("action", ["RestartJob", "RestartJobAndIgnoreMaxRestarts"])
+def test_where_the_author_restarts_a_job_alone_so_does_a_disruption(action: str) -> None:
+    own = restarting(action, onJobFailureReasons=["PodFailurePolicy"])
+    answer = mutate(job_set(job_spec(), job_spec(), failure_policy={"maxRestarts": 2, "rules": [own]}))
+    assert set_rules(answer) == [JOB_ALONE, own]
+
+
+def test_of_a_set_only_those_jobs_that_the_author_restarts_alone() -> None:
+    own = [
+        restarting("RestartJobSet", targetReplicatedJobs=["r0"]),
+        {**restarting("RestartJob", targetReplicatedJobs=["r1"]), "name": "worker"},
+    ]
+    answer = mutate(job_set(job_spec(), job_spec(), job_spec(), failure_policy={"maxRestarts": 2, "rules": own}))
+    of_job = {**JOB_ALONE, "name": "retryPolicyJobDisruption", "targetReplicatedJobs": ["r1"]}
+    assert set_rules(answer) == [of_job, RESTART, *own, BUG]
+    assert [job_rules(answer, index)[0] for index in range(3)] == [FAIL_ON_DISRUPTION] * 3
+
+
+def test_not_where_the_author_restarts_a_job_alone_for_something_else() -> None:
+    deadline = restarting("RestartJob", onJobFailureReasons=["DeadlineExceeded"])
+    code = {**restarting("RestartJob", onJobFailureMessagePatterns=["exit code 3"]), "name": "code"}
+    answer = mutate(job_set(job_spec(), failure_policy={"maxRestarts": 2, "rules": [deadline, code]}))
+    assert set_rules(answer)[0] == RESTART
+
+
+ALONE_BY_PROFILE = under(job_set=JobSet(on_disruption="RestartJob"))
+
+
+def test_a_profile_may_restart_the_disrupted_job_alone() -> None:
+    answer = mutate(job_set(job_spec(), job_spec()), under=ALONE_BY_PROFILE)
+    assert set_rules(answer) == [JOB_ALONE, BUG]
+    assert job_rules(answer)[0] == FAIL_ON_DISRUPTION
+    assert answer.warnings == []
+
+
+def test_at_its_own_cost_where_disruptions_count() -> None:
+    profile = under(job_set=JobSet(on_disruption="RestartJob"), disruptions=Disruptions(action="Count"))
+    assert set_rules(mutate(job_set(job_spec()), under=profile))[0] == {**RESTART, "action": "RestartJob"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "replicas", "why"),
+    [
+        (Facts(profile_name="default", restart_job=False), 1, "the CRD of JobSets has no action RestartJob"),
+        (Facts(profile_name="default"), 1025, "no Job of more than 1024 can be restarted alone"),
+    ],
+)
+def test_where_a_job_cannot_be_restarted_alone_the_whole_set_is_with_a_warning(
+    facts: Facts, replicas: int, why: str
+) -> None:
+    root = job_set(job_spec())
+    root["spec"]["replicatedJobs"][0]["replicas"] = replicas
+    answer = mutate(root, facts, under=ALONE_BY_PROFILE)
+    assert set_rules(answer) == [RESTART, BUG]
+    assert answer.warnings == [f"spec.failurePolicy.rules: {why}; a disruption restarts the whole set"]
+
+
 # What a rule of ours brings in a set whose author's rules restart it.
 
 

@@ -31,6 +31,7 @@ class SlowApi:
     message_patterns = False
     runtime_patches = None
     pools = ()
+    restart_job = False
 
     def __init__(self) -> None:
         self.asked = 0
