@@ -18,6 +18,7 @@ from webhook.rules import (
     own_keys,
     own_retries,
     reapply,
+    restart_policy,
     retries,
     single_pod,
     timeouts,
@@ -110,6 +111,8 @@ class Rules:
         for job, its_settings in zip(self.jobs, settings, strict=True):
             warnings += self.edit_job(job, its_settings)
         warnings += self.edit_beside()
+        if self.row is JOB_SET:
+            warnings = job_set.said_once(warnings)
         return list(dict.fromkeys(warnings)) if warnings else []
 
     def settings_of(self, job: EmbeddedJob) -> Settings:
@@ -179,7 +182,8 @@ class Rules:
 
     def wanted(self, job: EmbeddedJob) -> failure_policy.Wanted:
         """Return what the failure policy of a Job is to do."""
-        return failure_policy.Wanted(self.disruption_action, self.fails_bugs(job), self.keeps_indexes)
+        said = self.row is not JOB_SET or restart_policy.is_said(self.said, job_set.name_of(self.root, job))
+        return failure_policy.Wanted(self.disruption_action, self.fails_bugs(job), self.keeps_indexes, said)
 
     def fails_bugs(self, job: EmbeddedJob) -> bool:
         """Return False for a Job of a JobSet that starts again when a failure policy has failed the Job."""
@@ -190,6 +194,11 @@ class Rules:
             return True
         rules, by_default = self.for_bugs
         return (job_set.action_for(rules, name) or by_default) == job_set.FAILING
+
+    @cached_property
+    def said(self) -> dict[str, bool]:
+        """Whether the author of a set wrote the restartPolicy of its Jobs."""
+        return restart_policy.said_in(self.root)
 
     @cached_property
     def for_bugs(self) -> tuple[list[job_set.Rule], str]:

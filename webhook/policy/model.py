@@ -59,6 +59,7 @@ class FailurePolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     coupled: Literal["FailJob", "Retry", "Settle"] = "Settle"
     settle_within: Duration = Duration(30)
     on_failure_restart_policy: Literal["Keep", "Never"] = "Keep"
+    absent_restart_policy: Literal["Keep", "Never"] = "Never"
 
 
 class Disruptions(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -10,7 +10,8 @@ in its metadata:
     annotations[retry-policy.dev/{retry-of,stays-suspended}]
 and the traits of the kind's row
 Writes:
-    podFailurePolicy.rules, podReplacementPolicy, template.spec.restartPolicy
+    podFailurePolicy.rules, podReplacementPolicy
+    template.spec.restartPolicy, by webhook/rules/restart_policy.py
 """
 
 from typing import Final, NamedTuple
@@ -19,7 +20,7 @@ from webhook import bounds, names
 from webhook.patch import Editor
 from webhook.policy.settings import Settings
 from webhook.problem import Json, Problem
-from webhook.rules import schema
+from webhook.rules import restart_policy, schema
 from webhook.rules.lint import DISRUPTION, FAILING, KILLED
 from webhook.workloads import EmbeddedJob, batch
 from webhook.workloads.batch import is_queued
@@ -33,11 +34,13 @@ class Wanted(NamedTuple):
     `disruption_action`: about a disruption: Ignore, Count, or FailJob where the set that the Job belongs to is to
     restart. `fails_bugs`: whether a bug may fail the Job at once; not in a set that would start again for it.
     `keeps_indexes`: whether the author's rules keep their indexes, for which rules of a set may look.
+    `restart_policy_said`: whether a restartPolicy that stands there is its author's choice.
     """
 
     disruption_action: str
     fails_bugs: bool = True
     keeps_indexes: bool = False
+    restart_policy_said: bool = True
 
 
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -> list[Problem]:
@@ -50,15 +53,9 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -
         return []  # it will be refused, and is to be told the numbers that its author's own rules have
     if not job.pod_spec:
         return []  # it will be refused, as it stands
-    restart_policy = job.pod_spec.get("restartPolicy") or job.traits.restart_policy
-    if restart_policy == "OnFailure" and policy.on_failure_restart_policy == "Never":
-        editor.set((*job.path, "template", "spec", "restartPolicy"), "Never")
-    elif restart_policy == "OnFailure":
-        path = (*job.path, "template", "spec", "restartPolicy")
-        what = "OnFailure" if job.pod_spec.get("restartPolicy") else "left out, becomes OnFailure, which"
-        return [Problem(path, f"{what} allows no failure policy", "use Never to fail at once on bugs")]
-    elif restart_policy != "Never":
-        return []  # the API server refuses such a Job, and says why better than we could
+    kept = restart_policy.edit(job, settings, editor, said=wanted.restart_policy_said)
+    if job.pod_spec.get("restartPolicy") != "Never":
+        return kept  # what the API server refuses it explains better than we could
 
     disruption_action = wanted.disruption_action
     if disruption_action == "FailJob" and batch.has_index_budgets(job.spec):
@@ -75,7 +72,7 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -
     if len(author_rules) + len(disruption) > bounds.MAX_RULES:
         disruption = []
     inject(editor, job, disruption, exit_codes, first=len(author_rules) if wanted.keeps_indexes else 0)
-    return warnings
+    return kept + warnings
 
 
 def inject(editor: Editor, job: EmbeddedJob, disruption: list[Json], exit_codes: list[Json], *, first: int) -> None:

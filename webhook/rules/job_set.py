@@ -208,3 +208,15 @@ def may_inject(root: Json, settings: Settings) -> bool:
     """Tell whether the profile lets the set's own policy be added to."""
     inject = settings.profile.failure_policy.inject
     return inject == "Merge" or (inject == "IfAbsent" and not at(root, RULES))
+
+
+def said_once(warnings: list[Problem]) -> list[Problem]:
+    """Return warnings, each that several Jobs of a set share once, at the first of them and with their number."""
+    shared: dict[object, list[Problem]] = {}
+    for one in warnings:
+        in_job = one.path[:2] == REPLICATED_JOBS
+        shared.setdefault((one.path[3:] if in_job else one.path, in_job, one.what, one.remedy), []).append(one)
+    return [
+        Problem(first.path, f"{first.what}, in {1 + len(more)} of the set's Jobs", first.remedy) if more else first
+        for first, *more in shared.values()
+    ]

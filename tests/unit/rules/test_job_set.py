@@ -245,20 +245,76 @@ def test_a_set_whose_jobs_can_have_no_failure_policy_gets_none_and_its_author_is
     assert warning.startswith(f"{RESTART_POLICY}: OnFailure allows no failure policy")
 
 
-def test_a_restart_policy_left_out_becomes_on_failure_and_its_author_is_told() -> None:
+def restart_policies(answer: Answer) -> list[str | None]:
+    specs = [one["template"]["spec"]["template"]["spec"] for one in answer.object["spec"]["replicatedJobs"]]
+    return [spec.get("restartPolicy") for spec in specs]
+
+
+def managed_by_author(root: Json, *writing: str) -> Json:
+    """The set as it arrives after JobSet's webhook: of these replicated Jobs the author wrote a restartPolicy."""
+    for one in root["spec"]["replicatedJobs"]:
+        one["template"]["spec"]["template"]["spec"].setdefault("restartPolicy", "OnFailure")
+    written: Json = {"f:template": {"f:spec": {"f:restartPolicy": {}, "f:containers": {}}}}
+    unwritten: Json = {"f:template": {"f:spec": {"f:containers": {}}}}
+    owned = {
+        f'k:{{"name":"{one["name"]}"}}': {"f:template": {"f:spec": written if one["name"] in writing else unwritten}}
+        for one in root["spec"]["replicatedJobs"]
+    }
+    fields = {"f:spec": {"f:replicatedJobs": owned}}
+    root["metadata"]["managedFields"] = [{"manager": "kubectl-create", "operation": "Update", "fieldsV1": fields}]
+    return root
+
+
+def test_a_restart_policy_left_out_becomes_never_and_its_author_is_told() -> None:
     answer = mutate(job_set(job_spec(restart_policy=None)))
-    assert job_rules(answer) == []
-    (warning,) = answer.warnings
-    assert warning.startswith(f"{RESTART_POLICY}: left out, becomes OnFailure")
-
-
-def test_a_restart_policy_left_out_is_converted_where_the_profile_converts() -> None:
-    profile = under(failure_policy=FailurePolicy(on_failure_restart_policy="Never"))
-    answer = mutate(job_set(job_spec(restart_policy=None)), under=profile)
-    assert (
-        answer.object["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["restartPolicy"] == "Never"
-    )
+    assert restart_policies(answer) == ["Never"]
     assert job_rules(answer) == [FAIL_ON_DISRUPTION, bug()]
+    (warning,) = answer.warnings
+    assert warning.startswith(f"{RESTART_POLICY}: left out, becomes Never; write it")
+
+
+def test_so_it_does_where_jobsets_own_webhook_came_first_and_made_it_on_failure() -> None:
+    specs = [job_spec(restart_policy=None), job_spec(restart_policy="OnFailure"), job_spec(restart_policy=None)]
+    answer = mutate(managed_by_author(job_set(*specs), "r1"))
+    assert restart_policies(answer) == ["Never", "OnFailure", "Never"]
+    assert [warning.partition(";")[0] for warning in answer.warnings] == [
+        f"{RESTART_POLICY}: left out, becomes Never, in 2 of the set's Jobs",
+        f"{RESTART_POLICY.replace('[0]', '[1]')}: OnFailure allows no failure policy",
+    ]
+
+
+@pytest.mark.parametrize("managed", [None, [], [None], [{"fieldsV1": {"f:spec": {"f:replicatedJobs": {}}}}], "x"])
+def test_on_failure_is_the_authors_where_managed_fields_do_not_tell(managed: Any) -> None:
+    root = job_set(job_spec(restart_policy="OnFailure"))
+    root["metadata"]["managedFields"] = managed
+    assert restart_policies(mutate(root)) == ["OnFailure"]
+
+
+def test_a_restart_policy_left_out_stays_so_where_the_profile_keeps_it() -> None:
+    profile = under(failure_policy=FailurePolicy(absent_restart_policy="Keep"))
+    answer = mutate(job_set(job_spec(restart_policy=None), job_spec(restart_policy=None)), under=profile)
+    assert (restart_policies(answer), job_rules(answer)) == ([None, None], [])
+    (warning,) = answer.warnings
+    assert warning.startswith(f"{RESTART_POLICY}: left out, becomes OnFailure, which allows")
+
+
+def test_one_that_the_author_wrote_is_converted_where_the_profile_converts() -> None:
+    profile = under(failure_policy=FailurePolicy(on_failure_restart_policy="Never", absent_restart_policy="Keep"))
+    answer = mutate(job_set(job_spec(restart_policy="OnFailure"), job_spec(restart_policy=None)), under=profile)
+    assert restart_policies(answer) == ["Never", None]
+
+
+@pytest.mark.parametrize("writing", [(), ("r0",)])
+def test_a_set_that_is_admitted_again_keeps_the_restart_policy_that_was_put_there(writing: tuple[str, ...]) -> None:
+    once = mutate(managed_by_author(job_set(job_spec(restart_policy=None)), *writing)).object
+    assert mutate(deepcopy(once)).object == once
+
+
+def test_the_manifest_without_a_restart_policy_is_put_back_when_it_is_applied_again() -> None:
+    manifest = job_set(job_spec(restart_policy=None))
+    stored = mutate(deepcopy(manifest)).object
+    applied = {**deepcopy(manifest), "metadata": stored["metadata"]}
+    assert mutate(applied, old=stored).object["spec"] == stored["spec"]
 
 
 def test_of_several_jobs_the_bad_one_is_named_by_its_path() -> None:
