@@ -1,0 +1,215 @@
+"""JobSets that restart by rules of their authors, and what their controllers make of failures: a model of both.
+
+The model is what pkg/controller/job of Kubernetes 1.36 and pkg/controllers/failure_policy.go of JobSet 0.12 do, one
+failed pod after the other. tests/unit compares by it what is rendered with its original; tests/cluster compares the
+model with the controllers.
+"""
+
+from collections import Counter
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.objects import container_of, exit_codes
+from tests.strategies import record
+from webhook.ledger.pods import Condition, Exit, Pod
+from webhook.ledger.rules import POD_FAILURE_POLICY, JobEnd, match, rule_of_set
+from webhook.problem import Json
+from webhook.rules.job_set import FAILING, FREE, RESTART_SET
+
+EVICTED = 0  # in place of an exit code: disrupted
+KILLED = 137  # with which a pod ends that is disrupted
+CODES = (1, 42, 75, 143)
+Failure = tuple[str, int]  # the name of a child Job, and how a pod of it ends
+BACKOFF_LIMIT = 6
+
+ON_DISRUPTION: Json = {"onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+JOB_RULES = st.sampled_from(
+    [
+        {"action": "FailJob", **ON_DISRUPTION},
+        {"action": "Ignore", **ON_DISRUPTION},
+        {"action": "Count", **ON_DISRUPTION},
+        exit_codes("FailJob", "In", 42),
+        exit_codes("FailJob", "NotIn", 143, container="main"),
+        exit_codes("Count", "In", 1, 42),
+        exit_codes("Ignore", "In", 75),
+    ]
+)
+REASONS = ("PodFailurePolicy", "BackoffLimitExceeded")
+ACTIONS = (
+    "FailJobSet",
+    "RestartJobSet",
+    "RestartJobSetAndIgnoreMaxRestarts",
+    "RestartJob",
+    "RestartJobAndIgnoreMaxRestarts",
+)
+PATTERNS = ("exit code 42", "FailJob rule at index 0", ".*has condition DisruptionTarget.*", "backoff", ".*")
+
+
+@st.composite
+def job_sets(draw: st.DrawFn, backoff_limits: tuple[int | None, ...], restart_policies: tuple[str | None, ...]) -> Json:
+    """JobSets of one to three replicated Jobs, with what decides about failures drawn, None for what is left out."""
+    names = ["a", "b", "c"][: draw(st.integers(1, 3))]
+    rule = record(
+        {"action": st.sampled_from(ACTIONS)},
+        onJobFailureReasons=st.lists(st.sampled_from(REASONS), min_size=1, max_size=2, unique=True),
+        targetReplicatedJobs=st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True),
+        onJobFailureMessagePatterns=st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=2, unique=True),
+    )
+    limits, rules = st.sampled_from([0, 1, 2, 3, 3]), st.lists(rule, min_size=1, max_size=3).map(named)
+    policy = record({"maxRestarts": limits}, rules=rules) | st.fixed_dictionaries(
+        {"maxRestarts": limits, "rules": rules}
+    )
+    jobs = [replicated_job(draw, name, backoff_limits, restart_policies) for name in names]
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "set", "namespace": "ml"},
+        "spec": {**({"failurePolicy": draw(policy)} if draw(st.integers(0, 7)) else {}), "replicatedJobs": jobs},
+    }
+
+
+def named(rules: list[Json]) -> list[Json]:
+    """Name rules as JobSet's own webhook would."""
+    return [{"name": f"rule{index}", **rule} for index, rule in enumerate(rules)]
+
+
+def replicated_job(
+    draw: st.DrawFn, name: str, backoff_limits: tuple[int | None, ...], restart_policies: tuple[str | None, ...]
+) -> Json:
+    pods, restart_policy = draw(st.sampled_from([1, 1, 2])), draw(st.sampled_from(restart_policies))
+    said: Json = {"backoffLimit": draw(st.sampled_from(backoff_limits))}
+    if restart_policy == "Never":
+        said |= draw(record({}, podFailurePolicy=record({"rules": st.lists(JOB_RULES, min_size=1, max_size=2)})))
+    pod_spec = {"restartPolicy": restart_policy, "containers": [container_of("main")]}
+    spec = {
+        **{key: value for key, value in said.items() if value is not None},
+        "completionMode": "Indexed",
+        "completions": pods,
+        "parallelism": pods,
+        "template": {"spec": {key: value for key, value in pod_spec.items() if value is not None}},
+    }
+    return {"name": name, "replicas": draw(st.sampled_from([1, 1, 2])), "template": {"spec": spec}}
+
+
+def failures(root: Json, most: int) -> st.SearchStrategy[list[Failure]]:
+    """Pods of a set that fail one after the other; of some Jobs more often than of others, as they do."""
+    job = st.sampled_from(list(pods_of_jobs(root)))
+    return st.lists(st.tuples(job, st.sampled_from([*CODES, 1, 143, EVICTED])), min_size=1, max_size=most)
+
+
+def pods_of_jobs(root: Json) -> dict[str, int]:
+    """Return the child Jobs of a set, each with the number of its pods."""
+    return {
+        f"{one['name']}-{index}": one["template"]["spec"]["parallelism"]
+        for one in root["spec"]["replicatedJobs"]
+        for index in range(one["replicas"])
+    }
+
+
+def spec_of(root: Json, job: str) -> Json:
+    """Return the JobSpec of a child Job."""
+    name = job.rpartition("-")[0]
+    (found,) = [one["template"]["spec"] for one in root["spec"]["replicatedJobs"] if one["name"] == name]
+    return dict(found)
+
+
+def failed_pod(job: str, code: int) -> Pod:
+    """Return a pod of a child Job that has ended so."""
+    conditions = (Condition(type="DisruptionTarget", status="True", reason="", time=""),) if code == EVICTED else ()
+    return Pod(
+        namespace="ml",
+        name=f"set-{job}-0-abcde",
+        uid="uid",
+        job=f"set-{job}",
+        job_uid="uid",
+        job_set="set",
+        replicated_job=job.rpartition("-")[0],
+        phase="Failed",
+        conditions=conditions,
+        exits=(Exit("main", code or KILLED, "Error", ""),),
+    )
+
+
+@dataclass
+class Course:
+    """What has become of a set: how often it and its Jobs were started again, and how many pods were started in all.
+
+    `restarts`: of the whole set; `alone`: of each child Job without the others; `costly`: how many of both count
+    towards maxRestarts. `retries`: failures of each child Job since it was last started.
+    """
+
+    root: Json
+    restarts: int = 0
+    costly: int = 0
+    alone: Counter[str] = field(default_factory=Counter)
+    retries: Counter[str] = field(default_factory=Counter)
+    started: int = 0
+    ended: bool = False
+
+    def __post_init__(self) -> None:
+        self.started = self.started or sum(pods_of_jobs(self.root).values())
+
+    def under(self, root: Json) -> "Course":
+        """Return the same course of another manifest."""
+        return Course(**{**deepcopy(vars(self)), "root": root})
+
+    def fail(self, job: str, code: int) -> None:
+        """A pod of a child Job fails."""
+        if self.ended:
+            return
+        spec, pod = spec_of(self.root, job), failed_pod(job, code)
+        matched = match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
+        action = "Count" if matched is None else matched.action
+        self.retries[job] += action == "Count"
+        if matched is not None and action == "FailJob":
+            self.end(job, JobEnd(POD_FAILURE_POLICY, matched.message))
+        elif action == "Count" and self.retries[job] > spec.get("backoffLimit", BACKOFF_LIMIT):
+            self.end(job, JobEnd("BackoffLimitExceeded", "Job has reached the specified backoff limit"))
+        else:
+            self.started += 1
+
+    def end(self, job: str, end: JobEnd) -> None:
+        """A child Job fails."""
+        policy = self.root["spec"].get("failurePolicy")
+        index, action = rule_of_set(self.root, job.rpartition("-")[0], end)
+        action = RESTART_SET if index is None else action
+        costs = not action.endswith(FREE)
+        spent = costs and self.costly >= ((policy or {}).get("maxRestarts") or 0)
+        if policy is None or action == FAILING or spent:
+            self.ended = True
+            return
+        self.costly += costs
+        again = pods_of_jobs(self.root)
+        if action.removesuffix(FREE) == RESTART_SET:
+            self.restarts += 1
+        else:
+            self.alone[job] += 1
+            again = {job: again[job]}
+        for one, pods in again.items():
+            self.started += pods
+            del self.retries[one]
+
+    @property
+    def counts(self) -> tuple[int, int, dict[str, int], bool]:
+        """What the set's status tells: restarts, those that count, those of each Job alone, and whether it failed."""
+        return self.restarts, self.costly, {job: number for job, number in self.alone.items() if number}, self.ended
+
+
+def course_of(root: Json, sequence: list[Failure]) -> Course:
+    """Let pods of a set fail one after the other."""
+    course = Course(root)
+    for job, code in sequence:
+        course.fail(job, code)
+    return course
+
+
+def unlimited_to(rendered: Json, original: Json) -> Json:
+    """Return the original with the retries that a rendered set gives where it says none: they only get fewer."""
+    made: Any = deepcopy(original)
+    for one, now in zip(made["spec"]["replicatedJobs"], rendered["spec"]["replicatedJobs"], strict=True):
+        limit = now["template"]["spec"].get("backoffLimit", BACKOFF_LIMIT)
+        assert limit <= one["template"]["spec"].setdefault("backoffLimit", limit) <= BACKOFF_LIMIT
+    return dict(made)
