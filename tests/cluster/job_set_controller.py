@@ -85,7 +85,7 @@ def _wait_until_effective(processes: Processes, kubectl: Kubectl) -> None:
 
     def validated() -> bool:
         refused = job_set("probe", jobs, network={"subdomain": "No-Name"})
-        return "denied the request" in kubectl.run(*dry_run, stdin=refused).stderr
+        return "spec.network.subdomain" in kubectl.run(*dry_run, stdin=refused).stderr
 
     processes.wait_until(defaulted, "a JobSet to be defaulted", log=NAME)
     processes.wait_until(validated, "a JobSet with a bad subdomain to be denied", log=NAME)

@@ -49,12 +49,17 @@ class Api:
 
     def dry_run(self, path: str, manifest: Object) -> Object:
         """Have an object created without being stored; return it as it would be, or the Status that refuses it."""
+        return self.send("POST", path, manifest, dryRun="All")
+
+    def send(self, method: str, path: str, body: Object, **query: str) -> Object:
+        """Create an object, or merge a patch into one; return it as it is then, or the Status that refuses that."""
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         request = self.client.param_serialize(
-            "POST",
+            method,
             f"/{path}",
-            query_params=[("dryRun", "All")],
-            header_params={"Content-Type": "application/json"},
-            body=manifest,
+            query_params=list(query.items()),
+            header_params={"Content-Type": kind},
+            body=body,
             auth_settings=["BearerToken"],
         )
         answer: Object = json.loads(self.client.call_api(*request).read())

@@ -9,6 +9,7 @@ import pytest
 
 from tests.admission import mutate
 from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.failing_sets import restarts_alone
 from tests.cluster.job_set_controller import LAST
 from tests.cluster.manifests import exits, job_set, replicated_job
 from tests.cluster.objects import condition, noted, phase, required, restarts
@@ -158,25 +159,89 @@ def test_11_restarts_are_refused(namespace: NewNamespace) -> None:
     assert "spec.failurePolicy.maxRestarts: 11 retries exceed the limit of 10" in refused(opted_in(namespace), manifest)
 
 
-@pytest.mark.parametrize("labels", [{}, {LAST: ""}], ids=["after JobSet's webhook", "before JobSet's webhook"])
-def test_an_empty_restart_policy_becomes_on_failure_with_a_warning_for_the_user(
-    namespace: NewNamespace, labels: dict[str, str]
+ORDERS = pytest.mark.parametrize("labels", [{}, {LAST: ""}], ids=["after JobSet's webhook", "before JobSet's webhook"])
+RESTART_POLICY = "template.spec.template.spec.restartPolicy"
+
+
+def saying_no_restart_policy(name: str, **spec: Any) -> Object:
+    part = replicated_job(name, **spec)
+    del part["template"]["spec"]["template"]["spec"]["restartPolicy"]
+    return part
+
+
+@ORDERS
+@pytest.mark.parametrize("flags", [("create",), SERVER_SIDE], ids=["created", "server-side"])
+def test_an_empty_restart_policy_becomes_never_with_one_warning_for_the_user(
+    namespace: NewNamespace, flags: tuple[str, ...], labels: dict[str, str]
 ) -> None:
     team = namespace({names.PROFILE: "fail-job", **labels})
-    unsaid = replicated_job("workers")
-    del unsaid["template"]["spec"]["template"]["spec"]["restartPolicy"]
-    created = team.run("create", "--filename=-", stdin=job_set("train", replicated_job("driver"), unsaid))
-    path = "spec.replicatedJobs[1].template.spec.template.spec.restartPolicy"
-    said = "left out, becomes OnFailure, which allows " if labels else "OnFailure allows no failure policy; use Never"
-    assert f"Warning: {path}: {said}" in created.stderr
-    driver, workers = jobs_of(team.get("jobset", "train"))
-    assert workers["template"]["spec"]["restartPolicy"] == "OnFailure"
-    assert "podFailurePolicy" not in workers
-    assert driver["podFailurePolicy"]["rules"] == [RESTART, bug()]
-    assert {spec["completionMode"] for spec in (driver, workers)} == {"Indexed"}
+    in_place = replicated_job("driver")
+    in_place["template"]["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
+    parts = in_place, saying_no_restart_policy("workers"), saying_no_restart_policy("loaders")
+    verb = flags if flags == ("create",) else ("apply", *flags)
+    created = team.run(*verb, "--filename=-", stdin=job_set("train", *parts))
+    warnings = [line for line in created.stderr.splitlines() if "restartPolicy" in line]
+    assert [line.partition(";")[0] for line in warnings] == [
+        f"Warning: spec.replicatedJobs[0].{RESTART_POLICY}: OnFailure allows no failure policy",
+        f"Warning: spec.replicatedJobs[1].{RESTART_POLICY}: left out, becomes Never, in 2 of the set's Jobs",
+    ]
+    driver, *others = jobs_of(team.get("jobset", "train"))
+    assert driver["template"]["spec"]["restartPolicy"] == "OnFailure"
+    assert "podFailurePolicy" not in driver
+    for spec in others:
+        assert spec["template"]["spec"]["restartPolicy"] == "Never"
+        assert spec["podFailurePolicy"]["rules"] == [RESTART, bug()]
+    assert {spec["completionMode"] for spec in (driver, *others)} == {"Indexed"}
 
 
-@pytest.mark.parametrize("labels", [{}, {LAST: ""}], ids=["after JobSet's webhook", "before JobSet's webhook"])
+@ORDERS
+def test_a_set_whose_restart_policy_was_left_out_can_be_applied_again(
+    namespace: NewNamespace, labels: dict[str, str]
+) -> None:
+    team = namespace({names.PROFILE: "default", **labels})
+    manifest = job_set("train", saying_no_restart_policy("workers"))
+    stored = team.apply(manifest, *SERVER_SIDE)
+    again = team.apply(manifest, *SERVER_SIDE)
+    assert again["spec"] == stored["spec"]
+    assert jobs_of(again)[0]["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_where_the_author_restarts_a_job_alone_so_does_an_eviction_and_at_no_cost(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    rules = [
+        {"name": "leader", "action": "RestartJobSet", "targetReplicatedJobs": ["leader"]},
+        {"name": "worker", "action": "RestartJob", "targetReplicatedJobs": ["worker"]},
+    ]
+    parts = replicated_job("leader", backoffLimit=0), replicated_job("worker", backoffLimit=0)
+    team.create(job_set("train", *parts, failurePolicy={"maxRestarts": 1, "rules": rules}))
+    leader, worker = sorted(team.pods_of_set("train", 0, 2), key=lambda pod: str(pod["metadata"]["name"]))
+    assert team.evict(worker["metadata"]["name"]).returncode == 0
+    found = team.wait_for("jobsets", "train", restarts_alone)
+    assert restarts_alone(found) == {"worker-0": 1}
+    assert restarts(found) == (0, 0)
+    (second,) = team.pods_of("train-worker-0", lambda pods: any(runs_and_is_not(worker, pod) for pod in pods))
+    assert (noted(second)["placement"], noted(second)["attempt-source"]) == ("Spot", "JobSet")
+    team.ends(second, 1)  # the author has it started again, at the cost of the one restart that there is
+    found = team.wait_for("jobsets", "train", lambda found: restarts_alone(found) == {"worker-0": 2})
+    (third,) = team.pods_of("train-worker-0", lambda pods: any(runs_and_is_not(second, pod) for pod in pods))
+    assert noted(third)["placement"] == "OnDemand"
+    assert [pod["metadata"]["uid"] for pod in team.running("train-leader-0", 1)] == [leader["metadata"]["uid"]]
+    team.ends(third, 1)
+    failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"))
+    assert condition(failed, "Failed")["reason"] == "ReachedMaxRestarts"
+
+
+def test_under_restart_job_an_eviction_restarts_the_job_alone(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "restart-job")
+    team.create(job_set("train", replicated_job("leader"), replicated_job("worker")))
+    pod = team.pods_of_set("train", 0, 2)[0]
+    assert team.evict(pod["metadata"]["name"]).returncode == 0
+    job = pod["metadata"]["labels"]["batch.kubernetes.io/job-name"].removeprefix("train-")
+    found = team.wait_for("jobsets", "train", restarts_alone)
+    assert (restarts_alone(found), restarts(found)) == ({job: 1}, (0, 0))
+
+
+@ORDERS
 @pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])
 def test_an_unchanged_set_can_be_applied_again(
     namespace: NewNamespace, flags: tuple[str, ...], labels: dict[str, str]
