@@ -88,10 +88,10 @@ MODULES: Final = (
     ),
     Module(
         "github.com/ray-project/kuberay/ray-operator",
-        "v1.5.1",
-        "h1:7FJYmB8oM+cnjv1VYCj/TfzRZG4XHvvt5Ayn5pZ5A1c=",
+        "v1.6.2",
+        "h1:XUckRswLMyk71D00L62d2Vanh0fVkNqu56+IF/rr+O0=",
         "config/crd/bases/ray.io_{}.yaml",
-        "rayjobs rayclusters",
+        "rayjobs raycronjobs rayclusters",
     ),
     Module(
         "github.com/kubeflow/spark-operator/v2",
@@ -125,7 +125,7 @@ KUEUE_SYSTEM: Final = "kueue-system"
 KUEUE_SERVICE: Final = "kueue-webhook-service"
 NEWER: Final = "newer-crds"
 CONTROLLER_GEN: Final = Binary("controller-gen", "volcano", "sigs.k8s.io/controller-tools/cmd/controller-gen")
-VOLCANO_TYPES: Final = "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+VOLCANO_TYPES: Final = "volcano.sh/apis/pkg/apis/batch/v1alpha1;volcano.sh/apis/pkg/apis/flow/v1alpha1"
 # As Volcano's Makefile has it, but for the descriptions: embedded metadata, or a task's annotations would be dropped.
 VOLCANO_CRDS: Final = "crd:crdVersions=v1,generateEmbeddedObjectMeta=true,maxDescLen=0"
 

@@ -38,7 +38,9 @@ RETRY_FIELDS: Final = {
     "retries",
 }
 # Those that count runs, of which the first is no retry. The maxRetry of a Volcano task is none of them.
-COUNT_RUNS: Final = re.compile(r"spec\.maxRetry|.*\.minAttempts|.*\.containerSet\.retryStrategy\.retries")
+COUNT_RUNS: Final = re.compile(
+    r"spec\.(jobTemplate\.spec\.)?maxRetry|.*\.minAttempts|.*\.containerSet\.retryStrategy\.retries"
+)
 LONGEST: Final = 25  # lines of a sample
 
 
