@@ -14,7 +14,7 @@ from webhook.problem import Json, Problem
 from webhook.review import BadReviewError, Request, Review, UnreadableError, decode_value
 from webhook.rules import owner, placement
 from webhook.shape import crowded, type_of, wrong_types
-from webhook.workloads import WORKLOADS, OwnerReference, Workload, batch, core, row_of, spark
+from webhook.workloads import WORKLOADS, OwnerReference, Workload, apache_spark, batch, core, row_of, spark
 from webhook.workloads.row import controller_of
 
 # How API servers begin a review of a pod, once its uid is said.
@@ -188,8 +188,8 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
     controller = controller_of(root)
     metadata = root.get("metadata") or {}
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
-    reference, row = owner_of(controller, labels)
-    is_batch = reference is not None or airflow.is_task(labels)
+    reference, row = owner_of(root, controller, labels)
+    is_batch = reference is not None or airflow.is_task(labels) or apache_spark.APPLICATION in labels
     takes_part = placement.takes_part(root, controller, batch=is_batch)
     judged = controller is None and not names.SAID.isdisjoint(annotations)
     if not takes_part and not judged:
@@ -207,13 +207,16 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
     )
 
 
-def owner_of(controller: OwnerReference | None, labels: Json) -> tuple[OwnerReference | None, Workload | None]:
+def owner_of(
+    root: Json, controller: OwnerReference | None, labels: Json
+) -> tuple[OwnerReference | None, Workload | None]:
     """Return the object of a known batch kind that a pod belongs to, and its row.
 
     That is its controller, or what its labels name.
     """
     if controller is None:
-        return None, None
+        driven = apache_spark.application_of(root) if apache_spark.APPLICATION in labels else None
+        return driven, None if driven is None else row_of(driven)
     row = row_of(controller)
     if row is not None and row.owns_pods:
         return controller, row

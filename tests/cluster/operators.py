@@ -1,7 +1,7 @@
 """What operators install for the kinds that the webhook knows: their CRDs, as their Go modules hold them.
 
 They are fetched once, into the cache. Volcano's module holds types alone: its CRDs are generated from them as Volcano
-does it. Those of Flyte, which has no module, are written by hand (crds/).
+does it. Those of Flyte and of Apache Spark, which have no module, are written by hand (crds/).
 """
 
 from __future__ import annotations

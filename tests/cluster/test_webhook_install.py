@@ -405,6 +405,7 @@ def test_about_a_pod_of_every_batch_system_is_asked_whatever_it_says(
         assert not asked("create", stdin=owned(owner("example.test/v1", "Workflow")))
         for labels, batch in (
             ({"sparkoperator.k8s.io/launched-by-spark-operator": "true"}, True),
+            ({"spark.operator/spark-app-name": "pi"}, True),
             ({"try_number": "1", "kubernetes_executor": "True"}, True),
             ({"try_number": "1"}, False),
         ):

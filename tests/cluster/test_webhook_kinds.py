@@ -247,6 +247,9 @@ TOLD: Final = {
     "JAXJob.kubeflow.org": Told(),
     "RayCluster.ray.io": Told("RayJob", 1, 2, status={"failed": 1}),
     "SparkApplication.sparkoperator.k8s.io": Told("Spark", 1, 3, metadata=OF_SPARK, status=ONE_RUN),
+    "SparkApplication.spark.apache.org": Told(
+        "ApacheSpark", 1, 3, status={"currentAttemptSummary": {"attemptInfo": {"id": 1, "restartCounter": 1}}}
+    ),
     "Job.batch.volcano.sh": Told("Volcano", 1, 3, metadata={"annotations": {"volcano.sh/job-retry-count": "1"}}),
     "FlyteWorkflow.flyte.lyft.com": Told(
         "Flyte", 1, 2, suffix="-n0-1", metadata={"labels": {"node-id": "n0"}}, variables=NEXT, kind="flyteworkflow"

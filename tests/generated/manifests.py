@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from webhook.attempts import airflow
-from webhook.workloads import WORKLOADS, Workload, batch, spark
+from webhook.workloads import WORKLOADS, Workload, apache_spark, batch, spark
 from webhook.workloads.job_set import JOB_SET
 
 WATCHED = (batch.JOB, JOB_SET)
@@ -44,7 +44,8 @@ def batch_systems() -> str:
         "object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) &&",
         "(o.apiVersion.split('/')[0] + '/' + o.kind).lowerAscii() in",
         *wrapped(controllers),
-        f"'{spark.LAUNCHED}' in object.metadata.?labels.orValue({{}}) ||",
+        f"['{spark.LAUNCHED}', '{apache_spark.APPLICATION}'].exists(key,",
+        "key in object.metadata.?labels.orValue({})) ||",
         f"('{airflow.TRY_NUMBER}' in object.metadata.?labels.orValue({{}}) &&",
         f"[{', '.join(makers)}].exists(maker,",
         "maker in object.metadata.?labels.orValue({})))",

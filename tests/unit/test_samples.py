@@ -30,6 +30,7 @@ RETRY_FIELDS: Final = {
     "backoffLimit",
     "backoffLimitPerIndex",
     "limit",
+    "maxRestartAttempts",
     "maxRestarts",
     "maxRetry",
     "minAttempts",

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from webhook.attempts import (
     airflow,
     annotation,
+    apache_spark,
     argo,
     flyte,
     ignored_failures,
@@ -50,6 +51,7 @@ SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
     ("batch.volcano.sh", "job"): ((volcano,),),
     ("ray.io", "raycluster"): ((ray,),),
     ("sparkoperator.k8s.io", "sparkapplication"): ((spark,),),
+    ("spark.apache.org", "sparkapplication"): ((apache_spark,),),
 }
 # Of any pod, whoever controls it.
 OF_ANY: Final[tuple[tuple[Source, ...], ...]] = ((airflow,),)

@@ -2,7 +2,20 @@
 
 from typing import Final
 
-from webhook.workloads import argo, batch, core, flyte, job_set, kubeflow, ray, spark, tekton, trainer, volcano
+from webhook.workloads import (
+    apache_spark,
+    argo,
+    batch,
+    core,
+    flyte,
+    job_set,
+    kubeflow,
+    ray,
+    spark,
+    tekton,
+    trainer,
+    volcano,
+)
 from webhook.workloads.row import Budget, EmbeddedJob, OwnerReference, Workload
 
 __all__ = ["WORKLOADS", "Budget", "EmbeddedJob", "OwnerReference", "Workload", "row_of"]
@@ -18,6 +31,7 @@ ROWS: Final = (
     *trainer.ROWS,
     *ray.ROWS,
     *spark.ROWS,
+    *apache_spark.ROWS,
     *volcano.ROWS,
     *flyte.ROWS,
 )

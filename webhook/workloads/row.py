@@ -103,7 +103,7 @@ class Budget(msgspec.Struct, frozen=True):
     replaceable: bool = False
     single: int = 0
     expression: str | None = None
-    beside: tuple[Path, str] | None = None
+    beside: tuple[Path, str | int] | None = None
     may_raise: bool = True
 
 
@@ -280,17 +280,23 @@ class OwnerReference(msgspec.Struct, frozen=True):
         return bool(self.uid and at(root, ("metadata", "uid")) == self.uid)
 
 
+def owner_references(root: Json) -> Iterator[OwnerReference]:
+    """Yield the owners of an object, be they its controller or not."""
+    for reference in (root.get("metadata") or {}).get("ownerReferences") or ():
+        yield owner_reference(reference)
+
+
 def controller_of(root: Json) -> OwnerReference | None:
     """Return the one owner that is marked as controller."""
     references: Any = (root.get("metadata") or {}).get("ownerReferences")
     for reference in references or ():
         if reference.get("controller"):
-            group, _, version = (reference.get("apiVersion") or "").rpartition("/")
-            return OwnerReference(
-                group,
-                version,
-                reference.get("kind") or "",
-                reference.get("name") or "",
-                reference.get("uid") or "",
-            )
+            return owner_reference(reference)
     return None
+
+
+def owner_reference(reference: Json) -> OwnerReference:
+    """Read one of an object's ownerReferences."""
+    group, _, version = (reference.get("apiVersion") or "").rpartition("/")
+    name, uid = reference.get("name") or "", reference.get("uid") or ""
+    return OwnerReference(group, version, reference.get("kind") or "", name, uid)

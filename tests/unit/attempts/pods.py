@@ -98,7 +98,7 @@ def read(
     failures: int | None = None,
 ) -> tuple[list[Level], list[Problem]]:
     """Return the levels that a pod stands under, and the warnings."""
-    controller, _ = owner_of(controller_of(root), root["metadata"].get("labels") or {})
+    controller, _ = owner_of(root, controller_of(root), root["metadata"].get("labels") or {})
     settings = settings or resolve("default", Profile(), {})
     evidence = Evidence(
         pod=root,

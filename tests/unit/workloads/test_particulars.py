@@ -22,6 +22,15 @@ def spark(restart_policy: Json, **annotations: str) -> Json:
     return root_of("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"restartPolicy": restart_policy}, **annotations)
 
 
+def apache_spark(restart_config: Json, **annotations: str) -> Json:
+    spec = {"applicationTolerations": {"restartConfig": restart_config}}
+    return root_of("spark.apache.org/v1", "SparkApplication", spec, **annotations)
+
+
+def restart_config_of(root: Json) -> Any:
+    return root["spec"]["applicationTolerations"]["restartConfig"]
+
+
 def ray(spec: Json, **annotations: str) -> Json:
     return root_of("ray.io/v1", "RayJob", spec, **annotations)
 
@@ -50,6 +59,41 @@ def test_a_spark_application_that_names_no_number_is_not_retried_and_stays_so(re
     root = spark(restart_policy)
     assert mutate(root).patch == []
     assert validate(root).allowed
+
+
+@pytest.mark.parametrize("kind", ["Always", "OnFailure", "OnInfrastructureFailure"])
+def test_a_count_of_restarts_that_is_reset_has_no_bound(kind: str) -> None:
+    root = apache_spark({"restartPolicy": kind, "maxRestartAttempts": 2, "restartCounterResetMillis": 60000})
+    path = "spec.applicationTolerations.restartConfig.restartCounterResetMillis"
+    assert validate(root).message == (f"{path}: makes retries without bound; set -1, and maxRestartAttempts 10 or less")
+    clamped = mutate(root, under=CLAMPING).object
+    assert restart_config_of(clamped) == {
+        "restartPolicy": kind,
+        "maxRestartAttempts": 10,
+        "restartCounterResetMillis": -1,
+    }
+    assert validate(clamped).allowed
+
+
+@pytest.mark.parametrize("policy", [{}, {"restartPolicy": "Never"}])
+@pytest.mark.parametrize("rest", [{}, {"maxRestartAttempts": 99}, {"restartCounterResetMillis": 0}])
+def test_what_never_restarts_is_left_alone_whatever_else_it_says(policy: Json, rest: Json) -> None:
+    root = apache_spark({**policy, **rest})
+    assert mutate(root, under=CLAMPING).patch == []
+    assert validate(root).allowed
+
+
+def test_three_restarts_that_nobody_wrote_are_held_to_a_lower_limit() -> None:
+    two = policy(default=Profile(retries=Retries(limit=2, default=2)))
+    assert not validate(apache_spark({"restartPolicy": "Always"}), under=two).allowed
+    assert validate(apache_spark({}), under=two).allowed
+
+
+def test_max_retries_makes_a_spark_application_restart_after_failures_and_keeps_another_policy() -> None:
+    made = mutate(root_of("spark.apache.org/v1", "SparkApplication", {}, max_retries="2")).object
+    assert restart_config_of(made) == {"restartPolicy": "OnFailure", "maxRestartAttempts": 2}
+    made = mutate(apache_spark({"restartPolicy": "OnInfrastructureFailure"}, max_retries="2")).object
+    assert restart_config_of(made) == {"restartPolicy": "OnInfrastructureFailure", "maxRestartAttempts": 2}
 
 
 @pytest.mark.parametrize("spec", [{"clusterSelector": {"a": "b"}}, {"submissionMode": "InteractiveMode"}])

@@ -1,0 +1,59 @@
+"""The restarts of a SparkApplication of Apache Spark's own operator, as its status has them, for its drivers."""
+
+import pytest
+
+from tests.unit.attempts.pods import last_of_four_off_spot, made, on_spot, owned, place, read
+from webhook.attempts import Level
+from webhook.problem import Json
+
+LABELS = {"spark.operator/name": "spark-kubernetes-operator", "spark.operator/spark-app-name": "pi"}
+
+
+def driver() -> Json:
+    """A driver as the operator writes it: its application is no controller."""
+    of_application = owned("spark.apache.org/v1", "SparkApplication", "pi", controller=False)
+    return made(of_application, name="pi-0-driver", labels={**LABELS, "spark-role": "driver"})
+
+
+def executor() -> Json:
+    """An executor as the driver writes it."""
+    return made(owned("v1", "Pod", "pi-0-driver"), name="pi-exec-1", labels={**LABELS, "spark-role": "executor"})
+
+
+def application(restarts: int | None, attempts: Json | None = None, **config: str | int) -> Json:
+    attempt = {} if restarts is None else {"restartCounter": restarts}
+    status = {"currentAttemptSummary": {"attemptInfo": {**attempt, **(attempts or {})}}}
+    restart_config = {"restartPolicy": "OnFailure", "maxRestartAttempts": 3, **config}
+    spec = {"applicationTolerations": {"restartConfig": restart_config}}
+    return {"kind": "SparkApplication", "metadata": {"name": "pi"}, "spec": spec, "status": status}
+
+
+def test_of_four_attempts_the_last_driver_leaves_spot() -> None:
+    assert [place(driver(), application(restarts)) for restarts in range(4)] == last_of_four_off_spot("ApacheSpark")
+
+
+def test_a_driver_is_known_by_an_owner_that_is_no_controller() -> None:
+    assert read(driver(), application(2)) == ([Level("ApacheSpark", 2, 3)], [])
+
+
+def test_an_executor_is_placed_and_tells_no_attempt() -> None:
+    assert place(executor()) == on_spot("Unknown", 0, 3)
+
+
+def test_before_1_0_the_operator_only_numbers_the_attempts() -> None:
+    assert read(driver(), application(None, {"id": 2})) == ([Level("ApacheSpark", 2, 3)], [])
+
+
+def test_the_operators_default_is_three_restarts() -> None:
+    found = application(1)
+    del found["spec"]["applicationTolerations"]["restartConfig"]["maxRestartAttempts"]
+    assert read(driver(), found) == ([Level("ApacheSpark", 1, 3)], [])
+
+
+@pytest.mark.parametrize("found", [application(0, restartPolicy="Never"), {"kind": "SparkApplication"}])
+def test_with_no_policy_that_restarts_there_is_no_budget(found: Json) -> None:
+    assert read(driver(), found) == ([Level("ApacheSpark", 0, 0)], [])
+
+
+def test_an_application_that_is_gone_tells_nothing() -> None:
+    assert read(driver()) == ([], [])
