@@ -43,6 +43,10 @@ PLAIN_ENTRIES: Final = 20  # strings and numbers in a list or map that cost as m
 # JobSpecs in one object: 100 µs each.
 MOST_JOBS: Final = 1_000
 
+# Levels of whole objects in an object that are judged with it: a TriggerTemplate with an AppWrapper with a Job has 2.
+# What stands deeper is judged when it is created.
+DEEPEST_EMBEDDED: Final = 2
+
 # Characters of the annotation `policy`: half of what all annotations may have. What is injected into a JobSet of 100
 # replicated Jobs, each with two containers, a time limit and annotations handed down, has 92,000, in 530 operations.
 MAX_RECORD: Final = 128 * 1024

@@ -9,10 +9,11 @@ from itertools import chain, islice, repeat
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from webhook import bounds, edit_pod, edit_workload, modes, names, review
 from webhook.modes import ENFORCED
-from webhook.patch import Editor
+from webhook.patch import Editor, at
 from webhook.policy.model import Policy
 from webhook.policy.settings import NamedProfile
 from webhook.problem import Json, Path, Problem
@@ -30,8 +31,8 @@ from webhook.rules import (
     retries,
     schema,
 )
-from webhook.subject import Facts, Subject
-from webhook.workloads import Budget, EmbeddedJob, Workload, batch, core
+from webhook.subject import Facts, Subject, request_to_create, subject_of
+from webhook.workloads import Budget, EmbeddedJob, Workload, batch, core, embedded_in, tekton_triggers
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
 
@@ -179,16 +180,49 @@ def problems_of(
     """
     if row is core.POD and controller_of(root) is not None:
         return []  # judged on the workload's templates, so that no controller loops on refused pods
+    own = own_problems(row, root, old, profile, facts)
+    return list(islice(chain(own, embedded_problems(row, root, profile, facts)), bounds.MOST_PROBLEMS))
+
+
+def embedded_problems(row: Workload, root: Json, profile: NamedProfile, facts: Facts) -> Iterator[tuple[str, Problem]]:
+    """Yield what will be wrong with the objects in an object when they are created, each with its rule.
+
+    Not what depends on the parameters of an event that they will be created for.
+    """
+    for path, found, _ in embedded_in(row, root):
+        for rule, problem in problems_once_created(found, profile, facts):
+            value = at(found, problem.path)
+            if not (isinstance(value, str) and tekton_triggers.PARAMETER in value):
+                yield rule, Problem((*path, *problem.path), problem.what, problem.remedy)
+
+
+def problems_once_created(found: Json, profile: NamedProfile, facts: Facts) -> Iterator[tuple[str, Problem]]:
+    """Yield what is wrong with an object after its admission, of which a copy is made."""
+    root = edit_workload.copied(found)
+    subject = subject_of(request_to_create(root), root)
+    if subject is None:
+        return
+    if subject.malformed:
+        yield from zip(repeat("shape"), subject.malformed, strict=False)
+        return
+    known = replace(facts, owner=None, owners_known=False, above=None, defaulted=False)
+    edit(subject, profile, known, Editor(root))
+    yield from own_problems(subject.row, root, None, profile, known)
+
+
+def own_problems(
+    row: Workload, root: Json, old: Json | None, profile: NamedProfile, facts: Facts
+) -> Iterator[tuple[str, Problem]]:
+    """Yield what is wrong with an object but for the objects in it, each with its rule."""
     jobs = list(row.jobs(root))
     invalid = chain.from_iterable(schema.problems(job.spec, job.path) for job in jobs)
     claims = chain.from_iterable(owner.label_problems(job) for job in jobs if row is not JOB_SET)
-    every = chain(
+    return chain(
         zip(repeat("annotations"), annotations.problems(row, root, jobs, profile), strict=False),
         zip(repeat("owner"), claims, strict=False),
         zip(repeat("retries"), limit_problems(row, root, old, jobs, profile, facts), strict=False),
         zip(repeat("schema"), invalid, strict=False),
     )
-    return list(islice(every, bounds.MOST_PROBLEMS))
 
 
 def limit_problems(  # noqa: PLR0913, PLR0917 - what a rule may need

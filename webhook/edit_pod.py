@@ -64,6 +64,6 @@ def is_asked_for(said: Json, facts: Facts) -> bool:
 
 def is_no_batch(row: Workload | None, facts: Facts, said: Json) -> bool:
     """Tell whether a pod's controller is batch only under another, which it has not got, as a RayCluster of nobody."""
-    if row is None or not row.counted_above or facts.above is not None:
+    if row is None or not row.counted_under or (facts.above or {}).get("kind") == row.counted_under:
         return False
     return names.ATTEMPT not in said and names.INTERRUPTIBLE not in said

@@ -25,7 +25,7 @@ from webhook.rules import (
     train_job,
 )
 from webhook.subject import Facts, Subject
-from webhook.workloads import Budget, EmbeddedJob, batch
+from webhook.workloads import Budget, EmbeddedJob, Workload, batch
 from webhook.workloads.job_set import JOB_SET
 from webhook.workloads.row import controller_of
 from webhook.workloads.trainer import TRAIN_JOB
@@ -44,7 +44,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         before = len(trial.edits)
         rules = Rules(subject, facts, profile, trial)
         warnings = rules.apply()
-        if {**trial.root, "metadata": None} == {**root, "metadata": None} and record.profile == profile.name:
+        if is_alike(subject.row, trial.root, root) and record.profile == profile.name:
             return [*warnings, *note(editor, rules, trial.edits[before:])]
         editor.rule = "reapply"
         reapply.take_out(editor, subject.row, record)
@@ -52,6 +52,12 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     rules = Rules(subject, facts, profile, editor)
     warnings = rules.apply()
     return [*warnings, *note(editor, rules, editor.edits[before:])]
+
+
+def is_alike(row: Workload, one: Json, other: Json) -> bool:
+    """Return True if objects differ in metadata alone, and not in a retry field there."""
+    beside_metadata = {**one, "metadata": None} == {**other, "metadata": None}
+    return beside_metadata and list(row.budgets(one)) == list(row.budgets(other))
 
 
 def note(editor: Editor, rules: "Rules", edits: list[Edit]) -> list[Problem]:

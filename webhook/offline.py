@@ -16,9 +16,8 @@ from webhook.documents import Document, items
 from webhook.patch import at
 from webhook.policy.model import Policy
 from webhook.problem import Json, Path, Problem, type_name
-from webhook.review import GroupVersionKind, Request
 from webhook.strict_yaml import resolve
-from webhook.subject import Facts, Subject, subject_of
+from webhook.subject import Facts, Subject, request_to_create, subject_of
 from webhook.workloads.batch import JOB
 
 Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -57,7 +56,7 @@ def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *,
     admitted = root
     if attempt is not None and root["kind"] == "Pod":
         admitted = {**root, "metadata": with_attempt(root.get("metadata"), attempt)}
-    subject = subject_of(request_for(admitted), admitted)
+    subject = subject_of(request_to_create(admitted), admitted)
     if subject is None:
         return Verdict()
     size = len(msgspec.json.encode(root))
@@ -129,13 +128,6 @@ def labels_by_default(subject: Subject) -> Iterator[None]:
         metadata["labels"] = before
         if absent:
             del metadata["labels"]
-
-
-def request_for(root: Json) -> Request:
-    """Make the request that creating an object would send."""
-    group, _, version = root["apiVersion"].rpartition("/")
-    kind = GroupVersionKind(group=group, version=version, kind=root["kind"])
-    return Request(uid="offline", kind=kind, operation="CREATE")
 
 
 def with_attempt(metadata: Any, attempt: int) -> Any:

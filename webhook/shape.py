@@ -60,10 +60,10 @@ def all_fit(entries: Collection[Any], shape: Shape) -> bool:
     return shape is not int or not entries or bounds.LOWEST <= min(entries) <= max(entries) <= bounds.HIGHEST
 
 
-def crowded(value: Any, shape: Shape) -> Problem | None:
-    """Return a problem where lists and maps that rules walk through hold too much, whatever its types."""
+def crowded(*unread_first: tuple[Path, Any, Shape]) -> Problem | None:
+    """Return a problem where lists and maps that rules walk through hold too much together, whatever their types."""
     left = bounds.MOST_ENTRIES
-    unread: list[tuple[Path, Any, Shape]] = [((), value, shape)]
+    unread = list(unread_first)
     while unread:
         path, value, shape = unread.pop()
         if not isinstance(shape, list | dict) or type(value) is not type(shape):

@@ -1,5 +1,6 @@
 """What a request asks about, and what must be looked up before the rules can run."""
 
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from typing import Any, Final
@@ -10,11 +11,21 @@ from webhook import bounds, names, review
 from webhook.attempts import airflow
 from webhook.capacity import Pool, Provider
 from webhook.patch import find
-from webhook.problem import Json, Problem
-from webhook.review import BadReviewError, Request, Review, UnreadableError, decode_value
+from webhook.problem import Json, Path, Problem
+from webhook.review import BadReviewError, GroupVersionKind, Request, Review, UnreadableError, decode_value
 from webhook.rules import owner, placement
 from webhook.shape import crowded, type_of, wrong_types
-from webhook.workloads import WORKLOADS, OwnerReference, Workload, apache_spark, batch, core, row_of, spark
+from webhook.workloads import (
+    WORKLOADS,
+    OwnerReference,
+    Workload,
+    apache_spark,
+    batch,
+    core,
+    embedded_in,
+    row_of,
+    spark,
+)
 from webhook.workloads.row import controller_of
 
 # How API servers begin a review of a pod, once its uid is said.
@@ -109,6 +120,13 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
         return root
 
 
+def request_to_create(root: Json) -> Request:
+    """Return the request that creating an object would send."""
+    group, _, version = root["apiVersion"].rpartition("/")
+    kind = GroupVersionKind(group=group, version=version, kind=root["kind"])
+    return Request(uid="offline", kind=kind, operation="CREATE")
+
+
 def subject_of(request: Request, root: Json | None = None, body: bytes = b"") -> Subject | None:
     """Return what the rules are to look at; None if no rule has a say, so that nothing needs to be looked up.
 
@@ -167,12 +185,21 @@ def beyond(root: Any, row: Workload, size: int = LARGE) -> Problem | None:
     """Return what of an object is more than rules look at; `size`: the bytes in which it stands."""
     if size < LARGE:
         return None
-    if problem := crowded(root, row.shape):
+    embedded = list(embedded_in(row, root))
+    every = [((), root, row), *embedded, *embedded]  # one request has these edited and judged
+    if problem := crowded(*((path, found, one.shape) for path, found, one in every)):
         return problem
-    jobs = [path for pattern in row.job_specs for path, _ in islice(find(root, pattern), bounds.MOST_JOBS + 1)]
+    jobs = [(*path, *spec) for path, found, one in every for spec in job_specs_of(one, found)]
     if len(jobs) <= bounds.MOST_JOBS:
         return None
     return Problem(jobs[-1], f"is one of more than {bounds.MOST_JOBS} Jobs", "make several objects of it")
+
+
+def job_specs_of(row: Workload, root: Any) -> Iterator[Path]:
+    """Yield the paths of the JobSpecs in an object, up to the first that is too many."""
+    for pattern in row.job_specs:
+        for path, _ in islice(find(root, pattern), bounds.MOST_JOBS + 1):
+            yield path
 
 
 def misfits_of(root: Any, row: Workload) -> list[Problem]:

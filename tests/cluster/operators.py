@@ -64,6 +64,20 @@ MODULES: Final = (
     # The full one, which types each field, for Workflows. The others hold the same WorkflowSpec: for them the minimal
     # ones, which everybody runs. Four full ones would be half of all that the API server has to work through.
     Module(
+        "github.com/tektoncd/triggers",
+        "v0.34.0",
+        "h1:CuhG1moThPGEMlxPUcoBDDplJ3FAczzF8MMAjGScRY0=",
+        "config/300-{}.yaml",
+        "triggertemplate",
+    ),
+    Module(
+        "github.com/project-codeflare/appwrapper",
+        "v1.2.0",
+        "h1:MvenqEV/NuNOoq9SmttRABw0Yueiu8p3S0kFOybYeZo=",
+        "config/crd/bases/workload.codeflare.dev_{}.yaml",
+        "appwrappers",
+    ),
+    Module(
         "github.com/argoproj/argo-workflows/v3",
         "v3.7.3",
         "h1:b0o03RTLXIL7lQunDEvLoDTeI5TbfXe2obGaItvvifk=",

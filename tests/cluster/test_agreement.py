@@ -21,7 +21,7 @@ from webhook.policy.model import Policy
 from webhook.policy.parse import parse
 from webhook.problem import field
 from webhook.rules import schema
-from webhook.subject import subject_of
+from webhook.subject import request_to_create, subject_of
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl, Object
@@ -73,7 +73,7 @@ def test_the_schema_rule_refuses_what_the_api_server_refuses_and_nothing_else(pl
     @given(judged_jobs())
     def agree(root: Object) -> None:
         answer = dry_run(plain, root)
-        subject = subject_of(offline.request_for(root), root)
+        subject = subject_of(request_to_create(root), root)
         assert subject is not None
         problems = subject.malformed or schema.problems(root["spec"], ("spec",))
         assert bool(problems) == is_refused(answer), (problems, answer)

@@ -25,7 +25,8 @@ from tests.cluster.test_webhook_updates import SERVER_SIDE
 from tests.served import COMMAND
 from webhook import names, problem
 from webhook.patch import Editor
-from webhook.workloads import WORKLOADS, batch, tekton, trainer
+from webhook.rules.retries import allow
+from webhook.workloads import WORKLOADS, Budget, batch, tekton, trainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,11 +162,11 @@ def test_11_retries_are_refused_and_10_accepted_in_every_retry_field(
     create = ("create", "--dry-run=server", "--filename=-")
     fields, too_many, most = [], [], []
     for sample in samples:
-        of_jobs = [((*one.path, batch.retry_field(one.spec)), 0) for one in row.jobs(sample)]
-        for path, single in [*of_jobs, *((budget.path, budget.single) for budget in row.budgets(sample))]:
-            fields.append(problem.field(path))
-            too_many.append(with_value(sample, path, 11 + single))
-            most.append(with_value(sample, path, 10 + single))
+        of_jobs = [Budget((*one.path, batch.retry_field(one.spec)), None) for one in row.jobs(sample)]
+        for budget in [*of_jobs, *row.budgets(sample)]:
+            fields.append(problem.field(budget.path))
+            too_many.append(with_retries(sample, budget, 11))
+            most.append(with_retries(sample, budget, 10))
     refused, accepted = (team.run(*create, stdin=yaml.safe_dump_all(objects)) for objects in (too_many, most))
     assert fields or not (row.retry_fields or row.job_specs)
     for spelt in fields:
@@ -174,9 +175,9 @@ def test_11_retries_are_refused_and_10_accepted_in_every_retry_field(
     assert len(accepted.stdout.splitlines()) == len(fields), accepted.stderr
 
 
-def with_value(sample: Object, path: problem.Path, value: int) -> Object:
+def with_retries(sample: Object, budget: Budget, retries: int) -> Object:
     changed = Editor(deepcopy(sample))
-    changed.set(path, value)
+    allow(budget, retries, changed)
     return changed.root
 
 
@@ -250,6 +251,7 @@ TOLD: Final = {
     "SparkApplication.spark.apache.org": Told(
         "ApacheSpark", 1, 3, status={"currentAttemptSummary": {"attemptInfo": {"id": 1, "restartCounter": 1}}}
     ),
+    "AppWrapper.workload.codeflare.dev": Told("AppWrapper", 1, 2, status={"resettingCount": 1}),
     "Job.batch.volcano.sh": Told("Volcano", 1, 3, metadata={"annotations": {"volcano.sh/job-retry-count": "1"}}),
     "FlyteWorkflow.flyte.lyft.com": Told(
         "Flyte", 1, 2, suffix="-n0-1", metadata={"labels": {"node-id": "n0"}}, variables=NEXT, kind="flyteworkflow"

@@ -76,8 +76,8 @@ def attempts(row: Workload) -> str:
 
 def placement(row: Workload) -> str:
     """Say whether pods are placed."""
-    if row.counted_above:
-        return "under a RayJob"
+    if row.counted_under:
+        return f"under a {row.counted_under}"
     return "yes" if row.owns_pods else "of what it makes"
 
 

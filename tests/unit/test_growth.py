@@ -143,6 +143,22 @@ def workflow(**spec: Any) -> Json:
     }
 
 
+def app_wrapper(*objects: Any) -> Json:
+    return {
+        "apiVersion": "workload.codeflare.dev/v1beta2",
+        "kind": "AppWrapper",
+        "metadata": {"name": "a"},
+        "spec": {"components": [{"template": one} for one in objects]},
+    }
+
+
+def app_wrapper_in_app_wrappers() -> Json:
+    root = app_wrapper(*[job(job_spec(backoffLimit=11))] * 100)
+    for _ in range(200):
+        root = app_wrapper(root)
+    return root
+
+
 def missing_containers() -> Json:
     """12,000 rules that name a container that is not there, and as many containers."""
     containers = tuple({"name": f"container-{index}", "image": "x"} for index in range(12_000))
@@ -205,6 +221,15 @@ WORST: Final[dict[str, Callable[[], Json]]] = {
     "the most Jobs": lambda: job_set(*times(job_spec(), 1000 * 100)),
     "annotations of ours beside many, for each of many Jobs": lambda: job_set(
         *[job_spec()] * bounds.MOST_JOBS, annotations=SAID | MANY
+    ),
+    "the most Jobs in an AppWrapper": lambda: app_wrapper(*times(job(job_spec()), 1000 * 100)),
+    "the most JobSets in an AppWrapper, each wrong": lambda: app_wrapper(
+        *[job_set(*[job_spec(backoffLimit=11)] * 10)] * 40
+    ),
+    "a million objects in an AppWrapper": lambda: app_wrapper(*times({"apiVersion": "batch/v1", "kind": "Job"})),
+    "AppWrappers in AppWrappers": app_wrapper_in_app_wrappers,
+    "a large Workflow in an AppWrapper": lambda: app_wrapper(
+        workflow(templates=[{}] * (bounds.MOST_ENTRIES // 2 - 10))
     ),
     "a million templates": lambda: workflow(templates=times({})),
     "the most templates": lambda: workflow(templates=[{}] * bounds.MOST_ENTRIES),

@@ -37,6 +37,7 @@ RETRY_FIELDS: Final = {
     "onFailureRetries",
     "onSubmissionFailureRetries",
     "retries",
+    "workload.codeflare.dev.appwrapper/retryLimit",
 }
 # Those that count runs, of which the first is no retry. The maxRetry of a Volcano task is none of them.
 COUNT_RUNS: Final = re.compile(

@@ -12,6 +12,7 @@ from webhook.attempts import (
     airflow,
     annotation,
     apache_spark,
+    app_wrapper,
     argo,
     flyte,
     ignored_failures,
@@ -54,7 +55,7 @@ SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
     ("spark.apache.org", "sparkapplication"): ((apache_spark,),),
 }
 # Of any pod, whoever controls it.
-OF_ANY: Final[tuple[tuple[Source, ...], ...]] = ((airflow,),)
+OF_ANY: Final[tuple[tuple[Source, ...], ...]] = ((airflow,), (app_wrapper,))
 
 
 def levels(evidence: Evidence) -> list[Level]:

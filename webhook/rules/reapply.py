@@ -55,7 +55,7 @@ class Record(msgspec.Struct, frozen=True):
 
 def write(editor: Editor, profile_name: str, edits: list[Edit]) -> list[Problem]:
     """Note on a workload what these edits injected beside its metadata; return a warning where that is too much."""
-    injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata")
+    injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata" or edit.rule == "retries")
     text = msgspec.json.encode(Record(profile_name, injected)).decode()
     warnings = []
     if len(text) > bounds.MAX_RECORD:

@@ -78,7 +78,8 @@ def allow(budget: Budget, retries: int, editor: Editor) -> None:
     """Make a field allow a number of retries."""
     if budget.beside is not None:
         editor.set(*budget.beside)
-    editor.set(budget.path, retries + budget.single)
+    number = retries + budget.single
+    editor.set(budget.path, str(number) if budget.text else number)
 
 
 def clamp(budget: Budget, retries: int | None, settings: Settings, editor: Editor) -> list[Problem]:

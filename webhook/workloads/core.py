@@ -18,6 +18,9 @@ METADATA: Final[Shape] = {
     "ownerReferences": [{"apiVersion": str, "kind": str, "name": str, "uid": str, "controller": bool}],
 }
 
+# An object of any kind that stands in another: what else is read of it, its own row says.
+OBJECT: Final[Shape] = {"apiVersion": str, "kind": str, "metadata": METADATA}
+
 CONTAINER: Final[Shape] = {"name": str, "restartPolicy": str, "restartPolicyRules": [{"action": str}]}
 
 # What rules read in a pod template outside JobSpecs.

@@ -82,7 +82,7 @@ RAY_CLUSTER: Final = Workload(
     admitted=False,
     shape={"metadata": METADATA},
     owns_pods=True,
-    counted_above=True,
+    counted_under=RAY_JOB.kind,
 )
 
 ROWS: Final = (RAY_JOB, RAY_CRON_JOB, RAY_CLUSTER)

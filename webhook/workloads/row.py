@@ -94,14 +94,16 @@ class Budget(msgspec.Struct, frozen=True):
     """How many retries one field of an object allows; `retries` None is without bound.
 
     `replaceable`: nobody named a number, and the profile's default may take its place, if it is less. `single`: the
-    field's value for a single attempt. `expression`: what stands there in place of a number. `beside`: another field,
-    and the value that it needs for this one to count. `may_raise`: whether the object bears more retries than it says.
+    field's value for a single attempt. `text`: whether the number is written as a string. `expression`: what stands
+    there in place of a number. `beside`: another field, and the value that it needs for this one to count. `may_raise`:
+    whether the object bears more retries than it says.
     """
 
     path: Path
     retries: int | None
     replaceable: bool = False
     single: int = 0
+    text: bool = False
     expression: str | None = None
     beside: tuple[Path, str | int] | None = None
     may_raise: bool = True
@@ -118,9 +120,10 @@ class RetryField(Field):
 
     `absent`: the retries where it is left out, None for no bound; `parent_absent`: where what holds it is; `absent_in`:
     an apiVersion in which both are another number. `made`: whether max-retries puts it there then. `single`: its value
-    for a single attempt, 1 where the field counts runs and not retries; `negative_is_unlimited`. `counts_with`: a field
-    beside it, and the value there with which this one counts; `unlimited_with`: the value there that means no bound.
-    `may_raise`: whether an object bears more retries than it says.
+    for a single attempt, 1 where the field counts runs and not retries; `text`: written as a string, of which one that
+    is no number counts as left out; `negative_is_unlimited`. `counts_with`: a field beside it, and the value there with
+    which this one counts; `unlimited_with`: the value there that means no bound. `may_raise`: whether an object bears
+    more retries than it says.
     """
 
     absent: int | None = 0
@@ -128,6 +131,7 @@ class RetryField(Field):
     absent_in: tuple[str, int] | None = None
     made: bool = True
     single: int = 0
+    text: bool = False
     negative_is_unlimited: bool = False
     counts_with: tuple[str, str] | None = None
     unlimited_with: str | None = None
@@ -145,10 +149,10 @@ class RetryField(Field):
         parent = at(found, self.name[:-1])
         value = None if parent is None else parent.get(self.name[-1])
         beside = None if self.counts_with is None else ((*path[:-1], self.counts_with[0]), self.counts_with[1])
-        said = partial(Budget, path, single=self.single, beside=beside, may_raise=self.may_raise(found))
+        said = partial(Budget, path, single=self.single, text=self.text, beside=beside, may_raise=self.may_raise(found))
         if self.unlimited_with is not None and beside is not None and at(root, beside[0]) == self.unlimited_with:
             return said(None)
-        if value is None:
+        if value is None or (self.text and not NUMBER.fullmatch(value)):
             retries = self.where_absent(root, parent)
             if self.is_inherited(root) or (retries is not None and not self.made):
                 return None
@@ -223,7 +227,7 @@ class Workload:
 
     owns_pods: bool = False  # whether it is the controller of pods
     counts: bool = False  # whether it counts attempts of what it controls, and that controls pods
-    counted_above: bool = False  # whether its pods are batch only under a controller that counts
+    counted_under: str = ""  # the kind under which alone its pods are batch; empty where they always are
 
     job_specs: tuple[Pattern, ...] = ()
     traits: Callable[[Json], Traits] = no_traits  # what an object says of its Jobs
@@ -234,6 +238,7 @@ class Workload:
     pod_annotations: tuple[Field, ...] = ()  # that its pods get, outside pod templates
     made_annotations: tuple[Field, ...] = ()  # that the workloads get which are made of it
     judged_annotations: tuple[Field, ...] = ()  # that some of its pods get: their author's alone
+    embedded: tuple[Pattern, ...] = ()  # whole objects that are created of it, each admitted by itself then
     written: tuple[Pattern, ...] = ()  # by a rule of its own
     unbounded: Callable[[Json], Iterator[Problem]] = bounded  # names attempts that no field bounds
 

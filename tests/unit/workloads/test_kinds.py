@@ -76,10 +76,15 @@ def put(root: Any, shape: Shape, pattern: Pattern, value: Any, *, nested: bool =
     return tuple(path)
 
 
+def written(one: RetryField, number: Any) -> Any:
+    """What stands in a field for a number."""
+    return str(number) if one.text and number is not None else number
+
+
 def with_retries(row: Workload, one: RetryField, value: Any, *, nested: bool = False) -> tuple[Json, Path]:
     """An object whose retry field has a value; return where it stands, too."""
     root = empty(row)
-    path = put(root, row.shape, (*one.within, *one.name), value, nested=nested)
+    path = put(root, row.shape, (*one.within, *one.name), written(one, value), nested=nested)
     if one.counts_with is not None:
         name, counting = one.counts_with
         at(root, path[:-1])[name] = counting
@@ -104,7 +109,7 @@ def test_too_many_retries_are_lowered_where_the_profile_clamps(case: tuple[Workl
     row, one = case
     root, path = with_retries(row, one, 25)
     answer = mutate(root, under=CLAMPING)
-    assert at(answer.object, path) == 10 + one.single
+    assert at(answer.object, path) == written(one, 10 + one.single)
     lowered = shorten(f"{field(path)}: 25 lowered to {10 + one.single}; {NO_MORE}")
     assert [warning for warning in answer.warnings if warning.startswith(field(path))] == [lowered]
     assert validate(answer.object, under=CLAMPING).allowed
@@ -125,7 +130,7 @@ def test_the_default_takes_the_place_of_no_bound(case: tuple[Workload, RetryFiel
     root, path = with_retries(*case, None)
     assert not validate(root).allowed
     answer = mutate(root)
-    assert at(answer.object, path) == 3 + case[1].single
+    assert at(answer.object, path) == written(case[1], 3 + case[1].single)
     assert validate(answer.object).allowed
 
 
@@ -148,16 +153,16 @@ def test_a_negative_number_that_means_no_bound_is_one(case: tuple[Workload, Retr
 def test_max_retries_beats_every_retry_field_that_stands(case: tuple[Workload, RetryField]) -> None:
     row, one = case
     root, path = with_retries(row, one, 9)
-    root["metadata"]["annotations"] = {names.MAX_RETRIES: "2"}
-    assert at(mutate(root).object, path) == 2 + one.single
+    root["metadata"].setdefault("annotations", {})[names.MAX_RETRIES] = "2"
+    assert at(mutate(root).object, path) == written(one, 2 + one.single)
 
 
 @pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].made], ids=spelt)
 def test_max_retries_sets_a_field_that_is_left_out(case: tuple[Workload, RetryField]) -> None:
     row, one = case
     root, path = with_retries(row, one, None)
-    root["metadata"]["annotations"] = {names.MAX_RETRIES: "4"}
-    assert at(mutate(root).object, path) == 4 + one.single
+    root["metadata"].setdefault("annotations", {})[names.MAX_RETRIES] = "4"
+    assert at(mutate(root).object, path) == written(one, 4 + one.single)
 
 
 @pytest.mark.parametrize("row", ADMITTED, ids=kind)

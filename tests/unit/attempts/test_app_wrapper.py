@@ -1,0 +1,44 @@
+"""The resets of an AppWrapper, as its status has them, for its pods and those of the workloads in it."""
+
+import pytest
+
+from tests.objects import job_spec, stored_job
+from tests.unit.attempts.pods import last_of_four_off_spot, made, owned, place, read
+from webhook.attempts import Level
+from webhook.problem import Json
+from webhook.workloads.app_wrapper import RETRY_LIMIT
+
+WRAPPER = owned("workload.codeflare.dev/v1beta2", "AppWrapper", "wrapped")
+
+
+def pod() -> Json:
+    """A pod that stands in an AppWrapper."""
+    return made(WRAPPER, name="inside")
+
+
+def pod_of_job() -> Json:
+    return made(owned("batch/v1", "Job", "train"), generateName="train-")
+
+
+def wrapper(resets: int | None, limit: str | None = "3") -> Json:
+    annotations = {} if limit is None else {RETRY_LIMIT: limit}
+    status = {} if resets is None else {"resettingCount": resets}
+    return {"kind": "AppWrapper", "metadata": {"name": "wrapped", "annotations": annotations}, "status": status}
+
+
+def test_of_four_attempts_the_last_leaves_spot() -> None:
+    assert [place(pod(), wrapper(resets)) for resets in range(4)] == last_of_four_off_spot("AppWrapper")
+
+
+def test_a_job_in_it_counts_its_own_failures_beside() -> None:
+    found, _ = read(pod_of_job(), stored_job(job_spec(backoffLimit=3), {"failed": 1}), wrapper(2))
+    assert found == [Level("JobStatus", 1, 3), Level("AppWrapper", 2, 3)]
+
+
+@pytest.mark.parametrize("limit", [None, "many"])
+def test_a_limit_that_is_left_out_or_no_number_is_the_operators_default(limit: str | None) -> None:
+    assert read(pod(), wrapper(None, limit)) == ([Level("AppWrapper", 0, 3)], [])
+
+
+def test_an_app_wrapper_that_is_gone_tells_nothing() -> None:
+    assert read(pod()) == ([], [])

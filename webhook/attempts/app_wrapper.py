@@ -1,0 +1,21 @@
+"""The status of the AppWrapper that created a pod, or the workload of a pod: how often it was reset.
+
+It is written before the objects of the next attempt are created (internal/controller of AppWrapper 1.2.0).
+"""
+
+from typing import Final
+
+from webhook.attempts.level import Evidence, Level, number_at
+from webhook.workloads.app_wrapper import DEFAULT_RETRIES, RETRY_LIMIT
+
+NAME: Final = "AppWrapper"
+
+
+def levels(evidence: Evidence) -> list[Level]:
+    """Count the resets."""
+    for wrapper in (evidence.owner, evidence.above):
+        if wrapper is not None and wrapper.get("kind") == NAME:
+            limit = number_at(wrapper, ("metadata", "annotations", RETRY_LIMIT))
+            resets = number_at(wrapper, ("status", "resettingCount")) or 0
+            return [Level(NAME, resets, DEFAULT_RETRIES if limit is None else limit)]
+    return []
