@@ -124,6 +124,14 @@ def test_an_unchanged_manifest_can_be_applied_after_its_resets_were_lowered() ->
     assert mutate(applied, under=CLAMPING, old=stored).object == stored
 
 
+@pytest.mark.parametrize("metadata", [{}, {"annotations": None}, {"annotations": {}}])
+def test_a_limit_that_nobody_wrote_is_noted_alike_each_time(metadata: Json) -> None:
+    none = policy(default=Profile(retries=Retries(limit=0, on_exceed="Clamp")))
+    once = mutate({**app_wrapper(workflow()), "metadata": metadata}, under=none).object
+    assert once["metadata"]["annotations"][RETRY_LIMIT] == "0"
+    assert mutate(once, under=none).patch == []
+
+
 def test_max_retries_is_taken_back_with_its_annotation() -> None:
     stored = mutate(app_wrapper(workflow(), **{names.MAX_RETRIES: "2"})).object
     assert stored["metadata"]["annotations"][RETRY_LIMIT] == "2"

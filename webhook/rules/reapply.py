@@ -67,8 +67,11 @@ def write(editor: Editor, profile_name: str, edits: list[Edit]) -> list[Problem]
 
 def injected_by(edit: Edit) -> Injected:
     """Say one recorded edit as the annotation does."""
-    now = None if edit.value is None else msgspec.Raw(edit.value)  # encoded already
-    return Injected(edit.op, pointer(edit.path), now, edit.was)
+    op, path, now = edit.op, edit.path, None if edit.value is None else msgspec.Raw(edit.value)  # encoded already
+    while now and path[0] == "metadata" and len(path) < len(ANNOTATION):  # made with the map that others write into too
+        ((key, now),) = msgspec.json.decode(now, type=dict[str, msgspec.Raw]).items()
+        op, path = "add", (*path, key)
+    return Injected(op, pointer(path), now, edit.was)
 
 
 def read(root: Json) -> Record | None:
