@@ -26,7 +26,7 @@ DEFAULT_VERSION = "1.36"
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """One program: its name, the folder below tools/ whose go.mod pins it, and its Go package."""
+    """One program: its name, the folder below tools/ whose go.mod pins it, and its Go package, `./…` in that folder."""
 
     name: str
     tool: str
@@ -60,7 +60,8 @@ class Binary:
         """Where it stands once built: the folder's name is a hash of everything that it is built from."""
         target = f"{sys.platform}/{platform.machine()}"
         go_sum = (self.folder / "go.sum").read_text()
-        own = [file.read_text() for file in sorted(self.folder.glob("*.go"))]
+        sources = [*self.folder.glob("*.go"), *(self.folder / self.package).glob("*.go")]
+        own = [file.read_text() for file in sorted(sources)]
         name = f"{self.tool}-{toolchain.digest(self.go_mod, go_sum, *own, self.linker_flags, target)}"
         return toolchain.cache() / name / self.name
 
@@ -70,6 +71,7 @@ KWOK = Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok")
 JOB_SET = Binary("jobset", "jobset", "sigs.k8s.io/jobset")
 TEKTON = Binary("tekton", "tekton", "retry-policy.dev/tests/tekton")
 KUEUE = Binary("kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue")
+FASTER_CONTROLLER_MANAGER = Binary("faster-controller-manager", "kubernetes-1.36", "./faster-controller-manager")
 
 
 def own_cluster() -> list[Binary]:

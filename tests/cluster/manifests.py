@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 PREFIX = "retry-policy-test/"
 EXIT_CODE = PREFIX + "exit-code"
 EXIT_CODES = PREFIX + "exit-codes"
+SECONDS = PREFIX + "seconds"
 DELETION_EXIT_CODE = PREFIX + "deletion-exit-code"
 DELETION_SECONDS = PREFIX + "deletion-seconds"
 CONTAINER = PREFIX + "container"

@@ -1,0 +1,151 @@
+"""One market, under all policies at once: each has the same Jobs, and machines of its own that are lost alike."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tests.bench.market.draw import LONGEST, PODS, DrawnJob, Market
+from tests.bench.market.figures import ON_DEMAND, Cell
+from tests.bench.market.policies import POLICIES, SHARED_MACHINES, manifest, name_of, namespace, nodes, shared_machine
+from tests.bench.market.witness import JOB_NAME, SeenPod, Witness
+from webhook.server.api import Api, ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine
+    from typing import Any
+
+    from webhook.problem import Json
+
+MINUTE = 2.0  # seconds that a simulated minute takes
+ARRIVING = 8  # minutes in which the Jobs are created
+PATIENCE = 2.5  # a round is over so many times on-demand's longest time after the last Job was created
+LONGEST_ROUND = 6 * LONGEST  # minutes, whatever else
+TAINT = {"key": "machine", "value": "lost", "effect": "NoExecute"}
+REPLACED = 0.5  # minutes after which a new machine is there
+SIZES = {"good": (24, 2), "bugs": (6, 1)}  # Jobs of one pod, of 20
+
+
+class Round:
+    """One market under all policies."""
+
+    def __init__(self, api: Api, market: Market, *, part: float = 1) -> None:
+        self.api = api
+        self.market = market
+        self.jobs = drawn_jobs(market, part)
+        self.seen = {name_of(policy): Witness({job.name: job for job in self.jobs}) for policy in POLICIES}
+        self.tasks: list[asyncio.Task[None]] = []
+        self.begin = 0.0
+
+    @property
+    def now(self) -> float:
+        """Minutes since the first Job was created."""
+        return (time.monotonic() - self.begin) / MINUTE
+
+    async def main(self) -> list[Cell]:
+        for policy in POLICIES:
+            await self.prepare(policy)
+        self.begin = time.monotonic()
+        async with asyncio.TaskGroup() as self.group:
+            await self.run()
+            now, load = self.now, os.getloadavg()[0]
+            for task in self.tasks:
+                task.cancel()
+        return [self.seen[name_of(policy)].cell(policy, self.market, now, load) for policy in POLICIES]
+
+    async def run(self) -> None:
+        self.later(self.watch_jobs())
+        self.later(self.watch_pods())
+        for policy in POLICIES:
+            self.later(self.create(policy))
+        for policy in POLICIES:
+            for machine in range(SHARED_MACHINES):
+                self.later(self.lose(policy, machine))
+        while not self.over():  # noqa: ASYNC110 - it depends on the time too
+            await asyncio.sleep(MINUTE / 10)
+
+    def over(self) -> bool:
+        """Whether the good Jobs of all policies have ended, or have taken too long."""
+        if all(seen.over for seen in self.seen.values()) or self.now > LONGEST_ROUND:
+            return True
+        on_demand = self.seen[name_of(ON_DEMAND)]
+        return on_demand.over and self.now > ARRIVING + PATIENCE * max(on_demand.finished.values(), default=LONGEST)
+
+    async def prepare(self, policy: str) -> None:
+        """Create a policy's machines and namespace, and wait until pods can be created there."""
+        for node in nodes(policy):
+            await self.api.create("/api/v1/nodes", node)
+        await self.api.create("/api/v1/namespaces", namespace(policy))
+        accounts = f"/api/v1/namespaces/{name_of(policy)}/serviceaccounts"
+        query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}
+        async with self.api.stream(accounts, query, "application/json") as lines:
+            await anext(lines)
+
+    async def create(self, policy: str) -> None:
+        """Create the Jobs of one policy, at even distances."""
+        name = name_of(policy)
+        for number, job in enumerate(self.jobs):
+            await asyncio.sleep((number * ARRIVING / len(self.jobs) - self.now) * MINUTE)
+            self.seen[name].created[job.name] = self.now
+            await self.api.create(f"/apis/batch/v1/namespaces/{name}/jobs", manifest(policy, job, MINUTE))
+
+    async def watch_jobs(self) -> None:
+        async for _, job in self.events("/apis/batch/v1/jobs", {}):
+            self.seen[job["metadata"]["namespace"]].see_job(job, self.now)
+
+    async def watch_pods(self) -> None:
+        async for kind, pod in self.events("/api/v1/pods", {"labelSelector": JOB_NAME}):
+            space = pod["metadata"]["namespace"]
+            begun = self.seen[space].see_pod(pod, self.now, deleted=kind == "DELETED")
+            if begun is not None and not self.seen[space].jobs[begun.job].indexed:
+                self.later(self.evict(space, begun))
+
+    async def events(self, path: str, query: dict[str, str]) -> AsyncIterator[tuple[str, Json]]:
+        """Yield each event's type and object; a watch that the API server ends is begun again where it ended."""
+        following = {**query, "watch": "1", "timeoutSeconds": "3600"}
+        while True:
+            async with self.api.stream(path, following, "application/json") as lines:
+                async for line in lines:
+                    event = msgspec.json.decode(line)
+                    following["resourceVersion"] = event["object"]["metadata"]["resourceVersion"]
+                    yield event["type"], event["object"]
+
+    async def evict(self, space: str, pod: SeenPod) -> None:
+        """Disrupt a pod when its machine's life is over, unless it has ended before."""
+        await asyncio.sleep(self.market.life_of_pod(pod.job, pod.number) * MINUTE)
+        if not pod.running:
+            return
+        metadata = {"name": pod.name, "namespace": space}
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        with contextlib.suppress(ApiError):  # it has ended just now
+            await self.api.create(f"/api/v1/namespaces/{space}/pods/{pod.name}/eviction", eviction)
+
+    async def lose(self, policy: str, machine: int) -> None:
+        """Disrupt all pods of a shared machine whenever it is lost; another one takes its place."""
+        path = f"/api/v1/nodes/{shared_machine(policy, machine)}"
+        for time_of_loss in self.market.losses(machine):
+            await asyncio.sleep((time_of_loss - self.now) * MINUTE)
+            await self.taint(path, [TAINT])
+            await asyncio.sleep(REPLACED * MINUTE)
+            await self.taint(path, [])
+
+    async def taint(self, path: str, taints: list[Json]) -> None:
+        """Set the taints of a spot machine, beside its own."""
+        own, *_ = (await self.api.get(path))["spec"]["taints"]
+        await self.api.patch(path, [{"op": "replace", "path": "/spec/taints", "value": [own, *taints]}])
+
+    def later(self, call: Coroutine[Any, Any, None]) -> None:
+        self.tasks.append(self.group.create_task(call))
+
+
+def drawn_jobs(market: Market, part: float) -> list[DrawnJob]:
+    """Return the market's Jobs, those of many pods first, or only a part of them."""
+    (one, many), (one_bug, many_bug) = SIZES["good"], SIZES["bugs"]
+    singles = market.jobs(max(1, round(part * one)), max(1, round(part * one_bug)))
+    several = market.jobs(max(1, round(part * many)), round(part * many_bug), pods=PODS)
+    return [*several, *singles]
