@@ -1,11 +1,12 @@
 """The market bench's draw and its figures; what runs on a control plane is the bench itself."""
 
+import math
 from itertools import islice
 
 import pytest
 
 from tests.bench.market.draw import LONGEST, SHORTEST, Market
-from tests.bench.market.figures import KINDS, ON_DEMAND, Cell, Kind, lines, table
+from tests.bench.market.figures import KINDS, ON_DEMAND, Cell, Kind, lines, slowest_on_demand, table
 from tests.bench.market.policies import PROFILES, name_of, policy_file
 from tests.bench.market.witness import JOB_NAME, Witness
 from webhook.policy.model import Policy
@@ -90,6 +91,11 @@ def test_a_job_that_did_not_finish_has_no_time() -> None:
     (line, _) = lines([cell("limit 20", 1, 10), cell(ON_DEMAND, 1, 8, 16)])
     assert line.slowest("one pod") == [None]
     assert line.in_time == 2
+
+
+def test_a_round_is_as_slow_as_its_slowest_job_on_demand() -> None:
+    assert slowest_on_demand(CELLS[:2]) == 16
+    assert slowest_on_demand([cell(ON_DEMAND, 1, 8)]) == math.inf
 
 
 def test_the_table_has_a_line_for_each_policy() -> None:

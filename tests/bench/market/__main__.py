@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tests.bench.market.draw import Market
-from tests.bench.market.figures import MEASURED, Cell, table
+from tests.bench.market.draw import LONGEST, Market
+from tests.bench.market.figures import MEASURED, Cell, slowest_on_demand, table
 from tests.bench.market.policies import POLICIES, namespace, policy_file
 from tests.bench.market.rounds import MINUTE, Round
 from tests.cluster import binaries, control_plane, installation, nodes
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CONTROLLER_MANAGER = "kube-controller-manager"
+TRIES = 3
+TOO_SLOW = 2 * LONGEST  # minutes
 
 
 @contextmanager
@@ -59,6 +61,18 @@ def cluster() -> Iterator[Kubectl]:
             processes.stop()
 
 
+def measured(market: Market, part: float) -> list[Cell]:
+    """Return a round's cells; measure it again while the machine was too busy to play even on-demand in time."""
+    for _ in range(TRIES):
+        with cluster() as kubectl:
+            cells = asyncio.run(measure(kubectl, market, part))
+        slowest = slowest_on_demand(cells)
+        if slowest <= TOO_SLOW:
+            break
+        print(f"the slowest Job took {slowest:.0f} minutes on-demand: the machine is too busy", flush=True)
+    return cells
+
+
 async def measure(kubectl: Kubectl, market: Market, part: float) -> list[Cell]:
     async with await Api.connect(str(kubectl.kubeconfig)) as api:
         return await Round(api, market, part=part).main()
@@ -74,8 +88,7 @@ def main() -> None:
     cells: list[Cell] = []
     for seed in options.seeds.split(","):
         for life in options.lives.split(","):
-            with cluster() as kubectl:
-                cells += asyncio.run(measure(kubectl, Market(int(seed), float(life)), options.part))
+            cells += measured(Market(int(seed), float(life)), options.part)
             options.output.write_bytes(msgspec.json.format(msgspec.json.encode(cells), indent=1) + b"\n")
             print(table(cells), flush=True)
 

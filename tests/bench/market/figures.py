@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -92,6 +93,13 @@ class Line:
 
 def _of_good(cells: list[Cell]) -> float:
     return sum(kind.minutes for cell in cells for kind in cell.kinds.values())
+
+
+def slowest_on_demand(cells: list[Cell]) -> float:
+    """Return how long the slowest good Job took on-demand, in minutes; infinity where one did not finish."""
+    (found,) = (cell for cell in cells if cell.policy == ON_DEMAND)
+    whole = all(Line.whole(found, kind) for kind in KINDS)
+    return max(max(found.kinds[kind].finished) for kind in KINDS) if whole else math.inf
 
 
 def lines(cells: list[Cell]) -> list[Line]:

@@ -18,7 +18,13 @@ SPOT_BY_SELECTOR = "spot by nodeSelector, no webhook"
 BESIDE = (SPOT_BY_SELECTOR, ON_DEMAND)
 # The ledger's moment is the shortest that a policy can say: half a minute of simulated time.
 SECTIONS = {"placement": {"provider": "gke"}, "failurePolicy": {"settleWithin": 1}}
-PROFILES: dict[str, Json] = {f"limit {limit}": {**SECTIONS, "disruptions": {"limit": limit}} for limit in (20, 3, 2, 1)}
+BY_JOB: Json = {"perIndex": False, "disruptions": "Exponential"}
+BY_INDEX: Json = {"singlePod": "Indexed"}
+PROFILES: dict[str, Json] = {
+    "limit 20, back-off by Job": {**SECTIONS, "disruptions": {"limit": 20}, "backOff": BY_JOB},
+    "limit 20, one pod indexed": {**SECTIONS, "disruptions": {"limit": 20}, "backOff": BY_INDEX},
+    **{f"limit {limit}": {**SECTIONS, "disruptions": {"limit": limit}} for limit in (3, 2, 1)},
+}
 POLICIES = (*BESIDE, *PROFILES)
 OWN = "retry-policy-test/market"  # label of nodes: the policy whose pods run there, and whether one pod has one alone
 SHARED_MACHINES = 4  # of each policy
