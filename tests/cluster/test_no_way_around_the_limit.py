@@ -234,8 +234,9 @@ def is_second(pod: Object) -> bool:
 
 
 def test_a_job_whose_failures_cost_nothing_is_ended_by_the_ledger(namespace: NewNamespace) -> None:
-    team = opted_in(namespace, "limited")
+    team = opted_in(namespace, "one-retry")
     root = with_rules(exit_codes("Ignore", "In", 75))
+    root["spec"]["backoffLimit"] = 1
     root["spec"]["template"]["metadata"]["annotations"] = {
         **exits(75),
         names.COUNTED: "2026-01-01T00:00:00Z",  # by which the ledger would take its pods for counted
@@ -249,7 +250,7 @@ def test_a_job_whose_failures_cost_nothing_is_ended_by_the_ledger(namespace: New
 
 @with_operators
 def test_a_set_whose_restarts_cost_nothing_is_ended_by_the_ledger(namespace: NewNamespace) -> None:
-    team = opted_in(namespace, "limited")
+    team = opted_in(namespace, "one-retry")
     part = replicated_job(
         "main",
         exits(75),
@@ -257,7 +258,7 @@ def test_a_set_whose_restarts_cost_nothing_is_ended_by_the_ledger(namespace: New
         podFailurePolicy={"rules": [exit_codes("FailJob", "In", 75, container="main")]},
     )
     rules = [{"name": "again", "action": FREE, "onJobFailureReasons": ["PodFailurePolicy"]}]
-    team.create(job_set("train", part, failurePolicy={"maxRestarts": 3, "rules": rules}))
+    team.create(job_set("train", part, failurePolicy={"maxRestarts": 1, "rules": rules}))
     failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"), seconds=120)
     assert condition(failed, "Failed")["reason"] == "FreeRestartLimitExceeded"
     assert failed["status"]["terminalState"] == "Failed"

@@ -19,12 +19,13 @@ FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # what the Job's status 
 class Terms:
     """What a workload allows.
 
-    `retries`: of the set, the Job, or each index; `limit`: disruptions, of each index, else times `shares`, the pods
-    that run at a time.
+    `retries`: of the set, the Job, or each index; `limit`: disruptions, and `free_limit`: restarts that cost nothing,
+    of each index, else times `shares`, the pods that run at a time.
     """
 
     retries: int
     limit: int
+    free_limit: int
     shares: int
     per_index: bool = False
 
@@ -32,6 +33,11 @@ class Terms:
     def disruptions(self) -> int:
         """The disruptions of one unit."""
         return self.limit * self.shares
+
+    @property
+    def free_restarts(self) -> int:
+        """The restarts of one unit that cost nothing."""
+        return self.free_limit * self.shares
 
 
 def terms_of(job: Json, job_set: Json | None, settings: Settings) -> Terms:
@@ -44,6 +50,7 @@ def terms_of(job: Json, job_set: Json | None, settings: Settings) -> Terms:
     return Terms(
         retries=retries,
         limit=settings.disruption_budget,
+        free_limit=settings.profile.retries.limit,
         shares=shares_of(spec),
         per_index=job_set is None and batch.has_index_budgets(spec),
     )
@@ -141,5 +148,5 @@ def is_exceeded(account: Account, terms: Terms, unit: str) -> bool:
 
 
 def is_free_too_often(account: Account, terms: Terms, unit: str) -> bool:
-    """Return True if a unit restarted at no cost more often than it may be disrupted, beyond doubt."""
-    return account.free.at_least(unit) > terms.disruptions
+    """Return True if a unit restarted at no cost more often than it may, beyond doubt."""
+    return account.free.at_least(unit) > terms.free_restarts

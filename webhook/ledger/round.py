@@ -32,7 +32,7 @@ class Round:
         self.settings_of = settings_of
         self.settings = settings_of(root)
         self.details: list[Attempt] = []
-        self.terms = limits.Terms(retries=0, limit=0, shares=1)
+        self.terms = limits.Terms(retries=0, limit=0, free_limit=0, shares=1)
         self.saved = 0
         self.unseen_counted = False
         self.changed = False

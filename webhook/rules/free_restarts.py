@@ -11,7 +11,7 @@ in a JobSetSpec:
 
 A pod whose failure is ignored, and a JobSet that restarts by an action ending in AndIgnoreMaxRestarts, restart at no
 cost. After a disruption that is what such rules are for, and `disruptions` bounds it. After anything else the ledger
-counts a free restart, and ends the workload after `disruptions.limit` of them. Denied is what the ledger cannot count
+counts a free restart, and ends the workload after `retries.limit` of them. Denied is what the ledger cannot count
 and no deadline ends, and what makes nearly every failure free: that is no list of exceptions to the retry limit, but
 its end. Rules are judged in their order, as the Job controller (pkg/controller/job/pod_failure_policy.go of Kubernetes
 1.36.3) and the JobSet controller (pkg/controllers/failure_policy.go of JobSet 0.11) apply them.
@@ -76,7 +76,7 @@ def problems(job: EmbeddedJob, *, counted: bool) -> Iterator[Problem]:
 def warnings(job: EmbeddedJob, settings: Settings) -> Iterator[Problem]:
     """Say of each rule that makes restarts free, and that the ledger bounds, what bounds it."""
     if job.spec.get("activeDeadlineSeconds") is None:
-        limit = settings.disruption_budget
+        limit = settings.profile.retries.limit
         for rule, too_wide in free_rules(job):
             if not too_wide:
                 yield Problem(rule.path, "costs no retry", f"the ledger ends the Job after {limit} such failures")

@@ -261,7 +261,7 @@ class Ledger:
         if found is None:
             return
         detail, job, terms = found
-        limit = terms.disruptions
+        limit = terms.free_restarts if reason == verdicts.FREE_TOO_OFTEN else terms.disruptions
         message = f"pod {namespace}/{detail.pod}: {what} {limit + 1} exceeds the limit of {limit}"
         if round_.key.job_set:
             await verdicts.fail_set(self.api, path_of(round_.key), reason, message)

@@ -8,7 +8,7 @@ from webhook.ledger.account import Account, decode, encode
 from webhook.ledger.book import Book, Key
 from webhook.ledger.pods import Pod
 from webhook.ledger.round import Round
-from webhook.policy.model import Disruptions, Profile
+from webhook.policy.model import Disruptions, Profile, Retries
 from webhook.policy.settings import resolve
 from webhook.problem import Json
 
@@ -17,14 +17,20 @@ INDEXED = {"completionMode": "Indexed", "completions": 8, "parallelism": 8}
 
 
 def counting(
-    *pods: Pod, root: Json | None = None, account: Account | None = None, limit: int = 1, **disruptions: Any
+    *pods: Pod,
+    root: Json | None = None,
+    account: Account | None = None,
+    limit: int = 1,
+    free_limit: int = 1,
+    **disruptions: Any,
 ) -> Round:
     root = root or job()
     book = Book()
     book.see_job(root, steady=True, alone=True)
     for pod in pods:
         book.see(pod, 0.0)
-    settings = resolve("default", Profile(disruptions=Disruptions(limit=limit, **disruptions)), {})
+    profile = Profile(retries=Retries(limit=free_limit), disruptions=Disruptions(limit=limit, **disruptions))
+    settings = resolve("default", profile, {})
     found = Round(ALONE, root, None, book, account or Account(), lambda _root: settings)
     found.count(book.uncounted(found.account))
     return found
@@ -154,7 +160,7 @@ def test_a_failure_that_costs_nothing_is_counted_beside_the_disruptions() -> Non
 
 def test_one_such_failure_more_than_disruptions_are_allowed_is_too_many() -> None:
     assert free_too_often(counting(failed(1, 75), failed(2, 75), root=FREE_75)) == ["train-2", "train-1"]
-    assert free_too_often(counting(failed(1, 75), failed(2, 75), root=FREE_75, limit=2)) == []
+    assert free_too_often(counting(failed(1, 75), failed(2, 75), root=FREE_75, free_limit=2)) == []
 
 
 def test_it_is_too_many_whatever_disruptions_cost_and_lead_to() -> None:

@@ -96,14 +96,15 @@ NARROW = [
 def test_a_rule_for_few_failures_is_allowed_with_a_warning_where_the_ledger_counts_them(rule: Json) -> None:
     answer = judged(rule, containers=("main", "side"))
     assert answer.allowed
-    warning = "spec.podFailurePolicy.rules[0]: costs no retry; the ledger ends the Job after 20 such failures"
+    warning = "spec.podFailurePolicy.rules[0]: costs no retry; the ledger ends the Job after 10 such failures"
     assert warning in answer.warnings
     assert len(warning) <= WARNING_LENGTH
 
 
-def test_the_warning_names_the_authors_own_limit() -> None:
-    root = job(job_spec(rules=[exit_codes("Ignore", "In", 75)]), annotations={names.MAX_DISRUPTIONS: "2"})
-    assert validate(root).warnings == [
+def test_the_warning_names_the_profiles_limit_of_retries() -> None:
+    root = job(job_spec(rules=[exit_codes("Ignore", "In", 75)], backoffLimit=2))
+    few = policy(default=Profile(retries=Retries(limit=2)))
+    assert validate(root, under=few).warnings == [
         "spec.podFailurePolicy.rules[0]: costs no retry; the ledger ends the Job after 2 such failures"
     ]
 
