@@ -7,6 +7,7 @@ import pytest
 
 from tests.bench.market.draw import LONGEST, SHORTEST, Market
 from tests.bench.market.figures import KINDS, ON_DEMAND, Cell, Kind, lines, slowest_on_demand, table
+from tests.bench.market.ideal import FIRST_WAIT, outcome
 from tests.bench.market.policies import PROFILES, name_of, policy_file
 from tests.bench.market.witness import JOB_NAME, Witness
 from webhook.policy.model import Policy
@@ -91,6 +92,13 @@ def test_a_job_that_did_not_finish_has_no_time() -> None:
     (line, _) = lines([cell("limit 20", 1, 10), cell(ON_DEMAND, 1, 8, 16)])
     assert line.slowest("one pod") == [None]
     assert line.in_time == 2
+
+
+def test_a_limit_of_one_at_most_doubles_a_jobs_time_and_one_of_two_does_not() -> None:
+    markets = [Market(seed, 2) for seed in range(20)]
+    wait = FIRST_WAIT / SHORTEST
+    assert all(outcome(market, 1)[0] <= 2 + wait for market in markets)
+    assert any(outcome(market, 2)[0] > 2 + wait for market in markets)
 
 
 def test_a_round_is_as_slow_as_its_slowest_job_on_demand() -> None:
