@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Final
 
+from tests.bench.market import figures as market
 from tests.generated import docs, figures, kinds, manifests, written
 
 ROOT: Final = Path(__file__).parents[2]
@@ -20,6 +21,7 @@ PART: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
+    "docs/market.md": {"market": market.table},
     "docs/performance.md": {"figures": figures.table},
     "docs/policy.md": {"policy": docs.policy_reference},
     "docs/roll-out.md": {"modes": docs.modes_table},
