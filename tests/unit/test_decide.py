@@ -240,9 +240,9 @@ def test_a_cron_job_of_before_may_keep_its_retries_when_it_is_suspended() -> Non
 
 
 def test_what_an_author_says_on_a_cron_job_reaches_its_jobs_and_pods() -> None:
-    answer = mutate(cron_job(annotations={names.MAX_RETRIES: "2", names.MAX_DISRUPTIONS: "5"}))
+    answer = mutate(cron_job(annotations={names.MAX_RETRIES: "2", names.MAX_DISRUPTIONS: "0"}))
     template = answer.object["spec"]["jobTemplate"]
-    assert template["metadata"]["annotations"] == {names.MAX_RETRIES: "2", names.MAX_DISRUPTIONS: "5"}
+    assert template["metadata"]["annotations"] == {names.MAX_RETRIES: "2", names.MAX_DISRUPTIONS: "0"}
     assert template["spec"]["template"]["metadata"]["annotations"] == {names.MAX_RETRIES: "2"}
     assert template["spec"]["backoffLimit"] == 2
 

@@ -66,7 +66,7 @@ class Disruptions(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a preemption, eviction or lost node costs."""
 
     action: Literal["Ignore", "Count"] = "Ignore"
-    limit: Count = 20
+    limit: Count = 1
     on_exceed: Literal["OnDemand", "Suspend", "Fail"] = "OnDemand"
 
 

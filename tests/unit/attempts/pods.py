@@ -8,7 +8,7 @@ from tests.objects import pod
 from webhook import names
 from webhook.attempts import Evidence, Level, levels
 from webhook.patch import at
-from webhook.policy.model import Placement, Profile
+from webhook.policy.model import Disruptions, Placement, Profile
 from webhook.policy.settings import Settings, resolve
 from webhook.problem import Json, Path, Problem
 from webhook.rules.placement import PREFERRED, TERMS
@@ -17,7 +17,9 @@ from webhook.workloads.row import controller_of
 
 SPOT: Final = {"key": "eks.amazonaws.com/capacityType", "operator": "In", "values": ["SPOT"]}
 NOT_SPOT: Final = {"key": "eks.amazonaws.com/capacityType", "operator": "NotIn", "values": ["SPOT"]}
-EKS: Final = policy(default=Profile(placement=Placement(provider="eks", spot="Require")))
+LIMIT: Final = 20  # of disruptions: enough to tell their level from the others
+DISRUPTIONS: Final = Disruptions(limit=LIMIT)
+EKS: Final = policy(default=Profile(placement=Placement(provider="eks", spot="Require"), disruptions=DISRUPTIONS))
 
 # What no count is, as the value of a label, annotation or variable.
 NO_COUNTS: Final = ["", "two", "-1", "1.5", " 1", "+1", "\u0663", "9" * 400, "null", "[]"]
@@ -99,7 +101,7 @@ def read(
 ) -> tuple[list[Level], list[Problem]]:
     """Return the levels that a pod stands under, and the warnings."""
     controller, _ = owner_of(root, controller_of(root), root["metadata"].get("labels") or {})
-    settings = settings or resolve("default", Profile(), {})
+    settings = settings or resolve("default", Profile(disruptions=DISRUPTIONS), {})
     evidence = Evidence(
         pod=root,
         annotations=root["metadata"].get("annotations") or {},
@@ -115,8 +117,8 @@ def read(
 
 
 def of_disruptions(source: str, attempt: int) -> Level:
-    """The level of disruptions, under the packaged policy."""
-    return Level(source, attempt, 20, of_disruptions=True)
+    """The level of disruptions."""
+    return Level(source, attempt, LIMIT, of_disruptions=True)
 
 
 def owned(api_version: str, kind: str, name: str, *, controller: bool = True) -> Json:

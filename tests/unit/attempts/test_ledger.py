@@ -8,7 +8,7 @@ from tests.objects import job_spec, pod, stored_job
 from tests.unit.attempts.pods import EKS, NOT_SPOT, SPOT
 from webhook import names
 from webhook.patch import at
-from webhook.policy.model import Disruptions, Placement, Policy
+from webhook.policy.model import Disruptions, Placement, Policy, Profile
 from webhook.problem import Json
 from webhook.rules.placement import TERMS
 from webhook.subject import Facts
@@ -40,6 +40,12 @@ def test_disruptions_are_a_level_of_their_own() -> None:
     assert placed(2) == ("Spot", "Ledger", "2")
     assert placed(19) == ("Spot", "Ledger", "19")
     assert placed(20) == ("OnDemand", "Ledger", "20")
+
+
+def test_by_default_one_disruption_is_enough_to_leave_spot() -> None:
+    packaged = replace(EKS, profiles={"default": Profile(placement=Placement(provider="eks", spot="Require"))})
+    assert placed(0, policy=packaged)[0] == "Spot"
+    assert placed(1, policy=packaged) == ("OnDemand", "Ledger", "1")
 
 
 def test_failures_and_disruptions_are_never_added_up() -> None:

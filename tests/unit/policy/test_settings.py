@@ -16,7 +16,7 @@ def texts(annotations: dict[str, str], profile: Profile | None = None) -> list[s
 def test_annotations_speak_within_the_limits_of_the_profile() -> None:
     settings = resolve(
         "gpu",
-        Profile(),
+        Profile(disruptions=Disruptions(limit=20)),
         {names.MAX_RETRIES: "5", names.MAX_DISRUPTIONS: "7", names.INTERRUPTIBLE: "false", names.SKIP: "true"},
     )
     assert (settings.max_retries, settings.disruption_budget) == (5, 7)
@@ -25,7 +25,7 @@ def test_annotations_speak_within_the_limits_of_the_profile() -> None:
 
 def test_without_annotations_the_profile_speaks() -> None:
     settings = resolve("gpu", Profile(), {})
-    assert (settings.max_retries, settings.default_retries, settings.disruption_budget) == (None, 3, 20)
+    assert (settings.max_retries, settings.default_retries, settings.disruption_budget) == (None, 3, 1)
     assert (settings.interruptible, settings.skip) == (None, False)
 
 
