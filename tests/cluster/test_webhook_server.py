@@ -20,6 +20,7 @@ from tests.bench.asking import Question, as_fast_as_answered, at_a_constant_rate
 from tests.cluster.conftest import NewNamespace
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
+from tests.cluster.nodes import POOL
 from tests.cluster.objects import noted
 from tests.objects import pod
 from tests.served import Served, serving
@@ -77,6 +78,19 @@ def test_the_capacity_provider_is_recognised_by_the_nodes(served: Served, namesp
     placed = mutated(served, pod(owner=None, annotations={names.ATTEMPT: "3"}), team.name)
     affinity = placed["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert affinity["nodeSelectorTerms"][0]["matchExpressions"][0]["key"] == "cloud.google.com/gke-spot"
+
+
+def test_a_job_that_selects_a_pool_without_on_demand_nodes_is_accepted_with_a_warning(
+    served: Served, namespace: NewNamespace
+) -> None:
+    team = namespace({names.PROFILE: "default"})
+    until(lambda: b"retry_policy_capacity_provider_recognised 1.0" in served.get("/metrics").body)
+    manifest = job("train")
+    manifest["spec"]["template"]["spec"]["nodeSelector"] = {POOL: "spot"}
+    body = served.post("/validate", review_of(manifest, namespace=team.name)).body
+    assert answer_of(body, manifest).warnings == [
+        "spec.template.spec: fits on no on-demand node that was seen; it waits until there is one"
+    ]
 
 
 def test_an_owner_that_is_gone_or_another_by_that_name_tells_nothing(
