@@ -12,6 +12,7 @@ import pytest
 
 from tests.awaiting import until
 from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.devices import OLDEST_WITH_TAINTS, minor_version, own_device
 from tests.cluster.disruptions import evict, on, own_nodes, preempt, taint
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, ended, last, noted, restarts
@@ -113,6 +114,18 @@ def test_each_kind_of_disruption_is_known_by_its_reason(namespace: NewNamespace,
         assert last(found) == [("Disruption", "PreemptionByScheduler", "disruption")]
         found = team.wait_for("jobs", "tainted", lambda found: ended(found, 1))
         assert last(found) == [("Disruption", "DeletionByTaintManager", "disruption")]
+
+
+def test_a_pod_whose_device_breaks_down_costs_a_disruption(namespace: NewNamespace, kubectl: Kubectl) -> None:
+    if minor_version(kubectl) < OLDEST_WITH_TAINTS:
+        pytest.skip("devices have no taints there")
+    team = opted_in(namespace)
+    with own_nodes(kubectl, spot=1) as nodes, own_device(kubectl, nodes.nodes[0]) as device:
+        team.create(device.claimed_by(team, on(nodes, job("train", backoffLimit=3))))
+        team.running("train", 1)
+        device.break_down()
+        found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
+        assert last(found) == [("Disruption", "DeletionByDeviceTaintManager", "disruption")]
 
 
 def test_more_pods_than_an_account_can_name_are_counted_once_each(namespace: NewNamespace) -> None:

@@ -21,6 +21,7 @@ DISRUPTIONS: Final = frozenset(
         "EvictionByEvictionAPI",
         "DeletionByPodGC",
         "TerminationByKubelet",
+        "DeletionByDeviceTaintManager",
         UNSEEN,
     }
 )

@@ -15,7 +15,10 @@ from webhook.ledger.limits import unit_of
 from webhook.ledger.pods import Pod
 from webhook.problem import Json
 
-REASONS = ("PreemptionByScheduler", "DeletionByTaintManager", EVICTED, "DeletionByPodGC", "TerminationByKubelet")
+REASONS = (
+    *("PreemptionByScheduler", "DeletionByTaintManager", EVICTED, "DeletionByPodGC", "TerminationByKubelet"),
+    "DeletionByDeviceTaintManager",
+)
 
 
 def counted(*pods: Pod, account: Account | None = None) -> Account:
