@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,12 +15,15 @@ from tests.awaiting import until
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.devices import OLDEST_WITH_TAINTS, minor_version, own_device
 from tests.cluster.disruptions import evict, on, own_nodes, preempt, taint
-from tests.cluster.manifests import exits, job, job_set, replicated_job
+from tests.cluster.manifests import DELETION_EXIT_CODE, exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, ended, last, noted, restarts
 from webhook import names
 from webhook.ledger.account import MOST_RECENT
+from webhook.workloads.batch import QUEUE_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Namespace
@@ -150,6 +154,91 @@ def test_a_job_that_is_suspended_by_hand_spends_nothing(namespace: NewNamespace)
     assert team.run("patch", "job", "train", "--type=merge", '--patch={"spec":{"suspend":true}}').returncode == 0
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
     assert last(found) == [("Other", "Stopped", "none")]
+
+
+def queued(*exit_codes: int, at_sigterm: int = 143, **spec: Any) -> Object:
+    """A Job of a queue of which nobody takes care, so that a test can suspend and scale it as Kueue does."""
+    found = job("train", {**(exits(*exit_codes) if exit_codes else {}), DELETION_EXIT_CODE: str(at_sigterm)}, **spec)
+    found["metadata"]["labels"] = {QUEUE_NAME: "team"}
+    return found
+
+
+def suspend(team: Namespace, *, suspended: bool = True) -> None:
+    patch = f'--patch={{"spec":{{"suspend":{str(suspended).lower()}}}}}'
+    assert team.run("patch", "job", "train", "--type=merge", patch).returncode == 0
+
+
+@contextmanager
+def held(team: Namespace, *pods: Object) -> Iterator[None]:
+    """Keep pods that are deleted, as a kubelet does for seconds after they failed: the Job controller judges them."""
+    finalizer = '--patch=[{"op":"add","path":"/metadata/finalizers/-","value":"retry-policy-test/held"}]'
+    for pod in pods:
+        assert team.run("patch", "pod", pod["metadata"]["name"], "--type=json", finalizer).returncode == 0
+    try:
+        yield
+    finally:
+        for pod in pods:
+            team.run(
+                "patch", "pod", pod["metadata"]["name"], "--type=merge", '--patch={"metadata":{"finalizers":null}}'
+            )
+
+
+@pytest.mark.parametrize("code", [1, 137])
+def test_a_queued_job_that_is_suspended_goes_on_whatever_its_pods_end_with(namespace: NewNamespace, code: int) -> None:
+    team = opted_in(namespace)
+    team.create(queued(at_sigterm=code))
+    (first,) = team.running("train", 1)
+    with held(team, first):
+        suspend(team)
+        found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
+        assert last(found) == [("Other", "Stopped", "none")]
+        suspend(team, suspended=False)
+        (second,) = team.running("train", 1, but=first)
+    team.ends(second, 0)
+    assert not team.wait_for("jobs", "train", lambda found: condition(found, "Complete"))["status"].get("failed")
+
+
+@pytest.mark.parametrize(
+    "index", [{}, {"completionMode": "Indexed"}, {"completionMode": "Indexed", "backoffLimitPerIndex": 1}]
+)
+def test_a_queued_job_that_is_scaled_down_goes_on_whatever_its_pods_end_with(
+    namespace: NewNamespace, index: Object
+) -> None:
+    team = opted_in(namespace)
+    team.create(queued(at_sigterm=1, completions=3, parallelism=3, **index))
+    with held(team, *team.running("train", 3)):
+        scaled = ("patch", "job", "train", "--type=merge", '--patch={"spec":{"parallelism":1}}')
+        assert team.run(*scaled).returncode == 0
+        found = team.wait_for("jobs", "train", lambda found: ended(found, 2))
+        assert set(last(found)) == {("Other", "Stopped", "none")}
+        (pod,) = team.running("train", 1)
+        team.ends(pod, 0)
+        found = team.wait_for("jobs", "train", lambda found: found["status"].get("succeeded"))
+        assert not condition(found, "FailureTarget")
+        assert not found["status"].get("failed")
+
+
+def test_where_the_profile_says_fail_job_what_a_suspended_pod_ends_with_fails_a_queued_job(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace, "fail-job")
+    team.create(queued(at_sigterm=1))
+    with held(team, *team.running("train", 1)):
+        suspend(team)
+        found = team.wait_for("jobs", "train", lambda found: condition(found, "FailureTarget"))
+        assert condition(found, "FailureTarget")["reason"] == "PodFailurePolicy"
+
+
+def test_a_bug_of_a_queued_job_ends_it_before_it_is_tried_again(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(queued(1))
+    found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed") and ended(found, 1))
+    assert condition(found, "Failed")["reason"] == "PodFailurePolicy"
+    assert found["status"]["failed"] == 1
+    found = team.wait_for("jobs", "train", lambda found: account(found)["cost"].get("fatal"))
+    assert last(found) == [("ExitCode", "main 1", "fatal")]
+    (row,) = explained(team, "train")["rows"]
+    assert row["rule"] == "the ledger: no disruption beside it"
 
 
 def with_no_disruption_allowed(**spec: Object) -> Object:

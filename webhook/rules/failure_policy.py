@@ -112,19 +112,26 @@ def disruption_rule(action: str) -> Json:
 def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:
     """Make one rule for each container that must fail the Job at once and is not covered by its author.
 
-    Where pods depend on each other the profile may want none: a crash may be the echo of a disruption.
+    Where pods depend on each other the profile may want none: a crash may be the echo of a disruption. Nor where the
+    ledger decides.
     """
     if is_coupled(job) and settings.profile.failure_policy.coupled != "FailJob":
         return [], []
-    return bug_rules(job, settings, author_rules)
+    return ([], []) if is_settled(job, settings) else bug_rules(job, settings, author_rules)
 
 
 def is_settled(job: EmbeddedJob, settings: Settings) -> bool:
-    """Tell whether the ledger decides what a crash is: a bug, or the echo of a disruption that it has counted."""
+    """Return True if the ledger decides what a crash is: a bug, or the echo of a disruption that it has counted.
+
+    In a queue too: Kueue suspends a Job to take its pods back, and the Job controller judges by its rules the exit
+    codes that they answer SIGTERM with (getFailJobMessage in pkg/controller/job/job_controller.go), torchrun with 1.
+    """
     policy = settings.profile.failure_policy
     if policy.coupled != "Settle" or policy.inject != "Merge" or settings.skip:
         return False
-    return is_coupled(job) and not job.traits.depends_elsewhere and not batch.has_index_budgets(job.spec)
+    if job.traits.depends_elsewhere or batch.has_index_budgets(job.spec):
+        return False
+    return is_coupled(job) or is_queued(job.metadata)
 
 
 def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:

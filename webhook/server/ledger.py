@@ -301,7 +301,7 @@ class Ledger:
         if page is None or pod is None or job is None or endings.is_over(job["status"]) or not self.may_act(key):
             return True
         settings = self.settings_of(job)
-        within = settings.profile.failure_policy.settle_within
+        within = verdicts.window(job, settings)
         if page.book.disturbed >= crash.seen - within or crash.seen - within < self.books.watching_since:
             return True  # the echo of a disruption, or of one that nobody would have seen
         end = crash.seen + within

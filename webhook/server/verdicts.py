@@ -33,6 +33,12 @@ def may_settle(job: Json, settings: Settings) -> bool:
     return any(failure_policy.is_settled(one, settings) for one in batch.JOB.jobs(job))
 
 
+def window(job: Json, settings: Settings) -> int:
+    """Return the seconds by which a crash and its explanation may be apart; 0 where no pod depends on another."""
+    coupled = any(map(failure_policy.is_coupled, batch.JOB.jobs(job)))
+    return settings.profile.failure_policy.settle_within if coupled else 0
+
+
 async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: Json | None) -> bool:
     """End the Job of a pod whose crash no disruption explains; tell whether it was a bug, and not worth a retry.
 
@@ -52,7 +58,8 @@ async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: J
         return False
     code = next(one.code for one in pod.exits if one.container == match.container)
     what = f"Container {match.container} for pod {pod.namespace}/{pod.name} failed with exit code {code}"
-    message = f"{what}, and no pod that it depends on was disrupted within {within} s"
+    no_echo = f"no pod that it depends on was disrupted within {within} s" if within else "nobody had deleted the pod"
+    message = f"{what}, and {no_echo}"
     if job_set is not None and rules.action_of_set(job_set, pod.replicated_job, message) != FAILING:
         return False
     return await put(api, pod.namespace, job, OF_SET, message)

@@ -14,6 +14,7 @@ from webhook.rules import failure_policy, schema
 from webhook.workloads import batch
 
 DEFAULT = Profile()
+QUEUE = {"kueue.x-k8s.io/queue-name": "team-a"}
 
 
 def edited(root: Json, profile: Profile = DEFAULT) -> tuple[Json, list[Problem]]:
@@ -186,9 +187,25 @@ def test_indexes_with_their_own_budget_are_not_coupled() -> None:
 
 
 @pytest.mark.parametrize("field", ["labels", "annotations"])
-def test_a_queued_job_may_be_killed_by_its_queue(field: str) -> None:
-    spec, _ = edited(job(job_spec(), **{field: {"kueue.x-k8s.io/queue-name": "team-a"}}))
+@pytest.mark.parametrize("coupled", ["FailJob", "Retry"])
+def test_a_queued_job_may_be_killed_by_its_queue(field: str, coupled: str) -> None:
+    spec, _ = edited(job(job_spec(), **{field: QUEUE}), with_failure_policy(coupled=coupled))
     assert rules(spec) == [DISRUPTION, bug(values=(137, 143))]
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+def test_what_a_queued_jobs_pods_end_with_is_left_to_the_ledger(field: str) -> None:
+    root = job(job_spec(), **{field: QUEUE})
+    spec, _ = edited(root)
+    assert rules(spec) == [DISRUPTION]
+    (embedded,) = batch.JOB.jobs(root)
+    assert failure_policy.is_settled(embedded, Settings(profile_name="default", profile=DEFAULT))
+
+
+def test_a_queued_job_with_a_budget_for_each_index_keeps_its_rule() -> None:
+    author = job_spec(completions=6, completionMode="Indexed", backoffLimitPerIndex=1)
+    spec, _ = edited(job(author, labels=QUEUE))
+    assert rules(spec) == [DISRUPTION, bug(values=(137, 143), action="FailIndex")]
 
 
 def test_the_job_controller_by_its_own_name_is_not_foreign() -> None:
