@@ -25,8 +25,9 @@ Placement = Literal["Spot", "OnDemand", "None"]
 
 UNKNOWN: Final = "Unknown"
 NEVER_BATCH: Final = {("apps", "DaemonSet"), ("apps", "ReplicaSet")}  # a Deployment's pods are its ReplicaSet's
-# Kueue chooses nodes by the template, unaware of a term of ours: with its topology, or a flavor's nodeSelector later.
-GATES: Final = {"kueue.x-k8s.io/topology", "kueue.x-k8s.io/admission"}
+# Kueue chooses nodes by the template, unaware of a term of ours: with its topology, or a flavor's nodeSelector later. A
+# pod of an elastic Job gets the nodeSelector of its admission checks when it is let go.
+GATES: Final = {"kueue.x-k8s.io/topology", "kueue.x-k8s.io/admission", "kueue.x-k8s.io/elastic-job"}
 # Tekton and JobSet send a pod where another one is, wherever that may be.
 FOLLOWS: Final = {"pipeline.tekton.dev/affinity-assistant", "alpha.jobset.sigs.k8s.io/exclusive-topology"}
 NODE_AFFINITY: Final[Path] = ("spec", "affinity", "nodeAffinity")

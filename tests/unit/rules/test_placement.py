@@ -221,8 +221,9 @@ def test_a_pod_that_asks_for_spot_nodes_itself_is_told_nothing_more() -> None:
     assert (placed(root, STAYS, spot="Require"), root) == ("Spot", pod(selector))
 
 
-def test_a_pod_whose_nodes_kueue_chooses_gets_preferences_only() -> None:
-    gate = {"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}]}
+@pytest.mark.parametrize("name", ["topology", "admission", "elastic-job"])
+def test_a_pod_whose_nodes_kueue_chooses_gets_preferences_only(name: str) -> None:
+    gate = {"schedulingGates": [{"name": f"kueue.x-k8s.io/{name}"}]}
     first, last = pod(gate), pod(gate)
     assert placed(first, STAYS, spot="Require") == "Spot"
     assert placed(last, LEAVES, spot="Require") == "OnDemand"
