@@ -43,7 +43,10 @@ OF_ONE_JOB: Final = frozenset(
 TO_BE_FOUND_BY: Final = (batch.QUEUE_NAME, "app.kubernetes.io/instance")
 # What Kueue writes in a pod template.
 OF_KUEUE: Final = {"metadata": ("annotations", "labels"), "spec": ("nodeSelector", "tolerations", "schedulingGates")}
-WRITTEN_BY_KUEUE: Final = ("kueue.x-k8s.io/podset", "kueue.x-k8s.io/workload")
+WRITTEN_BY_KUEUE: Final = (
+    *("kueue.x-k8s.io/podset", "kueue.x-k8s.io/workload", "kueue.x-k8s.io/workload-slice-name"),
+    *("kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/local-queue-name"),
+)
 KEPT: Final = "retry-policy.dev/kept"  # managedBy of the kept Job: whoever resumes it, nobody runs it
 OF_DELETION: Final = ("foregroundDeletion", "orphan")  # finalizers
 
@@ -193,7 +196,7 @@ def before_kueue(job: Json, workload: Json | None) -> Json:
     """Return a Job as it was before Kueue let it run, which writes nodes and names of its own into the pod template.
 
     `workload`: Kueue's Workload of the Job, which keeps the template; None where it is gone. Kueue lets no Job run in
-    whose template something else stands than it would write (pkg/podset of Kueue 0.15).
+    whose template something else stands than it would write (pkg/podset of Kueue 0.19).
     """
     template = copied(job["spec"]["template"])
     kept = at(workload, ("spec", "podSets", 0, "template"))

@@ -223,7 +223,13 @@ def test_notes_that_somebody_has_spoilt_are_told_from_those_that_can_be_read() -
     assert not of_job.is_kept(keeping)
 
 
-KUEUES: Json = {"kueue.x-k8s.io/podset": "main", "kueue.x-k8s.io/workload": "job-train-1"}
+KUEUES: Json = {
+    "kueue.x-k8s.io/podset": "main",
+    "kueue.x-k8s.io/workload": "job-train-1",
+    "kueue.x-k8s.io/workload-slice-name": "job-train-1",
+    "kueue.x-k8s.io/cluster-queue-name": "research",
+    "kueue.x-k8s.io/local-queue-name": "team",
+}
 
 
 def test_what_kueue_wrote_to_let_it_run_is_as_its_workload_says_it_was() -> None:
@@ -238,7 +244,7 @@ def test_what_kueue_wrote_to_let_it_run_is_as_its_workload_says_it_was() -> None
     assert job["spec"]["template"]["spec"]["nodeSelector"] == {"flavor": "spot"}
 
 
-def test_without_its_workload_at_least_its_name_goes() -> None:
+def test_without_its_workload_at_least_its_name_and_its_queues_go() -> None:
     job = failed()
     job["spec"]["template"]["metadata"] = {"labels": {"a": "b", **KUEUES}, "annotations": KUEUES}
     template = of_job.before_kueue(job, None)["spec"]["template"]
