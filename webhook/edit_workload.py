@@ -136,12 +136,13 @@ class Rules:
         if self.facts.defaulted:
             said = batch.says_backoff_limit(self.root, job, self.profile.profile.retries.limit)
         budget = batch.budget_of(job, said=said)
+        once = own_retries.runs_once(job, settings, set_restarts=self.set_restarts)
         warnings: list[Problem] = []
         # A new object that is to be denied keeps its author's rules, and the numbers by which its problems name them.
         denied = self.is_denied or (self.is_new and self.denies and self.has_free_restarts(job, settings))
         if self.row.failure_policy and not settings.skip and not denied:
             editor.rule = "failure_policy"
-            warnings += self.edit_failure_policy(job, settings, budget)
+            warnings += self.edit_failure_policy(job, settings, budget, once=once)
         editor.rule = "retries"
         if not self.denies and self.has_free_restarts(job, settings):
             warnings += free_restarts.clamp_job(job, settings, editor, counted=self.is_counted(job, settings))
@@ -150,19 +151,20 @@ class Rules:
             warnings += retries.edit_template((*job.path, "template", "spec"), job.pod_spec, settings, editor)
             warnings += retries.clamp_sum(job, settings, editor)
         if self.row.failure_policy and not settings.skip:
-            editor.rule = "back_off"
-            single_pod.edit(self.row, job, settings, editor, defaulted=self.facts.defaulted)
-            back_off.edit(job, settings, editor)
-        if self.row.failure_policy and not settings.skip:
+            if not once:
+                editor.rule = "back_off"
+                single_pod.edit(self.row, job, settings, editor, defaulted=self.facts.defaulted)
+                back_off.edit(job, settings, editor)
             editor.rule = "timeouts"
             timeouts.edit(job, settings, editor)
         editor.rule = "annotations"
         return warnings + annotations.edit_job(self.root, job, settings, editor)
 
-    def edit_failure_policy(self, job: EmbeddedJob, settings: Settings, budget: Budget | None) -> list[Problem]:
+    def edit_failure_policy(
+        self, job: EmbeddedJob, settings: Settings, budget: Budget | None, *, once: bool
+    ) -> list[Problem]:
         """Inject a failure policy, but not into a Job that runs once; tell the author once what the retries mean."""
         had_policy = job.spec.get("podFailurePolicy") is not None
-        once = own_retries.runs_once(job, settings, set_restarts=self.set_restarts)
         warnings: list[Problem] = []
         if not once:
             warnings = failure_policy.edit(job, settings, self.editor, self.wanted(job))

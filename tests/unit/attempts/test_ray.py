@@ -115,7 +115,7 @@ def test_a_submitter_goes_on_demand_with_its_cluster_or_with_its_own_last_retry(
 
 
 def test_volcanos_labels_on_a_ray_pod_are_not_volcanos_attempt() -> None:
-    root = head(annotations={"volcano.sh/task-spec": "headgroup", "scheduling.k8s.io/group-name": "ray-train-pg"})
+    root = head(annotations={"volcano.sh/task-spec": "headgroup", "volcano.sh/job-retry-count": "3"})
     assert place(root, cluster(OF_RAY_JOB), ray_job(1)) == on_spot("RayJob", 1, 3)
 
 

@@ -30,7 +30,11 @@ def limits(spec: Json, profile: Profile | None = None, facts: Facts = IN_FILE) -
 
 def test_each_index_gets_a_back_off_and_the_sum_stays_as_it_was() -> None:
     assert limits(job_spec(**INDEXED, backoffLimit=2)) == (2, 10, 0)
-    assert limits(job_spec(**INDEXED, backoffLimit=0)) == (0, 10, 0)
+    assert limits(job_spec(**INDEXED, backoffLimit=1)) == (1, 10, 0)
+
+
+def test_a_job_that_runs_once_needs_no_back_off() -> None:
+    assert limits(job_spec(**INDEXED, backoffLimit=0)) == (0, None, None)
 
 
 def test_the_sum_is_the_default_where_nobody_named_it_and_is_written_in_templates_too() -> None:

@@ -18,7 +18,11 @@ ONLY_143 = "only exit code 143 is retried; add a rule Count In [CODES]"
 WRITTEN = Facts(profile_name="default", defaulted=False)
 COUPLED: Json = {"completions": 8, "parallelism": 4, "completionMode": "Indexed"}
 PER_INDEX: Json = {"completions": 4, "completionMode": "Indexed"}
-FREE_RESTART: Json = {"name": "host", "action": "RestartJobSetAndIgnoreMaxRestarts"}
+FREE_RESTART: Json = {
+    "name": "host",
+    "action": "RestartJobSetAndIgnoreMaxRestarts",
+    "onJobFailureReasons": ["PodFailurePolicy"],
+}
 
 
 def rules_of(root: Json) -> list[Json]:
