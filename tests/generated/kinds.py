@@ -70,7 +70,8 @@ def attempts(row: Workload) -> str:
     """Name what tells the attempt of its pods."""
     if row.counts:
         return cell([row.kind])
-    names = [source.NAME for either in SOURCES.get((row.group, row.kind.lower()), ()) for source in either]
+    either_or = SOURCES.get((row.group, row.kind.lower()), ())
+    names = dict.fromkeys(source.NAME for either in either_or for source in either)
     return cell(names) if names or not row.owns_pods else "Annotation alone"
 
 
