@@ -1,4 +1,4 @@
-"""Kueue's controller and its webhooks, as its module ships them, for the Jobs of namespaces with the label MANAGED.
+"""Kueue's controller and its webhooks, as its module ships them, for Jobs and JobSets of namespaces labelled MANAGED.
 
 Its mutating webhook runs before ours: webhooks go by the names of their configurations.
 """
@@ -27,6 +27,13 @@ MANAGED: Final = "retry-policy-test/kueue"
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 CERTIFICATE: Final = "kueue-webhook-server-cert"
 PROBE: Final = "kueue-probe"
+GROUPS: Final = ("batch", "jobset.x-k8s.io")
+# How long Kueue waits for the pods of what it has admitted before it evicts it; half an hour by default.
+PODS_READY: Final = {
+    "timeout": "20s",
+    "recoveryTimeout": "30m",
+    "requeuingStrategy": {"backoffBaseSeconds": 1, "backoffMaxSeconds": 1},
+}
 HERE: Final = {"matchExpressions": [{"key": MANAGED, "operator": "Exists"}]}
 
 
@@ -66,7 +73,8 @@ def start(
                 "metrics": {"bindAddress": "0"},
                 "health": {"healthProbeBindAddress": "0"},
                 "clientConnection": {"qps": 1000, "burst": 2000},
-                "integrations": {"frameworks": ["batch/job"]},
+                "integrations": {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]},
+                "waitForPodsReady": PODS_READY,
                 "managedJobsNamespaceSelector": HERE,
             }
         )
@@ -93,17 +101,17 @@ def _mounted(kubectl: Kubectl, folder: Path) -> bool:
 
 
 def _chosen(configuration: Object, port: int) -> Object:
-    """Name it as Kueue's kustomization does, and keep what concerns Jobs and its own kinds."""
+    """Name it as Kueue's kustomization does, and keep what concerns Jobs, JobSets and its own kinds."""
     service = {"name": KUEUE_SERVICE, "namespace": KUEUE_SYSTEM, "port": port}
     webhooks = [
         {
             **webhook,
             "clientConfig": {"service": {**webhook["clientConfig"]["service"], **service}},
-            **({"namespaceSelector": HERE} if group == "batch" else {}),
+            **({"namespaceSelector": HERE} if group in GROUPS else {}),
         }
         for webhook in configuration["webhooks"]
         for group in webhook["rules"][0]["apiGroups"]
-        if group in {"batch", "kueue.x-k8s.io"}
+        if group in {*GROUPS, "kueue.x-k8s.io"}
     ]
     return {**configuration, "metadata": {"name": f"kueue-{configuration['metadata']['name']}"}, "webhooks": webhooks}
 

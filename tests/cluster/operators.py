@@ -56,8 +56,8 @@ MODULES: Final = (
     ),
     Module(
         "github.com/tektoncd/pipeline",
-        "v1.6.0",
-        "h1:A+D+jzOVl2QNl/yiNT7csVgBUy2wpz6K6+/D4q5lfss=",
+        "v1.9.0",
+        "h1:f/5Vwq1bF4eQQk3hiE7Y5fMvq1nJRTxqqhq5E9YZBeQ=",
         "config/300-crds/300-{}.yaml",
         "task taskrun pipeline pipelinerun customrun stepaction verificationpolicy resolutionrequest",
     ),
@@ -116,8 +116,8 @@ MODULES: Final = (
     ),
     Module(
         "sigs.k8s.io/kueue",
-        "v0.15.0",
-        "h1:9Khzc2ne6/eWuZx5o+R4KlVBzh3kZkTIMzpPC2e8Spg=",
+        "v0.19.2",
+        "h1:mPNzr37u0nwI7ikST5QQl5gg6EgtYOAvC9ZbTgywdN8=",
         "config/components/crd/bases/kueue.x-k8s.io_{}.yaml",
         "workloads workloadpriorityclasses localqueues clusterqueues cohorts resourceflavors topologies admissionchecks"
         " provisioningrequestconfigs multikueueconfigs multikueueclusters",

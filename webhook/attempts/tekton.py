@@ -1,6 +1,6 @@
 """The name of a TaskRun's pod: TASKRUN-pod, then TASKRUN-pod-retryN.
 
-What makes the name too long is cut from its head, never from this end (pkg/pod/pod.go of Tekton 1.6).
+What makes the name too long is cut from its head, never from this end (pkg/pod/pod.go of Tekton 1.9).
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Its controller takes up what it finds: TaskRuns that are gone it creates again, under the names that they had. Of a task
 with a matrix all combinations run again, as it schedules them together. The timeouts of the run count from the creation
-of the oldest TaskRun that it has (AdjustStartTime in pkg/reconciler/pipelinerun of Tekton 1.6), whatever its status
+of the oldest TaskRun that it has (AdjustStartTime in pkg/reconciler/pipelinerun of Tekton 1.9), whatever its status
 says: they begin anew only where none stays.
 
 Reads:

@@ -1,6 +1,6 @@
 """tekton.dev: Tasks, Pipelines and their runs.
 
-Source: pkg/apis/pipeline of Tekton 1.6.0. `retries` counts retries, is 0 where left out, and no value means no bound.
+Source: pkg/apis/pipeline of Tekton 1.9.0. `retries` counts retries, is 0 where left out, and no value means no bound.
 Tekton hands annotations down from a run to its TaskRuns and their pods by itself. Its own webhook allows no change of
 the spec of a PipelineRun or TaskRun, from the first update on.
 """

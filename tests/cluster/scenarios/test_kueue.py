@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cluster import disruptions
 from tests.cluster.conftest import with_operators
 from tests.cluster.kueue_controller import MANAGED
-from tests.cluster.objects import account, condition, ended, last, noted
-from tests.cluster.scenarios.conftest import MANIFESTS
+from tests.cluster.objects import account, condition, ended, last, noted, restarts
+from tests.cluster.scenarios.conftest import MANIFESTS, program
 from tests.cluster.scenarios.test_jobs import is_complete
 from tests.cluster.test_retry import asked
 from tests.cluster.test_retry_requests import asks
@@ -17,16 +18,38 @@ from webhook import names
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
-    from tests.cluster.scenarios.conftest import NewScene
+    from tests.cluster.scenarios.conftest import NewScene, Scene
 
 pytestmark = with_operators
 PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
-def test_a_job_whose_workload_is_evicted_waits_and_runs_again_at_no_cost(scene: NewScene) -> None:
-    here = scene(labels={MANAGED: ""})
+def with_a_queue(scene: NewScene, profile: str = "default", *, spot: int = 2) -> Scene:
+    """A scene with a queue of Kueue's, for 20 CPUs; its name is also a priority that goes before others."""
+    here = scene(profile, spot=spot, labels={MANAGED: ""})
     queues = (MANIFESTS / "queues.yaml").read_text().replace("NAME", here.team.name)
     assert here.team.run("create", "--filename=-", stdin=queues).returncode == 0
+    return here
+
+
+def preempted(here: Scene, kind: str, name: str, evicted: int) -> None:
+    """Have Kueue take so many pods back for a Job that goes before theirs, and let that one end."""
+    here.create("queued.yaml", name="urgent", labels={PRIORITY: here.team.name})
+    (urgent,) = here.team.running("urgent", 1)
+    here.team.wait_for(kind, name, lambda found: found["spec"].get("suspend") and ended(found, evicted))
+    here.team.ends(urgent, 0)
+
+
+def workload_of(here: Scene, name: str) -> Object:
+    """Kueue's Workload of a Job."""
+    (found,) = [
+        one for one in here.team.get("workloads")["items"] if one["metadata"]["ownerReferences"][0]["name"] == name
+    ]
+    return dict(found)
+
+
+def test_a_job_whose_workload_is_evicted_waits_and_runs_again_at_no_cost(scene: NewScene) -> None:
+    here = with_a_queue(scene)
     here.create("queued.yaml")
     (first,) = here.team.running("train", 1)
 
@@ -45,9 +68,7 @@ def test_a_job_whose_workload_is_evicted_waits_and_runs_again_at_no_cost(scene: 
 
 
 def test_indexes_that_are_taken_back_keep_what_all_together_have_left(scene: NewScene) -> None:
-    here = scene(labels={MANAGED: ""})
-    queues = (MANIFESTS / "queues.yaml").read_text().replace("NAME", here.team.name)
-    assert here.team.run("create", "--filename=-", stdin=queues).returncode == 0
+    here = with_a_queue(scene)
     here.create("queued-indexes.yaml")
     first = here.team.running("train", 2)
     here.team.ends(first[0], 143)
@@ -66,11 +87,82 @@ def test_indexes_that_are_taken_back_keep_what_all_together_have_left(scene: New
     assert condition(failed, "Failed")["reason"] == "BackoffLimitExceeded"
 
 
+@pytest.mark.parametrize("code", [0, 1, 130, 137, 143])
+def test_whatever_a_program_ends_with_when_kueue_takes_its_pod_back_the_job_runs_again(
+    scene: NewScene, code: int
+) -> None:
+    here = with_a_queue(scene)
+    here.create("queued.yaml", program(at_sigterm=code))
+    (first,) = here.team.running("train", 1)
+    preempted(here, "jobs", "train", 0 if code == 0 else 1)
+    (second,) = here.team.running("train", 1, but=first)
+    here.team.ends(second, 0)
+    here.team.wait_for("jobs", "train", is_complete)
+
+
+def test_a_job_that_is_deactivated_by_hand_is_held_and_goes_on_at_no_cost(scene: NewScene) -> None:
+    here = with_a_queue(scene)
+    here.create("queued.yaml")
+    (first,) = here.team.running("train", 1)
+    name = workload_of(here, "train")["metadata"]["name"]
+    here.patch("workload", name, '{"active":false}')
+    held = here.team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and ended(found, 1))
+    assert last(held) == [("Other", "Stopped", "none")]
+    here.patch("workload", name, '{"active":true}')
+    (second,) = here.team.running("train", 1, but=first)
+    here.team.ends(second, 0)
+    assert account(here.team.wait_for("jobs", "train", is_complete))["cost"] == {"none": 1}
+
+
+def test_a_job_whose_pods_do_not_get_ready_in_time_waits_and_is_tried_again_at_no_cost(scene: NewScene) -> None:
+    here = with_a_queue(scene, spot=0)
+    for node in here.nodes.nodes:
+        disruptions.cordon(here.kubectl, node)
+    here.create("queued.yaml")
+    here.team.wait_for("jobs", "train", lambda found: found["status"].get("active"))
+    here.team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and found["status"].get("conditions"))
+    assert workload_of(here, "train")["status"]["schedulingStats"]["evictions"][0]["reason"] == "PodsReadyTimeout"
+    here.nodes.add()
+    (pod,) = here.team.running("train", 1)
+    assert noted(pod)["attempt"] == "0"
+    here.team.ends(pod, 0)
+    done = here.team.wait_for("jobs", "train", is_complete)
+    assert set(account(done).get("cost", {})) <= {"none"}
+
+
+@pytest.mark.parametrize(
+    ("profile", "code"), [("default", 1), ("default", 137), ("retry", 1), ("fail-job", 137), ("restart-pod", 137)]
+)
+def test_a_set_that_kueue_takes_back_runs_again_and_has_spent_nothing(scene: NewScene, profile: str, code: int) -> None:
+    here = with_a_queue(scene, profile)
+    here.create("queued-set.yaml", program(at_sigterm=code))
+    here.team.pods_of_set("llm", 0, 4)
+    preempted(here, "jobsets", "llm", 4)
+    pods = here.team.pods_of_set("llm", 0, 4)
+    here.team.all_end(pods, 0)
+    done = here.team.wait_for("jobsets", "llm", lambda found: condition(found, "Completed"))
+    assert restarts(done) == (0, 0)
+    assert account(done)["cost"] == {"none": 4}
+
+
+@pytest.mark.parametrize("code", [1, 137, 143])
+def test_an_elastic_job_is_scaled_up_and_down_in_its_queue_at_no_cost(scene: NewScene, code: int) -> None:
+    here = with_a_queue(scene)
+    here.create("queued-elastic.yaml", program(at_sigterm=code))
+    here.team.running("elastic", 2)
+    here.patch("job", "elastic", '{"completions":4,"parallelism":4}')
+    here.team.running("elastic", 4)
+    here.patch("job", "elastic", '{"completions":1,"parallelism":1}')
+    left = here.team.running("elastic", 1)
+    here.team.wait_for("jobs", "elastic", lambda found: ended(found, 3))
+    here.team.all_end(left, 0)
+    done = here.team.wait_for("jobs", "elastic", is_complete)
+    assert account(done)["cost"] == {"none": 3}
+
+
 @pytest.mark.parametrize("how", ["by the command", "by an annotation"])
 def test_a_job_that_failed_and_is_asked_to_run_again_waits_in_its_queue(scene: NewScene, how: str) -> None:
-    here = scene(labels={MANAGED: ""})
-    queues = (MANIFESTS / "queues.yaml").read_text().replace("NAME", here.team.name)
-    assert here.team.run("create", "--filename=-", stdin=queues).returncode == 0
+    here = with_a_queue(scene)
     before = here.create("queued.yaml")
     here.team.run("annotate", "job/train", f"{names.RETRYABLE}=true")
     here.team.ends(here.team.running("train", 1)[0], 1)
