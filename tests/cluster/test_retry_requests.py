@@ -411,8 +411,11 @@ def test_an_author_who_replaces_what_ran_again_is_not_asked_for_rights_and_its_h
     user = as_user(team, tmp_path, "get,update jobsets.jobset.x-k8s.io")
     found = team.get("jobset", "train")
     found["metadata"]["annotations"] = {"note": "mine"}
-    del found["metadata"]["resourceVersion"]  # whatever its controller writes meanwhile
-    replaced = user.run("replace", "--filename=-", f"--namespace={team.name}", stdin=json.dumps(found))
+    del found["metadata"]["resourceVersion"]  # whatever its controller has written since
+    replace = ("replace", "--filename=-", f"--namespace={team.name}")
+    replaced = user.run(*replace, stdin=json.dumps(found))
+    while "(Conflict)" in replaced.stderr:  # it wrote between the two requests of kubectl
+        replaced = user.run(*replace, stdin=json.dumps(found))
     assert replaced.stderr == ""
     assert record.read(team.get("jobset", "train")) == history
 
