@@ -127,13 +127,14 @@ def is_invalid(found: list[tuple[str, Problem]]) -> bool:
 def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list[Problem]:
     """Warn about what the API server accepts and that does not do what its author wants."""
     found: list[Problem] = []
-    for job in subject.row.jobs(subject.root):
+    root = subject.root
+    jobs = [(job, profile.settings(annotations.of_job(root, job))) for job in subject.row.jobs(root)]
+    for job, settings in jobs:
         found += lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
-        found += free_restarts.warnings(job, profile.settings(annotations.of_job(subject.root, job)))
+        found += free_restarts.warnings(job, settings)
         found += retries.template_warnings((*job.path, "template", "spec"), job.pod_spec)
-    jobs = ((job, profile.settings(annotations.of_job(subject.root, job))) for job in subject.row.jobs(subject.root))
     found += node_pools.warnings(jobs, facts.recognised, facts.pools)
-    return [*found, *subject.row.unbounded(subject.root)]
+    return [*found, *subject.row.unbounded(root)]
 
 
 def unheard_warnings(subject: Subject, facts: Facts) -> Iterator[Problem]:

@@ -94,19 +94,18 @@ class Rules:
         self.jobs = list(self.row.jobs(self.root))
         self.old = subject.old
         self.is_new = subject.old is None
-        self.set_restarts = own_retries.restarts(self.root if self.row is JOB_SET else facts.owner)
+        self.job_set = self.root if self.row is JOB_SET else facts.owner  # that the Jobs belong to
+        self.set_restarts = own_retries.restarts(self.job_set)
         self.told = controller_of(self.root) is not None  # whether the author knows what the retries mean
         self.denies = profile.profile.retries.on_exceed == "Deny"
         self.skipped = self.settings.skip  # whether its author wants it left alone, or each of the Jobs in it
         self.disruption_action: str = profile.profile.disruptions.action
-        self.job_set = self.root if self.row is JOB_SET else facts.owner  # that the Jobs belong to
+        self.is_denied = False  # a set whose own rules restart it without a bound
         if self.row is JOB_SET:
             self.disruption_action = job_set.disruption_action(
                 self.root, self.settings, message_patterns=facts.message_patterns
             )
-        self.is_denied = False  # a set whose own rules restart it without a bound
-        if self.row is JOB_SET and self.is_new and self.denies:
-            self.is_denied = bool(free_restarts.free_after_bugs(self.root, self.jobs))
+            self.is_denied = self.is_new and self.denies and bool(free_restarts.free_after_bugs(self.root, self.jobs))
         self.keeps_indexes = self.row is JOB_SET and job_set.reads_indexes(self.root)
 
     def apply(self) -> list[Problem]:
