@@ -148,8 +148,10 @@ def find(root: Any, pattern: Pattern, path: Path = (), depth: int = 0) -> Iterat
             for key in keys:
                 yield from find(value[key], rest, (*path, key))
             return
-        path = (*path, part)
         value = at(value, (part,))
+        if value is None:
+            return  # nothing stands below
+        path = (*path, part)
     if value is not None:
         yield path, value
 
