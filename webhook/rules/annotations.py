@@ -63,7 +63,7 @@ def edit_job(root: Json, job: EmbeddedJob, settings: Settings, editor: Editor) -
     said, warnings = handed_down(of_job(root, job), settings, where)
     if job.metadata_path != ("metadata",):
         copy_missing(names.COPIED_TO_JOBS, said, (*job.metadata_path, "annotations"), editor)
-    if not settings.skip:
+    if not settings.skip and job.spec.get("template") is not None:
         copy_missing(names.COPIED_TO_PODS, said, of_template((*job.path, "template")), editor)
     return warnings
 

@@ -405,6 +405,14 @@ def test_an_unchanged_set_is_put_back_whatever_the_policy_has_become() -> None:
     assert mutate(applied, under=later, old=stored).object["spec"] == stored["spec"]
 
 
+def test_annotations_are_not_handed_down_to_a_pod_template_that_was_left_out() -> None:
+    manifest = job_set({"backoffLimit": 0})
+    manifest["metadata"]["annotations"] = {names.MAX_RETRIES: "0"}
+    template = mutate(manifest).object["spec"]["replicatedJobs"][0]["template"]
+    assert template["metadata"]["annotations"] == {names.MAX_RETRIES: "0"}
+    assert template["spec"] == {"backoffLimit": 0}
+
+
 def test_the_set_says_which_profile_it_was_admitted_under() -> None:
     metadata = mutate(job_set(job_spec())).object["metadata"]
     assert metadata["labels"] == {names.PROFILE: "default"}
