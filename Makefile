@@ -20,7 +20,7 @@ help:  ## this list
 install: .venv/installed  ## .venv with everything, from hash-pinned packages
 
 .PHONY: check
-check: install  ## ruff, mypy --strict, import rules, unit tests with branch coverage; under a minute
+check: install  ## ruff, mypy --strict, import rules, unit tests with branch coverage; a few minutes
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -48,7 +48,9 @@ test-cluster: install  ## tests on a control plane built from source, or on your
 
 .PHONY: test-long
 test-long: install  ## ten times as many generated objects, other ones each time, and what waits for ten minutes
+	for round in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/pytest -q -n 2 --hypothesis-profile=other $(GENERATED) || exit 1; done
 	RETRY_POLICY_EXAMPLES=10000 $(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 3 -m "long or generated" tests/cluster
+GENERATED := tests/unit/test_properties.py tests/unit/test_job_set_restarts.py tests/unit/test_numbers.py tests/unit/test_offline.py
 
 .PHONY: test-faults
 test-faults: install  ## what breaks while the API server asks: a table of what was lost
