@@ -1,5 +1,5 @@
 # Two commands to know: `make demo` shows the product at work, `make test` proves it. Both set up what they need.
-# KUBERNETES_VERSION: which control plane the cluster tests build and start: 1.36 (default) or 1.34.
+# KUBERNETES_VERSION: which control plane the cluster tests build and start: 1.36 (default), 1.34 or 1.37.
 export KUBERNETES_VERSION ?= 1.36
 PYTHON ?= python3
 BIN := .venv/bin

@@ -1,6 +1,6 @@
 """The programs of the test cluster, built from pinned Go modules (tools/) into the cache.
 
-`KUBERNETES_VERSION` selects the control plane: 1.36 (default) or 1.34.
+`KUBERNETES_VERSION` selects the control plane: 1.36 (default), 1.34 or 1.37.
 """
 
 from __future__ import annotations

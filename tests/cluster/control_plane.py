@@ -102,6 +102,7 @@ class _ControlPlane:
             f"--etcd-keyfile={etcd_key}",
             f"--bind-address={HOST}",
             f"--advertise-address={HOST}",
+            "--endpoint-reconciler-type=none",  # from 1.37 on the API server does not publish a loopback address
             f"--secure-port={port}",
             f"--tls-cert-file={certificate}",
             f"--tls-private-key-file={key}",
