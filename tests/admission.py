@@ -8,13 +8,13 @@ from typing import Any
 import jsonpatch
 import msgspec
 
-from webhook import decide, review
-from webhook.modes import ENFORCED
+from webhook.admission import engine, review
+from webhook.admission.modes import ENFORCED
+from webhook.admission.subject import Facts, Subject, read, subject_of
+from webhook.kinds import core
+from webhook.objects.problem import Json
+from webhook.objects.shape import type_of
 from webhook.policy.model import Policy, Profile
-from webhook.problem import Json
-from webhook.shape import type_of
-from webhook.subject import Facts, Subject, read, subject_of
-from webhook.workloads import core
 
 OPTED_IN = Facts(profile_name="default")
 
@@ -89,8 +89,8 @@ def ask(rules: Any, root: Any, facts: Facts = OPTED_IN, under: Policy | None = N
 
 
 def mutate(root: Any, facts: Facts = OPTED_IN, under: Policy | None = None, **request: Any) -> Answer:
-    return ask(decide.mutate, root, facts, under, **request)
+    return ask(engine.mutate, root, facts, under, **request)
 
 
 def validate(root: Any, facts: Facts = OPTED_IN, under: Policy | None = None, **request: Any) -> Answer:
-    return ask(decide.validate, root, facts, under, **request)
+    return ask(engine.validate, root, facts, under, **request)

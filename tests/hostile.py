@@ -6,10 +6,10 @@ Made from the shapes of the kinds' rows, so that a field which a rule begins to 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from webhook import names
-from webhook.problem import Json, Path
-from webhook.shape import ANY_KEY, Shape
-from webhook.workloads import WORKLOADS, Workload, core
+from webhook.kinds import WORKLOADS, Workload, core
+from webhook.kube import names
+from webhook.objects.problem import Json, Path
+from webhook.objects.shape import ANY_KEY, Shape
 
 LARGEST: Final = 3 * 1024 * 1024  # bytes of JSON: what the API server takes of one object
 NESTING: Final = ("inline", "pipelineSpec")  # fields in which a shape repeats itself

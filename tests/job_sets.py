@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tests.objects import container_of, exit_codes
 from tests.strategies import record
-from webhook.ledger.pods import Condition, Exit, Pod
-from webhook.ledger.rules import POD_FAILURE_POLICY, JobEnd, match, rule_of_set
-from webhook.problem import Json
-from webhook.rules.job_set import FAILING, FREE, RESTART_SET
+from webhook.ledger.model.matching import POD_FAILURE_POLICY, JobEnd, match, rule_of_set
+from webhook.ledger.model.pods import Condition, Exit, Pod
+from webhook.objects.problem import Json
+from webhook.rules.job_sets.job_set import FAILING, FREE, RESTART_SET
 
 EVICTED = 0  # in place of an exit code: disrupted
 KILLED = 137  # with which a pod ends that is disrupted

@@ -6,7 +6,7 @@ Each case: a sentence, the JobSpec that the author writes, the rules that are st
 from typing import Final
 
 from tests.objects import DISRUPTION, exit_codes, job_spec
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 
 def bug(container: str = "main", action: str = "FailJob", values: tuple[int, ...] = (143,)) -> Json:

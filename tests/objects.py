@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 DISRUPTION: Json = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 

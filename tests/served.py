@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 COMMAND = str(Path(sys.executable).parent / "retry-policy")
 SERVE = ("serve", "--port", "0", "--health-port", "0")

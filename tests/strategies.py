@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.objects import container_of
-from webhook import names
+from webhook.kube import names
 
 Strategy = st.SearchStrategy[Any]
 

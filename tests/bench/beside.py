@@ -16,8 +16,8 @@ from tests.bench.peers import Peer, Peers, Seen, ask
 from tests.cluster import binaries, control_plane, installation, job_set_controller, operators
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.processes import Processes
-from webhook import names
-from webhook.problem import Json
+from webhook.kube import names
+from webhook.objects.problem import Json
 
 OURS: Final = "bench-ours"
 OUTSIDE: Final = "bench-none"

@@ -18,11 +18,11 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
-from webhook import documents, offline
+from webhook.cli import documents, offline
+from webhook.kinds import WORKLOADS
+from webhook.objects.problem import Json, Problem
+from webhook.objects.problem import field as spelt
 from webhook.policy.parse import load_default
-from webhook.problem import Json, Problem
-from webhook.problem import field as spelt
-from webhook.workloads import WORKLOADS
 
 POLICY: Final = load_default()
 SLOW: Final = 0.5  # seconds

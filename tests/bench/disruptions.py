@@ -24,10 +24,10 @@ from tests.cluster.manifests import job
 from tests.cluster.nodes import own_node
 from tests.faults.stage import Replica, Stage, standing
 from tests.served import request
-from webhook import names
-from webhook.ledger.account import decode
-from webhook.problem import Json
-from webhook.server.api import Api, ApiError
+from webhook.kube import names
+from webhook.kube.client import Api, ApiError
+from webhook.ledger.model.account import decode
+from webhook.objects.problem import Json
 
 LIMIT = 3
 NODES = 40

@@ -26,7 +26,7 @@ from tests.bench.asking import WRONG, Question, at_a_constant_rate, percentile
 from tests.bench.overload import Peak
 from tests.objects import job, job_spec
 from tests.served import serving
-from webhook.server.limits import LARGEST_BODY
+from webhook.serving.limits import LARGEST_BODY
 
 PER_SECOND = 100
 CONNECTING = 50  # connections that are being opened at once

@@ -8,11 +8,11 @@ from time import perf_counter
 
 from tests.admission import policy, review_of
 from tests.objects import job, job_spec, pod, stored_job
-from webhook import decide, review
+from webhook.admission import engine, review
+from webhook.admission.subject import Facts, read, subject_of
+from webhook.kinds import CONTROLLERS, WORKLOADS, Workload, batch, core
+from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
-from webhook.problem import Json
-from webhook.subject import Facts, read, subject_of
-from webhook.workloads import CONTROLLERS, WORKLOADS, Workload, batch, core
 
 ROUNDS = 15
 REQUESTS = 400  # in each round
@@ -46,7 +46,7 @@ def seconds(body: bytes) -> float:
         request = read(body)
         subject = subject_of(request, body=body)
         assert subject is not None
-        review.encode(request.uid, decide.mutate(subject, POLICY, FACTS))
+        review.encode(request.uid, engine.mutate(subject, POLICY, FACTS))
     return (perf_counter() - start) / REQUESTS
 
 

@@ -1,7 +1,7 @@
 """Namespaces that are opted in, and in which pods can be created."""
 
-from webhook import names
-from webhook.server.api import Api
+from webhook.kube import names
+from webhook.kube.client import Api
 
 
 async def new_namespace(api: Api, name: str) -> None:

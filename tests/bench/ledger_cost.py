@@ -22,9 +22,9 @@ from tests.cluster.manifests import job
 from tests.faults.stage import Stage, standing
 from tests.objects import pod
 from tests.served import request, serving
-from webhook import names
-from webhook.problem import Json
-from webhook.server.api import Api
+from webhook.kube import names
+from webhook.kube.client import Api
+from webhook.objects.problem import Json
 
 NAMESPACE = "many"
 CLIENTS = 16

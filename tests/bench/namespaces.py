@@ -15,7 +15,7 @@ from tests.bench.asking import resident
 from tests.bench.load import load
 from tests.objects import job, job_spec
 from tests.served import Served, serving
-from webhook import names
+from webhook.kube import names
 
 NAMESPACES = 1000
 CHANGED = 200

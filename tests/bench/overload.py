@@ -26,8 +26,8 @@ from tests.bench.asking import (
 )
 from tests.objects import job, job_spec
 from tests.served import Served, serving
-from webhook.server import memory
-from webhook.server.limits import LIMITS
+from webhook.serving import memory
+from webhook.serving.limits import LIMITS
 
 PROCESSES = 2
 SHARE = LIMITS.requests // 2  # of one namespace

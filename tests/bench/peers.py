@@ -14,7 +14,7 @@ from tests.cluster.binaries import Binary
 from tests.cluster.control_plane import HOST, free_ports
 from tests.cluster.credentials import Credentials
 from tests.cluster.processes import Processes
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 SOURCES: Final = Path(__file__).parent / "peer"
 

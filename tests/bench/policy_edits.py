@@ -14,7 +14,7 @@ from tests.awaiting import until
 from tests.bench.load import load
 from tests.objects import job, job_spec
 from tests.served import Served, serving
-from webhook import names
+from webhook.kube import names
 
 EDITS = 50
 BETWEEN = 0.2  # seconds, so that both policies judge for a while

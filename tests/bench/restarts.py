@@ -16,8 +16,8 @@ from tests.cluster.processes import Processes
 from tests.cluster.test_webhook_caches import watching
 from tests.cluster.test_webhook_server import mutated, pod_of, with_failures
 from tests.served import Served, serving
-from webhook import names
-from webhook.problem import Json
+from webhook.kube import names
+from webhook.objects.problem import Json
 
 RESTARTS = 20
 NAMESPACE = "restarts"

@@ -14,7 +14,7 @@ from tests.awaiting import until
 from tests.cluster.control_plane import HOST
 from tests.cluster.credentials import Credentials
 from tests.cluster.kubectl import Kubectl
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 OWNED_BY: Final = {"apiVersion": "batch/v1", "kind": "Job", "controller": True, "blockOwnerDeletion": True}
 CONFIGURATION: Final = "bench-recorder"

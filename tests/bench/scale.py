@@ -28,7 +28,7 @@ from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job
 from tests.cluster.nodes import own_node
 from tests.cluster.processes import Processes
-from webhook.server.api import METADATA_ONLY, Api
+from webhook.kube.client import METADATA_ONLY, Api
 
 mpl.use("svg")
 WEBHOOKS = {"none": "no webhook", "yes": "a webhook that does nothing", "ours": "this webhook"}

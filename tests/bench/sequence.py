@@ -17,7 +17,7 @@ from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
 from tests.cluster.namespace import Api, Namespace
 from tests.cluster.objects import account, condition, ended
-from webhook.names import MAX_RETRIES, PROFILE
+from webhook.kube.names import MAX_RETRIES, PROFILE
 
 LONG = 400  # seconds that the back-off may take
 

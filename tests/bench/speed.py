@@ -33,8 +33,8 @@ from tests.cluster.control_plane import HOST
 from tests.cluster.processes import Processes
 from tests.generated.figures import MEASURED
 from tests.served import Served, serving
-from webhook import names
-from webhook.problem import Json
+from webhook.kube import names
+from webhook.objects.problem import Json
 
 CEL_POLICY: Final = Path(__file__).with_name("placement-in-cel.yaml")
 ROUNDS: Final = 5
@@ -43,7 +43,7 @@ TURNS: Final = 20  # of the throughput, each short: what disturbs the machine la
 AT_ONCE: Final = 16
 PODS_CREATED: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
 # Without rich, a tool of the developers, which structlog imports where it finds it.
-WITHOUT_RICH: Final = "import sys; sys.modules['rich'] = None; from webhook.cli import main; main()"
+WITHOUT_RICH: Final = "import sys; sys.modules['rich'] = None; from webhook.cli.main import main; main()"
 AS_INSTALLED: Final = (sys.executable, "-c", WITHOUT_RICH)
 CACHED: Final = 4000  # Jobs and namespaces, for what one takes
 REQUESTS: Final = 100_000

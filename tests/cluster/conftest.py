@@ -14,7 +14,7 @@ import pytest
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.namespace import Api, Namespace
 from tests.cluster.processes import last_lines
-from webhook import names
+from webhook.kube import names
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping

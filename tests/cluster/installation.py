@@ -21,7 +21,7 @@ import yaml
 from tests.cluster.kubectl import KubectlError
 from tests.cluster.manifests import job
 from tests.cluster.processes import HarnessError
-from webhook.names import POLICY, PROFILE
+from webhook.kube.names import POLICY, PROFILE
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl, Object

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from webhook import names
+from webhook.kube import names
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object

@@ -16,12 +16,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.cluster.conftest import new_namespace
 from tests.strategies import CRON_JOBS, JOBS, PODS, judged_jobs
-from webhook import names, offline
+from webhook.admission.subject import request_to_create, subject_of
+from webhook.cli import offline
+from webhook.kube import names
+from webhook.objects.problem import field
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse
-from webhook.problem import field
-from webhook.rules import schema
-from webhook.subject import request_to_create, subject_of
+from webhook.rules.jobs import schema
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl, Object

@@ -10,7 +10,7 @@ from tests.cluster.manifests import exits, job
 from tests.cluster.objects import account, condition, ended, noted, required
 from tests.cluster.test_webhook_jobs import OFF_SPOT, ON_SPOT
 from tests.objects import DISRUPTION, exit_codes
-from webhook import names
+from webhook.kube import names
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

@@ -11,7 +11,7 @@ from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.disruptions import evict
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, ended, is_running, noted
-from webhook.workloads.batch import INDEX_FAILURES, INDEX_IGNORED_FAILURES
+from webhook.kinds.batch import INDEX_FAILURES, INDEX_IGNORED_FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -15,7 +15,7 @@ import pytest
 from tests.cluster.manifests import CONTAINER, DELETION_EXIT_CODE, EXIT_CODE, exits, job, pod
 from tests.cluster.nodes import MARK, POOL, SPOT
 from tests.cluster.objects import condition, exit_codes, phase
-from webhook.names import ATTEMPT
+from webhook.kube.names import ATTEMPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

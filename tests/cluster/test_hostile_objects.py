@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.conftest import opted_in
 from tests.objects import exit_codes, job, job_spec, pod
-from webhook import names
+from webhook.kube import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import account, ended, noted
 from tests.served import serving
-from webhook import names
+from webhook.kube import names
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

@@ -12,9 +12,9 @@ import uvloop
 import yaml
 
 from tests.cluster.conftest import NewNamespace
-from webhook.server import lease
-from webhook.server.api import Api
-from webhook.server.lease import Lease
+from webhook.kube import lease
+from webhook.kube.client import Api
+from webhook.kube.lease import Lease
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

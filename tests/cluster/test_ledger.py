@@ -17,9 +17,9 @@ from tests.cluster.devices import OLDEST_WITH_TAINTS, minor_version, own_device
 from tests.cluster.disruptions import evict, on, own_nodes, preempt, taint
 from tests.cluster.manifests import DELETION_EXIT_CODE, exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, ended, last, noted, restarts
-from webhook import names
-from webhook.ledger.account import MOST_RECENT
-from webhook.workloads.batch import QUEUE_NAME
+from webhook.kinds.batch import QUEUE_NAME
+from webhook.kube import names
+from webhook.ledger.model.account import MOST_RECENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition
 from tests.objects import DISRUPTION, exit_codes
-from webhook import names
+from webhook.kube import names
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

@@ -19,19 +19,19 @@ from tests.cluster.installation import INSTALLED, SYSTEM, as_service_account, bu
 from tests.cluster.manifests import exits, job, job_set, pod, replicated_job
 from tests.cluster.test_retry import WHEN, has_failed, retryable
 from tests.cluster.test_retry_pipeline_runs import ends, over, run, task
-from webhook import names
-from webhook.patch import pointer
-from webhook.requested import asked
-from webhook.requested import job as of_job
-from webhook.requested import job_set as of_job_set
-from webhook.requested import pipeline_run as of_pipeline_run
-from webhook.server import verdicts
-from webhook.server.api import Api as ApiOfServer
-from webhook.server.api import ApiError
-from webhook.server.events import Notice, event
-from webhook.server.retrying import path_of
-from webhook.workloads import batch, core, tekton
-from webhook.workloads.job_set import JOB_SET
+from webhook.kinds import batch, core, tekton
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
+from webhook.kube.client import Api as ApiOfServer
+from webhook.kube.client import ApiError
+from webhook.kube.events import Notice, event
+from webhook.ledger import job_failer
+from webhook.objects.patch import pointer
+from webhook.retry import requests
+from webhook.retry.executor import path_of
+from webhook.retry.kinds import job as of_job
+from webhook.retry.kinds import job_set as of_job_set
+from webhook.retry.kinds import pipeline_run as of_pipeline_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Api, Namespace
-    from webhook.workloads import Workload
+    from webhook.kinds import Workload
 
 ACCOUNT = json.dumps({"attempts": 1})
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -210,7 +210,7 @@ def failed(replica: Replica) -> Write:
 def ended(replica: Replica, conditions: list[str], *times: str) -> Write:
     """Say of a Job that runs that it has ended."""
     started = replica.found("job", "running")["status"]["startTime"]
-    said = [{**CONDITION, "type": kind, "reason": verdicts.OF_SET} for kind in conditions]
+    said = [{**CONDITION, "type": kind, "reason": job_failer.OF_SET} for kind in conditions]
     status = {"conditions": said, **dict.fromkeys(("startTime", *times), started)}
     return Write("PATCH", replica.of(batch.JOB, "running", sub="/status"), put(status, "status"))
 
@@ -388,7 +388,7 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "may add one condition FailureTarget",
     ),
     "end a Job where nobody has opted in": (
-        of_a_job(condition("FailureTarget", verdicts.OF_SET), sub="/status", opted_in=False),
+        of_a_job(condition("FailureTarget", job_failer.OF_SET), sub="/status", opted_in=False),
         "may add one condition FailureTarget",
     ),
     "say that pods of a Job have failed": (of_a_job(put(9, "status", "failed"), sub="/status"), "status of a Job"),
@@ -543,9 +543,9 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "write the account of the largest Job": of_a_job(annotated(ACCOUNT, names.LEDGER), "large"),
     "suspend a Job as it writes its account": of_a_job([*annotated(ACCOUNT, names.LEDGER), *switched(suspend=True)]),
     "end a Job that had too many disruptions": of_a_job(
-        condition("FailureTarget", verdicts.LIMIT_EXCEEDED), sub="/status"
+        condition("FailureTarget", job_failer.LIMIT_EXCEEDED), sub="/status"
     ),
-    "end a Job that crashed by a bug": of_a_job(condition("FailureTarget", verdicts.OF_SET), sub="/status"),
+    "end a Job that crashed by a bug": of_a_job(condition("FailureTarget", job_failer.OF_SET), sub="/status"),
     "tell of an attempt": told,
     "tell of the policy in its own namespace": lambda one: told(one, SYSTEM),
     "create the Secret of its certificates": lambda _: new_secret("retry-policy-webhook-certificates"),
@@ -576,17 +576,17 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
         [one for one in let_go() if one["op"] != "add"], "again", opted_in=False
     ),
     "take its keys off a Job": lambda one: Write(
-        "PATCH", one.of(batch.JOB, "asked-for"), asked.forget(one.found("job", "asked-for"))
+        "PATCH", one.of(batch.JOB, "asked-for"), requests.forget(one.found("job", "asked-for"))
     ),
     # Whereupon the API server gives it those of its pods.
     "take its only label off a Job": lambda one: Write(
-        "PATCH", one.of(batch.JOB, "bare"), asked.forget(one.found("job", "bare"))
+        "PATCH", one.of(batch.JOB, "bare"), requests.forget(one.found("job", "bare"))
     ),
     "take its keys off a Job where nobody is opted in any more": lambda one: Write(
-        "PATCH", one.of(batch.JOB, "asked-for", opted_in=False), asked.forget(one.found("job", "asked-for"))
+        "PATCH", one.of(batch.JOB, "asked-for", opted_in=False), requests.forget(one.found("job", "asked-for"))
     ),
     "take its keys off a CronJob": lambda one: Write(
-        "PATCH", one.of(batch.CRON_JOB, "nightly"), asked.forget(one.found("cronjob", "nightly"))
+        "PATCH", one.of(batch.CRON_JOB, "nightly"), requests.forget(one.found("cronjob", "nightly"))
     ),
 }
 
@@ -640,7 +640,9 @@ def job_set_again(replica: Replica, name: str = "training", **status: Any) -> Wr
     return Write("PUT", replica.of(JOB_SET, name, sub="/status"), root)
 
 
-def job_set_ends(replica: Replica, name: str = "active", reason: str = verdicts.FREE_TOO_OFTEN, **status: Any) -> Write:
+def job_set_ends(
+    replica: Replica, name: str = "active", reason: str = job_failer.FREE_TOO_OFTEN, **status: Any
+) -> Write:
     """End a JobSet, with some of its status as it must not be."""
     before = replica.found("jobset", name).get("status", {})
     others = [one for one in before.get("conditions", []) if one["type"] != "Failed"]

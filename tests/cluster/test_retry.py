@@ -15,13 +15,12 @@ from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, ended, is_running, restarts
 from tests.cluster.test_ledger import explained
-from webhook import names
-from webhook.requested import record
-from webhook.requested.job import notes_of
-from webhook.server import retrying
-from webhook.server.api import Api
-from webhook.workloads.batch import JOB
-from webhook.workloads.job_set import JOB_SET
+from webhook.kinds.batch import JOB
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
+from webhook.kube.client import Api
+from webhook.retry import executor, record
+from webhook.retry.kinds.job import notes_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -337,7 +336,7 @@ def crash_after(kubeconfig: str, writes: int, retry: Callable[[Crashing], Any]) 
 
 
 def retry_of(root: Object) -> Callable[[Crashing], Any]:
-    return lambda api: retrying.retry_job(api, root, "admin", WHEN)
+    return lambda api: executor.retry_job(api, root, "admin", WHEN)
 
 
 def test_what_was_begun_is_gone_on_with_whoever_asks_and_however(namespace: NewNamespace) -> None:
@@ -393,13 +392,13 @@ async def in_spite_of_crashes(
 async def ask_for_job(api: Crashing, before: Object) -> None:
     """Ask as the command does."""
     namespace, name = before["metadata"]["namespace"], before["metadata"]["name"]
-    begun = [one for one in await retrying.kept_jobs(api, namespace) if notes_of(one).name == name]
+    begun = [one for one in await executor.kept_jobs(api, namespace) if notes_of(one).name == name]
     if begun:
-        await retrying.go_on(api, begun[0])
+        await executor.go_on(api, begun[0])
         return
-    there = await api.find(retrying.path_of(JOB, namespace, name))
+    there = await api.find(executor.path_of(JOB, namespace, name))
     if there is not None and there["metadata"]["uid"] == before["metadata"]["uid"]:
-        await retrying.retry_job(api, there, "somebody", WHEN)
+        await executor.retry_job(api, there, "somebody", WHEN)
 
 
 def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twice(namespace: NewNamespace) -> None:
@@ -445,9 +444,9 @@ def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twi
 
 
 async def ask_for_job_set(api: Crashing, before: Object) -> None:
-    found = await api.get(retrying.path_of(JOB_SET, before["metadata"]["namespace"], before["metadata"]["name"]))
+    found = await api.get(executor.path_of(JOB_SET, before["metadata"]["namespace"], before["metadata"]["name"]))
     if has_failed(found) and restarts(found)[0] == 0:
-        await retrying.retry_job_set(api, found, "somebody", WHEN)
+        await executor.retry_job_set(api, found, "somebody", WHEN)
 
 
 @with_operators
@@ -483,7 +482,7 @@ def test_of_two_who_ask_at_the_same_time_one_has_it_run_again(namespace: NewName
     async def both() -> None:
         async with await Api.connect(str(team.kubeconfig)) as one, await Api.connect(str(team.kubeconfig)) as other:
             await asyncio.gather(
-                *(retrying.retry_job(api, before, "somebody", WHEN) for api in (one, other)),
+                *(executor.retry_job(api, before, "somebody", WHEN) for api in (one, other)),
                 return_exceptions=True,
             )
 

@@ -33,18 +33,17 @@ from tests.cluster.test_retry import (
     runs_anew,
 )
 from tests.cluster.test_retry_pipeline_runs import ends, over, run, says, task, task_runs
-from webhook import names
-from webhook.requested import record
-from webhook.requested.job import keep, kept_name, notes_of, staged
-from webhook.requested.pipeline_run import run_of
-from webhook.server import retrier, retry_requests, retrying
-from webhook.server.api import Api as ApiOfServer
-from webhook.server.cluster import Cluster
-from webhook.server.events import Events
-from webhook.server.lease import Lease
-from webhook.workloads import batch
-from webhook.workloads.job_set import JOB_SET
-from webhook.workloads.tekton import PIPELINE_RUN
+from webhook.kinds import batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.tekton import PIPELINE_RUN
+from webhook.kube import names
+from webhook.kube.client import Api as ApiOfServer
+from webhook.kube.events import Events
+from webhook.kube.lease import Lease
+from webhook.lookups.cluster import Cluster
+from webhook.retry import admission, controller, executor, record
+from webhook.retry.kinds.job import keep, kept_name, notes_of, staged
+from webhook.retry.kinds.pipeline_run import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -305,7 +304,7 @@ def test_what_a_command_has_begun_and_left_behind_is_taken_up(namespace: NewName
     # The trial, the kept Job, its note, the deletion; then the program ends before the successor is there.
     crash_after(str(team.kubeconfig), 4, retry_of(gone))
     crash_after(str(team.kubeconfig), 4, retry_of(taken))
-    crash_after(str(team.kubeconfig), 1, lambda api: retrying.retry_job_set(api, noted, "admin", WHEN))
+    crash_after(str(team.kubeconfig), 1, lambda api: executor.retry_job_set(api, noted, "admin", WHEN))
     team.create(job("taken"))
     now = team.wait_for("jobs", "gone", runs_anew(gone), seconds=TAKEN_UP)
     assert [one.by for one in record.read(now)] == ["admin"]
@@ -475,19 +474,19 @@ def as_accepted(team: Namespace, target: str, of: str) -> None:
     assert team.run("patch", target, "--type=merge", f"--patch={json.dumps({'metadata': metadata})}").returncode == 0
 
 
-async def have_all_done(kubeconfig: Path, keys: list[retrier.Key], is_told: Callable[[], bool]) -> None:
+async def have_all_done(kubeconfig: Path, keys: list[controller.Key], is_told: Callable[[], bool]) -> None:
     """Do as the leader does, over another connection: watch, judge who asks, have it run again, and tell."""
     async with await ApiOfServer.connect(str(kubeconfig)) as api:
         cluster, events = Cluster(api), Events(api)
-        leader = retrier.Retrier(cluster, events, Lease(api, "nowhere", "none", "test"))
-        requests = retry_requests.RetryRequests(api, cluster)
+        leader = controller.Retrier(cluster, events, Lease(api, "nowhere", "none", "test"))
+        requests = admission.RetryRequests(api, cluster)
         watching = [asyncio.create_task(one.run()) for one in leader.lists.values()]
         watching.append(asyncio.create_task(events.run()))
         for key in keys:
-            root = await api.get(retrying.path_of(key.row, key.namespace, key.name))
+            root = await api.get(executor.path_of(key.row, key.namespace, key.name))
             await requests.run_of(key.row, root, datetime.now(UTC))
-            await retrying.missing_rights(api, key.namespace, [retrying.Right("get", "", "pods")], user={"user": "x"})
-            await leader.have_done(key, retrier.Due("", 0.0))
+            await executor.missing_rights(api, key.namespace, [executor.Right("get", "", "pods")], user={"user": "x"})
+            await leader.have_done(key, controller.Due("", 0.0))
         while not (is_told() and all(one.live for one in leader.lists.values())):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         for task in watching:
@@ -515,10 +514,10 @@ def test_all_this_takes_what_the_components_role_grants_and_nothing_more(
     says(team, "False")
     build = team.wait_for("pipelineruns", "build", over("False"))
     asked_for = {
-        retrier.Key(batch.CRON_JOB, team.name, "nightly"): nightly["metadata"]["uid"],
-        retrier.Key(batch.JOB, team.name, "half"): half["metadata"]["uid"],
-        retrier.Key(JOB_SET, team.name, "train"): "restart 0",
-        retrier.Key(PIPELINE_RUN, team.name, "build"): run_of(build),
+        controller.Key(batch.CRON_JOB, team.name, "nightly"): nightly["metadata"]["uid"],
+        controller.Key(batch.JOB, team.name, "half"): half["metadata"]["uid"],
+        controller.Key(JOB_SET, team.name, "train"): "restart 0",
+        controller.Key(PIPELINE_RUN, team.name, "build"): run_of(build),
     }
     for key, of in asked_for.items():
         as_accepted(team, f"{key.row.resource}.{key.row.group}/{key.name}", of)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.awaiting import until
-from webhook import names
+from webhook.kube import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from tests.awaiting import until
 from tests.cluster import train_job_crd
 from tests.cluster.conftest import NewNamespace, opted_in, with_operators
 from tests.cluster.test_webhook_updates import SERVER_SIDE
-from webhook import names
-from webhook.rules.train_job import MANAGER
+from webhook.kube import names
+from webhook.rules.job_sets.train_job import MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from tests.cluster.objects import noted
 from tests.cluster.test_webhook_server import mutated, pod_of
 from tests.cut import relaying
 from tests.served import Served, serving
-from webhook import names
+from webhook.kube import names
 
 BREAKS = 20
 

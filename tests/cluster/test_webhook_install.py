@@ -22,9 +22,9 @@ from tests.cluster.manifests import job, job_set, pod, replicated_job
 from tests.cluster.test_webhook_kinds import owner_of, reference
 from tests.cluster.test_webhook_server import pod_of
 from tests.served import Served, serving
-from webhook import names
+from webhook.kinds import WORKLOADS
+from webhook.kube import names
 from webhook.policy.parse import KEY
-from webhook.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,16 +23,17 @@ from tests.cluster.objects import noted, required
 from tests.cluster.test_webhook_jobs import OFF_SPOT
 from tests.cluster.test_webhook_updates import SERVER_SIDE
 from tests.served import COMMAND
-from webhook import names, problem
-from webhook.patch import Editor
+from webhook.kinds import WORKLOADS, Budget, batch, tekton, trainer
+from webhook.kube import names
+from webhook.objects import problem
+from webhook.objects.patch import Editor
 from webhook.rules.retries import allow
-from webhook.workloads import WORKLOADS, Budget, batch, tekton, trainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.cluster.kubectl import Kubectl, Object
-    from webhook.workloads import Workload
+    from webhook.kinds import Workload
 
 pytestmark = with_operators
 

@@ -24,7 +24,7 @@ from tests.cluster.nodes import POOL
 from tests.cluster.objects import noted
 from tests.objects import pod
 from tests.served import Served, serving
-from webhook import names
+from webhook.kube import names
 
 POLICY = """
 apiVersion: retry-policy.dev/v1alpha1

@@ -13,7 +13,7 @@ from tests.cluster.namespace import Namespace
 from tests.cluster.test_webhook_jobs import author
 from tests.merge_cases import CASES, bug
 from tests.objects import DISRUPTION
-from webhook import names
+from webhook.kube import names
 
 SERVER_SIDE = ("--server-side", "--field-manager=team")
 CREATED = {name: spec for name, (spec, _) in CASES.items() if name != "managed by another controller"}

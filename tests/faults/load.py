@@ -22,7 +22,7 @@ from tests.cluster.manifests import job
 from tests.faults.direct import Address
 from tests.faults.lines import obey
 from tests.faults.tally import Tally
-from webhook.names import POLICY, PROFILE
+from webhook.kube.names import POLICY, PROFILE
 
 UNANSWERED = 1000  # at most, each on a connection of its own: as many as the API server could have waiting for 5 s
 DENIED_ONE_IN = 10

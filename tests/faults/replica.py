@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from certs.rotate import Lifetimes
-from webhook import cli
-from webhook.server import app
-from webhook.server.api import Api
+from webhook.cli import main as cli
+from webhook.kube.client import Api
+from webhook.serving import app
 
 WRITES = ("create", "replace", "patch")
 DEFAULT = Lifetimes()

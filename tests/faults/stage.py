@@ -25,7 +25,7 @@ from tests.cluster.processes import Processes
 from tests.faults.installed import Installed
 from tests.faults.program import Program
 from tests.faults.tally import Tally
-from webhook.names import PROFILE
+from webhook.kube.names import PROFILE
 
 if TYPE_CHECKING:
     import subprocess

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from webhook.attempts import SOURCES
-from webhook.patch import EVERY, Nested, Pattern
-from webhook.workloads import WORKLOADS, Workload
-from webhook.workloads.core import POD
-from webhook.workloads.job_set import JOB_SET
+from webhook.kinds import WORKLOADS, Workload
+from webhook.kinds.core import POD
+from webhook.kinds.job_set import JOB_SET
+from webhook.objects.patch import EVERY, Nested, Pattern
 
 NOTHING = "-"
 COLUMNS = ("Kind", "Limit", "Default", "Failure policy", "Timeout", "Attempt", "Placement")

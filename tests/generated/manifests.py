@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from webhook.attempts import airflow
-from webhook.workloads import WORKLOADS, Workload, apache_spark, batch, spark
-from webhook.workloads.job_set import JOB_SET
+from webhook.kinds import WORKLOADS, Workload, apache_spark, batch, spark
+from webhook.kinds.job_set import JOB_SET
 
 WATCHED = (batch.JOB, JOB_SET)
 

@@ -3,8 +3,8 @@
 import textwrap
 from typing import Final, NamedTuple
 
-from webhook import names
-from webhook.workloads import batch
+from webhook.kinds import batch
+from webhook.kube import names
 
 
 class Keys(NamedTuple):

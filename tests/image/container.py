@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.image.engine import Engine
-    from webhook.problem import Json
+    from webhook.objects.problem import Json
 
 DEPLOYMENT = Path(__file__).parents[2] / "manifests" / "base" / "deployment.yaml"
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 OURS = "/opt/retry-policy"
 SERVER = (
-    "import uvloop, webhook.server.app; from kubernetes.aio import config; from kubernetes.aio.client import ApiClient"
+    "import uvloop, webhook.serving.app; from kubernetes.aio import config; from kubernetes.aio.client import ApiClient"
 )
 
 

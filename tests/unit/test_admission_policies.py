@@ -9,9 +9,10 @@ import yaml
 
 from certs import store
 from tests.generated.written import NEVER, WRITTEN
-from webhook import names
-from webhook.problem import Json
-from webhook.server import app, events, own_certificate, verdicts
+from webhook.kube import events, names
+from webhook.ledger import job_failer
+from webhook.objects.problem import Json
+from webhook.serving import app, own_certificate
 
 MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
 FOLDERS: Final = (MANIFESTS / "base", MANIFESTS / "overlays" / "requested-retries")
@@ -103,7 +104,7 @@ def test_the_policies_name_things_as_the_server_does() -> None:
     assert f"'{store.TYPE}'" in own
     assert f"['{app.LEASE}', '{app.RETRIES_LEASE}']" in own
     assert f"== '{events.COMPONENT}'" in str(POLICIES["retry-policy-webhook-events"]["validations"])
-    reasons = f"['{verdicts.OF_SET}', '{verdicts.LIMIT_EXCEEDED}', '{verdicts.FREE_TOO_OFTEN}']"
+    reasons = f"['{job_failer.OF_SET}', '{job_failer.LIMIT_EXCEEDED}', '{job_failer.FREE_TOO_OFTEN}']"
     assert reasons in str(POLICIES["retry-policy-webhook-jobs"]["validations"])
 
 

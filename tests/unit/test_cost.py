@@ -16,15 +16,15 @@ import pytest
 
 from tests.admission import policy, review_of
 from tests.objects import job, job_spec, pod, stored_job
-from webhook import names
+from webhook.kube import names
+from webhook.ledger.trackers import Books
+from webhook.lookups.cluster import Cluster
+from webhook.lookups.policy_source import PolicySource
 from webhook.policy.model import Placement, Profile
-from webhook.server.books import Books
-from webhook.server.cluster import Cluster
-from webhook.server.connections import Connections
-from webhook.server.endpoints import Endpoints
-from webhook.server.http11 import HEAD as BEGINNING
-from webhook.server.http11 import Connection
-from webhook.server.policy_source import PolicySource
+from webhook.serving.connections import Connections
+from webhook.serving.endpoints import Endpoints
+from webhook.serving.http11 import HEAD as BEGINNING
+from webhook.serving.http11 import Connection
 
 ROOT = str(Path(__file__).parents[2])
 POLICY = policy(default=Profile(placement=Placement(provider="gke", spot="Require")))

@@ -10,13 +10,13 @@ import pytest
 from tests.admission import mutate, validate
 from tests.generated import PART, PARTS, ROOT, generated
 from tests.objects import pod
-from webhook import names
+from webhook.admission.subject import Facts
 from webhook.attempts import SOURCES, Evidence, Level
-from webhook.problem import Json
-from webhook.subject import Facts
-from webhook.workloads import CONTROLLERS, WORKLOADS, Workload
-from webhook.workloads.core import METADATA, POD_TEMPLATE
-from webhook.workloads.row import RetryField
+from webhook.kinds import CONTROLLERS, WORKLOADS, Workload
+from webhook.kinds.core import METADATA, POD_TEMPLATE
+from webhook.kinds.kind_spec import RetryField
+from webhook.kube import names
+from webhook.objects.problem import Json
 
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -21,14 +21,16 @@ from tests.admission import policy, review_of
 from tests.costs import LEAST_INSTRUCTIONS, MEBIBYTE, MOST_GROWTH, bytes_of, instructions_of, seconds_of, timed
 from tests.hostile import LARGEST, ROWS, long_object, long_places
 from tests.objects import exit_codes, job, job_spec, pod
-from webhook import bounds, decide, names
+from webhook.admission import engine
+from webhook.admission.subject import LARGE_POD, read
+from webhook.kinds import Workload
+from webhook.kube import names
+from webhook.lookups.policy_source import PolicySource
+from webhook.objects import bounds
+from webhook.objects.problem import Json, Path
 from webhook.policy.model import FailurePolicy, Placement, Profile
-from webhook.problem import Json, Path
-from webhook.server.endpoints import Endpoints
-from webhook.server.http11 import Answer
-from webhook.server.policy_source import PolicySource
-from webhook.subject import LARGE_POD, read
-from webhook.workloads import Workload
+from webhook.serving.endpoints import Endpoints
+from webhook.serving.http11 import Answer
 
 UNDER: Final = policy(
     default=Profile(
@@ -61,8 +63,8 @@ def answered(rules: Any, body: bytes) -> Answer:
 
 def both(bodies: list[bytes]) -> None:
     for body in bodies:
-        answered(decide.mutate, body)
-        answered(decide.validate, body)
+        answered(engine.mutate, body)
+        answered(engine.validate, body)
 
 
 def asked(root: Any) -> list[bytes]:
@@ -258,8 +260,8 @@ WORST: Final[dict[str, Callable[[], Json]]] = {
 def test_the_worst_that_can_be_stored_is_affordable(made: Callable[[], Json]) -> None:
     created, updated = asked(made())
     for body in (created, updated):
-        for rules in (decide.mutate, decide.validate):
+        for rules in (engine.mutate, engine.validate):
             work = partial(answered, rules, body)
             # Other processes only ever add: what is dear is measured again.
             assert timed(work) <= SECONDS or seconds_of(work) <= SECONDS
-    assert bytes_of(partial(answered, decide.validate, updated)) <= 128 * MEBIBYTE
+    assert bytes_of(partial(answered, engine.validate, updated)) <= 128 * MEBIBYTE

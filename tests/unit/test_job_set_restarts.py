@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from tests.admission import mutate, policy, validate
 from tests.job_sets import EVICTED, Course, Failure, failed_pod, failures, job_sets, spec_of, unlimited_to
-from webhook.ledger.endings import ending_of
+from webhook.ledger.model.outcomes import ending_of
+from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, FailurePolicy, JobSet, Profile, Retries
-from webhook.problem import Json
 
 PROFILES = {
     "default": Profile(),

@@ -14,12 +14,14 @@ import pytest
 import yaml
 
 from tests.served import COMMAND
-from webhook import __version__, cli, names
-from webhook.ledger import pods as pods_of_jobs
+from webhook import __version__, metrics
+from webhook.cli import main as cli
+from webhook.kinds import batch
+from webhook.kube import names
+from webhook.ledger.model import pods as pods_of_jobs
+from webhook.objects.problem import Json
 from webhook.policy.parse import KEY
-from webhook.problem import Json
-from webhook.server import app, certificates, metrics, own_certificate
-from webhook.workloads import batch
+from webhook.serving import app, certificates, own_certificate
 
 ROOT: Final = Path(__file__).parents[2]
 MANIFESTS: Final = ROOT / "manifests"

@@ -10,9 +10,9 @@ from tests.bench.market.figures import KINDS, ON_DEMAND, Cell, Kind, lines, slow
 from tests.bench.market.ideal import FIRST_WAIT, outcome
 from tests.bench.market.policies import PROFILES, name_of, policy_file
 from tests.bench.market.witness import JOB_NAME, Witness
+from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse
-from webhook.problem import Json
 
 MARKET = Market(seed=1, life=2)
 

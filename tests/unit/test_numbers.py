@@ -13,13 +13,14 @@ from structlog.testing import capture_logs
 from tests.admission import policy, review_of
 from tests.hostile import ROWS, long_object, long_places
 from tests.objects import job, job_spec, pod
-from webhook import decide, names
-from webhook.problem import Json
-from webhook.server.endpoints import Endpoints
-from webhook.server.http11 import Answer
-from webhook.server.policy_source import PolicySource
-from webhook.server.retry_requests import RetryRequests
-from webhook.subject import read
+from webhook.admission import engine
+from webhook.admission.subject import read
+from webhook.kube import names
+from webhook.lookups.policy_source import PolicySource
+from webhook.objects.problem import Json
+from webhook.retry.admission import RetryRequests
+from webhook.serving.endpoints import Endpoints
+from webhook.serving.http11 import Answer
 
 HERE: Final = "value that stands here"
 QUOTED: Final = f'"{HERE}"'.encode()
@@ -52,10 +53,10 @@ def response_of(answer: Answer) -> Json:
 @pytest.mark.parametrize("field", ["backoffLimit", "backoffLimitPerIndex", "completions", "parallelism"])
 def test_a_number_out_of_range_is_denied_with_its_path_and_left_alone_before(field: str, text: bytes) -> None:
     root = job({**job_spec(), field: HERE})
-    denial = response_of(answer_of(root, text, decide.validate))
+    denial = response_of(answer_of(root, text, engine.validate))
     assert denial["status"]["code"] == 422
     assert denial["status"]["message"].startswith(f"spec.{field}: ")
-    untouched = response_of(answer_of(root, text, decide.mutate))
+    untouched = response_of(answer_of(root, text, engine.mutate))
     assert untouched["allowed"]
     assert "patch" not in untouched
     assert untouched["warnings"][0].startswith(f"spec.{field}: ")
@@ -63,7 +64,7 @@ def test_a_number_out_of_range_is_denied_with_its_path_and_left_alone_before(fie
 
 @pytest.mark.parametrize("text", TOO_LARGE, ids=lambda text: text[:8].decode())
 def test_so_it_is_in_the_object_before_an_update(text: bytes) -> None:
-    message = response_of(answer_of(job(), text, decide.validate, job(job_spec(backoffLimit=HERE))))["status"][
+    message = response_of(answer_of(job(), text, engine.validate, job(job_spec(backoffLimit=HERE))))["status"][
         "message"
     ]
     assert message.startswith("oldObject.spec.backoffLimit: ")
@@ -71,10 +72,10 @@ def test_so_it_is_in_the_object_before_an_update(text: bytes) -> None:
 
 @pytest.mark.parametrize("text", [b"1e400", b"9" * 5000])
 def test_so_it_is_where_no_rule_looks_but_in_a_pod_of_which_that_is_not_read(text: bytes) -> None:
-    assert not response_of(answer_of(job(job_spec(example=HERE)), text, decide.validate))["allowed"]
+    assert not response_of(answer_of(job(job_spec(example=HERE)), text, engine.validate))["allowed"]
     bare = pod({"example": HERE}, owner=None, annotations={names.ATTEMPT: "1"})
-    assert response_of(answer_of(bare, text, decide.validate))["allowed"]
-    assert response_of(answer_of(bare, text, decide.mutate))["allowed"]
+    assert response_of(answer_of(bare, text, engine.validate))["allowed"]
+    assert response_of(answer_of(bare, text, engine.mutate))["allowed"]
 
 
 @pytest.mark.parametrize("text", [b"1e400", b"9" * 5000])
@@ -90,7 +91,7 @@ def test_so_it_is_where_a_retry_is_asked_for(text: bytes) -> None:
 
 @pytest.mark.parametrize("text", [rb'"\ud800"', rb'"\q"', b"01", b"NaN", b"'x'", b"\xff", b'"\xff"', b"[" * 100_000])
 def test_what_is_no_json_is_400(text: bytes) -> None:
-    assert answer_of(job(job_spec(example=HERE)), text, decide.validate).status == 400
+    assert answer_of(job(job_spec(example=HERE)), text, engine.validate).status == 400
 
 
 TEXTS: Final = st.one_of(
@@ -115,7 +116,7 @@ def test_no_value_anywhere_makes_an_internal_error(row: Any, data: st.DataObject
         root["metadata"].setdefault("annotations", {})
         if isinstance(root["metadata"]["annotations"], dict):
             root["metadata"]["annotations"][names.POLICY] = encoded.decode()
-    for rules in (decide.mutate, decide.validate):
+    for rules in (engine.mutate, engine.validate):
         assert answer_of(root, text, rules, root if updated else None).status in {200, 400}
 
 

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from tests.admission import mutate, policy, review_of, validate
 from tests.objects import cron_job, job, pod, stored_job
 from tests.strategies import CONTAINERS, maybe
-from webhook import decide, names, review
-from webhook.patch import Editor
+from webhook.admission import engine, review
+from webhook.admission.subject import Facts, read, subject_of
+from webhook.kinds import WORKLOADS, Workload
+from webhook.kube import names
+from webhook.objects.patch import Editor
+from webhook.objects.problem import Json
+from webhook.objects.shape import ANY_KEY, Shape
 from webhook.policy.model import BackOff, FailurePolicy, Placement, Policy, Profile, Retries
-from webhook.problem import Json
-from webhook.shape import ANY_KEY, Shape
-from webhook.subject import Facts, read, subject_of
-from webhook.workloads import WORKLOADS, Workload
 
 SCALARS = (
     st.none()
@@ -281,7 +282,7 @@ def test_a_pod_of_which_rules_are_shown_a_part_is_answered_as_one_of_which_they_
     body = review_of(root, kind={"group": "", "version": "v1", "kind": "Pod"}, operation="CREATE")
     answers = []
     for subject in (subject_of(read(body), body=body), subject_of(review.decode(body))):
-        for rules in (decide.mutate, decide.validate):
+        for rules in (engine.mutate, engine.validate):
             response = None if subject is None else rules(subject, PLACING, Facts(profile_name="default"))
             answers.append(None if response is None else review.encode("", response))
     assert answers[:2] == answers[2:]

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from tests.served import COMMAND
-from webhook.problem import Json, field
-from webhook.problem import Path as FieldPath
-from webhook.workloads import WORKLOADS
+from webhook.kinds import WORKLOADS
+from webhook.objects.problem import Json, field
+from webhook.objects.problem import Path as FieldPath
 
 KINDS: Final = Path(__file__).parents[2] / "manifests" / "samples" / "kinds"
 FILES: Final = sorted(KINDS.glob("*.yaml"))

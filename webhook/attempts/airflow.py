@@ -7,7 +7,7 @@ has, no pod tells.
 from typing import Final
 
 from webhook.attempts.level import Evidence, Level
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 NAME: Final = "Airflow"
 TRY_NUMBER: Final = "try_number"

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from webhook import names
 from webhook.attempts.level import Evidence
+from webhook.kube import names
+from webhook.objects.problem import Problem
 from webhook.policy.settings import count
-from webhook.problem import Problem
 
 NAME: Final = "Annotation"
 

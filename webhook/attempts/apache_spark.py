@@ -6,8 +6,8 @@ It names the next attempt before its driver is made (spark-operator of spark-kub
 from typing import Final
 
 from webhook.attempts.level import Evidence, Level, number_at
-from webhook.patch import at
-from webhook.workloads.apache_spark import DEFAULT_RESTARTS, POLICY
+from webhook.kinds.apache_spark import DEFAULT_RESTARTS, POLICY
+from webhook.objects.patch import at
 
 NAME: Final = "ApacheSpark"
 ATTEMPT: Final = ("status", "currentAttemptSummary", "attemptInfo")

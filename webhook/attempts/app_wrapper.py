@@ -6,7 +6,7 @@ It is written before the objects of the next attempt are created (internal/contr
 from typing import Final
 
 from webhook.attempts.level import Evidence, Level, number_at
-from webhook.workloads.app_wrapper import DEFAULT_RETRIES, RETRY_LIMIT
+from webhook.kinds.app_wrapper import DEFAULT_RETRIES, RETRY_LIMIT
 
 NAME: Final = "AppWrapper"
 

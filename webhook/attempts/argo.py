@@ -9,11 +9,11 @@ import re
 from itertools import islice
 from typing import Any, Final
 
-from webhook import bounds
 from webhook.attempts.level import Evidence, Level
-from webhook.patch import EVERY, at, find
-from webhook.workloads.batch import decoded
-from webhook.workloads.row import NUMBER
+from webhook.kinds.batch import decoded
+from webhook.kinds.kind_spec import NUMBER
+from webhook.objects import bounds
+from webhook.objects.patch import EVERY, at, find
 
 NAME: Final = "Argo"
 NODE_NAME: Final = "workflows.argoproj.io/node-name"

@@ -6,9 +6,9 @@ Of several variables of that name the first is Flyte's own (flyteplugins/go/task
 from itertools import islice
 from typing import Final
 
-from webhook import bounds
 from webhook.attempts.level import Evidence, Level, number_at
-from webhook.patch import EVERY, at, find
+from webhook.objects import bounds
+from webhook.objects.patch import EVERY, at, find
 from webhook.policy.settings import count
 
 NAME: Final = "Flyte"

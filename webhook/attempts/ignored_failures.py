@@ -2,14 +2,15 @@
 
 It does for each Job with backoffLimitPerIndex: `job-index-ignored-failure-count`, left out for 0
 (pkg/controller/job/indexed_job_utils.go). They are a level of their own, against the disruption budget. Where the
-ledger counts disruptions, admission takes them out of this count (webhook/rules/back_off.py), and the ledger tells.
+ledger counts disruptions, admission takes them out of this count (webhook/rules/jobs/back_off.py), and the ledger
+tells.
 """
 
 from typing import Final
 
 from webhook.attempts import job_index
 from webhook.attempts.level import Evidence, Level
-from webhook.workloads import batch
+from webhook.kinds import batch
 
 NAME: Final = job_index.NAME
 

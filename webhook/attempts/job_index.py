@@ -8,7 +8,7 @@ from typing import Final
 
 from webhook.attempts.job_status import budget_of, has_index_budgets
 from webhook.attempts.level import Evidence, Level
-from webhook.workloads import batch
+from webhook.kinds import batch
 
 NAME: Final = "JobIndex"
 

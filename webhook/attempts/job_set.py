@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
-from webhook import names
 from webhook.attempts.level import Evidence, Level, number_at
-from webhook.patch import at
+from webhook.kinds.job_set import costly_restarts, job_restarts
+from webhook.kube import names
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
 from webhook.policy.settings import count
-from webhook.problem import Json
-from webhook.workloads.job_set import costly_restarts, job_restarts
 
 NAME: Final = "JobSet"
 RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"

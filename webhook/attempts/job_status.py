@@ -8,8 +8,8 @@ a failure is in neither until the pod exists that replaces the failed one: the l
 from typing import Final
 
 from webhook.attempts.level import Evidence, Level
-from webhook.problem import Json
-from webhook.workloads import batch
+from webhook.kinds import batch
+from webhook.objects.problem import Json
 
 NAME: Final = "JobStatus"
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from webhook.patch import at
+from webhook.kinds import OwnerReference
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import Settings, count
-from webhook.problem import Json, Path, Problem
-from webhook.workloads import OwnerReference
 
 
 class Level(msgspec.Struct, frozen=True):

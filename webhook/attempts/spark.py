@@ -7,8 +7,8 @@ names it counts the run itself, else only those before (internal/controller/spar
 from typing import Final
 
 from webhook.attempts.level import Evidence, Level, number_at
-from webhook.patch import at
-from webhook.workloads.spark import SUBMISSION
+from webhook.kinds.spark import SUBMISSION
+from webhook.objects.patch import at
 
 NAME: Final = "Spark"
 NOT_SUBMITTED: Final = "SUBMISSION_FAILED"

@@ -2,14 +2,7 @@
 
 from webhook.capacity.contradictions import refuses_on_demand, refuses_spot
 from webhook.capacity.pools import Census, Pool
-from webhook.capacity.provider import (
-    Provider,
-    custom,
-    off_spot,
-    on_demand_preferences,
-    on_spot,
-    spot_preferences,
-)
+from webhook.capacity.provider import Provider, custom, off_spot, on_demand_preferences, on_spot, spot_preferences
 from webhook.capacity.recognition import NodeFacts, named, recognise
 from webhook.capacity.set_aside import set_aside
 from webhook.capacity.tolerations import missing_tolerations

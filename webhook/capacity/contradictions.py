@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from webhook.capacity.provider import Provider
-from webhook.problem import Json, Path
+from webhook.objects.problem import Json, Path
 
 TERMS: Final[Path] = (
     "spec",

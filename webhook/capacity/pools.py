@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from webhook.capacity.recognition import NodeFacts
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 # The label that names a node's pool, on GKE, EKS, AKS and ACK.
 NAMES: Final = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from re import Pattern
 from typing import Final
 
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 # Node labels by key, each with the values that count.
 Labels = Mapping[str, tuple[str, ...]]

@@ -10,7 +10,7 @@ from typing import Final
 
 from webhook.capacity.contradictions import TERMS, terms
 from webhook.capacity.provider import Labels
-from webhook.problem import Json, Path
+from webhook.objects.problem import Json, Path
 
 # Node labels, each with the values that do not ask for such capacity.
 # GKE: flex-start VMs, those of queued provisioning, and reservations (consuming-reservations in its manual;

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from webhook.capacity.provider import Provider
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 
 def missing_tolerations(pod_tolerations: Sequence[Json] | None, provider: Provider) -> list[Json]:

@@ -1,5 +1,1 @@
-"""What happened to each workload's pods, counted from what is seen of them. Pure: no clock, no I/O.
-
-`pods` reads a pod, `rules` says which rule of a failure policy it matches, `endings` how it ended and what that cost,
-`account` adds it up, `limits` tells what is left and what is to be done, `words` says it in a sentence.
-"""
+"""What every attempt cost, and why: the model, and the controller that counts, writes and ends what is spent."""

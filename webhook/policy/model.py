@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from webhook import bounds
-from webhook.problem import Json
+from webhook.objects import bounds
+from webhook.objects.problem import Json
 
 Retries10 = Annotated[int, Meta(ge=0, le=bounds.MOST_RETRIES)]
 Count = Annotated[int, Meta(ge=0)]

@@ -13,9 +13,9 @@ import msgspec
 import yaml
 from msgspec import UNSET, inspect
 
-from webhook import bounds, strict_yaml
+from webhook.objects import bounds, strict_yaml
+from webhook.objects.problem import Path, Problem, type_name
 from webhook.policy.model import Duration, FailurePolicy, Placement, Policy, Retries, Toleration
-from webhook.problem import Path, Problem, type_name
 
 # Under which key a ConfigMap holds the policy.
 KEY: Final = "policy.yaml"

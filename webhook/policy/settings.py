@@ -4,9 +4,9 @@ from typing import Final
 
 import msgspec
 
-from webhook import names
+from webhook.kube import names
+from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.model import Profile
-from webhook.problem import Json, Path, Problem
 
 BOOLEANS: Final = {"true": True, "false": False}
 LONGEST_COUNT: Final = len("2147483647")

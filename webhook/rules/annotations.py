@@ -11,12 +11,12 @@ Writes, where absent:
 from collections.abc import Iterator
 from typing import Any, Final
 
-from webhook import names
-from webhook.patch import Editor, at
+from webhook.kinds import EmbeddedJob, Workload
+from webhook.kinds.kind_spec import Field
+from webhook.kube import names
+from webhook.objects.patch import Editor, at
+from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import NamedProfile, Settings, annotation_problems, count
-from webhook.problem import Json, Path, Problem
-from webhook.workloads import EmbeddedJob, Workload
-from webhook.workloads.row import Field
 
 OWN: Final[Path] = ("metadata", "annotations")
 

@@ -8,9 +8,10 @@ Reads, on a Namespace:
 from difflib import get_close_matches
 from typing import Final
 
-from webhook import bounds, names
+from webhook.kube import names
+from webhook.objects import bounds
+from webhook.objects.problem import Json, Path, Problem, listed
 from webhook.policy.model import Policy
-from webhook.problem import Json, Path, Problem, listed
 
 MODES: Final = ("Enforce", "Warn", "Audit")
 ALLOWED_MODES: Final = "must be Enforce, Warn or Audit"

@@ -1,4 +1,4 @@
-"""Keeps what only the webhook writes on a Job or JobSet as it was written (webhook/names.py says who writes what).
+"""Keeps what only the webhook writes on a Job or JobSet as it was written (webhook/kube/names.py says who writes what).
 
 Reads and writes:
     metadata.labels[retry-policy.dev/profile]
@@ -6,20 +6,20 @@ Reads and writes:
 Reads, before an update:
     metadata.annotations[retry-policy.dev/retry-of], status.conditions
 
-At creation webhook/edit_workload.py writes the first two anew, and takes a copied account out. The ledger's own updates
-do not come here (a matchCondition in manifests/base/webhooks.yaml), nor does an update of the status:
+At creation webhook/admission/edit_workload.py writes the first two anew, and takes a copied account out. The ledger's
+own updates do not come here (a matchCondition in manifests/base/webhooks.yaml), nor does an update of the status:
 manifests/base/protected-keys.yaml denies one that changes these keys.
 """
 
 from typing import Final
 
-from webhook import names
-from webhook.ledger import account, endings
-from webhook.patch import Editor, at
-from webhook.problem import Json, Path
-from webhook.rules import reapply
-from webhook.workloads import Workload
-from webhook.workloads.job_set import JOB_SET
+from webhook.kinds import Workload
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
+from webhook.ledger.model import account, outcomes
+from webhook.objects.patch import Editor, at
+from webhook.objects.problem import Json, Path
+from webhook.rules import undo
 
 LABEL: Final[Path] = ("metadata", "labels", names.PROFILE)
 LEDGER: Final[Path] = ("metadata", "annotations", names.LEDGER)
@@ -28,7 +28,7 @@ RETRY_OF: Final[Path] = ("metadata", "annotations", names.RETRY_OF)
 
 def put_back(editor: Editor, row: Workload, old: Json) -> None:
     """Undo what an update changes of our keys."""
-    keys = [LABEL, reapply.ANNOTATION]
+    keys = [LABEL, undo.ANNOTATION]
     if not continues_account(row, editor.root, old):
         keys.append(LEDGER)
     for path in keys:
@@ -46,5 +46,5 @@ def continues_account(row: Workload, root: Json, old: Json) -> bool:
     """
     before = at(old, LEDGER)
     if row is JOB_SET:
-        return endings.is_over(old.get("status") or {}) and at(root, LEDGER) == account.continued(before)
+        return outcomes.is_over(old.get("status") or {}) and at(root, LEDGER) == account.continued(before)
     return before is None and at(old, RETRY_OF) is not None

@@ -15,11 +15,11 @@ author can have by a rule of his own. The ledger counts a pod for the JobSet tha
 from collections.abc import Iterator
 from typing import Final
 
-from webhook.ledger.pods import JOB_SET as JOB_SET_NAME
-from webhook.patch import at
-from webhook.problem import Json, Path, Problem
-from webhook.workloads import EmbeddedJob, OwnerReference, batch, row_of
-from webhook.workloads.row import controller_of
+from webhook.kinds import EmbeddedJob, OwnerReference, batch, row_of
+from webhook.kinds.kind_spec import controller_of
+from webhook.ledger.model.pods import JOB_SET as JOB_SET_NAME
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, Path, Problem
 
 REFERENCES: Final[Path] = ("metadata", "ownerReferences")
 BACKOFF_LIMIT: Final[Path] = ("spec", "backoffLimit")

@@ -12,11 +12,11 @@ Reads, in a JobSpec:
 from collections.abc import Iterator
 from typing import Final
 
-from webhook import names
-from webhook.patch import Editor, at
+from webhook.kinds import Budget, EmbeddedJob, batch
+from webhook.kube import names
+from webhook.objects.patch import Editor, at
+from webhook.objects.problem import Json, Path, Problem, field
 from webhook.policy.settings import Settings
-from webhook.problem import Json, Path, Problem, field
-from webhook.workloads import Budget, EmbeddedJob, batch
 
 IN_PLACE: Final = ("Always", "OnFailure")
 

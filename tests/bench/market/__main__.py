@@ -26,7 +26,7 @@ from tests.cluster import binaries, control_plane, installation, nodes
 from tests.cluster.binaries import FASTER_CONTROLLER_MANAGER
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.processes import Processes
-from webhook.server.api import Api
+from webhook.kube.client import Api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from tests.bench.market.figures import ON_DEMAND
 from tests.cluster.manifests import SECONDS, exits, job
 from tests.cluster.nodes import MARK, SPOT, own_node
-from webhook import names
+from webhook.kube import names
 
 if TYPE_CHECKING:
     from tests.bench.market.draw import DrawnJob
-    from webhook.problem import Json
+    from webhook.objects.problem import Json
 
 SPOT_BY_SELECTOR = "spot by nodeSelector, no webhook"
 BESIDE = (SPOT_BY_SELECTOR, ON_DEMAND)

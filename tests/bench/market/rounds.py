@@ -14,13 +14,13 @@ from tests.bench.market.draw import LONGEST, PODS, DrawnJob, Market
 from tests.bench.market.figures import ON_DEMAND, Cell
 from tests.bench.market.policies import POLICIES, SHARED_MACHINES, manifest, name_of, namespace, nodes, shared_machine
 from tests.bench.market.witness import JOB_NAME, SeenPod, Witness
-from webhook.server.api import Api, ApiError
+from webhook.kube.client import Api, ApiError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
     from typing import Any
 
-    from webhook.problem import Json
+    from webhook.objects.problem import Json
 
 MINUTE = 2.0  # seconds that a simulated minute takes
 ARRIVING = 8  # minutes in which the Jobs are created

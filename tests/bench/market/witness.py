@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.bench.market.draw import DrawnJob, Market
-    from webhook.problem import Json
+    from webhook.objects.problem import Json
 
 JOB_NAME = "batch.kubernetes.io/job-name"
 

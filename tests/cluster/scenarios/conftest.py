@@ -18,7 +18,7 @@ from tests.cluster.manifests import (
     EXIT_CODES,
     OTHERS_EXIT_CODE,
 )
-from webhook.names import PROFILE
+from webhook.kube.names import PROFILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

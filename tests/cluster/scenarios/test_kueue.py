@@ -14,7 +14,7 @@ from tests.cluster.scenarios.conftest import MANIFESTS, program
 from tests.cluster.scenarios.test_jobs import is_complete
 from tests.cluster.test_retry import asked
 from tests.cluster.test_retry_requests import asks
-from webhook import names
+from webhook.kube import names
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object

@@ -5,15 +5,15 @@ from typing import Any, Final
 
 from tests.admission import mutate, policy
 from tests.objects import pod
-from webhook import names
+from webhook.admission.subject import Facts, owner_of
 from webhook.attempts import Evidence, Level, levels
-from webhook.patch import at
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import names
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.model import Disruptions, Placement, Profile
 from webhook.policy.settings import Settings, resolve
-from webhook.problem import Json, Path, Problem
-from webhook.rules.placement import PREFERRED, TERMS
-from webhook.subject import Facts, owner_of
-from webhook.workloads.row import controller_of
+from webhook.rules.pods.placement import PREFERRED, TERMS
 
 SPOT: Final = {"key": "eks.amazonaws.com/capacityType", "operator": "In", "values": ["SPOT"]}
 NOT_SPOT: Final = {"key": "eks.amazonaws.com/capacityType", "operator": "NotIn", "values": ["SPOT"]}

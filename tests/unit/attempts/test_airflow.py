@@ -14,11 +14,11 @@ from tests.unit.attempts.pods import (
     place,
     read,
 )
-from webhook import names
 from webhook.attempts import Level
+from webhook.kube import names
+from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
-from webhook.problem import Json
 
 TASK = {"dag_id": "nightly", "task_id": "train", "run_id": "scheduled__2026-11-21"}
 MAKERS = ["kubernetes_executor", "kubernetes_pod_operator"]

@@ -4,9 +4,9 @@ import pytest
 
 from tests.objects import job_spec, pod, stored_job
 from tests.unit.attempts.pods import last_of_four_off_spot, off_spot, on_spot, place, read
-from webhook import names
 from webhook.attempts import Level
-from webhook.problem import Json
+from webhook.kube import names
+from webhook.objects.problem import Json
 
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.attempts.pods import last_of_four_off_spot, made, on_spot, owned, place, read
 from webhook.attempts import Level
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 LABELS = {"spark.operator/name": "spark-kubernetes-operator", "spark.operator/spark-app-name": "pi"}
 

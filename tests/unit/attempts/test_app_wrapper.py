@@ -5,8 +5,8 @@ import pytest
 from tests.objects import job_spec, stored_job
 from tests.unit.attempts.pods import last_of_four_off_spot, made, owned, place, read
 from webhook.attempts import Level
-from webhook.problem import Json
-from webhook.workloads.app_wrapper import RETRY_LIMIT
+from webhook.kinds.app_wrapper import RETRY_LIMIT
+from webhook.objects.problem import Json
 
 WRAPPER = owned("workload.codeflare.dev/v1beta2", "AppWrapper", "wrapped")
 

@@ -18,7 +18,7 @@ from tests.unit.attempts.pods import (
     with_value,
 )
 from webhook.attempts import Level
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 VARIABLE = "FLYTE_ATTEMPT_NUMBER"
 PRIMARY = "primary_container_name"

@@ -17,11 +17,11 @@ from tests.unit.attempts.pods import (
     read,
     with_value,
 )
-from webhook import names
 from webhook.attempts import Level
+from webhook.kube import names
+from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
-from webhook.problem import Json
 
 SET = "jobset.sigs.k8s.io/"
 RESTARTS = SET + "restart-attempt"

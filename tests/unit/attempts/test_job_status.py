@@ -3,7 +3,7 @@
 from tests.objects import job_spec, pod, stored_job
 from tests.unit.attempts.pods import last_of_four_off_spot, off_spot, on_spot, only_the_first_on_spot, place, read
 from webhook.attempts import Level
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 
 def test_a_job_counts_its_failures_against_its_backoff_limit() -> None:

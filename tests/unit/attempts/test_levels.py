@@ -4,12 +4,12 @@ import pytest
 
 from tests.objects import job_spec, pod, stored_job
 from tests.unit.attempts.pods import UNTOUCHED, made, on_spot, owned, place, read
-from webhook import names
 from webhook.attempts import Level
 from webhook.attempts.level import number_at
+from webhook.kube import names
+from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
-from webhook.problem import Json
 
 # What each system writes on pods of its own.
 SIGNS: Json = {

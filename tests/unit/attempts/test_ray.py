@@ -18,9 +18,9 @@ from tests.unit.attempts.pods import (
     read,
     with_value,
 )
-from webhook import names
 from webhook.attempts import Level
-from webhook.problem import Json
+from webhook.kube import names
+from webhook.objects.problem import Json
 
 CLUSTER = "train-abcde"
 OF_RAY_JOB = owned("ray.io/v1", "RayJob", "train")

@@ -17,7 +17,7 @@ from tests.unit.attempts.pods import (
     with_value,
 )
 from webhook.attempts import Level
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 GROUP = "sparkoperator.k8s.io"
 OPERATORS = {f"{GROUP}/app-name": "pi", f"{GROUP}/launched-by-spark-operator": "true"}

@@ -19,7 +19,7 @@ from tests.unit.attempts.pods import (
     with_value,
 )
 from webhook.attempts import Level
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 LONGEST_NAME = 63
 LONGEST_HEAD = 31

@@ -17,7 +17,7 @@ from tests.unit.attempts.pods import (
     with_value,
 )
 from webhook.attempts import Level
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 RETRY_COUNT = "volcano.sh/job-retry-count"
 

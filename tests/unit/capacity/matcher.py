@@ -1,6 +1,6 @@
 """Node affinity as kube-scheduler evaluates it, written apart from the code under test."""
 
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 
 def meets(labels: dict[str, str], requirements: list[Json]) -> bool:

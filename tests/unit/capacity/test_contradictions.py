@@ -7,7 +7,7 @@ import pytest
 from webhook.capacity.contradictions import TERMS, refuses_on_demand, refuses_spot
 from webhook.capacity.provider import Provider, combine, custom, off_spot, on_spot
 from webhook.capacity.table import ANY, GKE, KARPENTER, PROVIDERS, ROWS
-from webhook.problem import Json, Path
+from webhook.objects.problem import Json, Path
 
 EKS = PROVIDERS["eks"]
 OPENSHIFT = PROVIDERS["openshift"]

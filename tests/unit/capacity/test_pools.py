@@ -4,7 +4,7 @@ import pytest
 
 from webhook.capacity import Census, NodeFacts, Pool
 from webhook.capacity.pools import MOST_LABELS, MOST_POOLS, MOST_VALUES
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 POOL = "cloud.google.com/gke-nodepool"
 SPOT = "cloud.google.com/gke-spot"

@@ -4,7 +4,7 @@ import pytest
 
 from webhook.capacity import set_aside
 from webhook.capacity.contradictions import TERMS
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 RESERVED: Json = {"key": "cloud.google.com/reservation-name", "operator": "In", "values": ["tpu-rsv"]}
 ZONE: Json = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}

@@ -3,14 +3,7 @@
 import pytest
 
 from tests.unit.capacity.matcher import meets, score
-from webhook.capacity.provider import (
-    Provider,
-    combine,
-    off_spot,
-    on_demand_preferences,
-    on_spot,
-    spot_preferences,
-)
+from webhook.capacity.provider import Provider, combine, off_spot, on_demand_preferences, on_spot, spot_preferences
 from webhook.capacity.table import ANY, GKE, OCEAN, PREEMPTIBLE, PROVIDERS, ROWS
 
 GKE_WITH_PREEMPTIBLE = combine(GKE, PREEMPTIBLE)

@@ -5,7 +5,7 @@ import pytest
 from webhook.capacity.provider import combine, custom
 from webhook.capacity.table import AKS, CASTAI, EKS, GKE
 from webhook.capacity.tolerations import missing_tolerations
-from webhook.problem import Json
+from webhook.objects.problem import Json
 
 SPOT = {"key": "spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"}
 NEEDS_SPOT = custom({"pool": ["spot"]}, [SPOT])

@@ -4,8 +4,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from tests.objects import DISRUPTION, exit_codes, job_spec
-from webhook.ledger.pods import Condition, Exit, Pod
-from webhook.problem import Json
+from webhook.ledger.model.pods import Condition, Exit, Pod
+from webhook.objects.problem import Json
 
 BUG: Final = exit_codes("FailJob", "NotIn", 143, container="main")
 RULES: Final = [DISRUPTION, BUG]

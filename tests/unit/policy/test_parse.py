@@ -5,9 +5,9 @@ import json
 import pytest
 import yaml
 
+from webhook.objects.problem import Json
 from webhook.policy.model import CustomProvider, Duration, Placement, Policy, Profile, Retries
 from webhook.policy.parse import parse
-from webhook.problem import Json
 
 ENDS = "letters, digits, -, _ or ., the ends letters or digits"
 NAME = f"; must be the value of a Namespace label: 1 to 63 {ENDS}"

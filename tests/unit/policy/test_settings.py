@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook import names
+from webhook.kube import names
 from webhook.policy.model import Disruptions, Profile, Retries
 from webhook.policy.settings import annotation_problems, count, resolve
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.admission import Answer, validate
 from tests.objects import job, job_spec
-from webhook.problem import Json
-from webhook.subject import Facts
+from webhook.admission.subject import Facts
+from webhook.objects.problem import Json
 
 UNLIMITED = 2147483647
 IN_PLACE: Json = {"metadata": {"uid": "u"}, "spec": {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}}

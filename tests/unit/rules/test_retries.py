@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from tests.admission import validate
 from tests.objects import container_of, job, job_spec
-from webhook.patch import Editor
+from webhook.kinds import Budget, batch
+from webhook.objects.patch import Editor
+from webhook.objects.problem import Json
 from webhook.policy.model import Profile, Retries
 from webhook.policy.settings import Settings
-from webhook.problem import Json
 from webhook.rules import retries
-from webhook.workloads import Budget, batch
 
 POD_SPEC = ("spec", "template", "spec")
 INDEXED: dict[str, Any] = {"completions": 4, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 2147483647}

@@ -1,0 +1,132 @@
+"""What only a cluster admin writes is judged before it does harm, and never stands in the way of the mend."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.admission import policy, review_of
+from webhook.admission import configuration, review
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.policy.model import Policy, Profile
+
+OURS = ("retry-policy-system", "retry-policy")
+GOOD = """
+apiVersion: retry-policy.dev/v1alpha1
+kind: RetryPolicy
+profiles: {default: {}, gpu: {}}
+"""
+
+
+def namespace(**labels: Any) -> Json:
+    keys = {key: f"retry-policy.dev/{key}" for key in ("profile", "mode")}
+    named = {keys.get(key, key): value for key, value in labels.items()}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml", "labels": named}}
+
+
+def config_map(text: Any, name: str = "retry-policy") -> Json:
+    data = {} if text is None else {"policy.yaml": text}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def problems(
+    root: Json,
+    in_force: Policy | None = None,
+    in_use: dict[str, list[str]] | None = None,
+    old: Json | None = None,
+    uid: str = "",
+) -> list[str]:
+    request = review.decode(review_of(root, old=old, namespace=OURS[0], name=root["metadata"]["name"]))
+    assert configuration.is_asked_about(request, OURS)
+    return [str(found) for found in configuration.validate(request, in_force, in_use or {}, uid).problems]
+
+
+def test_a_profile_that_the_policy_knows_is_accepted() -> None:
+    assert problems(namespace(profile="gpu", mode="Warn"), policy(gpu=Profile())) == []
+
+
+def test_an_unknown_profile_is_denied_with_the_list_and_the_nearest() -> None:
+    assert problems(namespace(profile="gpus"), policy(gpu=Profile())) == [
+        "metadata.labels[retry-policy.dev/profile]: the policy has no profile 'gpus', it has default, gpu; label it gpu"
+    ]
+
+
+def test_an_unknown_mode_is_denied_with_the_allowed_ones() -> None:
+    assert problems(namespace(profile="default", mode="warn"), policy()) == [
+        "metadata.labels[retry-policy.dev/mode]: is 'warn'; must be Enforce, Warn or Audit (did you mean Warn?)"
+    ]
+    assert problems(namespace(profile="default", mode=""), policy()) != []
+
+
+def test_a_mode_that_was_there_before_is_judged_when_the_namespace_opts_in() -> None:
+    assert problems(namespace(profile="default", mode="warn"), policy(), old=namespace(mode="warn")) != []
+
+
+def test_both_labels_are_judged_at_once() -> None:
+    assert len(problems(namespace(profile="x", mode="y"), policy())) == 2
+
+
+def test_a_namespace_whose_profile_has_gone_may_be_changed_otherwise() -> None:
+    old = namespace(profile="gone", mode="old")
+    assert problems(namespace(profile="gone", mode="old", team="a"), policy(), old=old) == []
+    assert problems(namespace(team="a"), policy(), old=old) == []
+
+
+def test_without_a_policy_in_force_no_label_is_judged() -> None:
+    assert problems(namespace(profile="any")) == []
+
+
+def test_a_good_policy_is_accepted() -> None:
+    assert problems(config_map(GOOD)) == []
+
+
+def test_a_bad_policy_is_denied_with_all_problems_and_their_paths() -> None:
+    found = problems(config_map(GOOD.replace("gpu: {}", "gpu: {retries: {limit: 11, defualt: 1}}")))
+    assert [text.partition(":")[0] for text in found] == [
+        "profiles.gpu.retries.limit",
+        "profiles.gpu.retries.defualt",
+    ]
+
+
+def test_a_config_map_without_a_policy_is_denied() -> None:
+    assert problems(config_map(None))[0].startswith("data[policy.yaml]: is missing")
+
+
+def test_an_edit_that_drops_a_profile_in_use_is_denied_with_its_namespaces() -> None:
+    in_use = {"default": ["ml"], "cpu": [f"t{number}" for number in range(12)], "gpu": ["ml-2"]}
+    old = config_map(GOOD)
+    old["metadata"]["uid"] = "its-uid"
+    assert problems(config_map(GOOD), in_use=in_use, old=old, uid="its-uid") == [
+        (
+            "profiles.cpu: is missing, and in use by t0, t1, t2, t3, t4, t5, t6, t7, t8, t9 and 2 more;"
+            " must stay until those namespaces are labelled with another"
+        )
+    ]
+
+
+@pytest.mark.parametrize(("claimed", "uid"), [(None, "its-uid"), ("another", "its-uid"), ("", ""), (None, "")])
+def test_who_does_not_know_the_stored_config_map_is_told_no_names(claimed: str | None, uid: str) -> None:
+    old = config_map(GOOD)
+    old["metadata"]["uid"] = claimed
+    for before in (old, None):  # a new ConfigMap has no uid that would show it
+        assert problems(config_map(GOOD), in_use={"secret-profile": ["secret-team"]}, old=before, uid=uid) == [
+            (
+                "profiles: lack a profile that a namespace is labelled with;"
+                " see: kubectl get namespaces -L retry-policy.dev/profile"
+            )
+        ]
+
+
+def test_only_our_config_map_is_ours() -> None:
+    for root, request in (
+        (config_map("x", "other"), {"namespace": OURS[0], "name": "other"}),
+        (config_map("x"), {"namespace": "default", "name": "retry-policy"}),
+        (config_map("x"), {"namespace": OURS[0], "name": "retry-policy", "operation": "DELETE"}),
+    ):
+        decoded = msgspec.convert(request, dict[str, Any])
+        assert not configuration.is_asked_about(review.decode(review_of(root, **decoded)), OURS)
+
+
+def test_labels_of_a_wrong_type_are_denied_with_their_path() -> None:
+    assert problems(namespace(profile=5), policy())[0].startswith(f"metadata.labels[{names.PROFILE}]: is an integer")

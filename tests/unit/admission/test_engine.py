@@ -1,0 +1,560 @@
+"""What becomes of an object between a request and its answer: the rules together, in their order."""
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.admission import answer_of, mutate, policy, review_of, validate
+from tests.merge_cases import CASES, bug
+from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec, pod, stored_job
+from webhook.admission import engine, review
+from webhook.admission.engine import validate_policy
+from webhook.admission.subject import Facts, subject_of
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.policy.model import Duration, FailurePolicy, Placement, Profile, RequestedRetry, Retries
+
+EKS = Profile(placement=Placement(provider="eks", spot="Require"))
+GKE_FACTS = Facts(profile_name="eks", owner=stored_job(job_spec(backoffLimit=3), {"failed": 3}))
+
+
+def defaulted(root: Json) -> Json:
+    """What the API server has made of a Job by the time that it calls a webhook."""
+    spec = root["spec"]
+    spec.setdefault("backoffLimit", 6)
+    spec.setdefault("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+    spec.setdefault("suspend", False)
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    return root
+
+
+def test_a_job_is_stored_with_the_policy_and_says_so() -> None:
+    answer = mutate(defaulted(job()))
+    assert answer.patch == [
+        {"op": "add", "path": "/spec/podFailurePolicy", "value": {"rules": [DISRUPTION, bug()]}},
+        {"op": "replace", "path": "/spec/podReplacementPolicy", "value": "Failed"},
+        {"op": "replace", "path": "/spec/backoffLimit", "value": 3},
+        {
+            "op": "add",
+            "path": "/metadata/annotations",
+            "value": {
+                names.POLICY: (
+                    '{"profile":"default","injected":[{"op":"add","path":"/spec/podFailurePolicy",'
+                    f'"now":{msgspec.json.encode({"rules": [DISRUPTION, bug()]}).decode()}}},'
+                    '{"op":"replace","path":"/spec/podReplacementPolicy","now":"Failed","was":"TerminatingOrFailed"},'
+                    '{"op":"replace","path":"/spec/backoffLimit","now":3,"was":6}]}'
+                )
+            },
+        },
+        {"op": "add", "path": "/metadata/labels", "value": {names.PROFILE: "default"}},
+    ]
+
+
+def test_a_rule_of_its_author_gets_neighbours_and_is_not_replaced() -> None:
+    answer = mutate(job(job_spec(rules=[bug(values=(1,))])))
+    assert answer.patch[0] == {"op": "add", "path": "/spec/podFailurePolicy/rules/0", "value": DISRUPTION}
+
+
+@pytest.mark.parametrize("author", [case[0] for case in CASES.values()], ids=CASES)
+def test_a_second_application_changes_nothing(author: Json) -> None:
+    once = mutate(defaulted(job(deepcopy(author)))).object
+    assert mutate(once).patch == []
+
+
+@pytest.mark.parametrize("author", [case[0] for case in CASES.values()], ids=CASES)
+def test_a_manifest_applied_again_is_put_back_to_what_is_stored(author: Json) -> None:
+    stored = mutate(defaulted(job(deepcopy(author)))).object
+    applied = deepcopy(stored)  # what stands in the manifest overwrites what is stored
+    applied["spec"].update(defaulted(job(deepcopy(author)))["spec"])
+    if "podFailurePolicy" not in author:
+        applied["spec"].pop("podFailurePolicy", None)
+    assert mutate(applied, old=stored).object == stored
+
+
+def test_a_replaced_manifest_keeps_what_the_webhook_wrote() -> None:
+    stored = mutate(defaulted(job())).object
+    assert mutate(defaulted(job()), old=stored).object == stored
+
+
+def test_a_changed_policy_does_not_reach_a_job_that_is_there() -> None:
+    stored = mutate(defaulted(job())).object
+    changed = policy(
+        default=Profile(failure_policy=FailurePolicy(retriable_exit_codes=(1, 2)), attempt_timeout=Duration(60))
+    )
+    assert mutate(deepcopy(stored), old=stored, under=changed).patch == []
+
+
+def test_a_value_that_its_author_really_changed_stays_changed() -> None:
+    stored = mutate(defaulted(job())).object
+    changed = deepcopy(stored)
+    changed["spec"]["backoffLimit"] = 5
+    assert mutate(changed, old=stored).patch == []
+
+
+@pytest.mark.parametrize("nonsense", ["", "[]", "{", '{"profile":1}', '{"profile":"x","injected":[{"op":"add"}]}'])
+def test_a_policy_annotation_that_somebody_broke_does_no_harm(nonsense: str) -> None:
+    old = job(annotations={names.POLICY: nonsense})
+    assert mutate(deepcopy(old), old=old).patch == []
+
+
+def test_a_policy_annotation_that_names_foreign_fields_does_no_harm() -> None:
+    paths = ["/spec/template/spec/containers/9", "/metadata/name", "/spec/x/y", "/spec/template/spec/containers/x", ""]
+    record = {"profile": "default", "injected": [{"op": "add", "path": path} for path in paths]}
+    old = job(annotations={names.POLICY: json.dumps(record)})
+    assert mutate(deepcopy(old), old=old).patch == []
+
+
+def test_a_job_from_before_opt_in_keeps_what_it_has() -> None:
+    old = job(job_spec(backoffLimit=25))
+    labelled = job(job_spec(backoffLimit=25, suspend=True, parallelism=2), labels={"team": "a"})
+    assert mutate(labelled, old=old).patch == []
+    assert validate(labelled, old=old).allowed
+
+
+def test_an_update_is_refused_only_for_what_it_worsens() -> None:
+    old = job(job_spec(backoffLimit=25))
+    worse = job(job_spec(backoffLimit=30), annotations={names.SKIP: "perhaps"})
+    message = validate(worse, old=old).message
+    assert "spec.backoffLimit: 30 retries" in message
+    assert "retry-policy.dev/skip" in message
+
+
+@pytest.mark.parametrize("change", [{"suspend": True}, {"parallelism": 1}])
+def test_who_ends_pods_that_run_is_warned_where_that_fails_their_job(change: Json) -> None:
+    rules = [exit_codes("FailJob", "NotIn", 143, container="main")]
+    stored = defaulted(job(job_spec(rules=rules, parallelism=2, completions=9)))
+    changed = {**stored, "spec": {**stored["spec"], **change}}
+    (field,) = change
+    assert validate(changed, old=stored).warnings == [
+        f"spec.{field}: a pod that is killed by this may fail the Job; safe if it ends on SIGTERM with 143"
+    ]
+    assert validate(stored, old=changed).warnings == []
+    assert validate({**changed, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}, old=changed).warnings == []
+
+
+def test_who_ends_pods_of_a_job_that_expects_it_is_not_warned() -> None:
+    rules = [exit_codes("FailJob", "NotIn", 137, 143, container="main")]
+    stored = defaulted(job(job_spec(rules=rules)))
+    assert validate({**stored, "spec": {**stored["spec"], "suspend": True}}, old=stored).warnings == []
+
+
+def test_who_asks_for_a_retry_where_nobody_hears_it_is_warned_once() -> None:
+    stored = defaulted(job())
+    asks = {**stored, "metadata": {**stored["metadata"], "annotations": {names.RETRY_REQUESTED_AT: "x"}}}
+    deaf = Facts(profile_name="default", requested_retries=False)
+    assert validate(asks, deaf, old=stored).warnings == [
+        f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: nobody hears it; ask by: retry-policy retry"
+    ]
+    assert validate(asks, deaf, old=asks).warnings == []
+    assert validate(asks, old=stored).warnings == []
+
+
+def test_an_object_that_is_being_deleted_always_passes() -> None:
+    going = job(job_spec(backoffLimit=99), deletionTimestamp="2026-01-01T00:00:00Z", annotations={names.SKIP: "x"})
+    stored = job(deletionTimestamp="2026-01-01T00:00:00Z")
+    assert mutate(going, old=stored).patch == []
+    assert validate(going, old=stored).allowed
+
+
+@pytest.mark.parametrize("old", [None, job()])
+def test_an_object_that_only_claims_to_be_deleted_is_judged_like_any_other(old: Json | None) -> None:
+    claims = job(job_spec(backoffLimit=99), deletionTimestamp="2026-01-01T00:00:00Z")
+    assert mutate(claims, old=old).patch or old is not None
+    assert validate(claims, old=old).message.startswith("spec.backoffLimit: 99 retries exceed the limit")
+
+
+def test_a_pod_that_claims_to_be_deleted_is_placed_like_any_other() -> None:
+    assert mutate(pod(deletionTimestamp="2026-01-01T00:00:00Z")).patch
+
+
+@pytest.mark.parametrize("request_", [{"subResource": "status"}, {"operation": "DELETE"}, {"operation": "CONNECT"}])
+def test_other_operations_and_subresources_are_not_ours(request_: dict[str, Any]) -> None:
+    root = job(job_spec(backoffLimit=99))
+    assert (mutate(root, **request_).patch, validate(root, **request_).allowed) == ([], True)
+
+
+def test_a_kind_that_nobody_registered_passes_untouched() -> None:
+    root = {"apiVersion": "v1", "kind": "Secret", "metadata": {"annotations": {names.SKIP: "x"}}}
+    assert (mutate(root).patch, validate(root).allowed) == ([], True)
+
+
+def test_a_namespace_that_is_not_opted_in_sees_nothing() -> None:
+    root = job(job_spec(backoffLimit=99))
+    out = Facts(profile_name=None)
+    assert (mutate(root, out).patch, validate(root, out).allowed) == ([], True)
+
+
+def test_a_profile_that_the_policy_does_not_know_leaves_alone_and_warns_with_the_nearest() -> None:
+    unknown = Facts(profile_name="defautl")
+    answer = mutate(job(job_spec(backoffLimit=99)), unknown)
+    assert answer.patch == []
+    assert answer.warnings == [
+        "Namespace.metadata.labels[retry-policy.dev/profile]: no profile 'defautl', nothing was done; label it default"
+    ]
+    assert validate(job(job_spec(backoffLimit=99)), unknown).allowed
+
+
+def test_twenty_five_retries_are_refused_with_code_422_and_a_remedy() -> None:
+    answer = validate(job(job_spec(backoffLimit=25)))
+    assert (answer.allowed, answer.message) == (
+        False,
+        "spec.backoffLimit: 25 retries exceed the limit of 10 in profile 'default'; set 10 or less",
+    )
+
+
+def test_all_problems_of_an_object_are_named_at_once() -> None:
+    root = job(
+        job_spec(backoffLimit=25, rules=[{"action": "FailJobs"}], pod_annotations={names.MAX_RETRIES: "x"}),
+        annotations={names.ATTEMPT: "first"},
+    )
+    paths = [line.partition(":")[0] for line in validate(root).message.splitlines()]
+    assert "spec.backoffLimit" in paths
+    assert "spec.podFailurePolicy.rules[0].action" in paths
+    assert "metadata.annotations[retry-policy.dev/attempt]" in paths
+    assert "spec.template.metadata.annotations[retry-policy.dev/max-retries]" in paths
+
+
+def test_a_cron_jobs_template_is_mutated_and_validated_where_it_stands() -> None:
+    answer = mutate(cron_job())
+    assert [operation["path"] for operation in answer.patch] == [
+        "/spec/jobTemplate/spec/podFailurePolicy",
+        "/spec/jobTemplate/spec/backoffLimit",
+        "/metadata/annotations",
+    ]
+    assert validate(cron_job(job_spec(backoffLimit=25))).message.startswith("spec.jobTemplate.spec.backoffLimit: 25")
+
+
+def test_a_cron_job_is_mutated_on_update_too() -> None:
+    assert mutate(cron_job(), old=cron_job()).patch != []
+
+
+def test_a_cron_job_of_before_may_keep_its_retries_when_it_is_suspended() -> None:
+    old = cron_job(job_spec(backoffLimit=25))
+    suspended = deepcopy(old)
+    suspended["spec"]["suspend"] = True
+    assert validate(mutate(suspended, old=old).object, old=old).allowed
+
+
+def test_what_an_author_says_on_a_cron_job_reaches_its_jobs_and_pods() -> None:
+    answer = mutate(cron_job(annotations={names.MAX_RETRIES: "2", names.MAX_DISRUPTIONS: "0"}))
+    template = answer.object["spec"]["jobTemplate"]
+    assert template["metadata"]["annotations"] == {names.MAX_RETRIES: "2", names.MAX_DISRUPTIONS: "0"}
+    assert template["spec"]["template"]["metadata"]["annotations"] == {names.MAX_RETRIES: "2"}
+    assert template["spec"]["backoffLimit"] == 2
+
+
+def test_a_job_template_says_more_than_its_cron_job() -> None:
+    root = cron_job(template_metadata={"annotations": {names.MAX_RETRIES: "1"}}, annotations={names.MAX_RETRIES: "4"})
+    assert mutate(root).object["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 1
+
+
+def test_skip_leaves_a_job_alone_but_not_its_limit() -> None:
+    skipped = job(job_spec(backoffLimit=25), annotations={names.SKIP: "true"})
+    assert mutate(skipped).patch == []
+    assert not validate(skipped).allowed
+
+
+def test_skip_on_a_cron_job_reaches_its_jobs() -> None:
+    answer = mutate(cron_job(annotations={names.SKIP: "true"}))
+    assert answer.object["spec"]["jobTemplate"]["metadata"] == {"annotations": {names.SKIP: "true"}}
+    assert answer.object["spec"]["jobTemplate"]["spec"] == job_spec()
+
+
+def test_skip_is_refused_where_the_profile_does_not_allow_it() -> None:
+    strict = policy(default=Profile(allow_skip=False))
+    skipped = job(annotations={names.SKIP: "true"})
+    assert mutate(skipped, under=strict).patch != []
+    assert not validate(skipped, under=strict).allowed
+
+
+def test_a_job_clamped_to_what_looks_like_the_apis_default_stays_there() -> None:
+    clamping = policy(default=Profile(retries=Retries(limit=6, on_exceed="Clamp")))
+    once = mutate(defaulted(job(job_spec(backoffLimit=7))), under=clamping).object
+    assert once["spec"]["backoffLimit"] == 6
+    assert mutate(once, under=clamping).patch == []
+
+
+def test_a_clamped_job_is_accepted_with_a_warning_and_applied_again() -> None:
+    clamping = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
+    answer = mutate(defaulted(job(job_spec(rules=[], backoffLimit=25))), under=clamping)
+    assert answer.object["spec"]["backoffLimit"] == 10
+    assert answer.warnings == ["spec.backoffLimit: 25 lowered to 10; profile 'default' allows no more"]
+    applied = deepcopy(answer.object)
+    applied["spec"]["backoffLimit"] = 25
+    assert mutate(applied, old=answer.object, under=clamping).object == answer.object
+
+
+@pytest.mark.parametrize(
+    ("metadata", "budget"),
+    [
+        ({}, 3),
+        ({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": '{"spec":{}}'}}, 3),
+        ({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": '{"spec":{"backoffLimit":6}}'}}, 6),
+        ({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "nonsense"}}, 3),
+        ({"managedFields": [{"operation": "Update", "fieldsV1": {"f:spec": {"f:backoffLimit": {}}}}]}, 3),
+        ({"managedFields": [{"operation": "Apply", "fieldsV1": {"f:spec": {"f:backoffLimit": {}}}}]}, 6),
+        ({"managedFields": [{"operation": "Apply", "fieldsV1": {"f:spec": {}}}]}, 3),
+        ({"managedFields": "nonsense"}, 3),
+        ({"ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "controller": True}]}, 6),
+    ],
+    ids=[
+        "nothing tells",
+        "last applied without",
+        "last applied with",
+        "last applied is nonsense",
+        "defaulted fields look like the author's",
+        "applied with",
+        "applied without",
+        "managed fields are nonsense",
+        "made by a controller from its template",
+    ],
+)
+def test_a_backoff_limit_of_six_is_lowered_unless_its_author_said_it(metadata: Json, budget: int) -> None:
+    assert mutate(defaulted(job(**metadata))).object["spec"]["backoffLimit"] == budget
+
+
+def test_a_pods_last_attempt_is_on_demand_and_says_why() -> None:
+    answer = mutate(pod(), GKE_FACTS, policy(eks=EKS))
+    assert answer.object["metadata"]["annotations"] == {
+        names.PLACEMENT: "OnDemand",
+        names.ATTEMPT: "3",
+        names.MAX_RETRIES: "3",
+        names.ATTEMPT_SOURCE: "JobStatus",
+    }
+    assert answer.object["metadata"]["labels"] == {names.PROFILE: "eks"}
+    assert mutate(answer.object, GKE_FACTS, policy(eks=EKS)).patch == []
+
+
+def test_a_pod_of_a_skipped_job_is_left_alone() -> None:
+    facts = Facts(profile_name="eks", owner=stored_job(annotations={names.SKIP: "true"}))
+    assert mutate(pod(), facts, policy(eks=EKS)).patch == []
+
+
+def test_a_pod_of_a_workload_that_is_not_interruptible_starts_on_demand() -> None:
+    facts = Facts(profile_name="eks", owner=stored_job(annotations={names.INTERRUPTIBLE: "false"}))
+    answer = mutate(pod(), facts, policy(eks=EKS))
+    assert answer.object["metadata"]["annotations"][names.PLACEMENT] == "OnDemand"
+
+
+def test_a_pod_that_is_not_placed_says_so() -> None:
+    answer = mutate(pod(), Facts(profile_name="default", owner=stored_job()))
+    assert answer.object["metadata"]["annotations"][names.PLACEMENT] == "None"
+    assert "affinity" not in answer.object["spec"]
+
+
+def test_a_malformed_annotation_denies_a_pod_that_a_person_made() -> None:
+    answer = validate(pod(owner=None, annotations={names.ATTEMPT: "first"}))
+    assert answer.message == (
+        "metadata.annotations[retry-policy.dev/attempt]: is 'first'; must be a whole number, 0 or more"
+    )
+
+
+def test_a_malformed_annotation_never_denies_a_controllers_pod() -> None:
+    assert validate(pod(annotations={names.ATTEMPT: "first"})).allowed
+
+
+WRONG_TYPES: list[tuple[str, Any]] = [
+    ("Job", None),
+    ("Job", []),
+    ("Job", "text"),
+    ("Job", {"spec": 5}),
+    ("Job", {"spec": {"backoffLimit": "3"}}),
+    ("Job", {"spec": {"backoffLimit": 3.5}}),
+    ("Job", {"spec": {"backoffLimit": True}}),
+    ("Job", {"spec": {"suspend": "no"}}),
+    ("Job", {"spec": {"podFailurePolicy": []}}),
+    ("Job", {"spec": {"podFailurePolicy": {"rules": {}}}}),
+    ("Job", {"spec": {"podFailurePolicy": {"rules": [None]}}}),
+    ("Job", {"spec": {"podFailurePolicy": {"rules": [{"onExitCodes": {"values": ["1"]}}]}}}),
+    ("Job", {"spec": {"template": {"spec": {"containers": {"name": "main"}}}}}),
+    ("Job", {"spec": {"template": {"spec": {"containers": [{"name": 5}]}}}}),
+    ("Job", {"spec": {"template": {"metadata": {"annotations": {"a": 1}}}}}),
+    ("Job", {"metadata": {"annotations": {names.MAX_RETRIES: 3}}}),
+    ("Job", {"metadata": {"labels": ["a"]}}),
+    ("Job", {"metadata": {"ownerReferences": [{"controller": "yes"}]}}),
+    ("CronJob", {"spec": {"jobTemplate": {"spec": []}}}),
+    ("Pod", {"spec": {"tolerations": "all"}}),
+    ("Pod", {"spec": {"nodeSelector": {"a": 1}}}),
+    ("Pod", {"spec": {"affinity": {"nodeAffinity": []}}}),
+]
+
+
+@pytest.mark.parametrize(("kind", "root"), WRONG_TYPES)
+def test_wrong_types_are_left_alone_with_a_warning_and_then_denied_with_their_path(kind: str, root: Any) -> None:
+    request: dict[str, Any] = {"kind": {"group": "" if kind == "Pod" else "batch", "version": "v1", "kind": kind}}
+    mutated = mutate(root, **request)
+    assert (mutated.allowed, mutated.patch, len(mutated.warnings)) == (True, [], 1)
+    assert not validate(root, **request).allowed
+
+
+def test_what_a_policy_injects_is_held_to_the_schema() -> None:
+    assert validate_policy(policy()) == []
+    codes = tuple(range(1, 260))
+    found = validate_policy(policy(gpu=Profile(failure_policy=FailurePolicy(retriable_exit_codes=codes))))
+    assert {problem.path for problem in found} == {("profiles", "gpu", "failurePolicy")}
+
+
+def test_a_changed_policy_reaches_a_cron_job_at_its_next_update() -> None:
+    stored = mutate(cron_job()).object
+    changed = policy(
+        default=Profile(failure_policy=FailurePolicy(retriable_exit_codes=(77,)), retries=Retries(default=1))
+    )
+    updated = mutate(deepcopy(stored), old=stored, under=changed).object["spec"]["jobTemplate"]["spec"]
+    assert updated["podFailurePolicy"]["rules"] == [DISRUPTION, bug(values=(77,))]
+    assert updated["backoffLimit"] == 1
+
+
+def test_what_an_author_takes_back_on_a_cron_job_is_taken_back_in_its_templates() -> None:
+    stored = mutate(cron_job(annotations={names.SKIP: "true", names.MAX_RETRIES: "2"})).object
+    changed = deepcopy(stored)
+    changed["metadata"]["annotations"] |= {names.SKIP: "false", names.MAX_RETRIES: "4"}
+    template = mutate(changed, old=stored).object["spec"]["jobTemplate"]
+    assert template["metadata"]["annotations"] == {names.SKIP: "false", names.MAX_RETRIES: "4"}
+    assert template["spec"]["backoffLimit"] == 4
+    assert template["spec"]["template"]["metadata"]["annotations"] == {names.MAX_RETRIES: "4"}
+
+
+def test_what_others_have_added_beside_ours_stays() -> None:
+    stored = mutate(cron_job(annotations={names.MAX_RETRIES: "2"})).object
+    changed = deepcopy(stored)
+    changed["metadata"]["annotations"][names.MAX_RETRIES] = "4"
+    changed["spec"]["jobTemplate"]["metadata"]["annotations"]["example.test/own"] = "kept"
+    annotations = mutate(changed, old=stored).object["spec"]["jobTemplate"]["metadata"]["annotations"]
+    assert annotations == {names.MAX_RETRIES: "4", "example.test/own": "kept"}
+
+
+def test_a_rule_of_ours_that_somebody_edited_is_theirs_and_not_taken_apart() -> None:
+    stored = mutate(cron_job(job_spec(rules=[bug("log", values=(3,))], containers=("main", "log")))).object
+    changed = deepcopy(stored)
+    rules = changed["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
+    rules[0]["example.test/own"] = "kept"
+    edited = deepcopy(rules[0])
+    after = mutate(changed, old=stored).object["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
+    assert after[0] == edited
+
+
+def test_a_job_that_another_webhook_suspends_in_between_is_judged_anew() -> None:
+    once = mutate(defaulted(job())).object
+    once["spec"]["suspend"] = True
+    assert mutate(once).object["spec"]["podFailurePolicy"]["rules"] == [DISRUPTION, bug(values=(137, 143))]
+
+
+def test_a_policy_annotation_of_another_job_takes_nothing_of_this_ones_author() -> None:
+    other = mutate(defaulted(job(job_spec(rules=[bug("log", values=(3,))], containers=("main", "log"))))).object
+    own = defaulted(job(job_spec(rules=[bug(values=(5,))])))
+    own["metadata"]["annotations"] = dict(other["metadata"]["annotations"])
+    stored = mutate(own).object
+    assert stored["spec"]["podFailurePolicy"]["rules"] == [DISRUPTION, bug(values=(5,))]
+    applied = deepcopy(stored)
+    applied["spec"] |= defaulted(job(job_spec(rules=[bug(values=(5,))])))["spec"]
+    assert mutate(applied, old=stored).object["spec"] == stored["spec"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("/spec/suspend", True), ("/spec/parallelism", 5), ("/spec/template/spec/containers/0/image", "x")],
+)
+def test_a_policy_annotation_cannot_hold_fields_that_are_not_ours(path: str, value: Any) -> None:
+    record = {"profile": "default", "injected": [{"op": "replace", "path": path, "now": False, "was": value}]}
+    old = job(job_spec(suspend=False, parallelism=False), annotations={names.POLICY: json.dumps(record)})
+    new = deepcopy(old)
+    new["spec"]["suspend"] = True
+    assert mutate(new, old=deepcopy(old)).object["spec"] == new["spec"]
+
+
+def test_an_index_of_thousands_of_digits_does_no_harm() -> None:
+    record = {"profile": "default", "injected": [{"op": "add", "path": "/spec/podFailurePolicy/rules/" + "9" * 5000}]}
+    old = job(job_spec(rules=[bug()]), annotations={names.POLICY: json.dumps(record)})
+    assert mutate(deepcopy(old), old=old).patch == []
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        Facts(profile_name="default", mode="Warn"),
+        Facts(profile_name="default", mode="Audit"),
+        Facts(profile_name="gone"),
+    ],
+)
+def test_a_manifest_can_be_applied_again_whatever_has_become_of_mode_and_profile(facts: Facts) -> None:
+    author = job_spec(rules=[bug(values=(5,))])
+    stored = mutate(defaulted(job(deepcopy(author)))).object
+    applied = {**deepcopy(stored), "spec": defaulted(job(deepcopy(author)))["spec"]}
+    decoded = review.decode(review_of(applied, old=stored))
+    subject = subject_of(decoded)
+    assert subject is not None
+    answer = answer_of(review.encode(decoded.uid, engine.mutate(subject, policy(), facts)), applied)
+    assert answer.object["spec"] == stored["spec"]
+
+
+def test_a_job_of_a_cron_job_from_before_opt_in_is_not_refused_for_the_apis_default() -> None:
+    controller = [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": True}]
+    strict = policy(default=Profile(retries=Retries(limit=5)))
+    made = mutate(defaulted(job(ownerReferences=controller)), under=strict).object
+    assert validate(made, under=strict).allowed
+
+
+def test_more_retries_than_a_clamping_profile_allows_are_handed_down_clamped_with_a_warning() -> None:
+    clamping = policy(default=Profile(retries=Retries(limit=4, on_exceed="Clamp")))
+    answer = mutate(job(annotations={names.MAX_RETRIES: "50"}), under=clamping)
+    assert answer.object["spec"]["template"]["metadata"]["annotations"][names.MAX_RETRIES] == "4"
+    assert "metadata.annotations[retry-policy.dev/max-retries]: 50 lowered to 4" in answer.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [{names.ATTEMPT: "two"}, {names.SKIP: "maybe"}, {names.MAX_RETRIES: "x"}, {names.INTERRUPTIBLE: "no"}],
+)
+def test_a_pod_that_a_person_made_is_refused_for_each_malformed_annotation_as_it_stands(annotations: Json) -> None:
+    bare = pod(owner=None, annotations=annotations)
+    mutated = mutate(bare)
+    assert mutated.patch == []
+    assert not validate(mutated.object).allowed
+
+
+def test_an_attempt_that_its_author_wrote_stays_as_written() -> None:
+    bare = pod(owner=None, annotations={names.ATTEMPT: "007"})
+    assert mutate(bare).object["metadata"]["annotations"][names.ATTEMPT] == "007"
+
+
+def test_a_pod_of_a_pod_does_not_take_part() -> None:
+    assert mutate(pod(owner="Pod")).patch == []
+
+
+def test_a_denial_names_a_hundred_problems_and_counts_the_rest() -> None:
+    rules = [exit_codes("FailJob", "In", *[7] * 151)]
+    lines = validate(job(job_spec(rules=rules))).message.splitlines()
+    assert len(lines) == 101
+    assert lines[-1].startswith("and ")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "owner", "said", "placed"),
+    [
+        ("OnDemand", {names.REQUESTED_RETRIES: "[]"}, {}, "OnDemand"),
+        ("OnDemand", {}, {names.REQUESTED_RETRIES: "[]"}, "OnDemand"),  # as Tekton hands down a PipelineRun's
+        ("OnDemand", {}, {}, "Spot"),
+        ("Policy", {names.REQUESTED_RETRIES: "[]"}, {}, "Spot"),
+    ],
+)
+def test_what_a_person_has_run_again_runs_on_demand_where_the_profile_says_so(
+    wanted: Any, owner: Json, said: Json, placed: str
+) -> None:
+    profile = Profile(placement=Placement(provider="gke"), requested_retry=RequestedRetry(placement=wanted))
+    facts = Facts(profile_name="default", owner=stored_job(job_spec(), {}, annotations=owner))
+    found = mutate(pod(annotations=said), facts, policy(default=profile)).object
+    assert found["metadata"]["annotations"][names.PLACEMENT] == placed
+
+
+def test_where_the_profile_says_so_what_says_nothing_may_run_twice() -> None:
+    under = policy(default=Profile(requested_retry=RequestedRetry(retryable=True)))
+    annotations = mutate(job(), under=under).object["metadata"]["annotations"]
+    assert annotations[names.RETRYABLE] == "true"
+    silent = mutate(job(annotations={names.RETRYABLE: "false"}), under=under).object["metadata"]["annotations"]
+    assert silent[names.RETRYABLE] == "false"
+    assert names.RETRYABLE not in mutate(job()).object["metadata"]["annotations"]

@@ -1,0 +1,113 @@
+"""Rolling out on a living cluster: what would be done is told first, to people or to the audit log."""
+
+import msgspec
+import pytest
+
+from tests.admission import OPTED_IN, mutate, policy, review_of, validate
+from tests.objects import cron_job, exit_codes, job, job_spec, pod, stored_job
+from webhook.admission import engine, review
+from webhook.admission.review import WARNING_LENGTH
+from webhook.admission.subject import Facts, subject_of
+from webhook.objects.problem import Json
+from webhook.policy.model import Placement, Policy, Profile, Retries
+
+WARN = Facts(profile_name="default", mode="Warn")
+AUDIT = Facts(profile_name="default", mode="Audit")
+ENFORCE = Facts(profile_name="default", mode="Enforce")
+
+
+def audited(rules: object, root: Json, facts: Facts = AUDIT, under: Policy | None = None) -> Json:
+    """The response as it goes to the API server."""
+    subject = subject_of(review.decode(review_of(root)))
+    assert subject is not None
+    response = rules(subject, under or policy(), facts)  # type: ignore[operator]
+    found: Json = msgspec.json.decode(review.encode("uid", response))["response"]
+    return found
+
+
+def test_warn_changes_nothing_and_says_what_would_be_changed() -> None:
+    answer = mutate(job(job_spec(podReplacementPolicy="TerminatingOrFailed")), WARN)
+    assert answer.patch == []
+    assert answer.warnings == [
+        "spec.podFailurePolicy: would be added; not done in mode Warn",
+        'spec.podReplacementPolicy: would become "Failed"; not done in mode Warn',
+        "spec.backoffLimit: would become 3; not done in mode Warn",
+    ]
+
+
+def test_warn_denies_nothing_and_says_what_would_be_denied() -> None:
+    answer = validate(job(job_spec(backoffLimit=25)), WARN)
+    assert answer.allowed
+    assert answer.warnings == [
+        "spec.backoffLimit: would deny: 25 retries exceed the limit of 10 in profile 'default'; set 10 or less"
+    ]
+
+
+def test_what_would_be_mended_first_would_not_be_denied() -> None:
+    clamping = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
+    assert validate(job(job_spec(backoffLimit=25)), WARN, clamping).warnings == []
+
+
+def test_every_warning_fits_into_what_kubectl_shows() -> None:
+    rules = [exit_codes("FailJob", "NotIn", 143)]
+    root = cron_job(job_spec(backoffLimit=25, rules=rules, podReplacementPolicy="TerminatingOrFailed"))
+    said = [*mutate(root, WARN).warnings, *validate(root, WARN).warnings]
+    assert len(said) == 3
+    assert max(map(len, said)) <= WARNING_LENGTH
+
+
+def test_audit_is_silent_to_people_and_told_to_the_audit_log() -> None:
+    root = job(job_spec(backoffLimit=25))
+    assert (mutate(root, AUDIT).warnings, mutate(root, AUDIT).patch) == ([], [])
+    assert (validate(root, AUDIT).warnings, validate(root, AUDIT).allowed) == ([], True)
+    assert audited(engine.mutate, job(job_spec(backoffLimit=25)))["auditAnnotations"] == {
+        "would-change": "spec.podFailurePolicy: would be added"
+    }
+    denial = audited(engine.validate, job(job_spec(backoffLimit=25)))["auditAnnotations"]["would-deny"]
+    assert denial.startswith("spec.backoffLimit: 25 retries")
+
+
+def test_an_object_with_nothing_to_tell_has_no_audit_annotation() -> None:
+    done = mutate(job()).object
+    assert "auditAnnotations" not in audited(engine.mutate, done)
+    assert "auditAnnotations" not in audited(engine.validate, done)
+
+
+def test_enforce_is_as_if_absent() -> None:
+    assert mutate(job(), ENFORCE) == mutate(job(), OPTED_IN)
+
+
+@pytest.mark.parametrize("facts", [WARN, AUDIT])
+def test_a_pod_is_not_touched(facts: Facts) -> None:
+    placing = policy(default=Profile(placement=Placement(provider="gke", spot="Require")))
+    told = Facts(profile_name="default", mode=facts.mode, owner=stored_job())
+    assert mutate(pod(), told, placing).patch == []
+
+
+@pytest.mark.parametrize("facts", [WARN, AUDIT])
+def test_wrong_types_are_not_denied_and_told_to_people_in_warn_alone(facts: Facts) -> None:
+    assert validate(job({"backoffLimit": "3"}), facts).allowed
+    assert len(mutate(job({"backoffLimit": "3"}), facts).warnings) == (facts.mode == "Warn")
+
+
+def test_a_mode_that_nobody_knows_leaves_alone_with_a_warning() -> None:
+    unknown = Facts(profile_name="default", mode="warn")
+    answer = mutate(job(), unknown)
+    assert answer.patch == []
+    assert answer.warnings == [
+        "Namespace.metadata.labels[retry-policy.dev/mode]: no mode 'warn', nothing done; must be Enforce, Warn or Audit"
+    ]
+    assert validate(job(job_spec(backoffLimit=25)), unknown).allowed
+
+
+def test_what_would_have_been_done_is_counted_by_rule() -> None:
+    subject = subject_of(review.decode(review_of(job(job_spec(backoffLimit=25)))))
+    assert subject is not None
+    assert engine.mutate(subject, policy(), AUDIT).edited[:1] == ["failure_policy"]
+    assert [rule for rule, _ in engine.validate(subject, policy(), AUDIT).announced] == ["retries"]
+
+
+def test_an_audit_annotation_is_bounded() -> None:
+    rules = [exit_codes("FailJobs", "NotIn", 143) for _ in range(20)]
+    text = audited(engine.validate, job(job_spec(rules=rules)))["auditAnnotations"]["would-deny"]
+    assert len(text) == 1024

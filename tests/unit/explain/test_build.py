@@ -1,0 +1,374 @@
+"""What `retry-policy explain` tells of a Job or JobSet."""
+
+import contextlib
+import io
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.costs import assert_affordable, assert_grows_with_its_input
+from tests.objects import DISRUPTION, exit_codes, job_spec
+from webhook.cli import explaining
+from webhook.cli.explaining import UnexplainableError
+from webhook.cli.main import main
+from webhook.explain.build import Explanation, explain
+from webhook.kube.names import LEDGER, REQUESTED_RETRIES
+from webhook.objects.problem import Json
+
+BUG = exit_codes("FailJob", "NotIn", 143, container="main")
+ACCOUNT = {
+    "ended": 12,
+    "cost": {"retry": 2, "disruption": 10},
+    "causes": {"Disruption": {"EvictionByEvictionAPI": 10}, "ExitCode": {"main 143": 2}},
+    "left": {"retries": 4, "disruptions": 10},
+    "last": [
+        {"attempt": 0, "pod": "train-a", "node": "n1", "placement": "Spot", "start": "2026-01-01T00:00:00Z",
+         "end": "2026-01-01T00:01:30Z", "cause": "ExitCode", "reason": "main 143", "cost": "retry"},
+        {"attempt": 1, "pod": "train-b", "cause": "Disruption", "reason": "EvictionByEvictionAPI", "rule": 0,
+         "action": "Ignore", "cost": "disruption"},
+        {"attempt": 1, "pod": "train-c", "cause": "ExitCode", "reason": "main 143", "cost": "retry"},
+    ],
+}  # fmt: skip
+
+
+def job(account: Json | None = None, status: Json | None = None, **spec: Any) -> Json:
+    annotations = {} if account is None else {"annotations": {LEDGER: json.dumps(account)}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"namespace": "ml", "name": "train", "uid": "job-uid", **annotations},
+        "spec": job_spec(rules=[DISRUPTION, BUG], backoffLimit=6, **spec),
+        "status": status or {},
+    }
+
+
+def pod(name: str, phase: str, code: int | None = None, **metadata: Any) -> Json:
+    terminated = {"exitCode": code, "reason": "Error", "finishedAt": "2026-01-01T02:00:00Z"}
+    statuses = [] if code is None else [{"name": "main", "state": {"terminated": terminated}}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": "ml",
+            "name": name,
+            "uid": name,
+            "labels": {"batch.kubernetes.io/job-name": "train"},
+            "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}
+            ],
+            "annotations": {"retry-policy.dev/placement": "OnDemand"},
+            **metadata,
+        },
+        "spec": {"nodeName": "n2"},
+        "status": {"phase": phase, "startTime": "2026-01-01T01:00:00Z", "containerStatuses": statuses},
+    }
+
+
+def told(explanation: Explanation) -> list[tuple[str, str, str, int | None, int | None]]:
+    return [(row.pod, row.ended, row.cost, row.retries_left, row.disruptions_left) for row in explanation.rows]
+
+
+def test_each_attempt_is_told_with_what_was_left_after_it() -> None:
+    found = explain(job(ACCOUNT), [job(ACCOUNT)], [pod("train-d", "Running")])
+    assert told(found) == [
+        ("train-a", "container main exit code 143", "retry", 5, 11),
+        ("train-b", "disruption EvictionByEvictionAPI", "disruption", 5, 10),
+        ("train-c", "container main exit code 143", "retry", 4, 10),
+        ("train-d", "running", "", None, None),
+    ]
+    assert (found.summary, found.earlier, found.state) == ("12 attempts ended: 2 retries, 10 disruptions", 9, "running")
+
+
+def test_a_pod_that_the_ledger_has_not_counted_is_judged_by_the_jobs_policy() -> None:
+    found = explain(job(), [job()], [pod("train-a", "Failed", 1)])
+    (row,) = found.rows
+    assert (row.ended, row.rule, row.cost) == ("container main exit code 1", "rule 1 (FailJob)", "fatal")
+    assert (row.node, row.placement, row.end) == ("n2", "on-demand", "2026-01-01T02:00:00Z")
+
+
+def test_what_happens_at_the_next_failure_is_told_rule_by_rule() -> None:
+    assert explain(job(ACCOUNT), [job(ACCOUNT)], []).next == [
+        "a disruption: costs no retry; 10 disruptions left before on-demand nodes (rule 0)",
+        "any exit code but 143 of main: ends the Job at once (rule 1)",
+        "anything else: costs a retry; 4 retries left",
+    ]
+
+
+def test_a_job_that_is_over_has_no_next_failure_and_says_why_it_ended() -> None:
+    failed = {"type": "Failed", "status": "True", "reason": "PodFailurePolicy", "message": "exit code 1"}
+    found = explain(job(status={"conditions": [failed]}), [job()], [])
+    assert found.state == "Failed: PodFailurePolicy: exit code 1"
+    assert found.next == []
+
+
+def test_with_a_budget_for_each_index_the_index_tells_what_is_left() -> None:
+    spec: Json = {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 2}
+    detail = {"attempt": 1, "unit": "1", "pod": "a", "cause": "ExitCode", "reason": "main 143", "cost": "retry"}
+    root = job({"ended": 1, "cost": {"retry": 5}, "last": [detail]}, **spec)
+    found = explain(root, [root], [])
+    assert [(row.unit, row.retries_left) for row in found.rows] == [("1", 0)]
+    assert found.next[-1] == "anything else: costs the index a retry, of 2"
+
+
+def test_of_a_set_the_restarts_and_the_retries_of_its_jobs_are_told_and_what_it_does_at_a_failure() -> None:
+    rules = [
+        {
+            "action": "RestartJobSetAndIgnoreMaxRestarts",
+            "onJobFailureReasons": ["PodFailurePolicy"],
+            "onJobFailureMessagePatterns": ["has condition DisruptionTarget matching FailJob"],
+        },
+        {"action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]},
+    ]
+    root: Json = {
+        "kind": "JobSet",
+        "metadata": {"namespace": "ml", "name": "set"},
+        "spec": {"failurePolicy": {"maxRestarts": 2, "rules": rules}},
+        "status": {"restarts": 3, "restartsCountTowardsMax": 1},
+    }
+    child = job(status={"failed": 1})
+    child["metadata"] |= {"name": "set-workers-0", "labels": {"jobset.sigs.k8s.io/replicatedjob-name": "workers"}}
+    child["spec"]["podFailurePolicy"]["rules"] = [{**DISRUPTION, "action": "FailJob"}, BUG]
+    found = explain(root, [child], [])
+    assert found.budgets == ["restarts: 3 in all, 1 of 2 spent", "Job set-workers-0: 1 of 6 retries spent"]
+    assert found.next == [
+        "a disruption: restarts the set at no cost (rule 0)",
+        "any exit code but 143 of main: ends the set at once (rule 1)",
+        "anything else: costs its Job a retry, of 6",
+    ]
+    root["spec"]["failurePolicy"]["rules"] = []
+    assert explain(root, [child], []).next[0] == "a disruption: restarts the set; 1 restart left (rule 0)"
+
+
+def test_of_a_job_that_is_started_again_alone_this_is_told_and_of_each_replicated_job_what_follows() -> None:
+    rules = [
+        {"action": "RestartJob", "targetReplicatedJobs": ["worker"]},
+        {"action": "RestartJobSetAndIgnoreMaxRestarts", "targetReplicatedJobs": ["leader"]},
+    ]
+    of_jobs = [{"name": "worker", "jobRestarts": [2], "jobRestartsCountTowardsMax": [1]}]
+    root: Json = {
+        "kind": "JobSet",
+        "metadata": {"namespace": "ml", "name": "set"},
+        "spec": {"failurePolicy": {"maxRestarts": 2, "rules": rules}},
+        "status": {"replicatedJobsStatus": of_jobs},
+    }
+    children = []
+    for name in ("leader", "worker"):
+        labels = {"jobset.sigs.k8s.io/replicatedjob-name": name, "jobset.sigs.k8s.io/job-index": "0"}
+        child = job()
+        child["metadata"] |= {"name": f"set-{name}-0", "labels": labels}
+        child["spec"]["podFailurePolicy"]["rules"] = [{**DISRUPTION, "action": "FailJob"}]
+        children.append(child)
+    found = explain(root, children, [])
+    assert found.budgets == [
+        "restarts: 0 in all, 1 of 2 spent",
+        "Job set-leader-0: 0 of 6 retries spent",
+        "Job set-worker-0: 0 of 6 retries spent, started again alone 2 times",
+    ]
+    assert found.next == [
+        "leader: a disruption: restarts the set at no cost (rule 0)",
+        "leader: anything else: costs its Job a retry, of 6",
+        "worker: a disruption: restarts this Job alone; 1 restart left (rule 0)",
+        "worker: anything else: costs its Job a retry, of 6",
+    ]
+    of_jobs[0]["jobRestartsCountTowardsMax"] = [2]
+    assert explain(root, children, []).next[2] == "worker: a disruption: ends the set at once (rule 0)"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["explain", *arguments])
+
+
+def file(folder: Path, *objects: Json) -> str:
+    path = folder / "objects.yaml"
+    path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+    return str(path)
+
+
+def test_a_file_is_explained_as_a_table(tmp_path: Path) -> None:
+    result = run("-f", file(tmp_path, job(ACCOUNT), pod("train-d", "Running")))
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[:5] == [
+        "Job ml/train: running",
+        "12 attempts ended: 2 retries, 10 disruptions",
+        "retries: 2 of 6 spent",
+        "disruptions: 10 so far, 10 more on spot",
+        "(9 earlier ones are counted and not kept in detail)",
+    ]
+    assert lines[6].split() == ["ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT"]
+    assert "train-a   n1     spot        2026-01-01T00:00:00Z   90s" in lines[7]
+    assert "At the next failure:" in lines
+
+
+def test_a_file_is_explained_as_json(tmp_path: Path) -> None:
+    result = run("ml/train", "-f", file(tmp_path, job(ACCOUNT)), "-o", "json")
+    parsed = json.loads(result.output)
+    assert (parsed["name"], len(parsed["rows"])) == ("train", 3)
+
+
+def test_what_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:
+    result = run("ml/other", "-f", file(tmp_path, job(ACCOUNT)))
+    assert result.exit_code == 2
+    assert "no Job, no JobSet and no PipelineRun ml/other in" in result.output
+    assert "kubectl get jobs,pods -o yaml" in result.output
+
+
+def test_a_ledger_that_somebody_has_spoilt_is_said_to_be_so(tmp_path: Path) -> None:
+    result = run("-f", file(tmp_path, job({"ended": "two"})))
+    assert result.exit_code == 2
+    assert "ml/train is not as the API writes it" in result.output
+
+
+MALFORMED = [
+    {"name": ["train"], "labels": {}},
+    {"name": "train", "labels": ["a"]},
+    {"name": "train", "namespace": {"a": 1}},
+    {"name": "train", "ownerReferences": [5]},
+    {"name": "train", "ownerReferences": {"controller": True}},
+    {"name": "train", "labels": {"batch.kubernetes.io/job-name": 5}, "annotations": [5]},
+]
+
+
+@pytest.mark.parametrize("metadata", MALFORMED)
+@pytest.mark.parametrize("kind", ["Job", "Pod", "TaskRun"])
+def test_what_no_api_wrote_is_no_stack_trace(tmp_path: Path, metadata: Json, kind: str) -> None:
+    wrong = {"apiVersion": "v1", "kind": kind, "metadata": metadata}
+    result = run("-f", file(tmp_path, job(ACCOUNT), wrong))
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert result.exit_code in {0, 2}
+
+
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        None,
+        True,
+        -1,
+        0,
+        5,
+        2**63,
+        1e308,
+        -0.5,
+        "",
+        "x",
+        "2026-01-01T00:00:00Z",
+        "1e400",
+        "NaN",
+        [],
+        [1],
+        [{}],
+        {},
+        {"a": 1},
+    ]
+)
+
+
+@given(st.data())
+@settings(max_examples=300)
+def test_of_a_job_with_any_value_anywhere_there_is_an_explanation_or_an_error(data: st.DataObject) -> None:
+    root = deepcopy(job(ACCOUNT, {"failed": 1, "conditions": [{"type": "Failed", "status": "True", "reason": "x"}]}))
+    place: Any = data.draw(st.sampled_from(list(containers_of(root))))
+    key = data.draw(st.sampled_from(list(place if isinstance(place, dict) else range(len(place)))))
+    place[key] = data.draw(ODD)
+    text = json.dumps(root)
+    with contextlib.suppress(UnexplainableError):
+        for explanation in explaining.of_files(("-",), io.BytesIO(text.encode()), None):
+            assert list(explaining.as_table(explanation))
+            assert explaining.as_json(explanation)
+
+
+def containers_of(value: Any) -> Iterator[Any]:
+    """Yield the objects and lists in a value that have entries."""
+    if isinstance(value, dict | list) and value:
+        yield value
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from containers_of(entry)
+
+
+def test_many_jobs_with_their_pods_are_explained_at_a_cost_that_grows_with_them() -> None:
+    def made(size: int) -> bytes:
+        items: list[Json] = []
+        for number in range(size):
+            root = job(ACCOUNT)
+            root["metadata"]["name"] = f"train-{number}"
+            labels = {"batch.kubernetes.io/job-name": f"train-{number}"}
+            items += [root, pod(f"train-{number}-x", "Failed", 1, labels=labels)]
+        return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
+
+    assert_grows_with_its_input(lambda data: explaining.of_files(("-",), io.BytesIO(data), None), made, 6)
+
+
+def test_a_name_without_a_namespace_is_refused() -> None:
+    result = run("train")
+    assert result.exit_code == 2
+    assert "write NAMESPACE/NAME" in result.output
+
+
+def test_a_cluster_that_cannot_be_asked_is_said_to_be_so(tmp_path: Path) -> None:
+    result = run("ml/train", "--kubeconfig", str(tmp_path / "none"))
+    assert result.exit_code == 2
+    assert "name another with --kubeconfig" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_failure_that_costs_no_retry_is_not_promised_on_demand_nodes() -> None:
+    root = job(ACCOUNT)
+    root["spec"]["podFailurePolicy"]["rules"].insert(0, exit_codes("Ignore", "In", 75))
+    assert explain(root, [root], []).next[:2] == [
+        "exit code 75: costs no retry; the ledger counts it, and ends what fails so too often (rule 0)",
+        "a disruption: costs no retry; 10 disruptions left before on-demand nodes (rule 1)",
+    ]
+
+
+def hostile_set(size: int) -> Json:
+    """A JobSet with so many rules, conditions and patterns."""
+    rule = {"action": "FailJobSet", "onJobFailureReasons": ["X"], "onJobFailureMessagePatterns": ["(a+)+!"]}
+    condition = {"type": "Suspended", "status": "False", "reason": "x", "message": "y" * 40}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {
+            "namespace": "ml",
+            "name": "set",
+            "uid": "set-uid",
+            "annotations": {REQUESTED_RETRIES: "[" * size},
+        },
+        "spec": {"failurePolicy": {"maxRestarts": 3, "rules": [rule] * size}},
+        "status": {"conditions": [condition] * size},
+    }
+
+
+def job_with_rules(_: int = 0) -> Json:
+    """A Job with as many rules as the API allows."""
+    found = job(parallelism=2)
+    codes = [{"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": list(range(255))}}]
+    found["spec"]["podFailurePolicy"]["rules"] = codes * 20
+    return found
+
+
+def test_what_explaining_costs_grows_with_the_rules_and_conditions_of_a_set() -> None:
+    assert_grows_with_its_input(lambda root: explain(root, [job_with_rules()], []), hostile_set, 200)
+
+
+def test_what_explaining_costs_grows_with_the_pods() -> None:
+    def pods(size: int) -> list[Json]:
+        return [pod(f"train-{number}", "Failed", 143) for number in range(size)]
+
+    assert_grows_with_its_input(lambda found: explain(job(), [job()], found), pods, 200)
+
+
+def test_the_largest_set_and_the_largest_pod_are_explained_at_little_cost() -> None:
+    root = hostile_set(15_000)
+    assert len(json.dumps(root)) > 3_000_000
+    status = {"name": "main", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+    large = pod("train-0", "Failed", 1)
+    large["status"]["containerStatuses"] = [status] * 40_000
+    assert_affordable(lambda: explain(root, [job_with_rules()], [large]), seconds=0.5)
+    assert_affordable(lambda: explain(job_with_rules(), [job_with_rules()], [large]), seconds=0.5)

@@ -1,0 +1,76 @@
+"""What is told of a PipelineRun's tasks."""
+
+from typing import Any
+
+from tests.objects import pod as pod_of
+from webhook.cli.explaining import as_table
+from webhook.explain.build_pipeline_run import explain
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.retry import record
+
+
+def status(how: str, minute: int, pod: str, message: str = "") -> Json:
+    condition = {
+        "type": "Succeeded",
+        "status": how,
+        "reason": {"True": "Succeeded", "False": "Failed"}.get(how, "Running"),
+    }
+    if message:
+        condition["message"] = message
+    found: Json = {"conditions": [condition], "startTime": f"2026-11-22T08:{minute:02}:00Z", "podName": pod}
+    if how != "Unknown":
+        found["completionTime"] = f"2026-11-22T08:{minute:02}:30Z"
+    return found
+
+
+def task_run(task: str, now: Json, *earlier: Json, **spec: Any) -> Json:
+    return {
+        "kind": "TaskRun",
+        "metadata": {"name": f"build-{task}", "namespace": "ml", "labels": {"tekton.dev/pipelineTask": task}},
+        "spec": spec,
+        "status": {**now, "retriesStatus": list(earlier)},
+    }
+
+
+def run(**annotations: str) -> Json:
+    condition = {"type": "Succeeded", "status": "Unknown", "reason": "Running", "message": "Tasks Completed: 1"}
+    metadata = {"name": "build", "namespace": "ml", "annotations": annotations}
+    return {"kind": "PipelineRun", "metadata": metadata, "status": {"conditions": [condition]}}
+
+
+A = task_run("a", status("True", 0, "build-a-pod"))
+B = task_run(
+    "b", status("Unknown", 2, "build-b-pod-1"), status("False", 1, "build-b-pod", "exited with code 1"), retries=2
+)
+
+
+def test_every_attempt_of_every_task_is_told_in_its_order() -> None:
+    told = explain(run(), [B, A], [])
+    assert told.state == "Running: Tasks Completed: 1"
+    assert told.summary == "2 tasks begun: 1 succeeded, 1 not over"
+    assert told.budgets == ["task b: 1 of 2 retries spent"]
+    assert [(row.unit, row.attempt, row.ended, row.cost, row.retries_left) for row in told.rows] == [
+        ("a", 0, "succeeded", "none", None),
+        ("b", 0, "Failed: exited with code 1", "retry", 1),
+        ("b", 1, "Running", "", 1),
+    ]
+
+
+def test_what_failed_for_good_is_told_as_fatal() -> None:
+    (row,) = explain(run(), [task_run("b", status("False", 1, "build-b-pod"))], []).rows
+    assert (row.cost, row.ended) == ("fatal", "Failed")
+
+
+def test_what_is_left_of_a_pod_says_where_it_ran() -> None:
+    pod = pod_of(annotations={names.PLACEMENT: "Spot"}, name="build-a-pod", namespace="ml", uid="pod-uid")
+    pod["spec"]["nodeName"] = "node-1"
+    (row,) = explain(run(), [A], [pod]).rows
+    assert (row.node, row.placement) == ("node-1", "spot")
+
+
+def test_a_requested_retry_is_told_with_who_asked_and_what_had_happened() -> None:
+    noted = record.Requested(at="2026-11-22T08:10:00Z", by="alice", of="x", ended=("b: Failed: exited with code 1",))
+    told = list(as_table(explain(run(**{names.REQUESTED_RETRIES: record.with_new(run(), noted)}), [A], [])))
+    assert "retry requested by alice at 2026-11-22T08:10:00Z, after b: Failed: exited with code 1" in told
+    assert any(line.startswith("ATTEMPT   TASK   POD") for line in told)

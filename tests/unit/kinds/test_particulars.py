@@ -1,0 +1,280 @@
+"""What holds for one kind alone, because of what its system does."""
+
+from typing import Any
+
+import pytest
+
+from tests.admission import mutate, policy, validate
+from tests.objects import job, job_spec
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.policy.model import Duration, FailurePolicy, Profile, Retries
+
+CLAMPING = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
+
+
+def root_of(api_version: str, kind: str, spec: Json, **annotations: str) -> Json:
+    said = {"annotations": {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}}
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "one", **said}, "spec": spec}
+
+
+def spark(restart_policy: Json, **annotations: str) -> Json:
+    return root_of("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"restartPolicy": restart_policy}, **annotations)
+
+
+def apache_spark(restart_config: Json, **annotations: str) -> Json:
+    spec = {"applicationTolerations": {"restartConfig": restart_config}}
+    return root_of("spark.apache.org/v1", "SparkApplication", spec, **annotations)
+
+
+def restart_config_of(root: Json) -> Any:
+    return root["spec"]["applicationTolerations"]["restartConfig"]
+
+
+def ray(spec: Json, **annotations: str) -> Json:
+    return root_of("ray.io/v1", "RayJob", spec, **annotations)
+
+
+def workflow(spec: Json, **annotations: str) -> Json:
+    return root_of("argoproj.io/v1alpha1", "Workflow", spec, **annotations)
+
+
+def test_a_spark_application_that_always_runs_again_has_no_bound_whatever_its_retries() -> None:
+    root = spark({"type": "Always", "onFailureRetries": 2})
+    assert validate(root).message == (
+        "spec.restartPolicy.type: makes retries without bound; set OnFailure, and onFailureRetries 10 or less"
+    )
+    clamped = mutate(root, under=CLAMPING)
+    assert clamped.object["spec"]["restartPolicy"] == {"type": "OnFailure", "onFailureRetries": 10}
+    assert len(clamped.warnings) == 1
+
+
+def test_a_spark_application_retries_only_on_failure_so_max_retries_says_that_too() -> None:
+    root = spark({"type": "Never"}, max_retries="2")
+    assert mutate(root).object["spec"]["restartPolicy"] == {"type": "OnFailure", "onFailureRetries": 2}
+
+
+@pytest.mark.parametrize("restart_policy", [{"type": "Never"}, {"type": "OnFailure"}, {}])
+def test_a_spark_application_that_names_no_number_is_not_retried_and_stays_so(restart_policy: Json) -> None:
+    root = spark(restart_policy)
+    assert mutate(root).patch == []
+    assert validate(root).allowed
+
+
+@pytest.mark.parametrize("kind", ["Always", "OnFailure", "OnInfrastructureFailure"])
+def test_a_count_of_restarts_that_is_reset_has_no_bound(kind: str) -> None:
+    root = apache_spark({"restartPolicy": kind, "maxRestartAttempts": 2, "restartCounterResetMillis": 60000})
+    path = "spec.applicationTolerations.restartConfig.restartCounterResetMillis"
+    assert validate(root).message == (f"{path}: makes retries without bound; set -1, and maxRestartAttempts 10 or less")
+    clamped = mutate(root, under=CLAMPING).object
+    assert restart_config_of(clamped) == {
+        "restartPolicy": kind,
+        "maxRestartAttempts": 10,
+        "restartCounterResetMillis": -1,
+    }
+    assert validate(clamped).allowed
+
+
+@pytest.mark.parametrize("policy", [{}, {"restartPolicy": "Never"}])
+@pytest.mark.parametrize("rest", [{}, {"maxRestartAttempts": 99}, {"restartCounterResetMillis": 0}])
+def test_what_never_restarts_is_left_alone_whatever_else_it_says(policy: Json, rest: Json) -> None:
+    root = apache_spark({**policy, **rest})
+    assert mutate(root, under=CLAMPING).patch == []
+    assert validate(root).allowed
+
+
+def test_three_restarts_that_nobody_wrote_are_held_to_a_lower_limit() -> None:
+    two = policy(default=Profile(retries=Retries(limit=2, default=2)))
+    assert not validate(apache_spark({"restartPolicy": "Always"}), under=two).allowed
+    assert validate(apache_spark({}), under=two).allowed
+
+
+def test_max_retries_makes_a_spark_application_restart_after_failures_and_keeps_another_policy() -> None:
+    made = mutate(root_of("spark.apache.org/v1", "SparkApplication", {}, max_retries="2")).object
+    assert restart_config_of(made) == {"restartPolicy": "OnFailure", "maxRestartAttempts": 2}
+    made = mutate(apache_spark({"restartPolicy": "OnInfrastructureFailure"}, max_retries="2")).object
+    assert restart_config_of(made) == {"restartPolicy": "OnInfrastructureFailure", "maxRestartAttempts": 2}
+
+
+@pytest.mark.parametrize("spec", [{"clusterSelector": {"a": "b"}}, {"submissionMode": "InteractiveMode"}])
+def test_a_ray_job_in_a_cluster_of_others_is_not_given_retries_and_its_author_is_told(spec: Json) -> None:
+    answer = mutate(ray({**spec, "backoffLimit": 0}, max_retries="2"))
+    assert answer.object["spec"]["backoffLimit"] == 0
+    assert [warning.partition(":")[0] for warning in answer.warnings] == ["spec.backoffLimit"]
+
+
+def test_a_ray_job_in_a_cluster_of_others_may_lose_retries() -> None:
+    root = ray({"clusterSelector": {"a": "b"}, "backoffLimit": 5}, max_retries="2")
+    assert mutate(root).object["spec"]["backoffLimit"] == 2
+
+
+def controlled_by(api_version: str, kind: str) -> Json:
+    return {"apiVersion": api_version, "kind": kind, "name": "one", "uid": "u", "controller": True}
+
+
+def actions_of(controller: Json, **failure_policy: Any) -> list[str]:
+    under = policy(default=Profile(failure_policy=FailurePolicy(**failure_policy)))
+    answer = mutate(job(job_spec(backoffLimit=2), ownerReferences=[controller]), under=under)
+    assert answer.object["spec"]["backoffLimit"] == 2
+    return [rule["action"] for rule in answer.object["spec"]["podFailurePolicy"]["rules"]]
+
+
+@pytest.mark.parametrize("coupled", ["FailJob", "Settle"])
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("kubeflow.org/v2beta1", "MPIJob"),
+        ("ray.io/v1", "RayJob"),
+        ("ray.io/v1", "RayCluster"),
+        ("flinkoperator.k8s.io/v1beta1", "FlinkCluster"),
+        ("spark.stackable.tech/v1alpha1", "SparkApplication"),
+        ("x.test/v1", "Wonder"),
+    ],
+)
+def test_a_job_of_an_operator_that_runs_pods_beside_it_does_not_fail_at_once_when_one_of_them_goes(
+    api_version: str, kind: str, coupled: str
+) -> None:
+    assert actions_of(controlled_by(api_version, kind), coupled=coupled) == ["Ignore"]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("batch/v1", "CronJob"),
+        ("keda.sh/v1alpha1", "ScaledJob"),
+        ("kubeflow.org/v1beta1", "Trial"),
+        ("argoproj.io/v1alpha1", "AnalysisRun"),
+    ],
+)
+def test_a_job_that_a_controller_merely_starts_fails_at_once_on_a_bug(api_version: str, kind: str) -> None:
+    assert actions_of(controlled_by(api_version, kind)) == ["Ignore", "FailJob"]
+
+
+def mpi_job(version: str, run_policy: Json | None = None) -> Json:
+    replicas = {"Launcher": {"template": {"spec": {"containers": [{"name": "mpi"}]}}}}
+    run = {} if run_policy is None else {"runPolicy": run_policy}
+    return root_of(f"kubeflow.org/{version}", "MPIJob", {**run, "mpiReplicaSpecs": replicas})
+
+
+@pytest.mark.parametrize("run_policy", [None, {}, {"cleanPodPolicy": "Running"}, {"backoffLimit": 6}])
+def test_an_mpi_job_of_the_mpi_operator_keeps_the_six_retries_that_its_launcher_has(run_policy: Json | None) -> None:
+    root = mpi_job("v2beta1", run_policy)
+    assert mutate(root).patch == []
+    assert validate(root).allowed
+
+
+def test_six_retries_of_a_launcher_are_more_than_a_profile_allows_that_allows_five() -> None:
+    under = policy(default=Profile(retries=Retries(limit=5)))
+    assert validate(mpi_job("v2beta1"), under=under).message == (
+        "spec.runPolicy.backoffLimit: 6 retries exceed the limit of 5 in profile 'default'; set 5 or less"
+    )
+
+
+def test_an_mpi_job_of_the_training_operator_has_no_bound_and_gets_the_default() -> None:
+    assert mutate(mpi_job("v1")).object["spec"]["runPolicy"] == {"backoffLimit": 3}
+
+
+def test_the_six_retries_that_the_api_gives_a_launcher_stay() -> None:
+    launcher = job(job_spec(backoffLimit=6), ownerReferences=[controlled_by("kubeflow.org/v2beta1", "MPIJob")])
+    assert mutate(launcher).object["spec"]["backoffLimit"] == 6
+
+
+def test_a_tekton_task_that_goes_on_after_an_error_is_given_no_retries() -> None:
+    tasks = [{"name": "a", "onError": "continue"}, {"name": "b"}]
+    answer = mutate(root_of("tekton.dev/v1", "Pipeline", {"tasks": tasks}, max_retries="2"))
+    assert [task.get("retries") for task in answer.object["spec"]["tasks"]] == [None, 2]
+
+
+@pytest.mark.parametrize("limit", ["{{workflow.parameters.tries}}", "{{=1+1}}", ""])
+def test_an_expression_is_not_judged_and_its_author_is_told(limit: str) -> None:
+    root = workflow({"templates": [{"retryStrategy": {"limit": limit}}]})
+    answer = mutate(root)
+    assert answer.patch == []
+    assert [warning.partition(":")[0] for warning in answer.warnings] == ["spec.templates[0].retryStrategy.limit"]
+    assert validate(root).allowed
+
+
+@pytest.mark.parametrize("limit", ["11", "+11", "011", 11, "99999999999999999999"])
+def test_a_number_is_judged_however_argo_lets_it_be_written(limit: Any) -> None:
+    assert not validate(workflow({"templates": [{"retryStrategy": {"limit": limit}}]})).allowed
+
+
+def test_a_template_without_a_limit_inherits_that_of_the_defaults() -> None:
+    spec = {"templateDefaults": {"retryStrategy": {"limit": 5}}, "templates": [{"retryStrategy": {}}]}
+    assert mutate(workflow(spec)).patch == []
+    assert validate(workflow(spec)).allowed
+
+
+def test_max_retries_gives_a_workflow_that_retries_nothing_a_strategy_for_all_of_it() -> None:
+    answer = mutate(workflow({"templates": [{"name": "a"}]}, max_retries="2"))
+    assert answer.object["spec"]["retryStrategy"] == {"limit": 2}
+    assert answer.object["spec"]["templates"] == [{"name": "a"}]
+
+
+def test_a_containers_runs_within_its_pod_are_never_none() -> None:
+    spec = {"templates": [{"containerSet": {"retryStrategy": {"retries": 4}}}]}
+    answer = mutate(workflow(spec, max_retries="0"))
+    assert answer.object["spec"]["templates"][0]["containerSet"]["retryStrategy"]["retries"] == 1
+
+
+def test_templates_within_templates_without_end_are_refused() -> None:
+    template: Json = {"retryStrategy": {"limit": 25}}
+    for _ in range(20):
+        template = {"steps": [[{"inline": template}]]}
+    message = validate(workflow({"templates": [template]})).message
+    assert message.endswith("is nested too deep to be read; must stand further up")
+
+
+def test_flytes_nodes_count_runs() -> None:
+    root = root_of("flyte.lyft.com/v1alpha1", "FlyteWorkflow", {"nodes": {"n0": {"retry": {"minAttempts": 12}}}})
+    assert validate(root).message == (
+        "spec.nodes.n0.retry.minAttempts: 11 retries exceed the limit of 10 in profile 'default' "
+        "(the field counts runs: 1 is no retry); set 11 or less"
+    )
+
+
+KUBEFLOW = {
+    "PyTorchJob": "pytorchReplicaSpecs",
+    "TFJob": "tfReplicaSpecs",
+    "MPIJob": "mpiReplicaSpecs",
+    "XGBoostJob": "xgbReplicaSpecs",
+    "PaddleJob": "paddleReplicaSpecs",
+    "JAXJob": "jaxReplicaSpecs",
+}
+
+
+@pytest.mark.parametrize("kind", KUBEFLOW)
+def test_what_no_field_of_kubeflow_bounds_is_said_once(kind: str) -> None:
+    replicas = {"Master": {"restartPolicy": "OnFailure"}, "Worker": {"restartPolicy": "ExitCode"}}
+    spec = {"runPolicy": {"backoffLimit": 3}, KUBEFLOW[kind]: {**replicas, "Evaluator": {"restartPolicy": "ExitCode"}}}
+    root = root_of("kubeflow.org/v1", kind, spec)
+    answer = validate(root)
+    assert (answer.allowed, answer.warnings) == (
+        True,
+        [
+            (
+                f"spec.{KUBEFLOW[kind]}.Worker.restartPolicy: could not bound ExitCode: no field counts new pods; "
+                "use OnFailure"
+            )
+        ],
+    )
+    assert mutate(root).warnings == []
+    assert validate(root, old=root).warnings == []
+
+
+def test_what_kubeflow_restarts_in_place_is_bounded() -> None:
+    spec = {"runPolicy": {"backoffLimit": 3}, "tfReplicaSpecs": {"Worker": {"restartPolicy": "OnFailure"}, "PS": {}}}
+    assert validate(root_of("kubeflow.org/v1", "TFJob", spec)).warnings == []
+
+
+@pytest.mark.parametrize(("daemon", "timeout"), [(True, None), (False, 60), (None, 60)])
+def test_a_daemon_of_a_workflow_has_no_time_limit_for_it_runs_as_long_as_others_need_it(
+    daemon: bool | None,  # noqa: FBT001
+    timeout: int | None,
+) -> None:
+    template = {"name": "db", "daemon": daemon, "container": {"image": "a"}}
+    timed = policy(default=Profile(attempt_timeout=Duration(60)))
+    for root in (workflow({"templates": [template]}), workflow({"templates": [{"steps": [[{"inline": template}]]}]})):
+        (found,) = mutate(root, under=timed).object["spec"]["templates"]
+        inner = found["steps"][0][0]["inline"] if "steps" in found else found
+        assert inner.get("activeDeadlineSeconds") == timeout

@@ -1,0 +1,79 @@
+"""The connection to the API when its other end is mute."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import uvloop
+import yaml
+
+from certs.issue import issue, new_authority
+from webhook.kube.client import Api
+
+
+class Mute:
+    """A TLS server that takes what it is sent and says nothing, not even goodbye."""
+
+    def __init__(self, folder: Path) -> None:
+        now, hour = datetime.now(UTC), timedelta(hours=1)
+        authority = new_authority("mute", now=now, lifetime=hour)
+        chain = issue(authority, "mute", now=now, lifetime=hour, hosts=["127.0.0.1"])
+        file = folder / "mute.pem"
+        file.write_bytes(chain.certificate + chain.key)
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.context.load_cert_chain(file)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.asked = threading.Event()
+        self.open: list[socket.socket] = []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection = self.context.wrap_socket(self.listener.accept()[0], server_side=True)
+                self.open.append(connection)
+                connection.recv(1)
+                self.asked.set()
+
+    def kubeconfig(self) -> str:
+        server = f"https://127.0.0.1:{self.listener.getsockname()[1]}"
+        return yaml.safe_dump(
+            {
+                "current-context": "mute",
+                "contexts": [{"name": "mute", "context": {"cluster": "mute", "user": "mute"}}],
+                "clusters": [{"name": "mute", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
+                "users": [{"name": "mute", "user": {"token": "none"}}],
+            }
+        )
+
+
+@contextlib.contextmanager
+def mute(folder: Path) -> Iterator[Mute]:
+    peer = Mute(folder)
+    try:
+        yield peer
+    finally:
+        for connection in (peer.listener, *peer.open):
+            connection.close()
+
+
+def test_a_call_given_up_leaves_no_connection_under_which_the_loop_would_be_closed(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+
+    async def run() -> list[bool]:
+        with mute(tmp_path) as peer:
+            file.write_text(peer.kubeconfig())
+            async with await Api.connect(str(file)) as api:
+                call = asyncio.create_task(api.get("/api"))
+                await asyncio.to_thread(peer.asked.wait, 30)
+                sockets = list(api.sockets)
+                call.cancel()
+                await asyncio.wait({call})
+            return [left.fileno() >= 0 for left in sockets]
+
+    assert uvloop.run(run()) == [False]

@@ -1,0 +1,242 @@
+"""The lists that are watched: what reading an object costs, whatever users wrote in it, and what of it is kept."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.costs import assert_affordable, assert_grows_with_its_input, bytes_of
+from webhook.kube import client, names, slices
+from webhook.kube.client import Api, ApiError, Page, TooLargeError
+from webhook.kube.informer import Event, WatchedList
+from webhook.ledger.model.account import LARGEST
+from webhook.ledger.trackers import Books
+from webhook.lookups.cluster import Cluster
+from webhook.objects.problem import Json
+
+NO_API: Any = None
+CLUSTER = Cluster(NO_API)
+JOBS, JOB_SETS, PODS = CLUSTER.jobs, CLUSTER.job_sets, Books(CLUSTER).pods
+STORED = 3 * 1024 * 1024  # bytes of JSON of the largest object
+METADATA = {"namespace": "ml", "name": "train", "uid": "u", "resourceVersion": "7"}
+CONDITION = {"type": "Failed", "status": "True", "reason": "R", "message": "m" * 40, "lastTransitionTime": "t"}
+TERMINATED = {"name": "main", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+
+
+def job_with(**fields: Any) -> Json:
+    found = {"metadata": {**METADATA, **fields.pop("metadata", {})}, "spec": fields.pop("spec", {})}
+    return {**found, "status": fields}
+
+
+# By what grows: the list, an object as large as that, and how many bytes of JSON one more costs.
+LARGE: dict[str, tuple[WatchedList[Any], Callable[[int], Json], int]] = {
+    "variables of a Job": (
+        JOBS,
+        lambda n: job_with(
+            spec={"template": {"spec": {"containers": [{"env": [{"name": f"V{one}"} for one in range(n)]}]}}}
+        ),
+        16,
+    ),
+    "conditions of a Job": (JOBS, lambda n: job_with(conditions=[CONDITION] * n), 130),
+    "pods that end with a Job": (
+        JOBS,
+        lambda n: job_with(uncountedTerminatedPods={"failed": [str(one) for one in range(n)]}),
+        9,
+    ),
+    "owners of a Job": (
+        JOBS,
+        lambda n: job_with(metadata={"ownerReferences": [{"kind": "X", "name": "x", "controller": False}] * n}),
+        45,
+    ),
+    "annotations of a Job": (JOBS, lambda n: job_with(metadata={"annotations": {names.LEDGER: "x" * n}}), 1),
+    "rules of a JobSet": (
+        JOB_SETS,
+        lambda n: job_with(spec={"failurePolicy": {"rules": [{"action": "FailJobSet"}] * n}}),
+        25,
+    ),
+    "patterns of a JobSet": (
+        JOB_SETS,
+        lambda n: job_with(spec={"failurePolicy": {"rules": [{"onJobFailureMessagePatterns": ["(a+)+!"] * n}]}}),
+        9,
+    ),
+    "conditions of a pod": (PODS, lambda n: job_with(phase="Failed", conditions=[CONDITION] * n), 130),
+    "containers of a pod": (PODS, lambda n: job_with(phase="Failed", containerStatuses=[TERMINATED] * n), 75),
+    "finalizers of a pod": (PODS, lambda n: job_with(metadata={"finalizers": ["a/b"] * n}), 6),
+}
+
+
+@pytest.mark.parametrize("grows", LARGE)
+def test_what_reading_an_object_costs_grows_with_it(grows: str) -> None:
+    watched, made, _ = LARGE[grows]
+    assert_grows_with_its_input(watched.read, lambda n: msgspec.Raw(msgspec.json.encode(made(n))), 500)
+
+
+@pytest.mark.parametrize("grows", LARGE)
+def test_the_largest_object_is_read_at_little_cost_and_next_to_nothing_of_it_is_kept(grows: str) -> None:
+    watched, made, each = LARGE[grows]
+    raw = msgspec.Raw(msgspec.json.encode(made(STORED // each)))
+    assert_affordable(lambda: watched.read(raw), seconds=0.5)
+    read = watched.read(raw)
+    assert read is not None
+    assert len(msgspec.json.encode(read[1])) <= 16 * 1024
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+HOSTILE = st.fixed_dictionaries(
+    {"metadata": st.fixed_dictionaries(dict.fromkeys(("namespace", "name"), st.text()))},
+    optional={
+        "spec": st.dictionaries(st.sampled_from(["backoffLimit", "podFailurePolicy", "failurePolicy"]), ANY_JSON),
+        "status": st.dictionaries(st.sampled_from(["conditions", "failed", "phase", "containerStatuses"]), ANY_JSON),
+    },
+)
+
+
+@settings(max_examples=50)
+@given(HOSTILE, st.sampled_from([JOBS, JOB_SETS, PODS]))
+def test_an_object_that_is_not_as_the_api_promises_hides_no_other(hostile: Json, watched: WatchedList[Any]) -> None:
+    async def pages(*_: object) -> Any:
+        items = [msgspec.Raw(msgspec.json.encode(one)) for one in (hostile, job_with())]
+        yield Page(client.ListMeta(version="9"), items)
+
+    watched.api = type("Listing", (), {"pages": staticmethod(pages)})()
+    observers, watched.observers = watched.observers, []
+    assert asyncio.run(watched.list()) == "9"
+    watched.observers = observers
+    assert ("ml", "train") in watched.items
+
+
+def test_of_an_account_so_much_is_kept_that_it_can_still_be_told_to_be_too_long() -> None:
+    read = JOBS.read(msgspec.Raw(msgspec.json.encode(job_with(metadata={"annotations": {names.LEDGER: "x" * 9999}}))))
+    assert read is not None
+    assert len(read[1]["metadata"]["annotations"][names.LEDGER]) == LARGEST + 1
+
+
+def test_failures_that_the_job_controller_is_about_to_count_are_kept_as_failures() -> None:
+    read = JOBS.read(msgspec.Raw(msgspec.json.encode(job_with(failed=2, uncountedTerminatedPods={"failed": ["a"]}))))
+    assert read is not None
+    assert read[1]["status"] == {"failed": 3}
+
+
+def test_of_a_jobs_conditions_its_ends_are_kept_one_of_each_type_in_their_order() -> None:
+    others = [{**CONDITION, "type": "Suspended"}, {**CONDITION, "status": "False"}]
+    ends = [{**CONDITION, "type": kind, "message": kind * 1000} for kind in ("FailureTarget", "Failed")]
+    read = JOBS.read(msgspec.Raw(msgspec.json.encode(job_with(conditions=[*others, *ends, *ends]))))
+    assert read is not None
+    kept = read[1]["status"]["conditions"]
+    assert [one["type"] for one in kept] == ["FailureTarget", "Failed"]
+    assert all(len(one["message"]) == 1024 for one in kept)
+
+
+def test_a_failure_policy_that_many_jobs_have_in_common_is_kept_once_and_a_large_one_is_not_remembered() -> None:
+    def policy_of(values: int) -> Json:
+        rules = [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": list(range(values))}}]
+        raw = msgspec.json.encode(job_with(spec={"podFailurePolicy": {"rules": rules}}))
+        read = JOBS.read(msgspec.Raw(raw))
+        assert read is not None
+        found: Json = read[1]["spec"]["podFailurePolicy"]
+        assert found["rules"] == rules
+        return found
+
+    assert policy_of(3) is policy_of(3)
+    assert policy_of(2000) is not policy_of(2000)
+
+
+class Listing(Api):
+    """An API server with objects of given sizes, which it lists without saying how long that is."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        self.sizes = sizes
+        self.most = 0.0  # bytes of a page that was read
+        self.requests = 0
+
+    async def body(self, path: str, query: dict[str, str], accept: str, most: float = 0) -> bytearray:
+        del path, accept
+        self.requests += 1
+        start, limit = int(query.get("continue", 0)), int(query["limit"])
+        chosen = self.sizes[start : start + limit]
+        if sum(chosen) > most:
+            raise TooLargeError
+        self.most = max(self.most, sum(chosen))
+        following = str(start + limit) if start + limit < len(self.sizes) else ""
+        metadata = {"resourceVersion": "1", "continue": following}
+        items = [{"number": start + place} for place in range(len(chosen))]
+        return bytearray(msgspec.json.encode({"metadata": metadata, "items": items}))
+
+
+@given(st.lists(st.sampled_from([1000, 100_000, 2_300_000, 9_000_000]), max_size=300))
+def test_a_list_is_read_whole_in_pages_of_which_none_is_large(sizes: list[int]) -> None:
+    listing = Listing(sizes)
+
+    async def run() -> list[int]:
+        return [one["number"] async for one in listing.objects("/x", {})]
+
+    assert asyncio.run(run()) == list(range(len(sizes)))
+    assert listing.most <= max(client.LARGEST_PAGE, 9_000_000)
+    assert listing.requests <= 4 * len(sizes) + 1
+
+
+def test_many_small_objects_are_read_in_few_pages() -> None:
+    listing = Listing([2000] * 10_000)
+
+    async def run() -> int:
+        return len([one async for one in listing.objects("/x", {})])
+
+    assert asyncio.run(run()) == 10_000
+    assert listing.requests == 10_000 // client.PAGE
+
+
+def test_thirty_large_jobs_need_no_more_memory_than_a_page_and_a_little() -> None:
+    _, made, _ = LARGE["variables of a Job"]
+    large = msgspec.json.encode(made(140_000))
+    assert len(large) > 2_000_000
+
+    async def pages(*_: object) -> Any:
+        for number in range(10):
+            body = bytearray(b'{"metadata":{"resourceVersion":"1"},"items":[%s]}' % b",".join([large] * 3))
+            yield msgspec.json.decode(body.replace(b'"train"', b'"train-%d"' % number), type=Page)
+
+    JOBS.api = type("Listing", (), {"pages": staticmethod(pages)})()
+    observers, JOBS.observers = JOBS.observers, []
+    assert bytes_of(lambda: asyncio.run(JOBS.list())) <= 64 * 1024 * 1024
+    assert len(JOBS.items) == 10
+    JOBS.observers = observers
+
+
+def test_an_event_tells_its_version_though_its_object_cannot_be_read() -> None:
+    JOBS.items["ml", "train"] = {}
+    hostile = job_with(conditions=3)
+    assert JOBS.take(Event("MODIFIED", msgspec.Raw(msgspec.json.encode(hostile)))) == "7"
+    assert ("ml", "train") not in JOBS.items  # it is asked for
+    bookmark = {"kind": "Job", "metadata": {"resourceVersion": "8"}}
+    assert JOBS.take(Event("BOOKMARK", msgspec.Raw(msgspec.json.encode(bookmark)))) == "8"
+    with pytest.raises(ApiError, match="410 too old"):
+        JOBS.take(Event("ERROR", msgspec.Raw(b'{"code": 410, "message": "too old"}')))
+
+
+def test_while_a_long_list_is_taken_in_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(1_000_000))
+    monkeypatch.setattr("webhook.kube.slices.time.monotonic", lambda: next(now) * 0.001)
+    served = 0
+
+    async def serve() -> None:
+        nonlocal served
+        while True:
+            served += 1
+            await asyncio.sleep(0)
+
+    async def run() -> int:
+        serving = asyncio.create_task(serve())
+        taken = [one async for one in slices.in_slices(range(1000))]
+        serving.cancel()
+        return len(taken)
+
+    assert asyncio.run(run()) == 1000
+    assert served >= 1000 * 0.001 / slices.SLICE - 3

@@ -1,0 +1,39 @@
+"""How an object ended."""
+
+from typing import Any
+
+import pytest
+
+from webhook.kube import terminal
+from webhook.objects.problem import Json
+
+THEN = "2026-11-22T08:00:00Z"
+
+
+def root(*conditions: tuple[str, str], **status: Any) -> Json:
+    found = [{"type": kind, "status": said, "lastTransitionTime": THEN} for kind, said in conditions]
+    return {"status": {"conditions": found, **status}}
+
+
+@pytest.mark.parametrize(
+    ("found", "well"),
+    [
+        (root(("Suspended", "False"), ("Complete", "True")), True),
+        (root(("FailureTarget", "True"), ("Failed", "True")), False),
+        (root(("StartupPolicyCompleted", "True"), ("Completed", "True")), True),
+        (root(("Succeeded", "True")), True),
+        (root(("Succeeded", "False")), False),
+        (root(("Succeeded", "Unknown")), None),
+        (root(("Failed", "False"), ("FailureTarget", "True")), None),
+        ({}, None),
+    ],
+)
+def test_an_object_has_ended_well_or_not_or_not_at_all(found: Json, well: bool | None) -> None:  # noqa: FBT001
+    assert terminal.has_ended_well(found) is well
+    assert terminal.has_failed(found) is (well is False)
+    assert terminal.ended_at(found) == (None if well is None else THEN)
+
+
+def test_what_says_when_it_was_complete_ended_then() -> None:
+    later = "2026-11-22T08:00:01Z"
+    assert terminal.ended_at(root(("Succeeded", "False"), completionTime=later)) == later

@@ -1,0 +1,237 @@
+"""A workload's account: every ended pod once, in at most 4 KiB."""
+
+import random
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.costs import assert_affordable, instructions_of
+from tests.unit.ledger.pods import EVICTED, disrupted, failed, job
+from webhook.ledger.model.account import DETAILS, KEPT, LARGEST, MOST_RECENT, Account, decode, encode, id_of
+from webhook.ledger.model.limits import unit_of
+from webhook.ledger.model.outcomes import UNSEEN, ending_of
+from webhook.ledger.model.pods import Pod
+from webhook.objects.problem import Json
+
+REASONS = (
+    *("PreemptionByScheduler", "DeletionByTaintManager", EVICTED, "DeletionByPodGC", "TerminationByKubelet"),
+    "DeletionByDeviceTaintManager",
+)
+
+
+def counted(*pods: Pod, account: Account | None = None) -> Account:
+    account = account or Account()
+    for pod in pods:
+        account.count(ending_of(pod, job()), unit_of(pod), 0)
+    return account
+
+
+def test_ended_pods_are_counted_by_cause_and_by_cost() -> None:
+    account = counted(disrupted(1), failed(2), disrupted(3), failed(4, code=1))
+    assert account.ended == 4
+    assert account.cost == {"disruption": 2, "retry": 1, "fatal": 1}
+    assert account.causes == {"Disruption": {EVICTED: 2}, "ExitCode": {"main 143": 1, "main 1": 1}}
+    assert account.spot == 4
+
+
+def test_a_counted_pod_is_known_and_another_is_not() -> None:
+    account = counted(failed(1))
+    assert account.has(failed(1))
+    assert not account.has(failed(2))
+    assert account.has(failed(3, counted=True))
+
+
+def test_the_last_attempts_are_kept_in_detail() -> None:
+    account = counted(*(failed(number) for number in range(DETAILS + 3)))
+    assert [detail.pod for detail in account.last] == [f"train-{number}" for number in range(3, DETAILS + 3)]
+    detail = counted(disrupted(1)).last[0]
+    assert (detail.pod, detail.node, detail.placement) == ("train-1", "spot-1", "Spot")
+    assert (detail.cause, detail.reason, detail.rule, detail.action) == ("Disruption", EVICTED, 0, "Ignore")
+
+
+def test_what_is_written_is_read_again() -> None:
+    account = counted(disrupted(1, index="3"), failed(2, code=1))
+    assert decode(encode(account)) == account
+    assert decode(None) == Account()
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        "",
+        "{",
+        "[]",
+        '{"units":[]}',
+        '{"units":{"1":5}}',
+        '{"units":null}',
+        '{"ended":"two"}',
+        '{"units":{"1":"0-9,5"}}',
+        '{"last":[{}]}',
+    ],
+)
+def test_what_nobody_wrote_is_refused(spoilt: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever it says
+        decode(spoilt)
+
+
+def test_ids_of_pods_that_stay_are_never_forgotten_and_of_the_others_the_newest_are_kept() -> None:
+    pods = [failed(number) for number in range(MOST_RECENT)]
+    account = counted(*pods)
+    assert account.room == 0
+    staying = {id_of(pods[0]), id_of(pods[1])}
+    account.forget(KEPT, staying)
+    assert account.recent == [id_of(pod) for pod in (pods[0], pods[1], *pods[-KEPT:])]
+
+
+def test_a_crash_that_was_a_bug_cost_no_retry_but_ended_it_all() -> None:
+    account = counted(failed(1, code=143))
+    assert account.settle("train-1")
+    assert account.cost == {"retry": 0, "fatal": 1}
+    assert account.last[0].settled
+    assert not account.settle("train-1")
+
+
+def test_a_bug_counts_though_its_detail_was_pushed_out_meanwhile() -> None:
+    account = counted(*(failed(number) for number in range(DETAILS + 1)))
+    assert account.settle("train-0")
+    assert account.cost == {"retry": DETAILS, "fatal": 1}
+
+
+def test_a_new_grant_forgets_the_disruptions_of_the_units_and_not_those_in_all() -> None:
+    account = counted(disrupted(1), disrupted(2))
+    account.suspended = True
+    account.grant()
+    assert account.units.of("") == 0
+    assert account.spent("disruption") == 2
+    assert (account.grants, account.suspended) == (1, False)
+
+
+def test_failures_that_only_the_status_tells_of_are_retries() -> None:
+    account = Account()
+    account.count_unseen(2)
+    assert account.causes == {"Other": {"Unseen": 2}}
+    assert account.cost == {"retry": 2}
+
+
+def test_ten_thousand_disruptions_fit() -> None:
+    chance = random.Random(7)  # noqa: S311 - no secret
+    account = Account()
+    truth: dict[str, int] = {}
+    for number in range(10_000):
+        index = str(chance.randrange(2_000))
+        truth[index] = truth.get(index, 0) + 1
+        pod = disrupted(number, chance.choice(REASONS), index=index, name=f"train-{index}-x{number:05}")
+        account.count(ending_of(pod, job()), unit_of(pod), 0)
+        account.forget(KEPT, ())
+        if number % 100 == 0:
+            text = encode(account)
+            assert len(text.encode()) <= LARGEST
+            account = decode(text)
+    account = decode(encode(account))
+    assert (account.ended, account.spent("disruption")) == (10_000, 10_000)
+    assert sum(account.causes["Disruption"].values()) == 10_000
+    assert all(account.units.of(index) >= count for index, count in truth.items())
+
+
+names = st.text("abcdefghij-", min_size=63, max_size=63)
+
+
+@given(st.lists(st.tuples(names, st.integers(1, 255), names), min_size=1, max_size=70))
+def test_nothing_that_a_pod_can_say_makes_it_too_long(endings: list[tuple[str, int, str]]) -> None:
+    account = Account()
+    for number, (container, code, reason) in enumerate(endings):
+        if account.room:
+            pod = failed(number, code, container=container, exit_reason=reason, name=container * 4, node=reason * 4)
+            account.count(ending_of(pod, job()), container, 0)
+        if account.room:
+            pod = disrupted(number + 1000, reason, index=str(number * 7))
+            account.count(ending_of(pod, job()), f"{container}/{number * 7}", 0)
+    assert len(encode(account).encode()) <= LARGEST
+    assert decode(encode(account)).ended == account.ended
+
+
+def test_an_annotation_that_is_longer_than_any_account_is_refused_unread() -> None:
+    with pytest.raises(ValueError, match="longer than 4096 bytes"):
+        decode("{" + " " * LARGEST + "}")
+    with pytest.raises(ValueError, match="longer than 4096 bytes"):
+        decode('{"recent":["' + "é" * 2048 + '"]}')
+
+
+SPENT = st.dictionaries(st.sampled_from(["retry", "disruption", "fatal", "none"]), st.integers())
+# Texts with everything that an account may have, and units as hostile as can be.
+TEXTS = st.builds(
+    lambda **fields: msgspec.json.encode(fields).decode(),
+    ended=st.integers(),
+    cost=SPENT,
+    before=SPENT,
+    causes=st.dictionaries(st.text(), st.dictionaries(st.text(), st.integers())),
+    units=st.dictionaries(
+        st.integers(0, 10**9).map(str) | st.text(),
+        st.lists(
+            st.builds("{}{}-{}".format, st.sampled_from(["", "a/", "x" * 3000 + "/"]), *[st.integers(0, 10**9)] * 2),
+            max_size=300,
+        ).map(",".join),
+    ),
+    last=st.lists(st.fixed_dictionaries({"attempt": st.integers(), "pod": st.text(), "cause": st.text()})),
+    recent=st.lists(st.text(), max_size=2000),
+)
+
+
+@given(TEXTS)
+def test_whatever_stands_in_an_account_it_is_read_counted_and_written_at_next_to_no_cost(text: str) -> None:
+    def work() -> int:
+        account = decode_if_any(text) or Account()
+        for number in range(60):
+            account.count(ending_of(disrupted(number), job()), f"a/{number}", 0)
+        account.forget(KEPT, {id_of(disrupted(1))})
+        return len(encode(account))
+
+    assert instructions_of(work) <= 200_000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"recent": [""] * 1300},
+        {"causes": {str(number): {"a": 1} for number in range(250)}},
+        {"last": [{"attempt": 0, "pod": "", "cause": "", "cost": "none"}] * 80},
+        {"units": {"1": "0-2147483646," * 50 + "a"}, "recent": [""] * 1000},
+        {"units": {"1": "x" * 700 + "/0-99999"}},
+        {"units": {str(number): str(number) for number in range(200)}},
+    ],
+)
+def test_the_longest_accounts_cost_next_to_nothing(fields: Json) -> None:
+    text = msgspec.json.encode(fields).decode()
+    assert len(text) <= LARGEST
+    assert_affordable(lambda: decode_if_any(text), seconds=0.01, mebibytes=1)
+
+
+def decode_if_any(text: str) -> Account | None:
+    try:
+        return decode(text)
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("number", [-1, 2**31])
+@pytest.mark.parametrize("field", ["ended", "spot", "grants"])
+def test_a_number_that_no_count_can_be_is_refused(field: str, number: int) -> None:
+    with pytest.raises(ValueError, match="Expected `int`"):
+        decode(msgspec.json.encode({field: number}).decode())
+    with pytest.raises(ValueError, match="Expected `int`"):
+        decode(msgspec.json.encode({"cost": {"retry": number}}).decode())
+
+
+def test_any_number_of_unseen_failures_is_counted_at_once() -> None:
+    account = counted(failed(1))
+    assert instructions_of(lambda: account.count_unseen(2_000_000_000)) <= 20_000
+    assert (account.ended, account.spent("retry")) == (2_000_000_001, 2_000_000_001)
+    assert account.causes["Other"] == {UNSEEN: 2_000_000_000}
+    assert [detail.attempt for detail in account.last[-2:]] == [1_999_999_999, 2_000_000_000]
+
+
+def test_an_account_with_more_before_the_last_requested_retry_than_in_all_was_not_written_by_us() -> None:
+    with pytest.raises(ValueError, match="before the last requested retry"):
+        decode('{"cost": {"free": 2}, "before": {"free": 3}}')

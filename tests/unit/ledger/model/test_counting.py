@@ -1,0 +1,182 @@
+"""One round of counting, and what follows from it."""
+
+from typing import Any
+
+from tests.objects import exit_codes
+from tests.unit.ledger.pods import RULES, disrupted, failed, job, seen
+from webhook.ledger.model.account import Account, decode, encode
+from webhook.ledger.model.counting import Round
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.tracker import Book, Key
+from webhook.objects.problem import Json
+from webhook.policy.model import Disruptions, Profile, Retries
+from webhook.policy.settings import resolve
+
+ALONE = Key("ml", "", "train")
+INDEXED = {"completionMode": "Indexed", "completions": 8, "parallelism": 8}
+
+
+def counting(
+    *pods: Pod,
+    root: Json | None = None,
+    account: Account | None = None,
+    limit: int = 1,
+    free_limit: int = 1,
+    **disruptions: Any,
+) -> Round:
+    root = root or job()
+    book = Book()
+    book.see_job(root, steady=True, alone=True)
+    for pod in pods:
+        book.see(pod, 0.0)
+    profile = Profile(retries=Retries(limit=free_limit), disruptions=Disruptions(limit=limit, **disruptions))
+    settings = resolve("default", profile, {})
+    found = Round(ALONE, root, None, book, account or Account(), lambda _root: settings)
+    found.count(book.uncounted(found.account))
+    return found
+
+
+def exceeded(found: Round) -> list[str]:
+    return [detail.pod for detail, _, _ in found.exceeded(found.details)]
+
+
+def test_each_pod_is_counted_in_the_order_in_which_they_ended() -> None:
+    found = counting(failed(3), disrupted(1), failed(2))
+    assert [detail.pod for detail in found.details] == ["train-1", "train-2", "train-3"]
+    assert found.changed
+    assert found.sentence() == (
+        "attempt 2 of 4 ended: container main exit code 143; cost 1 retry; left: 1 retry, 0 disruptions; "
+        "2 more ended at the same time"
+    )
+
+
+def test_a_failure_for_which_no_retry_is_left_ends_the_job() -> None:
+    found = counting(*(failed(number) for number in range(4)))
+    assert found.account.cost == {"retry": 3, "fatal": 1}
+    assert found.sentence().startswith(
+        "attempt 4 of 4 ended: container main exit code 143; no retry was left, which ends the Job; left: 0 retries"
+    )
+    assert found.saved == 0
+
+
+def test_without_news_nothing_changes() -> None:
+    assert not counting().changed
+
+
+def test_the_limit_is_exceeded_by_one_disruption_more() -> None:
+    assert exceeded(counting(disrupted(1))) == []
+    assert exceeded(counting(disrupted(1), disrupted(2))) == ["train-2", "train-1"]
+
+
+def test_each_index_has_its_own_limit_and_other_pods_share_one() -> None:
+    pods = [disrupted(number, index=str(number % 4)) for number in range(4)]
+    assert exceeded(counting(*pods, root=job(INDEXED))) == []
+    twice = counting(*pods, disrupted(9, index="2"), root=job(INDEXED))
+    assert exceeded(twice)[0] == "train-9"
+    many = [disrupted(number) for number in range(8)]
+    assert exceeded(counting(*many, root=job({"parallelism": 8}))) == []
+    assert exceeded(counting(*many, disrupted(9), root=job({"parallelism": 8})))
+
+
+def test_where_disruptions_count_there_is_no_limit_of_their_own() -> None:
+    assert exceeded(counting(disrupted(1), disrupted(2), action="Count")) == []
+
+
+def test_what_went_unseen_is_no_reason_to_end_a_job() -> None:
+    found = counting(disrupted(1, "Unseen"), disrupted(2, "Unseen"), disrupted(3, "Unseen"))
+    assert found.account.spent("disruption") == 3
+    assert exceeded(found) == []
+
+
+def suspends(*pods: Pod, **fields: Any) -> bool:
+    return counting(*pods, on_exceed="Suspend", **fields).suspends()
+
+
+def test_a_job_is_suspended_only_where_nobody_resumes_it_and_no_pod_runs() -> None:
+    two = disrupted(1), disrupted(2)
+    assert suspends(*two)
+    assert not suspends(disrupted(1))
+    assert not suspends(*two, seen(3))
+    queued = job(labels={"kueue.x-k8s.io/queue-name": "gpu"})
+    assert not suspends(*two, root=queued)
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
+    assert not suspends(*two, root=job(ownerReferences=[owner]))
+    over = job(status={"conditions": [{"type": "Complete", "status": "True"}]})
+    assert not suspends(*two, root=over)
+    assert not counting(*two, on_exceed="OnDemand").suspends()
+
+
+def test_after_a_grant_there_may_be_as_many_again() -> None:
+    account = counting(disrupted(1), disrupted(2)).account
+    account.suspended = True
+    account.grant()
+    account = decode(encode(account))
+    assert exceeded(counting(disrupted(3), account=account)) == []
+    assert exceeded(counting(disrupted(4), disrupted(5), account=account))
+
+
+def test_failures_of_which_no_pod_was_seen_are_told_by_the_status() -> None:
+    found = counting(failed(1), root=job(status={"failed": 2, "uncountedTerminatedPods": {"failed": ["x"]}}))
+    assert found.unseen()[0] == 2
+    found.count_unseen(2)
+    assert found.account.spent("retry") == 3
+    assert found.unseen()[0] == 0
+
+
+def test_pods_that_vanished_and_did_not_fail_or_succeed_were_disrupted() -> None:
+    found = counting(seen(1), seen(2), seen(3), root=job({"parallelism": 3}))
+    found.book.see_only({seen(3).uid}, 0.0)
+    found.root["status"]["failed"] = 1
+    short, vanished = found.unseen()
+    assert (short, len(vanished)) == (1, 2)
+    found.count_unseen(short)
+    assert found.account.cost == {"retry": 1, "disruption": 1}
+    assert found.account.causes["Disruption"] == {"Unseen": 1}
+
+
+def test_what_a_bug_left_unspent_is_saved() -> None:
+    assert counting(failed(1, code=1)).saved == 3
+    assert counting(failed(1)).saved == 0
+    settled = counting(failed(1))
+    settled.settle("train-1")
+    assert settled.saved == 2
+
+
+FREE_75 = job({"podFailurePolicy": {"rules": [exit_codes("Ignore", "In", 75), *RULES]}})
+
+
+def free_too_often(found: Round) -> list[str]:
+    return [detail.pod for detail, _, _ in found.free_too_often(found.details)]
+
+
+def test_a_failure_that_costs_nothing_is_counted_beside_the_disruptions() -> None:
+    found = counting(failed(1, 75), disrupted(2), root=FREE_75)
+    assert found.account.cost == {"free": 1, "disruption": 1}
+    assert (free_too_often(found), exceeded(found)) == ([], [])
+    assert counting(failed(1, 75), root=FREE_75).sentence() == (
+        "attempt 1 of 4 ended: container main exit code 75; cost 1 free restart; left: 3 retries, 1 disruption"
+    )
+
+
+def test_one_such_failure_more_than_disruptions_are_allowed_is_too_many() -> None:
+    assert free_too_often(counting(failed(1, 75), failed(2, 75), root=FREE_75)) == ["train-2", "train-1"]
+    assert free_too_often(counting(failed(1, 75), failed(2, 75), root=FREE_75, free_limit=2)) == []
+
+
+def test_it_is_too_many_whatever_disruptions_cost_and_lead_to() -> None:
+    two = failed(1, 75), failed(2, 75)
+    assert free_too_often(counting(*two, root=FREE_75, action="Count"))
+    assert free_too_often(counting(*two, root=FREE_75, on_exceed="Suspend"))
+
+
+def test_each_index_has_its_own_number_of_them() -> None:
+    root = job({**INDEXED, **FREE_75["spec"], "completionMode": "Indexed"})
+    assert free_too_often(counting(failed(1, 75, index="1"), failed(2, 75, index="2"), root=root)) == []
+    assert free_too_often(counting(failed(1, 75, index="1"), failed(2, 75, index="1"), root=root))
+
+
+def test_their_number_survives_the_annotation_and_begins_anew_with_a_requested_retry() -> None:
+    account = decode(encode(counting(failed(1, 75), root=FREE_75).account))
+    assert free_too_often(counting(failed(2, 75), root=FREE_75, account=account))
+    account.begin_anew()
+    assert free_too_often(counting(failed(3, 75), root=FREE_75, account=decode(encode(account)))) == []

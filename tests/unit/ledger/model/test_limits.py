@@ -1,0 +1,99 @@
+"""How much a workload may spend, and what is left of it."""
+
+import pytest
+
+from tests.objects import DISRUPTION, exit_codes
+from tests.unit.ledger.model.test_account import counted
+from tests.unit.ledger.pods import disrupted, failed, job, job_set, seen
+from webhook.ledger.model.account import Account, Attempt, Left
+from webhook.ledger.model.limits import attempt_of, is_exceeded, left_of, terms_of, unit_of
+from webhook.ledger.model.outcomes import ending_of
+from webhook.ledger.model.pods import Pod
+from webhook.objects.problem import Json
+from webhook.policy.model import Disruptions, Profile
+from webhook.policy.settings import Settings, resolve
+
+PER_INDEX = {"completionMode": "Indexed", "completions": 4, "parallelism": 4, "backoffLimitPerIndex": 2}
+
+
+def settings(limit: int = 20) -> Settings:
+    return resolve("default", Profile(disruptions=Disruptions(limit=limit)), {})
+
+
+@pytest.mark.parametrize(
+    ("spec", "disruptions"),
+    [
+        ({}, 5),
+        ({"parallelism": 8}, 40),
+        ({"parallelism": 8, "completions": 3}, 15),
+        ({"parallelism": 0}, 5),
+        ({"parallelism": 8, "completions": 8, "completionMode": "Indexed"}, 5),
+    ],
+)
+def test_the_limit_is_of_each_index_else_times_the_pods_that_run_at_a_time(spec: Json, disruptions: int) -> None:
+    assert terms_of(job(spec), None, settings(5)).disruptions == disruptions
+
+
+def test_a_unit_is_an_index_and_in_a_set_an_index_of_one_of_its_jobs() -> None:
+    assert unit_of(seen()) == ""
+    assert unit_of(seen(index="3")) == "3"
+    assert unit_of(seen(job="set-workers-0", job_set="set", index="3")) == "workers-0/3"
+    assert unit_of(seen(job="set-workers-0", job_set="set")) == "workers-0/"
+
+
+def test_one_disruption_more_than_the_limit_is_too_many() -> None:
+    terms = terms_of(job(), None, settings(2))
+    assert not is_exceeded(counted(disrupted(1), disrupted(2)), terms, "")
+    assert is_exceeded(counted(disrupted(1), disrupted(2), disrupted(3)), terms, "")
+
+
+def after(account: Account, pod: Pod, root: Json, above: Json | None = None) -> tuple[int, Left]:
+    """Count a pod: which attempt it was, and what is left after it."""
+    terms = terms_of(root, above, settings())
+    attempt = attempt_of(account, terms, pod)
+    detail = account.count(ending_of(pod, root, above), unit_of(pod), attempt)
+    return attempt, left_of(account, terms, detail, above)
+
+
+def test_a_job_has_what_its_backoff_limit_leaves() -> None:
+    account = Account()
+    assert after(account, failed(1), job()) == (0, Left(retries=2, disruptions=20))
+    assert after(account, disrupted(2), job()) == (1, Left(retries=2, disruptions=19))
+    assert after(account, failed(3), job()) == (1, Left(retries=1, disruptions=19))
+    assert after(account, failed(4), job()) == (2, Left(retries=0, disruptions=19))
+    assert after(account, failed(5), job()) == (3, Left(retries=0, disruptions=19))
+
+
+def test_each_index_with_a_budget_has_its_own() -> None:
+    account = Account()
+    assert after(account, failed(1, index="0", attempt=0), job(PER_INDEX)) == (0, Left(retries=1, disruptions=20))
+    assert after(account, failed(2, index="1", attempt=1), job(PER_INDEX)) == (1, Left(retries=0, disruptions=20))
+    assert after(account, disrupted(3, index="0", attempt=1), job(PER_INDEX)) == (1, Left(retries=1, disruptions=19))
+
+
+def test_a_set_has_the_restarts_that_its_status_leaves_it() -> None:
+    root = job()
+    root["spec"]["podFailurePolicy"] = {"rules": [{**DISRUPTION, "action": "FailJob"}, exit_codes("FailJob", "In", 1)]}
+    status = {"restarts": 2, "restartsCountTowardsMax": 1}
+    account = Account()
+    pod = disrupted(1, job_set="set", job="set-workers-0", restart=2)
+    assert after(account, pod, root, job_set(status=status)) == (2, Left(retries=1, disruptions=20))
+    already = {"restarts": 3, "restartsCountTowardsMax": 2}
+    assert after(account, disrupted(2, job_set="set", restart=2), root, job_set(status=already))[1].retries == 1
+
+
+def test_a_job_that_is_started_again_alone_spends_restarts_of_its_set() -> None:
+    root = job()
+    root["spec"]["podFailurePolicy"] = {"rules": [{**DISRUPTION, "action": "FailJob"}]}
+    rules = {"failurePolicy": {"maxRestarts": 3, "rules": [{"action": "RestartJob"}]}}
+    of_jobs = [{"name": "workers", "jobRestarts": [1], "jobRestartsCountTowardsMax": [1]}]
+    above = {**job_set(status={"replicatedJobsStatus": of_jobs}), "spec": rules}
+    pod = disrupted(1, job_set="set", job="set-workers-0", replicated_job="workers", restart=1)
+    assert after(Account(), pod, root, above)[1].retries == 1
+    of_jobs[0] |= {"jobRestarts": [2], "jobRestartsCountTowardsMax": [2]}
+    assert after(Account(), pod, root, above)[1].retries == 1
+
+
+def test_what_a_job_of_a_set_retries_itself_costs_the_set_nothing() -> None:
+    detail = Attempt(attempt=0, pod="p", cause="ExitCode", cost="retry")
+    assert left_of(Account(), terms_of(job(), job_set(), settings()), detail, job_set()).retries == 3

@@ -1,0 +1,151 @@
+"""How a pod ended, and which budget that cost."""
+
+import pytest
+
+from tests.objects import DISRUPTION, exit_codes
+from tests.unit.ledger.pods import BUG, EVICTED, disrupted, failed, job, job_set, seen
+from webhook.ledger.model.outcomes import ending_of
+from webhook.ledger.model.pods import Exit, Pod
+from webhook.objects.problem import Json
+
+COUNT = {**DISRUPTION, "action": "Count"}
+RESTART = {**DISRUPTION, "action": "FailJob"}
+IGNORE_3 = exit_codes("Ignore", "In", 3)
+FAIL_INDEX = exit_codes("FailIndex", "NotIn", 143)
+
+
+def ended(pod: Pod, *rules: Json, above: Json | None = None) -> tuple[str, str, str]:
+    root = job()
+    root["spec"]["podFailurePolicy"] = {"rules": list(rules)}
+    found = ending_of(pod, root, above)
+    return found.cause, found.reason, found.cost
+
+
+@pytest.mark.parametrize(
+    ("pod", "rules", "expected"),
+    [
+        (disrupted(), (DISRUPTION, BUG), ("Disruption", EVICTED, "disruption")),
+        (disrupted(reason="PreemptionByScheduler"), (COUNT, BUG), ("Disruption", "PreemptionByScheduler", "retry")),
+        (disrupted(), (), ("Disruption", EVICTED, "retry")),
+        (disrupted(code=1), (BUG, DISRUPTION), ("Disruption", EVICTED, "fatal")),
+        (failed(code=143), (DISRUPTION, BUG), ("ExitCode", "main 143", "retry")),
+        (failed(code=1), (DISRUPTION, BUG), ("ExitCode", "main 1", "fatal")),
+        (failed(code=3), (IGNORE_3, BUG), ("ExitCode", "main 3", "free")),
+        (failed(code=1), (FAIL_INDEX,), ("ExitCode", "main 1", "fatal")),
+        (failed(code=137, exit_reason="OOMKilled"), (DISRUPTION, BUG), ("OOMKilled", "main", "fatal")),
+        (failed(code=143, reason="DeadlineExceeded"), (DISRUPTION, BUG), ("DeadlineExceeded", "", "retry")),
+        (seen(phase="Failed"), (DISRUPTION, BUG), ("Other", "", "retry")),
+    ],
+)
+def test_the_cause_is_the_pods_and_the_cost_its_jobs_policys(
+    pod: Pod, rules: tuple[Json, ...], expected: tuple[str, str, str]
+) -> None:
+    assert ended(pod, *rules) == expected
+
+
+def test_the_container_that_is_named_is_the_one_that_the_rule_matched() -> None:
+    pod = failed(exits=(Exit("side", 137, "", "2026-01-01T00:00:01Z"), Exit("main", 1, "", "2026-01-01T00:00:02Z")))
+    assert ended(pod, DISRUPTION, BUG) == ("ExitCode", "main 1", "fatal")
+    assert ended(pod) == ("ExitCode", "side 137", "retry")
+
+
+def test_what_its_own_job_takes_away_costs_nothing() -> None:
+    assert ended(failed(code=137, deleting=True, tracked=False), BUG) == ("Other", "Stopped", "none")
+    assert ended(disrupted(tracked=False), DISRUPTION) == ("Disruption", EVICTED, "none")
+
+
+def test_a_pod_that_a_person_deletes_is_judged_like_any_other() -> None:
+    assert ended(failed(code=137, deleting=True), DISRUPTION, BUG) == ("ExitCode", "main 137", "fatal")
+
+
+def test_in_a_set_a_failed_job_costs_what_the_set_makes_of_it() -> None:
+    free = {"action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureMessagePatterns": ["DisruptionTarget"]}
+    bug = {"action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+    assert ended(disrupted(), RESTART, BUG, above=job_set(free, bug))[2] == "disruption"
+    assert ended(failed(code=1), RESTART, BUG, above=job_set(free, bug))[2] == "fatal"
+    assert ended(failed(code=143), RESTART, BUG, above=job_set(free, bug))[2] == "retry"
+    assert ended(disrupted(), RESTART, BUG, above=job_set())[2] == "retry"
+    assert ended(disrupted(), DISRUPTION, BUG, above=job_set())[2] == "disruption"
+
+
+def test_a_restart_of_a_set_that_counts_towards_nothing_is_free_unless_a_disruption_brought_it() -> None:
+    free = {"action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureReasons": ["PodFailurePolicy"]}
+    assert ended(failed(code=75), RESTART, BUG, above=job_set(free))[2] == "free"
+    assert ended(disrupted(), RESTART, BUG, above=job_set(free))[2] == "disruption"
+
+
+def test_a_retry_of_a_job_without_a_bound_in_a_set_is_free() -> None:
+    root, above = job({"backoffLimit": 2147483647}), job_set(restartStrategy="InPlaceRestart")
+    assert ending_of(failed(code=143), root, above).cost == "free"
+    assert ending_of(failed(code=143), job({"backoffLimit": 3}), above).cost == "retry"
+    assert ending_of(failed(code=143), root).cost == "retry"
+
+
+SECOND = "2026-01-01T00:00:{:02}Z"  # of the minute in which all of it happens
+
+
+def over(message: str, second: int, kind: str = "FailureTarget", reason: str = "PodFailurePolicy") -> Json:
+    time = SECOND.format(second)
+    return {
+        "conditions": [
+            {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": time}
+        ]
+    }
+
+
+OF_ANOTHER = "Container main for pod ml/train-10 failed with exit code 1 matching FailJob rule at index 1"
+OF_THIS_ONE = "Container main for pod ml/train-1 failed with exit code 137 matching FailJob rule at index 1"
+TOO_OFTEN = over("Job has reached the specified backoff limit", 10, reason="BackoffLimitExceeded")
+TWO = {"parallelism": 2}
+TAKEN_ALONG = ("Other", "Stopped", "none")
+JUDGED = ("ExitCode", "main 137", "fatal")
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [
+        (job(status=over(OF_ANOTHER, 9)), TAKEN_ALONG),
+        (job(status=over(OF_ANOTHER, 25)), TAKEN_ALONG),
+        (job(TWO, status=TOO_OFTEN), TAKEN_ALONG),
+        (job(status=over("", 9, "SuccessCriteriaMet", "SuccessPolicy")), TAKEN_ALONG),
+        (job(status=over("", 9, reason="DeadlineExceeded")), TAKEN_ALONG),
+        (job(deletionTimestamp=SECOND.format(10)), TAKEN_ALONG),
+        (job(status=over(OF_THIS_ONE, 9)), JUDGED),
+        (job(status=over(OF_THIS_ONE, 9), deletionTimestamp=SECOND.format(10)), JUDGED),
+        (job(status=TOO_OFTEN), JUDGED),
+        (job(status={"conditions": [{"type": "FailureTarget", "status": "True", "message": None}]}), TAKEN_ALONG),
+        (job(), JUDGED),
+    ],
+    ids=[
+        "failed by another pod",
+        "failed by another pod, stamped once more",
+        "failed too often, by one of two",
+        "succeeded without it",
+        "took too long",
+        "deleted",
+        "failed by this pod",
+        "failed by this pod and deleted",
+        "failed too often, and there was no other",
+        "failed, nobody knows when",
+        "goes on",
+    ],
+)
+def test_a_pod_that_its_job_takes_along_to_its_end_cost_nothing(root: Json, expected: tuple[str, str, str]) -> None:
+    exits = (Exit("main", 137, "Error", SECOND.format(20)),)
+    pod = failed(1, deleting=True, deleted=SECOND.format(10), ended=SECOND.format(20), exits=exits)
+    found = ending_of(pod, root)
+    assert (found.cause, found.reason, found.cost) == expected
+
+
+def test_a_pod_that_crashed_before_its_job_failed_by_another_cost_what_it_cost() -> None:
+    assert ending_of(failed(1, 1), job(status=over(OF_ANOTHER, 9))).cost == "fatal"
+
+
+def test_a_disruption_stays_one_though_its_job_fails() -> None:
+    assert ending_of(disrupted(), job(status=over(OF_ANOTHER, 9))).cause == "Disruption"
+
+
+def test_a_pod_that_its_job_names_though_another_was_its_end_is_taken_along() -> None:
+    pod = failed(1, 137, deleting=True, deleted=SECOND.format(1))
+    assert ending_of(pod, job(status=over(OF_THIS_ONE, 9))).cost == "fatal"
+    assert ending_of(pod, job(status=over(OF_THIS_ONE, 9)), has_ended=True).cost == "none"

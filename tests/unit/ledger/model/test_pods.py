@@ -1,0 +1,86 @@
+"""What the ledger keeps of a pod."""
+
+from tests.objects import pod
+from webhook.ledger.model.pods import LONGEST, MOST, Condition, Exit, read
+from webhook.objects.problem import Json
+
+
+def status(**fields: object) -> Json:
+    return {**pod(uid="u", namespace="ml", name="train-1"), "status": fields}
+
+
+def terminated(name: str, code: int, reason: str = "Error", at: str = "2026-01-01T00:01:00Z") -> Json:
+    return {"name": name, "state": {"terminated": {"exitCode": code, "reason": reason, "finishedAt": at}}}
+
+
+def test_a_failed_pod_keeps_its_conditions_and_the_containers_that_failed() -> None:
+    disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    found = read(
+        status(
+            phase="Failed",
+            conditions=[disrupted, {"type": "Ready", "status": "False"}],
+            containerStatuses=[terminated("main", 143), terminated("log", 0), {"name": "side", "state": {}}],
+            initContainerStatuses=[terminated("setup", 2)],
+        )
+    )
+    assert found.conditions == (
+        Condition("DisruptionTarget", "True", "EvictionByEvictionAPI", ""),
+        Condition("Ready", "False", "", ""),
+    )
+    at = "2026-01-01T00:01:00Z"
+    assert found.exits == (Exit("main", 143, "Error", at), Exit("setup", 2, "Error", at))
+    assert (found.has_ended, found.has_failed, found.ended) == (True, True, at)
+
+
+def test_of_a_running_pod_only_that_it_is_being_disrupted_is_kept() -> None:
+    conditions = [{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "True"}]
+    found = read(status(phase="Running", conditions=conditions, startTime="2026-01-01T00:00:00Z"))
+    assert [one.type for one in found.conditions] == ["DisruptionTarget"]
+    assert found.disruption is not None
+    assert (found.has_ended, found.started, found.ended) == (False, "2026-01-01T00:00:00Z", "")
+
+
+def test_a_condition_that_is_not_so_is_no_disruption() -> None:
+    found = read(status(phase="Failed", conditions=[{"type": "DisruptionTarget", "status": "False"}]))
+    assert found.disruption is None
+
+
+def test_the_end_of_a_pod_that_never_started_is_when_it_was_deleted() -> None:
+    root = status(phase="Failed")
+    root["metadata"]["deletionTimestamp"] = "2026-01-01T00:02:00Z"
+    found = read(root)
+    assert (found.ended, found.deleting) == ("2026-01-01T00:02:00Z", True)
+
+
+def test_what_the_controllers_and_the_webhook_wrote_on_it_is_kept() -> None:
+    root = status(phase="Running")
+    root["metadata"] |= {
+        "finalizers": ["batch.kubernetes.io/job-tracking"],
+        "annotations": {
+            "batch.kubernetes.io/job-completion-index": "7",
+            "batch.kubernetes.io/job-index-failure-count": "2",
+            "retry-policy.dev/placement": "OnDemand",
+            "retry-policy.dev/counted": "true",
+        },
+        "labels": {
+            "jobset.sigs.k8s.io/jobset-name": "set",
+            "jobset.sigs.k8s.io/restart-attempt": "3",
+            "jobset.sigs.k8s.io/job-restart-attempt": "1",
+        },
+    }
+    found = read(root)
+    assert (found.tracked, found.index, found.attempt, found.restart) == (True, "7", 2, 4)
+    assert (found.placement, found.counted, found.job_set) == ("OnDemand", True, "set")
+    assert (found.job, found.job_uid) == ("train", "job-uid")
+
+
+def test_of_a_status_with_thousands_of_conditions_the_disruption_is_kept_whatever_its_place() -> None:
+    others = [{"type": f"example.com/{number}", "status": "True", "reason": "x" * 1000} for number in range(5000)]
+    found = read(status(phase="Failed", conditions=[*others, {"type": "DisruptionTarget", "status": "True"}]))
+    assert len(found.conditions) == MOST
+    assert found.disruption is not None
+    assert all(len(one.reason) <= LONGEST for one in found.conditions)
+
+
+def test_of_thousands_of_containers_that_have_failed_a_few_are_kept() -> None:
+    assert len(read(status(phase="Failed", containerStatuses=[terminated("main", 1)] * 5000)).exits) == MOST

@@ -1,0 +1,100 @@
+"""Disruptions by unit, in few characters."""
+
+import json
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.costs import assert_affordable, assert_grows_with_its_input
+from webhook.ledger.model.units import LONGEST, Units, read
+
+
+def test_consecutive_indexes_are_written_as_a_range() -> None:
+    units = Units({**{str(number): 1 for number in (0, 1, 2, 3, 7, 9, 10)}, "4": 2})
+    assert units.written() == {"2": "4", "1": "0-3,7,9-10"}
+
+
+def test_indexes_of_a_sets_jobs_stand_behind_their_job() -> None:
+    units = Units({"workers-0/1": 1, "workers-0/2": 1, "driver-0/": 1, "workers-1/0": 1})
+    assert units.written() == {"1": "driver-0/,workers-0/1-2,workers-1/0"}
+
+
+def test_a_job_without_indexes_is_one_unit() -> None:
+    assert Units({"": 3}).written() == {"3": ""}
+    assert read({"3": ""}) == Units({"": 3})
+
+
+@given(
+    st.dictionaries(
+        st.integers(0, 60).map(str) | st.sampled_from(["a-0/1", "a-0/2", "b/", "1-5/", ""]), st.integers(1, 5)
+    )
+)
+def test_what_is_written_is_read_again(counts: dict[str, int]) -> None:
+    units = Units(counts)
+    assert read(units.written()) == units
+
+
+def test_where_it_grows_too_long_the_units_with_the_fewest_are_let_go_of_and_none_is_counted_too_low() -> None:
+    counts = {str(number * 2): 1 + number % 3 for number in range(1000)}
+    units = Units(dict(counts))
+    written = units.written()
+    assert len(json.dumps(written)) <= LONGEST + 100
+    again = read(written)
+    assert all(again.of(unit) >= count for unit, count in counts.items())
+    assert all(again.at_least(unit) <= count for unit, count in counts.items())
+    again.add("0")
+    assert again.of("0") == units.of("0") + 1
+
+
+def test_a_range_is_never_written_out_so_that_any_number_of_indexes_costs_the_same() -> None:
+    units = read({"1": "0-99999,workers-0/0-99999"})
+    units.add("50000")
+    assert (units.of("0"), units.of("50000"), units.of("99999"), units.of("100000")) == (1, 2, 1, 0)
+    assert units.written() == {"2": "50000", "1": "0-49999,50001-99999,workers-0/0-99999"}
+
+
+@given(st.lists(st.integers(0, 30).map(str) | st.sampled_from(["a/3", "a/4", "a/", ""]), max_size=60))
+def test_whatever_is_added_is_counted_once_each(added: list[str]) -> None:
+    units = Units()
+    for unit in added:
+        units.add(unit)
+    assert {unit: units.of(unit) for unit in added} == Counter(added)
+    assert read(units.written()) == units
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"one": "0"},
+        {"others": "x"},
+        {"1": "5-3"},
+        {"1": "0-5,3"},
+        {"1": "0-5", "2": "4"},
+        {"1": "0," * LONGEST},
+        {"1": 0},
+        {"1" * 5000: "0"},
+        ["0"],
+    ],
+)
+def test_what_nobody_wrote_is_refused(spoilt: object) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever it says
+        read(spoilt)
+
+
+def test_what_reading_and_writing_costs_grows_with_the_text_and_not_with_its_numbers() -> None:
+    def made(size: int) -> dict[str, str]:
+        return {"1": ",".join(f"{10**6 * number}-{10**6 * number + 999_999}" for number in range(size))}
+
+    assert_grows_with_its_input(lambda written: read(written).written(), made, 9)
+
+
+def test_the_worst_ranges_of_a_text_that_is_read_cost_next_to_nothing() -> None:
+    def work() -> None:
+        units = read({"1": ",".join(f"{'x' * 300}{name}/0-2147483646" for name in "ab")})
+        for number in range(100):
+            units.add(f"{'x' * 300}a/{2 * number}")
+        units.written()
+
+    assert_affordable(work, seconds=0.05, mebibytes=1)

@@ -1,0 +1,64 @@
+"""The account in a sentence."""
+
+from tests.objects import DISRUPTION, exit_codes
+from tests.unit.ledger.model.test_limits import PER_INDEX, settings
+from tests.unit.ledger.pods import EVICTED, disrupted, failed, job, job_set
+from webhook.ledger.model import words
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.limits import attempt_of, left_of, terms_of, unit_of
+from webhook.ledger.model.outcomes import ending_of
+from webhook.ledger.model.pods import Pod
+from webhook.objects.problem import Json
+
+
+def said(*pods: Pod, root: Json | None = None, above: Json | None = None) -> str:
+    """What is said of the last of these pods."""
+    root, account, text = root or job(), Account(), ""
+    terms = terms_of(root, above, settings())
+    for pod in pods:
+        attempt = attempt_of(account, terms, pod)
+        detail = account.count(ending_of(pod, root, above), unit_of(pod), attempt)
+        of = None if above is not None else account.earlier + terms.retries + 1
+        text = words.sentence(detail, left_of(account, terms, detail, above), of)
+    return text
+
+
+def test_a_retriable_exit_code() -> None:
+    assert said(disrupted(1), disrupted(2), failed(3)) == (
+        "attempt 1 of 4 ended: container main exit code 143; cost 1 retry; left: 2 retries, 18 disruptions"
+    )
+
+
+def test_a_disruption() -> None:
+    expected = f"attempt 2 of 4 ended: disruption {EVICTED}; cost 1 disruption; left: 2 retries, 19 disruptions"
+    assert said(failed(1), disrupted(2)) == expected
+
+
+def test_a_bug() -> None:
+    assert said(failed(1, code=1)) == (
+        "attempt 1 of 4 ended: container main exit code 1; rule 1 (FailJob) ends the Job; "
+        "left: 3 retries, 20 disruptions"
+    )
+
+
+def test_an_index_with_its_own_budget() -> None:
+    assert said(failed(1, index="3", attempt=1), root=job(PER_INDEX)) == (
+        "index 3: attempt 2 of 3 ended: container main exit code 143; cost 1 retry; left: 0 retries, 20 disruptions"
+    )
+
+
+def test_a_set() -> None:
+    root = job()
+    root["spec"]["podFailurePolicy"] = {"rules": [{**DISRUPTION, "action": "FailJob"}, exit_codes("FailJob", "In", 1)]}
+    pod = disrupted(1, job="set-workers-0", job_set="set", index="0", restart=0)
+    assert said(pod, root=root, above=job_set()) == (
+        f"workers-0/0: attempt 1 ended: disruption {EVICTED}; cost 1 restart; left: 2 restarts, 20 disruptions"
+    )
+
+
+def test_all_attempts_together() -> None:
+    account = Account()
+    for pod in (disrupted(1), failed(2), failed(3), failed(4, code=1)):
+        account.count(ending_of(pod, job()), "", 0)
+    assert words.summary(account) == "4 attempts ended: 2 retries, 1 disruption, 1 fatal end"
+    assert words.summary(Account()) == "0 attempts ended"

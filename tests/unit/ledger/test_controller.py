@@ -1,0 +1,157 @@
+"""What the leader writes of an account, where, and how often it tries."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+import jsonpatch
+import msgspec
+import pytest
+
+from tests.admission import policy
+from tests.unit.ledger.pods import failed, job
+from webhook.kube import names
+from webhook.kube.client import ApiError
+from webhook.kube.events import Events
+from webhook.ledger.controller import AFTER_TROUBLE, INTERVAL, Ledger, operations
+from webhook.ledger.model.account import LARGEST, decode
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.tracker import Key
+from webhook.ledger.trackers import Books
+from webhook.lookups.cluster import Cluster
+from webhook.lookups.policy_source import PolicySource
+from webhook.objects.problem import Json
+from webhook.policy.model import Profile
+
+KEY = Key("ml", "", "train")
+STORED = {**job(), "metadata": {**job()["metadata"], "resourceVersion": "7", "labels": {names.PROFILE: "default"}}}
+
+
+class Server:
+    """An API server that takes every patch, or refuses each with a status."""
+
+    def __init__(self, refuses: int = 0) -> None:
+        self.refuses = refuses
+        self.patches: list[tuple[str, list[Json]]] = []
+
+    async def patch(self, path: str, operations: list[Json]) -> Json:
+        self.patches.append((path, operations))
+        if self.refuses:
+            raise ApiError(self.refuses, "no")
+        return {}
+
+
+def ledger(server: Server, *pods: Pod, opted_in: bool = True, annotations: Json | None = None) -> Ledger:
+    """A leader's ledger that knows of a Job and its pods."""
+    api: Any = server
+    cluster = Cluster(api)
+    if opted_in:
+        cluster.namespaces.items["", "ml"] = ("default", None)
+    books = Books(cluster)
+    lease: Any = type("Lease", (), {})()
+    found = Ledger(books, PolicySource(policy(default=Profile())), Events(api), lease)
+    root = {**STORED, "metadata": {**STORED["metadata"], **({"annotations": annotations} if annotations else {})}}
+    read = cluster.jobs.read(msgspec.Raw(msgspec.json.encode(root)))
+    assert read is not None
+    cluster.jobs.items[read[0]] = read[1]
+    books.see_job(read[1])
+    for pod in pods:
+        books.see_pod(pod)
+    found.leading = True
+    return found
+
+
+def write(found: Ledger) -> None:
+    asyncio.run(found.write(KEY, found.books.pages[KEY]))
+
+
+def test_an_ended_pod_is_counted_where_the_namespace_is_opted_in() -> None:
+    server = Server()
+    found = ledger(server, failed(1))
+    write(found)
+    ((path, _),) = server.patches
+    assert path == "/apis/batch/v1/namespaces/ml/jobs/train"
+    assert found.events.waiting.qsize() == 1
+
+
+def test_neither_account_nor_event_is_written_where_it_is_not_opted_in() -> None:
+    server = Server()
+    found = ledger(server, failed(1), opted_in=False)
+    write(found)
+    assert server.patches == []
+    assert found.events.waiting.qsize() == 0
+
+
+@pytest.mark.parametrize("annotations", [None, {"theirs": "x"}])
+def test_the_account_of_an_object_is_written_whether_it_has_annotations_or_none(annotations: Json | None) -> None:
+    server = Server()
+    write(ledger(server, failed(1), annotations=annotations))
+    ((_, patch),) = server.patches
+    on_the_server = {"metadata": {"annotations": annotations}} if annotations else {"metadata": {}}
+    after = applied(patch, on_the_server)["metadata"]["annotations"]
+    assert decode(after.pop(names.LEDGER)).ended == 1
+    assert after == (annotations or {})
+
+
+def applied(patch: list[Json], root: Json) -> Json:
+    """Apply a JSON Patch as the API server does, to which a test of null holds of what is absent."""
+    missing = [one for one in patch if one["op"] == "test" and one["value"] is None]
+    assert all(jsonpatch.JsonPointer(one["path"]).resolve(root, None) is None for one in missing)
+    after: Json = jsonpatch.apply_patch(root, [one for one in patch if one not in missing])
+    return after
+
+
+def test_annotations_that_another_has_added_meanwhile_are_not_overwritten() -> None:
+    patch = operations(STORED, None, "{}", suspends=False)
+    assert patch[0] == {"op": "test", "path": "/metadata/annotations", "value": None}
+
+
+def test_an_account_that_is_too_long_to_be_kept_is_replaced_where_the_object_is_as_it_was() -> None:
+    server = Server()
+    write(ledger(server, failed(1), annotations={names.LEDGER: "x" * 200_000}))
+    ((_, patch),) = server.patches
+    assert patch[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
+    assert [one["op"] for one in patch] == ["replace", "add"]
+    assert decode(patch[1]["value"]).ended == 1
+
+
+def test_an_account_is_replaced_where_it_is_what_it_was() -> None:
+    root = {"metadata": {"annotations": {}, "resourceVersion": "7"}}
+    first, second = operations(root, "before", "now", suspends=False)
+    assert (first["op"], first["value"], second["op"], second["value"]) == ("test", "before", "add", "now")
+    assert operations(root, "x" * (LARGEST + 1), "now", suspends=True)[-1]["path"] == "/spec/suspend"
+
+
+def test_a_write_that_fails_each_time_is_tried_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ledger(Server(refuses=HTTPStatus.UNPROCESSABLE_ENTITY), failed(1))
+    page, pauses, enough = found.books.pages[KEY], list[float](), asyncio.Event()
+
+    def wake(key: Key, delay: float = 0.0) -> None:
+        pauses.append(delay)
+        if len(pauses) < 8:
+            found.queue.put_nowait(key)
+        else:
+            enough.set()
+
+    monkeypatch.setattr(found, "wake", wake)
+
+    async def run() -> None:
+        found.queue = asyncio.Queue()
+        found.queue.put_nowait(KEY)
+        task = asyncio.create_task(found.write_what_is_queued())
+        await enough.wait()
+        task.cancel()
+
+    asyncio.run(run())
+    assert pauses[0] == INTERVAL
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == AFTER_TROUBLE
+    assert page.trouble == AFTER_TROUBLE
+
+
+def test_a_pod_without_annotations_is_marked_too() -> None:
+    server = Server()
+    found = ledger(server)
+    asyncio.run(found.mark(failed(1, annotated=False)))
+    ((_, patch),) = server.patches
+    assert names.COUNTED in applied(patch, {"metadata": {"uid": failed(1).uid}})["metadata"]["annotations"]

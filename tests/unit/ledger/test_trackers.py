@@ -1,0 +1,104 @@
+"""What it costs to say at a pod's admission how often its workload was disrupted, whatever users have written."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from tests.costs import assert_affordable, instructions_of, seconds_of
+from tests.objects import DISRUPTION
+from tests.unit.ledger.pods import disrupted, failed, job, job_set
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
+from webhook.kube.informer import WatchedList
+from webhook.ledger.model.account import LARGEST
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.tracker import TOGETHER
+from webhook.ledger.trackers import Books, Counts
+from webhook.lookups.cluster import Cluster
+from webhook.objects.problem import Json
+
+NO_API: Any = None
+STORED: dict[str, Any] = {"namespace": "ml", "uid": "job-uid", "resourceVersion": "1"}
+RESTART = {**DISRUPTION, "action": "FailJob"}
+SET_LABELS = {"jobset.sigs.k8s.io/jobset-name": "set"}
+
+
+def books(root: Json, above: Json | None, *pods: Pod) -> Books:
+    """What a replica knows of a Job, its JobSet and its pods."""
+    cluster = Cluster(NO_API)
+    found = Books(cluster)
+    found.pods.synced.set()
+    if above is not None:
+        found.see_job_set(listed(cluster.job_sets, above))
+    found.see_job(listed(cluster.jobs, root))
+    for pod in pods:
+        found.see_pod(pod)
+    return found
+
+
+def listed(cache: WatchedList[Json], root: Json) -> Json:
+    """Have an object in a list; return what is kept of it."""
+    read = cache.read(msgspec.Raw(msgspec.json.encode(root)))
+    assert read is not None
+    key, kept = read
+    cache.items[key] = kept
+    return kept
+
+
+def admit(found: Books, root: Json, labels: Json | None = None) -> int | None:
+    """Ask for the disruptions, without an event loop: nothing is waited for."""
+    counts = counted(found, root, {"labels": labels or {}})
+    return None if counts is None else counts.disruptions
+
+
+def counted(found: Books, root: Json, metadata: Json) -> Counts | None:
+    """Ask for what is counted before a pod with these metadata."""
+    asked = found.counts("ml", root, {"metadata": metadata})
+    with pytest.raises(StopIteration) as done:
+        asked.send(None)
+    counts: Counts | None = done.value.value
+    return counts
+
+
+def test_many_uncounted_pods_are_all_counted_at_admission_at_little_cost() -> None:
+    root = job({"parallelism": 1}, **STORED)
+    found = books(root, None, *map(disrupted, range(TOGETHER)))
+    assert admit(found, root) == TOGETHER
+    assert_affordable(lambda: admit(found, root), seconds=0.2)
+
+
+def test_an_account_is_not_read_again_for_each_pod() -> None:
+    units = '{"units":{"2":"' + ",".join(str(2 * number) for number in range(200)) + '"}}'
+    root = job({"parallelism": 1}, annotations={names.LEDGER: units}, **STORED)
+    assert len(units) <= LARGEST
+    found = books(root, None)
+    assert admit(found, root) == 0
+    assert instructions_of(lambda: admit(found, root)) <= 2_000
+
+
+def test_a_sets_patterns_are_searched_when_a_pod_fails_and_not_while_another_waits() -> None:
+    patterns = ["(a?){200}b"]
+    above = job_set({"action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureMessagePatterns": patterns})
+    above["metadata"]["resourceVersion"] = "1"
+    owner = {"apiVersion": f"{JOB_SET.group}/v1alpha2", "kind": "JobSet", "name": "set", "uid": "u", "controller": True}
+    root = job({"parallelism": 1}, ownerReferences=[owner], **STORED)
+    root["spec"]["podFailurePolicy"] = {"rules": [RESTART]}
+    pods = [replace(disrupted(number), name="a" * 253, job_set="set") for number in range(50)]
+    found = books(root, above, *pods)
+    assert seconds_of(lambda: admit(found, root, SET_LABELS)) <= 0.05
+
+
+def test_with_a_back_off_by_index_the_failures_of_all_indexes_are_known_before_the_job_counts_them() -> None:
+    spec = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
+    spec |= {"backoffLimitPerIndex": 10, "maxFailedIndexes": 0}
+    root = job(spec, annotations={names.LEDGER: '{"ended":1,"cost":{"retry":1}}'}, **STORED)
+    found = books(root, None, failed(1, index="0"), failed(2, index="1"), disrupted(3, index="1"))
+    before_index_1 = {"annotations": {"batch.kubernetes.io/job-completion-index": "1"}}
+    assert counted(found, root, before_index_1) == Counts(disruptions=1, failures=3)
+
+
+def test_without_it_the_jobs_status_tells_of_its_failures() -> None:
+    root = job({"parallelism": 1}, **STORED)
+    assert counted(books(root, None, failed(1)), root, {}) == Counts(disruptions=0, failures=None)

@@ -1,0 +1,251 @@
+"""A Job that runs again as another one under its name."""
+
+from typing import Any
+
+import jsonpatch
+import msgspec
+import pytest
+
+from tests.admission import mutate
+from tests.objects import job_spec, stored_job
+from webhook.kube import names
+from webhook.ledger.model.account import decode, encode
+from webhook.objects.problem import Json
+from webhook.retry import record
+from webhook.retry.kinds import job as of_job
+
+WHEN = "2026-11-21T12:00:00+00:00"
+FAILED = {"conditions": [{"type": "Failed", "status": "True"}]}
+YES = {names.RETRYABLE: "true"}
+UID = "1b2c3d4e-0000-4000-8000-000000000000"
+GENERATED = {"batch.kubernetes.io/controller-uid": UID, "batch.kubernetes.io/job-name": "train", "team": "vision"}
+
+
+def failed(spec: Json | None = None, status: Json | None = None, **metadata: Any) -> Json:
+    found = stored_job(spec or job_spec(backoffLimit=3), {**FAILED, **(status or {})})
+    found["metadata"] = {"name": "train", "namespace": "ml", "uid": UID, "annotations": YES, **metadata}
+    return found
+
+
+def kept(job: Json) -> Json:
+    return of_job.keep(job, "alice", WHEN)
+
+
+def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
+    assert of_job.refusal(failed()) is None
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (failed(annotations={}), "does not say that it may run twice"),
+        (failed(deletionTimestamp="2026-11-21T12:00:00Z"), "is being deleted"),
+        (failed(status={"conditions": []}), "has not ended"),
+        (failed(status={"conditions": [{"type": "FailureTarget", "status": "True"}]}), "has not ended"),
+        (failed(status={"conditions": [{"type": "Complete", "status": "True"}]}), "has succeeded"),
+        (failed(job_spec(managedBy="kueue.x-k8s.io/multikueue")), "is run by kueue.x-k8s.io/multikueue"),
+    ],
+)
+def test_any_other_is_refused_with_the_reason(job: Json, why: str) -> None:
+    assert why in (of_job.refusal(job) or "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "why"),
+    [
+        ("JobSet", "jobset.x-k8s.io/v1alpha2", "ask for all of it: retry-policy retry ml/jobset/above"),
+        ("Workflow", "argoproj.io/v1alpha1", "is run by Workflow above, which alone decides"),
+    ],
+)
+def test_one_that_something_else_runs_is_refused(kind: str, version: str, why: str) -> None:
+    owner = {"apiVersion": version, "kind": kind, "name": "above", "uid": "u", "controller": True}
+    assert why in (of_job.refusal(failed(ownerReferences=[owner])) or "")
+
+
+def test_a_cron_job_speaks_for_its_jobs() -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
+    job = failed(ownerReferences=[owner], annotations={})
+    assert of_job.refusal(job) is not None
+    assert of_job.refusal(job, {"metadata": {"annotations": YES}}) is None
+
+
+def test_the_successor_has_what_the_author_wrote_and_nothing_that_the_api_server_made_of_the_uid() -> None:
+    spec = job_spec(backoffLimit=3)
+    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": UID}}
+    spec["template"]["metadata"] = {"labels": GENERATED}
+    job = failed(spec, labels={"team": "vision", names.PROFILE: "default"}, finalizers=["mine.test/f", "orphan"])
+    found = of_job.successor(kept(job))
+    assert "selector" not in found["spec"]
+    assert found["spec"]["template"]["metadata"]["labels"] == {"team": "vision"}
+    assert found["metadata"] == {
+        "name": "train",
+        "namespace": "ml",
+        "labels": {"team": "vision", names.RETRY_OF: UID},
+        "annotations": {**YES, names.RETRY_OF: UID},
+        "finalizers": ["mine.test/f"],
+    }
+    assert found["spec"]["suspend"]
+
+
+def test_a_selector_of_its_authors_own_stays() -> None:
+    spec = job_spec(manualSelector=True, selector={"matchLabels": {"job-name": "mine"}})
+    spec["template"]["metadata"] = {"labels": {"job-name": "mine"}}
+    found = of_job.successor(kept(failed(spec)))
+    assert found["spec"]["selector"] == spec["selector"]
+    assert found["spec"]["template"]["metadata"]["labels"] == {"job-name": "mine"}
+
+
+def test_what_was_injected_is_taken_out_and_injected_anew_as_into_one_that_is_not_suspended() -> None:
+    injected = mutate({"kind": "Job", "metadata": {"name": "train"}, "spec": job_spec(backoffLimit=3)}).object
+    annotations = {**injected["metadata"]["annotations"], **YES}
+    successor = of_job.successor(kept(failed(injected["spec"], annotations=annotations)))
+    assert "podFailurePolicy" not in successor["spec"]
+    again = mutate(successor).object["spec"]
+    assert again["podFailurePolicy"] == injected["spec"]["podFailurePolicy"]
+
+
+def test_one_that_stays_suspended_has_what_a_suspended_job_has() -> None:
+    successor = of_job.successor(kept(failed(labels={"kueue.x-k8s.io/queue-name": "team"})))
+    (_, rule) = mutate(successor).object["spec"]["podFailurePolicy"]["rules"]
+    assert 137 in rule["onExitCodes"]["values"]
+
+
+def test_a_queue_gets_it_only_once_it_has_been_told_what_is_done() -> None:
+    job = failed(labels={"kueue.x-k8s.io/queue-name": "team", "team": "vision"})
+    keeping = kept(job)
+    assert keeping["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID, names.RETRY_REQUESTED: "true"}
+    successor = of_job.successor(keeping)
+    assert successor["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID}
+    let_go = jsonpatch.apply_patch(successor, of_job.let_go(of_job.notes_of(keeping)))
+    assert let_go["metadata"]["labels"] == job["metadata"]["labels"]
+    assert let_go["metadata"]["annotations"].keys() == {names.RETRYABLE, names.REQUESTED_RETRIES}
+    assert let_go["spec"]["suspend"]
+
+
+def test_one_that_is_not_named_as_its_keeper_or_that_a_controller_made_keeps_nothing() -> None:
+    keeping = kept(failed())
+    assert of_job.is_kept(keeping)
+    assert not of_job.is_kept({**keeping, "metadata": {**keeping["metadata"], "name": "nightly-2"}})
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
+    assert not of_job.is_kept({**keeping, "metadata": {**keeping["metadata"], "ownerReferences": [owner]}})
+
+
+WRONG_TYPE = '{"name":"train","uid":"u","by":"x","at":"x","metadata":{"ownerReferences":5}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "uid"),
+    [
+        ("a/../../../victim/jobs/train", UID),
+        ("..", UID),
+        ("a" * 64, UID),
+        ("train", "../x"),
+        ("train?x=y", UID),
+        ("", UID),
+    ],
+)
+def test_a_kept_manifest_of_what_is_no_name_is_none_as_that_would_be_a_path(name: str, uid: str) -> None:
+    notes = msgspec.to_builtins(of_job.notes_of(kept(failed())))
+    text = msgspec.json.encode({**notes, "name": name, "uid": uid}).decode()
+    metadata = {
+        "name": of_job.kept_name(name, uid),
+        "labels": {names.RETRY_OF: uid},
+        "annotations": {names.SUCCESSOR: text},
+    }
+    assert not of_job.is_kept({"metadata": metadata})
+
+
+@pytest.mark.parametrize("text", ["", "{}", "{" * 100_000, '{"metadata":' + "[" * 100_000, WRONG_TYPE])
+def test_notes_that_somebody_has_spoilt_are_none(text: str) -> None:
+    keeping = kept(failed())
+    keeping["metadata"]["annotations"][names.SUCCESSOR] = text
+    assert not of_job.is_kept(keeping)
+    with pytest.raises(ValueError, match=r"."):
+        of_job.notes_of(keeping)
+
+
+def test_of_what_is_kept_only_how_far_it_has_come_may_change() -> None:
+    keeping = kept(failed())
+    further = jsonpatch.apply_patch(keeping, of_job.staged(keeping, "Deleting"))
+    assert of_job.differ_in_stage_alone(further, keeping)
+    notes = of_job.notes_of(keeping)
+    notes.requested = "[]"
+    text = msgspec.json.encode(notes).decode()
+    other = {**keeping, "metadata": {**keeping["metadata"], "annotations": {names.SUCCESSOR: text}}}
+    assert not of_job.differ_in_stage_alone(other, keeping)
+
+
+def test_it_is_let_go_once() -> None:
+    keeping = kept(failed())
+    successor, notes = of_job.successor(keeping), of_job.notes_of(keeping)
+    assert of_job.is_successor(successor, UID)
+    assert not of_job.is_let_go(successor, UID)
+    let_go = jsonpatch.apply_patch(successor, of_job.let_go(notes))
+    assert of_job.is_let_go(let_go, UID)
+    assert let_go["spec"]["suspend"] is False
+    assert record.read(let_go) == (record.Requested(at=WHEN, by="alice", of=UID),)
+    with pytest.raises(jsonpatch.JsonPatchException):
+        jsonpatch.apply_patch(let_go, of_job.let_go(notes))
+
+
+def test_the_account_goes_on() -> None:
+    account = decode(None)
+    account.ended, account.cost = 3, {"retry": 2, "fatal": 1}
+    job = failed(annotations={**YES, names.LEDGER: encode(account)})
+    ledger = decode(of_job.notes_of(kept(job)).ledger)
+    assert (ledger.ended, ledger.spent("retry"), ledger.spent_now("retry")) == (3, 2, 0)
+    assert (ledger.next_attempt, ledger.earlier) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "done"),
+    [
+        ({"completionMode": "Indexed", "completions": 5}, {"succeeded": 3, "completedIndexes": "0-1,4"}, (3, "0-1,4")),
+        ({"completionMode": "Indexed", "completions": 5}, {}, (0, "")),
+        ({"completions": 4}, {"succeeded": 3}, (3, "")),
+        ({"parallelism": 4}, {"succeeded": 3}, (0, "")),
+    ],
+)
+def test_what_is_done_need_not_run_again_but_in_a_work_queue(spec: Json, status: Json, done: tuple[int, str]) -> None:
+    found = of_job.done_of(failed(job_spec(**spec), status))
+    assert (found.succeeded, found.completed_indexes) == done
+
+
+def test_the_kept_jobs_name_is_the_same_for_whoever_asks_and_never_too_long() -> None:
+    assert of_job.kept_name("train", UID) == "train-retry-1b2c3d4e"
+    assert len(of_job.kept_name("x" * 63, UID)) == 63
+
+
+def test_notes_that_somebody_has_spoilt_are_told_from_those_that_can_be_read() -> None:
+    keeping = kept(failed())
+    assert of_job.is_kept(keeping)
+    keeping["metadata"]["annotations"][names.SUCCESSOR] = "{"
+    assert not of_job.is_kept(keeping)
+
+
+KUEUES: Json = {
+    "kueue.x-k8s.io/podset": "main",
+    "kueue.x-k8s.io/workload": "job-train-1",
+    "kueue.x-k8s.io/workload-slice-name": "job-train-1",
+    "kueue.x-k8s.io/cluster-queue-name": "research",
+    "kueue.x-k8s.io/local-queue-name": "team",
+}
+
+
+def test_what_kueue_wrote_to_let_it_run_is_as_its_workload_says_it_was() -> None:
+    job = failed()
+    job["spec"]["template"]["metadata"] = {"labels": {"a": "b", **KUEUES}, "annotations": KUEUES}
+    job["spec"]["template"]["spec"] |= {"nodeSelector": {"flavor": "spot"}, "tolerations": [{"key": "spot"}]}
+    kept_by_kueue = {"metadata": {"labels": {"a": "b"}}, "spec": {"tolerations": [{"key": "mine"}]}}
+    template = of_job.before_kueue(job, {"spec": {"podSets": [{"template": kept_by_kueue}]}})["spec"]["template"]
+    assert template["metadata"] == {"labels": {"a": "b"}, "annotations": {}}
+    assert template["spec"]["tolerations"] == [{"key": "mine"}]
+    assert "nodeSelector" not in template["spec"]
+    assert job["spec"]["template"]["spec"]["nodeSelector"] == {"flavor": "spot"}
+
+
+def test_without_its_workload_at_least_its_name_and_its_queues_go() -> None:
+    job = failed()
+    job["spec"]["template"]["metadata"] = {"labels": {"a": "b", **KUEUES}, "annotations": KUEUES}
+    template = of_job.before_kueue(job, None)["spec"]["template"]
+    assert template["metadata"] == {"labels": {"a": "b"}, "annotations": {}}

@@ -1,0 +1,82 @@
+"""A JobSet that runs again as it is."""
+
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from webhook.kube import names
+from webhook.ledger.model.account import Account, decode, encode
+from webhook.ledger.model.units import Units
+from webhook.objects.problem import Json
+from webhook.retry import record, requests
+from webhook.retry.kinds import job_set as of_job_set
+
+YES = {names.RETRYABLE: "true"}
+
+
+def failed(*templates: Json, annotations: Json | None = None, spec: Json | None = None, **status: Any) -> Json:
+    replicated = [{"name": f"job-{number}", "template": one} for number, one in enumerate(templates or ({},))]
+    conditions = [{"type": "Failed", "status": "True"}, {"type": "StartupPolicyCompleted", "status": "True"}]
+    return {
+        "metadata": {
+            "name": "train",
+            "namespace": "ml",
+            "resourceVersion": "7",
+            "annotations": YES if annotations is None else annotations,
+        },
+        "spec": {"replicatedJobs": replicated, **(spec or {})},
+        "status": {"conditions": conditions, "terminalState": "Failed", "restarts": 2, **status},
+    }
+
+
+def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
+    assert of_job_set.refusal(failed()) is None
+
+
+@pytest.mark.parametrize(
+    ("job_set", "why"),
+    [
+        (failed(annotations={}), "does not say of job-0 that it may run twice"),
+        (failed({}, {"metadata": {"annotations": {names.RETRYABLE: "false"}}}), "does not say of job-1"),
+        (failed(conditions=[]), "has not ended"),
+        (failed(conditions=[{"type": "Completed", "status": "True"}]), "has succeeded"),
+        (failed(spec={"managedBy": "kueue.x-k8s.io/multikueue"}), "is run by kueue.x-k8s.io/multikueue"),
+    ],
+)
+def test_any_other_is_refused_with_the_reason(job_set: Json, why: str) -> None:
+    assert why in (of_job_set.refusal(job_set) or "")
+
+
+def test_each_of_its_jobs_may_say_for_itself_that_it_may_run_twice() -> None:
+    of_pods = {"spec": {"template": {"metadata": {"annotations": YES}}}}
+    assert of_job_set.refusal(failed({"metadata": {"annotations": YES}}, of_pods, annotations={})) is None
+
+
+def test_its_failure_is_taken_back_and_its_restarts_count_on() -> None:
+    now = of_job_set.run_again(failed(restartsCountTowardsMax=2, replicatedJobsStatus=[]))["status"]
+    assert now == {
+        "conditions": [{"type": "StartupPolicyCompleted", "status": "True"}],
+        "restarts": 3,
+        "restartsCountTowardsMax": 0,
+        "replicatedJobsStatus": [],
+    }
+
+
+def test_the_account_goes_on() -> None:
+    spent = Account(ended=2, cost={"disruption": 2}, units=Units({"job-0-0/0": 2}))
+    job_set = failed(annotations={**YES, names.LEDGER: encode(spent)})
+    *_, operation = of_job_set.noted(job_set, "alice", "2026-11-21T12:00:00+00:00")
+    now = decode(operation["value"])
+    assert (now.ended, now.spent("disruption"), now.spent_now("disruption")) == (2, 2, 0)
+    assert now.units.of("job-0-0/0") == 0
+
+
+def test_who_asked_is_noted_once() -> None:
+    job_set = failed()
+    assert not of_job_set.is_noted(job_set)
+    job_set = jsonpatch.apply_patch(job_set, of_job_set.noted(job_set, "alice", "2026-11-21T12:00:00+00:00"))
+    assert of_job_set.is_noted(job_set)
+    assert requests.is_marked(job_set)  # by which anybody who goes on finds it
+    (one,) = record.read(job_set)
+    assert (one.by, one.of) == ("alice", "restart 2")

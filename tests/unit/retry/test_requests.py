@@ -1,0 +1,154 @@
+"""What admission makes of an annotation that asks for a retry."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.retry import record, requests
+from webhook.retry.record import Requested
+
+NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
+ENDED = "2026-11-22T08:00:00Z"
+REQUESTED = Requested(at="2026-11-22T08:30:00Z", by="alice", of="uid-1")
+
+
+def failed(when: str | None = None, **metadata: Any) -> Json:
+    annotations = {} if when is None else {names.RETRY_REQUESTED_AT: when}
+    condition = {"type": "Failed", "status": "True", "lastTransitionTime": ENDED}
+    return {
+        "metadata": {"creationTimestamp": "2026-11-22T07:00:00Z", "annotations": annotations, **metadata},
+        "status": {"conditions": [condition]},
+    }
+
+
+def running(when: str) -> Json:
+    return {**failed(when), "status": {"conditions": [{"type": "Failed", "status": "False"}]}}
+
+
+def patched(root: Json, operations: list[Json]) -> Json:
+    found: Json = jsonpatch.apply_patch(root, operations)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("root", "old", "asks"),
+    [
+        (failed("2026-11-22T08:30:00Z"), failed(), True),
+        (failed("2026-11-22T08:30:00Z"), failed("2026-11-21T08:30:00Z"), True),
+        (failed("2026-11-22T08:30:00Z"), failed("2026-11-22T08:30:00Z"), False),
+        (failed(), failed("2026-11-22T08:30:00Z"), False),
+    ],
+)
+def test_only_a_new_time_asks(root: Json, old: Json, asks: bool) -> None:  # noqa: FBT001
+    assert requests.is_asked_for(root, old) is asks
+
+
+@pytest.mark.parametrize("when", ["2026-11-22T08:30:00Z", "2026-11-22T09:30:00.5+01:00", "2026-11-22T08:30:59Z"])
+def test_now_is_a_time_to_ask_at_whatever_its_zone_and_if_clocks_differ_a_little(when: str) -> None:
+    assert requests.problem(failed(when), NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("when", "what"),
+    [
+        ("now", "is 'now'; must be now, such as"),
+        ("", "is ''"),
+        ("2026-11-22", "is '2026-11-22'"),
+        ("2026-11-22T08:30:00", "is '2026-11-22T08:30:00'"),
+        ("2026-13-22T08:30:00Z", "is '2026-13-22T08:30:00Z'"),
+        ("2026-11-22T08:32:00Z", "is 2026-11-22T08:32:00Z, which is to come; must be now"),
+    ],
+)
+def test_no_other_time_is(when: str, what: str) -> None:
+    assert f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: {what}" in str(requests.problem(failed(when), NOW))
+
+
+@pytest.mark.parametrize(
+    ("root", "what"),
+    [
+        (failed("2026-11-22T08:00:00Z"), None),
+        (failed("2026-11-22T07:59:59Z"), "is from before it ended; set it to now"),
+        (running("2026-11-22T07:30:00Z"), None),
+        (running("2026-11-22T06:30:00Z"), "is from before it began; set it to now"),
+    ],
+)
+def test_what_was_asked_before_a_run_ended_or_began_was_asked_of_another(root: Json, what: str | None) -> None:
+    found = requests.outdated(root, root)
+    assert (found is None) if what is None else what in str(found)
+
+
+@pytest.mark.parametrize("labels", [None, {}, {"team": "vision"}])
+def test_what_is_accepted_is_found_by_its_label_and_forgotten_without_a_trace(labels: Json | None) -> None:
+    root = failed("2026-11-22T08:30:00Z") if labels is None else failed("2026-11-22T08:30:00Z", labels=labels)
+    root["metadata"]["annotations"] = {names.RETRY_REQUESTED_AT: "2026-11-22T08:30:00Z"}
+    marked = patched(root, requests.accept(root, REQUESTED))
+    assert requests.is_marked(marked)
+    assert requests.accepted(marked) == REQUESTED
+    forgotten = patched(marked, requests.forget(marked))
+    assert forgotten["metadata"]["annotations"] == root["metadata"]["annotations"]
+    assert (forgotten["metadata"]["labels"] or None) == (labels or None)
+
+
+def test_what_is_asked_anew_meanwhile_is_not_forgotten() -> None:
+    root = failed("2026-11-22T08:30:00Z")
+    marked = patched(root, requests.accept(root, REQUESTED))
+    anew = patched(marked, requests.accept(marked, Requested(at="2026-11-22T09:30:00Z", by="bob", of="uid-1")))
+    with pytest.raises(jsonpatch.JsonPatchTestFailed):
+        patched(anew, requests.forget(marked))
+    only_marked = patched(root, requests.mark(root))
+    with pytest.raises(jsonpatch.JsonPatchTestFailed):
+        patched(anew, requests.forget(only_marked))
+
+
+def test_a_record_that_an_update_has_dropped_is_put_back() -> None:
+    old = failed(annotations={names.REQUESTED_RETRIES: "[]"})
+    for root in (failed(), failed(annotations={}), failed(annotations={"note": "mine"})):
+        now = patched(root, requests.put_back_record(root, old))
+        assert now["metadata"]["annotations"][names.REQUESTED_RETRIES] == "[]"
+    bare: Json = {"metadata": {}}
+    assert patched(bare, requests.put_back_record(bare, old))["metadata"] == {
+        "annotations": {names.REQUESTED_RETRIES: "[]"}
+    }
+
+
+def test_what_was_asked_before_it_ran_again_was_asked_of_the_run_before() -> None:
+    again = Requested(at="2026-11-22T08:10:00+00:00", by="alice", of="restart 0")
+    root = running("2026-11-22T08:05:00Z")
+    root["metadata"]["annotations"][names.REQUESTED_RETRIES] = record.with_new(root, again)
+    assert "is from before it began" in str(requests.outdated(root, root))
+    root = running("2026-11-22T08:15:00Z")
+    root["metadata"]["annotations"][names.REQUESTED_RETRIES] = record.with_new(root, again)
+    assert requests.outdated(root, root) is None
+
+
+def test_a_new_object_does_not_keep_what_was_copied_from_one_that_is_to_run_again() -> None:
+    root = failed(labels={"team": "vision"})
+    marked = patched(root, requests.accept(root, REQUESTED))
+    root["metadata"]["annotations"].clear()
+    marked["metadata"]["annotations"][names.REQUESTED_RETRIES] = "[]"
+    assert patched(marked, requests.take_off(marked, *requests.OF_ONE)) == root
+
+
+@pytest.mark.parametrize(
+    ("metadata", "changed"),
+    [
+        ({"labels": {names.RETRY_REQUESTED: "true"}}, [names.RETRY_REQUESTED]),
+        ({"labels": {names.RETRY_OF: "uid"}}, [names.RETRY_OF]),
+        ({"annotations": {names.RETRY_ACCEPTED: "{}", names.SUCCESSOR: "{}"}}, [names.RETRY_ACCEPTED, names.SUCCESSOR]),
+        ({"annotations": {names.REQUESTED_RETRIES: "[]"}}, [names.REQUESTED_RETRIES]),
+        ({"labels": {names.PROFILE: "default"}, "annotations": {names.LEDGER: "{}"}}, []),
+    ],
+)
+def test_what_the_leader_acts_by_is_guarded_when_it_comes_and_when_it_goes(metadata: Json, changed: list[str]) -> None:
+    for root, old in ((failed(**metadata), failed()), (failed(), failed(**metadata)), (failed(**metadata), {})):
+        assert [path[-1] for path in requests.guarded_changes(root, old)] == changed
+    assert requests.guarded_changes(failed(**metadata), failed(**metadata)) == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[[[[", '{"at": 1}'])
+def test_an_annotation_that_is_spoilt_accepts_nothing(text: str) -> None:
+    assert requests.accepted(failed(annotations={names.RETRY_ACCEPTED: text})) is None

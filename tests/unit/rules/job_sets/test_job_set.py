@@ -1,0 +1,473 @@
+"""The rule that lets a JobSet start again after a disruption, and end with a bug."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.admission import Answer, mutate, policy, validate
+from tests.merge_cases import bug
+from tests.objects import DISRUPTION, exit_codes, job_spec
+from webhook.admission.subject import Facts
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.policy.model import Disruptions, FailurePolicy, JobSet, Policy, Profile
+
+RESTART: Json = {
+    "name": "retryPolicyDisruption",
+    "action": "RestartJobSetAndIgnoreMaxRestarts",
+    "onJobFailureReasons": ["PodFailurePolicy"],
+    "onJobFailureMessagePatterns": ["has condition DisruptionTarget matching FailJob"],
+}
+BUG: Json = {"name": "retryPolicyBug", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+FAIL_ON_DISRUPTION: Json = {**DISRUPTION, "action": "FailJob"}
+UNLIMITED = 2147483647
+RESTART_POLICY = "spec.replicatedJobs[0].template.spec.template.spec.restartPolicy"
+WITHOUT_PATTERNS = Facts(profile_name="default", message_patterns=False)
+
+
+def job_set(*specs: Json, failure_policy: Json | None = None, **fields: Any) -> Json:
+    replicated = [{"name": f"r{index}", "template": {"spec": spec}} for index, spec in enumerate(specs)]
+    own = {} if failure_policy is None else {"failurePolicy": failure_policy}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train", "namespace": "ml"},
+        "spec": {"replicatedJobs": replicated, **own, **fields},
+    }
+
+
+def under(**sections: Any) -> Policy:
+    return policy(default=Profile(**sections))
+
+
+def set_rules(answer: Answer) -> list[Json]:
+    found: list[Json] = (answer.object["spec"].get("failurePolicy") or {}).get("rules") or []
+    return found
+
+
+def job_rules(answer: Answer, index: int = 0) -> list[Json]:
+    spec = answer.object["spec"]["replicatedJobs"][index]["template"]["spec"]
+    found: list[Json] = (spec.get("podFailurePolicy") or {}).get("rules") or []
+    return found
+
+
+def test_a_disruption_starts_the_set_again_for_nothing_and_a_bug_ends_it() -> None:
+    answer = mutate(job_set(job_spec(backoffLimit=1)))
+    assert job_rules(answer) == [FAIL_ON_DISRUPTION, bug()]
+    assert set_rules(answer) == [RESTART, BUG]
+
+
+def test_every_job_of_the_set_gets_its_own_rules() -> None:
+    profile = under(failure_policy=FailurePolicy(coupled="FailJob"))
+    answer = mutate(job_set(job_spec(), job_spec(containers=("a", "b"))), under=profile)
+    assert job_rules(answer, 1) == [FAIL_ON_DISRUPTION, bug("a"), bug("b")]
+
+
+def test_where_disruptions_count_the_set_starts_again_at_its_own_cost() -> None:
+    answer = mutate(job_set(job_spec()), under=under(disruptions=Disruptions(action="Count")))
+    assert set_rules(answer)[0] == {**RESTART, "action": "RestartJobSet"}
+    assert job_rules(answer)[0] == FAIL_ON_DISRUPTION
+
+
+@pytest.mark.parametrize("action", ["Ignore", "Count"])
+def test_with_restart_pod_the_job_gives_its_pod_back(action: Any) -> None:
+    profile = under(job_set=JobSet(on_disruption="RestartPod"), disruptions=Disruptions(action=action))
+    answer = mutate(job_set(job_spec()), under=profile)
+    assert job_rules(answer) == [{**DISRUPTION, "action": action}, bug()]
+    assert set_rules(answer) == [BUG]
+
+
+def test_without_message_patterns_the_job_gives_its_pod_back() -> None:
+    answer = mutate(job_set(job_spec()), WITHOUT_PATTERNS)
+    assert job_rules(answer) == [DISRUPTION, bug()]
+    assert set_rules(answer) == [BUG]
+
+
+CATCH_ALL: Json = {"name": "all", "action": "FailJobSet"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "left_out"),
+    [
+        ([CATCH_ALL], True),
+        ([{**CATCH_ALL, "onJobFailureReasons": ["DeadlineExceeded", "PodFailurePolicy"]}], True),
+        ([{**CATCH_ALL, "action": "RestartJobSet"}], True),
+        ([{**CATCH_ALL, "targetReplicatedJobs": ["r0", "r1"]}], True),
+        ([{**CATCH_ALL, "targetReplicatedJobs": ["r0"]}], False),
+        ([{**CATCH_ALL, "targetReplicatedJobs": [one]} for one in ("r0", "r1")], True),
+        ([{**CATCH_ALL, "onJobFailureReasons": ["DeadlineExceeded"]}], False),
+        ([{**CATCH_ALL, "onJobFailureMessagePatterns": ["exit code 3"]}], False),
+    ],
+)
+def test_the_rule_for_bugs_is_left_out_behind_rules_that_match_all_that_it_would(
+    rules: list[Json],
+    left_out: bool,  # noqa: FBT001
+) -> None:
+    found = set_rules(mutate(job_set(job_spec(), job_spec(), failure_policy={"rules": rules})))
+    assert found == [RESTART, *rules, *([] if left_out else [BUG])]
+
+
+def restarting(action: str, **narrowed: Any) -> Json:
+    return {"name": "own", "action": action, **narrowed}
+
+
+JOB_ALONE: Json = {**RESTART, "action": "RestartJobAndIgnoreMaxRestarts"}
+
+
+@pytest.mark.parametrize("action", ["RestartJob", "RestartJobAndIgnoreMaxRestarts"])
+def test_where_the_author_restarts_a_job_alone_so_does_a_disruption(action: str) -> None:
+    own = restarting(action, onJobFailureReasons=["PodFailurePolicy"])
+    answer = mutate(job_set(job_spec(), job_spec(), failure_policy={"maxRestarts": 2, "rules": [own]}))
+    assert set_rules(answer) == [JOB_ALONE, own]
+
+
+def test_of_a_set_only_those_jobs_that_the_author_restarts_alone() -> None:
+    own = [
+        restarting("RestartJobSet", targetReplicatedJobs=["r0"]),
+        {**restarting("RestartJob", targetReplicatedJobs=["r1"]), "name": "worker"},
+    ]
+    answer = mutate(job_set(job_spec(), job_spec(), job_spec(), failure_policy={"maxRestarts": 2, "rules": own}))
+    of_job = {**JOB_ALONE, "name": "retryPolicyJobDisruption", "targetReplicatedJobs": ["r1"]}
+    assert set_rules(answer) == [of_job, RESTART, *own, BUG]
+    assert [job_rules(answer, index)[0] for index in range(3)] == [FAIL_ON_DISRUPTION] * 3
+
+
+def test_not_where_the_author_restarts_a_job_alone_for_something_else() -> None:
+    deadline = restarting("RestartJob", onJobFailureReasons=["DeadlineExceeded"])
+    code = {**restarting("RestartJob", onJobFailureMessagePatterns=["exit code 3"]), "name": "code"}
+    answer = mutate(job_set(job_spec(), failure_policy={"maxRestarts": 2, "rules": [deadline, code]}))
+    assert set_rules(answer)[0] == RESTART
+
+
+ALONE_BY_PROFILE = under(job_set=JobSet(on_disruption="RestartJob"))
+
+
+def test_a_profile_may_restart_the_disrupted_job_alone() -> None:
+    answer = mutate(job_set(job_spec(), job_spec()), under=ALONE_BY_PROFILE)
+    assert set_rules(answer) == [JOB_ALONE, BUG]
+    assert job_rules(answer)[0] == FAIL_ON_DISRUPTION
+    assert answer.warnings == []
+
+
+def test_at_its_own_cost_where_disruptions_count() -> None:
+    profile = under(job_set=JobSet(on_disruption="RestartJob"), disruptions=Disruptions(action="Count"))
+    assert set_rules(mutate(job_set(job_spec()), under=profile))[0] == {**RESTART, "action": "RestartJob"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "replicas", "why"),
+    [
+        (Facts(profile_name="default", restart_job=False), 1, "the CRD of JobSets has no action RestartJob"),
+        (Facts(profile_name="default"), 1025, "no Job of more than 1024 can be restarted alone"),
+    ],
+)
+def test_where_a_job_cannot_be_restarted_alone_the_whole_set_is_with_a_warning(
+    facts: Facts, replicas: int, why: str
+) -> None:
+    root = job_set(job_spec())
+    root["spec"]["replicatedJobs"][0]["replicas"] = replicas
+    answer = mutate(root, facts, under=ALONE_BY_PROFILE)
+    assert set_rules(answer) == [RESTART, BUG]
+    assert answer.warnings == [f"spec.failurePolicy.rules: {why}; a disruption restarts the whole set"]
+
+
+# What a rule of ours brings in a set whose author's rules restart it.
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        restarting("RestartJobSet"),
+        restarting("RestartJobSet", onJobFailureReasons=["PodFailurePolicy"]),
+        restarting("RestartJob", targetReplicatedJobs=["r0"]),
+        restarting("RestartJobSet", onJobFailureMessagePatterns=["exit code 3"]),
+    ],
+)
+def test_a_job_whose_set_would_restart_for_it_gets_no_rule_for_bugs(own: Json) -> None:
+    ends = {"name": "ends", "action": "FailJobSet", "onJobFailureReasons": ["BackoffLimitExceeded"]}
+    answer = mutate(job_set(job_spec(backoffLimit=1), failure_policy={"maxRestarts": 3, "rules": [own, ends]}))
+    assert job_rules(answer) == [FAIL_ON_DISRUPTION]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        restarting("FailJobSet"),
+        restarting("RestartJobSet", onJobFailureReasons=["BackoffLimitExceeded"]),
+        restarting("RestartJobSet", targetReplicatedJobs=["r1"]),
+        restarting("RestartJobSet", onJobFailureMessagePatterns=["^.*has condition DisruptionTarget matching.*$"]),
+    ],
+)
+def test_one_whose_set_ends_with_it_does(own: Json) -> None:
+    answer = mutate(job_set(job_spec(backoffLimit=1), failure_policy={"maxRestarts": 3, "rules": [own]}))
+    assert job_rules(answer) == [FAIL_ON_DISRUPTION, bug()]
+
+
+def test_rules_of_a_job_keep_their_indexes_where_the_set_looks_for_them() -> None:
+    own = exit_codes("FailJob", "In", 42, container="main")
+    at_index = restarting("RestartJobSet", onJobFailureMessagePatterns=["FailJob rule at index 0"])
+    spec = job_spec(backoffLimit=1, rules=[own])
+    assert job_rules(mutate(job_set(spec, failure_policy={"rules": [at_index]}))) == [own, FAIL_ON_DISRUPTION]
+    assert job_rules(mutate(job_set(deepcopy(spec))))[:2] == [FAIL_ON_DISRUPTION, own]
+
+
+def test_the_authors_rules_stand_between_ours() -> None:
+    own = {"name": "host", "action": "RestartJobSet", "onJobFailureReasons": ["BackoffLimitExceeded"]}
+    assert set_rules(mutate(job_set(job_spec(), failure_policy={"rules": [own]}))) == [RESTART, own, BUG]
+
+
+@pytest.mark.parametrize(("ours", "found"), [(RESTART, ["own", "bug"]), (BUG, ["disruption", "own"])])
+def test_a_rule_of_our_name_is_its_authors(ours: Json, found: list[str]) -> None:
+    own = {**ours, "action": "RestartJobSet"}
+    rules = {"own": own, "bug": BUG, "disruption": RESTART}
+    assert set_rules(mutate(job_set(job_spec(), failure_policy={"rules": [own]}))) == [rules[one] for one in found]
+
+
+def test_an_authors_rules_are_left_alone_where_the_profile_says_if_absent() -> None:
+    own = {"name": "host", "action": "RestartJobSet"}
+    profile = under(failure_policy=FailurePolicy(inject="IfAbsent"))
+    answer = mutate(job_set(job_spec(), failure_policy={"rules": [own]}), under=profile)
+    assert set_rules(answer) == [own]
+    assert job_rules(answer)[0] == DISRUPTION
+    assert set_rules(mutate(job_set(job_spec()), under=profile)) == [RESTART, BUG]
+
+
+def test_a_profile_that_injects_nothing_leaves_the_set_alone() -> None:
+    profile = under(failure_policy=FailurePolicy(inject="Never"))
+    assert set_rules(mutate(job_set(job_spec()), under=profile)) == []
+
+
+def test_a_set_whose_jobs_can_have_no_failure_policy_gets_none_and_its_author_is_told() -> None:
+    answer = mutate(job_set(job_spec(restart_policy="OnFailure")))
+    assert (set_rules(answer), job_rules(answer)) == ([], [])
+    (warning,) = answer.warnings
+    assert warning.startswith(f"{RESTART_POLICY}: OnFailure allows no failure policy")
+
+
+def restart_policies(answer: Answer) -> list[str | None]:
+    specs = [one["template"]["spec"]["template"]["spec"] for one in answer.object["spec"]["replicatedJobs"]]
+    return [spec.get("restartPolicy") for spec in specs]
+
+
+def managed_by_author(root: Json, *writing: str) -> Json:
+    """The set as it arrives after JobSet's webhook: of these replicated Jobs the author wrote a restartPolicy."""
+    for one in root["spec"]["replicatedJobs"]:
+        one["template"]["spec"]["template"]["spec"].setdefault("restartPolicy", "OnFailure")
+    written: Json = {"f:template": {"f:spec": {"f:restartPolicy": {}, "f:containers": {}}}}
+    unwritten: Json = {"f:template": {"f:spec": {"f:containers": {}}}}
+    owned = {
+        f'k:{{"name":"{one["name"]}"}}': {"f:template": {"f:spec": written if one["name"] in writing else unwritten}}
+        for one in root["spec"]["replicatedJobs"]
+    }
+    fields = {"f:spec": {"f:replicatedJobs": owned}}
+    root["metadata"]["managedFields"] = [{"manager": "kubectl-create", "operation": "Update", "fieldsV1": fields}]
+    return root
+
+
+def test_a_restart_policy_left_out_becomes_never_and_its_author_is_told() -> None:
+    answer = mutate(job_set(job_spec(restart_policy=None)))
+    assert restart_policies(answer) == ["Never"]
+    assert job_rules(answer) == [FAIL_ON_DISRUPTION, bug()]
+    (warning,) = answer.warnings
+    assert warning.startswith(f"{RESTART_POLICY}: left out, becomes Never; write it")
+
+
+def test_so_it_does_where_jobsets_own_webhook_came_first_and_made_it_on_failure() -> None:
+    specs = [job_spec(restart_policy=None), job_spec(restart_policy="OnFailure"), job_spec(restart_policy=None)]
+    answer = mutate(managed_by_author(job_set(*specs), "r1"))
+    assert restart_policies(answer) == ["Never", "OnFailure", "Never"]
+    assert [warning.partition(";")[0] for warning in answer.warnings] == [
+        f"{RESTART_POLICY}: left out, becomes Never, in 2 of the set's Jobs",
+        f"{RESTART_POLICY.replace('[0]', '[1]')}: OnFailure allows no failure policy",
+    ]
+
+
+@pytest.mark.parametrize("managed", [None, [], [None], [{"fieldsV1": {"f:spec": {"f:replicatedJobs": {}}}}], "x"])
+def test_on_failure_is_the_authors_where_managed_fields_do_not_tell(managed: Any) -> None:
+    root = job_set(job_spec(restart_policy="OnFailure"))
+    root["metadata"]["managedFields"] = managed
+    assert restart_policies(mutate(root)) == ["OnFailure"]
+
+
+def test_a_restart_policy_left_out_stays_so_where_the_profile_keeps_it() -> None:
+    profile = under(failure_policy=FailurePolicy(absent_restart_policy="Keep"))
+    answer = mutate(job_set(job_spec(restart_policy=None), job_spec(restart_policy=None)), under=profile)
+    assert (restart_policies(answer), job_rules(answer)) == ([None, None], [])
+    (warning,) = answer.warnings
+    assert warning.startswith(f"{RESTART_POLICY}: left out, becomes OnFailure, which allows")
+
+
+def test_one_that_the_author_wrote_is_converted_where_the_profile_converts() -> None:
+    profile = under(failure_policy=FailurePolicy(on_failure_restart_policy="Never", absent_restart_policy="Keep"))
+    answer = mutate(job_set(job_spec(restart_policy="OnFailure"), job_spec(restart_policy=None)), under=profile)
+    assert restart_policies(answer) == ["Never", None]
+
+
+@pytest.mark.parametrize("writing", [(), ("r0",)])
+def test_a_set_that_is_admitted_again_keeps_the_restart_policy_that_was_put_there(writing: tuple[str, ...]) -> None:
+    once = mutate(managed_by_author(job_set(job_spec(restart_policy=None)), *writing)).object
+    assert mutate(deepcopy(once)).object == once
+
+
+def test_the_manifest_without_a_restart_policy_is_put_back_when_it_is_applied_again() -> None:
+    manifest = job_set(job_spec(restart_policy=None))
+    stored = mutate(deepcopy(manifest)).object
+    applied = {**deepcopy(manifest), "metadata": stored["metadata"]}
+    assert mutate(applied, old=stored).object["spec"] == stored["spec"]
+
+
+def test_of_several_jobs_the_bad_one_is_named_by_its_path() -> None:
+    bad = job_spec(backoffLimit=11, rules=[exit_codes("FailJob", "In", 0)])
+    message = validate(job_set(job_spec(backoffLimit=1), bad)).message
+    assert [line.partition(":")[0] for line in message.splitlines()] == [
+        "spec.replicatedJobs[1].template.spec.backoffLimit",
+        "spec.replicatedJobs[1].template.spec.podFailurePolicy.rules[0].onExitCodes.values[0]",
+    ]
+
+
+def in_place() -> Json:
+    again = {"name": "agent", "restartPolicy": "Always"}
+    spec = job_spec(
+        backoffLimit=UNLIMITED, podReplacementPolicy="Failed", completions=2, parallelism=2, init_containers=(again,)
+    )
+    spec["template"]["spec"]["containers"][0]["restartPolicy"] = "OnFailure"
+    return job_set(spec, failure_policy={"restartStrategy": "InPlaceRestart", "maxRestarts": 3})
+
+
+def test_what_the_strategy_in_place_restart_demands_is_no_violation() -> None:
+    answer = mutate(in_place())
+    spec = answer.object["spec"]["replicatedJobs"][0]["template"]["spec"]
+    assert spec["backoffLimit"] == UNLIMITED
+    assert validate(answer.object).allowed
+
+
+def test_a_set_that_restarts_in_place_is_still_held_to_its_own_limit() -> None:
+    root = in_place()
+    root["spec"]["failurePolicy"]["maxRestarts"] = 11
+    assert validate(root).message.startswith("spec.failurePolicy.maxRestarts: 11 retries exceed")
+
+
+def test_a_set_that_restarts_in_place_gets_its_pod_back_from_the_job() -> None:
+    answer = mutate(in_place())
+    assert job_rules(answer)[0] == DISRUPTION
+    assert [rule["name"] for rule in set_rules(answer)] == ["retryPolicyBug"]
+
+
+def test_elsewhere_so_many_retries_are_refused() -> None:
+    assert not validate(job_set(job_spec(backoffLimit=UNLIMITED))).allowed
+
+
+def test_max_retries_sets_restarts_and_the_retries_of_every_job() -> None:
+    root = job_set(job_spec(backoffLimit=1), job_spec())
+    root["metadata"]["annotations"] = {names.MAX_RETRIES: "2"}
+    spec = mutate(root).object["spec"]
+    assert spec["failurePolicy"]["maxRestarts"] == 2
+    assert [one["template"]["spec"]["backoffLimit"] for one in spec["replicatedJobs"]] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("fields", "codes"),
+    [
+        ({}, [143]),
+        ({"suspend": True}, [137, 143]),
+        ({"managedBy": "kueue.x-k8s.io/multikueue"}, [137, 143]),
+        ({"managedBy": "jobset.sigs.k8s.io/jobset-controller"}, [143]),
+    ],
+)
+def test_a_set_that_others_suspend_may_end_with_137(fields: Json, codes: list[int]) -> None:
+    assert job_rules(mutate(job_set(job_spec(), **fields)))[1]["onExitCodes"]["values"] == codes
+
+
+def test_a_set_in_a_queue_may_end_with_137() -> None:
+    root = job_set(job_spec())
+    root["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpu"}
+    assert job_rules(mutate(root))[1]["onExitCodes"]["values"] == [137, 143]
+
+
+@pytest.mark.parametrize(
+    ("specs", "coupled"),
+    [
+        ([job_spec()], False),
+        ([job_spec(), job_spec()], True),
+        ([job_spec(parallelism=2, completions=2)], True),
+    ],
+)
+def test_pods_of_one_set_depend_on_each_other(specs: list[Json], coupled: bool) -> None:  # noqa: FBT001
+    assert (bug() not in job_rules(mutate(job_set(*specs)))) is coupled
+
+
+def test_an_unchanged_set_is_put_back_whatever_the_policy_has_become() -> None:
+    manifest = job_set(job_spec(), failure_policy={"maxRestarts": 2})
+    stored = mutate(deepcopy(manifest)).object
+    applied = {**deepcopy(manifest), "metadata": stored["metadata"]}
+    later = under(job_set=JobSet(on_disruption="RestartPod"))
+    assert mutate(applied, under=later, old=stored).object["spec"] == stored["spec"]
+
+
+def test_annotations_are_not_handed_down_to_a_pod_template_that_was_left_out() -> None:
+    manifest = job_set({"backoffLimit": 0})
+    manifest["metadata"]["annotations"] = {names.MAX_RETRIES: "0"}
+    template = mutate(manifest).object["spec"]["replicatedJobs"][0]["template"]
+    assert template["metadata"]["annotations"] == {names.MAX_RETRIES: "0"}
+    assert template["spec"] == {"backoffLimit": 0}
+
+
+def test_the_set_says_which_profile_it_was_admitted_under() -> None:
+    metadata = mutate(job_set(job_spec())).object["metadata"]
+    assert metadata["labels"] == {names.PROFILE: "default"}
+    assert names.POLICY in metadata["annotations"]
+
+
+def test_a_job_that_its_controller_made_of_the_set_stays_as_it_is() -> None:
+    stored = mutate(job_set(job_spec(backoffLimit=6))).object
+    made = made_of(stored)
+    assert mutate(deepcopy(made)).object["spec"] == made["spec"]
+
+
+def test_a_skipped_set_is_held_to_its_limit_alone() -> None:
+    root = job_set(job_spec(backoffLimit=1))
+    root["metadata"]["annotations"] = {names.SKIP: "true"}
+    answer = mutate(root)
+    assert (set_rules(answer), job_rules(answer)) == ([], [])
+    assert "labels" not in answer.object["metadata"]
+    assert answer.object["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"] == {names.SKIP: "true"}
+
+
+def test_a_job_whose_indexes_stand_for_themselves_does_not_end_the_set_for_one_of_them() -> None:
+    spec = job_spec(backoffLimitPerIndex=1, completionMode="Indexed", completions=4, parallelism=2)
+    assert job_rules(mutate(job_set(spec)))[0] == DISRUPTION
+
+
+def test_no_zero_is_written_that_a_typed_client_would_drop() -> None:
+    root = job_set(job_spec(), failure_policy={})
+    root["metadata"]["annotations"] = {names.MAX_RETRIES: "0"}
+    assert "maxRestarts" not in mutate(root).object["spec"]["failurePolicy"]
+
+
+def made_of(stored: Json, owner: str = "JobSet") -> Json:
+    reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": owner, "name": "train", "controller": True}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train-r0-0", "ownerReferences": [reference]},
+        "spec": deepcopy(stored["spec"]["replicatedJobs"][0]["template"]["spec"]),
+    }
+
+
+def test_the_jobs_of_a_set_that_restarts_in_place_are_not_refused_for_what_it_demands() -> None:
+    made = made_of(mutate(in_place()).object)
+    assert mutate(deepcopy(made)).object["spec"] == made["spec"]
+    assert validate(made).allowed
+    assert not validate(made_of(mutate(in_place()).object, owner="Other")).allowed
+
+
+def test_who_suspends_a_set_is_warned_where_that_fails_one_of_its_jobs() -> None:
+    stored = job_set(job_spec(), job_spec(rules=[exit_codes("FailJob", "NotIn", 143, container="main")]))
+    (warning,) = validate({**stored, "spec": {**stored["spec"], "suspend": True}}, old=stored).warnings
+    assert warning.startswith("spec.suspend: a pod that is killed by this may fail the Job")
+
+
+def test_a_job_without_a_pod_template_is_left_to_the_api_server_to_refuse() -> None:
+    (part,) = mutate(job_set({})).object["spec"]["replicatedJobs"]
+    assert not {"podFailurePolicy", "template"} & part["template"]["spec"].keys()

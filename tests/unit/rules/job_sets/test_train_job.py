@@ -1,0 +1,114 @@
+"""What is said of a TrainJob reaches its JobSet, by the field that the installed CRD has."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.admission import Answer, mutate, validate
+from webhook.admission.subject import Facts
+from webhook.kube import names
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.rules.job_sets.train_job import MANAGER, MOST_PATCHES, PATCHES
+
+OLDER = Facts(profile_name="default", runtime_patches=False)
+NEWER = Facts(profile_name="default", runtime_patches=True)
+SAID = {names.INTERRUPTIBLE: "false", names.MAX_RETRIES: "2"}
+OURS: Json = {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"metadata": {"annotations": SAID}}}}
+OTHERS: Json = {"manager": "kueue.x-k8s.io/manager", "trainingRuntimeSpec": {"template": {"spec": {}}}}
+
+
+def train_job(said: Json | None = None, **spec: Any) -> Json:
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "one", "annotations": dict(SAID if said is None else said)},
+        "spec": {"runtimeRef": {"name": "torch"}, **deepcopy(spec)},
+    }
+
+
+def patches(answer: Answer) -> Any:
+    return at(answer.object, PATCHES)
+
+
+def test_an_older_crd_has_annotations() -> None:
+    made = mutate(train_job(), OLDER).object
+    assert made["spec"] == {"runtimeRef": {"name": "torch"}, "annotations": SAID}
+    assert mutate(made, OLDER).patch == []
+
+
+def test_what_the_author_has_put_there_stays() -> None:
+    spec = {"annotations": {names.MAX_RETRIES: "1"}}
+    assert at(mutate(train_job(**spec), OLDER).object, ("spec", "annotations")) == {**SAID, names.MAX_RETRIES: "1"}
+
+
+def test_a_newer_crd_has_patches_of_the_runtime_and_others_stay_as_they_are() -> None:
+    made = mutate(train_job(runtimePatches=[OTHERS]), NEWER)
+    assert (patches(made), made.warnings) == ([OTHERS, OURS], [])
+    assert mutate(made.object, NEWER).patch == []
+
+
+def test_what_nobody_says_is_not_patched() -> None:
+    for facts in (OLDER, NEWER, Facts(profile_name="default")):
+        assert mutate(train_job({}), facts).patch == []
+
+
+def test_our_patch_says_what_the_annotations_say_now_and_keeps_the_time_that_trainer_gave_it() -> None:
+    stored = train_job(runtimePatches=[{**OURS, "time": "2026-01-01T00:00:00Z"}], suspend=True)
+    changed = deepcopy(stored)
+    changed["metadata"]["annotations"][names.MAX_RETRIES] = "1"
+    (entry,) = patches(mutate(changed, NEWER, old=stored))
+    assert at(entry, ("trainingRuntimeSpec", "template", "metadata", "annotations", names.MAX_RETRIES)) == "1"
+    assert entry["time"] == "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(("entries", "left"), [([OURS], None), ([OTHERS, OURS], [OTHERS])])
+def test_our_patch_goes_with_the_annotations(entries: list[Json], left: list[Json] | None) -> None:
+    stored = train_job(runtimePatches=entries, suspend=True)
+    assert patches(mutate(train_job({}, runtimePatches=entries, suspend=True), NEWER, old=stored)) == left
+
+
+def test_a_running_train_job_keeps_its_patch_and_whoever_changes_the_annotations_is_told() -> None:
+    stored = mutate(train_job(), NEWER).object
+    changed = train_job({names.INTERRUPTIBLE: "true"}, runtimePatches=[OURS])
+    answer = mutate(changed, NEWER, old=stored)
+    assert patches(answer) == [OURS]
+    assert [warning.partition(";")[0] for warning in answer.warnings] == [
+        "spec.runtimePatches: stays as it was while the TrainJob runs"
+    ]
+
+
+def test_an_unchanged_manifest_with_patches_of_its_own_can_be_applied_again() -> None:
+    manifest = train_job(runtimePatches=[OTHERS])
+    stored = mutate(manifest, NEWER).object
+    answer = mutate(manifest, NEWER, old=stored)
+    assert (patches(answer), answer.warnings) == (patches(mutate(manifest, NEWER)), [])
+
+
+def test_there_may_be_no_room_for_our_patch() -> None:
+    many = [{**OTHERS, "manager": f"example.test/{number}"} for number in range(MOST_PATCHES)]
+    answer = mutate(train_job(runtimePatches=many), NEWER)
+    assert (patches(answer), len(answer.warnings)) == (many, 1)
+
+
+@pytest.mark.parametrize("spec", [{"annotations": {}}, {"labels": {}}, {"podTemplateOverrides": []}])
+def test_offline_a_train_job_with_older_fields_is_one_for_an_older_crd(spec: Json) -> None:
+    answer = mutate(train_job(**spec))
+    assert (at(answer.object, ("spec", "annotations")), patches(answer), answer.warnings) == (SAID, None, [])
+
+
+def test_offline_any_other_is_taken_to_be_for_a_newer_crd_and_that_is_said() -> None:
+    answer = mutate(train_job())
+    assert patches(answer) == [OURS]
+    assert [warning.partition(";")[0] for warning in answer.warnings] == [
+        "spec.runtimePatches: taken to be for Kubeflow Trainer 2.2 or later"
+    ]
+    assert mutate(train_job(runtimePatches=[])).warnings == []
+
+
+def test_a_malformed_annotation_is_named_in_each_place_of_a_patch() -> None:
+    wrong = {"metadata": {"annotations": {names.MAX_RETRIES: "many"}}}
+    job = {"name": "node", "template": {**wrong, "spec": {"template": wrong}}}
+    entry = {"manager": "a.test/b", "trainingRuntimeSpec": {"template": {**wrong, "spec": {"replicatedJobs": [job]}}}}
+    assert validate(train_job({}, runtimePatches=[entry])).message.count("is 'many'") == 3

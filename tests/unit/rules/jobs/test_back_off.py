@@ -1,0 +1,227 @@
+"""The rule that lets each completion index wait for its own failures."""
+
+from typing import Any
+
+import pytest
+
+from tests.admission import mutate, policy
+from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec, pod, stored_job
+from webhook.admission.subject import Facts
+from webhook.kinds import batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.policy.model import BackOff, Disruptions, FailurePolicy, Profile, Retries
+from webhook.policy.settings import Settings
+from webhook.rules.job_sets import free_restarts
+from webhook.rules.jobs import failure_policy
+
+INDEXED: dict[str, Any] = {"completionMode": "Indexed", "completions": 4, "parallelism": 2}
+FIELDS = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
+IN_FILE = Facts(profile_name="default", defaulted=False)
+
+
+def limits(spec: Json, profile: Profile | None = None, facts: Facts = IN_FILE) -> tuple[int | None, ...]:
+    """backoffLimit, backoffLimitPerIndex and maxFailedIndexes of a Job after admission."""
+    edited = mutate(job(spec), facts, policy(default=profile or Profile())).object["spec"]
+    return tuple(edited.get(field) for field in FIELDS)
+
+
+def test_each_index_gets_a_back_off_and_the_sum_stays_as_it_was() -> None:
+    assert limits(job_spec(**INDEXED, backoffLimit=2)) == (2, 10, 0)
+    assert limits(job_spec(**INDEXED, backoffLimit=1)) == (1, 10, 0)
+
+
+def test_a_job_that_runs_once_needs_no_back_off() -> None:
+    assert limits(job_spec(**INDEXED, backoffLimit=0)) == (0, None, None)
+
+
+def test_the_sum_is_the_default_where_nobody_named_it_and_is_written_in_templates_too() -> None:
+    assert limits(job_spec(**INDEXED)) == (3, 10, 0)
+    assert limits(job_spec(**INDEXED), Profile(retries=Retries(default=8))) == (6, 10, 0)
+    stored = mutate(cron_job(job_spec(**INDEXED)), IN_FILE).object["spec"]["jobTemplate"]["spec"]
+    assert [stored[field] for field in FIELDS] == [3, 10, 0]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(job_spec(completions=4, parallelism=2), id="not Indexed"),
+        pytest.param(job_spec(completionMode="NonIndexed", completions=4), id="NonIndexed"),
+        pytest.param(job_spec(completionMode="Indexed", parallelism=4), id="Indexed without completions"),
+        pytest.param(job_spec(**INDEXED, restart_policy="OnFailure"), id="OnFailure"),
+        pytest.param(job_spec(**INDEXED, restart_policy=None), id="no restartPolicy"),
+        pytest.param(job_spec(**INDEXED, managedBy="example.com/other"), id="another controller"),
+        pytest.param(job_spec(**INDEXED, maxFailedIndexes=1), id="maxFailedIndexes of its author"),
+        pytest.param(job_spec(**INDEXED, rules=[exit_codes("FailIndex", "In", 3)]), id="FailIndex, which is refused"),
+        pytest.param(job_spec(**{**INDEXED, "completions": 100_001, "parallelism": 10_001}), id="too many pods"),
+        pytest.param(job_spec(**INDEXED, backoffLimit=11), id="too many retries, which is refused"),
+        pytest.param({**INDEXED}, id="no template"),
+    ],
+)
+def test_others_get_none(spec: Json) -> None:
+    assert limits(spec)[1:] == (None, spec.get("maxFailedIndexes"))
+
+
+def test_as_many_pods_as_the_api_allows_beside_it_get_it() -> None:
+    assert limits(job_spec(**{**INDEXED, "completions": 100_001, "parallelism": 10_000}))[1:] == (10, 0)
+    assert limits(job_spec(**{**INDEXED, "completions": 100_000, "parallelism": 100_000}))[1:] == (10, 0)
+
+
+def test_one_that_is_converted_from_on_failure_gets_it() -> None:
+    never = Profile(failure_policy=FailurePolicy(on_failure_restart_policy="Never"))
+    assert limits(job_spec(**INDEXED, restart_policy="OnFailure"), never)[1:] == (10, 0)
+
+
+def test_an_authors_own_budgets_stay() -> None:
+    assert limits(job_spec(**INDEXED, backoffLimitPerIndex=1)) == (None, 1, None)
+    assert limits(job_spec(**INDEXED, backoffLimit=4, backoffLimitPerIndex=5, maxFailedIndexes=0)) == (4, 5, 0)
+
+
+def test_a_profile_may_leave_it_out() -> None:
+    assert limits(job_spec(**INDEXED, backoffLimit=2), Profile(back_off=BackOff(per_index=False))) == (2, None, None)
+
+
+def test_in_a_job_set_an_absent_completion_mode_is_indexed() -> None:
+    spec = {**job_spec(backoffLimit=2), "parallelism": 2, "completions": 2}
+    assert limits_in_set(spec) == [2, 10, 0]
+    assert limits_in_set({**spec, "completionMode": "NonIndexed"}) == [2, None, None]
+    in_place = limits_in_set({**spec, "backoffLimit": batch.UNLIMITED}, restartStrategy="InPlaceRestart")
+    assert in_place[1:] == [None, None]
+
+
+def limits_in_set(spec: Json, **failure_policy_of_set: Any) -> list[int | None]:
+    root = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train", "namespace": "ml"},
+        "spec": {
+            "failurePolicy": {"maxRestarts": 1, **failure_policy_of_set},
+            "replicatedJobs": [{"name": "w", "replicas": 1, "template": {"spec": spec}}],
+        },
+    }
+    edited = mutate(root, IN_FILE).object["spec"]["replicatedJobs"][0]["template"]["spec"]
+    return [edited.get(field) for field in FIELDS]
+
+
+def test_admitted_twice_it_is_as_admitted_once() -> None:
+    once = mutate(cron_job(job_spec(**INDEXED)), IN_FILE).object
+    assert mutate(once, IN_FILE).object == once
+    assert mutate(mutate(job(job_spec(**INDEXED)), IN_FILE).object, IN_FILE).patch == []
+
+
+def test_a_template_whose_author_takes_the_indexes_back_loses_what_was_injected() -> None:
+    stored = mutate(cron_job(job_spec(**INDEXED)), IN_FILE).object
+    stored["spec"]["jobTemplate"]["spec"]["completionMode"] = "NonIndexed"
+    edited = mutate(stored, IN_FILE, old=stored).object["spec"]["jobTemplate"]["spec"]
+    assert [edited.get(field) for field in FIELDS[1:]] == [None, None]
+
+
+# What tells Jobs whose indexes have budgets of their own from those that differ in their back-off alone.
+
+SUM = job_spec(**INDEXED, backoffLimit=3, backoffLimitPerIndex=10, maxFailedIndexes=0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "has_them"),
+    [
+        ({}, False),
+        ({"backoffLimit": 10}, False),
+        ({"backoffLimit": 11}, True),
+        ({"backoffLimit": None}, True),
+        ({"backoffLimit": batch.UNLIMITED}, True),
+        ({"maxFailedIndexes": 1}, True),
+        ({"maxFailedIndexes": None}, True),
+        ({"backoffLimitPerIndex": 2}, True),
+        ({"backoffLimitPerIndex": None}, False),
+        ({"podFailurePolicy": {"rules": [exit_codes("FailIndex", "In", 3)]}}, True),
+        ({"podFailurePolicy": {"rules": [exit_codes("FailJob", "In", 3)]}}, False),
+    ],
+)
+def test_indexes_have_budgets_of_their_own_unless_the_sum_ends_the_job_before(changed: Json, *, has_them: bool) -> None:
+    assert batch.has_index_budgets({**SUM, **changed}) is has_them
+
+
+def test_where_the_sum_bounds_the_retries_the_rules_are_those_of_a_job_without_indexes_of_their_own() -> None:
+    found = next(batch.JOB.jobs(job(SUM)))
+    assert failure_policy.is_coupled(found)
+    assert failure_policy.is_settled(found, Settings(profile_name="default", profile=Profile()))
+    fail_job = policy(default=Profile(failure_policy=FailurePolicy(coupled="FailJob")))
+    edited = mutate(job(SUM), IN_FILE, fail_job).object["spec"]["podFailurePolicy"]["rules"]
+    assert [rule["action"] for rule in edited] == ["Ignore", "FailJob"]
+
+
+def test_a_job_set_whose_rule_is_free_after_failed_indexes_is_not_denied_for_what_is_injected() -> None:
+    free = {"name": "free", "action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureReasons": ["FailedIndexes"]}
+    root: Json = {"metadata": {"name": "s"}, "spec": {"failurePolicy": {"rules": [free]}, "replicatedJobs": []}}
+    root["spec"]["replicatedJobs"] = [{"name": "w", "template": {"spec": SUM}}]
+    assert list(free_restarts.set_problems(root, list(JOB_SET.jobs(root)))) == []
+
+
+def test_an_update_that_raises_the_sum_is_held_to_the_limit_though_each_index_may_have_as_many() -> None:
+    old = job(SUM)
+    raised = job({**SUM, "backoffLimit": 20})
+    answer = mutate(raised, IN_FILE, policy(default=Profile(retries=Retries(on_exceed="Clamp"))), old=old)
+    assert at(answer.object, ("spec", "backoffLimit")) == 10
+
+
+# What the pods are told.
+
+
+LIMITED = Profile(disruptions=Disruptions(limit=3))
+
+
+def ignored(
+    before: str | None, disruptions: int | None, profile: Profile = LIMITED, spec: Json = SUM, *, ledger: bool = True
+) -> str | None:
+    """The count of ignored failures that a pod is stored with."""
+    counts = {FAILURES: "1"} if before is None else {FAILURES: "1", IGNORED: before}
+    rules = {"podFailurePolicy": spec.get("podFailurePolicy") or {"rules": [DISRUPTION]}}
+    owner = stored_job({**spec, **rules}, {})
+    facts = Facts(profile_name="default", owner=owner, disruptions=disruptions, ledger=ledger)
+    policies = policy(default=profile)
+    stored = mutate(pod(annotations=counts), facts, policies).object
+    assert mutate(stored, facts, policies).object == stored
+    found: str | None = stored["metadata"]["annotations"].get(IGNORED)
+    return found
+
+
+def test_a_disruption_costs_its_index_no_growing_wait() -> None:
+    assert ignored("1", 1) == "0"
+    assert ignored("1", 3) == "0"
+
+
+def test_beyond_the_limit_of_disruptions_the_wait_grows() -> None:
+    assert ignored("1", 4) == "1"
+    assert ignored("2", 5) == "2"
+
+
+def test_a_pod_has_no_lower_count_than_the_one_that_it_replaces() -> None:
+    assert ignored("2", 3) == "1"
+
+
+def test_where_the_ledger_does_not_know_the_disruption_the_count_stays() -> None:
+    assert ignored("1", None) == "1"
+    assert ignored("1", 0) == "1"
+    assert ignored("3", 2) == "3"
+    assert ignored("1", 1, ledger=False) == "1"
+    assert ignored(None, 2) is None
+
+
+def test_what_is_no_count_stays() -> None:
+    assert ignored("x", 1) == "x"
+
+
+def test_where_other_failures_are_ignored_too_the_count_stays() -> None:
+    other = {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}
+    assert ignored("1", 1, spec={**SUM, "podFailurePolicy": {"rules": [DISRUPTION, other]}}) == "1"
+
+
+def test_a_profile_may_leave_the_wait_as_the_job_controller_has_it() -> None:
+    assert ignored("1", 1, Profile(back_off=BackOff(disruptions="Exponential"))) == "1"
+
+
+def test_an_authors_own_budgets_per_index_profit_too() -> None:
+    assert ignored("1", 1, spec=job_spec(**INDEXED, backoffLimitPerIndex=2)) == "0"

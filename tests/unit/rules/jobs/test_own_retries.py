@@ -1,0 +1,228 @@
+"""What an author asks for: one run, or retries, and what is said about it."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.admission import mutate, policy
+from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec
+from tests.unit.rules.job_sets.test_job_set import FAIL_ON_DISRUPTION, job_rules, job_set, set_rules
+from webhook.admission.subject import Facts
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.policy.model import Disruptions, FailurePolicy, Profile, Retries
+
+ONCE = "0: a disruption ends it too; annotation max-disruptions allows some"
+ONLY_143 = "only exit code 143 is retried; add a rule Count In [CODES]"
+WRITTEN = Facts(profile_name="default", defaulted=False)
+COUPLED: Json = {"completions": 8, "parallelism": 4, "completionMode": "Indexed"}
+PER_INDEX: Json = {"completions": 4, "completionMode": "Indexed"}
+FREE_RESTART: Json = {
+    "name": "host",
+    "action": "RestartJobSetAndIgnoreMaxRestarts",
+    "onJobFailureReasons": ["PodFailurePolicy"],
+}
+
+
+def rules_of(root: Json) -> list[Json]:
+    found: list[Json] = (root["spec"].get("podFailurePolicy") or {}).get("rules") or []
+    return found
+
+
+def warned(root: Json, facts: Facts = WRITTEN, **more: Any) -> list[str]:
+    return mutate(deepcopy(root), facts, **more).warnings
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        job_spec(backoffLimit=0),
+        job_spec(backoffLimit=0, restart_policy="OnFailure"),
+        job_spec(backoffLimit=0, **COUPLED),
+        job_spec(backoffLimitPerIndex=0, **PER_INDEX),
+    ],
+    ids=["one pod", "OnFailure", "coupled", "each index"],
+)
+def test_a_job_that_runs_once_gets_no_failure_policy_and_its_author_is_told(spec: Json) -> None:
+    answer = mutate(job(deepcopy(spec)))
+    assert answer.object["spec"] == spec
+    (warning,) = answer.warnings
+    assert warning.endswith(ONCE)
+
+
+def test_its_own_rules_stay_as_they_are() -> None:
+    own = [exit_codes("Ignore", "In", 75)]
+    assert rules_of(mutate(job(job_spec(backoffLimit=0, rules=deepcopy(own)))).object) == own
+
+
+def test_nothing_is_said_where_its_author_has_a_rule_for_disruptions() -> None:
+    answer = mutate(job(job_spec(backoffLimit=0, rules=[deepcopy(DISRUPTION)])))
+    assert (rules_of(answer.object), answer.warnings) == ([DISRUPTION], [])
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [Profile(disruptions=Disruptions(action="Count")), Profile(failure_policy=FailurePolicy(inject="Never"))],
+)
+def test_nothing_is_said_where_the_profile_makes_no_disruption_free(profile: Profile) -> None:
+    assert warned(job(job_spec(backoffLimit=0)), under=policy(default=profile)) == []
+
+
+@pytest.mark.parametrize(
+    ("annotations", "free"),
+    [
+        ({names.MAX_DISRUPTIONS: "1"}, True),
+        ({names.MAX_DISRUPTIONS: "0"}, False),
+        ({names.MAX_RETRIES: "0"}, False),
+        ({names.MAX_RETRIES: "2"}, True),
+        ({names.MAX_RETRIES: "0", names.MAX_DISRUPTIONS: "2"}, True),
+    ],
+)
+def test_annotations_say_whether_disruptions_are_free_all_the_same(
+    annotations: Json,
+    free: bool,  # noqa: FBT001
+) -> None:
+    found = rules_of(mutate(job(job_spec(backoffLimit=0), annotations=annotations)).object)
+    assert (DISRUPTION in found) is free
+
+
+def test_no_retries_by_the_profile_are_not_the_authors_word() -> None:
+    none = policy(default=Profile(retries=Retries(default=0)))
+    root = job(job_spec(backoffLimit=6), annotations={})
+    answer = mutate(root, under=none)
+    assert answer.object["spec"]["backoffLimit"] == 0
+    assert rules_of(answer.object)[0] == DISRUPTION
+
+
+def test_a_cron_jobs_jobs_run_once_where_its_template_says_so() -> None:
+    answer = mutate(cron_job(job_spec(backoffLimit=0)))
+    (warning,) = answer.warnings
+    assert warning == f"spec.jobTemplate.spec.backoffLimit: {ONCE}"
+    reference = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
+    made = job(answer.object["spec"]["jobTemplate"]["spec"], ownerReferences=[reference])
+    its = mutate(made)
+    assert (rules_of(its.object), its.warnings) == ([], [])
+
+
+def test_a_set_whose_jobs_run_once_and_that_does_not_start_again_gets_no_rule() -> None:
+    answer = mutate(job_set(job_spec(backoffLimit=0), job_spec(backoffLimit=0)))
+    assert (job_rules(answer), job_rules(answer, 1), set_rules(answer)) == ([], [], [])
+    (warning,) = answer.warnings
+    assert warning == f"spec.replicatedJobs[0].template.spec.backoffLimit: {ONCE}"
+
+
+@pytest.mark.parametrize(
+    "failure_policy", [{"maxRestarts": 1}, {"rules": [FREE_RESTART]}], ids=["restarts", "a rule that restarts"]
+)
+def test_a_set_that_starts_again_does_so_after_disruptions_whatever_its_jobs_say(failure_policy: Json) -> None:
+    answer = mutate(job_set(job_spec(backoffLimit=0), failure_policy=failure_policy))
+    assert job_rules(answer)[0] == FAIL_ON_DISRUPTION
+    assert answer.warnings == []
+
+
+def test_a_job_of_a_set_that_runs_once_stays_so_though_the_set_starts_again_for_another_job() -> None:
+    stored = mutate(job_set(job_spec(backoffLimit=0), job_spec())).object
+    assert stored["spec"]["failurePolicy"]["rules"][0]["name"] == "retryPolicyDisruption"
+    spec = stored["spec"]["replicatedJobs"][0]["template"]["spec"]
+    reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": "u"}
+    labels = {"jobset.sigs.k8s.io/replicatedjob-name": "r0"}
+    made = job(spec, labels=labels, ownerReferences=[{**reference, "controller": True}])
+    answer = mutate(made, Facts(profile_name="default", owner=stored, owners_known=True))
+    assert rules_of(answer.object) == []
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [
+        (job(job_spec(backoffLimit=4)), [f"spec.backoffLimit: {ONLY_143}"]),
+        (job(job_spec(backoffLimit=6)), [f"spec.backoffLimit: {ONLY_143}"]),
+        (job(job_spec()), []),
+        (job(job_spec(backoffLimit=4, rules=[])), []),
+        (job(job_spec(backoffLimit=4, rules=[exit_codes("Count", "In", 1)])), []),
+        (job(job_spec(backoffLimit=4, restart_policy="OnFailure")), ["OnFailure allows no failure policy"]),
+        (job(job_spec(backoffLimit=4, parallelism=3)), []),
+        (job(job_spec(backoffLimit=25)), []),
+        (job(job_spec(backoffLimit=4), annotations={names.MAX_RETRIES: "2"}), []),
+        (job(job_spec(backoffLimit=4), annotations={names.SKIP: "true"}), []),
+        (job(job_spec(backoffLimit=4, suspend=True)), ["only 137, 143 are retried; add a rule"]),
+        (job(job_spec(backoffLimitPerIndex=2, **PER_INDEX)), [f"spec.backoffLimitPerIndex: {ONLY_143}"]),
+        (job(job_spec(backoffLimit=4, **COUPLED)), [f"spec.backoffLimit: {ONLY_143}"]),
+        (cron_job(job_spec(backoffLimit=4)), [f"spec.jobTemplate.spec.backoffLimit: {ONLY_143}"]),
+        (
+            job_set(job_spec(), job_spec(backoffLimit=4), job_spec(backoffLimit=4)),
+            [f"spec.replicatedJobs[1].template.spec.backoffLimit: {ONLY_143}"],
+        ),
+    ],
+    ids=[
+        "said",
+        "6 in a file",
+        "not said",
+        "an empty policy",
+        "a policy",
+        "OnFailure",
+        "a work queue",
+        "refused",
+        "max-retries",
+        "skipped",
+        "suspended",
+        "per index",
+        "settled by the ledger",
+        "a CronJob",
+        "a JobSet",
+    ],
+)
+def test_an_author_is_told_once_for_which_exit_codes_the_retries_are(root: Json, expected: list[str]) -> None:
+    found = warned(root)
+    assert len(found) == len(expected)
+    assert all(text in line for text, line in zip(expected, found, strict=True))
+
+
+def test_nothing_is_said_of_what_the_api_has_defaulted() -> None:
+    assert warned(job(job_spec(backoffLimit=6)), Facts(profile_name="default")) == []
+
+
+def test_nothing_is_said_of_coupled_pods_where_no_ledger_tells_bugs() -> None:
+    facts = Facts(profile_name="default", defaulted=False, ledger=False)
+    assert warned(job(job_spec(backoffLimit=4, **COUPLED)), facts) == []
+
+
+@pytest.mark.parametrize("failure_policy", ["text", [], None, 5])
+def test_what_is_no_failure_policy_of_an_owner_restarts_nothing(failure_policy: Any) -> None:
+    facts = Facts(profile_name="default", owner={"spec": {"failurePolicy": failure_policy}})
+    assert rules_of(mutate(job(job_spec(backoffLimit=0)), facts).object) == []
+
+
+def test_a_controller_is_told_nothing() -> None:
+    reference = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
+    assert warned(job(job_spec(backoffLimit=4), ownerReferences=[reference])) == []
+
+
+@pytest.mark.parametrize("retries", [0, 4])
+def test_an_update_is_told_of_only_where_it_changes_the_retries(retries: int) -> None:
+    stored = mutate(cron_job(job_spec(backoffLimit=retries)), WRITTEN).object
+    unchanged = cron_job(job_spec(backoffLimit=retries), labels={"team": "a"})
+    assert warned(unchanged, Facts(profile_name="default"), old=stored) == []
+    changed = cron_job(job_spec(backoffLimit=retries + 1))
+    assert len(warned(changed, Facts(profile_name="default"), old=stored)) == 1
+
+
+@pytest.mark.parametrize(
+    ("codes", "said"),
+    [
+        ((), "no exit code is retried"),
+        ((75, 143), "only 75, 143 are retried"),
+        ((1, 2, 3, 4), "only 4 exit codes are retried"),
+    ],
+)
+def test_the_codes_are_those_of_the_profile(codes: tuple[int, ...], said: str) -> None:
+    profile = policy(default=Profile(failure_policy=FailurePolicy(retriable_exit_codes=codes)))
+    (warning,) = warned(job(job_spec(backoffLimit=4)), under=profile)
+    assert said in warning
+
+
+def test_every_warning_of_these_fits_into_what_the_api_server_shows() -> None:
+    (told,) = warned(job_set(*(job_spec() for _ in range(100)), job_spec(backoffLimit=1)))
+    (once,) = warned(job_set(*(job_spec() for _ in range(100)), job_spec(backoffLimit=0)))
+    assert told.endswith("[CODES]")
+    assert once.endswith("allows some")

@@ -1,0 +1,101 @@
+"""Jobs of one pod that become Indexed, by profile."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.admission import mutate, policy, validate
+from tests.objects import cron_job, job, job_spec
+from webhook.admission.subject import Facts
+from webhook.objects.problem import Json
+from webhook.policy.model import BackOff, Profile
+
+BY_INDEX = policy(default=Profile(back_off=BackOff(single_pod="Indexed")))
+FILE = Facts(profile_name="default", defaulted=False)
+API = Facts(profile_name="default")
+# What the API has defaulted before admission.
+STORED: dict[str, Any] = {"completions": 1, "parallelism": 1, "completionMode": "NonIndexed", "backoffLimit": 6}
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def becomes(root: Json, facts: Facts = FILE) -> tuple[Any, ...]:
+    """completionMode, completions and backoffLimitPerIndex after admission."""
+    edited = mutate(root, facts, BY_INDEX).object["spec"]
+    spec = edited["jobTemplate"]["spec"] if root["kind"] == "CronJob" else edited
+    return spec.get("completionMode"), spec.get("completions"), spec.get("backoffLimitPerIndex")
+
+
+INDEXED = ("Indexed", 1, 10)
+
+
+def test_a_job_of_one_pod_becomes_indexed_and_gets_its_back_off() -> None:
+    assert becomes(job()) == INDEXED
+    assert becomes(job(job_spec(completions=1))) == INDEXED
+    assert becomes(cron_job()) == INDEXED
+
+
+def test_it_stays_as_it_is_by_default() -> None:
+    assert "completionMode" not in mutate(job(), FILE).object["spec"]
+
+
+def test_the_apis_default_is_not_its_authors_word() -> None:
+    assert becomes(job(job_spec(**STORED)), API) == INDEXED
+    applied = msgspec.json.encode(job()).decode()
+    assert becomes(job(job_spec(**STORED), annotations={APPLIED: applied}), API) == INDEXED
+
+
+def test_an_authors_word_stays() -> None:
+    own = job_spec(completionMode="NonIndexed")
+    assert becomes(job(own))[0] == "NonIndexed"
+    assert becomes(cron_job(own), API)[0] == "NonIndexed"
+    applied = msgspec.json.encode(job(own)).decode()
+    assert becomes(job(job_spec(**STORED), annotations={APPLIED: applied}), API)[0] == "NonIndexed"
+    fields = {"operation": "Apply", "fieldsV1": {"f:spec": {"f:completionMode": {}}}}
+    assert becomes(job(job_spec(**STORED), managedFields=[fields]), API)[0] == "NonIndexed"
+
+
+OWNER = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        pytest.param(job(job_spec(parallelism=1)), id="a work queue"),
+        pytest.param(job(job_spec(completions=2)), id="two pods"),
+        pytest.param(job(job_spec(completions=1, parallelism=2)), id="two at a time"),
+        pytest.param(job(job_spec(restart_policy="OnFailure")), id="OnFailure"),
+        pytest.param(job(job_spec(manualSelector=True)), id="adopted pods"),
+        pytest.param(job(job_spec(managedBy="example.com/other")), id="another controller"),
+        pytest.param(job(ownerReferences=[OWNER]), id="made by a controller"),
+        pytest.param(job(name="nightly.train"), id="a dot"),
+        pytest.param(job(name="a" * 62), id="a long name"),
+        pytest.param(job(name=None, generateName="a" * 57), id="a long prefix"),
+        pytest.param(job(name=None, generateName="nightly.train-"), id="a prefix with a dot"),
+        pytest.param(cron_job(name="a" * 51), id="a CronJob of a long name"),
+    ],
+)
+def test_where_something_would_break_it_stays(root: Json) -> None:
+    assert becomes(root)[0] is None
+
+
+def test_an_authors_hostname_stays() -> None:
+    spec = job_spec()
+    spec["template"]["spec"]["hostname"] = "leader"
+    assert becomes(job(spec))[0] is None
+
+
+@pytest.mark.parametrize(
+    "root", [job(name="a" * 61), job(name=None, generateName="a" * 56), cron_job(name="a" * 50)], ids=str
+)
+def test_the_longest_names_that_the_api_takes_with_an_index_get_one(root: Json) -> None:
+    assert becomes(root) == INDEXED
+
+
+def test_its_rules_are_those_of_one_pod_that_nobody_scales() -> None:
+    edited = mutate(job(), FILE, BY_INDEX).object
+    bug = edited["spec"]["podFailurePolicy"]["rules"][-1]["onExitCodes"]
+    assert bug["values"] == [143]
+    answer = validate(edited, FILE, BY_INDEX)
+    assert (answer.allowed, answer.warnings) == (True, [])
+    assert mutate(edited, FILE, BY_INDEX).object == edited

@@ -1,0 +1,191 @@
+"""Pods that lose their work at the first disruption, and never run on spot nodes."""
+
+from typing import Any, Final
+
+import pytest
+
+from tests.objects import DISRUPTION, exit_codes, job_spec, pod, stored_job
+from tests.unit.attempts import test_argo, test_flyte, test_ray, test_spark
+from tests.unit.attempts.pods import NOT_SPOT, made, off_spot, on_spot, owned, place
+from tests.unit.attempts.test_job_set import job_set, pod_at
+from webhook.attempts import Level
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.policy.model import Placement, Profile
+from webhook.policy.settings import Settings
+from webhook.rules.pods import placement
+
+COUNTED: Final[Json] = {**DISRUPTION, "action": "Count"}
+FAILS: Final[Json] = {**DISRUPTION, "action": "FailJob"}
+FAILS_INDEX: Final[Json] = {**DISRUPTION, "action": "FailIndex"}
+PER_INDEX: Final[Json] = {"completions": 4, "completionMode": "Indexed", "backoffLimitPerIndex": 0}
+OF_SET: Final = owned("jobset.x-k8s.io/v1alpha2", "JobSet", "train")
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (job_spec(backoffLimit=0), off_spot("JobStatus", 0, 0)),
+        (job_spec(backoffLimit=0, rules=[COUNTED]), off_spot("JobStatus", 0, 0)),
+        (job_spec(backoffLimit=0, rules=[exit_codes("Ignore", "In", 75)]), off_spot("JobStatus", 0, 0)),
+        (job_spec(backoffLimit=0, restart_policy="OnFailure"), off_spot("JobStatus", 0, 0)),
+        (job_spec(backoffLimit=3, rules=[FAILS]), off_spot("JobStatus", 0, 3)),
+        (job_spec(backoffLimit=0, rules=[DISRUPTION]), on_spot("JobStatus", 0, 0)),
+        (job_spec(backoffLimit=1, rules=[COUNTED]), on_spot("JobStatus", 0, 1)),
+        (job_spec(backoffLimit=1), on_spot("JobStatus", 0, 1)),
+        (job_spec(), on_spot("JobStatus", 0, 6)),
+        (job_spec(**PER_INDEX), off_spot("JobStatus", 0, 0)),
+        (job_spec(**PER_INDEX, rules=[DISRUPTION]), on_spot("JobStatus", 0, 0)),
+        (job_spec(**{**PER_INDEX, "backoffLimitPerIndex": 2}, rules=[FAILS_INDEX]), off_spot("JobStatus", 0, 2)),
+    ],
+    ids=[
+        "runs once",
+        "runs once and counts disruptions",
+        "runs once and ignores one exit code",
+        "runs once and restarts in place",
+        "fails on disruptions",
+        "runs once but for disruptions",
+        "one retry and counts disruptions",
+        "one retry",
+        "says nothing",
+        "each index runs once",
+        "each index runs once but for disruptions",
+        "an index fails on disruptions",
+    ],
+)
+def test_a_job_that_a_disruption_ends_never_runs_on_spot(spec: Json, expected: object) -> None:
+    assert place(pod(), stored_job(spec)) == expected
+
+
+def rule(action: str, **more: Any) -> Json:
+    return {"action": action, **more}
+
+
+FREE: Final = rule("RestartJobSetAndIgnoreMaxRestarts", onJobFailureReasons=["PodFailurePolicy"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "max_restarts", "rules", "lost"),
+    [
+        (job_spec(backoffLimit=0), None, [], True),
+        (job_spec(backoffLimit=0), 0, [], True),
+        (job_spec(backoffLimit=0), 2, [], False),
+        (job_spec(backoffLimit=0), 2, [rule("FailJobSet")], True),
+        (job_spec(backoffLimit=0), 2, [rule("FailJobSet", targetReplicatedJobs=["driver"])], False),
+        (job_spec(backoffLimit=0), 0, [rule("RestartJobSet")], True),
+        (job_spec(backoffLimit=0), 0, [rule("RestartJobSetAndIgnoreMaxRestarts")], False),
+        (job_spec(backoffLimit=0), 0, [FREE], True),
+        (job_spec(backoffLimit=6, rules=[FAILS]), 0, [FREE], False),
+        (
+            job_spec(backoffLimit=6, rules=[FAILS]),
+            0,
+            [{**FREE, "action": "FailJobSet"}],
+            True,
+        ),
+        (job_spec(backoffLimit=6), None, [], False),
+        (job_spec(backoffLimit=0, rules=[DISRUPTION]), None, [], False),
+        (
+            job_spec(**PER_INDEX),
+            0,
+            [{**FREE, "onJobFailureReasons": ["FailedIndexes"]}],
+            False,
+        ),
+    ],
+)
+def test_so_is_it_for_a_jobs_pod_whose_set_does_not_start_again_for_it(
+    spec: Json,
+    max_restarts: int | None,
+    rules: list[Json],
+    lost: bool,  # noqa: FBT001
+) -> None:
+    above = job_set(max_restarts=max_restarts)
+    if rules:
+        above["spec"].setdefault("failurePolicy", {})["rules"] = rules
+    found = place(pod_at("0"), stored_job(spec, ownerReferences=[OF_SET]), above)
+    assert found.placement == ("OnDemand" if lost else "Spot")
+
+
+def test_a_job_whose_set_is_not_known_counts_as_one_that_is_started_again() -> None:
+    assert place(pod_at("0"), stored_job(job_spec(backoffLimit=0), ownerReferences=[OF_SET])).placement == "Spot"
+
+
+def test_of_a_ray_job_without_retries_the_head_is_lost_and_a_worker_is_replaced() -> None:
+    above = test_ray.ray_job(backoff_limit=0)
+    owner = test_ray.cluster(test_ray.OF_RAY_JOB)
+    assert place(test_ray.head(), owner, above) == off_spot("RayJob", 0, 0)
+    assert place(test_ray.worker(), owner, above) == on_spot("RayJob", 0, 0)
+
+
+@pytest.mark.parametrize(("failed_retries", "placement"), [(0, "OnDemand"), (2, "Spot")])
+def test_a_submitter_that_runs_once_is_lost_unless_its_ray_job_is_retried(failed_retries: int, placement: str) -> None:
+    job = stored_job(job_spec(backoffLimit=0), ownerReferences=[test_ray.OF_RAY_JOB])
+    assert place(test_ray.submitter(), job, test_ray.ray_job(0, failed_retries)).placement == placement
+
+
+def test_of_an_application_without_retries_the_driver_is_lost_and_an_executor_is_replaced() -> None:
+    never = test_spark.application(None, "", kind=None)
+    assert place(test_spark.driver("run-0"), never) == off_spot("Spark", 0, 0)
+    assert place(test_spark.executor("run-0"), never) == on_spot("Spark", 0, 0)
+
+
+def test_an_application_that_always_runs_again_is_not_lost() -> None:
+    assert place(test_spark.driver("run-0"), test_spark.application(None, "", kind="Always")).placement == "Spot"
+
+
+def test_flyte_retries_after_a_disruption_whatever_a_node_says_of_retries() -> None:
+    node = test_flyte.pod_at("0")
+    node["metadata"]["annotations"] = {names.MAX_RETRIES: "0"}
+    assert place(node).placement == "Spot"
+
+
+def test_a_pod_of_which_nothing_tells_the_retries_counts_as_one_that_is_retried() -> None:
+    worker = made(owned("kubeflow.org/v1", "PyTorchJob", "train"), name="train-worker-0")
+    assert place(worker) == on_spot("Unknown", 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "lost"),
+    [
+        ({names.INTERRUPTIBLE: "true"}, False),
+        ({names.INTERRUPTIBLE: "true", names.ATTEMPT: "0", names.MAX_RETRIES: "0"}, False),
+        ({names.ATTEMPT: "0"}, False),
+        ({names.ATTEMPT: "0", names.MAX_RETRIES: "0"}, True),
+    ],
+)
+def test_a_bare_pod_is_lost_where_it_says_that_it_is_not_retried(
+    annotations: Json,
+    lost: bool,  # noqa: FBT001
+) -> None:
+    assert place(pod(owner=None, annotations=annotations)).placement == ("OnDemand" if lost else "Spot")
+
+
+def test_whoever_says_that_work_may_be_interrupted_has_it_on_spot() -> None:
+    job = stored_job(job_spec(backoffLimit=0), annotations={names.INTERRUPTIBLE: "true"})
+    assert place(pod(), job) == on_spot("JobStatus", 0, 0)
+
+
+def test_an_annotated_attempt_hides_no_retry_of_another_level() -> None:
+    root = pod_at("0")
+    root["metadata"]["annotations"][names.ATTEMPT] = "0"
+    job = stored_job(job_spec(backoffLimit=0), ownerReferences=[OF_SET])
+    assert place(root, job, job_set(max_restarts=2)).placement == "Spot"
+    assert place(root, job, job_set(max_restarts=0)).placement == "OnDemand"
+
+
+def test_nor_one_of_an_inner_level() -> None:
+    root = test_argo.pod_at("w(0)[0].s(0)", test_argo.template(3))
+    root["metadata"]["annotations"][names.ATTEMPT] = "0"
+    assert place(root, test_argo.workflow(0)) == on_spot("Annotation", 0, 0)
+
+
+def test_a_pod_that_something_else_binds_to_a_node_is_only_asked_to_leave_spot() -> None:
+    gated = pod({"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}]})
+    found = place(gated, stored_job(job_spec(backoffLimit=0)))
+    assert (found.placement, found.required, found.preferred) == ("OnDemand", (), (NOT_SPOT,))
+
+
+def test_a_threshold_of_0_keeps_even_such_a_pod_on_spot() -> None:
+    for threshold, off in ((0, False), (-1, True), (-3, True), (2, True)):
+        profile = Profile(placement=Placement(provider="eks", interruptible_failure_threshold=threshold))
+        settings = Settings(profile_name="default", profile=profile)
+        assert placement.decide([Level("JobStatus", 0, 0)], settings, lost=True).off_spot is off

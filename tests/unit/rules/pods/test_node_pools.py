@@ -1,0 +1,95 @@
+"""A Job whose pods would wait for a kind of node that no pool has is accepted with a warning."""
+
+from typing import Any
+
+import pytest
+
+from tests.admission import policy, validate
+from tests.objects import cron_job, job, job_spec
+from webhook import capacity
+from webhook.admission.subject import Facts
+from webhook.capacity import Census, NodeFacts
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.policy.model import Placement, Profile
+from webhook.rules.pods.node_pools import MOST_WORDS
+
+POOL = "cloud.google.com/gke-nodepool"
+GPU = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+SPOT = {"cloud.google.com/gke-spot": "true"}
+ON_DEMAND_NODE = NodeFacts({POOL: "default"})
+SPOT_NODE = NodeFacts({POOL: "spot", **SPOT})
+GPU_NODE = NodeFacts({POOL: "gpu", **GPU})
+NO_SPOT = "spec.template.spec: fits on no spot node that was seen; it waits until there is one"
+NO_ON_DEMAND = "spec.template.spec: fits on no on-demand node that was seen; it waits until there is one"
+
+
+def selecting(selector: Json | None = None, **fields: Any) -> Json:
+    spec = job_spec(backoffLimit=3, completions=1)
+    spec["template"]["spec"].update({"nodeSelector": selector, **fields})
+    return spec
+
+
+def warnings_of(root: Json, *nodes: NodeFacts, **placement: Any) -> list[str]:
+    census = Census()
+    for node in nodes:
+        census.add(node)
+    pools = tuple((census.pools() or {}).values())
+    facts = Facts(profile_name="default", recognised=capacity.named("gke", None), pools=pools)
+    under = policy(default=Profile(placement=Placement(**{"spot": "Require", **placement})))
+    return validate(root, facts, under=under).warnings
+
+
+def test_where_both_kinds_of_node_are_known_nothing_is_said() -> None:
+    assert warnings_of(job(selecting()), ON_DEMAND_NODE, SPOT_NODE) == []
+
+
+def test_where_no_pool_has_a_kind_of_node_that_is_said() -> None:
+    assert warnings_of(job(selecting()), ON_DEMAND_NODE) == [NO_SPOT]
+    assert warnings_of(job(selecting()), SPOT_NODE) == [NO_ON_DEMAND]
+
+
+def test_what_the_author_selects_must_be_there_of_that_kind() -> None:
+    nodes = (ON_DEMAND_NODE, SPOT_NODE, GPU_NODE)
+    assert warnings_of(job(selecting(GPU)), *nodes) == [NO_SPOT]
+    assert warnings_of(job(selecting(GPU)), *nodes, spot="Prefer") == []
+
+
+def test_an_affinity_is_looked_at_too() -> None:
+    expression = {"key": "cloud.google.com/gke-accelerator", "operator": "Exists"}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    assert warnings_of(job(selecting(affinity=affinity)), SPOT_NODE, GPU_NODE) == [NO_SPOT]
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [SPOT, {"team": "vision"}, {"cloud.google.com/gke-flex-start": "true"}],
+    ids=["asks for spot", "fits on no known node anyhow", "asks for capacity set aside"],
+)
+def test_what_the_author_decides_is_no_matter_of_ours(selector: Json) -> None:
+    flex = NodeFacts({POOL: "flex", "cloud.google.com/gke-flex-start": "true"})
+    assert warnings_of(job(selecting(selector)), SPOT_NODE, flex) == []
+
+
+def test_a_job_that_names_more_values_than_anybody_compares_is_not_judged() -> None:
+    expression = {"key": "zone", "operator": "NotIn", "values": [str(number) for number in range(MOST_WORDS)]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    assert warnings_of(job(selecting(affinity=affinity)), ON_DEMAND_NODE) == []
+    expression["values"] = ["1"]
+    assert warnings_of(job(selecting(affinity=affinity)), ON_DEMAND_NODE) == [NO_SPOT]
+
+
+def test_a_workload_that_is_not_interruptible_needs_no_spot_node() -> None:
+    root = job(selecting(), annotations={names.INTERRUPTIBLE: "false"})
+    assert warnings_of(root, ON_DEMAND_NODE) == []
+
+
+def test_a_cron_jobs_template_is_judged() -> None:
+    assert warnings_of(cron_job(selecting()), ON_DEMAND_NODE) == [NO_SPOT.replace("spec.", "spec.jobTemplate.spec.", 1)]
+
+
+def test_without_knowledge_of_pools_nothing_is_said() -> None:
+    assert warnings_of(job(selecting())) == []
+    assert warnings_of(job(selecting()), NodeFacts({"karpenter.sh/nodepool": "default"})) == []

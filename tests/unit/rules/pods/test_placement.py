@@ -1,0 +1,341 @@
+"""The rule that keeps the last attempts off spot nodes."""
+
+from copy import deepcopy
+from itertools import product
+from typing import Any
+
+import pytest
+
+from tests.admission import mutate, policy
+from tests.objects import pod
+from webhook import capacity
+from webhook.attempts import Level
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import names
+from webhook.objects.patch import Editor, at
+from webhook.objects.problem import Json
+from webhook.policy.model import Placement, Profile
+from webhook.policy.settings import Settings
+from webhook.rules.pods import placement
+
+SPOT = {"key": "eks.amazonaws.com/capacityType", "operator": "In", "values": ["SPOT"]}
+NOT_SPOT = {"key": "eks.amazonaws.com/capacityType", "operator": "NotIn", "values": ["SPOT"]}
+ZONE_A = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
+ZONE_B = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b"]}
+STAYS = placement.Decision(off_spot=False, level=Level("JobStatus", 0, 3))
+LEAVES = placement.Decision(off_spot=True, level=Level("JobStatus", 3, 3))
+
+
+def settings(*, interruptible: bool | None = None, **fields: Any) -> Settings:
+    return Settings(
+        profile_name="default",
+        profile=Profile(placement=Placement(**{"provider": "eks", **fields})),
+        interruptible=interruptible,
+    )
+
+
+def placed(root: Json, decision: placement.Decision, recognised: capacity.Provider | None = None, **fields: Any) -> str:
+    """Apply the rule; applied again it must change nothing."""
+    said = placement.edit(root, decision, settings(**fields), recognised, Editor(root))
+    once = deepcopy(root)
+    again = Editor(root)
+    assert placement.edit(root, decision, settings(**fields), recognised, again) == said
+    assert (root, again.edits) == (once, [])
+    return said
+
+
+def terms(root: Json) -> Any:
+    return at(root, placement.TERMS)
+
+
+def preferences(root: Json) -> Any:
+    return at(root, placement.PREFERRED)
+
+
+def with_terms(*given: Json) -> Json:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(given)}}
+    return pod({"affinity": {"nodeAffinity": required}})
+
+
+def flytes_rule(attempt: int, budget: int, threshold: int) -> bool:
+    """The rule as Flyte writes it (facts of its RFC): `above(n, max, t)` over the number of attempts allowed."""
+    maximum = budget + 1
+    if threshold > 0:
+        above = attempt >= threshold
+    elif threshold < 0:
+        # Flyte subtracts unsigned numbers; beyond the budget ours is on-demand from attempt 1 instead.
+        above = attempt >= maximum - abs(threshold) if abs(threshold) <= maximum else True
+    else:
+        above = False
+    return attempt > 0 and above
+
+
+def test_a_level_leaves_spot_by_flytes_rule_for_every_attempt_budget_and_threshold() -> None:
+    for attempt, budget, threshold in product(range(12), range(11), range(-11, 12)):
+        levels = [Level("JobStatus", attempt, budget)]
+        decision = placement.decide(levels, settings(interruptible_failure_threshold=threshold))
+        assert decision.off_spot == flytes_rule(attempt, budget, threshold), (attempt, budget, threshold)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "budget", "threshold", "leaves"),
+    [
+        (0, 0, -1, False),
+        (0, 3, -4, False),
+        (2, 3, -1, False),
+        (3, 3, -1, True),
+        (1, 3, -4, True),
+        (1, 3, -11, True),
+        (2, 3, 3, False),
+        (3, 3, 3, True),
+        (9, 3, 0, False),
+        (1, 0, -1, True),
+    ],
+)
+def test_a_level_leaves_spot_at(attempt: int, budget: int, threshold: int, leaves: bool) -> None:  # noqa: FBT001
+    assert placement.leaves_spot(Level("JobStatus", attempt, budget), threshold) is leaves
+
+
+def test_on_demand_if_any_level_says_so_and_that_level_is_told() -> None:
+    disruptions = Level("JobIndex", 20, 20)
+    decision = placement.decide([Level("JobIndex", 0, 2), disruptions], settings())
+    assert decision == placement.Decision(off_spot=True, level=disruptions)
+
+
+def test_the_highest_attempt_is_told_where_every_level_stays() -> None:
+    decision = placement.decide([Level("JobIndex", 0, 9), Level("JobIndex", 4, 20)], settings())
+    assert decision == placement.Decision(off_spot=False, level=Level("JobIndex", 4, 20))
+
+
+def test_a_pod_that_nothing_tells_anything_about_is_a_first_attempt_of_unknown_source() -> None:
+    assert placement.decide([], settings()) == placement.Decision(off_spot=False, level=Level("Unknown", 0, 3))
+
+
+def test_a_workload_that_is_not_interruptible_is_on_demand_from_the_first_attempt() -> None:
+    assert placement.decide([Level("JobStatus", 0, 3)], settings(interruptible=False)).off_spot
+
+
+@pytest.mark.parametrize(
+    ("root", "takes_part"),
+    [
+        (pod(), True),
+        (pod(owner=None), False),
+        (pod(owner=None, annotations={names.ATTEMPT: "1"}), True),
+        (pod(owner=None, annotations={names.INTERRUPTIBLE: "true"}), True),
+        (pod(owner="Wonder"), False),
+        (pod(owner="Wonder", annotations={names.ATTEMPT: "1"}), True),
+        (pod(owner="ReplicaSet", annotations={names.ATTEMPT: "1"}), False),
+        (pod(owner="DaemonSet", annotations={names.INTERRUPTIBLE: "true"}), False),
+        (pod({"nodeName": "node-1"}), False),
+    ],
+    ids=[
+        "of a Job",
+        "bare",
+        "bare with an attempt",
+        "bare and interruptible",
+        "of an unknown kind",
+        "of an unknown kind with an attempt",
+        "of a Deployment",
+        "of a DaemonSet",
+        "bound to a node",
+    ],
+)
+def test_a_pod_takes_part(root: Json, takes_part: bool) -> None:  # noqa: FBT001
+    controller = controller_of(root)
+    batch = controller is not None and controller.kind == "Job"
+    assert placement.takes_part(root, controller, batch=batch) is takes_part
+
+
+def test_require_puts_a_requirement_on_spot_and_off_it() -> None:
+    first, last = pod(), pod()
+    assert (placed(first, STAYS, spot="Require"), terms(first)) == ("Spot", [{"matchExpressions": [SPOT]}])
+    assert (placed(last, LEAVES, spot="Require"), terms(last)) == ("OnDemand", [{"matchExpressions": [NOT_SPOT]}])
+
+
+def test_prefer_puts_a_preference_on_spot_and_a_requirement_off_it() -> None:
+    first, last = pod(), pod()
+    assert placed(first, STAYS) == "Spot"
+    assert (terms(first), preferences(first)) == (None, [{"weight": 100, "preference": {"matchExpressions": [SPOT]}}])
+    assert placed(last, LEAVES) == "OnDemand"
+    assert (terms(last), preferences(last)) == ([{"matchExpressions": [NOT_SPOT]}], None)
+
+
+def test_allow_says_nothing_until_the_pod_leaves_spot() -> None:
+    first, last = pod(), pod()
+    assert (placed(first, STAYS, spot="Allow", provider="gke"), first) == ("None", pod())
+    assert placed(last, LEAVES, spot="Allow") == "OnDemand"
+
+
+def test_a_pod_on_spot_tolerates_spot_nodes_and_one_off_it_does_not() -> None:
+    first, last = pod(), pod()
+    placed(first, STAYS, provider="gke")
+    placed(last, LEAVES, provider="gke")
+    assert [toleration["key"] for toleration in first["spec"]["tolerations"]] == ["cloud.google.com/gke-spot"]
+    assert "tolerations" not in last["spec"]
+
+
+def test_terms_are_ored_so_each_gets_the_requirement() -> None:
+    root = with_terms({"matchExpressions": [ZONE_A]}, {"matchExpressions": [ZONE_B]})
+    assert placed(root, LEAVES) == "OnDemand"
+    assert terms(root) == [{"matchExpressions": [ZONE_A, NOT_SPOT]}, {"matchExpressions": [ZONE_B, NOT_SPOT]}]
+
+
+def test_a_term_of_fields_gets_the_requirement_too() -> None:
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]
+    root = with_terms({"matchFields": fields})
+    placed(root, LEAVES)
+    assert terms(root) == [{"matchFields": fields, "matchExpressions": [NOT_SPOT]}]
+
+
+def test_an_empty_term_matches_nothing_and_stays_so() -> None:
+    root = with_terms({}, {"matchExpressions": [ZONE_A]}, {"matchExpressions": []})
+    placed(root, LEAVES)
+    assert terms(root) == [{}, {"matchExpressions": [ZONE_A, NOT_SPOT]}, {"matchExpressions": []}]
+
+
+def test_nothing_can_be_said_where_every_term_is_empty() -> None:
+    root = with_terms({})
+    assert (placed(root, LEAVES), terms(root)) == ("None", [{}])
+
+
+def test_a_pod_that_selects_spot_nodes_itself_is_not_contradicted() -> None:
+    selector = {"nodeSelector": {"eks.amazonaws.com/capacityType": "SPOT"}}
+    root = pod(selector)
+    assert (placed(root, LEAVES), root) == ("None", pod(selector))
+
+
+@pytest.mark.parametrize("spot", ["Require", "Prefer"])
+def test_a_pod_that_selects_on_demand_nodes_itself_is_not_contradicted(spot: str) -> None:
+    selector = {"nodeSelector": {"eks.amazonaws.com/capacityType": "ON_DEMAND"}}
+    root = pod(selector)
+    assert (placed(root, STAYS, spot=spot), root) == ("None", pod(selector))
+
+
+def test_a_pod_that_requires_spot_nodes_by_affinity_is_not_contradicted() -> None:
+    root = with_terms({"matchExpressions": [SPOT]})
+    assert (placed(root, LEAVES), terms(root)) == ("None", [{"matchExpressions": [SPOT]}])
+
+
+def test_a_pod_that_asks_for_spot_nodes_itself_is_told_nothing_more() -> None:
+    selector = {"nodeSelector": {"eks.amazonaws.com/capacityType": "SPOT"}}
+    root = pod(selector)
+    assert (placed(root, STAYS, spot="Require"), root) == ("Spot", pod(selector))
+
+
+@pytest.mark.parametrize("name", ["topology", "admission", "elastic-job"])
+def test_a_pod_whose_nodes_kueue_chooses_gets_preferences_only(name: str) -> None:
+    gate = {"schedulingGates": [{"name": f"kueue.x-k8s.io/{name}"}]}
+    first, last = pod(gate), pod(gate)
+    assert placed(first, STAYS, spot="Require") == "Spot"
+    assert placed(last, LEAVES, spot="Require") == "OnDemand"
+    assert (terms(first), terms(last)) == (None, None)
+    assert [term["preference"]["matchExpressions"] for term in preferences(last)] == [[NOT_SPOT]]
+
+
+@pytest.mark.parametrize("decision", [STAYS, LEAVES])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"nodeSelector": {"cloud.google.com/gke-flex-start": "true"}},
+        {"nodeSelector": {"cloud.google.com/gke-queued": "true", "cloud.google.com/gke-accelerator": "nvidia-l4"}},
+        {"nodeSelector": {"cloud.google.com/reservation-name": "tpu-rsv"}},
+        {"nodeSelector": {"karpenter.k8s.aws/capacity-reservation-type": "capacity-block"}},
+    ],
+)
+def test_a_pod_that_asks_for_capacity_set_aside_for_it_is_told_nothing(fields: Json, decision: Any) -> None:
+    root = pod(deepcopy(fields))
+    assert (placed(root, decision, spot="Require", provider="gke"), root) == ("None", pod(fields))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "autoscaling.x-k8s.io/consume-provisioning-request",
+        "cluster-autoscaler.kubernetes.io/consume-provisioning-request",
+    ],
+)
+def test_a_pod_whose_nodes_were_requested_for_it_is_told_nothing(key: str) -> None:
+    root = pod(annotations={key: "job-train-1"})
+    assert (placed(root, LEAVES), root) == ("None", pod(annotations={key: "job-train-1"}))
+
+
+GROUPED = [
+    pod(labels={"kueue.x-k8s.io/pod-group-name": "g"}),
+    pod(labels={"scheduling.x-k8s.io/pod-group": "g"}),
+    pod(labels={"pod-group.scheduling.sigs.k8s.io": "g"}),
+    pod(annotations={"scheduling.k8s.io/group-name": "podgroup-1"}),
+    pod(annotations={"yunikorn.apache.org/task-group-name": "members"}),
+    pod({"schedulingGroup": {"podGroupName": "g"}}),
+    pod({"workloadRef": {"name": "w", "podGroup": "g"}}),
+]
+
+
+@pytest.mark.parametrize("root", GROUPED)
+def test_a_pod_that_alone_would_leave_its_group_gets_preferences_only(root: Json) -> None:
+    first, last = deepcopy(root), deepcopy(root)
+    assert placed(first, STAYS, spot="Require") == "Spot"
+    assert placed(last, LEAVES, spot="Require") == "OnDemand"
+    assert (terms(first), terms(last)) == (None, None)
+    assert [term["preference"]["matchExpressions"] for term in preferences(first)] == [[SPOT]]
+    assert [term["preference"]["matchExpressions"] for term in preferences(last)] == [[NOT_SPOT]]
+
+
+@pytest.mark.parametrize("source", ["JobSet", "Volcano"])
+@pytest.mark.parametrize("root", GROUPED)
+def test_a_group_that_leaves_spot_as_a_whole_is_required_to(root: Json, source: str) -> None:
+    last = deepcopy(root)
+    assert placed(last, placement.Decision(off_spot=True, level=Level(source, 2, 2))) == "OnDemand"
+    assert terms(last) == [{"matchExpressions": [NOT_SPOT]}]
+
+
+def test_a_job_that_its_set_restarted_alone_leaves_its_group_alone() -> None:
+    labels = {"scheduling.x-k8s.io/pod-group": "g", "jobset.sigs.k8s.io/job-restart-attempt": "1"}
+    root = pod(labels=labels)
+    assert placed(root, placement.Decision(off_spot=True, level=Level("JobSet", 2, 2))) == "OnDemand"
+    assert terms(root) is None
+
+
+def test_an_authors_word_is_a_requirement_in_a_group_too() -> None:
+    root = pod(labels={"scheduling.x-k8s.io/pod-group": "g"})
+    decision = placement.decide([], settings(interruptible=False))
+    assert placement.edit(root, decision, settings(interruptible=False), None, Editor(root)) == "OnDemand"
+    assert terms(root) == [{"matchExpressions": [NOT_SPOT]}]
+
+
+def test_devices_that_may_be_allocated_on_one_node_are_a_reason_for_a_preference() -> None:
+    named = pod({"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]})
+    of_template = pod({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]})
+    assert (placed(named, LEAVES), placed(of_template, LEAVES)) == ("OnDemand", "OnDemand")
+    assert (terms(named), terms(of_template)) == (None, [{"matchExpressions": [NOT_SPOT]}])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"schedulingGroup": {"podGroupName": "g"}},
+        {"workloadRef": {"name": "w", "podGroup": "g"}},
+        {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]},
+    ],
+)
+def test_what_binds_a_pod_is_read_of_a_request(fields: Json) -> None:
+    root = pod(fields, annotations={names.ATTEMPT: "3", names.MAX_RETRIES: "3"})
+    made = mutate(root, under=policy(default=Profile(placement=Placement(provider="eks")))).object
+    assert (made["metadata"]["annotations"][names.PLACEMENT], terms(made)) == ("OnDemand", None)
+
+
+def test_auto_places_nothing_where_no_provider_was_recognised() -> None:
+    root = pod()
+    assert (placed(root, LEAVES, provider="auto"), root) == ("None", pod())
+
+
+def test_auto_is_the_provider_that_was_recognised() -> None:
+    root = pod()
+    assert placed(root, LEAVES, capacity.named("eks", None), provider="auto") == "OnDemand"
+    assert terms(root) == [{"matchExpressions": [NOT_SPOT]}]
+
+
+def test_any_leaves_the_spot_nodes_of_every_provider() -> None:
+    root = pod()
+    assert placed(root, LEAVES, provider="any") == "OnDemand"
+    keys = {expression["key"] for expression in terms(root)[0]["matchExpressions"]}
+    assert {"cloud.google.com/gke-spot", "karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType"} < keys

@@ -1,0 +1,410 @@
+"""Connections: an API server's stay open, those that only take room go, and none is closed on a request."""
+
+import asyncio
+import contextlib
+import resource
+import socket
+import ssl
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from certs import issue
+from certs.reload import Shown
+from tests.admission import review_of
+from tests.listening import HEAD, Client, Listening, eventually, listening, on_uvloop
+from tests.objects import job
+from tests.served import raw, serving
+from webhook import metrics
+from webhook.serving.connections import Connections, is_asking
+from webhook.serving.http11 import Answer, Connection, Site
+from webhook.serving.intake import Intake
+from webhook.serving.limits import LIMITS, OPEN_FILES, Limits
+from webhook.serving.listen import listen
+
+REVIEW = review_of(job())
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LARGE = 50_000_000  # more than the kernel would take
+ANSWERED = b"HTTP/1.1 200 OK\r\n"
+
+
+class Waiting:
+    """An application that answers at / at once and at /waits when it is told; what it was asked waits in `asked`."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.answers = asyncio.Event()
+
+    def site(self, limits: Limits = LIMITS) -> Site:
+        routes = {b"/": self.at_once, b"/waits": self.waits, b"/large": self.large}
+        found = {path: (b"GET", handler) for path, handler in routes.items()}
+        return Site(Intake(limits), {**found, b"/mutate": (b"POST", self.reads)})
+
+    async def at_once(self, _: bytes) -> Answer:
+        return Answer(b"here")
+
+    async def waits(self, _: bytes) -> Answer:
+        self.asked += 1
+        await self.answers.wait()
+        return Answer(b"at last")
+
+    async def reads(self, body: bytes) -> Answer:
+        return Answer(body)
+
+    async def large(self, _: bytes) -> Answer:
+        self.asked += 1
+        return Answer(b" " * LARGE)
+
+
+async def asked(server: Listening) -> Client:
+    """Return a connection that has asked before, and is idle."""
+    client = await server.connect()
+    client.send(GET)
+    assert (await client.answer())[0] == 200
+    return client
+
+
+async def is_served(client: Client) -> bool:
+    client.send(GET)
+    return (await client.answer())[0] == 200
+
+
+@on_uvloop
+async def test_a_head_that_does_not_end_closes_its_connection_and_no_idle_one() -> None:
+    async with listening(Waiting().site(Limits(patience=0.1))) as server:
+        idle, silent, beginning, later = (
+            await asked(server),
+            *[await server.connect() for _ in range(2)],
+            await asked(server),
+        )
+        beginning.send(GET[:-1])
+        later.send(GET[:1])
+        await eventually(lambda: beginning.closed and later.closed)
+        assert await is_served(idle)
+        assert await is_served(silent)
+
+
+@on_uvloop
+async def test_of_those_that_never_asked_only_a_few_may_stay() -> None:
+    async with listening(Waiting().site(Limits(patience=0.1, spare=2))) as server:
+        idle = await asked(server)
+        silent = [await server.connect() for _ in range(5)]
+        await eventually(lambda: sum(client.closed for client in silent) == 3)
+        assert [client.closed for client in silent] == [True, True, True, False, False]
+        assert await is_served(idle)
+        assert await is_served(silent[-1])
+
+
+@on_uvloop
+async def test_above_the_bound_those_that_never_asked_go_first_then_the_longest_idle_and_never_one_in_use() -> None:
+    waiting = Waiting()
+    async with listening(waiting.site(Limits(connections=4, spare=0))) as server:
+        busy, silent, second, first = (
+            await server.connect(),
+            await server.connect(),
+            await asked(server),
+            await asked(server),
+        )
+        busy.send(GET.replace(b"/", b"/waits", 1))
+        await eventually(lambda: waiting.asked)
+        assert await is_served(second)  # so that the other is the longest idle
+        await asked(server)
+        await eventually(lambda: silent.closed)
+        await asked(server)
+        await eventually(lambda: first.closed)
+        await asked(server)
+        await eventually(lambda: second.closed)
+        waiting.answers.set()
+        assert (await busy.answer())[0] == 200
+
+
+@on_uvloop
+async def test_many_that_have_just_begun_a_head_go_before_one_that_is_idle() -> None:
+    async with listening(Waiting().site(Limits(connections=4, spare=2))) as server:
+        idle = await asked(server)
+        beginning = [await server.connect() for _ in range(6)]
+        for client in beginning:
+            client.send(GET[:1])
+        await eventually(lambda: sum(client.closed for client in beginning) == 3)
+        for client in beginning[-3:]:
+            assert not client.closed
+        beginning += [await server.connect() for _ in range(3)]
+        for client in beginning[-3:]:
+            client.send(GET[:1])
+        await eventually(lambda: sum(client.closed for client in beginning) == 6)
+        assert await is_served(idle)
+
+
+@on_uvloop
+async def test_where_every_connection_is_in_use_the_new_one_goes() -> None:
+    waiting = Waiting()
+    async with listening(waiting.site(Limits(connections=2))) as server:
+        busy = [await server.connect() for _ in range(2)]
+        for client in busy:
+            client.send(GET.replace(b"/", b"/waits", 1))
+        await eventually(lambda: waiting.asked == len(busy))
+        late = await server.connect()
+        await eventually(lambda: late.closed)
+        waiting.answers.set()
+        assert [(await client.answer())[0] for client in busy] == [200, 200]
+        assert await is_served(busy[0])
+
+
+@on_uvloop
+async def test_a_connection_whose_body_stands_still_goes_before_an_idle_one() -> None:
+    site = Waiting().site(Limits(connections=2))
+    async with listening(site) as server:
+        idle, slow = await asked(server), await server.connect()
+        slow.send(HEAD % 10 + b"{")
+        await eventually(lambda: site.intake.arriving)
+        await asyncio.sleep(1.1)  # what has just begun is given a second
+        await asked(server)
+        await eventually(lambda: slow.closed)
+        assert await is_served(idle)
+
+
+def dropped_as_slow() -> float:
+    value: float = metrics.CONNECTIONS_DROPPED.labels("slow")._value.get()  # noqa: SLF001 - it has no public way
+    return value
+
+
+@on_uvloop
+async def test_a_client_that_does_not_take_its_answers_is_closed() -> None:
+    before, waiting = dropped_as_slow(), Waiting()
+    async with listening(waiting.site(Limits(patience=0.1))) as server:
+        stubborn, idle = await server.connect(), await asked(server)
+        stubborn.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        stubborn.send(GET.replace(b"/", b"/large", 1))
+        await eventually(lambda: dropped_as_slow() == before + 1)
+        assert await is_served(idle)
+
+
+@on_uvloop
+async def test_of_large_answers_that_nobody_takes_only_so_much_is_held() -> None:
+    before, waiting = dropped_as_slow(), Waiting()
+    async with listening(waiting.site(Limits(answer_bytes=2 * LARGE)), server_context()) as server:
+        stubborn = [await server.connect(trusting()) for _ in range(5)]
+        for number, client in enumerate(stubborn, 1):
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.send(GET.replace(b"/", b"/large", 1))
+            await eventually(lambda number=number: waiting.asked == number)  # type: ignore[misc]
+        assert dropped_as_slow() == before + 3
+
+
+@on_uvloop
+async def test_a_large_answer_is_the_last_on_its_connection() -> None:
+    async with listening(Waiting().site(LIMITS), server_context()) as server:
+        client = await server.connect(trusting())
+        client.send(GET.replace(b"/", b"/large", 1))
+        status, headers = await client.answer()
+        assert (status, headers["connection"]) == (200, "close")
+        assert await client.reader.read() == b""
+
+
+def server_context() -> ssl.SSLContext:
+    now = datetime.now(UTC)
+    authority = issue.new_authority("test", now=now, lifetime=timedelta(hours=1))
+    shown = Shown()
+    shown.show(issue.issue(authority, "webhook", now=now, lifetime=timedelta(hours=1), hosts=["127.0.0.1"]))
+    return shown.context
+
+
+def trusting() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@on_uvloop
+async def test_a_handshake_that_is_not_done_is_ended() -> None:
+    async with listening(Waiting().site(Limits(patience=0.1)), server_context()) as server:
+        served = await server.connect(trusting())
+        half_open = await server.connect()
+        assert await half_open.reader.read() == b""
+        assert await is_served(served)
+
+
+@on_uvloop
+async def test_where_too_many_say_nothing_the_oldest_of_them_go_and_who_speaks_is_served() -> None:
+    async with listening(Waiting().site(Limits(silent=2)), server_context()) as server:
+        half_open = [await server.connect() for _ in range(5)]
+        served = await server.connect(trusting())
+        assert await is_served(served)
+        await eventually(lambda: all(client.closed for client in half_open[:3]))
+        assert not half_open[-1].closed
+
+
+@on_uvloop
+async def test_more_handshakes_at_once_than_the_bound_are_all_done_one_after_the_other() -> None:
+    async with listening(Waiting().site(Limits(handshakes=2)), server_context()) as server:
+        clients = await asyncio.gather(*(server.connect(trusting()) for _ in range(20)))
+        assert all([await is_served(client) for client in clients])
+
+
+@on_uvloop
+async def test_handshakes_that_their_clients_have_left_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhook.serving.listen.STALLED", 0.1)
+    async with listening(Waiting().site(Limits(handshakes=2)), server_context()) as server:
+        stalled = [await server.connect() for _ in range(4)]
+        for client in stalled:
+            client.send(client_hello())
+        assert await is_served(await server.connect(trusting()))
+        await stalled[0].reader.read()  # to its end
+
+
+def client_hello() -> bytes:
+    """What a client sends first."""
+    outgoing = ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        trusting().wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
+    return outgoing.read()
+
+
+@on_uvloop
+async def test_what_has_arrived_and_nobody_has_read_counts_as_a_request() -> None:
+    site = Waiting().site()
+    connections = Connections(site.intake)
+    server = await asyncio.get_running_loop().create_server(lambda: Connection(site, connections), "127.0.0.1", 0)
+    with socket.create_connection(server.sockets[0].getsockname()) as client, contextlib.closing(server):
+        await eventually(lambda: connections.silent)
+        (connection,) = connections.silent
+        assert not is_asking(connection, connections.now())
+        client.sendall(b"P")  # and the loop has no turn
+        assert is_asking(connection, connections.now())
+
+
+@on_uvloop
+async def test_who_waits_for_an_answer_and_asked_for_the_connection_to_end_gets_both() -> None:
+    waiting = Waiting()
+    async with listening(waiting.site()) as server:
+        client = await server.connect()
+        client.send(b"GET /waits HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        await eventually(lambda: waiting.asked)
+        waiting.answers.set()
+        status, headers = await client.answer()
+        assert (status, headers["connection"]) == (200, "close")
+        assert await client.reader.read() == b""
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+@on_uvloop
+async def test_who_asks_again_while_the_answer_is_waited_for_is_told_that_the_connection_ends(pieces: int) -> None:
+    waiting = Waiting()
+    async with listening(waiting.site()) as server:
+        client, first = await server.connect(), GET.replace(b"/", b"/waits", 1)
+        for piece in [first + GET] if pieces == 1 else [first, GET]:
+            client.send(piece)
+            await eventually(lambda: waiting.asked)
+        await is_served(await server.connect())  # and with that all that was sent before has been read
+        waiting.answers.set()
+        status, headers = await client.answer()
+        assert (status, headers["connection"]) == (200, "close")
+        assert await client.reader.read() == b""
+
+
+@on_uvloop
+async def test_at_the_end_a_request_that_has_arrived_is_answered_and_idle_connections_are_closed() -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        host, _, port = (await listen(stack, Waiting().site(), ("127.0.0.1", 0), None)).rpartition(":")
+        with socket.create_connection((host, int(port))) as asking, socket.create_connection((host, int(port))) as idle:
+            for connection in (asking, idle):
+                connection.sendall(GET)
+                assert (await asyncio.to_thread(connection.recv, 1000)).startswith(ANSWERED)
+            asking.sendall(GET)  # and the loop has not had a turn to read it when the end begins
+            await stack.aclose()
+            assert asking.recv(1000).startswith(ANSWERED)
+            assert asking.recv(1000) == idle.recv(1000) == b""
+
+
+@pytest.mark.parametrize("begun", [0, 10, -5], ids=["a new connection", "a head", "a body"])
+@on_uvloop
+async def test_at_the_end_what_has_begun_is_waited_for(begun: int) -> None:
+    asking = HEAD % len(REVIEW) + REVIEW
+    waiting = Waiting()
+    async with contextlib.AsyncExitStack() as stack:
+        host, _, port = (await listen(stack, waiting.site(), ("127.0.0.1", 0), None)).rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(asking[:begun])
+            ending = asyncio.create_task(stack.aclose())
+            await asyncio.sleep(0.1)  # the end has begun
+            assert not ending.done()
+            client.sendall(asking[begun:])
+            await ending
+            assert client.recv(1000).startswith(ANSWERED)
+
+
+@on_uvloop
+async def test_at_the_end_a_connection_that_nobody_has_accepted_yet_is_answered() -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        host, _, port = (await listen(stack, Waiting().site(), ("127.0.0.1", 0), None)).rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(GET)  # and the loop has no turn
+            await stack.aclose()
+            assert client.recv(1000).startswith(ANSWERED)
+
+
+@on_uvloop
+async def test_at_the_end_a_request_in_progress_is_answered() -> None:
+    waiting = Waiting()
+    async with contextlib.AsyncExitStack() as stack:
+        host, _, port = (await listen(stack, waiting.site(), ("127.0.0.1", 0), None)).rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(GET.replace(b"/", b"/waits", 1))
+            await eventually(lambda: waiting.asked)
+            ending = asyncio.create_task(stack.aclose())
+            await asyncio.sleep(0.1)  # the end has begun
+            waiting.answers.set()
+            await ending
+            assert client.recv(1000).startswith(ANSWERED)
+
+
+@on_uvloop
+async def test_at_the_end_an_answer_that_is_being_taken_is_written_to_its_end() -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        host, _, port = (await listen(stack, Waiting().site(), ("127.0.0.1", 0), None)).rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(GET.replace(b"/", b"/large", 1))
+        assert (await reader.readline()) == ANSWERED
+        ending = asyncio.create_task(stack.aclose())
+        assert len((await reader.read()).partition(b"\r\n\r\n")[2]) == LARGE
+        await ending
+        writer.close()
+
+
+@on_uvloop
+async def test_a_host_is_listened_to_at_all_its_addresses() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    async with contextlib.AsyncExitStack() as stack:
+        await listen(stack, Waiting().site(), ("localhost", port), None)
+        for *_, address in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM):
+            with socket.create_connection((str(address[0]), port)) as connection:
+                connection.sendall(GET)
+                assert (await asyncio.to_thread(connection.recv, 1000)).startswith(ANSWERED)
+
+
+def test_a_hundred_slow_clients_do_not_disturb(tmp_path: Path) -> None:
+    with serving(tmp_path) as running, ExitStack() as stack:
+        slow = [stack.enter_context(raw(running)) for _ in range(100)]
+        head = HEAD % len(REVIEW)
+        for number in range(20):
+            for connection in slow[:50]:
+                connection.sendall(head[number : number + 1])
+            for connection in slow[50:]:
+                connection.sendall(REVIEW[number : number + 1] if number else head)
+            assert running.post("/mutate", REVIEW).status == 200
+
+
+def test_the_server_may_open_as_many_files_as_its_bounds_need(tmp_path: Path) -> None:
+    assert 2 * (LIMITS.connections + LIMITS.handshakes + LIMITS.silent) < OPEN_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
+    try:
+        with serving(tmp_path) as running:
+            text = Path(f"/proc/{running.process.pid}/limits").read_text()
+            assert int(text.partition("Max open files")[2].split()[0]) == min(OPEN_FILES, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

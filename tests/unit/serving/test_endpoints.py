@@ -1,0 +1,113 @@
+"""What no request may make of the server, and what its constants promise."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.admission import review_of
+from tests.objects import job, job_spec
+from webhook import metrics
+from webhook.admission import engine
+from webhook.admission.review import Response
+from webhook.admission.subject import read
+from webhook.lookups import cluster
+from webhook.lookups.policy_source import PolicySource
+from webhook.policy.parse import load_default
+from webhook.serving import app, connections
+from webhook.serving.endpoints import LARGE, QUEUED, Endpoints
+from webhook.serving.http11 import Answer
+from webhook.serving.limits import LARGEST_BODY, LIMITS
+
+
+def answered(body: bytes, rules: Any = engine.mutate) -> Answer:
+    endpoints = Endpoints(PolicySource(load_default()), None)
+    return asyncio.run(endpoints.answer(body, "mutate", read, partial(endpoints.judge, rules)))
+
+
+def broken(*_: object) -> Response:
+    raise KeyError("a bug of ours")
+
+
+def test_a_bug_of_ours_is_an_honest_500_with_the_uid_and_no_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    before = metrics.REQUESTS.counts["mutate", "Job", "CREATE", "error"]
+    answer = answered(review_of(job()), broken)
+    assert answer.status == 500
+    assert b"0c5a-uid" in answer.body
+    assert b"KeyError" not in answer.body
+    assert metrics.REQUESTS.counts["mutate", "Job", "CREATE", "error"] == before + 1
+    assert "0c5a-uid" in capsys.readouterr().out
+
+
+def test_a_dry_run_is_not_counted_as_an_edit() -> None:
+    before = metrics.EDITS.counts["failure_policy", "Enforce"]
+    answered(review_of(job(job_spec(backoffLimit=3)), dryRun=True))
+    assert metrics.EDITS.counts["failure_policy", "Enforce"] == before
+    answered(review_of(job(job_spec(backoffLimit=3))))
+    assert metrics.EDITS.counts["failure_policy", "Enforce"] == before + 1
+
+
+def large_review(size: int = LARGE) -> bytes:
+    return review_of(job(annotations={"example.test/large": "x" * size}))
+
+
+def test_between_two_large_requests_small_ones_are_answered() -> None:
+    handler = Endpoints(PolicySource(load_default()), None).admission().routes[b"/mutate"][1]
+    answers: list[str] = []
+
+    async def ask(name: str, body: bytes) -> None:
+        assert (await handler(body)).status == 200
+        answers.append(name)
+
+    async def run() -> None:
+        large = [asyncio.create_task(ask("large", large_review())) for _ in range(4)]
+        while not all(task.done() for task in large):
+            await ask("small", review_of(job()))
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert answers.count("large") == 4
+    assert all(pair != ("large", "large") for pair in pairwise(answers))
+
+
+def test_large_requests_that_wait_are_bounded_so_that_small_ones_find_room() -> None:
+    assert LIMITS.held_bytes - QUEUED > LARGEST_BODY
+    endpoints = Endpoints(PolicySource(load_default()), None)
+    handler = endpoints.admission().routes[b"/mutate"][1]
+    body = large_review(QUEUED // 2)
+
+    async def run() -> list[Answer]:
+        return await asyncio.gather(*(handler(one) for one in (body, body, review_of(job()))))
+
+    first, second, small = asyncio.run(run())
+    assert [first.status, second.status, small.status] == [200, 429, 200]
+    assert second.headers == {"Retry-After": "1"}
+    assert endpoints.queued == 0
+
+
+def test_the_api_server_is_the_one_to_close_and_is_answered_in_time() -> None:
+    assert connections.KEEP_ALIVE > 90
+    assert app.DRAIN >= 10
+    assert cluster.PATIENCE <= 1
+
+
+def test_an_error_in_the_log_does_not_show_what_was_in_the_object() -> None:
+    code = """
+import structlog
+from webhook.serving import logs
+logs.to_stderr()
+def fails(container):
+    raise ValueError("broken")
+try:
+    fails({"env": [{"name": "PASSWORD", "value": "s3cr3t"}]})
+except ValueError:
+    structlog.get_logger().exception("internal error")
+"""
+    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+    assert "s3cr3t" not in done.stderr
+    assert json.loads(done.stderr)["exception"][0]["exc_type"] == "ValueError"

@@ -1,0 +1,238 @@
+"""More than the server takes on is refused at once, so that the API server comes again; afterwards all is as before."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.admission import review_of
+from tests.awaiting import until
+from tests.listening import HEAD, eventually, listening, on_uvloop
+from tests.objects import job
+from tests.served import Served, raw, request, serving
+from webhook import metrics
+from webhook.lookups.policy_source import PolicySource
+from webhook.policy.parse import load_default
+from webhook.serving.endpoints import Endpoints
+from webhook.serving.limits import LIMITS, Limits
+
+REVIEW = review_of(job())
+LARGE = review_of(job(annotations={"large": "x" * 1500}))
+
+
+class SlowApi:
+    """As much of the caches as an endpoint asks, while the API does not answer: only namespace "cached" is known."""
+
+    recognised = None
+    message_patterns = False
+    runtime_patches = None
+    pools = ()
+    restart_job = False
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.answers = asyncio.Event()
+
+    def serves(self, namespace: str) -> bool:
+        return namespace == "cached"
+
+    async def opt_in(self, namespace: str) -> tuple[str | None, str]:
+        if namespace != "cached":
+            self.asked += 1
+            await self.answers.wait()
+        return None, "Enforce"
+
+
+def endpoints(limits: Limits, api: Any = None) -> Endpoints:
+    return Endpoints(PolicySource(load_default()), api, limits=limits)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("served")) as running:
+        yield running
+
+
+def test_what_arrives_at_once_is_answered_as_long_as_nothing_has_to_be_asked(served: Served) -> None:
+    with ExitStack() as stack:
+        connections = [stack.enter_context(raw(served)) for _ in range(LIMITS.requests * 4)]
+        for connection in connections:  # known to the server, each of them
+            connection.sendall(HEAD % len(REVIEW) + REVIEW)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        served.process.send_signal(signal.SIGSTOP)
+        until(lambda: is_stopped(served))
+        for connection in connections:
+            connection.sendall(HEAD % len(REVIEW) + REVIEW)
+        served.process.send_signal(signal.SIGCONT)
+        for connection in connections:
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def is_stopped(served: Served) -> bool:
+    return Path(f"/proc/{served.process.pid}/stat").read_text().rpartition(") ")[2].startswith("T")
+
+
+def test_bodies_that_are_still_arriving_take_no_place(served: Served) -> None:
+    with ExitStack() as stack:
+        for _ in range(LIMITS.requests + 1):
+            stack.enter_context(raw(served)).sendall(HEAD % 10 + b"{")
+        until(lambda: "retry_policy_admission_requests_in_house 0.0" in served.get("/metrics").body.decode())
+        assert served.post("/mutate", REVIEW).status == 200
+
+
+@on_uvloop
+async def test_a_request_that_waits_for_the_api_takes_a_place_until_it_is_answered() -> None:
+    limits, api, refused = Limits(requests=4), SlowApi(), ("mutate", "Job", "CREATE", "overloaded")
+    before = metrics.REQUESTS.counts[refused]
+    async with listening(endpoints(limits, api).admission()) as server:
+        waiting = [await server.connect() for _ in range(2)]
+        for client in waiting:
+            client.post(REVIEW)
+        await eventually(lambda: api.asked == 2)
+        late = await server.connect()
+        late.post(REVIEW)
+        status, headers = await late.answer()
+        assert (status, headers["retry-after"]) == (429, "1")
+        assert metrics.REQUESTS.counts[refused] == before + 1
+        api.answers.set()
+        assert [(await client.answer())[0] for client in waiting] == [200, 200]
+        assert await late.asked(REVIEW) == 200
+
+
+@on_uvloop
+async def test_what_the_caches_answer_is_answered_however_many_requests_wait_for_the_api() -> None:
+    limits, api, cached = Limits(requests=4, waiting_bytes=1), SlowApi(), review_of(job(), namespace="cached")
+    async with listening(endpoints(limits, api).admission()) as server:
+        waiting, late, other = [await server.connect() for _ in range(3)]
+        waiting.post(REVIEW)
+        await eventually(lambda: api.asked)
+        assert await late.asked(REVIEW) == 429
+        assert await other.asked(cached) == 200
+        api.answers.set()
+        assert (await waiting.answer())[0] == 200
+
+
+@on_uvloop
+async def test_a_client_that_goes_away_gives_its_place_back() -> None:
+    limits, api = Limits(requests=1), SlowApi()
+    house = endpoints(limits, api)
+    async with listening(house.admission()) as server:
+        gone, late = await server.connect(), await server.connect()
+        gone.post(REVIEW)
+        await eventually(lambda: api.asked)
+        gone.writer.transport.abort()
+        api.answers.set()
+        await eventually(lambda: not house.places.requests)
+        assert await late.asked(REVIEW) == 200
+
+
+@on_uvloop
+async def test_bodies_whose_objects_wait_for_the_api_are_bounded_too() -> None:
+    limits, api = Limits(waiting_bytes=2 * len(REVIEW) - 1), SlowApi()
+    async with listening(endpoints(limits, api).admission()) as server:
+        first, second = await server.connect(), await server.connect()
+        first.post(REVIEW)
+        await eventually(lambda: api.asked)
+        assert await second.asked(REVIEW) == 429
+        api.answers.set()
+        assert (await first.answer())[0] == 200
+
+
+@on_uvloop
+async def test_bytes_count_when_they_arrive_and_what_began_last_is_refused() -> None:
+    limits = Limits(held_bytes=2000)
+    house = endpoints(limits)
+    async with listening(house.admission()) as server:
+        announcing, first, last = [await server.connect() for _ in range(3)]
+        announcing.send(HEAD % 1_000_000)
+        first.send(HEAD % len(LARGE) + LARGE[:1500])
+        await eventually(lambda: house.intake.held == 1500)
+        last.send(HEAD % len(LARGE) + LARGE[:501])
+        status, headers = await last.answer()
+        assert (status, headers["retry-after"]) == (429, "1")
+        first.send(LARGE[1500:])
+        assert (await first.answer())[0] == 200
+
+
+@on_uvloop
+async def test_what_began_last_makes_room_for_what_was_there_before() -> None:
+    limits = Limits(held_bytes=2000)
+    house = endpoints(limits)
+    async with listening(house.admission()) as server:
+        first, last = await server.connect(), await server.connect()
+        first.send(HEAD % len(LARGE) + LARGE[:500])
+        await eventually(lambda: house.intake.held == 500)
+        last.send(HEAD % len(LARGE) + LARGE[:1500])
+        await eventually(lambda: house.intake.held == 2000)
+        first.send(LARGE[500:])
+        assert (await first.answer())[0] == 200
+        assert (await last.answer())[0] == 429
+
+
+@on_uvloop
+async def test_a_small_request_is_answered_however_many_bytes_are_arriving() -> None:
+    limits = Limits(held_bytes=100)
+    house = endpoints(limits)
+    async with listening(house.admission()) as server:
+        filling, small = await server.connect(), await server.connect()
+        filling.send(HEAD % 1000 + b" " * 100)
+        await eventually(lambda: house.intake.held == 100)
+        assert await small.asked(REVIEW) == 200
+
+
+@on_uvloop
+async def test_a_body_that_stands_still_makes_room_for_others() -> None:
+    limits = Limits(held_bytes=2000)
+    house = endpoints(limits)
+    async with listening(house.admission()) as server:
+        filling, other = await server.connect(), await server.connect()
+        filling.send(HEAD % 1_000_000 + b" " * 1900)
+        await eventually(lambda: house.intake.held == 1900)
+        status = 429
+        while status == 429:
+            other.send(HEAD % len(LARGE))
+            await eventually(lambda: len(house.intake.arriving) == 2)
+            other.send(LARGE)
+            status, _ = await other.answer()
+        assert status == 200
+        assert (await filling.answer())[0] == 429
+        assert house.intake.held == 0
+
+
+@on_uvloop
+async def test_a_body_that_never_ends_is_408_and_the_connection_is_closed() -> None:
+    limits = Limits(patience=0.1)
+    house = endpoints(limits)
+    async with listening(house.admission()) as server:
+        client = await server.connect()
+        client.send(HEAD % 1000 + b"{")
+        status, headers = await client.answer()
+        assert (status, headers["connection"]) == (408, "close")
+        assert await client.reader.read() == b""
+        assert (house.intake.held, house.places.requests, len(house.intake.arriving)) == (0, 0, 0)
+
+
+@on_uvloop
+async def test_a_body_that_comes_in_pieces_is_put_together() -> None:
+    async with listening(endpoints(LIMITS).admission()) as server:
+        client = await server.connect()
+        client.send(HEAD % len(REVIEW))
+        for byte in REVIEW[:100]:
+            client.send(bytes((byte,)))
+            await asyncio.sleep(0)
+        client.send(REVIEW[100:])
+        assert (await client.answer())[0] == 200
+
+
+def test_a_large_body_is_not_kept_by_an_idle_connection(tmp_path: Path) -> None:
+    large = review_of(job(annotations={"large": "x" * 3_000_000}))
+    with serving(tmp_path) as running, ExitStack() as stack:
+        connections = [stack.enter_context(closing(running.connect())) for _ in range(40)]
+        for connection in connections:
+            assert request(connection, "POST", "/mutate", large).status == 200
+        resident = Path(f"/proc/{running.process.pid}/status").read_text().partition("VmRSS:")[2].split()[0]
+        assert int(resident) < 160 * 1024

@@ -1,0 +1,288 @@
+"""The server as the API server meets it: a process, TLS, HTTP/1.1."""
+
+import http.client
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.admission import answer_of, review_of
+from tests.awaiting import until
+from tests.merge_cases import bug
+from tests.objects import DISRUPTION, cron_job, job, job_spec, pod
+from tests.served import COMMAND, SERVE, Served, raw, request, serving
+from webhook import __version__
+from webhook.kube import names
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("served")) as running:
+        yield running
+
+
+def test_a_job_is_mutated(served: Served) -> None:
+    reply = served.post("/mutate", review_of(job()))
+    assert (reply.status, reply.headers["Content-Type"]) == (200, "application/json")
+    answer = answer_of(reply.body, job())
+    assert answer.object["spec"]["podFailurePolicy"]["rules"] == [DISRUPTION, bug()]
+
+
+def test_a_job_with_25_retries_is_denied(served: Served) -> None:
+    reply = served.post("/validate?timeout=5s", review_of(job(job_spec(backoffLimit=25))))
+    response = json.loads(reply.body)["response"]
+    assert (reply.status, response["allowed"], response["status"]["code"]) == (200, False, 422)
+
+
+@pytest.mark.parametrize("path", ["/mutate", "/validate"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not JSON",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}',
+        b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":null}',
+        review_of(job(), uid=""),
+        review_of(job(), uid=5),
+        review_of(job(), operation="PATCH"),
+        review_of(job()).replace(b"0c5a-uid", b"\xff\xfe"),
+        review_of(job()).replace(b'"namespace":"ml"', b'"options":"\xff","namespace":"ml"'),
+        review_of(job()).replace(b"admission.k8s.io/v1", b"admission.k8s.io/v1beta1"),
+        review_of(job()).replace(b'"AdmissionReview"', b'"ConversionReview"'),
+        b"[" * 100_000,
+        b'{"apiVersion":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        review_of(job()).replace(b'"suspend"', b"").replace(b'"oldObject":null', b'"oldObject":' + b"[" * 100_000),
+    ],
+    ids=lambda body: repr(body[:60]),
+)
+def test_what_is_no_admission_review_is_400_with_a_sentence(served: Served, path: str, body: bytes) -> None:
+    reply = served.post(path, body)
+    assert reply.status == 400
+    assert b"Traceback" not in reply.body
+    assert reply.body.decode().strip()
+    assert served.get("/healthz").status == 200
+
+
+def test_an_object_nested_beyond_reason_is_400(served: Served) -> None:
+    body = review_of("HERE").replace(b'"HERE"', b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
+    assert served.post("/mutate", body).status == 400
+
+
+def test_a_duplicate_key_counts_as_the_api_server_counts_it_the_last_one(served: Served) -> None:
+    body = review_of(job(job_spec(backoffLimit=25))).replace(
+        b'"backoffLimit":25', b'"backoffLimit":1,"backoffLimit":25'
+    )
+    assert not json.loads(served.post("/validate", body).body)["response"]["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/mutate", 405),
+        ("PUT", "/validate", 405),
+        ("POST", "/", 404),
+        ("POST", "/mutate/", 404),
+        ("POST", "/healthz", 404),
+    ],
+)
+def test_a_wrong_path_is_404_and_a_wrong_method_405(served: Served, method: str, path: str, status: int) -> None:
+    assert served.post(path, b"{}", method).status == status
+
+
+def test_a_body_over_seven_mebibytes_is_413(served: Served) -> None:
+    assert served.post("/mutate", b" " * (8 * 1024 * 1024)).status == 413
+    assert served.get("/healthz").status == 200
+
+
+def test_two_objects_of_three_mebibytes_are_answered(served: Served) -> None:
+    big = job(annotations={"big": "x" * (3 * 1024 * 1024)})
+    assert served.post("/mutate", review_of(big, old=big)).status == 200
+
+
+@pytest.mark.parametrize("root", [None, [], 5, "text", {"kind": 3}, {"apiVersion": None, "kind": "Job"}])
+def test_an_object_that_is_none_is_left_alone_and_denied(served: Served, root: Any) -> None:
+    kind = {"group": "batch", "version": "v1", "kind": "Job"}
+    mutated = served.post("/mutate", review_of(root, kind=kind))
+    validated = json.loads(served.post("/validate", review_of(root, kind=kind)).body)["response"]
+    assert mutated.status == 200
+    if not isinstance(root, dict):
+        assert json.loads(mutated.body)["response"]["warnings"]
+        assert (validated["allowed"], validated["status"]["code"]) == (False, 422)
+
+
+def test_a_dry_run_gets_the_same_answer(served: Served) -> None:
+    assert served.post("/mutate", review_of(job(), dryRun=True)).body == served.post("/mutate", review_of(job())).body
+
+
+@pytest.mark.parametrize("root", [job(), cron_job(), pod(), {"apiVersion": "v1", "kind": "Secret"}])
+def test_every_request_is_answered_with_its_uid(served: Served, root: Any) -> None:
+    for path in ("/mutate", "/validate"):
+        assert json.loads(served.post(path, review_of(root)).body)["response"]["uid"] == "0c5a-uid"
+
+
+def test_many_requests_go_over_one_connection(served: Served) -> None:
+    with closing(served.connect()) as connection:
+        for _ in range(3):
+            reply = request(connection, "POST", "/mutate", review_of(job()))
+            assert (reply.status, reply.headers.get("Connection")) == (200, None)
+
+
+def test_an_older_tls_is_refused(served: Served) -> None:
+    old = served.context
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    with (
+        closing(http.client.HTTPSConnection("127.0.0.1", served.https_port, context=old)) as connection,
+        pytest.raises(ssl.SSLError),
+    ):
+        connection.connect()
+
+
+def test_garbage_instead_of_tls_does_no_harm(served: Served) -> None:
+    with closing(socket.create_connection(("127.0.0.1", served.https_port), timeout=30)) as plain:
+        plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        until(lambda: not plain.recv(1024))
+    assert served.get("/healthz").status == 200
+
+
+def test_a_client_that_goes_away_in_the_middle_does_no_harm(served: Served) -> None:
+    with raw(served) as connection:
+        connection.sendall(b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+    assert served.post("/mutate", review_of(job())).status == 200
+
+
+def test_it_says_that_it_is_ready_and_counts(served: Served) -> None:
+    served.post("/mutate", review_of(job()))
+    assert served.get("/readyz").status == 200
+    metrics = served.get("/metrics").body.decode()
+    assert f'retry_policy_build_info{{version="{__version__}"}} 1.0' in metrics
+    assert (
+        'retry_policy_admission_requests_total{kind="Job",operation="CREATE",path="mutate",result="patched"}' in metrics
+    )
+
+
+def test_kinds_that_nobody_registered_make_no_metrics_of_their_own(served: Served) -> None:
+    served.post("/mutate", review_of({"apiVersion": "x.test/v1", "kind": "Wonder"}))
+    assert "Wonder" not in served.get("/metrics").body.decode()
+
+
+def test_a_denial_is_logged_and_the_body_is_not(served: Served) -> None:
+    served.post("/validate", review_of(job(job_spec(backoffLimit=25), annotations={"token": "s3cret"})))
+    log = served.log_text()
+    assert "25 retries" in log
+    assert "s3cret" not in log
+
+
+def test_stdout_carries_one_line_with_the_addresses(tmp_path: Path) -> None:
+    with serving(tmp_path) as running:
+        assert set(running.addresses) == {"https", "http", "ca"}
+        assert running.addresses["https"].startswith("https://127.0.0.1:")
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.stdout is not None
+        assert running.process.stdout.read() == b""
+        assert running.process.wait() == 0
+    assert not Path(running.addresses["ca"]).exists()
+
+
+def test_sigterm_drains_not_ready_still_serving_and_closing_connections(tmp_path: Path) -> None:
+    with serving(tmp_path) as running, closing(running.connect()) as connection:
+        assert request(connection, "POST", "/mutate", review_of(job())).headers.get("Connection") is None
+        running.process.send_signal(signal.SIGTERM)
+        until(lambda: running.get("/readyz").status != 200)
+        reply = request(connection, "POST", "/mutate", review_of(job()))
+        assert (reply.status, reply.headers["Connection"]) == (200, "close")
+        assert running.get("/readyz").body == b"shutting down\n"
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait() == 0
+
+
+POLICY = """
+apiVersion: retry-policy.dev/v1alpha1
+kind: RetryPolicy
+profiles: {default: {retries: {limit: LIMIT}}}
+"""
+
+
+def refused_limit(running: Served) -> bool:
+    body = review_of(job(job_spec(backoffLimit=5), annotations={names.MAX_RETRIES: "5"}))
+    return not json.loads(running.post("/validate", body).body)["response"]["allowed"]
+
+
+def test_a_policy_file_is_read_again_when_it_changes_and_the_last_good_one_stays(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY.replace("LIMIT", "10"))
+    with serving(tmp_path, "--policy", str(file)) as running:
+        assert not refused_limit(running)
+        file.write_text(POLICY.replace("LIMIT", "4"))
+        until(lambda: refused_limit(running))
+        file.write_text(POLICY.replace("LIMIT", "99"))
+        until(lambda: "profiles.default.retries.limit" in running.log_text())
+        assert refused_limit(running)
+        assert running.get("/readyz").status == 200
+
+
+def test_without_a_good_policy_it_is_not_ready_and_says_why(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY.replace("LIMIT", "99"))
+    with serving(tmp_path, "--policy", str(file)) as running:
+        ready = running.get("/readyz")
+        assert ready.status == 503
+        assert b"profiles.default.retries.limit" in ready.body
+        reply = running.post("/mutate", review_of(job()))
+        assert (reply.status, reply.headers["Retry-After"], reply.headers["Connection"]) == (503, "1", "close")
+        file.write_text(POLICY.replace("LIMIT", "10"))
+        until(lambda: running.get("/readyz").status == 200)
+
+
+def refusal(*arguments: str) -> str:
+    done = subprocess.run((COMMAND, *SERVE, *arguments), capture_output=True, check=False, timeout=60)
+    assert done.returncode != 0
+    assert b"Traceback" not in done.stderr
+    assert done.stdout == b""
+    return done.stderr.decode()
+
+
+def test_what_cannot_be_had_is_said_without_a_stack_trace(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "choose another host or port" in refusal("--port", str(taken.getsockname()[1]))
+    assert "the kubeconfig" in refusal("--kubeconfig", str(tmp_path / "absent"))
+    assert "65535" in refusal("--port", "70000")
+    assert "go together" in refusal("--tls-cert", "x")
+    assert "certificate" in refusal("--tls-cert", str(tmp_path / "absent"), "--tls-key", str(tmp_path / "absent"))
+    assert "NAMESPACE/NAME" in refusal("--policy-configmap", "retry-policy")
+    assert "exclude each other" in refusal("--policy-configmap", "a/b", "--policy", "x")
+    assert "needs an API server" in refusal("--policy-configmap", "a/b")
+    assert "--requested-retries needs a cluster, and POD_NAMESPACE" in refusal("--requested-retries")
+
+
+def test_who_has_nothing_run_again_imports_nothing_of_it() -> None:
+    code = "import sys, webhook.serving.app; sys.exit('webhook.retry' in sys.modules)"
+    assert subprocess.run((sys.executable, "-c", code), check=False).returncode == 0
+
+
+def test_without_an_api_the_kubernetes_client_is_not_imported() -> None:
+    code = "import sys, webhook.serving.app; sys.exit('kubernetes' in sys.modules)"
+    assert subprocess.run((sys.executable, "-c", code), check=False).returncode == 0
+
+
+def test_a_review_of_the_api_servers_full_form_is_read(served: Served) -> None:
+    full = msgspec.json.decode(review_of(job()))
+    full["request"] |= {
+        "requestKind": {"group": "batch", "version": "v1", "kind": "Job"},
+        "resource": {"group": "batch", "version": "v1", "resource": "jobs"},
+        "userInfo": {"username": "kubernetes-admin", "groups": ["system:masters"], "extra": {"k": ["v"]}},
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1", "fieldManager": "kubectl-create"},
+        "dryRun": None,
+    }
+    assert served.post("/mutate", msgspec.json.encode(full)).status == 200

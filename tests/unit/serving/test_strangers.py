@@ -1,0 +1,231 @@
+"""Whoever reaches the port without being the API server learns nothing that it did not know, and has little done."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.admission import Answer, answer_of, review_of
+from tests.objects import job, job_spec, pod, stored_job
+from webhook.kube import names
+from webhook.kube.client import ApiError
+from webhook.lookups.cluster import Cluster
+from webhook.lookups.policy_source import PolicySource
+from webhook.objects.problem import Json
+from webhook.policy.parse import load_default
+from webhook.retry import record
+from webhook.retry.admission import RetryRequests
+from webhook.retry.kinds import job as of_job
+from webhook.serving.endpoints import Endpoints
+
+JOBS = "/apis/batch/v1/namespaces/ml/jobs"
+JOB = f"{JOBS}/train"
+SPARK = "/apis/sparkoperator.k8s.io/v1beta2/namespaces/ml/sparkapplications/pi"
+POLICY = ("retry-policy-system", "retry-policy")
+UID = "1b2c3d4e-0000-4000-8000-000000000000"
+WHEN = "2026-11-21T12:00:00Z"
+FAILED = {"failed": 2, "conditions": [{"type": "Failed", "status": "True"}]}
+TRAIN: Json = {
+    **stored_job(job_spec(backoffLimit=7), FAILED),
+    "metadata": {
+        "name": "train",
+        "namespace": "ml",
+        "uid": UID,
+        "resourceVersion": "1",
+        "annotations": {names.RETRYABLE: "true"},
+    },
+}
+PI = {
+    "metadata": {"name": "pi", "namespace": "ml", "uid": "pi-uid"},
+    "spec": {"restartPolicy": {"type": "OnFailure", "onFailureRetries": 8}},
+    "status": {"executionAttempts": 3, "submissionID": "submission-3"},
+}
+USER = {"username": "alice", "groups": ["system:authenticated"]}
+
+
+class Stored:
+    """What an API server holds, and what it was asked for: objects by GET, rights by POST, which nobody has."""
+
+    def __init__(self, objects: dict[str, Json]) -> None:
+        self.objects = objects
+        self.asked: list[str] = []
+        self.rights = 0
+
+    async def get(self, path: str, *_: object, **__: object) -> Json:
+        self.asked.append(path)
+        if path not in self.objects:
+            raise ApiError(404, "not found")
+        return self.objects[path]
+
+    async def find(self, path: str) -> Json | None:
+        self.asked.append(path)
+        return self.objects.get(path)
+
+    async def create(self, path: str, _: Json) -> Json:
+        self.asked.append(path)
+        self.rights += 1
+        return {"status": {"allowed": False}}
+
+
+class Port:
+    """The admission port of a server that watches the opted-in namespace `ml`, and asks the API for the rest."""
+
+    def __init__(self, objects: dict[str, Json]) -> None:
+        self.stored = Stored(objects)
+        api: Any = self.stored
+        cluster = Cluster(api)
+        cluster.namespaces.items["", "ml"] = cluster.namespaces.items["", "secret-team"] = ("default", None)
+        cluster.namespaces.live = True
+        policy = PolicySource(load_default(), POLICY)
+        policy.uid = "policy-uid"
+        self.site = Endpoints(policy, cluster, retry_requests=RetryRequests(api, cluster)).admission()
+
+    def asks(self, path: str, root: Json, **request: Any) -> Answer:
+        """Return what a review is answered."""
+        body = review_of(root, **request)
+        answer = asyncio.run(self.site.routes[path.encode()][1](body))
+        assert answer.status == 200, answer.body
+        return answer_of(answer.body, root)
+
+    def retries(self, root: Json, old: Json | None = None) -> Answer:
+        """Return what the server answers to one who asks for a retry, or writes what a retry writes."""
+        return self.asks("/retry", root, old=old, name=root["metadata"]["name"], userInfo=USER)
+
+
+def told(path: str, root: Json, objects: dict[str, Json], **request: Any) -> Answer:
+    return Port(objects).asks(path, root, **request)
+
+
+def pod_of(uid: str | None, name: str = "train") -> Json:
+    root = pod()
+    root["metadata"]["ownerReferences"][0] |= {"name": name, "uid": uid}
+    return root
+
+
+def executor(submission: str | None) -> Json:
+    labels = {"app-name": "pi", "launched-by-spark-operator": "true", "submission-id": submission}
+    said = {f"sparkoperator.k8s.io/{key}": value for key, value in labels.items() if value is not None}
+    return pod(owner="Pod", labels=said)
+
+
+@pytest.mark.parametrize("uid", ["another", "", None])
+def test_a_pod_that_names_a_job_whose_uid_it_does_not_know_is_told_nothing_of_it(uid: str | None) -> None:
+    with_it, without = (told("/mutate", pod_of(uid), objects) for objects in ({JOB: TRAIN}, {}))
+    assert with_it == without
+    assert with_it.object["metadata"]["annotations"][f"{names.PREFIX}attempt-source"] == "Unknown"
+
+
+def test_a_pod_of_a_job_that_is_not_cached_is_told_its_attempt() -> None:
+    annotations = told("/mutate", pod_of(UID), {JOB: TRAIN}).object["metadata"]["annotations"]
+    assert (annotations[names.ATTEMPT], annotations[names.MAX_RETRIES]) == ("2", "7")
+
+
+@pytest.mark.parametrize("submission", ["another", "", None])
+def test_a_pod_with_the_labels_of_an_application_whose_submission_it_does_not_know_is_told_nothing_of_it(
+    submission: str | None,
+) -> None:
+    with_it, without = (told("/mutate", executor(submission), objects) for objects in ({SPARK: PI}, {}))
+    assert with_it == without
+
+
+def test_an_executor_of_the_submission_that_runs_is_told_its_attempt() -> None:
+    annotations = told("/mutate", executor("submission-3"), {SPARK: PI}).object["metadata"]["annotations"]
+    assert (annotations[names.ATTEMPT], annotations[names.MAX_RETRIES]) == ("2", "8")
+
+
+def config_map(uid: str | None) -> Json:
+    text = "{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPolicy, profiles: {gpu: {}}}"
+    metadata = {"name": POLICY[1], "namespace": POLICY[0], "uid": uid}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"policy.yaml": text}}
+
+
+def test_only_an_update_of_the_stored_policy_is_told_which_namespaces_use_a_profile() -> None:
+    about = {"namespace": POLICY[0], "name": POLICY[1]}
+    for root, old in ((config_map(None), None), (config_map("forged"), config_map("forged"))):
+        message = told("/validate", root, {}, old=old, **about).message
+        assert "profiles: lack a profile that a namespace is labelled with" in message
+        assert "secret-team" not in message
+    stored = config_map("policy-uid")
+    message = told("/validate", stored, {}, old=stored, **about).message
+    assert "profiles.default: is missing, and in use by ml, secret-team" in message
+
+
+def with_(root: Json, *, uid: str = UID, labels: Json | None = None, **annotations: str) -> Json:
+    """Return a Job with another uid, and with labels and annotations of ours."""
+    said = {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+    metadata = root["metadata"]
+    old = {**(metadata.get("annotations") or {}), **said}
+    marked = {**(metadata.get("labels") or {}), **(labels or {})}
+    return {**root, "metadata": {**metadata, "uid": uid, "annotations": old, "labels": marked}}
+
+
+NOTES = record.with_new(TRAIN, record.Requested(at=WHEN, by="bob", of=UID))
+UPDATES = [
+    pytest.param({}, {"retry_requested_at": WHEN}, id="asks"),
+    pytest.param({names.RETRY_REQUESTED: "true"}, {}, id="marks"),
+    pytest.param({names.RETRY_OF: UID}, {}, id="is made of another"),
+    pytest.param({}, {"retry_accepted": "{}"}, id="was accepted"),
+    pytest.param({}, {"requested_retries": NOTES}, id="was asked for"),
+    pytest.param({}, {"successor": "{}"}, id="has a successor"),
+]
+
+
+@pytest.mark.parametrize(("labels", "said"), UPDATES)
+def test_who_does_not_know_the_stored_object_has_nobodys_rights_looked_up(labels: Json, said: dict[str, str]) -> None:
+    before = with_(TRAIN, uid="forged")
+    answers = []
+    for objects in ({JOB: TRAIN}, {}):
+        port = Port(objects)
+        answers.append(port.retries(with_(before, uid="forged", labels=labels, **said), before))
+        assert (port.stored.rights, port.stored.asked) == (0, [JOB])
+    assert answers[0] == answers[1]
+    assert answers[0].message == "metadata.uid: no Job with this uid has this name; read it again"
+
+
+@pytest.mark.parametrize(("labels", "said"), UPDATES)
+def test_who_knows_it_is_told_which_rights_the_user_lacks(labels: Json, said: dict[str, str]) -> None:
+    answer = Port({JOB: TRAIN}).retries(with_(TRAIN, labels=labels, **said), with_(TRAIN))
+    assert "alice may not create jobs, patch jobs, delete jobs" in answer.message
+
+
+@pytest.mark.parametrize("field", ["namespace", "name"])
+def test_a_review_about_one_object_that_holds_another_is_refused(field: str) -> None:
+    other = {**TRAIN, "metadata": {**TRAIN["metadata"], field: "other"}}
+    port = Port({JOB: TRAIN})
+    about = {"old": other, "name": "train", "userInfo": USER}
+    answer = port.asks("/retry", with_(other, retry_requested_at=WHEN), **about)
+    assert (answer.allowed, port.stored.rights) == (False, 0)
+
+
+@pytest.mark.parametrize("name", ["", "../../../../secrets/x", "a?b"])
+def test_what_is_no_name_is_not_made_a_path(name: str) -> None:
+    other = {**TRAIN, "metadata": {**TRAIN["metadata"], "name": name}}
+    port = Port({JOB: TRAIN})
+    assert not port.retries(with_(other, retry_requested_at=WHEN), other).allowed
+    assert port.stored.asked == []
+
+
+def test_a_new_job_that_is_of_no_retry_has_what_is_of_one_taken_off_whoever_makes_it() -> None:
+    forged = job(name="copy", labels={names.RETRY_OF: "forged"}, annotations={names.RETRY_OF: "forged"})
+    port = Port({JOB: TRAIN})
+    answer = port.retries(forged)
+    assert (answer.allowed, answer.object["metadata"]["labels"], port.stored.rights) == (True, {}, 0)
+
+
+def test_a_new_job_keeps_the_manifest_only_of_one_whose_uid_it_knows() -> None:
+    keeper = of_job.keep(TRAIN, "alice", WHEN)
+    forged = of_job.keep(with_(TRAIN, uid="forged"), "alice", WHEN)
+    answers = []
+    for objects in ({JOB: TRAIN}, {}):
+        port = Port(objects)
+        answers.append(port.retries(forged))
+        assert (port.stored.rights, port.stored.asked) == (0, [JOB])
+    assert answers[0] == answers[1]
+    assert "keeps a manifest of Job ml/train, which has not failed, or is another one" in answers[0].message
+    assert "alice may not create jobs" in Port({JOB: TRAIN}).retries(keeper).message
+
+
+def test_a_new_job_that_is_made_of_a_kept_manifest_is_judged_by_its_makers_rights() -> None:
+    keeper = of_job.keep(TRAIN, "alice", WHEN)
+    port = Port({f"{JOBS}/{keeper['metadata']['name']}": keeper})
+    assert "alice may not create jobs" in port.retries(of_job.successor(keeper)).message

@@ -1,0 +1,72 @@
+"""Places a pod by the levels that it stands under, and notes on it what was decided and why."""
+
+from msgspec.structs import replace
+
+from webhook import attempts
+from webhook.admission.subject import Facts, Subject
+from webhook.kinds import Workload, batch
+from webhook.kube import names
+from webhook.objects.patch import Editor
+from webhook.objects.problem import Json, Problem
+from webhook.policy.settings import NamedProfile, count
+from webhook.rules import annotations
+from webhook.rules.jobs import back_off
+from webhook.rules.pods import loss, placement
+
+
+def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> tuple[list[Problem], str]:
+    """Edit a pod; return warnings, and what was decided, empty where nothing was."""
+    root = subject.root
+    said = annotations.of(root)
+    settings = profile.settings(said if facts.owner is None else {**annotations.of(facts.owner), **said})
+    if settings.skip or not subject.takes_part or is_no_batch(subject.owner_row, facts, said):
+        return [], ""
+    if not subject.controlled and profile.problems(said, annotations.OWN):
+        return [], ""  # it will be refused for them, as they stand
+    evidence = attempts.Evidence(
+        pod=root,
+        annotations=said,
+        labels=(root.get("metadata") or {}).get("labels") or {},
+        whole=subject.whole,
+        controller=subject.owner,
+        owner=facts.owner,
+        above=facts.above,
+        settings=settings,
+        disruptions=facts.disruptions,
+        failures=facts.failures,
+    )
+    if settings.profile.requested_retry.placement == "OnDemand" and is_asked_for(said, facts):
+        settings = replace(settings, interruptible=False)
+    # In a second round of one admission the disruption is taken out already.
+    if facts.ledger and subject.owner_row is batch.JOB and names.ATTEMPT_SOURCE not in said:
+        editor.rule = "back_off"
+        back_off.edit_pod(evidence, editor)
+    levels = attempts.levels(evidence)
+    decision = placement.decide(levels, settings, lost=loss.is_lost_when_disrupted(evidence, levels))
+    editor.rule = "placement"
+    placed = placement.edit(root, decision, settings, facts.recognised, editor)
+    level = decision.level
+    notes = {names.PLACEMENT: placed, names.ATTEMPT_SOURCE: level.source}
+    if count(said.get(names.ATTEMPT)) != level.attempt:
+        notes[names.ATTEMPT] = str(level.attempt)
+    if names.MAX_RETRIES not in said:
+        notes[names.MAX_RETRIES] = str(level.budget)
+    editor.rule = "annotations"
+    if names.COUNTED in said:  # by its template: the ledger would take each of these pods for counted
+        editor.remove((*annotations.OWN, names.COUNTED))
+    editor.update(annotations.OWN, notes)
+    editor.update(("metadata", "labels"), {names.PROFILE: profile.name})
+    return evidence.warnings, placed
+
+
+def is_asked_for(said: Json, facts: Facts) -> bool:
+    """Tell whether a pod runs because a person has asked for it: so its object says, or with Tekton itself."""
+    above = (annotations.of(one) for one in (facts.owner, facts.above) if one is not None)
+    return any(names.REQUESTED_RETRIES in one for one in (said, *above))
+
+
+def is_no_batch(row: Workload | None, facts: Facts, said: Json) -> bool:
+    """Tell whether a pod's controller is batch only under another, which it has not got, as a RayCluster of nobody."""
+    if row is None or not row.counted_under or (facts.above or {}).get("kind") == row.counted_under:
+        return False
+    return names.ATTEMPT not in said and names.INTERRUPTIBLE not in said

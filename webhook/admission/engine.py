@@ -1,0 +1,285 @@
+"""The order of the rules: a request, the policy and what the shell looked up go in, a response comes out.
+
+Pure: no clock, no I/O, no global state. `mutate` never denies: what it cannot read it leaves alone, with a warning.
+`validate` sees the final object and denies.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice, repeat
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from webhook.admission import edit_pod, edit_workload, modes, review
+from webhook.admission.modes import ENFORCED
+from webhook.admission.review import Response
+from webhook.admission.subject import Facts, Subject, request_to_create, subject_of
+from webhook.kinds import Budget, EmbeddedJob, Workload, batch, core, embedded_in, tekton_triggers
+from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import names
+from webhook.objects import bounds
+from webhook.objects.patch import Editor, at
+from webhook.objects.problem import Json, Path, Problem
+from webhook.policy.model import Policy
+from webhook.policy.settings import NamedProfile
+from webhook.rules import annotations, opt_in, own_keys, owner, retries, undo
+from webhook.rules.job_sets import free_restarts
+from webhook.rules.jobs import failure_policy, lint, schema
+from webhook.rules.pods import node_pools
+
+# What a profile would inject into these passes the schema rule, or no Job could be created under it.
+SAMPLE_JOBS: Final = (
+    b'{"completions":1,"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"main"},{"name":"side"}]}}}',
+    b'{"suspend":true,"completionMode":"Indexed","completions":2,"backoffLimitPerIndex":1,"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"main"}]}}}',
+)
+
+
+def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
+    """Edit the object as the policy says."""
+    editor = Editor(subject.root)
+    restored = put_back(subject, editor)
+    profile = profile_for(policy, facts)
+    if not isinstance(profile, NamedProfile):
+        profile.patch = restored
+        return profile
+    if subject.malformed:
+        left = [Problem(problem.path, problem.what, "not changed") for problem in subject.malformed]
+        return Response(warnings=left) if facts.mode in ENFORCED else modes.would_change(facts.mode, [], left)
+    before = len(editor.edits)
+    warnings, placed = edit(subject, profile, facts, editor)
+    if facts.mode not in ENFORCED:
+        response = modes.would_change(facts.mode, editor.edits[before:], warnings)
+        response.patch = restored
+        return response
+    patch = editor.patch() if editor.edits else b""
+    return Response(patch=patch, edited=modes.rules_of(editor.edits), warnings=warnings, placement=placed)
+
+
+def put_back(subject: Subject, editor: Editor) -> bytes:
+    """Put back what was injected into a Job at its creation, whatever has become of profile and mode; return the patch.
+
+    It enforces nothing, and without it no update of the Job would be accepted. What only we write is put back too.
+    """
+    if subject.malformed or subject.old is None or not subject.row.immutable:
+        return b""
+    editor.rule = "own_keys"
+    own_keys.put_back(editor, subject.row, subject.old)
+    editor.rule = "reapply"
+    undo.put_back(editor, subject.row, subject.old, lambda: review.decode_value(subject.request.old_object))
+    return editor.patch() if editor.edits else b""
+
+
+def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
+    """Deny what its author must mend: all problems at once; on UPDATE only those that this update brings."""
+    profile = profile_for(policy, facts)
+    if not isinstance(profile, NamedProfile):
+        return profile
+    if subject.malformed:
+        found = [("shape", problem) for problem in subject.malformed]
+        return Response(found=found) if facts.mode in ENFORCED else modes.would_deny(facts.mode, found)
+    if facts.mode not in ENFORCED:
+        edit(subject, profile, facts, Editor(subject.root))  # which mutate has only announced
+    found = problems_of(subject.row, subject.root, subject.old, profile, facts)
+    found += owner_problems(subject, subject.root, facts)
+    if subject.old is None:
+        warnings = [] if found and is_invalid(found) else lint_warnings(subject, profile, facts)
+    else:
+        before = set(found_before(subject, subject.old, profile, facts)) if found else set()
+        found = [problem for problem in found if problem not in before]
+        warnings = [*stopping_warnings(subject.row, subject.old, subject.root), *unheard_warnings(subject, facts)]
+    if facts.mode not in ENFORCED:
+        return modes.would_deny(facts.mode, found)
+    return Response(found=found, warnings=warnings)
+
+
+def found_before(subject: Subject, old: Json, profile: NamedProfile, facts: Facts) -> list[tuple[str, Problem]]:
+    """Name what was wrong with an object before an update."""
+    return [*problems_of(subject.row, old, None, profile, facts), *owner_problems(subject, old, facts)]
+
+
+def profile_for(policy: Policy, facts: Facts) -> NamedProfile | Response:
+    """Return the profile of an opted-in namespace; else the response that leaves its objects alone."""
+    if facts.profile_name is None:
+        return Response()
+    profile = policy.profiles.get(facts.profile_name)
+    if profile is None:
+        return unknown_profile(policy, facts.profile_name)
+    if facts.mode is not None and facts.mode not in opt_in.MODES:
+        path = ("Namespace", "metadata", "labels", names.MODE)
+        return Response(warnings=[Problem(path, f"no mode {facts.mode!r}, nothing done", opt_in.ALLOWED_MODES)])
+    return NamedProfile(facts.profile_name, profile)
+
+
+def is_invalid(found: list[tuple[str, Problem]]) -> bool:
+    """Tell whether the API server would refuse an object for what was found."""
+    return any(rule == "schema" for rule, _ in found)
+
+
+def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list[Problem]:
+    """Warn about what the API server accepts and that does not do what its author wants."""
+    found: list[Problem] = []
+    root = subject.root
+    jobs = [(job, profile.settings(annotations.of_job(root, job))) for job in subject.row.jobs(root)]
+    for job, settings in jobs:
+        found += lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
+        found += free_restarts.warnings(job, settings)
+        found += retries.template_warnings((*job.path, "template", "spec"), job.pod_spec)
+    found += node_pools.warnings(jobs, facts.recognised, facts.pools)
+    return [*found, *subject.row.unbounded(root)]
+
+
+def unheard_warnings(subject: Subject, facts: Facts) -> Iterator[Problem]:
+    """Warn that a retry is asked for where nobody hears of it."""
+    asks = annotations.of(subject.root).get(names.RETRY_REQUESTED_AT)
+    before = annotations.of(subject.old or {}).get(names.RETRY_REQUESTED_AT)
+    if facts.requested_retries or asks in {None, before}:
+        return
+    path = (*annotations.OWN, names.RETRY_REQUESTED_AT)
+    yield Problem(path, "nobody hears it", "ask by: retry-policy retry")
+
+
+def stopping_warnings(row: Workload, old: Json, root: Json) -> Iterator[Problem]:
+    """Warn about an update that ends pods and by that fails their Job, whose policy is immutable by then."""
+    if row not in {batch.JOB, JOB_SET}:
+        return
+    spec, before = root.get("spec") or {}, old.get("spec") or {}
+    if spec.get("suspend") and not before.get("suspend"):
+        field = "suspend"
+    elif row is batch.JOB and lint.active_pods(spec) < lint.active_pods(before):
+        field = "parallelism"
+    else:
+        return
+    if any(lint.fails_by_killing(job.spec) for job in row.jobs(root)):
+        remedy = "safe if it ends on SIGTERM with 143"
+        yield Problem(("spec", field), "a pod that is killed by this may fail the Job", remedy)
+
+
+def edit(subject: Subject, profile: NamedProfile, facts: Facts, editor: Editor) -> tuple[list[Problem], str]:
+    """Edit the object in place; return warnings, and what was decided for a pod."""
+    if subject.row is core.POD:
+        return edit_pod.edit(subject, facts, profile, editor)
+    if subject.row.immutable and subject.old is not None:
+        return edit_workload.edit_immutable(subject, subject.old, profile, editor), ""
+    return edit_workload.edit(subject, facts, profile, editor), ""
+
+
+def problems_of(
+    row: Workload, root: Json, old: Json | None, profile: NamedProfile, facts: Facts
+) -> list[tuple[str, Problem]]:
+    """Name what is wrong with an object, each with its rule; `old` is the object before an update.
+
+    Of more problems than anybody mends at once, the first.
+    """
+    if row is core.POD and controller_of(root) is not None:
+        return []  # judged on the workload's templates, so that no controller loops on refused pods
+    own = own_problems(row, root, old, profile, facts)
+    return list(islice(chain(own, embedded_problems(row, root, profile, facts)), bounds.MOST_PROBLEMS))
+
+
+def embedded_problems(row: Workload, root: Json, profile: NamedProfile, facts: Facts) -> Iterator[tuple[str, Problem]]:
+    """Yield what will be wrong with the objects in an object when they are created, each with its rule.
+
+    Not what depends on the parameters of an event that they will be created for.
+    """
+    for path, found, _ in embedded_in(row, root):
+        for rule, problem in problems_once_created(found, profile, facts):
+            value = at(found, problem.path)
+            if not (isinstance(value, str) and tekton_triggers.PARAMETER in value):
+                yield rule, Problem((*path, *problem.path), problem.what, problem.remedy)
+
+
+def problems_once_created(found: Json, profile: NamedProfile, facts: Facts) -> Iterator[tuple[str, Problem]]:
+    """Yield what is wrong with an object after its admission, of which a copy is made."""
+    root = edit_workload.copied(found)
+    subject = subject_of(request_to_create(root), root)
+    if subject is None:
+        return
+    if subject.malformed:
+        yield from zip(repeat("shape"), subject.malformed, strict=False)
+        return
+    known = replace(facts, owner=None, owners_known=False, above=None, defaulted=False)
+    edit(subject, profile, known, Editor(root))
+    yield from own_problems(subject.row, root, None, profile, known)
+
+
+def own_problems(
+    row: Workload, root: Json, old: Json | None, profile: NamedProfile, facts: Facts
+) -> Iterator[tuple[str, Problem]]:
+    """Yield what is wrong with an object but for the objects in it, each with its rule."""
+    jobs = list(row.jobs(root))
+    invalid = chain.from_iterable(schema.problems(job.spec, job.path) for job in jobs)
+    claims = chain.from_iterable(owner.label_problems(job) for job in jobs if row is not JOB_SET)
+    return chain(
+        zip(repeat("annotations"), annotations.problems(row, root, jobs, profile), strict=False),
+        zip(repeat("owner"), claims, strict=False),
+        zip(repeat("retries"), limit_problems(row, root, old, jobs, profile, facts), strict=False),
+        zip(repeat("schema"), invalid, strict=False),
+    )
+
+
+def limit_problems(  # noqa: PLR0913, PLR0917 - what a rule may need
+    row: Workload, root: Json, old: Json | None, jobs: list[EmbeddedJob], profile: NamedProfile, facts: Facts
+) -> Iterator[Problem]:
+    """Yield what of an object exceeds the limit of retries, or has none."""
+    settings = profile.settings(annotations.of(root))
+    old_jobs = {} if old is None else {job.path: job for job in row.jobs(old)}
+    old_budgets = {} if old is None else {budget.path: budget for budget in all_budgets(row, old, old_jobs.values())}
+    for budget in all_budgets(row, root, jobs, old_jobs if row is batch.JOB else {}):
+        yield from retries.problems(budget, settings, old_budgets.get(budget.path))
+    for path, template in row.templates(root):
+        yield from retries.template_problems((*path, "spec"), template.get("spec") or {})
+    if row is JOB_SET:
+        yield from free_restarts.set_problems(root, jobs)
+    for job in jobs:
+        yield from retries.sum_problems(job, settings, old_jobs.get(job.path))
+        if not job.traits.restarts_in_place:
+            yield from retries.template_problems((*job.path, "template", "spec"), job.pod_spec)
+        counted = free_restarts.is_counted(job, settings, ledger=facts.ledger)
+        yield from free_restarts.problems(job, counted=counted)
+
+
+def owner_problems(subject: Subject, root: Json, facts: Facts) -> list[tuple[str, Problem]]:
+    """Name what a Job claims by a controller that is not its own; of the object before an update too."""
+    if subject.row is not batch.JOB or subject.owner is None or not facts.owners_known:
+        return []
+    return [("owner", problem) for problem in owner.problems(root, subject.owner, facts.owner)]
+
+
+def all_budgets(
+    row: Workload, root: Json, jobs: Iterable[EmbeddedJob], old_jobs: Mapping[Path, EmbeddedJob] = {}
+) -> Iterator[Budget]:
+    """Yield every budget that an object names, of its Jobs and beside them.
+
+    `old_jobs`: the Jobs by their paths before an update, in which backoffLimit alone may have changed.
+    """
+    for job in jobs:
+        budget = batch.budget_of(job, said=True, old=old_jobs.get(job.path))
+        if budget is not None:
+            yield budget
+    yield from row.budgets(root)
+
+
+def validate_policy(policy: Policy) -> list[Problem]:
+    """Name what the API server would refuse of what a profile injects: it would refuse every Job with it."""
+    found = []
+    for name, profile in policy.profiles.items():
+        for spec in SAMPLE_JOBS:
+            root: Json = {"metadata": {}, "spec": msgspec.json.decode(spec)}
+            job = next(batch.JOB.jobs(root))
+            settings = NamedProfile(name, profile).settings({})
+            failure_policy.edit(job, settings, Editor(root), failure_policy.Wanted(profile.disruptions.action))
+            path = ("profiles", name, "failurePolicy")
+            found += [
+                Problem(path, f"injects {problem}", "change it") for problem in schema.problems(job.spec, job.path)
+            ]
+    return found
+
+
+def unknown_profile(policy: Policy, profile_name: str) -> Response:
+    """Leave an object alone whose namespace names a profile that the policy does not have (any more)."""
+    path = ("Namespace", "metadata", "labels", names.PROFILE)
+    remedy = opt_in.nearest_profile(profile_name, policy)
+    warning = Problem(path, f"no profile {profile_name!r}, nothing was done", remedy)
+    return Response(warnings=[warning], unknown_profile=True)

@@ -1,0 +1,209 @@
+"""AdmissionReview: bytes to Request, Response to bytes."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+import msgspec
+
+from webhook.objects import bounds
+from webhook.objects.problem import Path, Problem
+
+# The API server cuts longer ones, and all of them together at 4096 (Kubernetes' page on admission webhooks).
+WARNING_LENGTH: Final = 120
+WARNINGS_LENGTH: Final = 4096
+TOO_DEEP: Final = "the body is nested too deeply; no Kubernetes object is"
+SEARCHED: Final = 1024 * 1024  # bytes that are looked through for the path of a number
+IN_RANGE: Final = "an integer of at most 64 bits, or a float of 64 bits"
+
+
+class BadReviewError(Exception):
+    """The bytes are no admission.k8s.io/v1 AdmissionReview with a uid to answer to: HTTP 400."""
+
+
+class UnreadableError(Exception):
+    """An object is JSON, but no rule can read it: `problem` says why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+class GroupVersionKind(msgspec.Struct, frozen=True):
+    """A kind as the API server names it; the core group is the empty string."""
+
+    kind: str
+    group: str = ""
+    version: str = ""
+
+
+class Request(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What admission is asked about.
+
+    `object`, null on DELETE, and `old_object` stay encoded until somebody asks for them: `decode_value` gives each its
+    own, to edit as it likes.
+    """
+
+    uid: str
+    kind: GroupVersionKind
+    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+    namespace: str = ""
+    name: str = ""
+    sub_resource: str = ""
+    dry_run: bool | None = False
+    object: msgspec.Raw = msgspec.Raw(b"null")
+    old_object: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Review(msgspec.Struct, frozen=True, rename="camel"):
+    """The envelope of an admission request."""
+
+    api_version: str
+    kind: str
+    request: Request
+
+
+class Response(msgspec.Struct, kw_only=True):
+    """The verdict on one request.
+
+    `patch` is an encoded JSON Patch document, empty for none. `found` are the problems that deny the request, with code
+    422, each with the name of its rule; `warnings` are shown to the user either way; `audit` are audit annotations.
+
+    For metrics: `edited` names a rule for each edit that was made, or in another mode than Enforce would have been;
+    `announced` are problems that would have denied the request; `placement` is what was decided for a pod;
+    `unknown_profile` says whether the namespace names a profile that the policy does not have.
+    """
+
+    patch: bytes = b""
+    found: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
+    warnings: list[Problem] = msgspec.field(default_factory=list)
+    audit: dict[str, str] = msgspec.field(default_factory=dict)
+    edited: list[str] = msgspec.field(default_factory=list)
+    announced: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
+    placement: str = ""
+    unknown_profile: bool = False
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What denies the request."""
+        return [problem for _, problem in self.found]
+
+
+def decode(body: bytes, reader: msgspec.json.Decoder[Review] | None = None) -> Request:
+    """Read an AdmissionReview; raise BadReviewError with a sentence on what is wrong with it.
+
+    `reader`: for one that reads more of the object than its bounds.
+    """
+    try:
+        if not body.isascii():
+            body.decode()  # msgspec does not look inside strings that it skips
+        review = (reader or decoder).decode(body)
+    except UnicodeDecodeError as error:
+        raise BadReviewError(f"the body is not UTF-8 (byte {error.start}); send JSON in UTF-8") from None
+    except RecursionError:
+        raise BadReviewError(TOO_DEEP) from None
+    except msgspec.DecodeError as error:  # its subclass ValidationError names the field
+        raise BadReviewError(f"the body is not an AdmissionReview: {error}") from None
+    if review.api_version != "admission.k8s.io/v1" or review.kind != "AdmissionReview":
+        what = f"{review.api_version} {review.kind}"
+        raise BadReviewError(
+            f"the body is {what[:100]!r}; admission.k8s.io/v1 AdmissionReview is what this server reads"
+        )
+    if not review.request.uid:
+        raise BadReviewError("request.uid is empty; the API server sets it on every request")
+    return review.request
+
+
+def decode_value(value: msgspec.Raw) -> Any:
+    """Read what a request holds; raise BadReviewError for what is nested too deeply, UnreadableError for the rest."""
+    if has_too_many_parts(value):
+        what = f"has more than {bounds.MOST_PARTS} objects and lists"
+        raise UnreadableError(Problem((), what, "make it smaller, or several objects"))
+    try:
+        return msgspec.json.decode(value)
+    except RecursionError:
+        raise BadReviewError(TOO_DEEP) from None
+    except msgspec.ValidationError:
+        path = path_of_number(value)
+        raise UnreadableError(Problem(path, "is or holds a number out of range", f"must be {IN_RANGE}")) from None
+
+
+def has_too_many_parts(value: msgspec.Raw | bytes) -> bool:
+    """Tell whether a JSON text holds more objects and lists than are made of it; brackets in strings count too."""
+    if len(memoryview(value)) <= bounds.MOST_PARTS:
+        return False
+    text = bytes(value)
+    return text.count(b"{") + text.count(b"[") > bounds.MOST_PARTS
+
+
+def path_of_number(value: msgspec.Raw) -> Path:
+    """Return the path of a number that is out of range, in a large object perhaps its beginning."""
+    path: Path = ()
+    left = SEARCHED
+    while left > 0:
+        left -= len(memoryview(value))
+        found = next((part for part in parts_of(value) if left > 0 and is_out_of_range(part[1])), None)
+        if found is None:
+            break
+        path, value = (*path, found[0]), found[1]
+    return path
+
+
+def parts_of(value: msgspec.Raw) -> Iterator[tuple[str | int, msgspec.Raw]]:
+    """Yield what stands in an object or a list, with its key or index, undecoded."""
+    with suppress(msgspec.ValidationError):
+        yield from msgspec.json.decode(value, type=dict[str, msgspec.Raw]).items()
+    with suppress(msgspec.ValidationError):
+        yield from enumerate(msgspec.json.decode(value, type=list[msgspec.Raw]))
+
+
+def is_out_of_range(value: msgspec.Raw) -> bool:
+    """Tell whether a value is or holds a number that is out of range."""
+    try:
+        msgspec.json.decode(value)
+    except msgspec.ValidationError:
+        return True
+    return False
+
+
+def encode(uid: str, response: Response) -> bytes:
+    """Write the AdmissionReview that answers `uid`."""
+    answer: dict[str, Any] = {"uid": uid, "allowed": not response.found}
+    if response.found:
+        answer["status"] = {"code": 422, "reason": "Invalid", "message": message_of(response.problems)}
+    elif response.patch:
+        answer["patchType"] = "JSONPatch"
+        answer["patch"] = response.patch  # bytes are written in base64
+    if response.audit:
+        answer["auditAnnotations"] = response.audit
+    if response.warnings:
+        answer["warnings"] = fit_warnings(response.warnings)
+    return encoder.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer})
+
+
+def message_of(problems: list[Problem]) -> str:
+    """List what denies a request, as far as anybody reads."""
+    lines: list[str] = []
+    left = bounds.MAX_MESSAGE
+    for problem in problems[: bounds.LISTED_PROBLEMS]:
+        line = str(problem)
+        left -= len(line)
+        if left < 0:
+            break
+        lines.append(line)
+    more = len(problems) - len(lines)
+    return "\n".join([*lines, f"and {more} more"] if more else lines)
+
+
+def fit_warnings(warnings: list[Problem]) -> list[str]:
+    """Cut warnings to what the API server passes on."""
+    return [shorten(" ".join(str(warning).split())) for warning in warnings[: WARNINGS_LENGTH // WARNING_LENGTH]]
+
+
+def shorten(text: str) -> str:
+    """Cut one warning to its length."""
+    return text if len(text) <= WARNING_LENGTH else text[: WARNING_LENGTH - 1] + "…"
+
+
+decoder = msgspec.json.Decoder(Review)
+encoder = msgspec.json.Encoder()

@@ -1,0 +1,244 @@
+"""What a request asks about, and what must be looked up before the rules can run."""
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from webhook.admission import review
+from webhook.admission.review import BadReviewError, GroupVersionKind, Request, Review, UnreadableError, decode_value
+from webhook.attempts import airflow
+from webhook.capacity import Pool, Provider
+from webhook.kinds import WORKLOADS, OwnerReference, Workload, apache_spark, batch, core, embedded_in, row_of, spark
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import names
+from webhook.objects import bounds
+from webhook.objects.patch import find
+from webhook.objects.problem import Json, Path, Problem
+from webhook.objects.shape import crowded, type_of, wrong_types
+from webhook.rules import owner
+from webhook.rules.pods import placement
+
+# How API servers begin a review of a pod, once its uid is said.
+POD: Final = b'"kind":{"group":"","version":"v1","kind":"Pod"}'
+BEGINNING: Final = 200
+LARGE: Final = 3 * bounds.MOST_ENTRIES  # bytes; with fewer an object has no more entries than rules look at
+LARGE_POD: Final = 128 * 1024  # bytes; a pod is placed in little time for each entry
+
+
+@cache
+def pod_reader() -> msgspec.json.Decoder[Review]:
+    """Return the decoder of a review with as much of a pod as its rules read, which the command line never needs.
+
+    It makes no value of what nobody reads, and reads the bytes once, not twice: a review of a pod is half of the work.
+    """
+    pod = type_of(core.POD.shape)
+    request = msgspec.defstruct("PodRequest", [("object", pod)], bases=(Request,), kw_only=True)
+    return msgspec.json.Decoder(msgspec.defstruct("PodReview", [("request", request)], bases=(Review,)))
+
+
+def read(body: bytes) -> Request:
+    """Read an AdmissionReview, of a pod only what its rules read; raise BadReviewError."""
+    if POD in body[:BEGINNING] and (len(body) < LARGE_POD or not review.has_too_many_parts(body)):
+        try:
+            request = review.decode(body, pod_reader())
+        except BadReviewError:  # which may be a pod's wrong type
+            pass
+        else:
+            if (request.kind.group, request.kind.kind) == (core.POD.group, core.POD.kind):
+                return request
+    return review.decode(body)
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the shell looked up before the rules run.
+
+    `profile_name` and `mode`: what the namespace's labels say; no profile is not opted in, no mode is Enforce. `owner`:
+    the object that `Subject.owner` names, None where there is none; `owners_known`: whether it was looked up. `above`:
+    the controller of a pod's owner, where it counts attempts too. `disruptions` and `failures`: what the ledger has
+    counted for this pod, None where it knows nothing. `recognised`: the cluster's capacity provider, None where none
+    was. `pools`: its node pools, none where they tell nothing. `defaulted`: whether the object comes from the API, or a
+    file. `message_patterns`: whether JobSets have onJobFailureMessagePatterns; `restart_job`: whether they have the
+    action RestartJob. `runtime_patches`: whether TrainJobs have that field, None where nobody knows.
+    `requested_retries`: whether a retry can be asked for by an annotation. `ledger`: whether the ledger counts failures
+    and acts on them.
+    """
+
+    profile_name: str | None
+    mode: str | None = None
+    owner: Json | None = None
+    owners_known: bool = False
+    above: Json | None = None
+    disruptions: int | None = None
+    failures: int | None = None
+    recognised: Provider | None = None
+    pools: tuple[Pool, ...] = ()
+    defaulted: bool = True
+    message_patterns: bool = True
+    runtime_patches: bool | None = None
+    restart_job: bool = True
+    requested_retries: bool = True
+    ledger: bool = True
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that the rules know: its kind's row, and the fields whose types are wrong.
+
+    `root`: the raw object, which the rules edit in place. `body`: where only the fields that its row's shape names were
+    read, what `whole` reads all of them from; else None. `old`: the object before an update, else None. `owner`: the
+    controller that the shell is to look up for the rules, None where they need none; `owner_row`: its kind's row, of a
+    pod's.
+    `controlled`: whether a pod has a controller. `takes_part`: whether it is a pod that is placed.
+    """
+
+    request: Request
+    row: Workload
+    root: Json
+    malformed: list[Problem]
+    old: Json | None = None
+    owner: OwnerReference | None = None
+    owner_row: Workload | None = None
+    controlled: bool = False
+    takes_part: bool = False
+    body: bytes | None = None
+
+    def whole(self) -> Json:
+        """Return the object as it was sent, decoded for this caller."""
+        try:
+            root: Json = self.root if self.body is None else decode_value(review.decode(self.body).object)
+        except UnreadableError:  # for what stands where no rule looks
+            return self.root
+        return root
+
+
+def request_to_create(root: Json) -> Request:
+    """Return the request that creating an object would send."""
+    group, _, version = root["apiVersion"].rpartition("/")
+    kind = GroupVersionKind(group=group, version=version, kind=root["kind"])
+    return Request(uid="offline", kind=kind, operation="CREATE")
+
+
+def subject_of(request: Request, root: Json | None = None, body: bytes = b"") -> Subject | None:
+    """Return what the rules are to look at; None if no rule has a say, so that nothing needs to be looked up.
+
+    `root` is the request's object where the caller has decoded it, and wants it edited; `body` what `read` read.
+    """
+    row = WORKLOADS.get((request.kind.group, request.kind.kind))
+    if row is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
+        return None
+    if row is core.POD and request.operation == "UPDATE":
+        return None
+    seen: Any = request.object
+    in_part = type(seen) is dict
+    if not in_part or len(body) >= LARGE_POD:
+        seen, found = looked_over(request, row, seen if in_part else root)
+        if found is None:
+            return None
+        if found:
+            return Subject(request=request, row=row, root=seen, malformed=found)
+    if row is core.POD:
+        return pod_subject(request, seen, body if in_part else None)
+    reference = owner.sparing(seen) if row is batch.JOB else None
+    if request.operation == "CREATE":
+        return Subject(request=request, row=row, root=seen, malformed=[], owner=reference)
+    old, problem = decoded(request.old_object, row)
+    malformed = misfits_of(old, row) if problem is None else [problem]
+    # A new object may claim a deletionTimestamp, which the API server drops only after admission; a stored one has it.
+    if not malformed and (old.get("metadata") or {}).get("deletionTimestamp") is not None:
+        return None
+    malformed = [Problem(("oldObject", *one.path), one.what, one.remedy) for one in malformed]
+    return Subject(request=request, row=row, root=seen, malformed=malformed, old=old, owner=reference)
+
+
+def looked_over(request: Request, row: Workload, root: Any) -> tuple[Any, list[Problem] | None]:
+    """Return the object of a request, and why rules cannot look at it; None where that has to be borne.
+
+    `root`: the object, where it is decoded already.
+    """
+    seen, problem = decoded(request.object, row) if root is None else (root, beyond(root, row))
+    if problem is None:
+        return seen, misfits_of(seen, row)
+    if request.operation == "UPDATE" and decoded(request.old_object, row)[1] is not None:
+        return seen, None  # it was so before, and its labels have to stay within its author's reach
+    return seen, [problem]
+
+
+def decoded(value: msgspec.Raw, row: Workload) -> tuple[Any, Problem | None]:
+    """Return an object of a request, empty where it cannot be read, with why it is more than rules look at."""
+    try:
+        root = decode_value(value)
+    except UnreadableError as error:
+        return {}, error.problem
+    return root, beyond(root, row, len(memoryview(value)))
+
+
+def beyond(root: Any, row: Workload, size: int = LARGE) -> Problem | None:
+    """Return what of an object is more than rules look at; `size`: the bytes in which it stands."""
+    if size < LARGE:
+        return None
+    embedded = list(embedded_in(row, root))
+    every = [((), root, row), *embedded, *embedded]  # one request has these edited and judged
+    if problem := crowded(*((path, found, one.shape) for path, found, one in every)):
+        return problem
+    jobs = [(*path, *spec) for path, found, one in every for spec in job_specs_of(one, found)]
+    if len(jobs) <= bounds.MOST_JOBS:
+        return None
+    return Problem(jobs[-1], f"is one of more than {bounds.MOST_JOBS} Jobs", "make several objects of it")
+
+
+def job_specs_of(row: Workload, root: Any) -> Iterator[Path]:
+    """Yield the paths of the JobSpecs in an object, up to the first that is too many."""
+    for pattern in row.job_specs:
+        for path, _ in islice(find(root, pattern), bounds.MOST_JOBS + 1):
+            yield path
+
+
+def misfits_of(root: Any, row: Workload) -> list[Problem]:
+    """Name the wrong types in an object."""
+    return list(islice(wrong_types(root, row.shape), bounds.MOST_PROBLEMS))
+
+
+def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | None:
+    """Return a pod that is placed, or that a person made and said something on that has to be judged.
+
+    `body`: where only a part of the pod was read, what the rest stands in.
+    """
+    controller = controller_of(root)
+    metadata = root.get("metadata") or {}
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    reference, row = owner_of(root, controller, labels)
+    is_batch = reference is not None or airflow.is_task(labels) or apache_spark.APPLICATION in labels
+    takes_part = placement.takes_part(root, controller, batch=is_batch)
+    judged = controller is None and not names.SAID.isdisjoint(annotations)
+    if not takes_part and not judged:
+        return None
+    return Subject(
+        request=request,
+        row=core.POD,
+        root=root,
+        malformed=[],
+        owner=reference,
+        owner_row=row,
+        controlled=controller is not None,
+        takes_part=takes_part,
+        body=body,
+    )
+
+
+def owner_of(
+    root: Json, controller: OwnerReference | None, labels: Json
+) -> tuple[OwnerReference | None, Workload | None]:
+    """Return the object of a known batch kind that a pod belongs to, and its row.
+
+    That is its controller, or what its labels name.
+    """
+    if controller is None:
+        driven = apache_spark.application_of(root) if apache_spark.APPLICATION in labels else None
+        return driven, None if driven is None else row_of(driven)
+    row = row_of(controller)
+    if row is not None and row.owns_pods:
+        return controller, row
+    application = spark.application_of(labels)
+    return application, None if application is None else row_of(application)

@@ -1,0 +1,180 @@
+"""What `-f FILE|FOLDER|-` names: the documents in it, and what of it cannot be read."""
+
+import codecs
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path as FilePath
+from typing import Any, BinaryIO, Final
+
+from webhook.objects import strict_json, strict_yaml
+from webhook.objects.problem import Json, Path, Problem
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")  # what kubectl reads of a folder
+LARGEST: Final = 16 * 1024 * 1024  # bytes; YAML takes a second for two to three million
+MOST_DOCUMENTS: Final = 100_000  # in one file; ten times what fits into the largest, if each is an object of use
+STDIN: Final = "-"
+JSON_OBJECT: Final = re.compile(r"\s*\{")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a file: any value but null, not shared with any other.
+
+    `number` counts from 1, empty documents too. `warnings` names keys that are written twice; paths are in `value`.
+    """
+
+    file: str
+    number: int
+    value: Any
+    warnings: list[Problem]
+
+    def objects(self) -> Iterator[tuple[Path, Json]]:
+        """Yield the Kubernetes objects in it, each with its path: a list's items, else itself; none in other YAML."""
+        yield from objects(self.value, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """Something that cannot be read: prints as `FILE:LINE: what; what would be right`."""
+
+    file: str
+    line: int | None
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{where}: {self.what}; {self.remedy}"
+
+
+def read(place: str, stdin: BinaryIO) -> Iterator[Document | Unusable]:
+    """Yield what a file, a folder with all below it, or stdin holds.
+
+    Of a folder, in the order of the paths, what kubectl would take, but nothing whose name begins with a dot. A file
+    or stdin without a document is unusable: more likely the command before the pipe failed.
+    """
+    if place == STDIN:
+        yield from not_empty(place, read_bytes(place, stdin.read(LARGEST + 1)))
+        return
+    try:
+        is_folder = stat.S_ISDIR(os.stat(place).st_mode)  # noqa: PTH116 - as a Path, "" would be the current folder
+    except OSError as error:
+        yield unreadable(place, error)
+        return
+    yield from read_folder(place) if is_folder else not_empty(place, read_file(FilePath(place)))
+
+
+def read_folder(place: str) -> Iterator[Document | Unusable]:
+    """Yield what the files in a folder hold; a file without a document, and YAML of another kind, is welcome here."""
+    errors: list[OSError] = []
+    files: list[FilePath] = []
+    for folder, folders, names in os.walk(place, onerror=errors.append):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files += [FilePath(folder, name) for name in names if name.endswith(SUFFIXES) and not name.startswith(".")]
+    for error in errors:
+        yield unreadable(str(error.filename), error)
+    for file in sorted(files):
+        yield from read_file(file)
+    if not files and not errors:
+        yield Unusable(place, None, f"has no file that ends in {', '.join(SUFFIXES)}", "name a folder that has")
+
+
+def read_file(file: FilePath) -> Iterator[Document | Unusable]:
+    """Yield what a file holds."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(LARGEST + 1)
+    except OSError as error:
+        yield unreadable(str(file), error)
+    else:
+        yield from read_bytes(str(file), data)
+
+
+def read_bytes(name: str, data: bytes) -> Iterator[Document | Unusable]:
+    """Yield the documents up to the first that cannot be read."""
+    if len(data) > LARGEST:
+        yield Unusable(name, None, f"is larger than {LARGEST // 2**20} MiB", "split it")
+        return
+    # PowerShell's `>` writes UTF-16; kubectl reads that too.
+    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    try:
+        for number, (value, problems) in enumerate(read_text(data.decode(encoding)), start=1):
+            if number > MOST_DOCUMENTS:
+                yield Unusable(name, None, f"holds more than {MOST_DOCUMENTS:,} documents", "split it")
+                return
+            if value is not None:
+                name_items(value)
+                yield Document(name, number, value, problems)
+    except UnicodeDecodeError as error:
+        yield Unusable(name, data.count(b"\n", 0, error.start) + 1, f"is not {error.encoding}", "save it as UTF-8")
+    except strict_yaml.YamlError as error:
+        yield Unusable(name, error.line, error.what, error.remedy)
+    except strict_json.JsonError as error:
+        yield Unusable(name, None, error.what, error.remedy)
+
+
+def read_text(text: str) -> Iterator[tuple[Any, list[Problem]]]:
+    """Yield the values in YAML, or those in JSON: it is read much faster so, and knows escapes that YAML does not.
+
+    What only looks like JSON is YAML, as in kubectl: its reader says what is wrong with it.
+    """
+    if JSON_OBJECT.match(text):
+        try:
+            values = list(islice(strict_json.read(text), MOST_DOCUMENTS + 1))
+        except (ValueError, RecursionError):
+            pass
+        else:
+            yield from values
+            return
+    yield from strict_yaml.read(text)
+
+
+def name_items(value: Any) -> None:
+    """Give the items of a typed list, such as a JobList, its kind and apiVersion where they have neither.
+
+    The API server leaves them out; kubectl puts them back (UnstructuredJSONScheme).
+    """
+    for item in items(value) or ():
+        if isinstance(item, dict) and value["kind"] != "List" and not item.get("kind") and not item.get("apiVersion"):
+            item["kind"] = value["kind"].removesuffix("List")
+            item["apiVersion"] = value["apiVersion"]
+        name_items(item)
+
+
+def objects(value: Any, path: Path) -> Iterator[tuple[Path, Json]]:
+    """Yield the objects in a value that stands at `path`."""
+    entries = items(value)
+    if entries is not None:
+        for index, item in enumerate(entries):
+            yield from objects(item, (*path, "items", index))
+    elif is_object(value):
+        yield path, value
+
+
+def items(value: Any) -> list[Any] | None:
+    """Return the items of a list of objects; None for anything else, be it an object whose kind ends in List."""
+    if is_object(value) and value["kind"].endswith("List") and isinstance(value.get("items"), list):
+        found: list[Any] = value["items"]
+        return found
+    return None
+
+
+def is_object(value: Any) -> bool:
+    """Tell what Kubernetes could know from any other YAML."""
+    return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in ("apiVersion", "kind"))
+
+
+def not_empty(name: str, found: Iterator[Document | Unusable]) -> Iterator[Document | Unusable]:
+    """Pass on what was found; if that is nothing, say so."""
+    first = next(found, None)
+    yield Unusable(name, None, "holds no document", "must hold one or more") if first is None else first
+    yield from found
+
+
+def unreadable(name: str, error: OSError) -> Unusable:
+    """Say that a file or folder cannot be opened."""
+    return Unusable(name, None, f"cannot be read: {error.strerror}", "name a file or folder that can be read")

@@ -1,0 +1,195 @@
+"""What `retry-policy explain` reads and prints: from the cluster or from files, as a table or as JSON."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+from typing import BinaryIO, Final
+
+import msgspec
+
+from webhook.cli import documents
+from webhook.explain import build_pipeline_run
+from webhook.explain.build import Explanation, Row, explain
+from webhook.kinds import batch, core, tekton
+from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.kind_spec import controller_of
+from webhook.ledger.model.words import counted
+from webhook.objects.problem import Json
+from webhook.retry.kinds import pipeline_run
+
+JOB_LABEL: Final = "batch.kubernetes.io/job-name"
+LABELS: Final = {JOB_SET.kind: "jobset.sigs.k8s.io/jobset-name", tekton.PIPELINE_RUN.kind: pipeline_run.LABEL}
+READ: Final = {batch.JOB.kind, core.POD.kind, *LABELS, tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
+PARTS_LABELS: Final = (JOB_LABEL, *LABELS.values())
+TASKS: Final = {tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
+HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
+UNITS: Final = {tekton.PIPELINE_RUN.kind: "TASK"}  # else INDEX
+NOTHING: Final = "no Job, no JobSet and no PipelineRun"
+
+# Objects by namespace, label and the label's value.
+Labelled = dict[tuple[str, str, str], list[Json]]
+
+
+class UnexplainableError(Exception):
+    """There is nothing to explain; the message says why, and what would help."""
+
+
+def of_cluster(kubeconfig: str, namespace: str, name: str) -> Explanation:
+    """Explain a workload of the cluster; raise UnexplainableError."""
+    from webhook.explain.load import NoSuchWorkloadError, fetch  # noqa: PLC0415 - likewise
+    from webhook.kube.client import UNREACHABLE, ApiError  # noqa: PLC0415 - half a second that files save
+
+    try:
+        return explained(*asyncio.run(fetch(kubeconfig, namespace, name)))
+    except (NoSuchWorkloadError, ApiError) as error:
+        raise UnexplainableError(str(error)) from None
+    except UNREACHABLE as error:
+        raise UnexplainableError(
+            f"the cluster of {kubeconfig} cannot be asked: {error}; name another with --kubeconfig"
+        ) from None
+    except ValueError as error:
+        raise UnexplainableError(f"the ledger of {namespace}/{name} cannot be read: {error}") from None
+
+
+def of_files(files: tuple[str, ...], stdin: BinaryIO, only: tuple[str, str] | None) -> list[Explanation]:
+    """Explain what files hold, or only one workload of it by namespace and name; raise UnexplainableError."""
+    found = [one for file in files for one in read(file, stdin)]
+    parts = by_label(found)
+    explanations = [
+        of_objects(root, parts)
+        for root in found
+        if is_root(root) and (only is None or only == (namespace_of(root), root["metadata"].get("name")))
+    ]
+    if not explanations:
+        what = NOTHING if only is None else f"{NOTHING} {only[0]}/{only[1]}"
+        raise UnexplainableError(f"{what} in {', '.join(files)}; write it there with kubectl get jobs,pods -o yaml")
+    return explanations
+
+
+def by_label(found: list[Json]) -> Labelled:
+    """Sort objects by the labels that name their workload: looking through all of them for each takes their square."""
+    labelled: Labelled = {}
+    for one in found:
+        labels = one["metadata"].get("labels")
+        for label in PARTS_LABELS if isinstance(labels, dict) else ():
+            if isinstance(name := labels.get(label), str):
+                labelled.setdefault((namespace_of(one), label, name), []).append(one)
+    return labelled
+
+
+def is_root(found: Json) -> bool:
+    """Whether an object is a workload that is explained by itself."""
+    if found["kind"] in LABELS:
+        return True
+    try:
+        return is_job(found) and not is_of_set(found)
+    except (AttributeError, TypeError):  # of something else than an owner
+        return True
+
+
+def of_objects(root: Json, labelled: Labelled) -> Explanation:
+    """Explain a workload by the objects that were found beside it; raise UnexplainableError."""
+    namespace, name = namespace_of(root), root["metadata"].get("name")
+    label = LABELS.get(root["kind"], JOB_LABEL)
+    its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
+    pods = [one for one in its_own if one["kind"] == core.POD.kind]
+    parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or one["kind"] in TASKS]
+    try:
+        return explained(root, parts, pods)
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, IndexError) as error:
+        raise UnexplainableError(f"{namespace}/{name} is not as the API writes it: {error!r}") from None
+
+
+def explained(root: Json, parts: list[Json], pods: list[Json]) -> Explanation:
+    """Explain a workload by its Jobs or TaskRuns, and their pods."""
+    if root.get("kind") == tekton.PIPELINE_RUN.kind:
+        return build_pipeline_run.explain(root, parts, pods)
+    return explain(root, parts, pods)
+
+
+def read(file: str, stdin: BinaryIO) -> Iterator[Json]:
+    """Yield the workloads of a file, their Jobs, tasks and pods; raise UnexplainableError where it cannot be read."""
+    try:
+        for found in documents.read(file, stdin):
+            if not isinstance(found, documents.Document):
+                raise UnexplainableError(str(found))
+            for _, one in found.objects():
+                if one["kind"] in READ and isinstance(one.get("metadata"), dict):
+                    yield one
+    except OSError as error:
+        raise UnexplainableError(str(documents.unreadable(file, error))) from None
+
+
+def is_job(found: Json) -> bool:
+    """Tell whether an object is a Job."""
+    return bool(found["kind"] == batch.JOB.kind)
+
+
+def is_of_set(job: Json) -> bool:
+    """Tell whether a JobSet owns a Job."""
+    controller = controller_of(job)
+    return controller is not None and controller.kind == JOB_SET.kind
+
+
+def namespace_of(found: Json) -> str:
+    """Return an object's namespace, empty where none is said."""
+    namespace = found["metadata"].get("namespace")
+    return namespace if isinstance(namespace, str) else ""
+
+
+def as_json(explanation: Explanation) -> str:
+    """Print for programs: the fields of `Explanation`."""
+    return msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode()
+
+
+def as_table(explanation: Explanation) -> Iterator[str]:
+    """Print for people, line by line."""
+    yield f"{explanation.kind} {explanation.namespace}/{explanation.name}: {explanation.state}"
+    yield explanation.summary
+    yield from explanation.budgets
+    for one in explanation.requested:
+        yield f"retry requested by {one.by} at {one.at}" + (f", after {'; '.join(one.ended)}" if one.ended else "")
+    if explanation.earlier:
+        yield f"({explanation.earlier} earlier ones are counted and not kept in detail)"
+    units = any(row.unit for row in explanation.rows)
+    if explanation.rows:
+        yield ""
+        unit = UNITS.get(explanation.kind, "INDEX")
+        cells = [[*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]]
+        cells += [cells_of(row, units=units) for row in explanation.rows]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+        for row in cells:
+            yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    if explanation.next:
+        yield ""
+        yield "At the next failure:"
+        for step in explanation.next:
+            yield f"  {step}"
+
+
+def cells_of(row: Row, *, units: bool) -> list[str]:
+    """Return a row's cells as text."""
+    lefts = ((row.retries_left, "retry"), (row.disruptions_left, "disruption"))
+    left = ", ".join(counted(number, name) for number, name in lefts if number is not None)
+    return [
+        str(row.attempt),
+        *([row.unit or "-"] if units else []),
+        row.pod or "-",
+        row.node or "-",
+        row.placement or "-",
+        row.start or "-",
+        duration(row.start, row.end),
+        row.ended,
+        row.rule or "-",
+        row.cost or "-",
+        left or "-",
+    ]
+
+
+def duration(start: str, end: str) -> str:
+    """Return how long an attempt took, in seconds; - where that is not known."""
+    try:
+        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+    except ValueError:
+        return "-"
+    return f"{seconds:.0f}s"

@@ -1,0 +1,62 @@
+"""What `retry-policy suspend` and `resume` do: let what runs give way, and go on later."""
+
+import re
+from typing import Final
+
+from webhook.cli.retrying import Outcome, Target, named
+from webhook.kinds import batch, tekton
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names, terminal
+from webhook.kube.client import Api
+from webhook.objects.problem import Json
+from webhook.retry import executor
+from webhook.retry.executor import Right
+from webhook.retry.kinds import job as of_job
+
+WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server writes it
+
+
+async def switch(kubeconfig: str, target: Target, *, suspend: bool) -> Outcome:
+    """Suspend an object, or resume it; raise what `Api` raises."""
+    outcome = Outcome()
+    async with await Api.connect(kubeconfig) as api:
+        api.warned = lambda header: outcome.warnings.append(text_of(header))
+        path = executor.path_of(target.row, target.namespace, target.name)
+        root = await api.find(path)
+        if root is None:
+            outcome.refused.append(await executor.absent(api, target.row, target.namespace, target.name))
+            return outcome
+        why = refusal(target, root, suspend=suspend)
+        right = Right("patch", target.row.group, target.row.resource)
+        if why is None and await executor.missing_rights(api, target.namespace, [right]):
+            why = f"{named(target.row, root)} stays as it is: you may not {right}; ask for the right"
+        if why is not None:
+            outcome.refused.append(why)
+            return outcome
+        await api.patch(path, [{"op": "add", "path": "/spec/suspend", "value": suspend}])
+        outcome.done.append(f"{named(target.row, root)}: {'suspended' if suspend else 'goes on'}")
+    return outcome
+
+
+def refusal(target: Target, root: Json, *, suspend: bool) -> str | None:
+    """Say why an object cannot be suspended, or go on; None where it can."""
+    name = named(target.row, root)
+    if target.row is tekton.PIPELINE_RUN:
+        which = f"-n {target.namespace} pipelinerun/{target.name}"
+        cancel = f"""kubectl patch {which} --type=merge -p '{{"spec":{{"status":"CancelledRunFinally"}}}}'"""
+        return f"{name} cannot be suspended; cancel it with {cancel}; retry-policy retry lets it go on"
+    if of_job.is_kept(root) or names.RETRY_OF in (root["metadata"].get("annotations") or {}):
+        return f"{name} is part of a retry that was begun; retry-policy retry goes on with that"
+    if target.row in {batch.JOB, JOB_SET} and batch.is_queued(root["metadata"]):
+        return f"{name} is in a queue, which decides when it runs; deactivate its Workload"
+    if terminal.condition_of(root) is not None:
+        return f"{name} has ended"
+    if bool(root["spec"].get("suspend")) == suspend:
+        return f"{name} {'is suspended already' if suspend else 'is not suspended'}"
+    return None
+
+
+def text_of(header: str) -> str:
+    """Return what a Warning header says."""
+    found = WARNING.fullmatch(header)
+    return header if found is None else found[1].replace('\\"', '"').replace("\\\\", "\\")

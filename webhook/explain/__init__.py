@@ -1,0 +1,1 @@
+"""What `retry-policy explain` tells of one workload: loaded, then built."""

@@ -1,0 +1,75 @@
+"""spark.apache.org: the SparkApplications of Apache Spark's own operator.
+
+Source: spark-operator-api and spark-operator of spark-kubernetes-operator 1.0.0. maxRestartAttempts bounds every policy
+but Never, which restarts nothing and holds where restartPolicy is left out. An attempt that lasts as long as
+restartCounterResetMillis begins the count anew, so that with it there is no bound; -1 is never. The limits for some
+causes of a restart hold beside it. The driver is the application's without a controller; an executor is the driver's.
+"""
+
+from functools import partial
+from typing import Final
+
+from webhook.kinds.core import METADATA, POD_TEMPLATE
+from webhook.kinds.kind_spec import Budget, OwnerReference, RetryField, Workload, owner_references
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, Path
+from webhook.objects.shape import Shape
+
+GROUP: Final = "spark.apache.org"
+KIND: Final = "SparkApplication"
+APPLICATION: Final = "spark.operator/spark-app-name"  # label of drivers and executors
+DEFAULT_RESTARTS: Final = 3
+POLICY: Final = "restartPolicy"
+RESET: Final = "restartCounterResetMillis"
+
+
+class RestartField(RetryField):
+    """maxRestartAttempts, whose meaning depends on what stands beside it."""
+
+    def budget(self, root: Json, path: Path, found: Json) -> Budget | None:  # noqa: ARG002 - as any retry field
+        """Return how many restarts a restartConfig allows."""
+        config = at(found, self.name[:-1]) or {}
+        allowing = partial(Budget, path)
+        if config.get(POLICY) in {None, "Never"}:
+            return allowing(0, beside=((*path[:-1], POLICY), "OnFailure"))
+        reset = config.get(RESET)
+        if reset is not None and reset >= 0:
+            return allowing(None, beside=((*path[:-1], RESET), -1))
+        restarts = config.get(self.name[-1])
+        return allowing(DEFAULT_RESTARTS if restarts is None else max(0, restarts))
+
+
+def application_of(root: Json) -> OwnerReference | None:
+    """Return the SparkApplication that a driver belongs to."""
+    for reference in owner_references(root):
+        if (reference.group, reference.kind) == (GROUP, KIND):
+            return reference
+    return None
+
+
+SHAPE: Final[Shape] = {
+    "applicationTolerations": {
+        "restartConfig": {POLICY: str, "maxRestartAttempts": int, RESET: int},
+    },
+    "driverSpec": {"podTemplateSpec": POD_TEMPLATE},
+    "executorSpec": {"podTemplateSpec": POD_TEMPLATE},
+}
+
+SPARK_APPLICATION: Final = Workload(
+    group=GROUP,
+    versions=("v1", "v1beta1"),
+    kind=KIND,
+    resource="sparkapplications",
+    shape={"metadata": METADATA, "spec": SHAPE},
+    owns_pods=True,
+    pod_templates=tuple(("spec", role, "podTemplateSpec") for role in ("driverSpec", "executorSpec")),
+    retry_fields=(
+        RestartField(
+            within=("spec",),
+            name=("applicationTolerations", "restartConfig", "maxRestartAttempts"),
+            counts_with=(POLICY, "OnFailure"),
+        ),
+    ),
+)
+
+ROWS: Final = (SPARK_APPLICATION,)

@@ -1,0 +1,116 @@
+"""jobset.x-k8s.io/v1alpha2: JobSets, sets of Jobs that start and fail together."""
+
+from typing import Final, NamedTuple
+
+from webhook.kinds.batch import JOB_SPEC, is_queued
+from webhook.kinds.core import METADATA
+from webhook.kinds.kind_spec import RetryField, Traits, Workload
+from webhook.objects.patch import EVERY, at
+from webhook.objects.problem import Json, Path
+from webhook.objects.shape import Shape
+
+CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
+SPEC: Final[Path] = ("spec",)
+JOBS_STATUS: Final[Path] = ("status", "replicatedJobsStatus")
+JOB_RESTARTS: Final = "jobRestarts"
+COSTLY_JOB_RESTARTS: Final = "jobRestartsCountTowardsMax"
+
+FAILURE_RULE: Final[Shape] = {
+    "name": str,
+    "action": str,
+    "onJobFailureReasons": [str],
+    "onJobFailureMessagePatterns": [str],
+    "targetReplicatedJobs": [str],
+}
+JOB_SET_SPEC: Final[Shape] = {
+    "managedBy": str,
+    "suspend": bool,
+    "failurePolicy": {"maxRestarts": int, "restartStrategy": str, "rules": [FAILURE_RULE]},
+    "replicatedJobs": [{"name": str, "replicas": int, "template": {"metadata": METADATA, "spec": JOB_SPEC}}],
+}
+
+
+def job_spec_of(spec: Path) -> Path:
+    """Return the pattern of the JobSpecs in the JobSetSpec at a path."""
+    return (*spec, "replicatedJobs", EVERY, "template", "spec")
+
+
+def max_restarts_of(spec: Path) -> RetryField:
+    """Return the retry field of the JobSetSpec at a path; without a failurePolicy the set fails with its first Job."""
+    return RetryField(within=spec, name=("failurePolicy", "maxRestarts"))
+
+
+def traits_of(spec: Json, metadata: Json) -> Traits:
+    """Read a JobSetSpec.
+
+    Its webhook makes an empty restartPolicy OnFailure, and an empty completionMode Indexed
+    (pkg/webhooks/jobset_webhook.go). The strategy InPlaceRestart demands backoffLimit 2147483647, and containers that
+    restart.
+    """
+    pods = 0
+    for replicated in spec.get("replicatedJobs") or ():
+        replicas, job_spec = replicated.get("replicas"), (replicated.get("template") or {}).get("spec") or {}
+        parallelism = job_spec.get("parallelism")
+        pods += (1 if replicas is None else replicas) * (1 if parallelism is None else parallelism)
+    foreign = (spec.get("managedBy") or CONTROLLER) != CONTROLLER
+    return Traits(
+        coupled=pods > 1,
+        scalable=False,
+        suspendable=bool(spec.get("suspend")) or is_queued(metadata) or foreign,
+        restarts_in_place=(spec.get("failurePolicy") or {}).get("restartStrategy") == "InPlaceRestart",
+        restart_policy="OnFailure",
+        completion_mode="Indexed",
+    )
+
+
+def traits(root: Json) -> Traits:
+    """Read a JobSet."""
+    return traits_of(root.get("spec") or {}, root.get("metadata") or {})
+
+
+JOB_SET: Final = Workload(
+    group="jobset.x-k8s.io",
+    versions=("v1alpha2",),
+    kind="JobSet",
+    resource="jobsets",
+    shape={"metadata": METADATA, "spec": JOB_SET_SPEC, "status": {"conditions": [{"type": str, "status": str}]}},
+    immutable=True,
+    labelled=True,
+    runs_again=True,
+    counts=True,
+    job_specs=(job_spec_of(SPEC),),
+    retry_fields=(max_restarts_of(SPEC),),
+    traits=traits,
+    written=((*SPEC, "failurePolicy"),),
+)
+
+
+class JobRestarts(NamedTuple):
+    """How often one Job of a set was started again alone, and how often of these towards maxRestarts."""
+
+    in_all: int = 0
+    costly: int = 0
+
+
+def job_restarts(job_set: Json, replicated_job: str, index: int) -> JobRestarts:
+    """Read the status of a set for one Job of it; 0 where it does not tell."""
+    for one in at(job_set, JOBS_STATUS) or ():
+        if at(one, ("name",)) == replicated_job:
+            counts = (at(one, (field, index)) for field in (JOB_RESTARTS, COSTLY_JOB_RESTARTS))
+            return JobRestarts(*(whole(count) for count in counts))
+    return JobRestarts()
+
+
+def costly_restarts(job_set: Json) -> int:
+    """Return the restarts that count towards maxRestarts: of the set, and of single Jobs.
+
+    Source: totalRestartsCountTowardsMax in pkg/controllers/failure_policy.go of JobSet 0.12.
+    """
+    of_jobs = (at(one, (COSTLY_JOB_RESTARTS,)) or () for one in at(job_set, JOBS_STATUS) or ())
+    costly = at(job_set, ("status", "restartsCountTowardsMax"))
+    return whole(costly) + sum(whole(count) for counts in of_jobs for count in counts)
+
+
+def whole(count: object) -> int:
+    """Return a count of a status; 0 for what is none, as one that is left out."""
+    return count if type(count) is int and count > 0 else 0

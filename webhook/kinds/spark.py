@@ -1,0 +1,77 @@
+"""sparkoperator.k8s.io/v1beta2: SparkApplications, at once or on a schedule.
+
+Source: api/v1beta2 and internal/controller of spark-operator 2.4.0. Retries count with restartPolicy.type OnFailure
+alone; Always runs an application again for ever, even one that succeeded. Any change of a SparkApplication's spec runs
+it anew.
+"""
+
+from typing import Final
+
+from webhook.kinds.core import METADATA
+from webhook.kinds.kind_spec import Field, OwnerReference, RetryField, Workload
+from webhook.objects.problem import Json, Path
+from webhook.objects.shape import ANY_KEY, Shape
+
+# On drivers and executors; the controller of an executor is its driver.
+APPLICATION: Final = "sparkoperator.k8s.io/app-name"
+LAUNCHED: Final = "sparkoperator.k8s.io/launched-by-spark-operator"
+SUBMISSION: Final = "sparkoperator.k8s.io/submission-id"
+GROUP: Final = "sparkoperator.k8s.io"
+VERSIONS: Final = ("v1beta2",)
+ANNOTATIONS: Final[Shape] = {"annotations": {ANY_KEY: str}}
+SPEC: Final[Path] = ("spec",)
+SCHEDULED: Final[Path] = ("spec", "template")
+SHAPE: Final[Shape] = {
+    "restartPolicy": {"type": str, "onFailureRetries": int, "onSubmissionFailureRetries": int},
+    "driver": ANNOTATIONS,
+    "executor": ANNOTATIONS,
+}
+
+
+def retry_fields(spec: Path) -> tuple[RetryField, ...]:
+    """Return the retry fields of the SparkApplicationSpec at a path."""
+    counting = ("type", "OnFailure")
+    runs = ("restartPolicy", "onFailureRetries")
+    submissions = ("restartPolicy", "onSubmissionFailureRetries")
+    return (
+        RetryField(within=spec, name=runs, counts_with=counting, unlimited_with="Always"),
+        RetryField(within=spec, name=submissions, made=False),
+    )
+
+
+def pod_annotations(spec: Path) -> tuple[Field, ...]:
+    """Return the annotations of drivers and executors; a template made for them would end the operator's own care."""
+    return tuple(Field(within=(*spec, role), name=("annotations",)) for role in ("driver", "executor"))
+
+
+def application_of(labels: Json) -> OwnerReference | None:
+    """Return the SparkApplication that the labels of a driver or executor name."""
+    name = labels.get(APPLICATION)
+    if not name or LAUNCHED not in labels:
+        return None
+    return OwnerReference(GROUP, VERSIONS[0], SPARK_APPLICATION.kind, name, "", labels.get(SUBMISSION, ""))
+
+
+SPARK_APPLICATION: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="SparkApplication",
+    resource="sparkapplications",
+    shape={"metadata": METADATA, "spec": SHAPE},
+    immutable=True,  # by us: an edit on update would run it anew
+    owns_pods=True,
+    retry_fields=retry_fields(SPEC),
+    pod_annotations=pod_annotations(SPEC),
+)
+
+SCHEDULED_SPARK_APPLICATION: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="ScheduledSparkApplication",
+    resource="scheduledsparkapplications",
+    shape={"metadata": METADATA, "spec": {"template": SHAPE}},
+    retry_fields=retry_fields(SCHEDULED),
+    pod_annotations=pod_annotations(SCHEDULED),
+)
+
+ROWS: Final = (SPARK_APPLICATION, SCHEDULED_SPARK_APPLICATION)

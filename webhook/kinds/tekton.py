@@ -1,0 +1,113 @@
+"""tekton.dev: Tasks, Pipelines and their runs.
+
+Source: pkg/apis/pipeline of Tekton 1.9.0. `retries` counts retries, is 0 where left out, and no value means no bound.
+Tekton hands annotations down from a run to its TaskRuns and their pods by itself. Its own webhook allows no change of
+the spec of a PipelineRun or TaskRun, from the first update on.
+"""
+
+from typing import Final
+
+from webhook.kinds.core import METADATA
+from webhook.kinds.kind_spec import Field, RetryField, TimeoutField, Workload
+from webhook.objects.patch import EVERY, Nested, Pattern
+from webhook.objects.problem import Json, Path
+from webhook.objects.shape import ANY_KEY, TOO_DEEP, Shape
+
+GROUP: Final = "tekton.dev"
+VERSIONS: Final = ("v1", "v1beta1")
+DEEPEST: Final = 8
+
+# A pipeline may hold pipelines (alpha).
+PIPELINES: Final = Nested((("tasks", EVERY, "pipelineSpec"), ("finally", EVERY, "pipelineSpec")))
+
+
+def pipeline_shape(depth: int) -> Shape:
+    """Return the shape of a PipelineSpec."""
+    inner = pipeline_shape(depth - 1) if depth else TOO_DEEP
+    task_spec: Shape = {"metadata": {"annotations": {ANY_KEY: str}}}
+    tasks: Shape = [{"retries": int, "onError": str, "pipelineSpec": inner, "taskSpec": task_spec}]
+    return {"tasks": tasks, "finally": tasks}
+
+
+def may_retry(task: Json) -> bool:
+    """Tell whether a task bears retries: Tekton refuses them beside onError continue."""
+    return task.get("onError") != "continue"
+
+
+def tasks_of(spec: Path) -> tuple[Pattern, ...]:
+    """Return the patterns of the tasks in the PipelineSpec at a path."""
+    return tuple((*spec, PIPELINES, part, EVERY) for part in ("tasks", "finally"))
+
+
+def retries_of_tasks(spec: Path) -> tuple[RetryField, ...]:
+    """Return the retry fields of the PipelineSpec at a path."""
+    return tuple(RetryField(within=task, name=("retries",), may_raise=may_retry) for task in tasks_of(spec))
+
+
+def annotations_of_tasks(spec: Path) -> tuple[Field, ...]:
+    """Return the annotations that the pods of one task get in the PipelineSpec at a path."""
+    return tuple(Field(within=(*task, "taskSpec", "metadata"), name=("annotations",)) for task in tasks_of(spec))
+
+
+TASK: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="Task",
+    resource="tasks",
+    shape={"metadata": METADATA},
+)
+
+PIPELINE: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="Pipeline",
+    resource="pipelines",
+    shape={"metadata": METADATA, "spec": pipeline_shape(DEEPEST)},
+    retry_fields=retries_of_tasks(("spec",)),
+    judged_annotations=annotations_of_tasks(("spec",)),
+)
+
+PIPELINE_RUN: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="PipelineRun",
+    resource="pipelineruns",
+    runs_again=True,
+    shape={
+        "metadata": METADATA,
+        "spec": {
+            "pipelineSpec": pipeline_shape(DEEPEST),
+            "taskRunSpecs": [{"metadata": {"annotations": {ANY_KEY: str}}}],
+        },
+    },
+    immutable=True,
+    retry_fields=retries_of_tasks(("spec", "pipelineSpec")),
+    judged_annotations=(
+        *annotations_of_tasks(("spec", "pipelineSpec")),
+        Field(within=("spec", "taskRunSpecs", EVERY, "metadata"), name=("annotations",)),
+    ),
+)
+
+TASK_RUN: Final = Workload(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="TaskRun",
+    resource="taskruns",
+    shape={"metadata": METADATA, "spec": {"retries": int, "timeout": str}},
+    immutable=True,
+    owns_pods=True,
+    retry_fields=(RetryField(within=("spec",), name=("retries",)),),
+    # Of each attempt: the clock starts anew. On a Pipeline's task it would have to be less than the whole run's.
+    timeout_fields=(TimeoutField(within=("spec",), name=("timeout",), duration=True),),
+)
+
+CUSTOM_RUN: Final = Workload(
+    group=GROUP,
+    versions=("v1beta1",),
+    kind="CustomRun",
+    resource="customruns",
+    shape={"metadata": METADATA, "spec": {"retries": int}},
+    retry_fields=(RetryField(within=("spec",), name=("retries",)),),
+)
+
+ROWS: Final = (TASK, PIPELINE, PIPELINE_RUN, TASK_RUN, CUSTOM_RUN)

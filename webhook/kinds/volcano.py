@@ -1,0 +1,72 @@
+"""batch.volcano.sh/v1alpha1 and flow.volcano.sh/v1alpha1: Volcano's Jobs, CronJobs and JobTemplates.
+
+Source: pkg/controllers and pkg/webhooks of Volcano 1.13.0. spec.maxRetry counts runs, and is 3 where left out; a task's
+is a bound on its containers' restarts, after which an event is sent, -1 is none. Hardly anything of a Job may be
+changed. A JobFlow makes a Job of each JobTemplate that it names, with its spec, and none of its annotations.
+"""
+
+from typing import Final
+
+from webhook.kinds.core import METADATA, POD_TEMPLATE
+from webhook.kinds.kind_spec import Field, RetryField, Workload
+from webhook.objects.patch import EVERY, Pattern
+from webhook.objects.problem import Path
+from webhook.objects.shape import ANY_KEY, Shape
+
+VERSIONS: Final = ("v1alpha1",)
+JOB_SPEC: Final[Shape] = {"maxRetry": int, "tasks": [{"maxRetry": int, "template": POD_TEMPLATE}]}
+SPEC: Final[Path] = ("spec",)
+SCHEDULED: Final[Path] = ("spec", "jobTemplate", "spec")
+
+
+def pod_templates(spec: Path) -> tuple[Pattern, ...]:
+    """Return the pattern of the pod templates in the JobSpec at a path."""
+    return ((*spec, "tasks", EVERY, "template"),)
+
+
+def retry_fields(spec: Path) -> tuple[RetryField, ...]:
+    """Return the retry fields of the JobSpec at a path."""
+    of_tasks = (*spec, "tasks", EVERY)
+    return (
+        RetryField(within=spec, name=("maxRetry",), absent=2, single=1),
+        RetryField(within=of_tasks, name=("maxRetry",), absent=3, made=False, negative_is_unlimited=True),
+    )
+
+
+JOB: Final = Workload(
+    group="batch.volcano.sh",
+    versions=VERSIONS,
+    kind="Job",
+    resource="jobs",
+    shape={"metadata": METADATA, "spec": JOB_SPEC},
+    immutable=True,
+    owns_pods=True,
+    pod_templates=pod_templates(SPEC),
+    retry_fields=retry_fields(SPEC),
+)
+
+CRON_JOB: Final = Workload(
+    group="batch.volcano.sh",
+    versions=VERSIONS,
+    kind="CronJob",
+    resource="cronjobs",
+    shape={
+        "metadata": METADATA,
+        "spec": {"jobTemplate": {"metadata": {"annotations": {ANY_KEY: str}}, "spec": JOB_SPEC}},
+    },
+    pod_templates=pod_templates(SCHEDULED),
+    retry_fields=retry_fields(SCHEDULED),
+    made_annotations=(Field(within=("spec", "jobTemplate"), name=("metadata", "annotations")),),
+)
+
+JOB_TEMPLATE: Final = Workload(
+    group="flow.volcano.sh",
+    versions=VERSIONS,
+    kind="JobTemplate",
+    resource="jobtemplates",
+    shape={"metadata": METADATA, "spec": JOB_SPEC},
+    pod_templates=pod_templates(SPEC),
+    retry_fields=retry_fields(SPEC),
+)
+
+ROWS: Final = (JOB, CRON_JOB, JOB_TEMPLATE)

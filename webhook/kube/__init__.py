@@ -1,0 +1,1 @@
+"""Kubernetes as every other package needs it: keys, terminal conditions, client, informer, Lease, Events."""

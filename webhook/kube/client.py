@@ -1,0 +1,276 @@
+"""Raw calls to the Kubernetes API over the official client, which brings the connection, TLS and credentials.
+
+Objects come back as plain decoded JSON: its models would cost time and memory, and drop fields that they do not know.
+"""
+
+import asyncio
+import contextlib
+import math
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, Self
+from weakref import WeakSet
+
+import aiohttp
+import msgspec
+
+from webhook.kube.slices import in_slices
+from webhook.objects.problem import Json
+
+if TYPE_CHECKING:
+    from aiohttp import AddrInfoType
+    from kubernetes.aio.client import Configuration
+
+# Only metadata is sent, whatever the size of the object (Kubernetes API concepts, "Metadata-only fetches").
+METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_ONLY_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+JSON_PATCH: Final = "application/json-patch+json"
+# What an object that has changed meanwhile is refused with: another resourceVersion, a JSON Patch whose test failed.
+CHANGED: Final = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}
+PAGE: Final = 100  # objects, of which a page is read at most
+LARGEST_PAGE: Final = 8 * 1024 * 1024  # bytes: a page is held in memory whole; one object may be larger
+# The API server sends a bookmark about once a minute: a watch that is silent for longer is dead.
+SILENCE: Final = 150.0
+LONGEST_MESSAGE: Final = 4096  # characters of an error: it may quote what a user wrote, all of it
+GOODBYE: Final = 1.0  # seconds for connections to close in
+
+
+class NoCredentialsError(Exception):
+    """The kubeconfig, or the pod's service account, cannot be used."""
+
+
+# What a call may raise besides ApiError when the API is out of reach.
+UNREACHABLE: Final = (NoCredentialsError, aiohttp.ClientError, TimeoutError, OSError)
+
+
+class ApiError(Exception):
+    """The API server answered, but not what was asked for."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status} {message}")
+        self.status = status
+
+
+class TooLargeError(Exception):
+    """An answer is larger than was asked for; it was not read to its end."""
+
+
+class ListMeta(msgspec.Struct, frozen=True):
+    """What the API server says of a page of a list: where the next one begins, empty where none does."""
+
+    version: str = msgspec.field(name="resourceVersion", default="")
+    following: str = msgspec.field(name="continue", default="")
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page of a list, its objects not decoded yet."""
+
+    metadata: ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class Api:
+    """A connection to one API server; use as an async context manager."""
+
+    def __init__(self, configuration: "Configuration") -> None:
+        from kubernetes.aio.client import ApiClient  # noqa: PLC0415 - half a second that a server without an API saves
+
+        self.client = ApiClient(configuration)
+        self.sockets: WeakSet[socket.socket] = WeakSet()
+        self.warned: Callable[[str], None] = lambda _header: None  # of what a write brings
+        rest = self.client.rest_client
+        # The official client's way to bring one's own connections (rest.py, _create_pool_manager).
+        self.connector = aiohttp.TCPConnector(limit=rest.maxsize, ssl=rest.ssl_context, socket_factory=self.socket)
+        configuration.client_session_kwargs = {"connector": self.connector}
+
+    def socket(self, address: "AddrInfoType") -> socket.socket:
+        """Open a socket that `__aexit__` knows of."""
+        family, kind, protocol, *_ = address
+        opened = socket.socket(family, kind, protocol)
+        self.sockets.add(opened)
+        return opened
+
+    @classmethod
+    async def connect(cls, kubeconfig: str | None) -> Self:
+        """Read a kubeconfig, with None the service account of the pod this runs in; raise NoCredentialsError."""
+        from kubernetes.aio import config  # noqa: PLC0415 - likewise
+        from kubernetes.aio.client import Configuration  # noqa: PLC0415 - likewise
+
+        configuration = Configuration()
+        try:
+            if kubeconfig is None:
+                config.load_incluster_config(client_configuration=configuration)
+            else:
+                await config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+            return cls(configuration)
+        except Exception as error:  # noqa: BLE001 - the client checks little, and fails in as many ways as files can be wrong
+            raise NoCredentialsError(f"{type(error).__name__}: {error}") from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.client.close()
+        await self.connector.close()
+        # A connection whose call was cancelled says goodbye over TLS and waits for the answer, up to 30 s, which no one
+        # awaits; and uvloop, closed under it, hangs or fails.
+        for left in self.sockets:
+            with contextlib.suppress(OSError):  # closed already
+                left.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GOODBYE):
+                while any(left.fileno() >= 0 for left in self.sockets):  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.005)  # uvloop closes them in its next rounds
+
+    async def get(
+        self, path: str, query: dict[str, str] | None = None, accept: str = "application/json", kind: Any = Any
+    ) -> Any:
+        """Return the answer decoded as a type; raise ApiError unless it is 2xx, one of UNREACHABLE if there is none."""
+        return msgspec.json.decode(await self.body(path, query or {}, accept), type=kind)
+
+    async def body(self, path: str, query: dict[str, str], accept: str, most: float = math.inf) -> bytearray:
+        """Return the bytes of an answer; raise as `get` does, and TooLargeError at more than `most` bytes."""
+        async with await self.request(path, query, accept, aiohttp.ClientTimeout(total=30)) as response:
+            body = bytearray()
+            async for piece in response.content.iter_any():
+                body += piece
+                if len(body) > most:
+                    raise TooLargeError
+            if not response.ok:
+                raise ApiError(response.status, message_of(body))
+            return body
+
+    async def find(self, path: str) -> Json | None:
+        """Return an object, None if there is none; raise as `get` does."""
+        try:
+            found: Json = await self.get(path)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+        return found
+
+    async def pages(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[Page]:
+        """Yield a list page by page; raise as `get` does.
+
+        A page is as many objects as its bytes allow: one that is too large is asked for again with fewer.
+        """
+        following, size = dict(query), PAGE
+        while True:
+            following["limit"] = str(size)
+            try:
+                body = await self.body(path, following, accept, LARGEST_PAGE if size > 1 else math.inf)
+            except TooLargeError:
+                size = max(1, size // 4)
+                continue
+            page = msgspec.json.decode(body, type=Page)
+            yield page
+            if not page.metadata.following:
+                return
+            following["continue"] = page.metadata.following
+            if 2 * len(body) <= LARGEST_PAGE:
+                size = min(PAGE, 2 * size)
+
+    async def objects(
+        self, path: str, query: dict[str, str], accept: str = "application/json", kind: Any = Any
+    ) -> AsyncIterator[Any]:
+        """Yield the objects of a list, each decoded as a type; raise as `get` does."""
+        decoder = msgspec.json.Decoder(kind)
+        async for page in self.pages(path, query, accept):
+            async for item in in_slices(page.items or ()):
+                yield decoder.decode(item)
+
+    async def create(self, path: str, root: Json, *, dry_run: bool = False) -> Json:
+        """Create an object, with `dry_run` only try to; return what came of it; raise as `get` does."""
+        return await self.write("POST", path, root, {"dryRun": "All"} if dry_run else {})
+
+    async def replace(self, path: str, root: Json) -> Json:
+        """Replace an object, unless it has another resourceVersion by now; raise as `get` does."""
+        return await self.write("PUT", path, root)
+
+    async def patch(self, path: str, operations: list[Json]) -> Json:
+        """Apply a JSON Patch; raise as `get` does."""
+        return await self.write("PATCH", path, operations)
+
+    async def delete(self, path: str, uid: str, *, after: bool = False) -> None:
+        """Delete an object and what it owns, `after` that, unless another one is there by now; raise as `get` does."""
+        policy = "Foreground" if after else "Background"
+        await self.write("DELETE", path, {"preconditions": {"uid": uid}, "propagationPolicy": policy})
+
+    async def username(self) -> str:
+        """Return the user of this connection, as the API server knows it; raise as `get` does."""
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        answer = await self.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+        return str(answer["status"]["userInfo"]["username"])
+
+    async def write(self, method: str, path: str, body: Json | list[Json], query: dict[str, str] | None = None) -> Json:
+        """Send a body; return the answer; raise as `get` does."""
+        patience = aiohttp.ClientTimeout(total=30)
+        async with await self.request(path, query or {}, "application/json", patience, method, body) as response:
+            answer = await response.read()
+            for header in response.headers.getall("Warning", ()):
+                self.warned(header)
+            if not response.ok:
+                raise ApiError(response.status, message_of(answer))
+            found: Json = msgspec.json.decode(answer)
+            return found
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open an answer without end, and give its lines as they come; raise as `get` does."""
+        patience = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENCE)
+        async with await self.request(path, query, accept, patience) as response:
+            if not response.ok:
+                raise ApiError(response.status, message_of(await response.read()))
+            yield lines_of(response)
+
+    async def request(  # noqa: PLR0913, PLR0917 - what HTTP has
+        self,
+        path: str,
+        query: dict[str, str],
+        accept: str,
+        patience: aiohttp.ClientTimeout,
+        method: str = "GET",
+        body: Json | list[Json] | None = None,
+    ) -> aiohttp.ClientResponse:
+        """Send a request with the client's credentials."""
+        try:
+            _, url, headers, _, _ = await self.client.param_serialize(
+                method,
+                path,
+                query_params=list(query.items()),
+                header_params={
+                    "Accept": accept,
+                    "Accept-Encoding": "identity",  # a few bytes that expand to many would not be bounded
+                    **({"Content-Type": JSON_PATCH} if method == "PATCH" else {}),
+                },
+                auth_settings=["BearerToken"],
+            )
+        except Exception as error:
+            raise NoCredentialsError(f"{type(error).__name__}: {error}") from error
+        answer = await self.client.rest_client.request(
+            method, url, headers=headers, body=body, _request_timeout=patience
+        )
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+
+async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Yield the lines of a body, which may be of any length."""
+    pieces: list[bytes] = []
+    async for chunk in response.content.iter_any():
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            yield b"".join((*pieces, line))
+            pieces.clear()
+        pieces.append(rest)
+
+
+def message_of(body: bytes | bytearray) -> str:
+    """Return the message of a Status object, or the beginning of whatever came instead."""
+    try:
+        return str(msgspec.json.decode(body)["message"])[:LONGEST_MESSAGE]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return body[:200].decode(errors="replace")

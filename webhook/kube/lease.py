@@ -1,0 +1,138 @@
+"""Leader election by a Lease, so that one replica writes what all of them know.
+
+As in client-go (tools/leaderelection): who holds the lease renews it in good time or stops leading before it ends;
+clocks are never compared, only how long a lease has stayed as it is. Our own, because the official client's sets no
+deadline on its calls, so that a leader whose call hangs leads on after its lease has ended; it does not give a lease
+back, and a task that it has started fails unheard.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+
+from webhook.kube.client import UNREACHABLE, Api, ApiError
+from webhook.objects.problem import Json
+
+# Seconds: how long a lease holds, within which it must be renewed, and between tries. client-go's own.
+DURATION: Final = 15.0
+DEADLINE: Final = 10.0
+PAUSE: Final = 2.0
+OVERLAP: Final = 3.0  # for which one has to have watched beside the last leader to know what that left undone
+
+log = structlog.get_logger()
+
+
+class Lease:
+    """One name that at most one replica holds."""
+
+    def __init__(self, api: Api, namespace: str, name: str, holder: str) -> None:
+        self.api = api
+        self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self.name = name
+        self.holder = holder
+        self.seen: tuple[Json, float] | None = None  # the lease's spec, and since when it is as it is
+        # Since when this replica has seen what a leader writes about, by the monotonic clock.
+        self.since: Callable[[], float] = lambda: float("-inf")
+        self.refused: Callable[[], None] = lambda: None  # called when the API forbids it
+        self.allowed: Callable[[], None] = lambda: None  # called when it does not
+
+    async def lead(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Run `work` whenever the lease is held, cancel it when it is lost; until cancelled, or `work` fails."""
+        while True:
+            while not await self.try_to_hold():  # noqa: ASYNC110 - nobody tells that a lease has ended
+                await asyncio.sleep(PAUSE)
+            log.info("leading", lease=self.name, holder=self.holder)
+            working = asyncio.create_task(work())
+            try:
+                await self.renew(working)
+            finally:
+                working.cancel()
+                await asyncio.wait({working})
+                log.info("no longer leading", lease=self.name, holder=self.holder)
+                with contextlib.suppress(Exception):  # it ends by itself in a moment
+                    await asyncio.wait_for(self.release(), PAUSE)
+
+    async def renew(self, working: "asyncio.Task[None]") -> None:
+        """Renew the lease until that fails for too long, or `working` ends."""
+        renewed = time.monotonic()
+        while not working.done() and time.monotonic() - renewed < DEADLINE:
+            await asyncio.wait({working}, timeout=PAUSE)
+            left = DEADLINE - (time.monotonic() - renewed)
+            with contextlib.suppress(TimeoutError):
+                if await asyncio.wait_for(self.try_to_hold(), max(left, 0.1)):
+                    renewed = time.monotonic()
+
+    async def try_to_hold(self) -> bool:
+        """Take the lease or renew it; tell whether it is held now."""
+        try:
+            held = await self.hold()
+        except ApiError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                self.refused()
+            elif error.status != HTTPStatus.CONFLICT:
+                log.warning("lease not held", lease=self.name, error=str(error))
+            return False
+        except UNREACHABLE as error:
+            log.warning("lease not held", lease=self.name, error=repr(error))
+            return False
+        except Exception:  # an answer that nobody foresaw must not end the server
+            log.exception("lease not held", lease=self.name)
+            return False
+        self.allowed()
+        return held
+
+    async def hold(self) -> bool:
+        """Take the lease where nobody holds it any more; raise what the API raises."""
+        try:
+            lease = await self.api.get(f"{self.path}/{self.name}")
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            await self.api.create(self.path, self.lease({"metadata": {"name": self.name}}, transitions=0))
+            return True
+        spec = lease.get("spec") or {}
+        if self.seen is None or self.seen[0] != spec:
+            self.seen = spec, time.monotonic()
+        holder = spec.get("holderIdentity")
+        changed = self.seen[1]
+        ends = changed if holder in {None, "", self.holder} else changed + (spec.get("leaseDurationSeconds") or 0)
+        if self.since() > changed - OVERLAP and holder != self.holder:
+            ends += DURATION  # another one may have seen what the last leader left undone
+        if time.monotonic() < ends:
+            return False
+        transitions = spec.get("leaseTransitions") or 0
+        await self.api.replace(
+            f"{self.path}/{self.name}", self.lease(lease, transitions=transitions + (holder != self.holder))
+        )
+        return True
+
+    def lease(self, lease: Json, *, transitions: int) -> Json:
+        """Return the lease as one that this replica holds."""
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        before = lease.get("spec") or {}
+        own = before.get("holderIdentity") == self.holder
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": lease["metadata"],
+            "spec": {
+                "holderIdentity": self.holder,
+                "leaseDurationSeconds": int(DURATION),
+                "acquireTime": before.get("acquireTime") if own else now,
+                "renewTime": now,
+                "leaseTransitions": transitions,
+            },
+        }
+
+    async def release(self) -> None:
+        """Give the lease back, so that another replica need not wait for its end."""
+        lease = await self.api.get(f"{self.path}/{self.name}")
+        if (lease.get("spec") or {}).get("holderIdentity") == self.holder:
+            lease["spec"]["holderIdentity"] = ""
+            await self.api.replace(f"{self.path}/{self.name}", lease)

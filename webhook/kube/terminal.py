@@ -1,0 +1,45 @@
+"""How a Job, a JobSet, a TaskRun or a PipelineRun has ended, by its conditions.
+
+Reads:
+    status.{conditions,completionTime}
+"""
+
+from typing import Final
+
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+
+# A condition that ends an object, with its status, and whether it has succeeded then.
+ENDINGS: Final = {
+    ("Complete", "True"): True,  # a Job
+    ("Completed", "True"): True,  # a JobSet
+    ("Failed", "True"): False,
+    ("Succeeded", "True"): True,  # Tekton's
+    ("Succeeded", "False"): False,
+}
+
+
+def condition_of(root: Json) -> Json | None:
+    """Return the condition that ended an object, None where none has."""
+    for one in at(root, ("status", "conditions")) or ():
+        if (one.get("type"), one.get("status")) in ENDINGS:
+            found: Json = one
+            return found
+    return None
+
+
+def has_ended_well(root: Json) -> bool | None:
+    """Tell whether an object has succeeded; None where it has not ended."""
+    one = condition_of(root)
+    return None if one is None else ENDINGS[one["type"], one["status"]]
+
+
+def has_failed(root: Json) -> bool:
+    """Tell whether an object has ended, and not well."""
+    return has_ended_well(root) is False
+
+
+def ended_at(root: Json) -> str | None:
+    """Return when an object ended, RFC 3339; None where it has not."""
+    one = condition_of(root)
+    return None if one is None else at(root, ("status", "completionTime")) or one.get("lastTransitionTime")

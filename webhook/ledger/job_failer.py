@@ -1,0 +1,112 @@
+"""Ends a Job from outside, as the Job controller itself does: by its condition FailureTarget.
+
+The Job controller then deletes the pods and sets Failed with the same reason and message (pkg/controller/job of
+Kubernetes 1.36). A JobSet takes the reason PodFailurePolicy for the Job's own verdict, and fails with it, unless a rule
+of its author restarts it for that. A whole JobSet is ended by its own condition Failed, whatever its rules say: its
+controller then deletes the Jobs that run (jobSetFinished in pkg/controllers/jobset_controller.go of JobSet 0.11).
+"""
+
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+
+from webhook.kinds import batch
+from webhook.kube import terminal
+from webhook.kube.client import Api
+from webhook.ledger.model import matching, outcomes
+from webhook.ledger.model.pods import Pod
+from webhook.objects.problem import Json
+from webhook.policy.settings import Settings
+from webhook.rules.job_sets.job_set import FAILING
+from webhook.rules.jobs import failure_policy
+
+OF_SET: Final = matching.POD_FAILURE_POLICY
+LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
+FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"
+
+log = structlog.get_logger()
+
+
+def may_settle(job: Json, settings: Settings) -> bool:
+    """Tell whether the ledger is to decide what a crash of a Job's pod is; of the Job, little need be known."""
+    return any(failure_policy.is_settled(one, settings) for one in batch.JOB.jobs(job))
+
+
+def window(job: Json, settings: Settings) -> int:
+    """Return the seconds by which a crash and its explanation may be apart; 0 where no pod depends on another."""
+    coupled = any(map(failure_policy.is_coupled, batch.JOB.jobs(job)))
+    return settings.profile.failure_policy.settle_within if coupled else 0
+
+
+async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: Json | None) -> bool:
+    """End the Job of a pod whose crash no disruption explains; tell whether it was a bug, and not worth a retry.
+
+    Not the Job of a JobSet that would start again for it: then the crash costs a retry of the Job.
+    """
+    job = await api.get(path_of(pod.namespace, pod.job))
+    metadata, spec = job["metadata"], job["spec"]
+    if metadata["uid"] != pod.job_uid or metadata.get("deletionTimestamp") or spec.get("suspend"):
+        return False
+    (embedded,) = batch.JOB.jobs(job)
+    if not may_settle(job, settings) or embedded.pod_spec.get("restartPolicy") != "Never":
+        return False
+    own = (embedded.spec.get("podFailurePolicy") or {}).get("rules") or []
+    added, _ = failure_policy.bug_rules(embedded, settings, own)
+    match = matching.match([*own, *added], pod)
+    if match is None or match.index < len(own) or match.container is None:
+        return False
+    code = next(one.code for one in pod.exits if one.container == match.container)
+    what = f"Container {match.container} for pod {pod.namespace}/{pod.name} failed with exit code {code}"
+    no_echo = f"no pod that it depends on was disrupted within {within} s" if within else "nobody had deleted the pod"
+    message = f"{what}, and {no_echo}"
+    if job_set is not None and matching.action_of_set(job_set, pod.replicated_job, message) != FAILING:
+        return False
+    return await put(api, pod.namespace, job, OF_SET, message)
+
+
+async def fail(api: Api, namespace: str, name: str, reason: str, message: str) -> bool:
+    """End a Job; tell whether it had not ended before."""
+    return await put(api, namespace, await api.get(path_of(namespace, name)), reason, message)
+
+
+async def put(api: Api, namespace: str, job: Json, reason: str, message: str) -> bool:
+    """Put the condition on a Job as it was read; raise ApiError with 409 where it has changed since."""
+    status = job.get("status") or {}
+    if outcomes.is_over(status):
+        return False
+    metadata = job["metadata"]
+    target = condition("FailureTarget", reason, message)
+    conditions = [*(status.get("conditions") or ()), {**target, "lastProbeTime": target["lastTransitionTime"]}]
+    operations = [unless_changed(metadata), {"op": "add", "path": "/status/conditions", "value": conditions}]
+    await api.patch(f"{path_of(namespace, metadata['name'])}/status", operations)
+    log.info("Job failed", namespace=namespace, name=metadata["name"], reason=reason, message=message)
+    return True
+
+
+async def fail_set(api: Api, path: str, reason: str, message: str) -> None:
+    """End the JobSet at a path, if it has not ended before; raise ApiError with 409 where it has changed since."""
+    job_set = await api.get(path)
+    if terminal.condition_of(job_set) is not None:
+        return
+    metadata, status = job_set["metadata"], job_set.get("status") or {}
+    kept = [one for one in status.get("conditions") or () if one.get("type") != "Failed"]
+    failed = {**status, "conditions": [*kept, condition("Failed", reason, message)], "terminalState": "Failed"}
+    await api.patch(f"{path}/status", [unless_changed(metadata), {"op": "add", "path": "/status", "value": failed}])
+    log.info("JobSet failed", namespace=metadata["namespace"], name=metadata["name"], reason=reason, message=message)
+
+
+def condition(kind: str, reason: str, message: str) -> Json:
+    """Return a condition that has just become so."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
+
+
+def unless_changed(metadata: Json) -> Json:
+    """Return the operation of a JSON Patch that fails where an object is not any more as it was read."""
+    return {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}
+
+
+def path_of(namespace: str, name: str) -> str:
+    """Return the path of a Job."""
+    return f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"

@@ -1,0 +1,245 @@
+"""A workload's account: every ended pod counted once, for as long as the workload lives, in at most 4 KiB.
+
+Counts are kept for ever, the last attempts in detail: as many of them as fit.
+"""
+
+from base64 import b64encode
+from collections.abc import Container
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+import msgspec
+
+from webhook.ledger.model import units
+from webhook.ledger.model.outcomes import UNSEEN, Cost, Ending
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.units import Units
+
+LARGEST: Final = 4096  # bytes of the annotation
+DETAILS: Final = 10
+MOST_REASONS: Final = 6  # of one cause: what stands in a pod's status has no bound
+LONGEST_REASON: Final = 64  # characters: a container, and most codes
+KEPT: Final = 30  # ids of pods that are kept though they could be forgotten: a replica may have missed their counting
+MOST_RECENT: Final = 60  # pods that are counted, and not yet known to be marked or gone
+ID: Final = 8  # characters of a pod's id: 48 of the 122 random bits of its uid
+OTHER: Final = "Other"
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One ended pod in detail.
+
+    `attempt`: 0-based: what its unit had spent of its retries before it, of a JobSet's pod the set's restart. `cost` is
+    that of `Ending`; `rule` the index of the failure policy's rule that matched, and `action` its action. `settled`:
+    whether no rule, but the ledger said that it was a bug.
+    """
+
+    attempt: Count
+    unit: str = ""
+    pod: str
+    node: str = ""
+    placement: str = ""
+    start: str = ""
+    end: str = ""
+    cause: str
+    reason: str = ""
+    rule: int | None = None
+    action: str = ""
+    cost: Cost
+    settled: bool = False
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was left to the unit of the last attempt after it; None where it has no such budget."""
+
+    retries: int | None = None
+    disruptions: int | None = None
+
+
+class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What the annotation holds.
+
+    `ended`: pods in all. `cost`: how many of them cost what. `causes`: how many by cause and reason. `spot`: how many
+    had been placed on spot. `units`: disruptions by unit since the last grant; `free`: restarts that cost nothing, by
+    unit. `before`: how many ended pods had cost what when a person last had the workload run again. `grants`: how often
+    a Job that was suspended was let go on; `suspended`: whether the ledger has suspended it. `recent`: ids of pods that
+    are counted, and perhaps not marked yet.
+    """
+
+    ended: Count = 0
+    cost: dict[Cost, Count] = msgspec.field(default_factory=dict)
+    causes: dict[str, dict[str, Count]] = msgspec.field(default_factory=dict)
+    spot: Count = 0
+    units: Units = msgspec.field(default_factory=Units)
+    free: Units = msgspec.field(default_factory=Units)
+    before: dict[Cost, Count] = msgspec.field(default_factory=dict)
+    grants: Count = 0
+    suspended: bool = False
+    left: Left | None = None
+    last: list[Attempt] = msgspec.field(default_factory=list)
+    recent: list[str] = msgspec.field(default_factory=list)
+
+    def has(self, pod: Pod) -> bool:
+        """Tell whether a pod is counted."""
+        return pod.counted or id_of(pod) in self.recent
+
+    @property
+    def room(self) -> int:
+        """How many more pods can be counted before some are marked."""
+        return MOST_RECENT - len(self.recent)
+
+    def spent(self, cost: Cost) -> int:
+        """Return how many ended pods cost so."""
+        return self.cost.get(cost, 0)
+
+    def spent_now(self, cost: Cost) -> int:
+        """Return how many ended pods cost so since a person last had the workload run again."""
+        return self.spent(cost) - self.before.get(cost, 0)
+
+    @property
+    def ended_now(self) -> int:
+        """How many pods have ended since then."""
+        return self.ended - sum(self.before.values())
+
+    @property
+    def earlier(self) -> int:
+        """How many attempts there were before a person last had the workload run again, of a unit that had them all."""
+        return self.before.get("retry", 0) + self.before.get("fatal", 0)
+
+    @property
+    def next_attempt(self) -> int:
+        """The number of the attempt that comes next, 0-based, of a workload whose retries are counted together."""
+        return self.spent("retry") + self.before.get("fatal", 0)
+
+    def begin_anew(self) -> None:
+        """Let every budget begin anew, and the account go on: a person has the workload run again."""
+        self.before = dict(self.cost)
+        self.units = Units()
+        self.free = Units()
+        self.suspended = False
+        self.left = None
+
+    def count(self, ending: Ending, unit: str, attempt: int) -> Attempt:
+        """Count an ended pod that it does not have yet; return it in detail."""
+        pod = ending.pod
+        self.recent.append(id_of(pod))
+        self.spot += pod.placement == "Spot"
+        return self.add(
+            Attempt(
+                attempt=attempt,
+                unit=unit,
+                pod=pod.name,
+                node=pod.node,
+                placement=pod.placement,
+                start=pod.started,
+                end=pod.ended,
+                cause=ending.cause,
+                reason=ending.reason[:LONGEST_REASON],
+                rule=None if ending.rule is None else ending.rule.index,
+                action="" if ending.rule is None else ending.rule.action,
+                cost=ending.cost,
+            )
+        )
+
+    def count_unseen(self, failures: int) -> None:
+        """Count failures that only the Job's status tells of."""
+        if failures > DETAILS:
+            self.add_to_counts("Other", UNSEEN, "retry", failures - DETAILS)
+        for _ in range(min(failures, DETAILS)):
+            self.add(Attempt(attempt=self.next_attempt, pod="", cause="Other", reason=UNSEEN, cost="retry"))
+
+    def add_to_counts(self, cause: str, reason: str, cost: Cost, number: int) -> None:
+        """Add attempts of one cause, reason and cost to the counts."""
+        self.ended += number
+        self.cost[cost] = self.spent(cost) + number
+        reasons = self.causes.setdefault(cause, {})
+        known = reason if reason in reasons or len(reasons) < MOST_REASONS else OTHER
+        reasons[known] = reasons.get(known, 0) + number
+
+    def add(self, detail: Attempt) -> Attempt:
+        """Add an attempt to the counts and to the details."""
+        self.add_to_counts(detail.cause, detail.reason, detail.cost, 1)
+        if detail.cost == "disruption":
+            self.units.add(detail.unit)
+        elif detail.cost == "free":
+            self.free.add(detail.unit)
+        self.last = [*self.last, detail][-DETAILS:]
+        return detail
+
+    def grant(self) -> None:
+        """Let every unit begin with a new limit."""
+        self.units = Units()
+        self.grants += 1
+        self.suspended = False
+
+    def forget(self, keep: int, staying: Container[str]) -> None:
+        """Forget the oldest ids but `keep`; those of pods that stay, and could be counted again, are kept."""
+        old = self.recent[: max(0, len(self.recent) - keep)]
+        self.recent = [*(one for one in old if one in staying), *self.recent[len(old) :]]
+
+    def settle(self, pod_name: str) -> bool:
+        """Take down that a crash which cost a retry was a bug, and ended the workload; tell whether one did."""
+        if not self.spent_now("retry"):
+            return False
+        self.cost["retry"] -= 1
+        self.cost["fatal"] = self.spent("fatal") + 1
+        for place, detail in enumerate(self.last):
+            if detail.pod == pod_name and detail.cost == "retry":
+                self.last[place] = msgspec.structs.replace(detail, cost="fatal", settled=True)
+        return True
+
+
+def id_of(pod: Pod) -> str:
+    """Shorten a pod's uid."""
+    try:
+        return b64encode(UUID(pod.uid).bytes[:6], b"-_").decode()
+    except ValueError:
+        return pod.uid[:ID]
+
+
+def decode(text: str | None) -> Account:
+    """Read the annotation, empty where there is none; raise ValueError where `encode` did not write it."""
+    if text is not None and (len(text) > LARGEST or len(text.encode()) > LARGEST):
+        raise ValueError(f"longer than {LARGEST} bytes")
+    account = Account() if text is None else decoder.decode(text)
+    if any(number > account.spent(cost) for cost, number in account.before.items()):
+        raise ValueError("more was spent before the last requested retry than in all")
+    return account
+
+
+def encode(account: Account) -> str:
+    """Write the annotation; what does not fit is let go of."""
+    while len(encoded := encoder.encode(account)) > LARGEST and account.last:
+        account.last = account.last[1:]
+    return encoded.decode()
+
+
+def continued(text: str | None) -> str | None:
+    """Return the annotation with which a workload goes on that a person has run again; None where none can be read."""
+    try:
+        account = None if text is None else decode(text)
+    except ValueError:
+        return None
+    if account is None:
+        return None
+    account.begin_anew()
+    return encode(account)
+
+
+def write_units(value: Any) -> Any:
+    """Write what is not JSON's own."""
+    if isinstance(value, Units):
+        return value.written()
+    raise NotImplementedError
+
+
+def read_units(kind: type, value: Any) -> Any:
+    """Read it again."""
+    if kind is Units:
+        return units.read(value)
+    raise NotImplementedError
+
+
+decoder: Final = msgspec.json.Decoder(Account, dec_hook=read_units)  # its ValidationError is a ValueError
+encoder: Final = msgspec.json.Encoder(enc_hook=write_units)

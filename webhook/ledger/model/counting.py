@@ -1,0 +1,132 @@
+"""One round of counting for one workload: what is counted, and what follows. The shell writes and acts on it."""
+
+from collections.abc import Callable, Iterator
+
+from webhook.kinds import batch
+from webhook.kinds.kind_spec import controller_of
+from webhook.ledger.model import limits, outcomes, words
+from webhook.ledger.model.account import Account, Attempt
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.tracker import Book, Key
+from webhook.objects.problem import Json
+from webhook.policy.settings import Settings
+
+
+class Round:
+    """One round of counting for one workload: what was counted, and what follows."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
+        self,
+        key: Key,
+        root: Json,
+        job_set: Json | None,
+        book: Book,
+        account: Account,
+        settings_of: Callable[[Json], Settings],
+    ) -> None:
+        self.key = key
+        self.root = root
+        self.job_set = job_set
+        self.book = book
+        self.account = account
+        self.settings_of = settings_of
+        self.settings = settings_of(root)
+        self.details: list[Attempt] = []
+        self.terms = limits.Terms(retries=0, limit=0, free_limit=0, shares=1)
+        self.saved = 0
+        self.unseen_counted = False
+        self.changed = False
+
+    def count(self, new: list[Pod]) -> None:
+        """Count failed pods."""
+        for pod in new:
+            job = self.book.jobs[pod.job_uid]
+            self.terms = self.terms_of(job)
+            has_ended = limits.has_ended(self.account, self.job_set)
+            self.add(outcomes.ending_of(pod, job, self.job_set, has_ended=has_ended), pod)
+
+    def terms_of(self, job: Json) -> limits.Terms:
+        """Read what a Job allows."""
+        return limits.terms_of(job, self.job_set, self.settings_of(job))
+
+    def add(self, ending: outcomes.Ending, pod: Pod) -> None:
+        """Count one."""
+        attempt = limits.attempt_of(self.account, self.terms, pod)
+        ending = limits.with_budget(ending, self.terms, self.account)
+        detail = self.account.count(ending, limits.unit_of(pod), attempt)
+        left = limits.left_of(self.account, self.terms, detail, self.job_set)
+        self.account.left = left
+        self.details.append(detail)
+        if ending.cost == "fatal":
+            self.saved += left.retries or 0
+        self.changed = True
+
+    def settle(self, pod_name: str) -> None:
+        """Take down that a crash which had cost a retry was a bug."""
+        if self.account.settle(pod_name):
+            self.changed = True
+            if self.account.left is not None:
+                self.saved += self.account.left.retries or 0
+
+    def unseen(self) -> tuple[int, list[Pod]]:
+        """Return how many failures of a Job no pod was seen of, and the pods that went unseen."""
+        root = self.root
+        if (
+            self.key.job_set
+            or outcomes.is_over(root["status"])
+            or outcomes.is_deleted(root)
+            or root["spec"].get("suspend")
+        ):
+            return 0, []
+        known = sum(self.account.spent_now(cost) for cost in limits.FAILURES)
+        return max(0, limits.failed_in_status(self.root) - known), list(self.book.vanished.values())
+
+    def count_unseen(self, failures: int) -> None:
+        """Count failures that only the Job's status tells of, and as disruptions what else went unseen."""
+        self.account.count_unseen(failures)
+        self.changed = self.unseen_counted = True
+        for pod in self.book.disrupted_unseen(self.root, failures, self.account):
+            self.terms = self.terms_of(self.root)
+            self.add(outcomes.ending_of(pod, self.root), pod)
+
+    def exceeded(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Terms]]:
+        """Yield the newest of these attempts first, whose unit had more disruptions than it may, with its Job."""
+        if self.settings.profile.disruptions.action != "Ignore" or self.account.suspended:
+            return
+        for detail, job, terms in self.of_running_jobs(details, "disruption"):
+            if limits.is_exceeded(self.account, terms, detail.unit):
+                yield detail, job, terms
+
+    def free_too_often(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Terms]]:
+        """Yield the newest of these attempts first, whose unit restarted at no cost too often, with its Job."""
+        for detail, job, terms in self.of_running_jobs(details, "free"):
+            if limits.is_free_too_often(self.account, terms, detail.unit):
+                yield detail, job, terms
+
+    def of_running_jobs(
+        self, details: list[Attempt], cost: outcomes.Cost
+    ) -> Iterator[tuple[Attempt, Json, limits.Terms]]:
+        """Yield the newest of these attempts first that cost so, and whose Job has not ended, with the Job."""
+        jobs = {job["metadata"]["name"]: job for job in self.book.jobs.values()}
+        for detail in reversed(details):
+            job = jobs.get(limits.job_of(self.key.job_set, detail.unit) or self.key.job)
+            known = detail.cost == cost and detail.reason != outcomes.UNSEEN
+            if known and job is not None and not outcomes.is_over(job["status"]):
+                yield detail, job, self.terms_of(job)
+
+    def suspends(self) -> bool:
+        """Tell whether the Job is to be suspended: one that nobody else resumes, and of which no pod runs."""
+        if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set or self.book.live:
+            return False
+        alone = controller_of(self.root) is None and not batch.is_queued(self.root["metadata"])
+        return alone and any(self.exceeded(self.details))
+
+    def sentence(self) -> str:
+        """Say it all in a sentence."""
+        last, left = self.details[-1], self.account.left
+        of = (
+            None if self.key.job_set else self.terms.retries + 1 + (0 if self.terms.per_index else self.account.earlier)
+        )
+        text = words.sentence(last, left, of) if left is not None else ""
+        more = len(self.details) - 1
+        return f"{text}; {more} more ended at the same time" if more else text

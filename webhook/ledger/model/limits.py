@@ -1,0 +1,152 @@
+"""How much a workload may spend, what is left of it, and what is to be done when nothing is."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from webhook.kinds import batch
+from webhook.kinds.job_set import costly_restarts, job_restarts
+from webhook.ledger.model.account import Account, Attempt, Left
+from webhook.ledger.model.outcomes import Cost, Ending
+from webhook.ledger.model.pods import Pod
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.policy.settings import Settings, count
+
+FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # what the Job's status counts as failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a workload allows.
+
+    `retries`: of the set, the Job, or each index; `limit`: disruptions, and `free_limit`: restarts that cost nothing,
+    of each index, else times `shares`, the pods that run at a time.
+    """
+
+    retries: int
+    limit: int
+    free_limit: int
+    shares: int
+    per_index: bool = False
+
+    @property
+    def disruptions(self) -> int:
+        """The disruptions of one unit."""
+        return self.limit * self.shares
+
+    @property
+    def free_restarts(self) -> int:
+        """The restarts of one unit that cost nothing."""
+        return self.free_limit * self.shares
+
+
+def terms_of(job: Json, job_set: Json | None, settings: Settings) -> Terms:
+    """Read what a Job allows, in its JobSet where it has one."""
+    spec = job["spec"]
+    if job_set is None:
+        retries = batch.retry_budget(spec)
+    else:
+        retries = at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
+    return Terms(
+        retries=retries,
+        limit=settings.disruption_budget,
+        free_limit=settings.profile.retries.limit,
+        shares=shares_of(spec),
+        per_index=job_set is None and batch.has_index_budgets(spec),
+    )
+
+
+def is_indexed(spec: Json) -> bool:
+    """Tell whether a JobSpec's pods have completion indexes."""
+    return bool(spec.get("completionMode") == "Indexed")
+
+
+def shares_of(spec: Json) -> int:
+    """Return how many pods share one disruption budget: with completion indexes each has its own."""
+    return 1 if is_indexed(spec) else running_at_once(spec)
+
+
+def failed_in_status(job: Json) -> int:
+    """Return the failures that a Job's status tells of, those included that the Job controller is about to count."""
+    status = job.get("status") or {}
+    return (status.get("failed") or 0) + len((status.get("uncountedTerminatedPods") or {}).get("failed") or ())
+
+
+def has_ended(account: Account, job_set: Json | None) -> bool:
+    """Tell whether a pod is known to have been a Job's end; a JobSet may go on without one of its Jobs."""
+    return job_set is None and account.spent_now("fatal") > 0
+
+
+def running_at_once(spec: Json) -> int:
+    """Return how many pods of a JobSpec run at a time, at least 1."""
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
+    at_once = 1 if parallelism is None else parallelism
+    return max(1, at_once if completions is None else min(at_once, completions))
+
+
+def unit_of(pod: Pod) -> str:
+    """Name the unit that a pod belongs to: what has a disruption budget of its own."""
+    return unit_named(pod.job_set, pod.job, pod.index)
+
+
+def unit_named(job_set: str, job: str, index: str) -> str:
+    """Name the unit of a Job's pod by its index, in a JobSet by its Job too; each is empty where there is none."""
+    return f"{job.removeprefix(f'{job_set}-')}/{index}" if job_set else index
+
+
+def job_of(job_set: str, unit: str) -> str:
+    """Name the Job that a unit of a JobSet belongs to; empty where there is no set."""
+    return f"{job_set}-{unit.rpartition('/')[0]}" if job_set else ""
+
+
+def with_budget(ending: Ending, terms: Terms, account: Account) -> Ending:
+    """Return how a pod ended that is about to be counted: one for which no retry is left ends its Job, or its index.
+
+    In a JobSet the Job has retries of its own, and the set may restart it.
+    """
+    spent = (ending.pod.attempt or 0) if terms.per_index else account.spent_now("retry")
+    if ending.cost != "retry" or ending.pod.job_set or spent < terms.retries:
+        return ending
+    return replace(ending, cost="fatal")
+
+
+def attempt_of(account: Account, terms: Terms, pod: Pod) -> int:
+    """Return which attempt a pod was that is about to be counted, 0-based."""
+    if pod.job_set:
+        return pod.restart or 0
+    if terms.per_index:
+        return pod.attempt or 0
+    return account.next_attempt
+
+
+def left_of(account: Account, terms: Terms, detail: Attempt, job_set: Json | None) -> Left:
+    """Return what is left to a unit after an attempt that was counted: retries, of a JobSet's pod restarts."""
+    if job_set is not None:
+        spent = restarts_of(job_set, detail)
+    elif terms.per_index:
+        spent = detail.attempt + (detail.cost == "retry")
+    else:
+        spent = account.spent_now("retry")
+    return Left(
+        retries=max(0, terms.retries - spent),
+        disruptions=max(0, terms.disruptions - account.units.of(detail.unit)),
+    )
+
+
+def restarts_of(job_set: Json, detail: Attempt) -> int:
+    """Return the restarts that count towards maxRestarts, with that which an attempt brings about."""
+    name, _, index = detail.unit.rpartition("/")[0].rpartition("-")
+    alone = job_restarts(job_set, name, count(index) or 0)
+    in_all = (at(job_set, ("status", "restarts")) or 0) + alone.in_all
+    brings_one = detail.cost == "retry" and detail.action == "FailJob"
+    return costly_restarts(job_set) + (brings_one and in_all <= detail.attempt)
+
+
+def is_exceeded(account: Account, terms: Terms, unit: str) -> bool:
+    """Tell whether a unit had more disruptions than it may, beyond doubt."""
+    return account.units.at_least(unit) > terms.disruptions
+
+
+def is_free_too_often(account: Account, terms: Terms, unit: str) -> bool:
+    """Return True if a unit restarted at no cost more often than it may, beyond doubt."""
+    return account.free.at_least(unit) > terms.free_restarts

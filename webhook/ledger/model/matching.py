@@ -1,0 +1,166 @@
+"""Which rule of a failure policy a pod matches, as the Job controller and the JobSet controller would say.
+
+Sources: pkg/controller/job/pod_failure_policy.go of Kubernetes 1.36, pkg/controllers/failure_policy.go of JobSet 0.11.
+"""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from webhook.ledger.model.pods import DISRUPTED, Pod
+from webhook.objects.problem import Json
+
+POD_FAILURE_POLICY: Final = "PodFailurePolicy"  # the reason of a Job that a FailJob rule ended
+# Bounds on the rules of a JobSet, of which its API bounds neither number nor size. What is beyond them matches nothing.
+MOST_RULES: Final = 100
+MOST_WORK: Final = 1_000  # instructions of the patterns' programs, for one message: up to 8 ms; a usual pattern has 70
+UNREADABLE_WORK: Final = 200  # what a pattern counts that cannot be read, or is too large: compiling takes time too
+LONGEST_PATTERN: Final = 1024  # characters
+LONGEST_MESSAGE: Final = 1024  # characters: the Job controller's have at most 700, by the lengths of names
+PATTERN_MEMORY: Final = 64 * 1024  # bytes, of one pattern: half of it for its program
+PATTERNS_REMEMBERED: Final = 256
+
+
+class JobEnd(NamedTuple):
+    """How a Job has ended: reason and message of its condition Failed."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The rule that a pod matches: its place among the rules, its action, and what it matched.
+
+    `message` is that of the Job's condition, where the action is FailJob.
+    """
+
+    index: int
+    action: str
+    message: str
+    container: str | None = None
+
+
+def match(rules: list[Json], pod: Pod) -> Match | None:
+    """Return the first rule that a failed pod matches; None if it matches none: then its failure is counted."""
+    for index, rule in enumerate(rules):
+        on_exit_codes = rule.get("onExitCodes")
+        action = rule.get("action") or ""
+        where = f"matching {action} rule at index {index}"
+        if on_exit_codes is not None:
+            for one in pod.exits:
+                if matches_exit(on_exit_codes, one.container, one.code):
+                    said = f"Container {one.container} for pod {pod.namespace}/{pod.name} failed with exit code"
+                    return Match(index, action, f"{said} {one.code} {where}", one.container)
+        else:
+            for condition in pod.conditions:
+                patterns = rule.get("onPodConditions") or ()
+                if any(matches_condition(pattern, condition.type, condition.status) for pattern in patterns):
+                    said = f"Pod {pod.namespace}/{pod.name} has condition {condition.type}"
+                    return Match(index, action, f"{said} {where}")
+    return None
+
+
+def matches_exit(requirement: Json, container: str, code: int) -> bool:
+    """Tell whether a rule's onExitCodes names a container's code."""
+    if requirement.get("containerName") not in {None, container}:
+        return False
+    named = code in (requirement.get("values") or ())
+    return named if requirement.get("operator") == "In" else not named
+
+
+def matches_condition(pattern: Json, kind: str, status: str) -> bool:
+    """Tell whether a rule's pattern names a condition."""
+    return bool(pattern.get("type") == kind and (pattern.get("status") or "True") == status)
+
+
+def is_of_disruptions(rule: Json) -> bool:
+    """Return True if a rule of a failure policy matches disruptions and nothing else."""
+    return [one.get("type") for one in rule.get("onPodConditions") or ()] == [DISRUPTED]
+
+
+def action_of_set(job_set: Json, replicated_job: str, message: str) -> str:
+    """Return what a JobSet does about a Job of it that has failed by its failure policy with a message."""
+    return rule_of_set(job_set, replicated_job, JobEnd(POD_FAILURE_POLICY, message))[1]
+
+
+@dataclass(slots=True)
+class Work:
+    """How much the matching of a JobSet's rules may still cost: one for each rule, and the patterns' instructions."""
+
+    left: int = MOST_WORK
+    found: dict[tuple[str, str], bool | None] = field(default_factory=dict)
+
+    def finds(self, pattern: str, message: str) -> bool | None:
+        """Return whether a message matches a pattern; None where that takes too much, or the pattern is none."""
+        key = pattern, message
+        if key not in self.found:
+            self.left -= work_of(pattern)
+            readable = self.left >= 0 and program_of(pattern) is not None
+            self.found[key] = is_found(pattern, message) if readable else None
+        return self.found[key]
+
+
+def rule_of_set(
+    job_set: Json, replicated_job: str, end: JobEnd, work: Work | None = None, feared: str = ""
+) -> tuple[int | None, str]:
+    """Return the index and the action of the first rule of a JobSet that matches the end of a Job of it.
+
+    The index is None where no rule matches. `feared`: how actions end whose rules match where that cannot be found out
+    within bounds; no other rule does then.
+    """
+    work = Work() if work is None else work
+    policy = (job_set.get("spec") or {}).get("failurePolicy") or {}
+    for index, rule in enumerate(islice(policy.get("rules") or (), MOST_RULES)):
+        action = str(rule.get("action") or "")
+        is_feared = bool(feared) and action.endswith(feared)
+        work.left -= 1
+        if end.reason not in (rule.get("onJobFailureReasons") or (end.reason,)):
+            continue
+        if replicated_job not in (rule.get("targetReplicatedJobs") or (replicated_job,)):
+            continue
+        patterns = rule.get("onJobFailureMessagePatterns")
+        if not patterns:
+            return index, action
+        for pattern in patterns:
+            found = is_feared if work.left < 0 else work.finds(pattern, end.message)
+            if found or (found is None and is_feared):
+                return index, action
+            if work.left < 0:
+                break
+    return None, "RestartJobSet" if policy.get("maxRestarts") else "FailJobSet"
+
+
+def is_found(pattern: str, message: str) -> bool:
+    """Return True if a message matches a pattern, as the JobSet controller decides; one beyond bounds matches nothing.
+
+    Go's regular expressions, which that controller uses, have the syntax and the meaning of RE2.
+    """
+    program = program_of(pattern)
+    return program is not None and program.search(message[:LONGEST_MESSAGE]) is not None
+
+
+def work_of(pattern: str) -> int:
+    """Return how much a pattern costs: the time of one message is at most proportional to it."""
+    program = program_of(pattern)
+    return UNREADABLE_WORK if program is None else int(program.programsize)
+
+
+def program_of(pattern: str) -> Any:
+    """Return the compiled pattern, None where it cannot be read or is too large."""
+    return compiled(pattern) if len(pattern) <= LONGEST_PATTERN else None
+
+
+@lru_cache(PATTERNS_REMEMBERED)
+def compiled(pattern: str) -> Any:
+    """Compile a pattern by google-re2: no pattern takes more than linear time, as some do in Python's `re`."""
+    import re2  # noqa: PLC0415 - the command line does without
+
+    options = re2.Options()
+    options.max_mem = PATTERN_MEMORY
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error:
+        return None

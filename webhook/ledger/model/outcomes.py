@@ -1,0 +1,155 @@
+"""How a pod ended, and which budget that cost."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from webhook.kinds.batch import UNLIMITED
+from webhook.ledger.model import matching
+from webhook.ledger.model.matching import Match
+from webhook.ledger.model.pods import Pod, earlier
+from webhook.objects.problem import Json
+
+Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "Other"]
+Cost = Literal["retry", "disruption", "free", "none", "fatal"]
+
+UNSEEN: Final = "Unseen"  # the reason of what happened while nobody watched
+# The reasons of the condition DisruptionTarget (k8s.io/api/core/v1, and the controllers that set it).
+DISRUPTIONS: Final = frozenset(
+    {
+        "PreemptionByScheduler",
+        "DeletionByTaintManager",
+        "EvictionByEvictionAPI",
+        "DeletionByPodGC",
+        "TerminationByKubelet",
+        "DeletionByDeviceTaintManager",
+        UNSEEN,
+    }
+)
+OOM: Final = "OOMKilled"
+DEADLINE: Final = "DeadlineExceeded"
+ENDS: Final = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})  # conditions of a Job
+TOO_OFTEN: Final = "BackoffLimitExceeded"
+STAMPED_LATE: Final = 60  # seconds that a Job's end may be stamped after its pods were deleted, if that takes long
+STOPPED: Final = "Stopped"  # with its Job, which was suspended, scaled down or had ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How one pod ended.
+
+    `reason` tells more of the cause: a disruption's reason, or `container CODE`. `rule` is the failure policy's that
+    matched, None if none did. `cost`: `retry`, of the Job, its index or the set; `disruption`, of the budget that
+    disruptions have for themselves; `free`, a restart that costs no budget of the API, though it was no disruption;
+    `fatal`, the Job, its index or the set is over; `none`, the pod was taken away and nothing failed.
+    """
+
+    pod: Pod
+    cause: Cause
+    reason: str
+    rule: Match | None
+    cost: Cost
+
+
+def ending_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_ended: bool = False) -> Ending:
+    """Say how a failed pod ended under its Job's failure policy, and that of its set; both as the API has them.
+
+    `has_ended`: whether another pod is known to have been the end of the Job.
+    """
+    spec = (job or {}).get("spec") or {}
+    matched = matching.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
+    cause, reason = cause_of(pod, matched)
+    if is_stopped(pod, job, has_ended=has_ended):
+        if cause != "Disruption":
+            cause, reason = "Other", STOPPED
+        return Ending(pod=pod, cause=cause, reason=reason, rule=None, cost="none")
+    return Ending(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, cause, matched, spec, job_set))
+
+
+def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
+    """Tell whether the Job took a pod away because it is over, suspended or scaled down.
+
+    The Job controller lets go of a pod before it takes it away, and has counted one that it has let go of and that
+    nobody deletes. But the pods of a Job that has failed, or is deleted, it counts as failed though it took them away.
+    """
+    if not pod.deleting:
+        return False
+    return not pod.tracked or (
+        pod.disruption is None and job is not None and is_taken_along(pod, job, has_ended=has_ended)
+    )
+
+
+def is_in_doubt(pod: Pod, job: Json) -> bool:
+    """Tell whether it is open who deletes a pod: a Job that has failed, whose status does not say so yet, or a user."""
+    gone_by_itself = not pod.deleted or not pod.tracked or pod.disruption is not None
+    return not (gone_by_itself or is_deleted(job) or is_over(job["status"]))
+
+
+def is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
+    """Tell whether a Job that is at its end has deleted a pod, and not a user, by which it came to its end.
+
+    The reason PodFailurePolicy names the pod that was the end; but where the Job has changed meanwhile, the Job
+    controller looks again, and may name one that it has deleted itself. Where the reason is another and several pods
+    run at a time, nobody can tell; it is the Job that most often deletes some. It stamps its end before it does, or
+    when it looks again.
+    """
+    conditions = [one for one in (job.get("status") or {}).get("conditions") or () if is_end(one)]
+    named = any(f"{pod.namespace}/{pod.name} " in (one.get("message") or "") for one in conditions)
+    if named and not has_ended:
+        return False
+    if any(one.get("reason") == TOO_OFTEN for one in conditions) and (job["spec"].get("parallelism") or 1) == 1:
+        return False  # no other pod can have been the end
+    ends = [one.get("lastTransitionTime") or "" for one in conditions]
+    if is_deleted(job):
+        ends.append(job["metadata"]["deletionTimestamp"])
+    end = min(ends, default=None)
+    crashed_before = bool(pod.ended) and pod.ended < pod.deleted
+    return end is not None and bool(pod.deleted) and not crashed_before and pod.deleted >= earlier(end, STAMPED_LATE)
+
+
+def is_deleted(job: Json) -> bool:
+    """Tell whether a Job is to go, or gone."""
+    return bool(job["metadata"].get("deletionTimestamp"))
+
+
+def is_over(status: Json) -> bool:
+    """Tell whether a Job's end is decided."""
+    return any(is_end(one) for one in status.get("conditions") or ())
+
+
+def is_end(condition: Json) -> bool:
+    """Tell whether a condition of a Job says that its end is decided."""
+    return condition.get("type") in ENDS and condition.get("status") == "True"
+
+
+def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:
+    """Return the cause, and what tells more of it."""
+    disruption = pod.disruption
+    if disruption is not None:
+        return "Disruption", disruption.reason or "Unknown"
+    if pod.reason == DEADLINE:
+        return "DeadlineExceeded", ""
+    if not pod.exits:
+        return "Other", pod.reason
+    named = [one for one in pod.exits if matched is not None and one.container == matched.container]
+    first = min(named or pod.exits, key=lambda one: one.time)
+    if first.reason == OOM:
+        return "OOMKilled", f"{first.container}"
+    return "ExitCode", f"{first.container} {first.code}"
+
+
+def cost_of(pod: Pod, cause: Cause, matched: Match | None, spec: Json, job_set: Json | None) -> Cost:
+    """Return which budget a failed pod cost; `spec` is its Job's."""
+    free: Cost = "disruption" if cause == "Disruption" else "free"
+    if matched is None or matched.action == "Count":
+        in_place = (
+            job_set is not None and spec.get("backoffLimit") == UNLIMITED
+        )  # what restartStrategy InPlaceRestart asks for
+        return free if in_place and spec.get("backoffLimitPerIndex") is None else "retry"
+    if matched.action == "Ignore":
+        return free
+    if matched.action == "FailJob" and job_set is not None:
+        action = matching.action_of_set(job_set, pod.replicated_job, matched.message)
+        if action.endswith("IgnoreMaxRestarts"):
+            return free
+        return "fatal" if action == "FailJobSet" else "retry"
+    return "fatal"

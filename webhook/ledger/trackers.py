@@ -1,0 +1,327 @@
+"""What this replica knows of the pods of Jobs: every replica watches them, and remembers the same.
+
+It is what placement asks how often a workload was disrupted, and what the leader writes accounts from.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from webhook import metrics
+from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import eager, names
+from webhook.kube.informer import WatchedList
+from webhook.kube.slices import in_slices
+from webhook.ledger.model import limits, outcomes, pods
+from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.outcomes import Cost
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.tracker import Book, Key, key_of
+from webhook.lookups.cluster import Cluster
+from webhook.objects.problem import Json
+
+SELECTOR: Final = f"{names.PROFILE},batch.kubernetes.io/job-name"
+CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits for the end of the one before it to be seen
+UNSEEN_AFTER: Final = 10.0  # seconds that a pod may yet be seen of which only its Job's status tells
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Page:
+    """A workload's book, and where its account stands; times are of the monotonic clock."""
+
+    book: Book = field(default_factory=Book)
+    text: str | None = None  # the account that a watch brought last
+    account: Account = field(default_factory=Account)  # the same, read
+    awaited: str | None = None  # the one that was written, until a watch brings it
+    written: float = 0.0  # when
+    queued: bool = False
+    exceeded: bool = False  # whether a Job is to fail for its disruptions
+    short: float | None = None  # since when the Job's status tells of more failures than the account
+    costs: dict[str, Cost] = field(default_factory=dict)  # of a JobSet's pods that are not counted yet, by uid
+    trouble: float = 0.0  # the pause after the last write, where it failed; 0 where it did not
+    bugs: set[str] = field(default_factory=set)  # names of pods whose crash turned out to be a bug
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What is counted of a workload's pods, as placement asks for it.
+
+    `disruptions`: those of a pod's completion index, else of the Job, divided by the pods that run at a time.
+    `failures`: those that cost a retry of the Job; None where nobody knows, or the Job's own status tells.
+    """
+
+    disruptions: int
+    failures: int | None = None
+
+
+class Books:
+    """The pages of all workloads.
+
+    `news` is called with a workload about which something is to be written, and in how many seconds; `crashed` with a
+    pod that has failed by itself.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        selector = {"labelSelector": SELECTOR}
+        self.pods = WatchedList(cluster.api, "/api/v1/pods", pods.read, shape=pods.READ, query=selector)
+        self.pods.observers.append(PodObserver(self))
+        cluster.jobs.observers.append(WorkloadObserver(self, self.see_job, self.see_job_gone))
+        cluster.job_sets.observers.append(WorkloadObserver(self, self.see_job_set, self.see_job_set_gone))
+        self.pages: dict[Key, Page] = {}
+        self.at_last: set[Key] = set()  # workloads without a retry left
+        self.watching_since = float("inf")
+        self.waiting: dict[Key, list[asyncio.Event]] = {}  # for the next news of a workload's pods
+        self.news: Callable[[Key, float], None] = lambda _key, _delay: None
+        self.crashed: Callable[[Key, Pod, Json], None] = lambda _key, _pod, _job: None
+        metrics.LEDGER_WORKLOADS.set_function(lambda: len(self.pages))
+        metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
+
+    @property
+    def synced(self) -> bool:
+        """Whether it knows what there is."""
+        return self.pods.synced.is_set() and self.cluster.jobs.synced.is_set()
+
+    def page(self, key: Key) -> Page:
+        """Return a workload's page, a new one where there is none."""
+        page = self.pages.get(key)
+        if page is None:
+            page = self.pages[key] = Page()
+        return page
+
+    def see_pod(self, pod: Pod, *, news: bool = True) -> None:
+        """Take in a pod as it is now."""
+        if not pod.job:
+            return
+        key, now = key_of(pod), time.monotonic()
+        page = self.page(key)
+        if page.book.see(pod, now, news=news):
+            self.see_failed(key, page, pod, news=news)
+        for event in self.waiting.get(key, ()):
+            event.set()
+
+    def see_pod_gone(self, pod: Pod) -> None:
+        """Take in that a pod is gone, as it was last."""
+        if not pod.job:
+            return
+        key, now = key_of(pod), time.monotonic()
+        page = self.page(key)
+        if page.book.see_gone(pod, now):
+            self.see_failed(key, page, pod)
+        self.tidy(key)
+        for event in self.waiting.get(key, ()):
+            event.set()
+
+    def see_failed(self, key: Key, page: Page, pod: Pod, *, news: bool = True) -> None:
+        """Take in that a pod has failed."""
+        job = page.book.jobs.get(pod.job_uid)
+        if key.job_set and job is not None and pod.disruption is not None:
+            self.cost_of(key, page, pod)  # now, rather than while a pod waits to be created
+        if news and job is not None and pod.disruption is None and not pod.deleting:
+            self.crashed(key, pod, job)
+        self.news(key, 0.0)
+
+    async def see_pods(self, found: Iterable[Pod]) -> None:
+        """Take in all pods that there are, after a time in which anything may have happened."""
+        self.watching_since = now = time.monotonic()
+        there = set()
+        async for pod in in_slices(found):
+            there.add(pod.uid)
+            self.see_pod(pod, news=False)
+        async for key, page in in_slices(list(self.pages.items())):
+            if page.book.see_only(there, now):
+                self.news(key, UNSEEN_AFTER)
+
+    def see_job(self, job: Json) -> None:
+        """Take in a Job as it is now, with its account where no JobSet has it."""
+        key = key_of_job(job)
+        page = self.page(key)
+        page.book.see_job(job, steady=self.pods.live, alone=not key.job_set)
+        if not key.job_set:
+            self.see_account(key, page, job)
+            if outcomes.is_over(job["status"]):
+                self.at_last.discard(key)
+
+    def see_job_gone(self, job: Json) -> None:
+        """Take in that a Job is gone."""
+        key = key_of_job(job)
+        page = self.pages.get(key)
+        if page is not None:
+            page.book.see_job_gone(job["metadata"]["uid"])
+            self.tidy(key)
+
+    def see_job_set(self, job_set: Json) -> None:
+        """Take in a JobSet as it is now, with its account."""
+        key = key_of_job_set(job_set)
+        self.see_account(key, self.page(key), job_set)
+
+    def see_job_set_gone(self, job_set: Json) -> None:
+        """Take in that a JobSet is gone."""
+        self.tidy(key_of_job_set(job_set))
+
+    async def forget_gone(self) -> None:
+        """Forget, after a gap in a watch, the Jobs that are gone, and workloads of which nothing is left."""
+        async for key, page in in_slices(list(self.pages.items())):
+            there = self.cluster.jobs.items
+            for uid, job in list(page.book.jobs.items()):
+                current = there.get((key.namespace, job["metadata"]["name"]))
+                if current is None or current["metadata"]["uid"] != uid:
+                    page.book.see_job_gone(uid)
+            self.tidy(key)
+
+    def tidy(self, key: Key) -> None:
+        """Forget a workload that is gone, once nothing of it is left to be counted."""
+        page = self.pages.get(key)
+        if page is not None and self.root_of(key) is None and (page.book.is_empty or not key.job_set):
+            self.pages.pop(key)
+            self.at_last.discard(key)
+
+    def see_account(self, key: Key, page: Page, root: Json) -> None:
+        """Take in an account as it is now."""
+        text = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
+        if text != page.text:
+            page.text = text
+            page.account = account = read(key, text)
+            page.book.see_account(account)
+            page.costs = {uid: cost for uid, cost in page.costs.items() if uid in page.book.open}
+            if page.awaited == text:
+                page.awaited = None
+            last = account.left is not None and account.left.retries == 0
+            (self.at_last.add if last else self.at_last.discard)(key)
+        if page.account.suspended or page.book.failed or limits.failed_in_status(root):
+            self.news(key, 0.0)
+
+    async def counts(self, namespace: str, job: Json, pod: Json) -> Counts | None:
+        """Return what is counted of the pods before one that is created now; None where nothing is known.
+
+        Waits a moment where the pod shows that another has ended of which no watch has told yet.
+        """
+        metadata, labels = job["metadata"], pod["metadata"].get("labels") or {}
+        job_set, index = labels.get(pods.JOB_SET) or "", pods.index_of(pod["metadata"].get("annotations") or {})
+        key = Key(namespace, job_set, "" if job_set else metadata["name"])
+        page = self.pages.get(key)
+        if page is None or not self.pods.synced.is_set() or metadata["uid"] not in page.book.jobs:
+            return None
+        if page.book.is_behind(metadata["uid"], index):
+            await eager.in_task(self.catch_up(key, page.book, metadata["uid"], index))
+        if page.text is None and not page.book.failed:
+            return Counts(disruptions=0, failures=None if job_set else 0)
+        unit = limits.unit_named(job_set, metadata["name"], index)
+        disruptions = self.disruptions_of(key, page, unit, job) // limits.shares_of(job["spec"])
+        return Counts(disruptions=disruptions, failures=None if job_set else self.failures_of(key, page, job))
+
+    def disruptions_of(self, key: Key, page: Page, unit: str, job: Json) -> int:
+        """Return the disruptions of a unit of a workload."""
+        account = page.account
+        resumed = account.suspended and not job["spec"].get("suspend")  # which grants a new limit
+        count = 0 if resumed else account.units.of(unit)
+        for failed in page.book.uncounted(account):
+            if failed.disruption is not None and limits.unit_of(failed) == unit:
+                count += self.cost_of(key, page, failed) == "disruption"
+        return count
+
+    def failures_of(self, key: Key, page: Page, job: Json) -> int | None:
+        """Return the failures of a Job that cost a retry; None where its status tells of all of them in time."""
+        if job["spec"].get("backoffLimitPerIndex") is None:
+            return None
+        account = page.account
+        uncounted = (self.cost_of(key, page, failed) for failed in page.book.uncounted(account))
+        return account.spent_now("retry") + sum(cost == "retry" for cost in uncounted)
+
+    def cost_of(self, key: Key, page: Page, pod: Pod) -> Cost:
+        """Return what a failed pod cost; worked out once, as the patterns of a JobSet may take milliseconds."""
+        known = page.costs.get(pod.uid)
+        if known is not None:
+            return known
+        above = self.job_set_of(key)
+        cost = outcomes.ending_of(pod, page.book.jobs.get(pod.job_uid), above).cost
+        if above is not None:
+            page.costs[pod.uid] = cost
+        return cost
+
+    async def catch_up(self, key: Key, book: Book, job_uid: str, index: str) -> None:
+        """Wait until the watch has told of the pod that another one replaces, but not for long."""
+        news = asyncio.Event()
+        waiting = self.waiting.setdefault(key, [])
+        waiting.append(news)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CATCHING_UP):
+                    while book.is_behind(job_uid, index):
+                        await news.wait()
+                        news.clear()
+                    return
+            metrics.LEDGER_BEHIND.inc()
+        finally:
+            waiting.remove(news)
+            if not waiting:
+                self.waiting.pop(key, None)
+
+    def root_of(self, key: Key) -> Json | None:
+        """Return the object that an account is kept on."""
+        cache = self.cluster.job_sets if key.job_set else self.cluster.jobs
+        return cache.items.get((key.namespace, key.name))
+
+    def job_set_of(self, key: Key) -> Json | None:
+        """Return the JobSet of a key that is one."""
+        return self.root_of(key) if key.job_set else None
+
+
+class PodObserver:
+    """Hears of pods."""
+
+    def __init__(self, books: Books) -> None:
+        self.listed = books.see_pods
+        self.seen = books.see_pod
+        self.deleted = books.see_pod_gone
+
+
+class WorkloadObserver:
+    """Hears of Jobs, or of JobSets."""
+
+    def __init__(self, books: Books, seen: Callable[[Json], None], deleted: Callable[[Json], None]) -> None:
+        self.books = books
+        self.seen = seen
+        self.deleted = deleted
+
+    async def listed(self, items: Iterable[Json]) -> None:
+        """Hear what there is."""
+        async for item in in_slices(items):
+            self.seen(item)
+        await self.books.forget_gone()
+
+
+def key_of_job(job: Json) -> Key:
+    """Return the workload that a Job's pods are counted for."""
+    metadata = job["metadata"]
+    controller = controller_of(job)
+    if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
+        return Key(metadata["namespace"], controller.name, "")
+    return Key(metadata["namespace"], "", metadata["name"])
+
+
+def key_of_job_set(job_set: Json) -> Key:
+    """Return the workload that a JobSet is."""
+    return Key(job_set["metadata"]["namespace"], job_set["metadata"]["name"], "")
+
+
+def read(key: Key, text: str | None) -> Account:
+    """Read an account; one that somebody has spoilt begins anew, with what the API still shows."""
+    try:
+        return decode(text)
+    except ValueError as error:
+        log.warning("account unreadable, begun anew", **where(key), error=str(error))
+        return Account()
+
+
+def where(key: Key) -> dict[str, str]:
+    """Return what a log line says of a workload."""
+    return {"kind": key.kind, "namespace": key.namespace, "name": key.name}

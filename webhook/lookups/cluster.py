@@ -1,0 +1,429 @@
+"""What the rules must know of the cluster: namespaces' profiles, pods' owners, the capacity provider.
+
+Caches over the API. What a cache does not hold, or may hold too late, is asked from the API; if that does not answer in
+time the request fails with 503, because a guess would place or pass an object wrongly and nobody would ever know.
+"""
+
+import asyncio
+import re
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import structlog
+
+from webhook import metrics
+from webhook.capacity import Census, NodeFacts, Pool, Provider, recognise
+from webhook.capacity.pools import MOST_POOLS
+from webhook.kinds import OwnerReference, Workload, batch, row_of
+from webhook.kinds.job_set import COSTLY_JOB_RESTARTS, JOB_RESTARTS, JOB_SET, SPEC
+from webhook.kinds.kind_spec import controller_of
+from webhook.kinds.trainer import TRAIN_JOB
+from webhook.kube import eager, names
+from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
+from webhook.kube.informer import WatchedList
+from webhook.kube.slices import in_slices
+from webhook.ledger.model import account
+from webhook.ledger.model.limits import failed_in_status
+from webhook.ledger.model.matching import LONGEST_MESSAGE, LONGEST_PATTERN, MOST_RULES
+from webhook.ledger.model.outcomes import is_end
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.objects.shape import Shape
+from webhook.rules.job_sets.job_set import RESTART_JOB
+from webhook.rules.jobs.schema import SUBDOMAIN
+
+PATIENCE: Final = 1.0  # seconds that one look-up may take: the API server waits 5 for the whole answer
+VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
+# What is decoded of an object: tens of thousands are, each of up to megabytes.
+METADATA_READ: Final[Shape] = {
+    **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
+    "labels": dict.fromkeys((names.PROFILE, batch.QUEUE_NAME, batch.JOBS_OF_SET), str),
+    "annotations": dict.fromkeys(
+        (*names.SAID_BY_AUTHORS, names.LEDGER, names.REQUESTED_RETRIES, batch.QUEUE_NAME), str
+    ),
+    "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
+}
+NAMESPACE_READ: Final[Shape] = {
+    "metadata": {
+        **dict.fromkeys(("name", "resourceVersion"), str),
+        "labels": dict.fromkeys((names.PROFILE, names.MODE), str),
+    }
+}
+JOB_READ: Final[Shape] = {
+    "metadata": METADATA_READ,
+    "spec": {
+        **dict.fromkeys(("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes"), int),
+        **dict.fromkeys(("completions", "parallelism"), int),
+        **dict.fromkeys(("completionMode", "podReplacementPolicy"), str),
+        "suspend": bool,
+        "podFailurePolicy": batch.FAILURE_POLICY,
+    },
+    "status": {
+        **dict.fromkeys(("failed", "succeeded"), int),
+        "uncountedTerminatedPods": {"failed": [str]},
+        "conditions": [dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), str)],
+    },
+}
+JOB_SET_READ: Final[Shape] = {
+    "metadata": METADATA_READ,
+    "spec": {
+        "failurePolicy": {
+            "maxRestarts": int,
+            "restartStrategy": str,
+            "rules": [
+                {
+                    "action": str,
+                    "onJobFailureReasons": [str],
+                    "onJobFailureMessagePatterns": [str],
+                    "targetReplicatedJobs": [str],
+                }
+            ],
+        }
+    },
+    "status": {
+        **dict.fromkeys(("restarts", "restartsCountTowardsMax"), int),
+        "replicatedJobsStatus": [{"name": str, JOB_RESTARTS: [int], COSTLY_JOB_RESTARTS: [int]}],
+    },
+}
+# Bounds on what is kept, where the API has none, or another than what anybody needs.
+LONGEST: Final = 64  # characters of an annotation: what an author may say is shorter
+LONGEST_OURS: Final = account.LARGEST + 1  # of one that we write: what is longer cannot be read, and stays so
+LONGEST_REFERENCE: Final = 512  # of a field of an ownerReference, which is made of names
+MOST_SHARED: Final = 4096  # bytes of a failure policy that many Jobs may have in common: all injected ones have fewer
+MOST_LISTED: Final = 1000  # entries of a list in a rule of a JobSet, such as the names of its Jobs
+NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their provider is recognised
+NODES_UNKNOWN: Final = 30.0  # and until then
+CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RULE_SCHEMA: Final = (
+    *("schema", "openAPIV3Schema"),
+    *(step for field in (*SPEC, "failurePolicy", "rules") for step in ("properties", field)),
+    *("items", "properties"),
+)
+TRAIN_JOB_SCHEMA: Final = ("schema", "openAPIV3Schema", "properties", "spec", "properties", "runtimePatches")
+
+# A namespace's labels `profile` and `mode`, None where it has not got them.
+OptIn = tuple[str | None, str | None]
+
+log = structlog.get_logger()
+
+
+class UnavailableError(Exception):
+    """The API did not tell what the rules must know: HTTP 503 with Retry-After."""
+
+
+class Cluster:
+    """Answers from caches where they are current, else from the API."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.recognised: Provider | None = None
+        self.pools: tuple[Pool, ...] = ()
+        self.pools_seen: dict[str, Pool] = {}
+        selector = {"labelSelector": names.PROFILE}
+        self.namespaces = WatchedList(
+            api, "/api/v1/namespaces", opt_in_of, shape=NAMESPACE_READ, query=selector, metadata_only=True
+        )
+        self.jobs = WatchedList(api, path_of(batch.JOB), trimmed_job, shape=JOB_READ, query=selector)
+        self.job_sets = WatchedList(api, path_of(JOB_SET), trimmed_job_set, shape=JOB_SET_READ, query=selector)
+        only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
+        self.job_set_crds = WatchedList(api, CRDS, features_of, query=only)
+        only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
+        self.train_job_crds = WatchedList(api, CRDS, has_runtime_patches, query=only, which="trainjob-")
+        self.caches = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
+
+    async def run(self) -> None:
+        """Keep the caches current until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.namespaces.run())
+            group.create_task(self.jobs.run())
+            group.create_task(self.job_sets.run())
+            group.create_task(self.job_set_crds.run())
+            group.create_task(self.train_job_crds.run())
+            group.create_task(self.look_at_nodes())
+
+    @property
+    def synced(self) -> bool:
+        """Whether every cache has been filled once; that of JobSets may never be, without their CRD."""
+        caches = (self.namespaces, self.jobs, self.job_set_crds, self.train_job_crds)
+        return all(cache.synced.is_set() for cache in caches)
+
+    @property
+    def message_patterns(self) -> bool:
+        """Whether the rules of a JobSet's failurePolicy may hold message patterns; False where none is installed."""
+        return any(found.message_patterns for found in self.job_set_crds.items.values())
+
+    @property
+    def restart_job(self) -> bool:
+        """Whether the rules of a JobSet's failurePolicy may restart one Job alone; False where none is installed."""
+        return any(found.restart_job for found in self.job_set_crds.items.values())
+
+    @property
+    def runtime_patches(self) -> bool | None:
+        """Whether TrainJobs have runtimePatches; None where their CRD is not installed."""
+        return next(iter(self.train_job_crds.items.values()), None)
+
+    def serves(self, namespace: str) -> bool:
+        """Return True if a namespace was opted in when the watch last told."""
+        return ("", namespace) in self.namespaces.items
+
+    async def opt_in(self, namespace: str) -> OptIn:
+        """Return the profile and the mode that a namespace's labels name; raise UnavailableError."""
+        known = self.namespaces.items.get(("", namespace)) if self.namespaces.live else None
+        if known is not None:
+            return known
+        if not SUBDOMAIN.fullmatch(namespace):
+            return None, None  # this is no name, and may be a path
+        found = await ask(self.api, f"/api/v1/namespaces/{namespace}", METADATA_ONLY)
+        return (None, None) if found is None else opt_in_of(found)
+
+    def profiles_in_use(self) -> dict[str, list[str]]:
+        """Return the names of the opted-in namespaces by profile, as far as they are known."""
+        found: dict[str, list[str]] = {}
+        for (_, namespace), (profile_name, _) in self.namespaces.items.items():
+            found.setdefault(profile_name or "", []).append(namespace)
+        return {profile_name: sorted(namespaces) for profile_name, namespaces in found.items()}
+
+    async def owners(self, namespace: str, reference: OwnerReference) -> tuple[Json | None, Json | None]:
+        """Return the object that a pod's reference names, and the controller of that, where it counts attempts too.
+
+        None for what is gone or is not there; raise UnavailableError.
+        """
+        owner = await self.object(namespace, reference)
+        controller = None if owner is None else controller_of(owner)
+        row = None if controller is None else row_of(controller)
+        if controller is None or row is None or not row.counts:
+            return owner, None
+        return owner, await self.object(namespace, controller)
+
+    async def object(self, namespace: str, reference: OwnerReference) -> Json | None:
+        """Return the object of a kind that a row knows, None if it is gone; raise UnavailableError.
+
+        None too where the reference does not prove that its author may know the object: whoever reaches the port can
+        name one, and the answer tells of its attempts and budgets.
+        """
+        row = row_of(reference)
+        if row is None:
+            return None
+        cache = self.caches.get(row)
+        if cache is not None and cache.live:
+            cached = cache.items.get((namespace, reference.name))
+            if cached is not None and cached["metadata"]["uid"] == reference.uid:
+                return cached
+        if not SUBDOMAIN.fullmatch(reference.name) or not VERSION.fullmatch(reference.version):
+            return None  # the API server judges ownerReferences after admission; this is no name, and may be a path
+        path = f"/apis/{row.group}/{reference.version}/namespaces/{namespace}/{row.resource}/{reference.name}"
+        found: Json | None = await ask(self.api, path, "application/json", Any if cache is None else cache.kind)
+        if found is not None and cache is not None:
+            found = cache.keep(found)
+        return found if found is not None and reference.is_to(found) else None
+
+    async def look_at_nodes(self) -> None:
+        """Recognise the capacity provider, now and again: pools come and go."""
+        looked = False
+        while True:
+            try:
+                nodes, made_for_pods = await self.nodes(), await self.has_node_pools()
+                provider = recognise(nodes, has_karpenter_node_pools=made_for_pods)
+                self.see_pools(None if made_for_pods else await pools_of(nodes))
+            except (ApiError, *UNREACHABLE) as error:
+                log.warning("nodes not read", error=repr(error), retry_in=NODES_UNKNOWN)
+            except Exception:  # an answer that nobody foresaw must not end the server
+                log.exception("nodes not read", retry_in=NODES_UNKNOWN)
+            else:
+                if provider is not None and provider != self.recognised:
+                    log.info("capacity provider recognised", provider=provider.name)
+                elif provider is None and (self.recognised is not None or not looked):
+                    log.warning("no capacity provider recognised: profiles with provider auto place no pod")
+                looked = True
+                self.recognised = provider
+                metrics.PROVIDER_RECOGNISED.set(provider is not None)
+            await asyncio.sleep(NODES_UNKNOWN if self.recognised is None else NODES_KNOWN)
+
+    def see_pools(self, found: dict[str, Pool] | None) -> None:
+        """Take in what pools there are; one that has no node any more may have some again."""
+        self.pools_seen = {} if found is None else {**self.pools_seen, **found}
+        self.pools = tuple(self.pools_seen.values()) if len(self.pools_seen) <= MOST_POOLS else ()
+
+    async def nodes(self) -> list[NodeFacts]:
+        """Read the labels of all nodes, and the providerID of one, which its cloud gives to all of them."""
+        one = await self.api.get("/api/v1/nodes", {"limit": "1"})
+        found = [NodeFacts(labels_of(item), item["spec"].get("providerID") or "") for item in one.get("items") or ()]
+        nodes = self.api.objects("/api/v1/nodes", {}, METADATA_ONLY_LIST)
+        return [*found, *[NodeFacts(labels_of(item)) async for item in nodes]]
+
+    async def has_node_pools(self) -> bool:
+        """Tell whether Karpenter has NodePools; without its CRD there is no such path."""
+        try:
+            pools = await self.api.get("/apis/karpenter.sh/v1/nodepools", {"limit": "1"}, METADATA_ONLY_LIST)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return False
+            raise
+        return bool(pools.get("items"))
+
+
+def path_of(row: Workload) -> str:
+    """Return the path of a kind's list in all namespaces."""
+    return f"/apis/{row.group}/{row.versions[0]}/{row.resource}"
+
+
+class JobSetFeatures(NamedTuple):
+    """What the rules of a JobSet's failurePolicy may hold, by its CRD: message patterns; the action RestartJob."""
+
+    message_patterns: bool
+    restart_job: bool
+
+
+def features_of(crd: Json) -> JobSetFeatures:
+    """Read the CRD of JobSets."""
+    served = [version for version in crd["spec"]["versions"] if version["name"] in JOB_SET.versions]
+    rules = [at(version, RULE_SCHEMA) or {} for version in served]
+    return JobSetFeatures(
+        message_patterns=any("onJobFailureMessagePatterns" in rule for rule in rules),
+        restart_job=any(RESTART_JOB in (at(rule, ("action", "enum")) or ()) for rule in rules),
+    )
+
+
+def has_runtime_patches(crd: Json) -> bool:
+    """Return True if TrainJobs have the field runtimePatches, by their CRD."""
+    return any(
+        at(version, TRAIN_JOB_SCHEMA) is not None
+        for version in crd["spec"]["versions"]
+        if version["name"] in TRAIN_JOB.versions
+    )
+
+
+async def ask(api: Api, path: str, accept: str, kind: Any = Any) -> Json | None:
+    """Get one object decoded as a type, None if there is none.
+
+    Raise UnavailableError if the API does not tell within PATIENCE.
+    """
+    return await eager.in_task(asked(api, path, accept, kind))  # nobody needed a task until now
+
+
+async def asked(api: Api, path: str, accept: str, kind: Any) -> Json | None:
+    """Get one object, in a task."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            found: Json = await api.get(path, accept=accept, kind=kind)
+    except ApiError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return None
+        raise UnavailableError(f"{path}: the API server answered {error}") from error
+    except UNREACHABLE as error:
+        raise UnavailableError(f"{path}: the API server did not answer within {PATIENCE:g} s: {error!r}") from error
+    return found
+
+
+async def pools_of(nodes: list[NodeFacts]) -> dict[str, Pool] | None:
+    """Return the pools of these nodes by name; None where nothing can be said of pools."""
+    census = Census()
+    async for node in in_slices(nodes):
+        census.add(node)
+    return census.pools()
+
+
+def labels_of(root: Json) -> Json:
+    """Return an object's labels."""
+    labels: Json | None = root["metadata"].get("labels")
+    return labels or {}
+
+
+def opt_in_of(namespace: Json) -> OptIn:
+    """Return what a namespace's labels say."""
+    labels = labels_of(namespace)
+    return labels.get(names.PROFILE), labels.get(names.MODE)
+
+
+def trimmed_job(job: Json) -> Json:
+    """Keep of a Job, decoded as JOB_READ, what placement and the ledger read: thousands of them are held."""
+    spec, status = job["spec"], job.get("status") or {}
+    kept = {key: value for key, value in spec.items() if value is not None}
+    if "podFailurePolicy" in kept:
+        kept["podFailurePolicy"] = shared_if_small(kept["podFailurePolicy"])
+    counts = {"failed": failed_in_status(job), "succeeded": status.get("succeeded")}
+    return {
+        "metadata": trimmed_metadata(job["metadata"]),
+        "spec": kept,
+        "status": {key: count for key, count in counts.items() if count} | conditions_of(status),
+    }
+
+
+def trimmed_metadata(metadata: Json) -> Json:
+    """Keep of an object's metadata what placement and the ledger read; no annotations where the object has none."""
+    kept = {
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "resourceVersion": metadata["resourceVersion"],
+        "labels": metadata.get("labels") or {},
+        "ownerReferences": controllers_of(metadata),
+    }
+    if metadata.get("deletionTimestamp"):
+        kept["deletionTimestamp"] = metadata["deletionTimestamp"]
+    if metadata.get("annotations") is not None:
+        kept["annotations"] = {
+            key: value[: LONGEST_OURS if key in {names.LEDGER, names.REQUESTED_RETRIES} else LONGEST]
+            for key, value in metadata["annotations"].items()
+            if value is not None
+        }
+    return kept
+
+
+def controllers_of(metadata: Json) -> list[Json]:
+    """Keep of an object's ownerReferences the first that is marked as controller, of which the API allows one."""
+    for reference in metadata.get("ownerReferences") or ():
+        if reference.get("controller"):
+            return [
+                {
+                    key: value[:LONGEST_REFERENCE] if isinstance(value, str) else value
+                    for key, value in reference.items()
+                }
+            ]
+    return []
+
+
+def conditions_of(status: Json) -> Json:
+    """Keep of a Job's conditions those that say that its end is decided, one of each type."""
+    found = {one["type"]: one for one in reversed(status.get("conditions") or ()) if is_end(one)}
+    ends = [{key: (value or "")[:LONGEST_MESSAGE] for key, value in one.items()} for one in reversed(found.values())]
+    return {"conditions": ends} if ends else {}
+
+
+def shared_if_small(policy: Json) -> Json:
+    """Return a Job's failure policy, which the API bounds; one and the same object for what many have in common."""
+    encoded = msgspec.json.encode(policy)
+    return shared(encoded) if len(encoded) <= MOST_SHARED else policy
+
+
+@lru_cache(maxsize=1000)
+def shared(encoded: bytes) -> Json:
+    """Return one and the same object for what many Jobs have in common."""
+    found: Json = msgspec.json.decode(encoded)
+    return found
+
+
+def trimmed_job_set(job_set: Json) -> Json:
+    """Keep of a JobSet, decoded as JOB_SET_READ, what placement and the ledger read."""
+    status, policy = job_set.get("status") or {}, at(job_set, ("spec", "failurePolicy")) or {}
+    if policy.get("rules"):
+        policy["rules"] = [trimmed_rule(rule) for rule in policy["rules"][:MOST_RULES]]
+    if status.get("replicatedJobsStatus"):
+        status["replicatedJobsStatus"] = [one for one in status["replicatedJobsStatus"] if one.get(JOB_RESTARTS)]
+    return {
+        "kind": JOB_SET.kind,
+        "metadata": trimmed_metadata(job_set["metadata"]),
+        "spec": {"failurePolicy": policy},
+        "status": {key: count for key, count in status.items() if count is not None},
+    }
+
+
+def trimmed_rule(rule: Json) -> Json:
+    """Keep of a rule of a JobSet's failure policy as much as can matter: cut, a text is none that anything has."""
+    return {
+        key: value[:LONGEST] if isinstance(value, str) else [one[: LONGEST_PATTERN + 1] for one in value[:MOST_LISTED]]
+        for key, value in rule.items()
+        if value is not None
+    }

@@ -1,0 +1,122 @@
+"""The policy in force: packaged, from a file or from a ConfigMap, followed as it changes. The last good one stays."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from webhook import metrics
+from webhook.admission.engine import validate_policy
+from webhook.kube.client import Api
+from webhook.kube.informer import WatchedList
+from webhook.objects.problem import Json
+from webhook.policy.model import Policy
+from webhook.policy.parse import KEY, parse
+
+# Content is compared, not modification times: mounted ConfigMaps are swapped by a symlink.
+INTERVAL: Final = 1.0
+LARGEST: Final = 1024 * 1024  # bytes: what a ConfigMap can hold at most
+
+log = structlog.get_logger()
+
+
+class PolicySource:
+    """Holds the policy in force; `current` is None until a good one has been seen, and `trouble` says why.
+
+    `config_map` is the namespace and name that it comes from, None where it comes from elsewhere; `uid` is that of the
+    stored ConfigMap, empty where there is none. `refused` is called with each refusal, so that it can be told where an
+    admin looks.
+    """
+
+    def __init__(self, policy: Policy | None = None, config_map: tuple[str, str] | None = None) -> None:
+        self.current = policy
+        self.config_map = config_map
+        self.uid = ""
+        self.trouble = "" if policy is not None else "no policy has been read yet"
+        self.refused: Callable[[str], None] = lambda _trouble: None
+        metrics.POLICY_GENERATION.set(policy is not None)
+        metrics.POLICY_LAST_RELOAD_GOOD.set(policy is not None)
+
+    def take(self, text: str, origin: str) -> None:
+        """Put a policy text in force, unless it has problems."""
+        parsed = parse(text)
+        problems = validate_policy(parsed) if isinstance(parsed, Policy) else parsed
+        if not isinstance(parsed, Policy) or problems:
+            self.refuse(origin, [str(problem) for problem in problems])
+            return
+        self.current = parsed
+        self.trouble = ""
+        metrics.POLICY_GENERATION.inc()
+        metrics.POLICY_RELOADS.labels("good").inc()
+        metrics.POLICY_LAST_RELOAD_GOOD.set(1)
+        log.info("policy in force", origin=origin, profiles=sorted(parsed.profiles))
+
+    def refuse(self, origin: str, problems: list[str]) -> None:
+        """Keep the last good policy, and say why."""
+        self.trouble = f"{origin}: " + " | ".join(problems)
+        metrics.POLICY_RELOADS.labels("bad").inc()
+        metrics.POLICY_LAST_RELOAD_GOOD.set(0)
+        log.error("policy refused", origin=origin, problems=problems, in_force="last good" if self.current else "none")
+        self.refused(self.trouble)
+
+    async def follow_config_map(self, api: Api) -> None:
+        """Watch the ConfigMap until cancelled; one that is deleted leaves the last good policy in force."""
+        namespace, name = self.config_map or ("", "")
+        path = f"/api/v1/namespaces/{namespace}/configmaps"
+        origin = f"ConfigMap {namespace}/{name}"
+        watched = WatchedList(api, path, uid_and_text, query={"fieldSelector": f"metadata.name={name}"})
+        absent: Final = object()
+        seen: object = absent
+
+        def changed() -> None:
+            nonlocal seen
+            self.uid, text = watched.items.get((namespace, name), ("", None))
+            if text is not None and text != seen:
+                self.take(text, origin)
+            elif text is None and seen is not None:
+                self.refuse(origin, [f"has no key {KEY}, or does not exist"])
+            seen = text
+
+        watched.changed = changed
+        await watched.run()
+
+    async def follow(self, file: Path, seen: bytes) -> None:
+        """Read a file again whenever its content is no more the one whose digest was `seen`, until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            seen = self.read(file, seen)
+
+    def read(self, file: Path, seen: bytes = b"") -> bytes:
+        """Take a file's policy if its content is not the one whose digest was `seen`; return the digest of what was."""
+        try:
+            with file.open("rb") as opened:
+                content = opened.read(LARGEST + 1)
+        except OSError as error:
+            digest = str(error).encode()
+            if digest != seen:
+                self.refuse(str(file), [f"cannot be read: {error.strerror}"])
+            return digest
+        digest = hashlib.sha256(content).digest()
+        if digest != seen:
+            self.take_bytes(content, str(file))
+        return digest
+
+    def take_bytes(self, content: bytes, origin: str) -> None:
+        """Take a file's content, unless it is no text that a ConfigMap could hold."""
+        if len(content) > LARGEST:
+            self.refuse(origin, [f"is larger than {LARGEST} bytes, which no ConfigMap can hold"])
+            return
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            self.refuse(origin, [f"is not UTF-8 (byte {error.start}); save it as UTF-8"])
+        else:
+            self.take(text, origin)
+
+
+def uid_and_text(config_map: Json) -> tuple[str, str | None]:
+    """Return a ConfigMap's uid and its policy text."""
+    return config_map["metadata"]["uid"], (config_map.get("data") or {}).get(KEY)

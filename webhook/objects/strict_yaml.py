@@ -1,0 +1,321 @@
+"""YAML text to plain JSON values, read as kubectl reads it: `1e3` is a number, a date and `1:30` are strings.
+
+kubectl turns YAML into JSON with sigs.k8s.io/yaml, which stands on go-yaml v2; what a scalar, a key or a merge means is
+taken from there (resolve.go, decode.go; YAMLToJSON). PyYAML's own reading differs and is not used: only its events are.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+import yaml
+
+from webhook.objects.problem import Path, Problem
+
+# libyaml's parser is ten times as fast; a PyYAML built without it has its own.
+Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+# No Kubernetes object comes near it (the deepest are schemas of custom resources), and whoever walks the value by
+# recursion stays far from Python's limit of 1000 calls.
+DEPTH: Final = 100
+
+# What aliases may add to one text: characters, and for each value about what it costs in memory besides.
+ALIASES_ADD: Final = 16 * 1024 * 1024
+VALUE_COST: Final = 32
+
+# Values in one text, keys included; an object or a list takes as much memory as three strings do, up to 300 bytes.
+MOST_VALUES: Final = 4_000_000
+CONTAINER: Final = 3
+
+# Lines that begin with %: the parser compares each %TAG with all before it.
+MOST_DIRECTIVES: Final = 100
+DIRECTIVE: Final = re.compile("^%", re.MULTILINE)
+
+MOST_PROBLEMS: Final = 1000  # of one document: nobody reads more
+LINE: Final = re.compile("([^\n\r\x85\u2028\u2029]*)(?:\r\n|[\n\r\x85\u2028\u2029]|$)")
+
+WORDS: Final = (
+    dict.fromkeys(("", "~", "null", "Null", "NULL"), None)
+    | dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True)
+    | dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False)
+    | dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan)
+    | dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf)
+    | dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf)
+)
+INTEGER: Final = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|(0[0-7]+)|0|[1-9][0-9]*)")
+INTEGER_LENGTH: Final = 70  # the longest that fits 64 bits is binary, with sign and prefix
+NUMBER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+
+# An explicit tag that go-yaml looks at, with what the value must then be. It ignores any other.
+TAGGED: Final[dict[str, tuple[type, ...]]] = {
+    "tag:yaml.org,2002:null": (type(None),),
+    "tag:yaml.org,2002:bool": (bool,),
+    "tag:yaml.org,2002:int": (int,),
+    "tag:yaml.org,2002:float": (int, float),
+}
+
+# YAML 1.1, c-printable.
+UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+# `{{` with no quote before it; in quotes it is an ordinary string.
+TEMPLATE: Final = re.compile(r"[^\"'#]*\{\{")
+RENDER_FIRST: Final = "render a template before (helm template), or put {{ }} in quotes"
+
+# A part of the parser's message, and what to do about it.
+REMEDIES: Final = {
+    "mapping values are not allowed": 'put a value that contains ": " in quotes, or mend the indentation',
+    "cannot start any token": "put a value that begins with a special character in quotes",
+    "found unexpected ':'": "put a value that ends with a colon in quotes",
+    "<document start>": "put a line with --- between two documents, or mend the indentation",
+    "end of stream": "close the quote",
+    "escape character": "write what JSON allows after a backslash, or use single quotes",
+    "incompatible YAML": "take the %YAML line out",
+    "": "mend the indentation, or close what is still open",
+}
+
+
+class YamlError(Exception):
+    """The text cannot be read any further. Line and column count from 1."""
+
+    def __init__(self, line: int, column: int, what: str, remedy: str) -> None:
+        super().__init__(f"line {line}, column {column}: {what}; {remedy}")
+        self.line = line
+        self.column = column
+        self.what = what
+        self.remedy = remedy
+
+
+def read(text: str, *, strict: bool = False) -> Iterator[tuple[Any, list[Problem]]]:
+    """Yield each document's value with what is wrong in it; raise YamlError at what cannot be read.
+
+    An empty document is None. The values share no object: an alias becomes a copy. Keys are strings, as kubectl makes
+    them from numbers and booleans. A key written twice is a problem; its last value counts, as in kubectl. With
+    `strict`, so are an alias, a merge key, a tag and a key that is no string. A document names at most MOST_PROBLEMS.
+    """
+    if found := UNPRINTABLE.search(text):
+        line, column = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
+        raise YamlError(line, column, f"the character U+{ord(found[0]):04X} is not allowed", "take it out")
+    if found := next(islice(DIRECTIVE.finditer(text), MOST_DIRECTIVES, None), None):
+        line = text.count("\n", 0, found.start()) + 1
+        raise YamlError(line, 1, f"more than {MOST_DIRECTIVES} lines begin with %", REMEDIES["incompatible YAML"])
+    try:  # kubectl's reader ends the last line too, so that a block scalar keeps its newline
+        yield from Reader(text if text.endswith("\n") else f"{text}\n", strict=strict).documents()
+    except yaml.MarkedYAMLError as error:
+        raise syntax_error(text, error) from None
+
+
+class Reader:
+    """Builds values from the parser's events: no deeper than DEPTH, and in the whole text no more than MOST_VALUES.
+
+    Aliases add no more than ALIASES_ADD.
+    """
+
+    def __init__(self, text: str, *, strict: bool) -> None:
+        self.events: Iterator[Any] = iter(yaml.parse(text, Loader=Loader))
+        self.strict = strict
+        self.left_to_aliases = ALIASES_ADD
+        self.left = MOST_VALUES
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the document before."""
+        self.anchors: dict[str, list[Any]] = {}  # the value in a list, which is empty as long as the value is open
+        self.problems: list[Problem] = []
+
+    def documents(self) -> Iterator[tuple[Any, list[Problem]]]:
+        """Yield each document's value and problems."""
+        for event in self.events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self.begin()
+                yield self.node(next(self.events), ()), self.problems
+
+    def node(self, event: Any, path: Path) -> Any:
+        """Build the value that begins with this event."""
+        if len(path) > DEPTH:
+            raise too_deep(event)
+        if isinstance(event, yaml.AliasEvent):
+            return self.alias(event, path)
+        if event.tag is not None:
+            self.refuse(event, path, "has a tag", "leave it out")
+        anchored: list[Any] = []
+        if event.anchor is not None:
+            self.anchors[event.anchor] = anchored
+        value: Any
+        if isinstance(event, yaml.ScalarEvent):
+            self.take(1, event)
+            value = scalar(event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            self.take(CONTAINER, event)
+            value = self.sequence(path)
+        else:
+            self.take(CONTAINER, event)
+            value = self.mapping(path)
+        anchored.append(value)
+        return value
+
+    def sequence(self, path: Path) -> list[Any]:
+        """Build a list up to its end."""
+        result: list[Any] = []
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+            result.append(self.node(event, (*path, len(result))))
+        return result
+
+    def mapping(self, path: Path) -> dict[str, Any]:
+        """Build an object up to its end."""
+        result: dict[str, Any] = {}
+        written: set[str] = set()
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            if is_merge(event):
+                self.merge(result, event, (*path, "<<"))
+                continue
+            key = self.key(event, path)
+            if key in written:
+                line = event.start_mark.line + 1
+                self.note(Problem((*path, key), f"is written twice, again in line {line}", "keep one"))
+            written.add(key)
+            result[key] = self.node(next(self.events), (*path, key))
+        return result
+
+    def key(self, event: Any, path: Path) -> str:
+        """Make a key a string as sigs.k8s.io/yaml does."""
+        if isinstance(event, yaml.MappingStartEvent):  # before it is read: its nesting makes no path longer
+            raise failure(event, "an object stands where a key should, as {{ }} makes it", RENDER_FIRST)
+        value = None if isinstance(event, yaml.SequenceStartEvent) else self.node(event, path)
+        if isinstance(value, str):
+            return value
+        if value is None or isinstance(value, dict | list):
+            raise failure(event, "what stands before the colon is no key", "write a name there")
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        self.refuse(event, (*path, text), "is a key that is not a string", "put it in quotes")
+        return text
+
+    def merge(self, result: dict[str, Any], event: Any, path: Path) -> None:
+        """Put other objects' fields in.
+
+        As in go-yaml, what stands later in the text wins, be it the merge or the object's own field; of several merged
+        objects the first wins.
+        """
+        self.refuse(event, path, "merges another object", "write its fields out")
+        value = self.node(next(self.events), path)
+        for source in reversed(value) if isinstance(value, list) else [value]:
+            if not isinstance(source, dict):
+                raise failure(event, "<< merges what is not an object", "merge an object or a list of objects")
+            result.update(source)
+
+    def alias(self, event: Any, path: Path) -> Any:
+        """Copy what the anchor stands for."""
+        anchored = self.anchors.get(event.anchor)
+        if anchored is None:
+            raise failure(event, f"no &{event.anchor} stands before *{event.anchor}", "write the value out")
+        if not anchored:
+            raise failure(event, f"*{event.anchor} stands inside &{event.anchor}", "write the value out")
+        self.refuse(event, path, "is an alias", "write the value out")
+        return self.copied(anchored[0], event, len(path))
+
+    def copied(self, value: Any, event: Any, depth: int) -> Any:
+        """Copy a value as long as there is room left for it."""
+        if depth > DEPTH:
+            raise too_deep(event)
+        self.left_to_aliases -= VALUE_COST + (len(value) if isinstance(value, str) else 0)
+        if self.left_to_aliases < 0:
+            raise failure(event, "the aliases expand beyond all measure", "write the values out")
+        if isinstance(value, dict):
+            return {key: self.copied(entry, event, depth + 1) for key, entry in value.items()}
+        if isinstance(value, list):
+            return [self.copied(entry, event, depth + 1) for entry in value]
+        return value
+
+    def refuse(self, event: Any, path: Path, what: str, remedy: str) -> None:
+        """Note what only a strict reader minds."""
+        if self.strict:
+            self.note(Problem(path, f"{what} (line {event.start_mark.line + 1})", remedy))
+
+    def note(self, problem: Problem) -> None:
+        """Note a problem, as long as there are not too many."""
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)
+
+    def take(self, count: int, event: Any) -> None:
+        """Count values; raise YamlError where the text holds too many."""
+        self.left -= count
+        if self.left < 0:
+            raise failure(event, f"there are more than {MOST_VALUES:,} values up to here", "split the file")
+
+
+def scalar(event: Any) -> Any:
+    """Read one scalar: plain ones by their look, quoted ones as strings."""
+    text: str = event.value
+    if event.tag is None:
+        value = resolve(text) if event.implicit[0] else text
+    elif event.tag == "tag:yaml.org,2002:binary":
+        raise failure(event, "!!binary has no place in JSON", "write the base64 text as a string")
+    elif event.tag in TAGGED:
+        value = resolve(text)
+        if type(value) not in TAGGED[event.tag]:
+            kind = event.tag.rpartition(":")[2]
+            raise failure(event, f"{text[:40]!r} cannot be read as !!{kind}", "leave the tag out")
+    else:
+        value = text
+    if isinstance(value, float) and not math.isfinite(value):
+        raise failure(event, f"{text} has no place in JSON", "write a finite number, or put it in quotes")
+    return value
+
+
+def resolve(text: str) -> Any:
+    """Read a plain scalar as go-yaml v2 does (resolve.go).
+
+    A float without a fraction becomes an integer: kubectl's JSON says 1000 for 1e3 and 6 for 6.0.
+    """
+    if text in WORDS:
+        return WORDS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    plain = text if text[0] == "." else text.replace("_", "")
+    if len(plain) <= INTEGER_LENGTH and (found := INTEGER.fullmatch(plain)):
+        value = int(plain, 8 if found[1] else 0)
+        if -(2**63) <= value < 2**64:
+            return value
+    if NUMBER.fullmatch(plain) and math.isfinite(number := float(plain)):
+        return int(number) if number.is_integer() and abs(number) < 2**63 else number
+    return text
+
+
+def is_merge(event: Any) -> bool:
+    """Tell a merge key from a field that is named so, in quotes."""
+    return (
+        isinstance(event, yaml.ScalarEvent)
+        and event.value == "<<"
+        and (event.implicit[0] or event.tag == "tag:yaml.org,2002:merge")
+    )
+
+
+def failure(event: Any, what: str, remedy: str) -> YamlError:
+    """Say what cannot be read, at an event's place."""
+    return YamlError(event.start_mark.line + 1, event.start_mark.column + 1, what, remedy)
+
+
+def too_deep(event: Any) -> YamlError:
+    """Say that a value stands too deep."""
+    return failure(
+        event, f"the document is nested more than {DEPTH} levels deep", "no Kubernetes object is; make it flat"
+    )
+
+
+def syntax_error(text: str, error: Any) -> YamlError:
+    """Say in a person's words what the parser met."""
+    line: int = error.problem_mark.line
+    column: int = error.problem_mark.column
+    near = [found[1] for found in islice(LINE.finditer(text), max(line - 1, 0), line + 1)]
+    what = str(error.problem)
+    remedy = next(remedy for part, remedy in REMEDIES.items() if part in what)
+    if error.context is not None:
+        what += f", {error.context}"
+    if error.context_mark is not None and error.context_mark.line != line:
+        what += f" that begins in line {error.context_mark.line + 1}"
+    if any(TEMPLATE.match(one) for one in near):
+        remedy = RENDER_FIRST
+    elif any(one[column : column + 1] == "\t" for one in near[-1:]):
+        remedy = "indent with spaces, not with tabs"
+    return YamlError(line + 1, column + 1, what, remedy)

@@ -1,0 +1,268 @@
+"""Judges at admission who asks for a retry by an annotation: nobody may ask for what he could not do himself.
+
+The leader acts by a few labels and annotations, with rights of its own. So whoever changes one of those, not only who
+asks, must be allowed to do what that would have the leader do.
+
+Anybody who reaches the port can send a review, and write into it what user sends it. So the API server is asked for
+rights, or for other objects, only where the review has the uid of a stored object: 122 random bits, which only those
+know who may read it or what it made.
+"""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Final, cast
+
+import msgspec
+
+from webhook.admission import modes, review
+from webhook.admission.review import Response, Review
+from webhook.kinds import Workload, batch, tekton
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import eager, names, terminal
+from webhook.kube.client import METADATA_ONLY, UNREACHABLE, Api, ApiError
+from webhook.lookups.cluster import Cluster, UnavailableError, ask
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, Path, Problem
+from webhook.retry import executor, pipeline_runs, record, requests
+from webhook.retry.executor import RUN_AGAIN
+from webhook.retry.kinds import job as of_job
+from webhook.retry.kinds import job_set as of_job_set
+from webhook.retry.kinds import pipeline_run as of_pipeline_run
+from webhook.retry.record import Requested
+from webhook.rules.jobs.schema import SUBDOMAIN
+
+ROWS: Final = {(row.group, row.kind): row for row in RUN_AGAIN}
+RULE: Final = "requested_retry"
+UID: Final[Path] = ("metadata", "uid")
+IDENTITY: Final = (UID, ("metadata", "namespace"), ("metadata", "name"))
+PATIENCE: Final = 8.0  # seconds, of the ten that the API server waits
+
+
+class UserInfo(msgspec.Struct, frozen=True):
+    """Who sends a request, as the API server knows him (authentication.k8s.io/v1)."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+    def subject(self) -> Json:
+        """Return what a SubjectAccessReview says of him."""
+        return {"user": self.username, "uid": self.uid, "groups": self.groups, "extra": self.extra}
+
+
+class Request(review.Request, frozen=True, rename="camel", kw_only=True):
+    """What is asked about, and who sends it."""
+
+    user_info: UserInfo
+
+
+class RequestReview(Review, frozen=True, rename="camel"):
+    """Its envelope."""
+
+    request: Request
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What would run again: `of`, which run that is; `root`, what that is of; `refusal`, why it cannot be."""
+
+    of: str
+    root: Json
+    refusal: str | None
+
+
+class RetryRequests:
+    """Answers what is asked of /retry."""
+
+    def __init__(self, api: Api, cluster: Cluster) -> None:
+        self.api = api
+        self.cluster = cluster
+
+    def read(self, body: bytes) -> Request:
+        """Read an AdmissionReview; raise BadReviewError."""
+        return cast("Request", review.decode(body, reader))
+
+    async def judge(self, request: Request) -> Response | None:
+        """Accept a request for a retry, or deny it with the reason; None where nothing is asked for.
+
+        Raise UnavailableError.
+        """
+        row = ROWS.get((request.kind.group, request.kind.kind))
+        if row is None or request.operation not in {"CREATE", "UPDATE"}:
+            return None
+        try:
+            root, old = review.decode_value(request.object), review.decode_value(request.old_object) or {}
+        except review.UnreadableError as error:
+            return denied(error.problem)
+        asks = request.operation == "UPDATE" and not request.sub_resource and requests.is_asked_for(root, old)
+        changed = requests.guarded_changes(root, old)
+        if not asks and not changed:
+            return None
+        try:
+            # Nobody needed a task until now.
+            return await eager.in_task(self.answer(request, row, root, old, changed, asks=asks))
+        except (ApiError, *UNREACHABLE) as error:
+            raise UnavailableError(f"the API server did not say who may what: {error!r}") from error
+
+    async def answer(  # noqa: PLR0913 - as above
+        self, request: Request, row: Workload, root: Json, old: Json, changed: list[Path], *, asks: bool
+    ) -> Response:
+        """Judge one who asks, and who changes what only a retry changes; raise what `Api` raises."""
+        async with asyncio.timeout(PATIENCE):
+            if request.operation == "CREATE":
+                return await self.created(request, row, root)
+            if not asks and changed == [record.ANNOTATION] and set(record.read(root)) <= set(record.read(old)):
+                return patched(requests.put_back_record(root, old))  # who replaces an object asks for nothing
+            if not await self.is_stored(request, row, root, old):
+                return denied(Problem(UID, f"no {row.kind} with this uid has this name", "read it again"))
+            found = await self.asked_for(request, row, root) if asks else Response()
+            if found.patch:
+                changed = [path for path in changed if path not in {requests.ACCEPTED, requests.MARK}]  # written anew
+            if found.found or not changed:
+                return found
+            denial = await self.may(request, row, root, changed[0]) or await self.forged(request, root, old, changed)
+            return denial or (found if asks else called_off(root))
+
+    async def created(self, request: Request, row: Workload, root: Json) -> Response:
+        """Judge a new object: it may keep another's manifest, or be made of one; else it has nothing of a retry.
+
+        Raise what `Api` raises.
+        """
+        if row is batch.JOB and of_job.is_kept(root):
+            denial = await self.kept(request, of_job.notes_of(root))
+            denial = denial or await self.may(request, row, root, requests.SUCCESSOR)
+            return denial or patched(requests.take_off(root, requests.ACCEPTED, record.ANNOTATION))
+        if row is batch.JOB and await self.keeper_of(request, root) is not None:
+            denial = await self.may(request, row, root, requests.RETRY_OF)
+            return denial or patched(requests.take_off(root, *requests.OF_ONE, requests.SUCCESSOR))
+        return patched(requests.take_off(root, *requests.OF_ONE, requests.SUCCESSOR, requests.RETRY_OF))
+
+    async def find(self, row: Workload, namespace: str, name: str, accept: str = "application/json") -> Json | None:
+        """Return an object, None where there is none or this is no name; raise UnavailableError."""
+        if not SUBDOMAIN.fullmatch(namespace) or not SUBDOMAIN.fullmatch(name):
+            return None
+        return await ask(self.api, executor.path_of(row, namespace, name), accept)
+
+    async def is_stored(self, request: Request, row: Workload, *states: Json) -> bool:
+        """Return True if all of these are states of the object that is stored under the name that they have."""
+        found = await self.find(row, request.namespace, request.name, METADATA_ONLY)
+        return found is not None and all(at(one, path) == at(found, path) for one in states for path in IDENTITY)
+
+    async def keeper_of(self, request: Request, root: Json) -> Json | None:
+        """Return the Job that keeps the manifest that a Job is made of, None if there is none."""
+        uid, name = at(root, (*requests.ANNOTATIONS, names.RETRY_OF)), at(root, ("metadata", "name"))
+        if not isinstance(uid, str) or not isinstance(name, str):
+            return None
+        kept = await self.find(batch.JOB, request.namespace, of_job.kept_name(name, uid))
+        return kept if kept is not None and of_job.is_kept(kept) and of_job.notes_of(kept).uid == uid else None
+
+    async def kept(self, request: Request, notes: of_job.Notes) -> Response | None:
+        """Deny a Job that is to keep another's manifest what is not so; raise what `Api` raises."""
+        job = await self.find(batch.JOB, request.namespace, notes.name)
+        if job is None or job["metadata"]["uid"] != notes.uid or not terminal.has_failed(job) or notes.stage != "Kept":
+            what = f"keeps a manifest of Job {request.namespace}/{notes.name}, which has not failed, or is another one"
+            return denied(Problem(requests.SUCCESSOR, what, "ask anew"))
+        if notes.requested != of_job.requested_of(job, notes.by, notes.at):
+            what = f"does not say who asked as Job {request.namespace}/{notes.name} does"
+            return denied(Problem(requests.SUCCESSOR, what, "ask by: retry-policy retry"))
+        return await self.in_others_names(request, {notes.by}, requests.SUCCESSOR)
+
+    async def asked_for(self, request: Request, row: Workload, root: Json) -> Response:
+        """Judge one who asks for a retry; raise what `Api` raises."""
+        _, mode = await self.cluster.opt_in(request.namespace)
+        if mode not in modes.ENFORCED:
+            what = f"nothing runs again in mode {mode}"
+            return Response(warnings=[Problem(requests.ASKS, what, "use retry-policy retry")])
+        now = datetime.now(UTC)
+        if problem := requests.problem(root, now):
+            return denied(problem)
+        run = await self.run_of(row, root, now)
+        if problem := requests.outdated(root, run.root):
+            return Response(warnings=[problem])
+        what, _, remedy = (run.refusal or "").rpartition("; ")
+        problem = Problem(requests.ASKS, what or remedy, remedy if what else "nothing was changed")
+        if not run.of:  # of a CronJob without a Job nobody knows whether it was asked of an earlier one
+            return Response(warnings=[problem])
+        if denial := await self.may(request, row, root, requests.ASKS):
+            return denial
+        if run.refusal is not None:
+            return denied(problem)
+        requested = Requested(at=at(root, requests.ASKS), by=request.user_info.username, of=run.of)
+        return Response(patch=msgspec.json.encode(requests.accept(root, requested)), edited=[RULE])
+
+    async def run_of(self, row: Workload, root: Json, now: datetime) -> Run:
+        """Find out what would run again; raise what `Api` raises."""
+        if row is JOB_SET:
+            return Run(of_job_set.run_of(root), root, of_job_set.refusal(root))
+        if row is tekton.PIPELINE_RUN:
+            children = await pipeline_runs.children_of(self.api, root)
+            keep_finally = requests.keeps_finally(root)
+            refusal = of_pipeline_run.refusal(root, children, now.isoformat(), keep_finally=keep_finally)
+            return Run(of_pipeline_run.run_of(root), root, refusal)
+        if row is batch.JOB:
+            cron_job = await executor.cron_job_of(self.api, root)
+            return Run(root["metadata"]["uid"], root, of_job.refusal(root, cron_job))
+        namespace = root["metadata"]["namespace"]
+        if any(of_job.is_of(one, root) for one in await executor.kept_jobs(self.api, namespace)):
+            return Run("", root, "its last Job is being made to run again; wait for that")
+        job = await executor.last_job(self.api, root)
+        if job is None:
+            return Run("", root, "it has no Job that could run again; wait for the next")
+        return Run(job["metadata"]["uid"], job, of_job.refusal(job, root))
+
+    async def may(self, request: Request, row: Workload, root: Json, path: Path) -> Response | None:
+        """Deny it to who may not do himself what the leader would; None where he may; raise what `Api` raises."""
+        rights = executor.rights_for(row, root)
+        user = request.user_info.subject()
+        missing = await executor.missing_rights(self.api, request.namespace, rights, user=user)
+        if not missing:
+            return None
+        what = f"{request.user_info.username} may not {', '.join(str(right) for right in missing)}"
+        return denied(Problem(path, what, "ask who may, or for the right"))
+
+    async def forged(self, request: Request, root: Json, old: Json, changed: list[Path]) -> Response | None:
+        """Deny it to write down that somebody else asks, which the leader alone does; raise what `Api` raises."""
+        if requests.ACCEPTED in changed and at(root, requests.ACCEPTED) is not None:
+            path, what = requests.ACCEPTED, "is written by the webhook alone"
+            return denied(Problem(path, what, f"set {requests.ASKS[-1]} in its place"))
+        if requests.SUCCESSOR in changed and at(root, requests.SUCCESSOR) is not None:
+            if of_job.is_kept(root) and of_job.is_kept(old) and of_job.differ_in_stage_alone(root, old):
+                return None
+            return denied(Problem(requests.SUCCESSOR, "is not to be changed", "delete the Job if nobody needs it"))
+        if record.ANNOTATION not in changed or await self.is_as_noted(request, root, old):
+            return None
+        before = record.read(old)
+        asks = {one.by for one in record.read(root) if one not in before}
+        return await self.in_others_names(request, asks, record.ANNOTATION)
+
+    async def is_as_noted(self, request: Request, root: Json, old: Json) -> bool:
+        """Tell whether a Job that runs again says who asked as the one does that keeps its manifest."""
+        kept = await self.keeper_of(request, old)
+        return kept is not None and bool(at(root, record.ANNOTATION) == of_job.notes_of(kept).requested)
+
+    async def in_others_names(self, request: Request, asks: set[str], path: Path) -> Response | None:
+        """Deny it to anybody but the leader to say that others ask; raise what `Api` raises."""
+        name = request.user_info.username
+        others = asks - {name}
+        if not others or name == await self.api.username():
+            return None
+        what = f"says that {', '.join(sorted(others))} asked, and you are {name}"
+        return denied(Problem(path, what, "ask for yourself"))
+
+
+def called_off(root: Json) -> Response:
+    """Forget what was accepted of an object that is not to run again any more."""
+    return Response() if requests.is_marked(root) else patched(requests.take_off(root, requests.ACCEPTED))
+
+
+def patched(operations: list[Json]) -> Response:
+    """Edit an object."""
+    return Response(patch=msgspec.json.encode(operations) if operations else b"")
+
+
+def denied(problem: Problem) -> Response:
+    """Deny a request."""
+    return Response(found=[(RULE, problem)])
+
+
+reader: msgspec.json.Decoder[Review] = msgspec.json.Decoder(RequestReview)

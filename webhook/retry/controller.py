@@ -1,0 +1,283 @@
+"""Has run again what was asked for by an annotation, and goes on with what was left undone: the leader does.
+
+What is to run again has a label meanwhile, and so has a Job that keeps another's manifest: of each kind one list by
+that label is watched, mostly empty.
+"""
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import structlog
+
+from webhook import metrics
+from webhook.admission import modes
+from webhook.kinds import Workload, batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
+from webhook.kube.client import UNREACHABLE, ApiError
+from webhook.kube.events import Events, Notice
+from webhook.kube.informer import WatchedList
+from webhook.kube.lease import Lease
+from webhook.lookups.cluster import Cluster, UnavailableError, path_of
+from webhook.objects.problem import Json
+from webhook.objects.shape import Shape
+from webhook.retry import executor, pipeline_runs, record, requests
+from webhook.retry.executor import RUN_AGAIN, RefusedError, StuckError
+from webhook.retry.kinds import job as of_job
+from webhook.retry.kinds import job_set as of_job_set
+from webhook.retry.kinds import pipeline_run as of_pipeline_run
+from webhook.retry.record import Requested
+
+# Seconds.
+LEFT_BEHIND: Final = 30.0  # after which whoever has begun is taken to be gone
+SHORTEST_PAUSE: Final = 5.0  # after trouble
+LONGEST_PAUSE: Final = 600.0
+GATHERING: Final = 0.1
+AT_ONCE: Final = 8
+TRIES: Final = 3  # of what is undone as often; it may never go on
+
+READ: Final[Shape] = {
+    "metadata": {
+        **dict.fromkeys(("namespace", "name", "resourceVersion"), str),
+        "annotations": {names.RETRY_ACCEPTED: str},
+    }
+}
+
+log = structlog.get_logger()
+
+
+class Key(NamedTuple):
+    """An object that is to run again, or the Job that keeps the manifest of one."""
+
+    row: Workload
+    namespace: str
+    name: str
+
+
+@dataclass(slots=True)
+class Due:
+    """When an object is next looked at, by the monotonic clock, and the pause after that; how often it was stuck.
+
+    `request`: what admission has accepted; empty where somebody acts with his own rights, and may have gone.
+    """
+
+    request: str
+    next: float
+    pause: float = SHORTEST_PAUSE
+    stuck: int = 0
+    busy: bool = False
+
+
+class Retrier:
+    """What is to run again, by the labels; acts on it while this replica leads."""
+
+    def __init__(self, cluster: Cluster, events: Events, lease: Lease) -> None:
+        self.api = cluster.api
+        self.cluster = cluster
+        self.events = events
+        self.lease = lease
+        self.news = asyncio.Event()
+        self.due: dict[Key, Due] = {}
+        self.lists: dict[Workload, WatchedList[str]] = {}
+        for row in RUN_AGAIN:
+            query = {"labelSelector": names.RETRY_REQUESTED}
+            self.lists[row] = WatchedList(
+                self.api, path_of(row), request_of, shape=READ, query=query, metadata_only=True, which="requested-"
+            )
+            self.lists[row].changed = self.news.set
+        cluster.namespaces.changed = self.news.set
+
+    async def run(self) -> None:
+        """Watch until cancelled, and act while leading."""
+        async with asyncio.TaskGroup() as group:
+            for one in self.lists.values():
+                group.create_task(one.run())
+            group.create_task(self.lease.lead(self.work))
+
+    async def work(self) -> None:
+        """Have run again what is to, until cancelled."""
+        self.due.clear()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self.news.clear()
+                idle = self.begin_what_is_due(group)
+                await asyncio.sleep(GATHERING)  # looking at all of them takes time, and news come one by one
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.news.wait(), idle)
+
+    def begin_what_is_due(self, group: asyncio.TaskGroup) -> float:
+        """Begin with what it is time for; return for how many seconds nothing else is due."""
+        now, idle = time.monotonic(), LONGEST_PAUSE
+        marked = {
+            Key(row, *key): one
+            for row, found in self.lists.items()
+            for key, one in found.items.items()
+            if self.may_be_opted_in(key[0])
+        }
+        self.due = {key: due for key, due in self.due.items() if key in marked or due.busy}
+        for key, request in marked.items():
+            known = self.due.get(key)
+            if known is None or (known.request != request and not known.busy):
+                self.due[key] = Due(request, now + (0.0 if request else LEFT_BEHIND))
+        free = AT_ONCE - sum(one.busy for one in self.due.values())
+        for key, due in sorted(self.due.items(), key=lambda one: one[1].next):
+            if due.busy:
+                continue
+            if due.next > now:
+                idle = due.next - now
+                break
+            if free:
+                free -= 1
+                due.busy = True
+                group.create_task(self.take_up(key, due))
+        return idle
+
+    def may_be_opted_in(self, namespace: str) -> bool:
+        """Return False if a namespace is known not to be opted in: there anybody may write our labels."""
+        namespaces = self.cluster.namespaces
+        return not namespaces.live or ("", namespace) in namespaces.items
+
+    async def take_up(self, key: Key, due: Due) -> None:
+        """Have one object run again, if it is still to; what goes wrong is told, and tried again later."""
+        try:
+            profile, mode = await self.cluster.opt_in(key.namespace)
+            if profile is not None and mode in modes.ENFORCED:  # elsewhere nobody has judged who asked
+                await self.have_done(key, due)
+        except (ApiError, UnavailableError, *UNREACHABLE) as error:
+            what = f"{key.row.kind} {key.namespace}/{key.name}"
+            log.warning("not run again yet", what=what, error=str(error) or repr(error), retry_in=due.pause)
+        except Exception:  # an answer that nobody foresaw must not end the server
+            log.exception("not run again yet", what=f"{key.row.kind} {key.namespace}/{key.name}", retry_in=due.pause)
+        finally:
+            due.busy, due.next = False, time.monotonic() + due.pause
+            due.pause = min(due.pause * 2, LONGEST_PAUSE)
+            self.news.set()
+
+    async def have_done(self, key: Key, due: Due) -> None:
+        """Look at one object, and do what is left to do; raise what `Api` raises."""
+        root = await self.find(key)
+        if root is None or not requests.is_marked(root):
+            return
+        try:
+            request = await self.carry_out(key.row, root)
+        except RefusedError as error:
+            self.tell(key.row, root, "RetryRefused", f"does not run again: {error}")
+            await executor.forget(self.api, key.row, root)
+        except StuckError as error:
+            await self.stuck(key, root, due, str(error))
+        except ApiError as error:
+            if error.status not in executor.FINAL:
+                raise
+            await self.stuck(key, root, due, f"the API server does not do it: {error}")
+        else:
+            if request is not None:
+                await self.tell_of_start(key, root, request)
+            if key.row is batch.CRON_JOB or request is None:
+                await executor.forget(self.api, key.row, root)
+
+    async def stuck(self, key: Key, root: Json, due: Due, why: str) -> None:
+        """Tell why it does not go on; give up after a few times, where nothing is lost by that."""
+        due.stuck += 1
+        self.tell(key.row, root, "RetryStuck", why)
+        if due.stuck >= TRIES and not is_of_retry(root):
+            await executor.forget(self.api, key.row, root)
+
+    async def tell_of_start(self, key: Key, root: Json, request: Requested) -> None:
+        """Tell it on what runs again; raise what `Api` raises."""
+        if of_job.is_kept(root):
+            key = key._replace(name=of_job.notes_of(root).name)
+        now = await self.find(key)
+        if now is not None:
+            self.tell(key.row, now, "RetryStarted", f"runs again, as {request.by} asked")
+
+    async def find(self, key: Key) -> Json | None:
+        """Return an object as it is now, None if it is gone; raise what `Api` raises."""
+        return await self.api.find(executor.path_of(key.row, key.namespace, key.name))
+
+    async def carry_out(self, row: Workload, root: Json) -> Requested | None:
+        """Have an object run again; return who had asked for it, None where that is done, or is of an earlier run.
+
+        Raise RefusedError, StuckError, and what `Api` raises.
+        """
+        if is_of_retry(root):
+            await executor.go_on(self.api, kept_of(root))
+            notes = of_job.notes_of(root)
+            return Requested(at=notes.at, by=notes.by, of=notes.uid)
+        request = requests.accepted(root) or (None if row in {batch.JOB, batch.CRON_JOB} else last_of(root))
+        if request is None:
+            return None
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        if row is JOB_SET:
+            if request.of != of_job_set.run_of(root):
+                return None
+            await executor.retry_job_set(self.api, root, request.by, when)
+        elif row in {batch.JOB, batch.CRON_JOB}:
+            job = root if row is batch.JOB else await executor.last_job(self.api, root)
+            if job is None or request.of != job["metadata"]["uid"]:
+                await self.see_whether_done(root, job, request)
+                return None
+            await executor.retry_job(self.api, job, request.by, when)
+        else:
+            children = await pipeline_runs.children_of(self.api, root)
+            if request.of != of_pipeline_run.run_of(root) and not of_pipeline_run.is_left_undone(root, children):
+                return None
+            keep_finally = request.keep_finally or requests.keeps_finally(root)
+            await pipeline_runs.retry_pipeline_run(self.api, root, request.by, when, keep_finally=keep_finally)
+        return request
+
+    async def see_whether_done(self, root: Json, job: Json | None, request: Requested) -> None:
+        """See that a Job runs again that is not its CronJob's last any more; raise RefusedError, what `Api` raises."""
+        if job is None or not of_job.is_successor(job, request.of):
+            kept = await executor.kept_jobs(self.api, root["metadata"]["namespace"])
+            if all(of_job.notes_of(one).uid != request.of for one in kept):
+                raise RefusedError("another Job has begun since, or the last one is gone")
+
+    def tell(self, row: Workload, root: Json, reason: str, message: str) -> None:
+        """Write an Event on an object, and count."""
+        result = reason.removeprefix("Retry").lower()
+        metrics.REQUESTED_RETRIES.labels(row.kind, result).inc()
+        metadata = root["metadata"]
+        notice = Notice(
+            kind=row.kind,
+            api_version=f"{row.group}/{row.versions[0]}",
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            uid=metadata["uid"],
+            reason=reason,
+            message=message,
+            type="Normal" if reason == "RetryStarted" else "Warning",
+        )
+        self.events.tell(notice)
+        log.info(message, reason=reason, kind=row.kind, namespace=metadata["namespace"], name=metadata["name"])
+
+
+def request_of(item: Json) -> str:
+    """Keep of an object what admission has accepted, empty where it has accepted nothing."""
+    return ((item["metadata"].get("annotations") or {}).get(names.RETRY_ACCEPTED) or "")[
+        : requests.LONGEST_ACCEPTED + 1
+    ]
+
+
+def is_of_retry(root: Json) -> bool:
+    """Tell whether an object is a Job that keeps another's manifest, or was one until somebody has spoilt it."""
+    return names.RETRY_OF in (root["metadata"].get("labels") or {})
+
+
+def kept_of(root: Json) -> Json:
+    """Return the Job that keeps another's manifest; raise StuckError where somebody has spoilt it."""
+    executor.readable_notes(root)
+    if not of_job.is_kept(root):
+        metadata = root["metadata"]
+        what = f"Job {metadata['namespace']}/{metadata['name']} has the label {names.RETRY_OF}, and keeps no manifest"
+        raise StuckError(f"{what}; take the label off, or delete it")
+    return root
+
+
+def last_of(root: Json) -> Requested | None:
+    """Return what was last begun with an object, None if nothing ever was."""
+    found = record.read(root)
+    return found[-1] if found else None

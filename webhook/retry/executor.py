@@ -1,0 +1,363 @@
+"""Carries requested retries out, step by step: wherever one stops, anybody who may can go on with it."""
+
+import asyncio
+from datetime import UTC, datetime
+from http import HTTPStatus
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+from webhook.kinds import Workload, batch, tekton
+from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import names, terminal
+from webhook.kube.client import CHANGED, METADATA_ONLY_LIST, Api, ApiError
+from webhook.objects.problem import Json
+from webhook.retry import requests
+from webhook.retry.kinds import job as of_job
+from webhook.retry.kinds import job_set as of_job_set
+from webhook.rules.jobs.schema import SUBDOMAIN
+
+FINAL: Final = {*map(HTTPStatus, (400, 403, 404, 409, 413, 422))}  # asked again it would be the same
+TRIES: Final = 5
+COUNTED_WITHIN: Final = 4.0  # seconds from the end of a Job until the ledger has counted all of its pods
+GONE_WITHIN: Final = 60.0  # seconds that finalizers may take
+LOOK_AGAIN: Final = 0.1
+RUN_AGAIN: Final = (batch.JOB, JOB_SET, batch.CRON_JOB, tekton.PIPELINE_RUN)
+CHILDREN: Final = (tekton.TASK_RUN, tekton.CUSTOM_RUN)  # of a PipelineRun
+
+
+class Right(NamedTuple):
+    """What a user must be allowed to do."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verb} {'/'.join(filter(None, (self.resource, self.subresource)))}"
+
+
+class RefusedError(Exception):
+    """It cannot be done, and nothing has changed; the message says why, and what would help."""
+
+
+class StuckError(Exception):
+    """It has begun and cannot go on now; the message says why, where the manifest is, and how it goes on."""
+
+
+def path_of(row: Workload, namespace: str, name: str = "") -> str:
+    """Return the path of an object, or without a name that of all in a namespace.
+
+    Raise ValueError for what is no name.
+    """
+    if not all(SUBDOMAIN.fullmatch(one) for one in (namespace, name) if one):
+        raise ValueError(f"{namespace}/{name} is no name, and may be a path")
+    path = f"/apis/{row.group}/{row.versions[0]}/namespaces/{namespace}/{row.resource}"
+    return f"{path}/{name}" if name else path
+
+
+def rights_for(row: Workload, root: Json) -> list[Right]:
+    """Return what has to be allowed to who has this object run again; of a CronJob, whichever Job is its last."""
+    if row not in {batch.JOB, batch.CRON_JOB}:
+        found = [Right("patch", row.group, row.resource), Right("update", row.group, row.resource, "status")]
+        of_children = CHILDREN if row is tekton.PIPELINE_RUN else ()
+        return found + [Right("delete", child.group, child.resource) for child in of_children]
+    job = batch.JOB
+    found = [Right(verb, job.group, job.resource) for verb in ("create", "patch", "delete")]
+    if row is batch.CRON_JOB or of_job.done_already(done_of(root)):
+        found.append(Right("patch", job.group, job.resource, "status"))
+    return found
+
+
+def done_of(job: Json) -> of_job.Done:
+    """Return what need not run again of a Job, or of that whose manifest it keeps."""
+    return of_job.notes_of(job).done if of_job.is_kept(job) else of_job.done_of(job)
+
+
+async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user: Json | None = None) -> list[Right]:
+    """Return those of these rights that a user, as a SubjectAccessReview names him, has not in a namespace.
+
+    Without one that is the user of this connection.
+    """
+    kind = "SelfSubjectAccessReview" if user is None else "SubjectAccessReview"
+    found = []
+    for right in rights:
+        attributes = {**right._asdict(), "namespace": namespace}
+        spec = {**(user or {}), "resourceAttributes": attributes}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        answer = await api.create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", review)
+        if not answer["status"].get("allowed"):
+            found.append(right)
+    return found
+
+
+async def absent(api: Api, row: Workload, namespace: str, name: str) -> str:
+    """Say that an object is not there, or that no such kind is."""
+    if await api.find(path_of(row, namespace)) is None:
+        return f"there are no {row.resource} in this cluster: {row.group} is not installed"
+    return f"there is no {row.kind} {namespace}/{name}"
+
+
+async def last_job(api: Api, cron_job: Json) -> Json | None:
+    """Return the newest Job of a CronJob, None if there is none."""
+    metadata = cron_job["metadata"]
+    jobs = path_of(batch.JOB, metadata["namespace"])
+    mine = [
+        one["metadata"]
+        async for one in api.objects(jobs, {}, METADATA_ONLY_LIST)
+        if any(owner["uid"] == metadata["uid"] for owner in one["metadata"].get("ownerReferences") or ())
+    ]
+    last = max(mine, key=itemgetter("creationTimestamp"), default=None)
+    found = None if last is None else await api.find(f"{jobs}/{last['name']}")
+    return found if last is not None and found is not None and found["metadata"]["uid"] == last["uid"] else None
+
+
+async def cron_job_of(api: Api, job: Json) -> Json | None:
+    """Return the CronJob that a Job is of, None if it is of none."""
+    controller = controller_of(job)
+    if controller is None or (controller.group, controller.kind) != (batch.CRON_JOB.group, batch.CRON_JOB.kind):
+        return None
+    if not SUBDOMAIN.fullmatch(controller.name):
+        return None
+    return await api.find(path_of(batch.CRON_JOB, job["metadata"]["namespace"], controller.name))
+
+
+async def kept_jobs(api: Api, namespace: str) -> list[Json]:
+    """Return the Jobs of a namespace that keep the manifest of one that is to be created again."""
+    selector = {"labelSelector": names.RETRY_OF}
+    return [one async for one in api.objects(path_of(batch.JOB, namespace), selector) if of_job.is_kept(one)]
+
+
+async def workload_of(api: Api, job: Json) -> Json | None:
+    """Return Kueue's Workload of a Job, None if there is none; raise RefusedError where the user may not know."""
+    try:
+        version = (await api.get("/apis/kueue.x-k8s.io"))["preferredVersion"]["groupVersion"]
+        path = f"/apis/{version}/namespaces/{job['metadata']['namespace']}/workloads"
+        async for one in api.objects(path, {}, METADATA_ONLY_LIST):
+            owners = one["metadata"].get("ownerReferences") or ()
+            if any(owner["uid"] == job["metadata"]["uid"] for owner in owners):
+                return await api.find(f"{path}/{one['metadata']['name']}")
+    except ApiError as error:
+        if error.status not in FINAL:
+            raise
+        if error.status != HTTPStatus.NOT_FOUND:
+            what = f"Job {job['metadata']['namespace']}/{job['metadata']['name']} is in a queue"
+            raise RefusedError(f"{what}, and its Workload, which keeps its manifest, cannot be read: {error}") from None
+    return None
+
+
+async def as_it_is_now(api: Api, job: Json) -> Json:
+    """Return a Job that can be asked to run again as it is now; raise RefusedError, and what `Api` raises."""
+    metadata = job["metadata"]
+    current = await api.find(path_of(batch.JOB, metadata["namespace"], metadata["name"]))
+    if current is None or current["metadata"]["uid"] != metadata["uid"]:
+        raise RefusedError(f"Job {metadata['namespace']}/{metadata['name']} is not there any more")
+    if why := of_job.refusal(current, await cron_job_of(api, current)):
+        raise RefusedError(why)
+    return current
+
+
+def until_counted(job: Json, now: datetime) -> float:
+    """Return in how many seconds the ledger will have counted the last pods of a Job that has failed.
+
+    They go with it, and its account goes on without them if they are not counted by then.
+    """
+    ended = terminal.ended_at(job)
+    if ended is None or names.PROFILE not in (job["metadata"].get("labels") or {}):
+        return 0.0
+    since = (now - datetime.fromisoformat(ended)).total_seconds()
+    return min(max(0.0, COUNTED_WITHIN - since), COUNTED_WITHIN)
+
+
+async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> None:
+    """Create a Job that has failed again, under its name; raise RefusedError, StuckError, and what `Api` raises."""
+    metadata = job["metadata"]
+    name_ = f"Job {metadata['namespace']}/{metadata['name']}"
+    kept_name = of_job.kept_name(metadata["name"], metadata["uid"])
+    begun = await api.find(path_of(batch.JOB, metadata["namespace"], kept_name))
+    if begun is not None and of_job.is_kept(begun):
+        if not dry_run:
+            await go_on(api, begun)
+        return
+    await asyncio.sleep(0.0 if dry_run else until_counted(job, datetime.now(UTC)))
+    job = await as_it_is_now(api, job)
+    if batch.is_queued(metadata):
+        job = of_job.before_kueue(job, await workload_of(api, job))
+    planned = of_job.keep(job, by, when)
+    jobs, name = path_of(batch.JOB, metadata["namespace"]), planned["metadata"]["name"]
+    trial = of_job.successor(planned)
+    trial["metadata"]["name"] = name
+    try:
+        accepted = await api.create(jobs, trial, dry_run=True)
+        if of_job.is_queued_by_others(accepted, of_job.notes_of(planned)):
+            raise RefusedError(f"{name_} would be put into a queue, which it was not in; create it anew")
+        kept = await api.create(jobs, planned, dry_run=dry_run)
+    except ApiError as error:
+        found = await api.find(f"{jobs}/{name}") if error.status == HTTPStatus.CONFLICT else None
+        if found is None or (found["metadata"].get("labels") or {}).get(names.RETRY_OF) != metadata["uid"]:
+            of_quota = found is None and error.status == HTTPStatus.CONFLICT  # which changes all the time
+            if of_quota or error.status not in FINAL:
+                raise
+            raise RefusedError(
+                f"{name_} would not be accepted if it were created now: {error}; nothing has changed"
+            ) from None
+        kept = found  # somebody else has asked: it is one and the same retry
+    if not dry_run:
+        await go_on(api, kept)
+
+
+async def go_on(api: Api, kept: Json) -> None:
+    """Bring a retry to its end, of which a Job keeps the manifest; raise as `retry_job` does."""
+    namespace = kept["metadata"]["namespace"]
+    notes: of_job.Notes | None = readable_notes(kept)
+    if notes is not None and notes.stage == "Kept":
+        await begin(api, kept, notes)
+        notes = await note(api, kept, "Deleting")
+    if notes is not None and notes.stage == "Deleting":
+        await put_in_place(api, kept, notes)
+        notes = await note(api, kept, "Created")
+    if notes is not None:
+        await let_go(api, namespace, notes)
+        await drop(api, kept)
+
+
+def readable_notes(kept: Json) -> of_job.Notes:
+    """Read what a kept Job knows; raise StuckError where somebody has spoilt it."""
+    try:
+        return of_job.notes_of(kept)
+    except ValueError as error:
+        name = f"{kept['metadata']['namespace']}/{kept['metadata']['name']}"
+        raise StuckError(f"Job {name} keeps a manifest, and its notes have been spoilt: {error}") from None
+
+
+async def begin(api: Api, kept: Json, notes: of_job.Notes) -> None:
+    """See to it that the Job is still what was asked for; without it there may have been another retry."""
+    namespace = kept["metadata"]["namespace"]
+    job = await api.find(path_of(batch.JOB, namespace, notes.name))
+    if job is None:
+        kept_name = f"{namespace}/{kept['metadata']['name']}"
+        raise StuckError(
+            f"Job {namespace}/{notes.name} has been deleted by somebody else; {kept_name} keeps its manifest"
+        )
+    if job["metadata"]["uid"] != notes.uid or not terminal.has_failed(job):
+        await drop(api, kept)
+        again = of_job.is_successor(job, notes.uid)
+        what = "runs again already, as somebody else has asked" if again else "is not what it was any more"
+        raise RefusedError(f"Job {namespace}/{notes.name} {what}; nothing was done")
+
+
+async def note(api: Api, kept: Json, stage: of_job.Stage) -> of_job.Notes | None:
+    """Note how far it has come; return the notes as they are then, None where somebody else has come to the end."""
+    path = path_of(batch.JOB, kept["metadata"]["namespace"], kept["metadata"]["name"])
+    try:
+        found: Json | None = await api.patch(path, of_job.staged(kept, stage))
+    except ApiError as error:
+        if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:
+            raise
+        found = await api.find(path)  # somebody else goes on with it too
+    if found is None:
+        return None
+    kept.update(found)
+    return readable_notes(kept)
+
+
+async def put_in_place(api: Api, kept: Json, notes: of_job.Notes) -> None:
+    """Have the successor stand where the Job was."""
+    namespace = kept["metadata"]["namespace"]
+    jobs, path = path_of(batch.JOB, namespace), path_of(batch.JOB, namespace, notes.name)
+    manifest = f"its manifest is kept in Job {namespace}/{kept['metadata']['name']}; ask again to go on"
+    try:
+        async with asyncio.timeout(GONE_WITHIN) as within:
+            while (there := await api.find(path)) is not None and there["metadata"]["uid"] == notes.uid:
+                if not there["metadata"].get("deletionTimestamp"):
+                    await delete(api, path, notes.uid)
+                else:
+                    await asyncio.sleep(LOOK_AGAIN)
+    except TimeoutError:
+        if not within.expired():
+            raise
+        raise StuckError(f"Job {namespace}/{notes.name} is deleted but held by a finalizer; {manifest}") from None
+    if there is None:
+        try:
+            there = await api.create(jobs, of_job.successor(kept))
+        except ApiError as error:
+            there = await api.find(path) if error.status == HTTPStatus.CONFLICT else None
+            if there is None:
+                raise StuckError(f"Job {namespace}/{notes.name} is not accepted: {error}; {manifest}") from None
+    if not of_job.is_successor(there, notes.uid):
+        raise StuckError(f"somebody else has created a Job {namespace}/{notes.name} meanwhile; {manifest}")
+
+
+async def let_go(api: Api, namespace: str, notes: of_job.Notes) -> None:
+    """Tell the successor what is done, and let it run."""
+    path = path_of(batch.JOB, namespace, notes.name)
+    job = await api.find(path)
+    if job is None or not of_job.is_successor(job, notes.uid):
+        return  # it has run and gone since
+    try:
+        if not of_job.is_let_go(job, notes.uid):
+            if done := of_job.done_already(notes.done):
+                await api.patch(f"{path}/status", [of_job.unless_let_go(notes), *done])
+            await api.patch(path, of_job.let_go(notes))
+    except ApiError as error:
+        now = await api.find(path)
+        if now is not None and not of_job.is_let_go(now, notes.uid):
+            what = f"Job {namespace}/{notes.name} is there again, suspended, and cannot be let go"
+            raise StuckError(f"{what}: {error}; ask again to go on") from None
+
+
+async def drop(api: Api, kept: Json) -> None:
+    """Delete the kept Job."""
+    metadata = kept["metadata"]
+    await delete(api, path_of(batch.JOB, metadata["namespace"], metadata["name"]), metadata["uid"])
+
+
+async def delete(api: Api, path: str, uid: str, *, after: bool = False) -> None:
+    """Delete an object that may be gone already; `after` what it owns."""
+    try:
+        await api.delete(path, uid, after=after)
+    except ApiError as error:
+        if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
+            raise
+
+
+async def forget(api: Api, row: Workload, root: Json) -> None:
+    """Take off an object what says that it is to run again, unless it is asked for anew meanwhile."""
+    metadata = root["metadata"]
+    try:
+        if operations := requests.forget(root):
+            await api.patch(path_of(row, metadata["namespace"], metadata["name"]), operations)
+    except ApiError as error:
+        if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}:
+            raise
+
+
+async def retry_job_set(api: Api, job_set: Json, by: str, when: str, *, dry_run: bool = False) -> None:
+    """Have a JobSet that has failed run again; raise RefusedError, and what `Api` raises."""
+    metadata = job_set["metadata"]
+    path = path_of(JOB_SET, metadata["namespace"], metadata["name"])
+    noted = ""
+    for _ in range(1 if dry_run else TRIES):
+        found = await api.find(path)
+        if found is None:
+            raise RefusedError(f"JobSet {metadata['namespace']}/{metadata['name']} is gone")
+        if of_job_set.runs_as_asked(found, noted) or noted not in {"", of_job_set.run_of(found)}:
+            await forget(api, JOB_SET, found)
+            return
+        if why := of_job_set.refusal(found):
+            raise RefusedError(why)
+        if dry_run:
+            return
+        noted = of_job_set.run_of(found)
+        try:
+            if not of_job_set.is_noted(found):
+                found = await api.patch(path, of_job_set.noted(found, by, when))
+            await api.replace(f"{path}/status", of_job_set.run_again(found))
+        except ApiError as error:
+            if error.status not in CHANGED:
+                raise
+            continue  # it has changed meanwhile
+        await forget(api, JOB_SET, found)
+        return
+    raise StuckError(f"JobSet {metadata['namespace']}/{metadata['name']} changes all the time; ask again")

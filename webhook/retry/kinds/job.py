@@ -1,0 +1,337 @@
+"""A Job runs again as another one under its name: its terminal condition cannot be taken back.
+
+Nothing is lost on the way, wherever it ends: before the Job is deleted its manifest stands in a suspended Job beside
+it, *the kept one*, which has passed all that a Job has to pass. The successor is created of it, suspended too, is told
+what is done already, and then let go. How far it has come shows in the objects, so that anybody can go on with it.
+
+Reads:
+    metadata, spec and status of a Job
+    metadata.annotations[retry-policy.dev/{successor,retry-of,requested-retries,retryable,ledger}]
+Writes:
+    the kept Job, the successor; status.{completedIndexes,succeeded} of the successor
+"""
+
+import re
+from typing import Any, Final, Literal, TypedDict, cast
+
+import msgspec
+
+from webhook.kinds import batch
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import names, terminal
+from webhook.ledger.model import account
+from webhook.objects.patch import Editor, at, pointer
+from webhook.objects.problem import Json, Path
+from webhook.retry import consent, record
+from webhook.rules import undo
+from webhook.rules.jobs.schema import SUBDOMAIN
+
+LONGEST_NAME: Final = 63  # of a Job, as its pods have it in a label
+UID: Final = re.compile("[0-9A-Za-z-]{1,63}")
+NOTES: Final[Path] = ("metadata", "annotations", names.SUCCESSOR)
+# What the API server writes into a Job with a selector of its own (pkg/registry/batch/job/strategy.go), and its pods.
+GENERATED: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
+# Annotations that are of the Job that was, not of its manifest.
+OF_ONE_JOB: Final = frozenset(
+    (
+        *(names.POLICY, names.LEDGER, names.RETRY_OF, names.STAYS_SUSPENDED, names.REQUESTED_RETRIES),
+        names.RETRY_ACCEPTED,
+        "batch.kubernetes.io/job-tracking",
+    )
+)
+# Labels that the kept Job does without: at one Kueue would let it run, by the other Argo CD finds what it may prune.
+TO_BE_FOUND_BY: Final = (batch.QUEUE_NAME, "app.kubernetes.io/instance")
+# What Kueue writes in a pod template.
+OF_KUEUE: Final = {"metadata": ("annotations", "labels"), "spec": ("nodeSelector", "tolerations", "schedulingGates")}
+WRITTEN_BY_KUEUE: Final = (
+    *("kueue.x-k8s.io/podset", "kueue.x-k8s.io/workload", "kueue.x-k8s.io/workload-slice-name"),
+    *("kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/local-queue-name"),
+)
+KEPT: Final = "retry-policy.dev/kept"  # managedBy of the kept Job: whoever resumes it, nobody runs it
+OF_DELETION: Final = ("foregroundDeletion", "orphan")  # finalizers
+
+Stage = Literal["Kept", "Deleting", "Created"]
+
+
+class Done(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What of a Job has succeeded: so many pods, of an Indexed Job these indexes, as its status writes both."""
+
+    succeeded: int = 0
+    completed_indexes: str = ""
+
+
+class Metadata(TypedDict, total=False):
+    """What a successor has of a Job's metadata."""
+
+    annotations: dict[str, str]
+    labels: dict[str, str]
+    finalizers: list[str]
+    ownerReferences: list[Json]
+
+
+class Notes(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What the kept Job knows beside the successor's spec.
+
+    `metadata`: its annotations, labels, finalizers and owners. `suspend`: whether it stays suspended. `done`: what need
+    not run again. `ledger` and `requested`: annotations that it gets when it is let go. `stage`: how far it has come:
+    `Deleting`, the Job was still there; `Created`, the successor is.
+    """
+
+    name: str
+    uid: str
+    by: str
+    at: str
+    metadata: Metadata
+    suspend: bool = False
+    done: Done = Done()
+    ledger: str | None = None
+    requested: str = ""
+    stage: Stage = "Kept"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no name: it becomes part of a path."""
+        if not SUBDOMAIN.fullmatch(self.name) or len(self.name) > LONGEST_NAME or not UID.fullmatch(self.uid):
+            raise ValueError("name and uid must be a Job's")
+
+
+def refusal(job: Json, outer: Json | None = None) -> str | None:
+    """Say why a Job cannot be asked to run again; None where it can. `outer`: the CronJob that it is of."""
+    metadata, controller = job["metadata"], controller_of(job)
+    name = f"Job {metadata['namespace']}/{metadata['name']}"
+    if metadata.get("deletionTimestamp"):
+        return f"{name} is being deleted"
+    if controller is not None and (controller.group, controller.kind) == batch.JOB_SET:
+        whole = f"{metadata['namespace']}/jobset/{controller.name}"
+        return f"{name} is run by a JobSet; ask for all of it: retry-policy retry {whole}"
+    if controller is not None and (controller.group, controller.kind) != (batch.CRON_JOB.group, batch.CRON_JOB.kind):
+        return f"{name} is run by {controller.kind} {controller.name}, which alone decides on retries; ask it"
+    if (job["spec"].get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER:
+        return f"{name} is run by {job['spec']['managedBy']}, which alone decides on retries; ask it"
+    if terminal.has_ended_well(job):
+        return f"{name} has succeeded; nothing of it runs again"
+    if not terminal.has_failed(job):
+        return f"{name} has not ended; ask again once it has failed"
+    maps = [None if outer is None else outer["metadata"].get("annotations"), metadata.get("annotations")]
+    if not consent.may_run_twice([*maps, at(job, ("spec", "template", "metadata", "annotations"))]):
+        how = f"kubectl annotate -n {metadata['namespace']} job/{metadata['name']} {names.RETRYABLE}=true"
+        return f"{name} does not say that it may run twice; if it may: {how}"
+    return None
+
+
+def kept_name(name: str, uid: str) -> str:
+    """Name the kept Job of one that is to be created again: the same for whoever asks."""
+    end = f"-retry-{uid[:8]}"
+    return name[: LONGEST_NAME - len(end)].rstrip("-.") + end
+
+
+def keep(job: Json, by: str, when: str) -> Json:
+    """Return the Job that keeps the manifest of one that has failed, and what its successor is told."""
+    metadata = job["metadata"]
+    manifest = manifest_of(job)
+    requested = requested_of(job, by, when)
+    notes = Notes(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        by=by,
+        at=when,
+        metadata=cast("Metadata", manifest["metadata"]),
+        suspend=bool(job["spec"].get("suspend")) or batch.is_queued(metadata),
+        ledger=account.continued(at(job, ("metadata", "annotations", names.LEDGER))),
+        requested=requested,
+        done=done_of(job),
+    )
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": kept_name(metadata["name"], metadata["uid"]),
+            "namespace": metadata["namespace"],
+            "labels": {
+                **without(manifest["metadata"].get("labels") or {}, *TO_BE_FOUND_BY),
+                names.RETRY_OF: metadata["uid"],
+                names.RETRY_REQUESTED: "true",
+            },
+            "annotations": {names.SUCCESSOR: msgspec.json.encode(notes).decode()},
+        },
+        "spec": {**manifest["spec"], "suspend": True, "managedBy": KEPT},
+    }
+
+
+def requested_of(job: Json, by: str, when: str) -> str:
+    """Return the annotation of the Job that is created in place of one, in which it stands who asked."""
+    return record.with_new(job, record.Requested(at=when, by=by, of=job["metadata"]["uid"]))
+
+
+def differ_in_stage_alone(kept: Json, before: Json) -> bool:
+    """Tell whether of what a kept Job knows only that has changed how far it has come."""
+    notes, old = notes_of(kept), notes_of(before)
+    notes.stage = old.stage
+    return notes == old
+
+
+def manifest_of(job: Json) -> Json:
+    """Return what a Job's author, and who else made it, wrote: without what this webhook and the API server added."""
+    editor = Editor(copied({"metadata": job["metadata"], "spec": job["spec"]}))
+    written = undo.read(job)
+    if written is not None:
+        undo.take_out(editor, batch.JOB, written)
+    metadata, spec = editor.root["metadata"], editor.root["spec"]
+    spec.pop("managedBy", None)  # the Job controller, or of the kept Job nobody
+    generated = () if spec.get("manualSelector") else GENERATED
+    if generated:
+        spec.pop("selector", None)
+        template = spec["template"].get("metadata") or {}
+        template["labels"] = {
+            key: value for key, value in (template.get("labels") or {}).items() if key not in generated
+        }
+    annotations = without(metadata.get("annotations") or {}, *OF_ONE_JOB)
+    labels = without(metadata.get("labels") or {}, names.PROFILE, names.RETRY_REQUESTED, *generated)
+    finalizers = [one for one in metadata.get("finalizers") or () if one not in OF_DELETION]
+    found: Json = {"annotations": annotations, "labels": labels, "finalizers": finalizers}
+    found["ownerReferences"] = metadata.get("ownerReferences")
+    return {"metadata": {key: value for key, value in found.items() if value}, "spec": spec}
+
+
+def before_kueue(job: Json, workload: Json | None) -> Json:
+    """Return a Job as it was before Kueue let it run, which writes nodes and names of its own into the pod template.
+
+    `workload`: Kueue's Workload of the Job, which keeps the template; None where it is gone. Kueue lets no Job run in
+    whose template something else stands than it would write (pkg/podset of Kueue 0.19).
+    """
+    template = copied(job["spec"]["template"])
+    kept = at(workload, ("spec", "podSets", 0, "template"))
+    for part, fields in OF_KUEUE.items():
+        its_own = template.setdefault(part, {})
+        for name in fields:
+            value = at(kept, (part, name)) if kept is not None else its_own.get(name)
+            its_own.pop(name, None)
+            if value:
+                its_own[name] = value
+    for name in ("annotations", "labels"):
+        entries = template["metadata"].get(name) or {}
+        template["metadata"][name] = without(entries, *WRITTEN_BY_KUEUE)
+    return {**job, "spec": {**job["spec"], "template": template}}
+
+
+def notes_of(kept: Json) -> Notes:
+    """Read what a kept Job knows; raise ValueError where somebody has spoilt it."""
+    try:
+        return msgspec.json.decode(at(kept, NOTES) or "", type=Notes)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def is_kept(job: Json) -> bool:
+    """Tell whether a Job keeps another's manifest: by its name too, which no controller's template gives."""
+    try:
+        notes = notes_of(job)
+    except ValueError:
+        return False
+    metadata = job["metadata"]
+    is_named = metadata.get("name") == kept_name(notes.name, notes.uid)
+    return is_named and names.RETRY_OF in (metadata.get("labels") or {}) and controller_of(job) is None
+
+
+def is_of(kept: Json, owner: Json) -> bool:
+    """Tell whether a kept Job keeps the manifest of one that something owns."""
+    owners = notes_of(kept).metadata.get("ownerReferences") or ()
+    return any(one.get("uid") == owner["metadata"]["uid"] for one in owners)
+
+
+def staged(kept: Json, stage: Stage) -> list[Json]:
+    """Return the JSON Patch that notes how far it has come, unless the kept Job has changed meanwhile."""
+    notes = notes_of(kept)
+    notes.stage = stage
+    path = pointer(NOTES)
+    text = msgspec.json.encode(notes).decode()
+    return [{"op": "test", "path": path, "value": at(kept, NOTES)}, {"op": "replace", "path": path, "value": text}]
+
+
+def successor(kept: Json) -> Json:
+    """Return the Job that runs again, suspended until it has been told what is done."""
+    notes = notes_of(kept)
+    manifest = manifest_of(kept)
+    annotations = {**without(notes.metadata.get("annotations") or {}, batch.QUEUE_NAME), names.RETRY_OF: notes.uid}
+    if notes.suspend:
+        annotations[names.STAYS_SUSPENDED] = "true"
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            **notes.metadata,
+            "name": notes.name,
+            "namespace": kept["metadata"]["namespace"],
+            "annotations": annotations,
+            # Without any label the API server would give it those of its pods.
+            "labels": {**without(notes.metadata.get("labels") or {}, batch.QUEUE_NAME), names.RETRY_OF: notes.uid},
+        },
+        "spec": {**manifest["spec"], "suspend": True},
+    }
+
+
+def copied(found: Json) -> Json:
+    """Copy an object of the API: seven times as fast as by `deepcopy`, as one may be of megabytes."""
+    again: Json = msgspec.json.decode(msgspec.json.encode(found))
+    return again
+
+
+def without(entries: dict[str, str], *keys: str) -> dict[str, str]:
+    """Return labels or annotations without some."""
+    return {key: value for key, value in entries.items() if key not in keys}
+
+
+def is_successor(job: Json, uid: str) -> bool:
+    """Tell whether a Job was created in place of another."""
+    return at(job, ("metadata", "annotations", names.RETRY_OF)) == uid or record.is_last(job, uid)
+
+
+def is_queued_by_others(accepted: Json, notes: Notes) -> bool:
+    """Tell whether a successor, as the API server would accept it, has a queue that its author did not name."""
+    return batch.is_queued(accepted["metadata"]) and not batch.is_queued(dict(notes.metadata))
+
+
+def is_let_go(job: Json, uid: str) -> bool:
+    """Tell whether a successor has been let go."""
+    return record.is_last(job, uid)
+
+
+def done_of(job: Json) -> Done:
+    """Read what of a Job need not run again: in a work queue, which ends as a whole, nothing."""
+    status = job.get("status") or {}
+    succeeded = status.get("succeeded") or 0
+    if job["spec"].get("completionMode") == "Indexed":
+        indexes = status.get("completedIndexes") or ""
+        return Done(succeeded, indexes) if indexes else Done()
+    return Done(succeeded) if job["spec"].get("completions") is not None else Done()
+
+
+def done_already(done: Done) -> list[Json]:
+    """Return the JSON Patch of the successor's status that says what need not run again; empty where all has to."""
+    said: dict[str, Any] = {"completedIndexes": done.completed_indexes, "succeeded": done.succeeded}
+    return [{"op": "add", "path": f"/status/{name}", "value": value} for name, value in said.items() if value]
+
+
+def unless_let_go(notes: Notes) -> Json:
+    """Return the operation of a JSON Patch that fails where the successor has been let go."""
+    return {"op": "test", "path": pointer(("metadata", "annotations", names.RETRY_OF)), "value": notes.uid}
+
+
+def let_go(notes: Notes) -> list[Json]:
+    """Return the JSON Patch that lets a successor run, once only, and gives it back what it must not have before."""
+    mark = pointer(("metadata", "annotations", names.RETRY_OF))
+    found: list[Json] = [unless_let_go(notes), {"op": "remove", "path": mark}]
+    if notes.suspend:
+        found.append({"op": "remove", "path": pointer(("metadata", "annotations", names.STAYS_SUSPENDED))})
+    said = {names.REQUESTED_RETRIES: notes.requested, names.LEDGER: notes.ledger}
+    for name, text in said.items():
+        if text is not None:
+            found.append({"op": "add", "path": pointer(("metadata", "annotations", name)), "value": text})
+    named = {"labels": notes.metadata.get("labels"), "annotations": notes.metadata.get("annotations")}
+    for field, entries in named.items():
+        if entries and batch.QUEUE_NAME in entries:
+            queue = entries[batch.QUEUE_NAME]
+            found.append({"op": "add", "path": pointer(("metadata", field, batch.QUEUE_NAME)), "value": queue})
+    found.append({"op": "remove", "path": pointer(("metadata", "labels", names.RETRY_OF))})
+    if not notes.suspend:
+        found.append({"op": "replace", "path": "/spec/suspend", "value": False})
+    return found

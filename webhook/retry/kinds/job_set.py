@@ -1,0 +1,102 @@
+"""A JobSet runs again as it is: taken back that it has failed, and restarted, its controller creates its Jobs anew.
+
+Reads and writes:
+    status.{conditions,terminalState,restarts,restartsCountTowardsMax}
+    metadata.annotations[retry-policy.dev/{requested-retries,ledger}], metadata.labels[retry-policy.dev/retry-requested]
+"""
+
+from typing import Final
+
+from webhook.kinds import batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import names, terminal
+from webhook.ledger.model import account
+from webhook.objects.patch import at, pointer
+from webhook.objects.problem import Json, Path
+from webhook.retry import consent, record, requests
+
+CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"  # what managedBy is where it is absent
+ANNOTATIONS: Final[Path] = ("metadata", "annotations")
+
+
+def refusal(job_set: Json) -> str | None:
+    """Say why a JobSet cannot be asked to run again; None where it can."""
+    metadata = job_set["metadata"]
+    name = f"JobSet {metadata['namespace']}/{metadata['name']}"
+    if metadata.get("deletionTimestamp"):
+        return f"{name} is being deleted"
+    if (job_set["spec"].get("managedBy") or CONTROLLER) != CONTROLLER:
+        return f"{name} is run by {job_set['spec']['managedBy']}, which alone decides on retries; ask it"
+    controller = controller_of(job_set)
+    if controller is not None:
+        return f"{name} is run by {controller.kind} {controller.name}, which alone decides on retries; ask it"
+    if batch.is_queued(metadata):
+        return f"{name} is in a queue, which holds it for ended and would not count what runs again; create it anew"
+    if terminal.has_ended_well(job_set):
+        return f"{name} has succeeded; nothing of it runs again"
+    if not terminal.has_failed(job_set):
+        return f"{name} has not ended; ask again once it has failed"
+    silent = [replicated["name"] for replicated in replicated_jobs(job_set) if not says_so(job_set, replicated)]
+    if silent:
+        how = f"kubectl annotate -n {metadata['namespace']} jobset/{metadata['name']} {names.RETRYABLE}=true"
+        return f"{name} does not say of {', '.join(silent)} that it may run twice; if it may: {how}"
+    return None
+
+
+def says_so(job_set: Json, replicated: Json) -> bool:
+    """Tell whether one of its Jobs may run twice."""
+    of_job, of_pod = (
+        ("template", "metadata", "annotations"),
+        ("template", "spec", "template", "metadata", "annotations"),
+    )
+    return consent.may_run_twice(
+        [job_set["metadata"].get("annotations"), at(replicated, of_job), at(replicated, of_pod)]
+    )
+
+
+def replicated_jobs(job_set: Json) -> list[Json]:
+    """Return the templates of its Jobs."""
+    found: list[Json] = at(job_set, ("spec", "replicatedJobs")) or []
+    return found
+
+
+def run_of(job_set: Json) -> str:
+    """Name the run that has failed."""
+    return f"restart {at(job_set, ('status', 'restarts')) or 0}"
+
+
+def runs_as_asked(job_set: Json, asked: str) -> bool:
+    """Tell whether somebody else has had it run again, who asked at the same time."""
+    ended = terminal.condition_of(job_set) is not None
+    return bool(asked) and not ended and record.is_last(job_set, asked)
+
+
+def is_noted(job_set: Json) -> bool:
+    """Tell whether it is noted already who asked for this run to be followed by another."""
+    return record.is_last(job_set, run_of(job_set))
+
+
+def noted(job_set: Json, by: str, when: str) -> list[Json]:
+    """Return the JSON Patch that notes who asked, and lets the account go on."""
+    requested = record.Requested(at=when, by=by, of=run_of(job_set))
+    found = [*record.operations(job_set, requested), *requests.mark(job_set)]
+    path: Path = (*ANNOTATIONS, names.LEDGER)
+    ledger = account.continued(at(job_set, path))
+    return found if ledger is None else [*found, {"op": "replace", "path": pointer(path), "value": ledger}]
+
+
+def run_again(job_set: Json) -> Json:
+    """Return a JobSet whose status lets it run again, with all of its restarts left."""
+    before = job_set["status"]
+    status = {key: value for key, value in before.items() if key != "terminalState"}
+    status["conditions"] = [one for one in before["conditions"] if one["type"] != "Failed"]
+    status["restarts"] = (before.get("restarts") or 0) + 1
+    status["restartsCountTowardsMax"] = 0
+    return {
+        "apiVersion": f"{JOB_SET.group}/{JOB_SET.versions[0]}",
+        "kind": JOB_SET.kind,
+        "metadata": job_set["metadata"],
+        "spec": job_set["spec"],
+        "status": status,
+    }

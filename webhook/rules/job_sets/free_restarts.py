@@ -1,0 +1,231 @@
+"""Denies rules of an author by which failures cost no retry, where nothing bounds how often.
+
+Reads, in a JobSpec:
+    podFailurePolicy.rules[*], as webhook/rules/jobs/lint.py reads them
+    activeDeadlineSeconds: whether it is there
+    managedBy, manualSelector, template.metadata.annotations[retry-policy.dev/skip]: whether the ledger sees the pods
+    template.spec.{containers,initContainers}[*].name
+in a JobSetSpec:
+    failurePolicy.rules[*].{action,onJobFailureReasons,onJobFailureMessagePatterns,targetReplicatedJobs}
+    replicatedJobs[*].name
+
+A pod whose failure is ignored, and a JobSet that restarts by an action ending in AndIgnoreMaxRestarts, restart at no
+cost. After a disruption that is what such rules are for, and `disruptions` bounds it. After anything else the ledger
+counts a free restart, and ends the workload after `retries.limit` of them. Denied is what the ledger cannot count
+and no deadline ends, and what makes nearly every failure free: that is no list of exceptions to the retry limit, but
+its end. Rules are judged in their order, as the Job controller (pkg/controller/job/pod_failure_policy.go of Kubernetes
+1.36.3) and the JobSet controller (pkg/controllers/failure_policy.go of JobSet 0.11) apply them.
+"""
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import Final
+
+from webhook.kinds import EmbeddedJob, batch
+from webhook.kube import names
+from webhook.ledger.model import matching
+from webhook.ledger.model.matching import POD_FAILURE_POLICY, JobEnd
+from webhook.objects import bounds
+from webhook.objects.patch import Editor, at
+from webhook.objects.problem import Json, Path, Problem
+from webhook.policy.settings import Settings
+from webhook.rules.job_sets.job_set import DISRUPTED, FREE, RULES, name_of
+from webhook.rules.jobs import lint, schema
+
+ON_DISRUPTION: Final = [{"type": lint.DISRUPTION[0], "status": lint.DISRUPTION[1]}]
+EXIT_CODES: Final = frozenset(range(1, 256))  # with which a process on Linux can fail
+FEW: Final = len(EXIT_CODES) // 2  # of them; more are no list of exceptions
+# What the kubelet sets on nearly every pod that has failed (pkg/kubelet/status/generate.go).
+ON_EVERY_FAILED_POD: Final = frozenset(
+    {
+        ("ContainersReady", "False"),
+        ("Initialized", "True"),
+        ("PodReadyToStartContainers", "False"),
+        ("PodReadyToStartContainers", "True"),
+        ("PodScheduled", "True"),
+        ("Ready", "False"),
+    }
+)
+MOST_WORK: Final = 20_000  # of matching a JobSet's rules; what cannot be judged within it is taken to be free
+CRASH: Final = 1  # the exit code of most bugs
+DEADLINE_REMEDY: Final = "use Count, or set activeDeadlineSeconds"
+
+
+def is_counted(job: EmbeddedJob, settings: Settings, *, ledger: bool) -> bool:
+    """Return True if the ledger counts the pods of a Job; `ledger`: whether one is kept at all."""
+    spec = job.spec
+    own = (spec.get("managedBy") or batch.CONTROLLER) == batch.CONTROLLER
+    skipped = settings.skip or (settings.profile.allow_skip and job.pod_annotations.get(names.SKIP) == "true")
+    return ledger and own and not skipped and not spec.get("manualSelector")
+
+
+def problems(job: EmbeddedJob, *, counted: bool) -> Iterator[Problem]:
+    """Name the rules of a Job's podFailurePolicy by which restarts without a bound are free.
+
+    None of a policy that the schema rule denies. `counted`: whether the ledger counts the Job's pods.
+    """
+    if job.spec.get("activeDeadlineSeconds") is not None:
+        return
+    for rule, too_wide in free_rules(job):
+        if too_wide:
+            what = f"failures cost no retry after {too_wide}"
+            yield Problem(rule.path, what, f"name the few that are worth it, {DEADLINE_REMEDY}")
+        elif not counted:
+            yield Problem(rule.path, "failures cost no retry, and no ledger counts them here", DEADLINE_REMEDY)
+
+
+def warnings(job: EmbeddedJob, settings: Settings) -> Iterator[Problem]:
+    """Say of each rule that makes restarts free, and that the ledger bounds, what bounds it."""
+    if job.spec.get("activeDeadlineSeconds") is None:
+        limit = settings.profile.retries.limit
+        for rule, too_wide in free_rules(job):
+            if not too_wide:
+                yield Problem(rule.path, "costs no retry", f"the ledger ends the Job after {limit} such failures")
+
+
+def free_rules(job: EmbeddedJob) -> Iterator[tuple[lint.Rule, str]]:
+    """Yield the rules that ignore something else than disruptions, each with what makes it too wide, if it is."""
+    raw = at(job.spec, ("podFailurePolicy", "rules")) or ()
+    if not any(map(may_ignore_failures, islice(raw, bounds.MAX_RULES))):
+        return  # as nearly always
+    if any(schema.problems(job.spec, job.path)):
+        return  # it is refused for them
+    rules = lint.read(job.spec, (*job.path, "podFailurePolicy", "rules"))
+    by_codes = ignored_codes(rules, schema.container_names(job.spec))
+    for index, rule in enumerate(rules):
+        if rule.action != "Ignore":
+            continue
+        if rule.exit_codes is not None:
+            if rule.path in by_codes:
+                yield rule, by_codes[rule.path]
+        elif rule.conditions != {lint.DISRUPTION} and not lint.is_shadowed(rule, rules[:index]):
+            wide = sorted(rule.conditions & ON_EVERY_FAILED_POD)
+            yield rule, "".join(f"{kind}={status}, as nearly every failed pod has it" for kind, status in wide[:1])
+
+
+def may_ignore_failures(rule: Json) -> bool:
+    """Return True unless a rule counts failures, or is the usual one for disruptions."""
+    return rule.get("action") == "Ignore" and rule.get("onPodConditions") != ON_DISRUPTION
+
+
+def ignored_codes(rules: list[lint.Rule], containers: Collection[str]) -> dict[Path, str]:
+    """Return the exit-code rules that ignore a code, by their paths; what makes each too wide, empty if nothing does.
+
+    Several rules may together ignore most codes of a container: then the first of them is too wide.
+    """
+    found: dict[Path, str] = {}
+    for scope in scopes_of(rules, containers):
+        ignored: set[int] = set()
+        first: lint.Rule | None = None
+        left = EXIT_CODES
+        for rule in rules:
+            if rule.exit_codes is None or not concerns(rule, scope):
+                continue
+            values = frozenset(rule.exit_codes.values)
+            taken = left - values if rule.exit_codes.excluding else left & values
+            left -= taken
+            if rule.action == "Ignore" and taken:
+                found.setdefault(rule.path, "")
+                first = first or rule
+                ignored |= taken
+        if first is not None and len(ignored) > FEW:
+            found[first.path] = f"{len(ignored)} of the {len(EXIT_CODES)} exit codes"
+    return found
+
+
+def scopes_of(rules: list[lint.Rule], containers: Collection[str]) -> list[str | None]:
+    """Return the containers that rules name, each once, and None for all others, if there are any."""
+    named = {rule.exit_codes.container for rule in rules if rule.exit_codes is not None}
+    known = set(containers)
+    scopes: list[str | None] = [*sorted(name for name in named & known if name is not None)]
+    return [*scopes, None] if known - named else scopes
+
+
+def concerns(rule: lint.Rule, scope: str | None) -> bool:
+    """Return True if a rule about exit codes looks at the containers of a scope."""
+    return rule.exit_codes is not None and rule.exit_codes.container in {None, scope}
+
+
+def set_problems(root: Json, jobs: list[EmbeddedJob]) -> Iterator[Problem]:
+    """Name the rules of a JobSet by which it restarts at no cost after bugs; `jobs` are those of the set."""
+    for path, ending in free_after_bugs(root, jobs).items():
+        action = at(root, path)
+        what = f"restarts at no cost, without a bound, after {ending.reason}: {ending.message}"
+        yield Problem(path, what, f"use {counting(action)}, which maxRestarts bounds")
+
+
+def free_after_bugs(root: Json, jobs: list[EmbeddedJob]) -> dict[Path, JobEnd]:
+    """Return the actions of a JobSet's rules that are free after a bug, by their paths, with such an end of a Job."""
+    found: dict[Path, JobEnd] = {}
+    if not any(map(may_be_free_after_bugs, at(root, RULES) or ())):
+        return found
+    work = matching.Work(MOST_WORK)
+    for job in jobs:
+        for ending in endings_by_bugs(root, job):
+            index, action = matching.rule_of_set(root, name_of(root, job), ending, work, FREE)
+            if action.endswith(FREE) and index is not None:
+                found.setdefault((*RULES, index, "action"), ending)
+    return found
+
+
+def may_be_free_after_bugs(rule: Json) -> bool:
+    """Return True if a rule of a JobSet is free, and is not limited to disruptions as ours is."""
+    return (rule.get("action") or "").endswith(FREE) and rule.get("onJobFailureMessagePatterns") != [DISRUPTED]
+
+
+def endings_by_bugs(root: Json, job: EmbeddedJob) -> Iterator[JobEnd]:
+    """Yield the ways in which a Job of a set ends when its program has a bug (pkg/controller/job of Kubernetes)."""
+    spec = job.spec
+    yield JobEnd("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    if spec.get("activeDeadlineSeconds") is not None:
+        yield JobEnd("DeadlineExceeded", "Job was active longer than specified deadline")
+    if batch.has_index_budgets(spec):
+        yield JobEnd("FailedIndexes", "Job has failed indexes")
+        yield JobEnd("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes")
+    rules = [rule for rule in lint.read(spec, ()) if rule.exit_codes is not None]
+    containers = schema.container_names(spec)
+    for scope in scopes_of(rules, containers):
+        for rule in rules:
+            if concerns(rule, scope) and rule.exit_codes is not None and rule.exit_codes.match(CRASH):
+                if rule.action == "FailJob":
+                    yield crashed(root, name_of(root, job), scope or next(iter(containers)), rule.path[-1])
+                break
+
+
+def crashed(job_set: Json, replicated_job: str, container: str, index: str | int) -> JobEnd:
+    """Return the end of a Job that the FailJob rule at an index has failed for an exit code of 1."""
+    namespace, name = (at(job_set, ("metadata", field)) or "" for field in ("namespace", "name"))
+    pod = f"{namespace}/{name}-{replicated_job}-0-0"
+    message = (
+        f"Container {container} for pod {pod} failed with exit code {CRASH} matching FailJob rule at index {index}"
+    )
+    return JobEnd(POD_FAILURE_POLICY, message)
+
+
+def clamp_job(job: EmbeddedJob, settings: Settings, editor: Editor, *, counted: bool) -> list[Problem]:
+    """Make rules of a Job's podFailurePolicy count that would be denied otherwise; return warnings."""
+    warnings = []
+    for problem in list(problems(job, counted=counted)):
+        path = (*problem.path, "action")
+        editor.set(path, "Count")
+        remedy = f"profile {settings.profile_name!r} allows no retries without a bound"
+        warnings.append(Problem(path, "became Count", remedy))
+    return warnings
+
+
+def clamp(root: Json, jobs: list[EmbeddedJob], settings: Settings, editor: Editor) -> list[Problem]:
+    """Make rules count that restart a JobSet at no cost after bugs, where the profile clamps; return warnings."""
+    if settings.profile.retries.on_exceed == "Deny":
+        return []
+    warnings = []
+    for path in free_after_bugs(root, jobs):
+        action = counting(at(root, path))
+        editor.set(path, action)
+        remedy = f"profile {settings.profile_name!r} allows no restarts without a bound"
+        warnings.append(Problem(path, f"became {action}", remedy))
+    return warnings
+
+
+def counting(action: str) -> str:
+    """Return the action that does the same, and counts towards maxRestarts."""
+    return action.removesuffix(FREE)

@@ -1,0 +1,95 @@
+"""Hands what is said of a TrainJob down to the JobSet that is made of it, in the field that its CRD has for that.
+
+Reads:
+    metadata.annotations, spec.suspend
+    spec.{labels,podTemplateOverrides,runtimePatches}: whether they are there
+Reads and writes:
+    spec.annotations, of Kubeflow Trainer 2.0 and 2.1
+    spec.runtimePatches: the entry of our manager, of Kubeflow Trainer 2.2 and later
+
+A CRD drops the fields that it does not know, without a word. Source: pkg/apis and pkg/runtime of Trainer 2.1.0 and
+2.3.0. Entries of other managers are left alone. Those fields may be changed only while a TrainJob is suspended
+(checkRuntimePatchesImmutability): what one that runs was told at its start, it is told again.
+"""
+
+from typing import Final
+
+from webhook.kube import names
+from webhook.objects.patch import Editor, at
+from webhook.objects.problem import Json, Path, Problem
+from webhook.policy.settings import Settings
+from webhook.rules import annotations
+
+MANAGER: Final = names.PREFIX + "webhook"
+OLDER: Final[Path] = ("spec", "annotations")
+PATCHES: Final[Path] = ("spec", "runtimePatches")
+OF_JOB_SET: Final[Path] = ("trainingRuntimeSpec", "template", "metadata", "annotations")
+MOST_PATCHES: Final = 16  # that the CRD admits
+OLDER_FIELDS: Final = ("annotations", "labels", "podTemplateOverrides")
+
+
+def edit(
+    root: Json, settings: Settings, editor: Editor, old: Json | None, *, runtime_patches: bool | None
+) -> list[Problem]:
+    """Copy the annotations; return warnings.
+
+    `old`: the TrainJob before an update. `runtime_patches`: whether its CRD has them; None where nobody knows, and the
+    TrainJob's own fields tell, or else the newer version is assumed.
+    """
+    said, warnings = annotations.handed_down(annotations.of(root), settings, annotations.OWN)
+    if not has_patches(root, runtime_patches):
+        annotations.copy_missing(names.COPIED_TO_JOBS, said, OLDER, editor)
+        return warnings
+    wanted = {key: said[key] for key in names.COPIED_TO_JOBS if key in said}
+    if wanted and runtime_patches is None and at(root, PATCHES) is None:
+        remedy = "where an older one is installed, set spec.annotations"
+        warnings.append(Problem(PATCHES, "taken to be for Kubeflow Trainer 2.2 or later", remedy))
+    if old is not None and not (is_suspended(old) or is_suspended(root)):
+        before = patched(old)
+        if before != wanted:
+            warnings.append(Problem(PATCHES, "stays as it was while the TrainJob runs", "suspend it for the change"))
+        wanted = before
+    return warnings + put(root, wanted, editor)
+
+
+def has_patches(root: Json, runtime_patches: bool | None) -> bool:  # noqa: FBT001 - a fact
+    """Return whether a TrainJob may have runtimePatches."""
+    if runtime_patches is None:
+        return all(at(root, ("spec", name)) is None for name in OLDER_FIELDS)
+    return runtime_patches
+
+
+def put(root: Json, wanted: Json, editor: Editor) -> list[Problem]:
+    """Make our entry hold these annotations, take it out where there are none; warn where there is no room for it."""
+    index, entries = own_entry(root), at(root, PATCHES) or ()
+    if not wanted:
+        if index is not None:
+            editor.remove((*PATCHES, index) if len(entries) > 1 else PATCHES)
+    elif index is not None:
+        editor.set((*PATCHES, index, *OF_JOB_SET), wanted)
+    elif len(entries) < MOST_PATCHES:
+        template = {"metadata": {"annotations": wanted}}
+        editor.append(PATCHES, {"manager": MANAGER, "trainingRuntimeSpec": {"template": template}})
+    else:
+        return [Problem(PATCHES, f"has {MOST_PATCHES} entries, no room for annotations of ours", "merge some")]
+    return []
+
+
+def patched(root: Json) -> Json:
+    """Return the annotations that our entry holds."""
+    index = own_entry(root)
+    found: Json = {} if index is None else at(root, (*PATCHES, index, *OF_JOB_SET)) or {}
+    return found
+
+
+def own_entry(root: Json) -> int | None:
+    """Return the index of our entry; None where there is none."""
+    for index, patch in enumerate(at(root, PATCHES) or ()):
+        if patch.get("manager") == MANAGER:
+            return index
+    return None
+
+
+def is_suspended(root: Json) -> bool:
+    """Return True if a TrainJob is suspended."""
+    return at(root, ("spec", "suspend")) is True

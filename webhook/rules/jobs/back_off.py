@@ -1,0 +1,95 @@
+"""Makes the Job controller wait before it replaces a pod by what happened to that pod's completion index alone.
+
+Reads, in a JobSpec:
+    completionMode, completions, parallelism, managedBy, podFailurePolicy.rules[*].action,
+    template.spec.restartPolicy
+Reads and writes:
+    backoffLimit, backoffLimitPerIndex, maxFailedIndexes
+
+and in a pod:
+    metadata.annotations[batch.kubernetes.io/job-index-ignored-failure-count]
+
+Without backoffLimitPerIndex all missing pods of a Job wait together, 10 s doubled for each pod that failed since one
+succeeded, up to 10 minutes; failures that an Ignore rule matched are counted too, and ten pods evicted together make
+ten. With it each index waits for its own failures (pkg/controller/job/{job_controller,backoff_utils}.go of Kubernetes
+1.36.3). Retries stay bounded as before: the Job controller looks at backoffLimit, their sum, first, and fails the Job
+with the same reason.
+
+Per index the wait doubles with each failure that the annotations of the failed pod tell of, those included that cost no
+retry. The ledger counts disruptions itself, so admission takes each of them out of the pod's annotation, up to the
+limit of disruptions: what is disrupted beyond it, as a program that a node evicts for its memory, waits longer and
+longer. Of two pods of an index the later one never has the lower count: the Job controller takes the highest for the
+last.
+"""
+
+from typing import Final
+
+from webhook.attempts import Evidence
+from webhook.kinds import EmbeddedJob, batch
+from webhook.ledger.model import matching
+from webhook.objects import bounds
+from webhook.objects.patch import Editor
+from webhook.objects.problem import Json
+from webhook.policy.settings import Settings, count
+
+# What the API allows beside backoffLimitPerIndex (pkg/apis/batch/validation/validation.go of Kubernetes 1.36.3).
+MANY_COMPLETIONS: Final = 100_000
+MOST_PODS_OF_MANY: Final = 10_000
+
+
+def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
+    """Give a JobSpec a back-off for each completion index, and no more retries than it had.
+
+    backoffLimitPerIndex is immutable and backoffLimit is not: the first is as large as the second may ever become. In a
+    template the API's default for a backoffLimit beside it would be 2147483647: the one that holds now is written.
+    """
+    limit = batch.retry_budget(job.spec)
+    if settings.profile.back_off.per_index and limit <= bounds.MOST_RETRIES and is_indexed(job) and may_have_it(job):
+        fields = {"backoffLimit": limit, "backoffLimitPerIndex": bounds.MOST_RETRIES, "maxFailedIndexes": 0}
+        editor.update(job.path, fields)
+
+
+def may_have_it(job: EmbeddedJob) -> bool:
+    """Return True if a JobSpec may have a backoffLimitPerIndex, should it be Indexed, and counts the same with it."""
+    spec = job.spec
+    if spec.get("backoffLimitPerIndex") is not None or spec.get("maxFailedIndexes") is not None:
+        return False
+    if job.traits.restarts_in_place or (spec.get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER:
+        return False
+    if job.pod_spec.get("restartPolicy") != "Never" or batch.fails_indexes(spec):
+        return False
+    return not is_too_large(job)
+
+
+def is_indexed(job: EmbeddedJob) -> bool:
+    """Return True if the pods of a JobSpec have completion indexes; without completions the API refuses that."""
+    mode = job.spec.get("completionMode") or job.traits.completion_mode
+    return mode == "Indexed" and (job.spec.get("completions") is not None or job.spec.get("parallelism") is None)
+
+
+def is_too_large(job: EmbeddedJob) -> bool:
+    """Return True if a JobSpec has more pods than the API allows beside a backoffLimitPerIndex."""
+    completions, parallelism = job.spec.get("completions") or 0, job.spec.get("parallelism") or 0
+    return bool(completions > MANY_COMPLETIONS and parallelism > MOST_PODS_OF_MANY)
+
+
+def edit_pod(evidence: Evidence, editor: Editor) -> None:
+    """Take the disruption that a pod replaces out of the count by which the Job controller makes its index wait."""
+    ignored = count(evidence.annotations.get(batch.INDEX_IGNORED_FAILURES))
+    if ignored and ignored <= (evidence.disruptions or 0) and costs_no_wait(evidence):
+        path = ("metadata", "annotations", batch.INDEX_IGNORED_FAILURES)
+        editor.set(path, str(ignored - 1))
+
+
+def costs_no_wait(evidence: Evidence) -> bool:
+    """Return True if the last disruption of a pod's index, which the ledger knows, was not one too many."""
+    settings, disruptions = evidence.settings, evidence.disruptions or 0
+    if settings.profile.back_off.disruptions != "Constant" or evidence.owner is None:
+        return False
+    return disruptions <= settings.disruption_budget and ignores_disruptions_alone(evidence.owner.get("spec") or {})
+
+
+def ignores_disruptions_alone(spec: Json) -> bool:
+    """Return True if no rule of a Job's failure policy ignores anything but disruptions."""
+    own = (spec.get("podFailurePolicy") or {}).get("rules") or ()
+    return all(matching.is_of_disruptions(rule) for rule in own if rule.get("action") == "Ignore")

@@ -1,0 +1,74 @@
+"""Keeps an author's word that a Job runs once, and tells what the retries mean that an author asks for.
+
+Reads, in a JobSpec:
+    backoffLimit, backoffLimitPerIndex, podFailurePolicy.rules
+of the JobSet:
+    spec.failurePolicy.{maxRestarts,rules[*].{action,onJobFailureMessagePatterns}}
+"""
+
+from typing import Final
+
+from webhook.kinds import Budget, EmbeddedJob, batch
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, Path, Problem
+from webhook.policy.settings import Settings
+from webhook.rules.job_sets.free_restarts import may_be_free_after_bugs
+from webhook.rules.jobs import failure_policy
+
+MOST_CODES: Final = 3  # that a warning lists
+
+
+def runs_once(job: EmbeddedJob, settings: Settings, *, set_restarts: bool) -> bool:
+    """Return True if a Job's author wants no second run of it, whatever ended the first: then nothing is injected.
+
+    `set_restarts`: whether its JobSet starts again. The annotation max-disruptions says that disruptions are free.
+    """
+    retries = batch.retry_budget(job.spec) if settings.max_retries is None else settings.max_retries
+    return not (retries or settings.max_disruptions or set_restarts)
+
+
+def restarts(job_set: Json | None) -> bool:
+    """Return True if the author of a JobSet wants it to start again after some failure; a rule of ours says nothing."""
+    policy = at(job_set, ("spec", "failurePolicy"))
+    if not isinstance(policy, dict):
+        return False  # none, or of another kind
+    return bool(policy.get("maxRestarts")) or any(map(may_be_free_after_bugs, policy.get("rules") or ()))
+
+
+def once_warning(path: Path, job: EmbeddedJob, settings: Settings) -> list[Problem]:
+    """Say of a Job that runs once that this holds for disruptions too, where the profile makes them free otherwise."""
+    profile, own = settings.profile, job.spec.get("podFailurePolicy")
+    injects = profile.failure_policy.inject == "Merge" or (profile.failure_policy.inject == "IfAbsent" and own is None)
+    if not injects or profile.disruptions.action != "Ignore":
+        return []
+    if any(map(failure_policy.matches_disruption, (own or {}).get("rules") or ())):
+        return []
+    return [Problem(path, "0: a disruption ends it too", "annotation max-disruptions allows some")]
+
+
+def meaning_warning(budget: Budget, job: EmbeddedJob, settings: Settings, *, ledger: bool) -> list[Problem]:
+    """Say for which exit codes an author's retries are, in a Job that had no failure policy before ours.
+
+    `ledger`: whether there is one, which tells bugs where pods depend on each other.
+    """
+    limits = settings.profile.retries
+    if not budget.retries or settings.max_retries is not None:
+        return []
+    if budget.retries > limits.limit and limits.on_exceed == "Deny":
+        return []  # it is refused for them
+    rules = (job.spec.get("podFailurePolicy") or {}).get("rules") or []
+    if ledger and failure_policy.is_settled(job, settings):
+        rules = failure_policy.bug_rules(job, settings, rules)[0]
+    codes = next((rule["onExitCodes"]["values"] for rule in rules if "onExitCodes" in rule), None)
+    if codes is None:
+        return []
+    return [Problem(budget.path, f"{listed(codes)} retried", "add a rule Count In [CODES]")]
+
+
+def listed(codes: list[int]) -> str:
+    """Say which exit codes alone are retried: 0 stands for none."""
+    if codes == [0]:
+        return "no exit code is"
+    if len(codes) == 1:
+        return f"only exit code {codes[0]} is"
+    return f"only {len(codes)} exit codes are" if len(codes) > MOST_CODES else f"only {', '.join(map(str, codes))} are"

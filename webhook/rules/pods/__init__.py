@@ -1,0 +1,1 @@
+"""What the policy does to a pod, and which node it may run on."""

@@ -1,0 +1,65 @@
+"""Whether a pod is scheduled together with others, so that it cannot choose another kind of node by itself.
+
+Reads:
+    metadata.labels, metadata.annotations: the groups of gang schedulers
+    metadata.labels[jobset.sigs.k8s.io/job-restart-attempt]
+    spec.{schedulingGroup,workloadRef}, spec.resourceClaims[*].resourceClaimName
+
+All pods of a group are to be alike: for one that is not, Kubernetes promises no placement (KEP-4671), and a gang of
+which one pod finds no node starts none.
+"""
+
+from typing import Final
+
+from webhook.attempts import job_set, volcano
+from webhook.objects.problem import Json
+
+# Kueue; coscheduling (scheduler-plugins), today's and two older keys of it, which Koordinator reads too.
+LABELS: Final = frozenset(
+    {
+        "kueue.x-k8s.io/pod-group-name",
+        "scheduling.x-k8s.io/pod-group",
+        "pod-group.scheduling.sigs.k8s.io",
+        "pod-group.scheduling.sigs.k8s.io/name",
+    }
+)
+# Volcano, which writes both; YuniKorn; Koordinator; KAI. Kueue's serving groups have the annotation alone.
+ANNOTATIONS: Final = frozenset(
+    {
+        "gang.scheduling.koordinator.sh/name",
+        "kueue.x-k8s.io/pod-group-name",
+        "pod-group-name",
+        "scheduling.k8s.io/group-name",
+        "scheduling.volcano.sh/group-name",
+        "yunikorn.apache.org/task-group-name",
+    }
+)
+# The group's name in the Workload API: of Kubernetes 1.36 and later, and of 1.35.
+FIELDS: Final = ("schedulingGroup", "workloadRef")
+# Sources that count what all pods of a group have had: they change the kind of node together.
+OF_ALL_PODS: Final = frozenset({job_set.NAME, volcano.NAME})
+
+
+def is_grouped(pod: Json) -> bool:
+    """Return True if a pod names a group that it is scheduled with."""
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    if not LABELS.isdisjoint(metadata.get("labels") or {}):
+        return True
+    return not ANNOTATIONS.isdisjoint(metadata.get("annotations") or {}) or any(spec.get(field) for field in FIELDS)
+
+
+def moves_as_one(pod: Json, source: str) -> bool:
+    """Return True if what a source says of a pod, it says of all pods of its group.
+
+    A JobSet may restart one of its Jobs alone.
+    """
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    return source in OF_ALL_PODS and labels.get(job_set.JOB_RESTART_ATTEMPT) in {None, "0"}
+
+
+def has_named_claim(pod_spec: Json) -> bool:
+    """Return True if a pod uses a ResourceClaim by its name: its devices may be allocated already, on one node.
+
+    A claim that is made of a template is allocated anew for each pod.
+    """
+    return any(claim.get("resourceClaimName") for claim in pod_spec.get("resourceClaims") or ())

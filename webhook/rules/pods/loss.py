@@ -1,0 +1,98 @@
+"""Tells which pods lose their work at the first disruption: nothing retries them, and nothing replaces them for free.
+
+Reads, of the pod's controller:
+    a Job: spec.{backoffLimit,backoffLimitPerIndex}, spec.podFailurePolicy.rules[*].{action,onPodConditions}
+    a SparkApplication: spec.restartPolicy.type
+    of others what their attempts are told by (webhook/attempts)
+of the controller above it, a JobSet: spec.failurePolicy.{maxRestarts,rules}
+of the pod: the labels by which Ray and Spark tell workers and executors, which their own systems replace
+"""
+
+from itertools import islice
+from typing import Final
+
+from msgspec.structs import replace
+
+from webhook import attempts
+from webhook.attempts import Evidence, Level, annotation
+from webhook.attempts.level import number_at
+from webhook.kinds import batch, flyte, ray, spark
+from webhook.kinds.job_set import JOB_SET
+from webhook.ledger.model.matching import POD_FAILURE_POLICY, JobEnd, rule_of_set
+from webhook.ledger.model.pods import REPLICATED_JOB
+from webhook.objects import bounds
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.rules.job_sets.job_set import DISRUPTED, FREE
+from webhook.rules.jobs.failure_policy import matches_disruption
+from webhook.rules.jobs.lint import FAILING
+
+# Pods that their workload's own system replaces, by a label (KubeRay 1.5, Spark 4.0).
+REPLACED: Final = {ray.GROUP: ("ray.io/node-type", "worker"), spark.GROUP: ("spark-role", "executor")}
+# Flyte has retries of its own for disruptions (max-node-retries-system-failures of its propeller, 3 by default).
+FREE_SYSTEMS: Final = frozenset(row.group for row in flyte.ROWS)
+
+
+def is_lost_when_disrupted(evidence: Evidence, levels: list[Level]) -> bool:
+    """Return True if the first disruption of a pod ends its work for good; `levels` are those of the pod.
+
+    False where its author says that it may be interrupted, and where nothing tells its retries.
+    """
+    if evidence.settings.interruptible or is_replaced(evidence):
+        return False
+    controller, owner = evidence.controller, evidence.owner
+    if controller is not None and controller.group == batch.JOB.group and owner is not None:
+        return ends_job(evidence, owner.get("spec") or {})
+    if levels and levels[0].source == annotation.NAME:  # it has the budget of one level alone
+        levels = attempts.told(replace(evidence, warnings=[])) or levels
+    retries = [level.budget for level in levels if not level.of_disruptions]
+    return bool(retries) and not any(retries)
+
+
+def is_replaced(evidence: Evidence) -> bool:
+    """Return True if the pod's own system replaces it, and counts that against no retry."""
+    group = "" if evidence.controller is None else evidence.controller.group
+    if group in FREE_SYSTEMS:
+        return True
+    if group == spark.GROUP and at(evidence.owner, ("spec", "restartPolicy", "type")) == "Always":
+        return True
+    label, value = REPLACED.get(group, ("", ""))
+    return bool(label) and evidence.labels.get(label) == value
+
+
+def ends_job(evidence: Evidence, spec: Json) -> bool:
+    """Return True if a disruption of a pod ends its Job, and what is above that does not start it again."""
+    action = action_on_disruption(spec)
+    if action == "Ignore" or (action not in FAILING and batch.retry_budget(spec)):
+        return False
+    above = evidence.above
+    if above is None:
+        return REPLICATED_JOB not in evidence.labels  # else its JobSet is not known
+    if above.get("kind") != JOB_SET.kind:
+        return not number_at(above, ("spec", "backoffLimit"))  # a RayJob, of which this Job is the submitter
+    return ends_set(above, evidence.labels.get(REPLICATED_JOB) or "", end_of_job(spec, action))
+
+
+def action_on_disruption(spec: Json) -> str:
+    """Return the action of a JobSpec's first rule on disruptions, empty where it has none."""
+    rules = islice((spec.get("podFailurePolicy") or {}).get("rules") or (), bounds.MAX_RULES)
+    return next((rule.get("action") or "" for rule in rules if matches_disruption(rule)), "")
+
+
+def end_of_job(spec: Json, action: str) -> JobEnd:
+    """Return how a Job ends that a disruption ends (pkg/controller/job of Kubernetes)."""
+    if action == "FailJob":
+        return JobEnd(POD_FAILURE_POLICY, f"Pod {DISRUPTED} rule at index 0")
+    if spec.get("backoffLimitPerIndex") is not None:
+        return JobEnd("FailedIndexes", "Job has failed indexes")
+    return JobEnd("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+
+
+def ends_set(job_set: Json, replicated_job: str, end: JobEnd) -> bool:
+    """Return True if a JobSet does not start again when a Job of it ends so; without a failure policy it never does."""
+    if not isinstance(at(job_set, ("spec", "failurePolicy")), dict):
+        return True
+    action = rule_of_set(job_set, replicated_job, end)[1]
+    if action.endswith(FREE):
+        return False
+    return action == "FailJobSet" or not number_at(job_set, ("spec", "failurePolicy", "maxRestarts"))

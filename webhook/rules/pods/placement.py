@@ -1,0 +1,201 @@
+"""Places a pod on spot or on-demand nodes by its attempt: Flyte's interruptible rule, at every level of the pod.
+
+Reads:
+    metadata.annotations[retry-policy.dev/{attempt,interruptible}], metadata.ownerReferences
+    metadata.annotations of systems that choose a node by other pods, or of capacity that is set aside
+    what webhook/rules/pods/groups.py reads
+    spec.nodeName, spec.nodeSelector, spec.schedulingGates[*].name
+Reads and writes:
+    spec.affinity.nodeAffinity, spec.tolerations
+"""
+
+from typing import Final, Literal
+
+import msgspec
+
+from webhook import capacity
+from webhook.attempts import Level
+from webhook.kinds import OwnerReference
+from webhook.kube import names
+from webhook.objects.patch import Editor, at
+from webhook.objects.problem import Json, Path
+from webhook.policy.settings import Settings
+from webhook.rules.pods import groups
+
+Placement = Literal["Spot", "OnDemand", "None"]
+
+UNKNOWN: Final = "Unknown"
+NEVER_BATCH: Final = {("apps", "DaemonSet"), ("apps", "ReplicaSet")}  # a Deployment's pods are its ReplicaSet's
+# Kueue chooses nodes by the template, unaware of a term of ours: with its topology, or a flavor's nodeSelector later. A
+# pod of an elastic Job gets the nodeSelector of its admission checks when it is let go.
+GATES: Final = {"kueue.x-k8s.io/topology", "kueue.x-k8s.io/admission", "kueue.x-k8s.io/elastic-job"}
+# Tekton and JobSet send a pod where another one is, wherever that may be.
+FOLLOWS: Final = {"pipeline.tekton.dev/affinity-assistant", "alpha.jobset.sigs.k8s.io/exclusive-topology"}
+NODE_AFFINITY: Final[Path] = ("spec", "affinity", "nodeAffinity")
+REQUIRED: Final[Path] = (*NODE_AFFINITY, "requiredDuringSchedulingIgnoredDuringExecution")
+PREFERRED: Final[Path] = (*NODE_AFFINITY, "preferredDuringSchedulingIgnoredDuringExecution")
+TERMS: Final[Path] = (*REQUIRED, "nodeSelectorTerms")
+TOLERATIONS: Final[Path] = ("spec", "tolerations")
+HIGHEST_WEIGHT: Final = 100
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Whether a pod leaves spot, and the level that says so, or else the one with the highest attempt."""
+
+    off_spot: bool
+    level: Level
+
+
+def takes_part(pod: Json, controller: OwnerReference | None, *, batch: bool) -> bool:
+    """Tell whether a pod is placed at all; `batch`: whether it belongs to a known batch system."""
+    if (pod.get("spec") or {}).get("nodeName"):
+        return False
+    if controller is not None and (controller.group, controller.kind) in NEVER_BATCH:
+        return False
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    return batch or names.ATTEMPT in annotations or names.INTERRUPTIBLE in annotations
+
+
+def decide(levels: list[Level], settings: Settings, *, lost: bool = False) -> Decision:
+    """Decide from all levels; a pod that no source tells anything about is a first attempt.
+
+    `lost`: whether a disruption ends its work. Then its first attempt is its last one, and leaves spot as such, unless
+    the threshold is 0. A preference would not do: it is nothing to an autoscaler, and where only spot nodes are up
+    nothing for the scheduler to choose from.
+    """
+    threshold = settings.profile.placement.interruptible_failure_threshold
+    highest = leaving = None
+    for level in levels:
+        if highest is None or level.attempt > highest.attempt:
+            highest = level
+        if leaves_spot(level, threshold) and (leaving is None or level.attempt > leaving.attempt):
+            leaving = level
+    if highest is None:
+        highest = Level(UNKNOWN, 0, settings.default_retries)
+    if settings.interruptible is False or (lost and threshold and leaving is None):
+        return Decision(off_spot=True, level=highest)
+    return Decision(off_spot=leaving is not None, level=leaving or highest)
+
+
+def leaves_spot(level: Level, threshold: int) -> bool:
+    """Apply Flyte's rule (its RFC's unified budget) to one level.
+
+    A positive threshold counts failures on spot, a negative one the attempts kept for on-demand nodes, 0 never leaves.
+    The first attempt always stays, so a negative threshold whose size exceeds the budget leaves from attempt 1 on;
+    Flyte's own subtraction underflows there and never leaves. Where there were as many disruptions as there may be, no
+    threshold keeps a pod on spot.
+    """
+    attempt = level.attempt
+    if attempt == 0:
+        return False
+    if level.of_disruptions and attempt >= level.budget:
+        return True
+    if threshold == 0:
+        return False
+    return attempt >= threshold if threshold > 0 else attempt >= level.budget + 1 + threshold
+
+
+def edit(
+    pod: Json, decision: Decision, settings: Settings, recognised: capacity.Provider | None, editor: Editor
+) -> Placement:
+    """Say where the pod goes; return what was said: None where nothing could be, or nothing was to be said."""
+    provider = provider_of(settings, recognised)
+    if provider is None:
+        return "None"
+    pod_spec = pod.get("spec") or {}
+    if capacity.set_aside(pod_spec, (pod.get("metadata") or {}).get("annotations") or {}):
+        return "None"
+    bound = is_bound_elsewhere(pod) or would_stand_alone(pod, decision, settings)
+    if decision.off_spot:
+        return leave_spot(pod_spec, provider, editor, bound=bound)
+    spot = settings.profile.placement.spot
+    if spot == "Allow":
+        return "None"
+    return stay_on_spot(pod_spec, provider, editor, required=spot == "Require" and not bound)
+
+
+def is_bound_elsewhere(pod: Json) -> bool:
+    """Tell whether something else decides on the pod's node, so that a requirement of ours could leave it none."""
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    pod_spec = pod.get("spec") or {}
+    gates = pod_spec.get("schedulingGates") or ()
+    if not FOLLOWS.isdisjoint(annotations) or groups.has_named_claim(pod_spec):
+        return True
+    return bool(gates and any(gate.get("name") in GATES for gate in gates))
+
+
+def would_stand_alone(pod: Json, decision: Decision, settings: Settings) -> bool:
+    """Return True if a requirement could part a pod from those that it is scheduled with; its author's word may."""
+    if settings.interruptible is False or not groups.is_grouped(pod):
+        return False
+    return not groups.moves_as_one(pod, decision.level.source)
+
+
+def leave_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, bound: bool) -> Placement:
+    """Keep the pod off spot nodes, unless it asks for them itself."""
+    if capacity.refuses_on_demand(pod_spec, provider):
+        return "None"
+    off_spot = capacity.off_spot(provider)
+    if bound:
+        prefer(editor, {"weight": HIGHEST_WEIGHT, "preference": {"matchExpressions": off_spot}})
+    elif not require(editor, off_spot):
+        return "None"
+    for preference in capacity.on_demand_preferences(provider):
+        prefer(editor, preference)
+    return "OnDemand"
+
+
+def stay_on_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, required: bool) -> Placement:
+    """Send the pod to spot nodes, unless it asks for others itself."""
+    if capacity.refuses_spot(pod_spec, provider):
+        return "None"
+    requirement = capacity.on_spot(provider)
+    if capacity.refuses_on_demand(pod_spec, provider):
+        pass  # it says so itself, in a mixed cluster perhaps by another provider's label
+    elif required and requirement:
+        if not require(editor, requirement):
+            return "None"
+    else:
+        for preference in capacity.spot_preferences(provider):
+            prefer(editor, preference)
+    for toleration in capacity.missing_tolerations(pod_spec.get("tolerations"), provider):
+        editor.append(TOLERATIONS, toleration)
+    return "Spot"
+
+
+def provider_of(settings: Settings, recognised: capacity.Provider | None) -> capacity.Provider | None:
+    """Return the provider that the profile names; `auto` is what the shell has recognised."""
+    placement = settings.profile.placement
+    if placement.provider == "auto":
+        return recognised
+    if placement.custom is not None:
+        return capacity.custom(placement.custom.spot_labels, placement.custom.tolerations)
+    return capacity.named(placement.provider, recognised)
+
+
+def require(editor: Editor, requirements: list[Json]) -> bool:
+    """Put a requirement into every term, because terms are ORed; tell whether there was one to put it into.
+
+    An empty term matches no node, so it stays as it is: filled, it would match some.
+    """
+    terms = at(editor.root, TERMS)
+    if terms is None:
+        editor.set(TERMS, [{"matchExpressions": requirements}])
+        return True
+    filled = [index for index, term in enumerate(terms) if term.get("matchExpressions") or term.get("matchFields")]
+    for index in filled:
+        for requirement in requirements:
+            if requirement not in (terms[index].get("matchExpressions") or ()):
+                editor.append((*TERMS, index, "matchExpressions"), own(requirement))
+    return bool(filled)
+
+
+def own(requirement: Json) -> Json:
+    """Copy a nodeSelectorRequirement: each term edits its own."""
+    return {key: [*value] if isinstance(value, list) else value for key, value in requirement.items()}
+
+
+def prefer(editor: Editor, term: Json) -> None:
+    """Add a preferredSchedulingTerm, unless it stands there."""
+    if term not in (at(editor.root, PREFERRED) or ()):
+        editor.append(PREFERRED, term)

@@ -1,0 +1,193 @@
+"""Lets our injections be taken out again: so that an unchanged manifest can be applied, and today's rules start afresh.
+
+Reads and writes:
+    metadata.annotations[retry-policy.dev/policy]: JSON, `{"profile": NAME, "injected": [{op, path, now, was}]}`,
+        the operations that admission applied beside the metadata, in order: what stands there since, and what stood
+        there
+    whatever those paths name, of the fields that the rules write
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from webhook.kinds import Workload
+from webhook.kube import names
+from webhook.objects import bounds
+from webhook.objects.patch import EVERY, Edit, Editor, Pattern, at, fits, path_of, pointer
+from webhook.objects.problem import Json, Path, Problem
+
+ANNOTATION: Final[Path] = ("metadata", "annotations", names.POLICY)
+
+# What the rules write in a JobSpec. The annotation is its author's to edit: nothing else is undone at its word.
+FIELDS: Final[tuple[Path, ...]] = (
+    ("podFailurePolicy",),
+    ("podReplacementPolicy",),
+    ("backoffLimit",),
+    ("backoffLimitPerIndex",),
+    ("maxFailedIndexes",),
+    ("completionMode",),
+    ("completions",),
+    ("template", "metadata"),
+    ("template", "spec", "restartPolicy"),
+    ("template", "spec", "activeDeadlineSeconds"),
+)
+CONTAINERS: Final = ("containers", "initContainers")
+CONTAINER_FIELDS: Final = ("restartPolicy", "restartPolicyRules")
+
+
+class Injected(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One operation of ours: `path` a JSON Pointer, `now` the value that it put there, `was` the one before."""
+
+    op: str
+    path: str
+    now: Any = None
+    was: Any = None
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What the policy annotation says."""
+
+    profile: str
+    injected: Annotated[tuple[Injected, ...], msgspec.Meta(max_length=bounds.MOST_INJECTED)] = ()
+
+
+def write(editor: Editor, profile_name: str, edits: list[Edit]) -> list[Problem]:
+    """Note on a workload what these edits injected beside its metadata; return a warning where that is too much."""
+    injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata" or edit.rule == "retries")
+    text = msgspec.json.encode(Record(profile_name, injected)).decode()
+    warnings = []
+    if len(text) > bounds.MAX_RECORD:
+        warnings = [Problem(ANNOTATION, "too much to note", "it cannot be applied again as it was")]
+        text = msgspec.json.encode(Record(profile_name)).decode()
+    editor.update(("metadata", "annotations"), {names.POLICY: text})
+    return warnings
+
+
+def injected_by(edit: Edit) -> Injected:
+    """Say one recorded edit as the annotation does."""
+    op, path, now = edit.op, edit.path, None if edit.value is None else msgspec.Raw(edit.value)  # encoded already
+    while now and path[0] == "metadata" and len(path) < len(ANNOTATION):  # made with the map that others write into too
+        ((key, now),) = msgspec.json.decode(now, type=dict[str, msgspec.Raw]).items()
+        op, path = "add", (*path, key)
+    return Injected(op, pointer(path), now, edit.was)
+
+
+def read(root: Json) -> Record | None:
+    """Read the annotation; None where there is none, or somebody has made it unreadable, or more than we write."""
+    text = at(root, ANNOTATION)
+    if text is None or len(text) > bounds.MAX_RECORD:
+        return None
+    try:
+        record = msgspec.json.decode(text, type=Record)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return None if is_deeper([(one.now, one.was) for one in record.injected], bounds.DEEPEST_INJECTED) else record
+
+
+def is_deeper(values: Iterable[Any], levels: int) -> bool:
+    """Tell whether values are nested deeper than so many levels: what walks them may call itself for each."""
+    for _ in range(levels + 1):
+        values = [
+            inner
+            for value in values
+            if isinstance(value, dict | list | tuple)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+    return bool(values)
+
+
+def put_back(editor: Editor, row: Workload, old: Json, decode_old: Callable[[], Json]) -> None:
+    """Put our injections of `old` back where the new object equals `old` without them.
+
+    `decode_old` makes a second copy of `old`, out of which our injections are taken here. Values that their author
+    really changed stay changed, and the API server judges them.
+    """
+    record = read(old)
+    if record is None:
+        return
+    stripped = Editor(decode_old())
+    fields = take_out(stripped, row, record)
+    for path in dict.fromkeys(reversed(fields)):
+        value = at(old, path)
+        if at(editor.root, path) == at(stripped.root, path) != value:
+            if value is None:
+                editor.remove(path)
+            else:
+                editor.set(path, value)
+
+
+def take_out(editor: Editor, row: Workload, record: Record) -> list[Path]:
+    """Undo what still stands as it was injected; return the fields that were touched, for a list entry the list."""
+    touched = []
+    for injected in reversed(record.injected):
+        path = path_of(injected.path, editor.root)
+        if path is not None and is_ours(path, row):
+            field = undo(editor, path, injected)
+            if field is not None:
+                touched.append(field)
+    return touched
+
+
+def is_ours(path: Path, row: Workload) -> bool:
+    """Tell whether the rules write at a path."""
+    return any(fits(path, pattern) for pattern in written_by_rules(row))
+
+
+@cache
+def written_by_rules(row: Workload) -> tuple[Pattern, ...]:
+    """Return the patterns of all that the rules write in a kind, beside its metadata."""
+    templates = [*row.pod_templates, *((*spec, "template") for spec in row.job_specs)]
+    restarts = [
+        (*template, "spec", field, EVERY, name)
+        for template in templates
+        for field in CONTAINERS
+        for name in CONTAINER_FIELDS
+    ]
+    of_jobs = [(*spec, *field) for spec in row.job_specs for field in FIELDS]
+    of_job_metadata = [(*spec[:-1], "metadata") for spec in row.job_specs if len(spec) > 1]
+    of_pods = [(*template, "metadata") for template in row.pod_templates]
+    fields = (*row.retry_fields, *row.timeout_fields, *row.pod_annotations, *row.made_annotations)
+    beside = [
+        (*field.within, *field.name[:-1], field.counts_with[0]) for field in row.retry_fields if field.counts_with
+    ]
+    own = [field.written for field in fields]
+    return (*of_jobs, *of_job_metadata, *of_pods, *restarts, *own, *beside, *row.written)
+
+
+def undo(editor: Editor, path: Path, injected: Injected) -> Path | None:
+    """Undo one operation and return the field that it belongs to; None where something else stands there now."""
+    stands = at(editor.root, path)
+    if injected.op == "remove":
+        if stands is None and isinstance(at(editor.root, path[:-1]), dict):
+            editor.set(path, injected.was)
+            return path
+        return None
+    in_list = isinstance(path[-1], int)
+    if injected.op == "add" and not in_list and isinstance(stands, dict) and contains(stands, injected.now):
+        take_entries(editor, path, injected.now, stands)
+    elif stands != injected.now:
+        return None
+    elif injected.op == "replace":
+        editor.set(path, injected.was)
+    else:
+        editor.remove(path)
+    return path[:-1] if in_list else path
+
+
+def contains(stands: Any, now: Any) -> bool:
+    """Tell whether all that was put there still stands, perhaps among keys of others."""
+    if isinstance(stands, dict) and isinstance(now, dict):
+        return all(key in stands and contains(stands[key], value) for key, value in now.items())
+    return bool(stands == now)
+
+
+def take_entries(editor: Editor, path: Path, now: Any, stands: Any) -> None:
+    """Take a value of ours out, but leave the keys that others have added to it since."""
+    if stands == now:
+        editor.remove(path)
+        return
+    for key, value in now.items():
+        take_entries(editor, (*path, key), value, stands[key])

@@ -1,1 +1,0 @@
-"""The shell around the rules: it does all the waiting, for sockets, the API, files and time."""

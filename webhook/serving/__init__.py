@@ -1,0 +1,1 @@
+"""The server: HTTP, certificates, limits, and the composition of everything else."""

@@ -1,0 +1,245 @@
+"""Starts the server, drains it on SIGTERM, stops it."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+import structlog
+
+from certs.reload import Shown, content_of
+from certs.rotate import Lifetimes, Rotation
+from certs.store import UnusableError
+from webhook.kube.client import Api, NoCredentialsError
+from webhook.kube.events import COMPONENT, Events, Notice
+from webhook.kube.lease import Lease
+from webhook.ledger.controller import Ledger
+from webhook.ledger.trackers import Books
+from webhook.lookups.cluster import Cluster
+from webhook.lookups.policy_source import PolicySource
+from webhook.policy.parse import load_default
+from webhook.serving.certificates import MountedCertificate, Served, Trust
+from webhook.serving.endpoints import Endpoints
+from webhook.serving.listen import CannotListenError, listen
+from webhook.serving.memory import give_back
+from webhook.serving.own_certificate import OwnCertificate
+
+# How long a replica keeps serving after SIGTERM: API servers keep their connections to a pod that is going away.
+DRAIN: Final = 10.0
+GARBAGE: Final = 20_000  # objects more than there were before the collector looks at the newest
+LEASE: Final = f"{COMPONENT}-ledger"
+RETRIES_LEASE: Final = f"{COMPONENT}-requested-retries"
+SELF_MADE: Final = Lifetimes(leaf=timedelta(days=365))  # nothing renews it
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line says; None where it says nothing."""
+
+    policy: Path | None = None
+    policy_configmap: tuple[str, str] | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    client_ca: Path | None = None
+    host: str | None = None
+    port: int = 8443
+    health_port: int = 8080
+    kubeconfig: str | None = None
+    requested_retries: bool = False
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether this runs in a pod."""
+        return "KUBERNETES_SERVICE_HOST" in os.environ
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace that this runs in, which the Deployment says by the downward API."""
+        return os.environ.get("POD_NAMESPACE")
+
+    @property
+    def address(self) -> str:
+        """Where to listen: all addresses inside a cluster, loopback outside."""
+        return self.host or ("0.0.0.0" if self.in_cluster else "127.0.0.1")  # noqa: S104 - a pod's only network
+
+
+class CannotStartError(Exception):
+    """What the command line asks for cannot be had; the message says what would help."""
+
+
+def utc_now() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
+
+
+async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], datetime] = utc_now) -> None:
+    """Serve until SIGTERM has been drained, or SIGINT. `lifetimes` are those of a certificate of our own."""
+    draining, stopped = stop_signals()
+    async with contextlib.AsyncExitStack() as stack:
+        cluster = events = None
+        background: list[Coroutine[None, None, None]] = []
+        if options.kubeconfig is not None or options.in_cluster:
+            api = await stack.enter_async_context(await connect(options.kubeconfig))
+            cluster, events = Cluster(api), Events(api)
+            background += [cluster.run(), events.run()]
+        policy, follow = start_policy(options, events)
+        background += follow
+        books = ledger = None
+        if cluster is not None and events is not None and options.namespace is not None:
+            books = Books(cluster)
+            lease = Lease(events.api, options.namespace, LEASE, identity())
+            ledger = Ledger(books, policy, events, lease)
+            background.append(ledger.run())
+        retry_requests = None
+        if options.requested_retries:
+            if cluster is None or events is None or options.namespace is None:
+                raise CannotStartError("--requested-retries needs a cluster, and POD_NAMESPACE in the environment")
+            from webhook.retry.admission import RetryRequests  # noqa: PLC0415 - likewise
+            from webhook.retry.controller import Retrier  # noqa: PLC0415 - a MiB, and milliseconds, that others save
+
+            retry_requests = RetryRequests(cluster.api, cluster)
+            lease = Lease(events.api, options.namespace, RETRIES_LEASE, identity())
+            background.append(Retrier(cluster, events, lease).run())
+        served, ca, follow = start_certificate(stack, options, events, lifetimes, now)
+        background += follow
+        endpoints = Endpoints(policy, cluster, books, retry_requests)
+        endpoints.certificate_troubles = served.troubles
+        endpoints.keeps_ledger = lambda: ledger is not None and not ledger.forbidden
+        host = options.address
+        try:
+            https = await listen(stack, endpoints.admission(), (host, options.port), served.shown.context)
+            http = await listen(stack, endpoints.health(), (host, options.health_port), None)
+        except CannotListenError as error:
+            raise CannotStartError(str(error)) from None
+        async with asyncio.TaskGroup() as group:  # a background task that fails brings the server down, loudly
+            tasks = [group.create_task(work) for work in (*background, give_back())]
+            settle_memory()
+            announce({"https": f"https://{https}", "http": f"http://{http}", "ca": ca})
+            await draining.wait()
+            endpoints.draining = True
+            log.info("draining", seconds=DRAIN)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), DRAIN)
+            for task in tasks:
+                task.cancel()
+    log.info("stopped")
+
+
+def settle_memory() -> None:
+    """Take what the start has made out of the garbage collector's sight, and have it look at the rest less often.
+
+    All of it stays. Looking through it takes 20 ms and more each time, in which nobody is answered; and a request
+    leaves no cycles: what it makes goes with it.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
+
+
+def identity() -> str:
+    """Name this process, as no other is named."""
+    return f"{os.uname().nodename}_{uuid4()}"
+
+
+async def connect(kubeconfig: str | None) -> Api:
+    """Read the credentials for the API."""
+    try:
+        return await Api.connect(kubeconfig)
+    except NoCredentialsError as error:
+        what = "the pod's service account" if kubeconfig is None else f"the kubeconfig {kubeconfig}"
+        raise CannotStartError(f"{what} cannot be used: {error}") from None
+
+
+def start_policy(options: Options, events: Events | None) -> tuple[PolicySource, list[Coroutine[None, None, None]]]:
+    """Return the source of the policy, and what keeps it current."""
+    if options.policy is not None:
+        source = PolicySource()
+        seen = source.read(options.policy)
+        return source, [source.follow(options.policy, seen)]
+    if options.policy_configmap is not None:
+        if events is None:
+            raise CannotStartError("--policy-configmap needs an API server; add --kubeconfig")
+        source = PolicySource(config_map=options.policy_configmap)
+        namespace, name = options.policy_configmap
+        source.refused = lambda why: events.tell(Notice("ConfigMap", namespace, name, "PolicyRefused", why))
+        return source, [source.follow_config_map(events.api)]
+    return PolicySource(load_default()), []
+
+
+def stop_signals() -> tuple[asyncio.Event, asyncio.Event]:
+    """Return two events: the first SIGTERM drains; SIGINT, or a second SIGTERM, stops at once."""
+    draining, stopped = asyncio.Event(), asyncio.Event()
+
+    def terminate() -> None:
+        (stopped if draining.is_set() else draining).set()
+
+    def interrupt() -> None:
+        draining.set()
+        stopped.set()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, terminate)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    return draining, stopped
+
+
+def start_certificate(
+    stack: contextlib.AsyncExitStack,
+    options: Options,
+    events: Events | None,
+    lifetimes: Lifetimes,
+    now: Callable[[], datetime],
+) -> tuple[Served, str | None, list[Coroutine[None, None, None]]]:
+    """Return the certificate, a file with the authorities that it asks for, and what keeps both current.
+
+    The file is None with --tls-cert. Without, and in a namespace of a cluster, the certificate is shared with other
+    replicas; else it is made here, for this process.
+    """
+    try:
+        client_ca = None if options.client_ca is None else content_of(options.client_ca)
+        trust = None if events is None or options.namespace is None else Trust(events.api)
+        served = Served(Shown(client_ca), options.client_ca, trust, now)
+        if options.tls_cert is not None and options.tls_key is not None:
+            mounted = MountedCertificate(options.tls_cert, options.tls_key, served)
+            mounted.read()
+            return served, None, [mounted.run()]
+    except UnusableError as error:
+        raise CannotStartError(f"the certificate files cannot be used: {error}") from None
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="retry-policy-"))
+    ca = Path(folder, "ca.crt")
+    if events is None or options.namespace is None or trust is None:
+        shared = Rotation(name=COMPONENT, hosts=hosts_of(options), lifetimes=SELF_MADE).begin(now())
+        served.show(shared.leaf)
+        ca.write_bytes(shared.authority.certificate)
+        return served, str(ca), []
+    ca.touch()
+    rotation = Rotation(name=COMPONENT, hosts=hosts_of(options), lifetimes=lifetimes)
+    own = OwnCertificate(events.api, options.namespace, served, trust, rotation, ca)
+    own.tell = events.tell
+    return served, str(ca), [own.run()]
+
+
+def hosts_of(options: Options) -> list[str]:
+    """Return the names under which a client may call: those of this machine and, in a namespace, of the Service."""
+    hosts = dict.fromkeys(("localhost", "127.0.0.1", "::1", options.address))
+    if options.namespace is not None:
+        hosts[f"{COMPONENT}.{options.namespace}.svc"] = None
+    return [host for host in hosts if host not in {"0.0.0.0", "::"}]  # noqa: S104 - all addresses are no address
+
+
+def announce(addresses: dict[str, str | None]) -> None:
+    """Say on stdout, in its only line, that both ports listen."""
+    sys.stdout.buffer.write(msgspec.json.encode(addresses) + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,282 @@
+"""The way of a request over HTTP: bytes in, what the rules need looked up, bytes out."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import structlog
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from webhook import metrics
+from webhook.admission import configuration, engine, review
+from webhook.admission.review import BadReviewError, Request, Response
+from webhook.admission.subject import Facts, Subject, read, subject_of
+from webhook.kinds import batch
+from webhook.ledger.trackers import Books
+from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
+from webhook.lookups.policy_source import PolicySource
+from webhook.policy.model import Policy
+from webhook.serving.http11 import Answer, Handler, Site
+from webhook.serving.intake import Intake
+from webhook.serving.limits import LIMITS, Limits
+from webhook.serving.places import CrowdedError, Places
+
+if TYPE_CHECKING:
+    from webhook.retry.admission import Request as RetryRequest
+    from webhook.retry.admission import RetryRequests
+
+LOGGED: Final = 20  # problems of one denial
+# Bytes of a body that is worked on alone, after all that came before it: work of this size takes 20 ms.
+LARGE: Final = 256 * 1024
+# Bytes of such bodies that may wait, for their turn or for the API: half of what may be held, so that small ones find
+# room meanwhile. Of those that wait for the API `places` bounds how many are decoded.
+QUEUED: Final = LIMITS.held_bytes // 2
+RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server tries again inside the call's timeout
+
+Rules = Callable[[Subject, Policy, Facts], Response]
+Read = TypeVar("Read", bound=Request)
+Reader = Callable[[bytes], Read]
+Judge = Callable[[Read, bytes], Awaitable[Response | None]]  # None where no rule has a say
+
+log = structlog.get_logger()
+
+
+class Endpoints:
+    """Answers requests; `cluster` is None where there is no API: every namespace counts as one of profile default.
+
+    `retry_requests`: None where nobody has run again what an annotation asks for.
+    """
+
+    def __init__(
+        self,
+        policy: PolicySource,
+        cluster: Cluster | None,
+        books: Books | None = None,
+        retry_requests: "RetryRequests | None" = None,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self.intake = Intake(limits)
+        self.places = Places(limits, lambda namespace: cluster is not None and cluster.serves(namespace))
+        metrics.IN_HOUSE.set_function(lambda: self.places.requests)
+        metrics.HELD_BYTES.set_function(lambda: self.intake.held)
+        self.policy = policy
+        self.cluster = cluster
+        self.books = books
+        self.retry_requests = retry_requests
+        self.draining = False
+        self.queued = 0  # bytes of large bodies
+        self.turns = asyncio.Lock()
+        self.certificate_troubles: Callable[[], list[str]] = list
+        self.keeps_ledger: Callable[[], bool] = lambda: self.books is not None
+
+    def admission(self) -> Site:
+        """Return what is asked over HTTPS: /mutate and /validate, and where retries can be asked for /retry."""
+        found = {
+            b"/mutate": (b"POST", self.handler("mutate", read, partial(self.judge, engine.mutate))),
+            b"/validate": (b"POST", self.handler("validate", read, partial(self.judge, engine.validate))),
+        }
+        if self.retry_requests is not None:
+            found[b"/retry"] = (
+                b"POST",
+                self.handler("retry", self.retry_requests.read, partial(self.judge_retry_request, self.retry_requests)),
+            )
+        return Site(self.intake, found, refused)
+
+    def health(self) -> Site:
+        """Return what is asked over HTTP: /healthz, /readyz and /metrics."""
+        found = {b"/healthz": self.healthz, b"/readyz": self.readyz, b"/metrics": self.metrics}
+        return Site(Intake(self.intake.limits), {path: (b"GET", handler) for path, handler in found.items()})
+
+    def handler(self, path: str, reader: Reader[Read], judge: Judge[Read]) -> Handler:
+        """Return the handler of one admission path."""
+
+        async def handle(body: bytes) -> Answer:
+            start = perf_counter()
+            if len(body) > LARGE:
+                answer = await self.in_turn(body, path, reader, judge)
+            else:
+                answer = await self.answer(body, path, reader, judge)
+            answer.close |= self.draining
+            metrics.DURATION.observe(path, perf_counter() - start)
+            return answer
+
+        return handle
+
+    async def in_turn(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> Answer:
+        """Answer a request with a large body when it is its turn.
+
+        So is every piece of work on it between two looks at the API.
+        """
+        if self.queued and self.queued + len(body) > QUEUED:
+            refused(f"/{path}".encode(), HTTPStatus.TOO_MANY_REQUESTS)
+            return Answer(b"large requests wait\n", status=429, headers=RETRY_AFTER)
+        self.queued += len(body)
+        try:
+            await self.turn()
+            return await self.answer(body, path, reader, judge)
+        finally:
+            self.queued -= len(body)
+
+    async def turn(self) -> None:
+        """Wait for the others before, and let the event loop go round: it answers all small requests that are here."""
+        async with self.turns:
+            await asyncio.sleep(0)
+
+    async def answer(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> Answer:
+        """Answer one AdmissionReview, whatever comes."""
+        uid = kind = operation = ""
+        try:
+            request = reader(body)
+            uid, kind, operation = request.uid, request.kind.kind, request.operation
+            response = await judge(request, body)
+            encoded = review.encode(uid, response or Response())
+        except BadReviewError as error:
+            metrics.REQUESTS.counts[path, "", "", "bad"] += 1
+            return Answer(f"{error}\n".encode(), status=400)
+        except RecursionError:
+            metrics.REQUESTS.counts[path, kind, operation, "bad"] += 1
+            return Answer(f"{review.TOO_DEEP}\n".encode(), status=400)
+        except UnavailableError as error:
+            metrics.REQUESTS.counts[path, kind, operation, "unavailable"] += 1
+            log.warning("not answered", uid=uid, kind=kind, reason=str(error))
+            # Over another connection it may reach a replica that is not cut off from the API.
+            return Answer(f"{error}\n".encode(), status=503, headers=RETRY_AFTER, close=True)
+        except CrowdedError as error:
+            metrics.REQUESTS.counts[path, kind, operation, "overloaded"] += 1
+            return Answer(f"{error}\n".encode(), status=429, headers=RETRY_AFTER)
+        except Exception:
+            # An invented denial would defeat the failurePolicy that the admin configured: an honest 500 lets it decide.
+            metrics.REQUESTS.counts[path, kind, operation, "error"] += 1
+            log.exception("internal error", uid=uid, kind=kind, operation=operation)
+            return Answer(f"internal error; the server's log tells more under uid {uid}\n".encode(), status=500)
+        # A label value for each kind that a stranger may name would have no end.
+        known, result = ("", "untouched") if response is None else (kind, result_of(response))
+        metrics.REQUESTS.counts[path, known, operation, result] += 1
+        return Answer(encoded, content_type="application/json")
+
+    async def judge(self, rules: Rules, request: Request, body: bytes) -> Response | None:
+        """Look up what the rules need and apply them; None where they have no say."""
+        if rules is engine.validate and configuration.is_asked_about(request, self.policy.config_map):
+            in_use = {} if self.cluster is None else self.cluster.profiles_in_use()
+            response = configuration.validate(request, self.policy.current, in_use, self.policy.uid)
+            mode = None
+        else:
+            subject = subject_of(request, body=body)
+            if subject is None:
+                return None
+            if self.policy.current is None:
+                raise UnavailableError(f"no policy in force: {self.policy.trouble}")
+            facts = await self.places.wait(self.facts(subject), request.namespace, len(body))
+            if len(body) > LARGE:
+                await self.turn()
+            response = rules(subject, self.policy.current, facts)
+            mode = facts.mode
+        if not request.dry_run:
+            count(response, mode or "Enforce")
+        if response.found:
+            log_denial(request, response)
+        return response
+
+    async def facts(self, subject: Subject) -> Facts:
+        """Look up what a namespace's labels say and, if it is opted in, owners.
+
+        An object of the whole cluster has no namespace: it is opted in by its own label.
+        """
+        if self.cluster is None:
+            return Facts(profile_name="default")
+        namespace = subject.request.namespace
+        if not subject.row.namespaced:
+            profile_name, mode = opt_in_of(subject.root)
+        else:
+            profile_name, mode = await self.cluster.opt_in(namespace)
+        owner = above = counts = None
+        if profile_name is not None and subject.owner is not None and subject.row is batch.JOB:
+            owner = await self.cluster.object(namespace, subject.owner)
+        elif profile_name is not None and subject.owner is not None:
+            owner, above = await self.cluster.owners(namespace, subject.owner)
+            if self.books is not None and owner is not None and subject.owner_row is batch.JOB:
+                counts = await self.books.counts(namespace, owner, subject.root)
+        return Facts(
+            profile_name=profile_name,
+            mode=mode,
+            owner=owner,
+            owners_known=True,
+            above=above,
+            disruptions=None if counts is None else counts.disruptions,
+            failures=None if counts is None else counts.failures,
+            recognised=self.cluster.recognised,
+            pools=self.cluster.pools,
+            message_patterns=self.cluster.message_patterns,
+            runtime_patches=self.cluster.runtime_patches,
+            restart_job=self.cluster.restart_job,
+            requested_retries=self.retry_requests is not None,
+            ledger=self.keeps_ledger(),
+        )
+
+    async def judge_retry_request(
+        self, retry_requests: "RetryRequests", request: "RetryRequest", body: bytes
+    ) -> Response | None:
+        """Judge what may ask for a retry; None where it does not."""
+        response = await self.places.wait(retry_requests.judge(request), request.namespace, len(body))
+        if response is not None:
+            if not request.dry_run:
+                count(response, "Enforce")
+            if response.found:
+                log_denial(request, response)
+        return response
+
+    async def healthz(self, _: bytes) -> Answer:
+        """Say that the process answers."""
+        return Answer(b"ok\n")
+
+    async def readyz(self, _: bytes) -> Answer:
+        """Say whether requests may be sent here, and if not, why."""
+        reasons = []
+        if self.draining:
+            reasons.append("shutting down")
+        if self.policy.current is None:
+            reasons.append(f"no policy in force: {self.policy.trouble}")
+        if self.cluster is not None and not self.cluster.synced:
+            reasons.append("caches not filled yet: the API has not answered")
+        reasons += self.certificate_troubles()
+        return Answer(("\n".join(reasons or ["ok"]) + "\n").encode(), status=503 if reasons else 200)
+
+    async def metrics(self, _: bytes) -> Answer:
+        """Return the metrics in Prometheus' text format."""
+        return Answer(generate_latest(metrics.REGISTRY), content_type=CONTENT_TYPE_LATEST)
+
+
+def refused(path: bytes, status: int) -> None:
+    """Count what no rule has seen."""
+    if path in {b"/mutate", b"/validate", b"/retry"}:
+        result = "overloaded" if status == HTTPStatus.TOO_MANY_REQUESTS else "bad"
+        metrics.REQUESTS.counts[path[1:].decode(), "", "", result] += 1
+
+
+def result_of(response: Response) -> str:
+    """Say in a word what became of a request."""
+    return "denied" if response.found else "patched" if response.patch else "allowed"
+
+
+def count(response: Response, mode: str) -> None:
+    """Count what was done, or in another mode than Enforce told."""
+    for rule in response.edited:
+        metrics.EDITS.counts[rule, mode] += 1
+    for rule, _ in response.found:
+        metrics.PROBLEMS.counts[rule, mode] += 1
+    for rule, _ in response.announced:
+        metrics.PROBLEMS.counts[rule, mode] += 1
+    if response.unknown_profile:
+        metrics.UNKNOWN_PROFILES.inc()
+    if response.placement:
+        metrics.PLACEMENTS.counts[response.placement,] += 1
+
+
+def log_denial(request: Request, response: Response) -> None:
+    """Write one line per denial, without the object."""
+    problems = [str(problem) for problem in response.problems[:LOGGED]]
+    where = {"namespace": request.namespace, "name": request.name, "kind": request.kind.kind}
+    log.info("denied", uid=request.uid, **where, problems=problems)

@@ -1,0 +1,221 @@
+"""A certificate by an authority of our own: one Secret for all replicas, and the caBundles that trust it.
+
+Every replica takes whatever step is due, by writes that fail where another was first. What is served or trusted next is
+what the watch brings back, never what was meant to be written.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from certs import bundle, store
+from certs.issue import KeyPair, valid, validity
+from certs.rotate import Rotation
+from certs.store import Shared, UnusableError
+from webhook import metrics
+from webhook.kube.client import UNREACHABLE, Api, ApiError
+from webhook.kube.events import COMPONENT, Notice
+from webhook.kube.informer import WatchedList
+from webhook.objects.problem import Json
+from webhook.serving.certificates import Served, Trust, whole
+
+SECRET: Final = "retry-policy-webhook-certificates"  # noqa: S105 - a name
+KIND: Final = {"apiVersion": "v1", "kind": "Secret", "type": store.TYPE}
+LABELS: Final = {"app.kubernetes.io/name": COMPONENT, "app.kubernetes.io/managed-by": COMPONENT}
+# Seconds.
+LOOK_AT_CLOCK: Final = 1.0  # it may jump, as on a machine that was suspended
+LONGEST_PAUSE: Final = 10.0
+SHORTEST_PAUSE: Final = 0.2
+LONGEST_PAUSE_AFTER_FAILURE: Final = 60.0
+
+log = structlog.get_logger()
+
+
+class OwnCertificate:
+    """Keeps the shared certificate, its authority and the caBundles current; `ca_file` is a copy of what is trusted."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
+        self, api: Api, namespace: str, served: Served, trust: Trust, rotation: Rotation, ca_file: Path
+    ) -> None:
+        self.api = api
+        self.namespace = namespace
+        self.served = served
+        self.trust = trust
+        self.rotation = rotation
+        self.ca_file = ca_file
+        self.tell: Callable[[Notice], None] = lambda _trouble: None
+        self.path = f"/api/v1/namespaces/{namespace}/secrets"
+        self.secrets = WatchedList(api, self.path, whole, query={"fieldSelector": f"metadata.name={SECRET}"})
+        self.last_good: Shared | None = None
+        self.unusable: str | None = None  # the resource version of a Secret that was complained of
+        self.announcement = rotation.lifetimes.announcement.total_seconds()
+        self.seen: tuple[KeyPair, float] | None = None  # a next authority, and since when all caBundles hold it
+        self.woken = asyncio.Event()
+        self.secrets.changed = self.woken.set
+        trust.on_change(self.woken.set)
+
+    async def run(self) -> None:
+        """Keep everything current until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.secrets.run())
+            group.create_task(self.trust.run())
+            group.create_task(self.work())
+
+    async def work(self) -> None:
+        """Take the steps that are due, at every change and at least every few seconds, until cancelled."""
+        after_failure = SHORTEST_PAUSE
+        while True:
+            self.woken.clear()
+            try:
+                pause = await self.round()
+                after_failure = SHORTEST_PAUSE
+            except (ApiError, UnusableError, *UNREACHABLE) as error:
+                pause = after_failure = min(after_failure * 2, LONGEST_PAUSE_AFTER_FAILURE)
+                told = isinstance(error, (ApiError, UnusableError))
+                self.failed(str(error) if told else f"the API server does not answer: {error!r}")
+            except Exception:  # an answer that nobody foresaw must not end the server
+                pause = after_failure = min(after_failure * 2, LONGEST_PAUSE_AFTER_FAILURE)
+                log.exception("certificate not renewed")
+            await self.sleep(pause)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until the wall clock has moved by so much, however it moved, or until something changes."""
+        end = self.served.now() + timedelta(seconds=seconds)
+        while not self.woken.is_set() and (left := (end - self.served.now()).total_seconds()) > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.woken.wait(), min(left, LOOK_AT_CLOCK))
+
+    def failed(self, trouble: str) -> None:
+        """Say in the log, in the metrics and on the Secret what failed."""
+        self.served.failed(trouble)
+        self.tell(Notice("Secret", self.namespace, SECRET, "CertificateNotRenewed", trouble))
+
+    async def round(self) -> float:
+        """Take one step, if one is due; return for how many seconds none will be, unless something changes."""
+        if not (self.secrets.synced.is_set() and self.trust.synced):
+            return LONGEST_PAUSE
+        secret = self.secrets.items.get((self.namespace, SECRET))
+        shared = None if secret is None else self.read(secret)
+        due = self.next_state(shared, deleted=secret is None)
+        if due is not None:
+            await self.write(secret, due)
+        elif secret is not None and shared is not None:
+            self.serve(shared)
+            await self.have_trusted(secret, shared)
+            return self.pause(shared)
+        return LONGEST_PAUSE
+
+    def read(self, secret: Json) -> Shared | None:
+        """Return what a Secret holds; None, once with a complaint, if that cannot be used."""
+        try:
+            return store.from_data(secret.get("data") or {})
+        except UnusableError as error:
+            version = secret["metadata"]["resourceVersion"]
+            if self.unusable != version:
+                self.unusable = version
+                self.failed(f"Secret {self.namespace}/{SECRET}: {error}; it is written anew")
+            return None
+
+    def next_state(self, shared: Shared | None, *, deleted: bool) -> Shared | None:
+        """Return what is to be stored now, None where all is well."""
+        now = self.served.now()
+        if shared is not None:
+            before = self.last_good
+            if before and valid(before.leaf, now) and not store.issued_by(before.leaf.certificate, shared.trusted):
+                # Somebody put another Secret in its place, such as a backup: what is served now stays trusted.
+                return self.rotation.keep_trusted(shared, before.trusted, now)
+            self.last_good = shared
+            return self.rotation.step(shared, now, announced=self.announced(shared))
+        if self.last_good is None:
+            return self.rotation.begin(now, bundle.trusted_by_any(self.trust.configurations.values()))
+        # Who deletes the Secret wants other keys. Those in use stay until the others are trusted.
+        return self.rotation.restart(self.last_good, now) if deleted else self.last_good
+
+    def announced(self, shared: Shared) -> bool:
+        """Tell whether the next authority has been in every caBundle for long enough."""
+        authority = shared.next_authority
+        if authority is None or not (self.trust.live and self.trust.includes(authority.certificate)):
+            self.seen = None
+            return False
+        if self.seen is None or self.seen[0] != authority:
+            self.seen = authority, time.monotonic()
+        return self.announced_for() >= self.announcement
+
+    def announced_for(self) -> float:
+        """Return for how many seconds the next authority has been in every caBundle."""
+        return 0.0 if self.seen is None else time.monotonic() - self.seen[1]
+
+    def pause(self, shared: Shared) -> float:
+        """Return for how many seconds no step will be due by the clock."""
+        seconds = (self.rotation.due(shared) - self.served.now()).total_seconds()
+        if self.seen is not None:
+            seconds = min(seconds, self.announcement - self.announced_for())
+        return min(max(seconds, SHORTEST_PAUSE), LONGEST_PAUSE)
+
+    async def write(self, secret: Json | None, shared: Shared) -> None:
+        """Store the next state, unless another replica was first: then the watch brings what it stored."""
+        before = {} if secret is None else secret.get("data") or {}
+        data = store.to_data(shared)
+        try:
+            if secret is None:
+                await self.api.create(self.path, {**KIND, "metadata": {"name": SECRET, "labels": LABELS}, "data": data})
+            else:
+                await self.api.replace(f"{self.path}/{SECRET}", {**KIND, **secret, "data": data})
+        except ApiError as error:
+            if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
+                raise
+        else:
+            changed = sorted(key for key in data.keys() | before.keys() if data.get(key) != before.get(key))
+            log.info("certificates stored", secret=f"{self.namespace}/{SECRET}", changed=changed)
+
+    def serve(self, shared: Shared) -> None:
+        """Serve the leaf as soon as everybody trusts it; at once, where nothing is served that anybody trusts."""
+        leaf = shared.leaf
+        if (self.trust.includes(leaf.certificate) and valid(leaf, self.served.now())) or not self.served.usable:
+            self.served.show(leaf)
+        metrics.CERTIFICATE_NOT_AFTER.labels("authority").set(validity(shared.authority)[1].timestamp())
+        if self.ca_file.read_bytes() != shared.trusted:
+            new = self.ca_file.with_suffix(".new")
+            new.write_bytes(shared.trusted)
+            new.replace(self.ca_file)
+
+    async def have_trusted(self, secret: Json, shared: Shared) -> None:
+        """Write the authorities into every caBundle that differs, and no other field."""
+        edits = {path: bundle.edits(root, shared.trusted) for path, root in self.trust.configurations.items()}
+        if not any(edits.values()):
+            return
+        # By the newest state: that of a watch that lags would take away what another replica has just announced.
+        if not await self.is_newest(secret):
+            return
+        refused = None
+        for path, operations in edits.items():
+            if operations:
+                try:
+                    await self.api.patch(path, operations)
+                except ApiError as error:
+                    if error.status not in {
+                        HTTPStatus.CONFLICT,
+                        HTTPStatus.NOT_FOUND,
+                    }:  # it was changed meanwhile: the watch brings that
+                        refused = error
+                else:
+                    log.info("caBundle written", configuration=path)
+        if refused is not None:
+            raise refused
+
+    async def is_newest(self, secret: Json) -> bool:
+        """Tell whether the Secret still is what it was."""
+        try:
+            newest = await self.api.get(f"{self.path}/{SECRET}")
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return False
+            raise
+        return bool(newest["metadata"]["resourceVersion"] == secret["metadata"]["resourceVersion"])

@@ -1,0 +1,69 @@
+"""Places for requests that wait for the API: a bounded number, which no namespace can take from the others.
+
+A request whose answer is in the caches needs none, so nothing that waits can refuse it. Among those that wait, a
+namespace may have as many as are left free: one namespace alone gets half of the places, two get a third each, and a
+namespace of which nothing waits yet finds some as long as any are left. The same holds for the bytes of their bodies.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from webhook.kube import eager
+from webhook.serving.limits import Limits
+
+Result = TypeVar("Result")
+
+
+class CrowdedError(Exception):
+    """Too many requests wait for the API already: HTTP 429 with Retry-After."""
+
+
+class Places:
+    """Bounds the requests that wait for the API and the bytes of their bodies, whose objects are in memory.
+
+    `is_known`: whether a namespace is one that the server serves. All others count as one namespace: a client that
+    makes up names would otherwise have a share for each.
+    """
+
+    def __init__(self, limits: Limits, is_known: Callable[[str], bool]) -> None:
+        self.limits = limits
+        self.is_known = is_known
+        self.requests = 0
+        self.bytes = 0
+        self.shares: dict[str, tuple[int, int]] = {}  # requests and bytes of each namespace; none that has no request
+
+    async def wait(self, work: Coroutine[Any, Any, Result], namespace: str, size: int) -> Result:
+        """Return what `work` returns; if it has to wait, hold a place for `size` bytes until it is done.
+
+        Raise CrowdedError where there is no place. The work is closed then: what it waits for must not go on.
+        """
+        try:
+            awaited = work.send(None)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
+        share = namespace if self.is_known(namespace) else ""
+        if not self.has_room(share, size):
+            work.close()
+            raise CrowdedError(f"{self.requests} requests of {self.bytes} bytes wait for the API")
+        self.count(share, 1, size)
+        try:
+            return await eager.rest_of(work, awaited)
+        finally:
+            self.count(share, -1, -size)
+
+    def has_room(self, share: str, size: int) -> bool:
+        """Return True if one more request of a namespace may wait; a single large one may if nothing else waits."""
+        if not self.requests:
+            return True
+        requests, held = self.shares.get(share, (0, 0))
+        free = self.limits.waiting_bytes - self.bytes
+        return requests < self.limits.requests - self.requests and held + size <= free
+
+    def count(self, share: str, requests: int, size: int) -> None:
+        """Add to what waits, in all and of a namespace."""
+        self.requests += requests
+        self.bytes += size
+        before = self.shares.pop(share, (0, 0))
+        if before[0] + requests:
+            self.shares[share] = before[0] + requests, before[1] + size
