@@ -15,7 +15,7 @@ import yaml
 
 from tests.served import COMMAND
 from webhook import __version__, metrics
-from webhook.cli import main as cli
+from webhook.cli.main import main
 from webhook.kinds import batch
 from webhook.kube import names
 from webhook.ledger.model import pods as pods_of_jobs
@@ -94,7 +94,8 @@ def test_the_server_understands_its_arguments_and_follows_the_shipped_policy(con
 def parsed(arguments: list[str]) -> dict[str, Any]:
     """What the command line makes of a container's arguments; raises click.UsageError."""
     command, *rest = arguments
-    serve = cli.main.commands[command]
+    serve = main.get_command(click.Context(main), command)
+    assert serve is not None
     return dict(serve.make_context(command, rest).params)
 
 

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from tests.costs import assert_affordable, assert_grows_with_its_input
 from tests.objects import DISRUPTION, exit_codes, job_spec
-from webhook.cli import explaining
-from webhook.cli.explaining import UnexplainableError
+from webhook.cli import explain as command
+from webhook.cli.explain import UnexplainableError
 from webhook.cli.main import main
+from webhook.explain import render
 from webhook.explain.build import Explanation, explain
 from webhook.kube.names import LEDGER, REQUESTED_RETRIES
 from webhook.objects.problem import Json
@@ -279,9 +280,9 @@ def test_of_a_job_with_any_value_anywhere_there_is_an_explanation_or_an_error(da
     place[key] = data.draw(ODD)
     text = json.dumps(root)
     with contextlib.suppress(UnexplainableError):
-        for explanation in explaining.of_files(("-",), io.BytesIO(text.encode()), None):
-            assert list(explaining.as_table(explanation))
-            assert explaining.as_json(explanation)
+        for explanation in command.of_files(("-",), io.BytesIO(text.encode()), None):
+            assert list(render.as_table(explanation))
+            assert render.as_json(explanation)
 
 
 def containers_of(value: Any) -> Iterator[Any]:
@@ -302,7 +303,7 @@ def test_many_jobs_with_their_pods_are_explained_at_a_cost_that_grows_with_them(
             items += [root, pod(f"train-{number}-x", "Failed", 1, labels=labels)]
         return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
 
-    assert_grows_with_its_input(lambda data: explaining.of_files(("-",), io.BytesIO(data), None), made, 6)
+    assert_grows_with_its_input(lambda data: command.of_files(("-",), io.BytesIO(data), None), made, 6)
 
 
 def test_a_name_without_a_namespace_is_refused() -> None:

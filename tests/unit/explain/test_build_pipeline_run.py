@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.objects import pod as pod_of
-from webhook.cli.explaining import as_table
 from webhook.explain.build_pipeline_run import explain
+from webhook.explain.render import as_table
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.retry import record

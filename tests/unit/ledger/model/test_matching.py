@@ -164,7 +164,7 @@ def test_twelve_usual_patterns_are_within_bounds() -> None:
 
 def test_what_no_message_needs_is_not_loaded_with_the_command_line() -> None:
     loaded = run(
-        [sys.executable, "-c", "import sys, webhook.cli.main, webhook.cli.offline; print('re2' in sys.modules)"],
+        [sys.executable, "-c", "import sys, webhook.cli.main, webhook.cli.render; print('re2' in sys.modules)"],
         capture_output=True,
         check=True,
         text=True,

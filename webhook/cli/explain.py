@@ -1,19 +1,21 @@
-"""What `retry-policy explain` reads and prints: from the cluster or from files, as a table or as JSON."""
+"""retry-policy explain: from the cluster, or from files."""
 
 import asyncio
+import io
+import sys
 from collections.abc import Iterator
-from datetime import datetime
 from typing import BinaryIO, Final
 
-import msgspec
+import click
 
 from webhook.cli import documents
-from webhook.explain import build_pipeline_run
-from webhook.explain.build import Explanation, Row, explain
+from webhook.cli.console import UNUSABLE, kubeconfig_or_default, printable
+from webhook.explain import build_pipeline_run, render
+from webhook.explain.build import Explanation
+from webhook.explain.build import explain as build
 from webhook.kinds import batch, core, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
-from webhook.ledger.model.words import counted
 from webhook.objects.problem import Json
 from webhook.retry.kinds import pipeline_run
 
@@ -22,12 +24,42 @@ LABELS: Final = {JOB_SET.kind: "jobset.sigs.k8s.io/jobset-name", tekton.PIPELINE
 READ: Final = {batch.JOB.kind, core.POD.kind, *LABELS, tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
 PARTS_LABELS: Final = (JOB_LABEL, *LABELS.values())
 TASKS: Final = {tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
-HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
-UNITS: Final = {tekton.PIPELINE_RUN.kind: "TASK"}  # else INDEX
 NOTHING: Final = "no Job, no JobSet and no PipelineRun"
 
 # Objects by namespace, label and the label's value.
 Labelled = dict[tuple[str, str, str], list[Json]]
+
+
+@click.command(options_metavar="[OPTIONS]")
+@click.argument("workload", metavar="NAMESPACE/NAME", required=False)
+@click.option("-f", "files", multiple=True, metavar="FILE|FOLDER|-", help="Objects as kubectl get -o yaml prints them.")
+@click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
+def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfig: str | None) -> None:
+    """Tell what every attempt of a Job, JobSet or PipelineRun cost, why, and what is left.
+
+    Reads the cluster, or with -f files with the workload, its Jobs or TaskRuns, and its pods. Exit 0, or 2 if there is
+    no such workload or it cannot be read.
+    """
+    if not files and workload is None:
+        raise click.UsageError("name a workload, as NAMESPACE/NAME, or a file with -f")
+    namespace, _, name = (workload or "").rpartition("/")
+    if workload is not None and not (namespace and name):
+        raise click.UsageError(f"{workload!r} names no namespace; write NAMESPACE/NAME")
+    try:
+        if files:
+            stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
+            explanations = of_files(files, stdin, (namespace, name) if workload else None)
+        else:
+            explanations = [of_cluster(kubeconfig_or_default(kubeconfig), namespace, name)]
+    except UnexplainableError as error:
+        click.echo(printable(str(error)), err=True)
+        sys.exit(UNUSABLE)
+    for number, explanation in enumerate(explanations):
+        if output == "json":
+            click.echo(render.as_json(explanation))
+        else:
+            click.echo(("\n" if number else "") + "\n".join(printable(line) for line in render.as_table(explanation)))
 
 
 class UnexplainableError(Exception):
@@ -104,7 +136,7 @@ def explained(root: Json, parts: list[Json], pods: list[Json]) -> Explanation:
     """Explain a workload by its Jobs or TaskRuns, and their pods."""
     if root.get("kind") == tekton.PIPELINE_RUN.kind:
         return build_pipeline_run.explain(root, parts, pods)
-    return explain(root, parts, pods)
+    return build(root, parts, pods)
 
 
 def read(file: str, stdin: BinaryIO) -> Iterator[Json]:
@@ -135,61 +167,3 @@ def namespace_of(found: Json) -> str:
     """Return an object's namespace, empty where none is said."""
     namespace = found["metadata"].get("namespace")
     return namespace if isinstance(namespace, str) else ""
-
-
-def as_json(explanation: Explanation) -> str:
-    """Print for programs: the fields of `Explanation`."""
-    return msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode()
-
-
-def as_table(explanation: Explanation) -> Iterator[str]:
-    """Print for people, line by line."""
-    yield f"{explanation.kind} {explanation.namespace}/{explanation.name}: {explanation.state}"
-    yield explanation.summary
-    yield from explanation.budgets
-    for one in explanation.requested:
-        yield f"retry requested by {one.by} at {one.at}" + (f", after {'; '.join(one.ended)}" if one.ended else "")
-    if explanation.earlier:
-        yield f"({explanation.earlier} earlier ones are counted and not kept in detail)"
-    units = any(row.unit for row in explanation.rows)
-    if explanation.rows:
-        yield ""
-        unit = UNITS.get(explanation.kind, "INDEX")
-        cells = [[*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]]
-        cells += [cells_of(row, units=units) for row in explanation.rows]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-        for row in cells:
-            yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-    if explanation.next:
-        yield ""
-        yield "At the next failure:"
-        for step in explanation.next:
-            yield f"  {step}"
-
-
-def cells_of(row: Row, *, units: bool) -> list[str]:
-    """Return a row's cells as text."""
-    lefts = ((row.retries_left, "retry"), (row.disruptions_left, "disruption"))
-    left = ", ".join(counted(number, name) for number, name in lefts if number is not None)
-    return [
-        str(row.attempt),
-        *([row.unit or "-"] if units else []),
-        row.pod or "-",
-        row.node or "-",
-        row.placement or "-",
-        row.start or "-",
-        duration(row.start, row.end),
-        row.ended,
-        row.rule or "-",
-        row.cost or "-",
-        left or "-",
-    ]
-
-
-def duration(start: str, end: str) -> str:
-    """Return how long an attempt took, in seconds; - where that is not known."""
-    try:
-        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-    except ValueError:
-        return "-"
-    return f"{seconds:.0f}s"

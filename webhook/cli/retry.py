@@ -1,10 +1,15 @@
-"""What `retry-policy retry` does: finds what is to run again, and has it done with the rights of who asks."""
+"""retry-policy retry: finds what is to run again, and reruns it with the rights of the user."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+import click
+
+from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_or_default, printable
 from webhook.kinds import Workload, batch, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import terminal
@@ -20,6 +25,38 @@ from webhook.rules.jobs.schema import SUBDOMAIN
 
 ROWS: Final = {name: row for row in RUN_AGAIN for name in (row.kind.lower(), row.resource)}
 KINDS: Final = "job, jobset, cronjob, pipelinerun"
+
+
+@click.command(options_metavar="[OPTIONS]")
+@click.argument("target", metavar="NAMESPACE/KIND[/NAME]")
+@click.option("-l", "selector", metavar="SELECTOR", help="All that have failed of those with these labels.")
+@click.option("--failed-since", metavar="DURATION", help="All that have failed within 90s, 1h30m, 24h until now.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only say what would run again; the API server is asked whether it could."
+)
+@click.option("--keep-finally", is_flag=True, help="PipelineRun: what of its finally tasks has succeeded stays.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
+def retry(target: str, selector: str | None, failed_since: str | None, kubeconfig: str | None, **flags: bool) -> None:
+    """Have what has failed run again, what has succeeded not: Job, CronJob (its last Job), JobSet, PipelineRun.
+
+    Only what says that it may run twice: annotation retry-policy.dev/retryable is "true". Exit 0 if all runs again, 1
+    if something was refused, 2 if the cluster cannot be asked.
+    """
+    try:
+        wanted = target_of(target, selector, failed_since, keep_finally=flags["keep_finally"])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+    def agreed(lines: list[str]) -> bool:
+        if flags["yes"]:
+            return True
+        for line in lines:
+            click.echo(printable(line))
+        return click.confirm("Go on?")
+
+    file = kubeconfig_or_default(kubeconfig)
+    conclude(file, rerun(file, wanted, agreed, dry_run=flags["dry_run"]), " (dry run)" * flags["dry_run"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +114,7 @@ def target_of(text: str, selector: str | None, failed_since: str | None, *, keep
     return Target(namespace, row, name, selector, within, keep_finally)
 
 
-async def retry(kubeconfig: str, target: Target, agreed: Callable[[list[str]], bool], *, dry_run: bool) -> Outcome:
+async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], bool], *, dry_run: bool) -> Outcome:
     """Have it run again, or with `dry_run` only find out whether it could; raise what `Api` raises.
 
     `agreed` is shown what would be done, line by line, and says whether it is to be.
@@ -219,3 +256,23 @@ async def planned_pipeline_run(api: Api, run: Json, when: str, *, keep_finally: 
     what = f"{', '.join(again)} and what has not run yet" if again else "runs from its beginning"
     line = f"{named(tekton.PIPELINE_RUN, run)}: {what}" + (" run again" if again else "")
     return Planned(tekton.PIPELINE_RUN, run, line, keep_finally=keep_finally)
+
+
+def conclude(file: str, work: Coroutine[None, None, Outcome], added: str = "") -> None:
+    """Run `work` against the cluster of a kubeconfig, print its outcome, and exit."""
+    try:
+        outcome = asyncio.run(work)
+    except ApiError as error:
+        click.echo(printable(str(error)), err=True)
+        sys.exit(UNUSABLE)
+    except UNREACHABLE as error:
+        what = f"the cluster of {file} cannot be asked: {error}; name another with --kubeconfig"
+        click.echo(printable(what), err=True)
+        sys.exit(UNUSABLE)
+    for line in outcome.done:
+        click.echo(printable(line + added))
+    for line in [*(f"warning: {one}" for one in outcome.warnings), *outcome.refused]:
+        click.echo(printable(line), err=True)
+    if not outcome.done and not outcome.refused:
+        click.echo("nothing was done", err=True)
+    sys.exit(PROBLEMS if outcome.refused else 0)

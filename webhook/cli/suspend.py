@@ -1,9 +1,12 @@
-"""What `retry-policy suspend` and `resume` do: let what runs give way, and go on later."""
+"""retry-policy suspend and resume: let what runs give way, and go on later."""
 
 import re
 from typing import Final
 
-from webhook.cli.retrying import Outcome, Target, named
+import click
+
+from webhook.cli.console import kubeconfig_or_default
+from webhook.cli.retry import Outcome, Target, conclude, named, target_of
 from webhook.kinds import batch, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
@@ -16,7 +19,33 @@ from webhook.retry.kinds import job as of_job
 WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server writes it
 
 
-async def switch(kubeconfig: str, target: Target, *, suspend: bool) -> Outcome:
+@click.command(options_metavar="[OPTIONS]")
+@click.argument("target", metavar="NAMESPACE/KIND/NAME")
+@click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
+def suspend(target: str, kubeconfig: str | None) -> None:
+    """Let a Job, CronJob or JobSet give way: its pods end, and it goes on when it is resumed."""
+    switch(target, kubeconfig, suspend=True)
+
+
+@click.command(options_metavar="[OPTIONS]")
+@click.argument("target", metavar="NAMESPACE/KIND/NAME")
+@click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
+def resume(target: str, kubeconfig: str | None) -> None:
+    """Let a Job, CronJob or JobSet go on that is suspended."""
+    switch(target, kubeconfig, suspend=False)
+
+
+def switch(target: str, kubeconfig: str | None, *, suspend: bool) -> None:
+    """Suspend or resume."""
+    try:
+        wanted = target_of(target, None, None)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    file = kubeconfig_or_default(kubeconfig)
+    conclude(file, switch_in_cluster(file, wanted, suspend=suspend))
+
+
+async def switch_in_cluster(kubeconfig: str, target: Target, *, suspend: bool) -> Outcome:
     """Suspend an object, or resume it; raise what `Api` raises."""
     outcome = Outcome()
     async with await Api.connect(kubeconfig) as api:

@@ -1,0 +1,35 @@
+"""retry-policy check."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from webhook.cli.console import PROBLEMS, printable
+from webhook.cli.manifests import Run, on_files
+from webhook.cli.policy_file import policy_or_problems, profile_of
+
+
+@click.command(options_metavar="-f FILE|FOLDER|- [OPTIONS]")
+@on_files
+def check(files: tuple[str, ...], policy: Path | None, profile_name: str | None) -> None:
+    """Print every problem that admission would deny, as FILE:DOC path: what; what would be right.
+
+    Exit 0 if there is none, 1 if there are, 2 if some input cannot be read. Warnings go to stderr. With --policy and no
+    -f, checks the policy itself.
+    """
+    if policy is not None and not files:
+        checked = policy_or_problems(policy)
+        if isinstance(checked, list):
+            for problem in checked:
+                click.echo(printable(f"{policy}: {problem}"))
+            sys.exit(PROBLEMS)
+        if profile_name is not None:
+            profile_of(checked, profile_name)
+        return
+    run = Run(files, policy, profile_name)
+    for document in run.documents():
+        for path, root in document.objects():
+            for problem in run.judge(document, path, root, None).problems:
+                click.echo(printable(f"{document.file}:{document.number} {problem}"))
+    sys.exit(run.exit_code)

@@ -1,0 +1,61 @@
+"""Reads the policy that `--policy` names."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from webhook.admission.engine import validate_policy
+from webhook.cli.console import UNUSABLE, printable
+from webhook.objects.problem import Problem
+from webhook.policy.model import Policy, Profile
+from webhook.policy.parse import load_default, parse
+
+LARGEST_POLICY: Final = 1024 * 1024  # bytes, of a ConfigMap
+
+
+def profile_of(policy: Policy, name: str) -> Profile:
+    """Return a profile of the policy; a wrong name is a usage error."""
+    profile = policy.profiles.get(name)
+    if profile is None:
+        raise click.UsageError(f"the policy has no profile {name!r}; it has: {', '.join(sorted(policy.profiles))}")
+    return profile
+
+
+def usable_policy(file: Path | None) -> Policy:
+    """Return the policy in a file, the packaged one without; exit 2 with all its problems if it has any."""
+    if file is None:
+        return load_default()
+    policy = policy_or_problems(file)
+    if isinstance(policy, list):
+        for problem in policy:
+            click.echo(printable(f"{file}: {problem}"), err=True)
+        sys.exit(UNUSABLE)
+    return policy
+
+
+def policy_or_problems(file: Path) -> Policy | list[Problem]:
+    """Read and check a policy file; exit 2 if it cannot be read."""
+    try:
+        text = policy_text(file)
+    except ValueError as error:
+        click.echo(printable(f"{file}: {error}; name a policy file"), err=True)
+        sys.exit(UNUSABLE)
+    policy = parse(text)
+    return policy if isinstance(policy, list) else validate_policy(policy) or policy
+
+
+def policy_text(file: Path) -> str:
+    """Return what a policy file holds; raise ValueError with what is wrong with it."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(LARGEST_POLICY + 1)
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+    if len(data) > LARGEST_POLICY:
+        raise ValueError("is larger than 1 MiB, which no ConfigMap holds")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ValueError("is not utf-8") from None

@@ -1,0 +1,59 @@
+"""retry-policy render."""
+
+import functools
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from webhook.cli import offline
+from webhook.cli.console import printable
+from webhook.cli.manifests import Run, on_files
+from webhook.objects.problem import field
+
+HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say
+DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command(options_metavar="-f FILE|FOLDER|- [OPTIONS]")
+@on_files
+@click.option(
+    "--attempt",
+    type=click.IntRange(min=0, max=HIGHEST_ATTEMPT),
+    metavar="N",
+    help="Render Pod documents as this attempt; 0 is the first.",
+)
+@click.option("-o", "output", type=click.Choice(["yaml", "json", "diff"]), default="yaml", show_default=True)
+def render(
+    files: tuple[str, ...], policy: Path | None, profile_name: str | None, attempt: int | None, output: str
+) -> None:
+    """Print what admission would make of each document.
+
+    Kinds that the policy does not know stay as they are. Problems and warnings go to stderr. Exit 0 if there are no
+    problems, 1 if there are, 2 if some input cannot be read.
+    """
+    run = Run(files, policy, profile_name)
+    write = functools.partial(click.echo, nl=False)
+    pods = False
+    for index, document in enumerate(run.documents()):
+        for path, root in document.objects():
+            verdict = run.judge(document, path, root, attempt, compare=output == "diff")
+            pods |= verdict.placed
+            for problem in verdict.problems:
+                click.echo(printable(f"{document.file}:{document.number} {problem}"), err=True)
+            if verdict.before:
+                name = printable(f"{document.file}:{document.number} {field(path)}".rstrip())
+                lines = offline.as_diff(name, verdict.before, offline.as_yaml(root))
+                write("".join(click.style(f"{line}\n", fg=DIFF_COLOURS.get(line[:1])) for line in lines))
+        if output == "json":
+            offline.write_json(document.value, write)
+        elif output == "yaml":
+            write("---\n" * bool(index))
+            offline.write_yaml(document.value, write)
+    if pods and run.profile.placement.provider == "auto":
+        where = f"profiles.{run.profile_name}.placement.provider"
+        click.echo(f"warning: {where}: is auto, and there are no nodes to look at; name one to see placement", err=True)
+    if attempt is not None and not pods:
+        click.echo("warning: --attempt: there is no Pod that is placed by it; name a file with one", err=True)
+    sys.exit(run.exit_code)

@@ -1,0 +1,43 @@
+"""retry-policy serve."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import uvloop
+
+from certs.rotate import Lifetimes
+from webhook.serving import app, logs
+
+PORT: Final = click.IntRange(0, 65535)
+
+
+@click.command()
+@click.option("--policy", type=click.Path(path_type=Path), help="Policy file, read again when it changes.")
+@click.option("--policy-configmap", metavar="NS/NAME", help="ConfigMap with the policy in key policy.yaml, watched.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate chain, PEM. Without: self-made.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key, PEM.")
+@click.option("--client-ca", type=click.Path(path_type=Path), help="Serve only clients with a certificate of this CA.")
+@click.option("--host", help="Address to listen on. Default: 127.0.0.1, inside a cluster all.")
+@click.option("--port", type=PORT, default=8443, show_default=True, help="HTTPS: /mutate, /validate; 0 picks one.")
+@click.option(
+    "--health-port", type=PORT, default=8080, show_default=True, help="HTTP: /healthz, /readyz, /metrics; 0 picks one."
+)
+@click.option("--kubeconfig", help="Default: inside a cluster its service account, outside none.")
+@click.option("--requested-retries", is_flag=True, help="Have run again what an annotation asks for; serves /retry.")
+def serve(policy_configmap: str | None, **options: Any) -> None:
+    """Answer admission requests until SIGTERM."""
+    if policy_configmap is not None:
+        if options["policy"] is not None:
+            raise click.UsageError("--policy and --policy-configmap exclude each other")
+        namespace, _, name = policy_configmap.partition("/")
+        if not namespace or not name:
+            raise click.UsageError("--policy-configmap takes NAMESPACE/NAME")
+        options["policy_configmap"] = (namespace, name)
+    if (options["tls_cert"] is None) != (options["tls_key"] is None):
+        raise click.UsageError("--tls-cert and --tls-key go together")
+    logs.to_stderr()
+    try:
+        uvloop.run(app.serve(app.Options(**options), Lifetimes()))
+    except app.CannotStartError as error:
+        raise click.ClickException(str(error)) from None

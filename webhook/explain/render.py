@@ -1,0 +1,72 @@
+"""Prints what `explain` tells: for people as a table, for programs as JSON."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from webhook.explain.build import Explanation, Row
+from webhook.kinds import tekton
+from webhook.ledger.model.words import counted
+
+HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
+UNITS: Final = {tekton.PIPELINE_RUN.kind: "TASK"}  # else INDEX
+
+
+def as_json(explanation: Explanation) -> str:
+    """Print for programs: the fields of `Explanation`."""
+    return msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode()
+
+
+def as_table(explanation: Explanation) -> Iterator[str]:
+    """Print for people, line by line."""
+    yield f"{explanation.kind} {explanation.namespace}/{explanation.name}: {explanation.state}"
+    yield explanation.summary
+    yield from explanation.budgets
+    for one in explanation.requested:
+        yield f"retry requested by {one.by} at {one.at}" + (f", after {'; '.join(one.ended)}" if one.ended else "")
+    if explanation.earlier:
+        yield f"({explanation.earlier} earlier ones are counted and not kept in detail)"
+    units = any(row.unit for row in explanation.rows)
+    if explanation.rows:
+        yield ""
+        unit = UNITS.get(explanation.kind, "INDEX")
+        cells = [[*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]]
+        cells += [cells_of(row, units=units) for row in explanation.rows]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+        for row in cells:
+            yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    if explanation.next:
+        yield ""
+        yield "At the next failure:"
+        for step in explanation.next:
+            yield f"  {step}"
+
+
+def cells_of(row: Row, *, units: bool) -> list[str]:
+    """Return a row's cells as text."""
+    lefts = ((row.retries_left, "retry"), (row.disruptions_left, "disruption"))
+    left = ", ".join(counted(number, name) for number, name in lefts if number is not None)
+    return [
+        str(row.attempt),
+        *([row.unit or "-"] if units else []),
+        row.pod or "-",
+        row.node or "-",
+        row.placement or "-",
+        row.start or "-",
+        duration(row.start, row.end),
+        row.ended,
+        row.rule or "-",
+        row.cost or "-",
+        left or "-",
+    ]
+
+
+def duration(start: str, end: str) -> str:
+    """Return how long an attempt took, in seconds; - where that is not known."""
+    try:
+        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+    except ValueError:
+        return "-"
+    return f"{seconds:.0f}s"
