@@ -13,7 +13,7 @@ from certs.store import UnusableError
 LARGEST: Final = 1024 * 1024  # bytes of a mounted file: what a Secret can hold at most
 
 
-class Shown:
+class ReloadableContext:
     """A TLS 1.3 server context that is never replaced itself, and the certificate that it shows.
 
     Every change is a whole new context, which is handed to each new connection: one that cannot be loaded harms

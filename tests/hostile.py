@@ -6,7 +6,7 @@ Made from the shapes of the kinds' rows, so that a field which a rule begins to 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from webhook.kinds import WORKLOADS, Workload, core
+from webhook.kinds import KINDS, KindSpec, core
 from webhook.kube import names
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, Shape
@@ -27,7 +27,7 @@ WRITTEN: Final[Json] = {
 # A whole value has not got these: a container's own restarts and a second requirement are problems, and so is an object
 # that is being deleted.
 LEFT_OUT: Final = frozenset({"deletionTimestamp", "restartPolicyRules", "onPodConditions", *NESTING})
-ROWS: Final = tuple(row for row in WORKLOADS.values() if row.admitted or row is core.POD)
+ROWS: Final = tuple(row for row in KINDS.values() if row.admitted or row is core.POD)
 
 
 def long_places(shape: Shape, path: Path = ()) -> Iterator[Path]:
@@ -43,7 +43,7 @@ def long_places(shape: Shape, path: Path = ()) -> Iterator[Path]:
                 yield from long_places(inner, (*path, key))
 
 
-def long_object(row: Workload, place: Path, number: int, *, empty: bool = False) -> Json:
+def long_object(row: KindSpec, place: Path, number: int, *, empty: bool = False) -> Json:
     """Make an object in which one list or map has that many entries, which hold all that rules read, or nothing."""
     group = f"{row.group}/" if row.group else ""
     root: Json = {"apiVersion": group + row.versions[0], "kind": row.kind}

@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from webhook.cli import documents, offline
-from webhook.kinds import WORKLOADS
+from webhook.kinds import KINDS
 from webhook.objects.problem import Json, Problem
 from webhook.objects.problem import field as spelt
 from webhook.policy.parse import load_default
@@ -76,7 +76,7 @@ def look(root: Json, place: str, found: Findings) -> None:
     group, kind = root["apiVersion"].rpartition("/")[0], root["kind"]
     name = f"{kind}.{group}"
     found.documents[name] += 1
-    if (group, kind) not in WORKLOADS:
+    if (group, kind) not in KINDS:
         for path in sorted(set(pod_templates(root))):
             found.add("pod template in a kind that is not known", f"{name} {path}", place)
         return
@@ -133,7 +133,7 @@ def report(found: Findings) -> None:
 def is_known(name: str) -> bool:
     """Return True if the rules know a kind, named with its group."""
     kind, _, group = name.partition(".")
-    return (group, kind) in WORKLOADS
+    return (group, kind) in KINDS
 
 
 if __name__ == "__main__":

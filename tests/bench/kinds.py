@@ -10,7 +10,7 @@ from tests.admission import policy, review_of
 from tests.objects import job, job_spec, pod, stored_job
 from webhook.admission import engine, review
 from webhook.admission.subject import Facts, read, subject_of
-from webhook.kinds import CONTROLLERS, WORKLOADS, Workload, batch, core
+from webhook.kinds import CONTROLLERS, KINDS, KindSpec, batch, core
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 
@@ -22,9 +22,9 @@ FEW = (core.POD, batch.JOB, batch.CRON_JOB)
 
 
 @contextmanager
-def tables(rows: list[Workload]) -> Iterator[None]:
+def tables(rows: list[KindSpec]) -> Iterator[None]:
     """Have no other kinds than these."""
-    kept = dict(WORKLOADS), dict(CONTROLLERS)
+    kept = dict(KINDS), dict(CONTROLLERS)
     fill({(row.group, row.kind): row for row in rows}, {(row.group, row.kind.lower()): row for row in rows})
     try:
         yield
@@ -32,9 +32,9 @@ def tables(rows: list[Workload]) -> Iterator[None]:
         fill(*kept)
 
 
-def fill(kinds: dict[tuple[str, str], Workload], controllers: dict[tuple[str, str], Workload]) -> None:
+def fill(kinds: dict[tuple[str, str], KindSpec], controllers: dict[tuple[str, str], KindSpec]) -> None:
     """Put these in place of what the tables hold."""
-    for table, contents in ((WORKLOADS, kinds), (CONTROLLERS, controllers)):
+    for table, contents in ((KINDS, kinds), (CONTROLLERS, controllers)):
         table.clear()
         table.update(contents)
 
@@ -52,8 +52,8 @@ def seconds(body: bytes) -> float:
 
 def main() -> None:
     """Print medians and ratios."""
-    many = [*WORKLOADS.values(), *(replace(batch.JOB, kind=f"Kind{index}") for index in range(1000 - len(WORKLOADS)))]
-    sizes: dict[str, list[Workload]] = {"3": list(FEW), str(len(WORKLOADS)): list(WORKLOADS.values())}
+    many = [*KINDS.values(), *(replace(batch.JOB, kind=f"Kind{index}") for index in range(1000 - len(KINDS)))]
+    sizes: dict[str, list[KindSpec]] = {"3": list(FEW), str(len(KINDS)): list(KINDS.values())}
     sizes["1000"] = many
     requests: dict[str, Json] = {"Job": job(), "Pod of a Job": pod()}
     for name, root in requests.items():
@@ -67,7 +67,7 @@ def main() -> None:
         print(f"{name}: {figures}")
 
 
-def measured(sizes: dict[str, list[Workload]], body: bytes) -> dict[str, list[float]]:
+def measured(sizes: dict[str, list[KindSpec]], body: bytes) -> dict[str, list[float]]:
     """Run with each table in turn, round after round."""
     took: dict[str, list[float]] = {size: [] for size in sizes}
     for _ in range(ROUNDS):

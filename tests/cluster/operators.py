@@ -19,7 +19,7 @@ import yaml
 from tests.cluster import binaries, toolchain
 from tests.cluster.binaries import Binary
 from tests.cluster.processes import HarnessError
-from webhook.kinds import WORKLOADS
+from webhook.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -158,7 +158,7 @@ class Operators:
 def fetch() -> Operators:
     """Return what the cache holds for this file; fill it first if need be."""
     pins = [(CONTROLLER_GEN.folder / name).read_text() for name in ("go.mod", "go.sum")]
-    versions = [f"{name}: {row.versions}" for name, row in WORKLOADS.items()]
+    versions = [f"{name}: {row.versions}" for name, row in KINDS.items()]
     folder = toolchain.cache() / f"operators-{toolchain.digest(Path(__file__).read_text(), *pins, *versions)}"
     found = Operators(*(folder / name for name in ("crds", *WEBHOOKS.values(), TEKTON_CONFIGURATION, NEWER)))
     if not folder.exists():
@@ -258,7 +258,7 @@ def _save(documents: Iterable[Object], folder: Path) -> None:
         spec = crd["spec"]
         if spec.get("conversion", {}).get("strategy") == "Webhook":
             spec["conversion"] = {"strategy": "None"}  # the operator that converts does not run here
-        row = WORKLOADS.get((spec["group"], spec["names"]["kind"]))
+        row = KINDS.get((spec["group"], spec["names"]["kind"]))
         asked_about = () if row is None else row.versions
         if spec["group"] == "kueue.x-k8s.io":
             # Its controller speaks the newest version. It would convert the older one, and looks where it is told so.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Api, Namespace
-    from webhook.kinds import Workload
+    from webhook.kinds import KindSpec
 
 ACCOUNT = json.dumps({"attempts": 1})
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -77,7 +77,7 @@ class Replica:
     def found(self, kind: str, name: str) -> Object:
         return self.team.get(kind, name)
 
-    def of(self, row: Workload, name: str, *, sub: str = "", opted_in: bool = True) -> str:
+    def of(self, row: KindSpec, name: str, *, sub: str = "", opted_in: bool = True) -> str:
         """Return an object's path."""
         namespace = (self.team if opted_in else self.strangers).name
         found = path_of(row, namespace, name) if row.group else f"/api/v1/namespaces/{namespace}/{row.resource}/{name}"
@@ -248,7 +248,7 @@ def changed(path: tuple[str, ...], value: Any) -> Callable[[Replica], Write]:
     return write
 
 
-def deleted(row: Workload, name: str, *, opted_in: bool = True) -> Callable[[Replica], Write]:
+def deleted(row: KindSpec, name: str, *, opted_in: bool = True) -> Callable[[Replica], Write]:
     return lambda replica: Write("DELETE", replica.of(row, name, opted_in=opted_in), {})
 
 

@@ -478,8 +478,8 @@ async def have_all_done(kubeconfig: Path, keys: list[controller.Key], is_told: C
     """Do as the leader does, over another connection: watch, judge who asks, have it run again, and tell."""
     async with await ApiOfServer.connect(str(kubeconfig)) as api:
         cluster, events = Cluster(api), Events(api)
-        leader = controller.Retrier(cluster, events, Lease(api, "nowhere", "none", "test"))
-        requests = admission.RetryRequests(api, cluster)
+        leader = controller.RetryController(cluster, events, Lease(api, "nowhere", "none", "test"))
+        requests = admission.RetryAdmission(api, cluster)
         watching = [asyncio.create_task(one.run()) for one in leader.lists.values()]
         watching.append(asyncio.create_task(events.run()))
         for key in keys:

@@ -22,7 +22,7 @@ from tests.cluster.manifests import job, job_set, pod, replicated_job
 from tests.cluster.test_webhook_kinds import owner_of, reference
 from tests.cluster.test_webhook_server import pod_of
 from tests.served import Served, serving
-from webhook.kinds import WORKLOADS
+from webhook.kinds import KINDS
 from webhook.kube import names
 from webhook.policy.parse import KEY
 
@@ -399,7 +399,7 @@ def test_about_a_pod_of_every_batch_system_is_asked_whatever_it_says(
     team = namespace({names.PROFILE: "default"})
     with nobody_answering(kubectl, team, of_kind(CONFIGURATIONS[0], base), "pods.retry-policy.dev") as asked:
         until(lambda: asked("create", stdin=pod("new", {names.ATTEMPT: "1"})))
-        for row in (one for one in WORKLOADS.values() if one.owns_pods and one.group != "batch"):
+        for row in (one for one in KINDS.values() if one.owns_pods and one.group != "batch"):
             assert asked("create", stdin=owned(owner(f"{row.group}/{row.versions[0]}", row.kind)))
         assert asked("create", stdin=owned(owner("flyte.lyft.com/v1alpha1", "flyteworkflow")))  # as Flyte writes it
         assert not asked("create", stdin=owned(owner("example.test/v1", "Workflow")))
@@ -433,9 +433,9 @@ def test_with_a_certificate_of_others_the_server_asks_for_all_else_that_its_role
     of_set = job("of-set", suspend=True)
     of_set["metadata"]["ownerReferences"] = [reference(unseen_set)]
     owners = [
-        *(owner(f"{row.group}/{row.versions[0]}", row.kind) for row in WORKLOADS.values() if row.owns_pods),
+        *(owner(f"{row.group}/{row.versions[0]}", row.kind) for row in KINDS.values() if row.owns_pods),
         reference(team.create(of_set)),
-        reference(owner_of(WORKLOADS["ray.io", "RayCluster"], team)),
+        reference(owner_of(KINDS["ray.io", "RayCluster"], team)),
     ]
     with rights.recording(kubectl, tmp_path) as (kubeconfig, recorded):
         arguments = ("--kubeconfig", str(kubeconfig), "--policy-configmap", f"{SYSTEM}/{POLICY}")

@@ -23,7 +23,7 @@ from tests.cluster.objects import noted, required
 from tests.cluster.test_webhook_jobs import OFF_SPOT
 from tests.cluster.test_webhook_updates import SERVER_SIDE
 from tests.served import COMMAND
-from webhook.kinds import WORKLOADS, Budget, batch, tekton, trainer
+from webhook.kinds import KINDS, Budget, batch, tekton, trainer
 from webhook.kube import names
 from webhook.objects import problem
 from webhook.objects.patch import Editor
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.cluster.kubectl import Kubectl, Object
-    from webhook.kinds import Workload
+    from webhook.kinds import KindSpec
 
 pytestmark = with_operators
 
-KINDS: Final = BASE.parent / "samples" / "kinds"
+FOLDER: Final = BASE.parent / "samples" / "kinds"
 NIGHTLY: Final = {
     "apiVersion": "batch/v1",
     "kind": "CronJob",
@@ -45,19 +45,19 @@ NIGHTLY: Final = {
     "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": job("nightly", backoffLimit=3)["spec"]}},
 }
 DOCUMENTS: Final[list[Object]] = [
-    *(document for file in sorted(KINDS.glob("*.yaml")) for document in yaml.safe_load_all(file.read_text())),
+    *(document for file in sorted(FOLDER.glob("*.yaml")) for document in yaml.safe_load_all(file.read_text())),
     job("train", backoffLimit=3),
     NIGHTLY,
 ]
-ADMITTED: Final = [row for row in WORKLOADS.values() if row.admitted]
-OF_PODS: Final = [row for row in WORKLOADS.values() if row.owns_pods]
+ADMITTED: Final = [row for row in KINDS.values() if row.admitted]
+OF_PODS: Final = [row for row in KINDS.values() if row.owns_pods]
 
 
-def name_of(row: Workload) -> str:
+def name_of(row: KindSpec) -> str:
     return f"{row.kind}.{row.group}"
 
 
-def samples_of(row: Workload) -> list[Object]:
+def samples_of(row: KindSpec) -> list[Object]:
     """Copies of a kind's samples, under names that nobody else uses."""
     return [
         named(document)
@@ -72,8 +72,8 @@ def named(document: Object) -> Object:
 
 
 @pytest.fixture(params=ADMITTED, ids=name_of)
-def row(request: pytest.FixtureRequest) -> Workload:
-    found: Workload = request.param
+def row(request: pytest.FixtureRequest) -> KindSpec:
+    found: KindSpec = request.param
     return found
 
 
@@ -84,10 +84,10 @@ def team(kubectl: Kubectl, api: Api) -> Namespace:
 
 
 @pytest.fixture
-def samples(row: Workload, kubectl: Kubectl) -> Iterator[list[Object]]:
+def samples(row: KindSpec, kubectl: Kubectl) -> Iterator[list[Object]]:
     """The samples of a kind; those of the whole cluster are gone when the test ends."""
     found = samples_of(row)
-    assert found, f"{name_of(row)} has no sample in {KINDS}"
+    assert found, f"{name_of(row)} has no sample in {FOLDER}"
     if row in {tekton.PIPELINE_RUN, tekton.TASK_RUN}:
         for sample in found:
             sample["spec"]["managedBy"] = "retry-policy.dev/nobody"  # its controller would write into it
@@ -147,7 +147,7 @@ def test_every_kind_is_stored_as_render_prints_it_and_a_dry_run_shows_the_same(
 
 @pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])
 def test_an_unchanged_manifest_of_every_kind_can_be_applied_again(
-    team: Namespace, row: Workload, samples: list[Object], flags: tuple[str, ...]
+    team: Namespace, row: KindSpec, samples: list[Object], flags: tuple[str, ...]
 ) -> None:
     if row.kind == "JobSet" and not flags:
         for sample in samples:  # else a patch takes out again what only JobSet's webhook has put there, and is refused
@@ -158,7 +158,7 @@ def test_an_unchanged_manifest_of_every_kind_can_be_applied_again(
 
 
 def test_11_retries_are_refused_and_10_accepted_in_every_retry_field(
-    team: Namespace, row: Workload, samples: list[Object]
+    team: Namespace, row: KindSpec, samples: list[Object]
 ) -> None:
     create = ("create", "--dry-run=server", "--filename=-")
     fields, too_many, most = [], [], []
@@ -183,7 +183,7 @@ def with_retries(sample: Object, budget: Budget, retries: int) -> Object:
 
 
 def test_a_template_of_the_whole_cluster_is_left_alone_unless_it_says_that_it_takes_part(team: Namespace) -> None:
-    (template,) = samples_of(WORKLOADS["argoproj.io", "ClusterWorkflowTemplate"])
+    (template,) = samples_of(KINDS["argoproj.io", "ClusterWorkflowTemplate"])
     template["spec"]["templates"][0]["containerSet"]["retryStrategy"]["retries"] = 99
     create = ("create", "--dry-run=server", "--filename=-")
     assert "98 retries exceed the limit of 10" in team.run(*create, stdin=template).stderr
@@ -266,16 +266,16 @@ def reference(owner: Object) -> Object:
     return {"apiVersion": owner["apiVersion"], "kind": owner["kind"], **metadata, "controller": True}
 
 
-def owner_of(row: Workload, team: Namespace, status: Object | None = None) -> Object:
+def owner_of(row: KindSpec, team: Namespace, status: Object | None = None) -> Object:
     """Create the controller of a pod; it, or what controls it in turn, has that status."""
     if row.kind == "RayCluster":
-        (ray_job,) = samples_of(WORKLOADS["ray.io", "RayJob"])
+        (ray_job,) = samples_of(KINDS["ray.io", "RayJob"])
         above = with_status(team, team.create(ray_job), status)
         cluster = named(RAY_CLUSTER)
         cluster["metadata"]["ownerReferences"] = [reference(above)]
         return team.create(cluster)
     manifest = named(TASK_ACTION) if row.kind == "TaskAction" else samples_of(row)[0]
-    if row is WORKLOADS["batch", "Job"]:
+    if row is KINDS["batch", "Job"]:
         manifest["spec"]["suspend"] = True  # so that its controller counts nothing
     return with_status(team, team.create(manifest), status)
 
@@ -291,7 +291,7 @@ def with_status(team: Namespace, found: Object, status: Object | None) -> Object
 
 
 @pytest.mark.parametrize("row", OF_PODS, ids=name_of)
-def test_the_server_reads_the_owner_of_a_pod_and_what_that_allows(team: Namespace, row: Workload) -> None:
+def test_the_server_reads_the_owner_of_a_pod_and_what_that_allows(team: Namespace, row: KindSpec) -> None:
     told = TOLD[name_of(row)]
     owner = owner_of(row, team, told.status)
     made = pod(owner["metadata"]["name"] + told.suffix)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from webhook.attempts import SOURCES
-from webhook.kinds import WORKLOADS, Workload
+from webhook.kinds import KINDS, KindSpec
 from webhook.kinds.core import POD
 from webhook.kinds.job_set import JOB_SET
 from webhook.objects.patch import EVERY, Nested, Pattern
@@ -16,16 +16,16 @@ def table() -> str:
     """Show of every kind what the policy does with it."""
     makers = (name, limits, default, failure_policy, timeouts, attempts, placement)
     lines: list[tuple[str, ...]] = [COLUMNS, ("---",) * len(COLUMNS)]
-    lines += [tuple(make(row) for make in makers) for row in WORKLOADS.values() if row is not POD]
+    lines += [tuple(make(row) for make in makers) for row in KINDS.values() if row is not POD]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def name(row: Workload) -> str:
+def name(row: KindSpec) -> str:
     """Name a kind with its group."""
     return f"{row.kind}<br>{row.group}"
 
 
-def limits(row: Workload) -> str:
+def limits(row: KindSpec) -> str:
     """Name the fields that are held to the limit."""
     jobs = [f"`{spelt(spec)}.{field}`" for spec in row.job_specs for field in ("backoffLimit", "backoffLimitPerIndex")]
     fields = [
@@ -34,7 +34,7 @@ def limits(row: Workload) -> str:
     return cell([*jobs, *fields])
 
 
-def default(row: Workload) -> str:
+def default(row: KindSpec) -> str:
     """Name what the default replaces."""
     jobs = [f"`{spelt(spec)}.backoffLimit`" for spec in row.job_specs]
     fields = [
@@ -45,7 +45,7 @@ def default(row: Workload) -> str:
     return cell([*jobs, *fields])
 
 
-def failure_policy(row: Workload) -> str:
+def failure_policy(row: KindSpec) -> str:
     """Say what is injected."""
     if not row.job_specs or not row.failure_policy:
         return NOTHING
@@ -53,7 +53,7 @@ def failure_policy(row: Workload) -> str:
     return cell([*jobs, *(["`spec.failurePolicy.rules`"] if row is JOB_SET else [])])
 
 
-def timeouts(row: Workload) -> str:
+def timeouts(row: KindSpec) -> str:
     """Name the fields that bound one attempt."""
     deadlines = [f"{spelt(spec)}.template.spec.activeDeadlineSeconds" for spec in row.job_specs if row.failure_policy]
     jobs = [f"`{deadline}`{together('`OnFailure`')}" for deadline in deadlines]
@@ -66,7 +66,7 @@ def together(what: str) -> str:
     return f" (with {what} together)" if what else ""
 
 
-def attempts(row: Workload) -> str:
+def attempts(row: KindSpec) -> str:
     """Name what tells the attempt of its pods."""
     if row.counts:
         return cell([row.kind])
@@ -75,7 +75,7 @@ def attempts(row: Workload) -> str:
     return cell(names) if names or not row.owns_pods else "Annotation alone"
 
 
-def placement(row: Workload) -> str:
+def placement(row: KindSpec) -> str:
     """Say whether pods are placed."""
     if row.counted_under:
         return f"under a {row.counted_under}"

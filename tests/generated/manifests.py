@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from webhook.attempts import airflow
-from webhook.kinds import WORKLOADS, Workload, apache_spark, batch, spark
+from webhook.kinds import KINDS, KindSpec, apache_spark, batch, spark
 from webhook.kinds.job_set import JOB_SET
 
 WATCHED = (batch.JOB, JOB_SET)
 
 
-def rules(rows: list[Workload], scope: str) -> str:
+def rules(rows: list[KindSpec], scope: str) -> str:
     """Write the rules of a webhook: a line for the kinds of a group that have the same versions."""
     resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for row in rows:
@@ -23,12 +23,12 @@ def rules(rows: list[Workload], scope: str) -> str:
 
 def namespaced_kinds() -> str:
     """Write the rules for what stands in a namespace."""
-    return rules([row for row in WORKLOADS.values() if row.admitted and row.namespaced], "Namespaced")
+    return rules([row for row in KINDS.values() if row.admitted and row.namespaced], "Namespaced")
 
 
 def cluster_kinds() -> str:
     """Write the rules for what stands in none."""
-    return rules([row for row in WORKLOADS.values() if row.admitted and not row.namespaced], "Cluster")
+    return rules([row for row in KINDS.values() if row.admitted and not row.namespaced], "Cluster")
 
 
 def batch_systems() -> str:
@@ -36,7 +36,7 @@ def batch_systems() -> str:
 
     A Job with a selector of its own does not label its pods.
     """
-    controllers = [f"'{row.group}/{row.kind.lower()}'" for row in WORKLOADS.values() if row.owns_pods]
+    controllers = [f"'{row.group}/{row.kind.lower()}'" for row in KINDS.values() if row.owns_pods]
     makers = [f"'{maker}'" for maker in airflow.MAKERS]
     conditions = [
         "['attempt', 'interruptible'].exists(key,",
@@ -65,7 +65,7 @@ def wrapped(entries: list[str]) -> Iterator[str]:
 def controllers() -> str:
     """Write the rights to read what counts a pod's attempts: not those of what is watched, which stand beside."""
     resources: dict[str, list[str]] = {}
-    for row in WORKLOADS.values():
+    for row in KINDS.values():
         if (row.owns_pods or row.counts) and row not in WATCHED:
             resources.setdefault(row.group, []).append(row.resource)
     return "".join(

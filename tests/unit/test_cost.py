@@ -17,7 +17,7 @@ import pytest
 from tests.admission import policy, review_of
 from tests.objects import job, job_spec, pod, stored_job
 from webhook.kube import names
-from webhook.ledger.trackers import Books
+from webhook.ledger.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.model import Placement, Profile
@@ -50,7 +50,7 @@ def warm() -> Endpoints:
     """A server whose caches are filled: a namespace that is opted in, and a Job of which one pod has failed."""
     no_api: Any = None
     cluster = Cluster(no_api)
-    books = Books(cluster)
+    books = Trackers(cluster)
     cluster.namespaces.items["", "ml"] = ("default", None)
     root = stored_job(job_spec(backoffLimit=3), {"failed": 1})
     root["metadata"] = {

@@ -12,7 +12,7 @@ from tests.generated import PART, PARTS, ROOT, generated
 from tests.objects import pod
 from webhook.admission.subject import Facts
 from webhook.attempts import SOURCES, Evidence, Level
-from webhook.kinds import CONTROLLERS, WORKLOADS, Workload
+from webhook.kinds import CONTROLLERS, KINDS, KindSpec
 from webhook.kinds.core import METADATA, POD_TEMPLATE
 from webhook.kinds.kind_spec import RetryField
 from webhook.kube import names
@@ -58,7 +58,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> None:
         exec(dedent(block), given := dict(GIVEN))  # noqa: S102 - our own page
         if "RENDER" in given:
             row = given["RENDER"]
-            monkeypatch.setitem(WORKLOADS, (row.group, row.kind), row)
+            monkeypatch.setitem(KINDS, (row.group, row.kind), row)
             monkeypatch.setitem(CONTROLLERS, (row.group, row.kind.lower()), row)
         else:
             source: Any = type("render", (), {"NAME": given["NAME"], "levels": staticmethod(given["levels"])})
@@ -72,7 +72,7 @@ GIVEN: Final[dict[str, Any]] = {
     "METADATA": METADATA,
     "POD_TEMPLATE": POD_TEMPLATE,
     "RetryField": RetryField,
-    "Workload": Workload,
+    "KindSpec": KindSpec,
 }
 RENDER: Final[Json] = {"apiVersion": "example.dev/v1", "kind": "Render", "metadata": {"name": "film"}}
 

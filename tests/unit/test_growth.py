@@ -23,7 +23,7 @@ from tests.hostile import LARGEST, ROWS, long_object, long_places
 from tests.objects import exit_codes, job, job_spec, pod
 from webhook.admission import engine
 from webhook.admission.subject import LARGE_POD, read
-from webhook.kinds import Workload
+from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects import bounds
@@ -80,11 +80,11 @@ def padded(root: Json) -> Json:
 
 
 def name_of(value: object) -> str:
-    return value.kind if isinstance(value, Workload) else ".".join(map(str, value)) if isinstance(value, tuple) else ""
+    return value.kind if isinstance(value, KindSpec) else ".".join(map(str, value)) if isinstance(value, tuple) else ""
 
 
 @pytest.mark.parametrize(("row", "place"), PLACES, ids=name_of)
-def test_each_list_of_each_kind_costs_no_more_than_its_length(row: Workload, place: Path) -> None:
+def test_each_list_of_each_kind_costs_no_more_than_its_length(row: KindSpec, place: Path) -> None:
     assert growth_of(lambda number: long_object(row, place, number)) <= MOST_GROWTH
 
 

@@ -18,7 +18,7 @@ from webhook.admission.subject import read
 from webhook.kube import names
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
-from webhook.retry.admission import RetryRequests
+from webhook.retry.admission import RetryAdmission
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.http11 import Answer
 
@@ -81,7 +81,7 @@ def test_so_it_is_where_no_rule_looks_but_in_a_pod_of_which_that_is_not_read(tex
 @pytest.mark.parametrize("text", [b"1e400", b"9" * 5000])
 def test_so_it_is_where_a_retry_is_asked_for(text: bytes) -> None:
     no_api: Any = None
-    requests = RetryRequests(no_api, no_api)
+    requests = RetryAdmission(no_api, no_api)
     body = review_of(job({**job_spec(), "example": HERE}), userInfo={"username": "ann"}).replace(QUOTED, text)
     answer = asyncio.run(
         ENDPOINTS.answer(body, "retry", requests.read, partial(ENDPOINTS.judge_retry_request, requests))

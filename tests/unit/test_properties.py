@@ -15,7 +15,7 @@ from tests.objects import cron_job, job, pod, stored_job
 from tests.strategies import CONTAINERS, maybe
 from webhook.admission import engine, review
 from webhook.admission.subject import Facts, read, subject_of
-from webhook.kinds import WORKLOADS, Workload
+from webhook.kinds import KINDS, KindSpec
 from webhook.kube import names
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
@@ -117,7 +117,7 @@ def shaped(shape: Shape, key: str = "", depth: int = 0) -> st.SearchStrategy[Any
     }[shape]
 
 
-def objects_of(row: Workload) -> st.SearchStrategy[Json]:
+def objects_of(row: KindSpec) -> st.SearchStrategy[Json]:
     assert isinstance(row.shape, dict)
     parts = {key: shaped(shape, key) for key, shape in row.shape.items() if key != "metadata"}
     return st.builds(
@@ -132,12 +132,12 @@ def objects_of(row: Workload) -> st.SearchStrategy[Json]:
     )
 
 
-OTHER_KINDS = st.one_of(*(objects_of(row) for row in WORKLOADS.values() if row.admitted and row.group != "batch"))
+OTHER_KINDS = st.one_of(*(objects_of(row) for row in KINDS.values() if row.admitted and row.group != "batch"))
 
 
 def is_immutable(root: Json) -> bool:
     group = root["apiVersion"].partition("/")[0]
-    return WORKLOADS[group, root["kind"]].immutable
+    return KINDS[group, root["kind"]].immutable
 
 
 EXPRESSIONS = st.fixed_dictionaries(
@@ -261,7 +261,7 @@ def objects_of_any_shape() -> st.SearchStrategy[Json]:
 @given(
     ANYTHING | objects_of_any_shape(),
     ANYTHING | objects_of_any_shape(),
-    st.sampled_from(list(WORKLOADS)),
+    st.sampled_from(list(KINDS)),
     st.sampled_from(["CREATE", "UPDATE"]),
 )
 @settings(max_examples=500)

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from tests.served import COMMAND
-from webhook.kinds import WORKLOADS
+from webhook.kinds import KINDS
 from webhook.objects.problem import Json, field
 from webhook.objects.problem import Path as FieldPath
 
-KINDS: Final = Path(__file__).parents[2] / "manifests" / "samples" / "kinds"
-FILES: Final = sorted(KINDS.glob("*.yaml"))
+FOLDER: Final = Path(__file__).parents[2] / "manifests" / "samples" / "kinds"
+FILES: Final = sorted(FOLDER.glob("*.yaml"))
 # The samples of batch/v1 stand beside the folder; the other three no webhook is called for, or not as for a workload.
 EXEMPT: Final = {
     ("", "Pod"),
@@ -87,18 +87,18 @@ def with_retries(retries: int, folder: Path) -> list[str]:
 
 
 def test_every_kind_of_the_table_has_a_sample() -> None:
-    assert {kind_of(root) for root in SAMPLES.values()} == WORKLOADS.keys() - EXEMPT
+    assert {kind_of(root) for root in SAMPLES.values()} == KINDS.keys() - EXEMPT
 
 
 def test_every_retry_field_of_the_table_stands_in_a_sample() -> None:
     written = {
         (row.group, one.name)
         for root in SAMPLES.values()
-        for row in (WORKLOADS[kind_of(root)],)
+        for row in (KINDS[kind_of(root)],)
         for one in row.retry_fields
         if {path for path, _ in one.find(root)} & {path for path, _, _ in retry_fields(root)}
     }
-    assert written == {(row.group, one.name) for row in WORKLOADS.values() for one in row.retry_fields}
+    assert written == {(row.group, one.name) for row in KINDS.values() for one in row.retry_fields}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -111,12 +111,12 @@ def test_a_sample_is_short_says_what_to_look_at_and_has_a_name_of_its_own(file: 
 
 
 def test_check_finds_no_problem_in_them_and_has_nothing_to_warn_of() -> None:
-    checked = run("check", "-f", KINDS)
+    checked = run("check", "-f", FOLDER)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
 def test_render_prints_each_and_rendered_again_it_stays_as_it_is(tmp_path: Path) -> None:
-    once = run("render", "-f", KINDS)
+    once = run("render", "-f", FOLDER)
     assert (once.returncode, once.stderr) == (0, "")
     rendered = list(yaml.safe_load_all(once.stdout))
     assert [(kind_of(root), root["metadata"]["name"]) for root in rendered] == [
@@ -129,7 +129,7 @@ def test_render_prints_each_and_rendered_again_it_stays_as_it_is(tmp_path: Path)
 
 
 def test_what_was_rendered_has_no_problem_either(tmp_path: Path) -> None:
-    (tmp_path / "once.yaml").write_text(run("render", "-f", KINDS).stdout)
+    (tmp_path / "once.yaml").write_text(run("render", "-f", FOLDER).stdout)
     checked = run("check", "-f", tmp_path)
     assert (checked.returncode, checked.stdout) == (0, "")
     assert all("only exit code 143 is retried" in line for line in checked.stderr.splitlines())

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from webhook import attempts
 from webhook.admission.subject import Facts, Subject
-from webhook.kinds import Workload, batch
+from webhook.kinds import KindSpec, batch
 from webhook.kube import names
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json, Problem
@@ -65,7 +65,7 @@ def is_asked_for(said: Json, facts: Facts) -> bool:
     return any(names.REQUESTED_RETRIES in one for one in (said, *above))
 
 
-def is_no_batch(row: Workload | None, facts: Facts, said: Json) -> bool:
+def is_no_batch(row: KindSpec | None, facts: Facts, said: Json) -> bool:
     """Tell whether a pod's controller is batch only under another, which it has not got, as a RayCluster of nobody."""
     if row is None or not row.counted_under or (facts.above or {}).get("kind") == row.counted_under:
         return False

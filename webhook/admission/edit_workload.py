@@ -5,7 +5,7 @@ from functools import cached_property
 import msgspec
 
 from webhook.admission.subject import Facts, Subject
-from webhook.kinds import Budget, EmbeddedJob, Workload, batch
+from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.trainer import TRAIN_JOB
@@ -42,7 +42,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     return [*warnings, *note(editor, rules, editor.edits[before:])]
 
 
-def is_alike(row: Workload, one: Json, other: Json) -> bool:
+def is_alike(row: KindSpec, one: Json, other: Json) -> bool:
     """Return True if objects differ in metadata alone, and not in a retry field there."""
     beside_metadata = {**one, "metadata": None} == {**other, "metadata": None}
     return beside_metadata and list(row.budgets(one)) == list(row.budgets(other))

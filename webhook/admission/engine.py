@@ -15,7 +15,7 @@ from webhook.admission import edit_pod, edit_workload, modes, review
 from webhook.admission.modes import ENFORCED
 from webhook.admission.review import Response
 from webhook.admission.subject import Facts, Subject, request_to_create, subject_of
-from webhook.kinds import Budget, EmbeddedJob, Workload, batch, core, embedded_in, tekton_triggers
+from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch, core, embedded_in, tekton_triggers
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
@@ -140,7 +140,7 @@ def unheard_warnings(subject: Subject, facts: Facts) -> Iterator[Problem]:
     yield Problem(path, "nobody hears it", "ask by: retry-policy retry")
 
 
-def stopping_warnings(row: Workload, old: Json, root: Json) -> Iterator[Problem]:
+def stopping_warnings(row: KindSpec, old: Json, root: Json) -> Iterator[Problem]:
     """Warn about an update that ends pods and by that fails their Job, whose policy is immutable by then."""
     if row not in {batch.JOB, JOB_SET}:
         return
@@ -166,7 +166,7 @@ def edit(subject: Subject, profile: NamedProfile, facts: Facts, editor: Editor) 
 
 
 def problems_of(
-    row: Workload, root: Json, old: Json | None, profile: NamedProfile, facts: Facts
+    row: KindSpec, root: Json, old: Json | None, profile: NamedProfile, facts: Facts
 ) -> list[tuple[str, Problem]]:
     """Name what is wrong with an object, each with its rule; `old` is the object before an update.
 
@@ -178,7 +178,7 @@ def problems_of(
     return list(islice(chain(own, embedded_problems(row, root, profile, facts)), bounds.MOST_PROBLEMS))
 
 
-def embedded_problems(row: Workload, root: Json, profile: NamedProfile, facts: Facts) -> Iterator[tuple[str, Problem]]:
+def embedded_problems(row: KindSpec, root: Json, profile: NamedProfile, facts: Facts) -> Iterator[tuple[str, Problem]]:
     """Yield what will be wrong with the objects in an object when they are created, each with its rule.
 
     Not what depends on the parameters of an event that they will be created for.
@@ -205,7 +205,7 @@ def problems_once_created(found: Json, profile: NamedProfile, facts: Facts) -> I
 
 
 def own_problems(
-    row: Workload, root: Json, old: Json | None, profile: NamedProfile, facts: Facts
+    row: KindSpec, root: Json, old: Json | None, profile: NamedProfile, facts: Facts
 ) -> Iterator[tuple[str, Problem]]:
     """Yield what is wrong with an object but for the objects in it, each with its rule."""
     jobs = list(row.jobs(root))
@@ -220,7 +220,7 @@ def own_problems(
 
 
 def limit_problems(  # noqa: PLR0913, PLR0917 - what a rule may need
-    row: Workload, root: Json, old: Json | None, jobs: list[EmbeddedJob], profile: NamedProfile, facts: Facts
+    row: KindSpec, root: Json, old: Json | None, jobs: list[EmbeddedJob], profile: NamedProfile, facts: Facts
 ) -> Iterator[Problem]:
     """Yield what of an object exceeds the limit of retries, or has none."""
     settings = profile.settings(annotations.of(root))
@@ -248,7 +248,7 @@ def owner_problems(subject: Subject, root: Json, facts: Facts) -> list[tuple[str
 
 
 def all_budgets(
-    row: Workload, root: Json, jobs: Iterable[EmbeddedJob], old_jobs: Mapping[Path, EmbeddedJob] = {}
+    row: KindSpec, root: Json, jobs: Iterable[EmbeddedJob], old_jobs: Mapping[Path, EmbeddedJob] = {}
 ) -> Iterator[Budget]:
     """Yield every budget that an object names, of its Jobs and beside them.
 

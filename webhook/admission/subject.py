@@ -11,7 +11,7 @@ from webhook.admission import review
 from webhook.admission.review import BadReviewError, GroupVersionKind, Request, Review, UnreadableError, decode_value
 from webhook.attempts import airflow
 from webhook.capacity import Pool, Provider
-from webhook.kinds import WORKLOADS, OwnerReference, Workload, apache_spark, batch, core, embedded_in, row_of, spark
+from webhook.kinds import KINDS, KindSpec, OwnerReference, apache_spark, batch, core, embedded_in, row_of, spark
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
 from webhook.objects import bounds
@@ -94,12 +94,12 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     request: Request
-    row: Workload
+    row: KindSpec
     root: Json
     malformed: list[Problem]
     old: Json | None = None
     owner: OwnerReference | None = None
-    owner_row: Workload | None = None
+    owner_row: KindSpec | None = None
     controlled: bool = False
     takes_part: bool = False
     body: bytes | None = None
@@ -125,7 +125,7 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
 
     `root` is the request's object where the caller has decoded it, and wants it edited; `body` what `read` read.
     """
-    row = WORKLOADS.get((request.kind.group, request.kind.kind))
+    row = KINDS.get((request.kind.group, request.kind.kind))
     if row is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
         return None
     if row is core.POD and request.operation == "UPDATE":
@@ -152,7 +152,7 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
     return Subject(request=request, row=row, root=seen, malformed=malformed, old=old, owner=reference)
 
 
-def looked_over(request: Request, row: Workload, root: Any) -> tuple[Any, list[Problem] | None]:
+def looked_over(request: Request, row: KindSpec, root: Any) -> tuple[Any, list[Problem] | None]:
     """Return the object of a request, and why rules cannot look at it; None where that has to be borne.
 
     `root`: the object, where it is decoded already.
@@ -165,7 +165,7 @@ def looked_over(request: Request, row: Workload, root: Any) -> tuple[Any, list[P
     return seen, [problem]
 
 
-def decoded(value: msgspec.Raw, row: Workload) -> tuple[Any, Problem | None]:
+def decoded(value: msgspec.Raw, row: KindSpec) -> tuple[Any, Problem | None]:
     """Return an object of a request, empty where it cannot be read, with why it is more than rules look at."""
     try:
         root = decode_value(value)
@@ -174,7 +174,7 @@ def decoded(value: msgspec.Raw, row: Workload) -> tuple[Any, Problem | None]:
     return root, beyond(root, row, len(memoryview(value)))
 
 
-def beyond(root: Any, row: Workload, size: int = LARGE) -> Problem | None:
+def beyond(root: Any, row: KindSpec, size: int = LARGE) -> Problem | None:
     """Return what of an object is more than rules look at; `size`: the bytes in which it stands."""
     if size < LARGE:
         return None
@@ -188,14 +188,14 @@ def beyond(root: Any, row: Workload, size: int = LARGE) -> Problem | None:
     return Problem(jobs[-1], f"is one of more than {bounds.MOST_JOBS} Jobs", "make several objects of it")
 
 
-def job_specs_of(row: Workload, root: Any) -> Iterator[Path]:
+def job_specs_of(row: KindSpec, root: Any) -> Iterator[Path]:
     """Yield the paths of the JobSpecs in an object, up to the first that is too many."""
     for pattern in row.job_specs:
         for path, _ in islice(find(root, pattern), bounds.MOST_JOBS + 1):
             yield path
 
 
-def misfits_of(root: Any, row: Workload) -> list[Problem]:
+def misfits_of(root: Any, row: KindSpec) -> list[Problem]:
     """Name the wrong types in an object."""
     return list(islice(wrong_types(root, row.shape), bounds.MOST_PROBLEMS))
 
@@ -229,7 +229,7 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
 
 def owner_of(
     root: Json, controller: OwnerReference | None, labels: Json
-) -> tuple[OwnerReference | None, Workload | None]:
+) -> tuple[OwnerReference | None, KindSpec | None]:
     """Return the object of a known batch kind that a pod belongs to, and its row.
 
     That is its controller, or what its labels name.

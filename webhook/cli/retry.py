@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_or_default, printable
-from webhook.kinds import Workload, batch, tekton
+from webhook.kinds import KindSpec, batch, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
@@ -68,7 +68,7 @@ class Target:
     """
 
     namespace: str
-    row: Workload
+    row: KindSpec
     name: str = ""
     selector: str | None = None
     failed_since: int | None = None
@@ -79,7 +79,7 @@ class Target:
 class Planned:
     """What can run again, and a line that says what of it will; of a Job whose retry has begun the kept one."""
 
-    row: Workload
+    row: KindSpec
     root: Json
     promise: str
     keep_finally: bool = False
@@ -227,7 +227,7 @@ def has_failed(root: Json, within: int | None) -> bool:
     return (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds() <= within
 
 
-def named(row: Workload, root: Json) -> str:
+def named(row: KindSpec, root: Json) -> str:
     """Name an object."""
     return f"{row.kind} {root['metadata']['namespace']}/{root['metadata']['name']}"
 

@@ -19,12 +19,12 @@ from webhook.kinds import (
     trainer,
     volcano,
 )
-from webhook.kinds.kind_spec import Budget, EmbeddedJob, OwnerReference, Workload
+from webhook.kinds.kind_spec import Budget, EmbeddedJob, KindSpec, OwnerReference
 from webhook.objects import bounds
 from webhook.objects.patch import at, find
 from webhook.objects.problem import Json, Path
 
-__all__ = ["WORKLOADS", "Budget", "EmbeddedJob", "OwnerReference", "Workload", "embedded_in", "row_of"]
+__all__ = ["KINDS", "Budget", "EmbeddedJob", "KindSpec", "OwnerReference", "embedded_in", "row_of"]
 
 ROWS: Final = (
     core.POD,
@@ -45,13 +45,13 @@ ROWS: Final = (
 )
 
 # By group and kind, as a request names them.
-WORKLOADS: Final = {(row.group, row.kind): row for row in ROWS}
+KINDS: Final = {(row.group, row.kind): row for row in ROWS}
 
 # The kinds that control pods or what controls them. Flyte writes its own in small letters.
 CONTROLLERS: Final = {(row.group, row.kind.lower()): row for row in ROWS if row.owns_pods or row.counts}
 
 
-def embedded_in(row: Workload, root: Json, depth: int = 0) -> Iterator[tuple[Path, Json, Workload]]:
+def embedded_in(row: KindSpec, root: Json, depth: int = 0) -> Iterator[tuple[Path, Json, KindSpec]]:
     """Yield the objects of known kinds that stand in an object, and in those, each with its path and row."""
     for pattern in row.embedded if depth < bounds.DEEPEST_EMBEDDED else ():
         for path, found in find(root, pattern):
@@ -62,14 +62,14 @@ def embedded_in(row: Workload, root: Json, depth: int = 0) -> Iterator[tuple[Pat
                     yield (*path, *below), one, its_row
 
 
-def row_for(root: Any) -> Workload | None:
+def row_for(root: Any) -> KindSpec | None:
     """Return the row of what may be an object, None where no row knows it."""
     api_version, kind = at(root, ("apiVersion",)), at(root, ("kind",))
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return None
-    return WORKLOADS.get((api_version.rpartition("/")[0], kind))
+    return KINDS.get((api_version.rpartition("/")[0], kind))
 
 
-def row_of(controller: OwnerReference) -> Workload | None:
+def row_of(controller: OwnerReference) -> KindSpec | None:
     """Return the row of a controller's kind, None if it is none that controls pods of ours."""
     return CONTROLLERS.get((controller.group, controller.kind.lower()))

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from webhook.kinds.core import METADATA, POD_TEMPLATE
-from webhook.kinds.kind_spec import Budget, OwnerReference, RetryField, Workload, owner_references
+from webhook.kinds.kind_spec import Budget, KindSpec, OwnerReference, RetryField, owner_references
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import Shape
@@ -55,7 +55,7 @@ SHAPE: Final[Shape] = {
     "executorSpec": {"podTemplateSpec": POD_TEMPLATE},
 }
 
-SPARK_APPLICATION: Final = Workload(
+SPARK_APPLICATION: Final = KindSpec(
     group=GROUP,
     versions=("v1", "v1beta1"),
     kind=KIND,

@@ -9,13 +9,13 @@ is refused then fails the AppWrapper for good.
 from typing import Final
 
 from webhook.kinds.core import METADATA, OBJECT
-from webhook.kinds.kind_spec import RetryField, Workload
+from webhook.kinds.kind_spec import KindSpec, RetryField
 from webhook.objects.patch import EVERY
 
 RETRY_LIMIT: Final = "workload.codeflare.dev.appwrapper/retryLimit"
 DEFAULT_RETRIES: Final = 3
 
-APP_WRAPPER: Final = Workload(
+APP_WRAPPER: Final = KindSpec(
     group="workload.codeflare.dev",
     versions=("v1beta2",),
     kind="AppWrapper",

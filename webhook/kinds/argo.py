@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from webhook.kinds.core import METADATA
-from webhook.kinds.kind_spec import Field, RetryField, TimeoutField, Workload
+from webhook.kinds.kind_spec import Field, KindSpec, RetryField, TimeoutField
 from webhook.objects.patch import EVERY, Nested
 from webhook.objects.problem import Path
 from webhook.objects.shape import ANY_KEY, TOO_DEEP, Shape
@@ -94,7 +94,7 @@ def pod_annotations(spec: Path) -> tuple[Field, ...]:
 SPEC: Final[Path] = ("spec",)
 CRON_SPEC: Final[Path] = ("spec", "workflowSpec")
 
-WORKFLOW_TEMPLATE: Final = Workload(
+WORKFLOW_TEMPLATE: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="WorkflowTemplate",
@@ -113,7 +113,7 @@ CLUSTER_WORKFLOW_TEMPLATE: Final = replace(
 # Immutable by us: a workflow runs as it was admitted, and its controller updates it all the time.
 WORKFLOW: Final = replace(WORKFLOW_TEMPLATE, kind="Workflow", resource="workflows", immutable=True, owns_pods=True)
 
-CRON_WORKFLOW: Final = Workload(
+CRON_WORKFLOW: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="CronWorkflow",

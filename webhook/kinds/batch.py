@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from webhook.kinds.core import CONTAINER, METADATA, NODE_CHOICE
-from webhook.kinds.kind_spec import ALONE, Budget, EmbeddedJob, Traits, Workload, controller_of
+from webhook.kinds.kind_spec import ALONE, Budget, EmbeddedJob, KindSpec, Traits, controller_of
 from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -91,7 +91,7 @@ def traits_of_job(root: Json) -> Traits:
     )
 
 
-JOB: Final = Workload(
+JOB: Final = KindSpec(
     group="batch",
     versions=("v1",),
     kind="Job",
@@ -105,7 +105,7 @@ JOB: Final = Workload(
     traits=traits_of_job,
 )
 
-CRON_JOB: Final = Workload(
+CRON_JOB: Final = KindSpec(
     group="batch",
     versions=("v1",),
     kind="CronJob",

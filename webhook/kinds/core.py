@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from webhook.kinds.kind_spec import Workload
+from webhook.kinds.kind_spec import KindSpec
 from webhook.objects.shape import ANY_KEY, Shape
 
 NODE_SELECTOR_TERM: Final[Shape] = {
@@ -53,7 +53,7 @@ POD_SPEC: Final[Shape] = {
     "resourceClaims": [{"resourceClaimName": str}],
 }
 
-POD: Final = Workload(
+POD: Final = KindSpec(
     group="",
     versions=("v1",),
     kind="Pod",

@@ -7,7 +7,7 @@ four billion; 1 and none are the platform's default. A TaskAction's retries stan
 from typing import Final
 
 from webhook.kinds.core import METADATA
-from webhook.kinds.kind_spec import RetryField, Workload
+from webhook.kinds.kind_spec import KindSpec, RetryField
 from webhook.objects.patch import EVERY, Pattern
 from webhook.objects.shape import ANY_KEY, Shape
 
@@ -26,7 +26,7 @@ def retries_of_nodes(workflow: Pattern) -> tuple[RetryField, ...]:
     )
 
 
-FLYTE_WORKFLOW: Final = Workload(
+FLYTE_WORKFLOW: Final = KindSpec(
     group="flyte.lyft.com",
     versions=("v1alpha1",),
     kind="FlyteWorkflow",
@@ -46,7 +46,7 @@ FLYTE_WORKFLOW: Final = Workload(
     ),
 )
 
-TASK_ACTION: Final = Workload(
+TASK_ACTION: Final = KindSpec(
     group="flyte.org",
     versions=("v1",),
     kind="TaskAction",

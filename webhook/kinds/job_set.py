@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from webhook.kinds.batch import JOB_SPEC, is_queued
 from webhook.kinds.core import METADATA
-from webhook.kinds.kind_spec import RetryField, Traits, Workload
+from webhook.kinds.kind_spec import KindSpec, RetryField, Traits
 from webhook.objects.patch import EVERY, at
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import Shape
@@ -68,7 +68,7 @@ def traits(root: Json) -> Traits:
     return traits_of(root.get("spec") or {}, root.get("metadata") or {})
 
 
-JOB_SET: Final = Workload(
+JOB_SET: Final = KindSpec(
     group="jobset.x-k8s.io",
     versions=("v1alpha2",),
     kind="JobSet",

@@ -211,7 +211,7 @@ def bounded(_root: Json) -> Iterator[Problem]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Workload:
+class KindSpec:
     """A kind of the API that the rules know: what is said of it, and the patterns of what the rules read and write."""
 
     group: str

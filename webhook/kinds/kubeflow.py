@@ -13,7 +13,7 @@ from typing import Final
 
 from webhook.kinds.batch import DEFAULT_BACKOFF_LIMIT
 from webhook.kinds.core import METADATA, POD_TEMPLATE
-from webhook.kinds.kind_spec import RetryField, Workload
+from webhook.kinds.kind_spec import KindSpec, RetryField
 from webhook.objects.patch import EVERY, Pattern, find
 from webhook.objects.problem import Json, Path, Problem
 from webhook.objects.shape import ANY_KEY, Shape
@@ -29,7 +29,7 @@ def row(
     *fields: RetryField,
     versions: tuple[str, ...] = ("v1",),
     backoff_limit: RetryField = BACKOFF_LIMIT,
-) -> Workload:
+) -> KindSpec:
     """Make the row of a kind whose replicas stand in spec.REPLICA_SPECS."""
     replicas: Path = ("spec", replica_specs, EVERY)
     shape: Shape = {
@@ -37,7 +37,7 @@ def row(
         "elasticPolicy": {"maxRestarts": int},
         replica_specs: {ANY_KEY: {"restartPolicy": str, "template": POD_TEMPLATE}},
     }
-    return Workload(
+    return KindSpec(
         group="kubeflow.org",
         versions=versions,
         kind=kind,

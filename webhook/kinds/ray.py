@@ -7,7 +7,7 @@ nobody, or of a RayService, is no batch. A RayJob gets the jobTemplate of its Ra
 from typing import Final
 
 from webhook.kinds.core import METADATA, POD_TEMPLATE
-from webhook.kinds.kind_spec import RetryField, Workload
+from webhook.kinds.kind_spec import KindSpec, RetryField
 from webhook.objects.patch import EVERY, Pattern
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import Shape
@@ -53,7 +53,7 @@ def retry_fields(spec: Path) -> tuple[RetryField, ...]:
 SPEC: Final[Path] = ("spec",)
 SCHEDULED: Final[Path] = ("spec", "jobTemplate")
 
-RAY_JOB: Final = Workload(
+RAY_JOB: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="RayJob",
@@ -64,7 +64,7 @@ RAY_JOB: Final = Workload(
     retry_fields=retry_fields(SPEC),
 )
 
-RAY_CRON_JOB: Final = Workload(
+RAY_CRON_JOB: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="RayCronJob",
@@ -74,7 +74,7 @@ RAY_CRON_JOB: Final = Workload(
     retry_fields=retry_fields(SCHEDULED),
 )
 
-RAY_CLUSTER: Final = Workload(
+RAY_CLUSTER: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="RayCluster",

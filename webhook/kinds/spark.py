@@ -8,7 +8,7 @@ it anew.
 from typing import Final
 
 from webhook.kinds.core import METADATA
-from webhook.kinds.kind_spec import Field, OwnerReference, RetryField, Workload
+from webhook.kinds.kind_spec import Field, KindSpec, OwnerReference, RetryField
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, Shape
 
@@ -52,7 +52,7 @@ def application_of(labels: Json) -> OwnerReference | None:
     return OwnerReference(GROUP, VERSIONS[0], SPARK_APPLICATION.kind, name, "", labels.get(SUBMISSION, ""))
 
 
-SPARK_APPLICATION: Final = Workload(
+SPARK_APPLICATION: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="SparkApplication",
@@ -64,7 +64,7 @@ SPARK_APPLICATION: Final = Workload(
     pod_annotations=pod_annotations(SPEC),
 )
 
-SCHEDULED_SPARK_APPLICATION: Final = Workload(
+SCHEDULED_SPARK_APPLICATION: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="ScheduledSparkApplication",

@@ -8,7 +8,7 @@ the spec of a PipelineRun or TaskRun, from the first update on.
 from typing import Final
 
 from webhook.kinds.core import METADATA
-from webhook.kinds.kind_spec import Field, RetryField, TimeoutField, Workload
+from webhook.kinds.kind_spec import Field, KindSpec, RetryField, TimeoutField
 from webhook.objects.patch import EVERY, Nested, Pattern
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, TOO_DEEP, Shape
@@ -49,7 +49,7 @@ def annotations_of_tasks(spec: Path) -> tuple[Field, ...]:
     return tuple(Field(within=(*task, "taskSpec", "metadata"), name=("annotations",)) for task in tasks_of(spec))
 
 
-TASK: Final = Workload(
+TASK: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="Task",
@@ -57,7 +57,7 @@ TASK: Final = Workload(
     shape={"metadata": METADATA},
 )
 
-PIPELINE: Final = Workload(
+PIPELINE: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="Pipeline",
@@ -67,7 +67,7 @@ PIPELINE: Final = Workload(
     judged_annotations=annotations_of_tasks(("spec",)),
 )
 
-PIPELINE_RUN: Final = Workload(
+PIPELINE_RUN: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="PipelineRun",
@@ -88,7 +88,7 @@ PIPELINE_RUN: Final = Workload(
     ),
 )
 
-TASK_RUN: Final = Workload(
+TASK_RUN: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="TaskRun",
@@ -101,7 +101,7 @@ TASK_RUN: Final = Workload(
     timeout_fields=(TimeoutField(within=("spec",), name=("timeout",), duration=True),),
 )
 
-CUSTOM_RUN: Final = Workload(
+CUSTOM_RUN: Final = KindSpec(
     group=GROUP,
     versions=("v1beta1",),
     kind="CustomRun",

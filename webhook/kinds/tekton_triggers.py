@@ -8,13 +8,13 @@ is lost with its event. So the resource templates are judged, but for what an ev
 from typing import Final
 
 from webhook.kinds.core import METADATA, OBJECT
-from webhook.kinds.kind_spec import Field, Workload
+from webhook.kinds.kind_spec import Field, KindSpec
 from webhook.objects.patch import EVERY
 
 PARAMETER: Final = "$(tt."  # how what an event says begins
 TEMPLATES: Final = ("spec", "resourcetemplates", EVERY)
 
-TRIGGER_TEMPLATE: Final = Workload(
+TRIGGER_TEMPLATE: Final = KindSpec(
     group="triggers.tekton.dev",
     versions=("v1beta1", "v1alpha1"),
     kind="TriggerTemplate",

@@ -9,7 +9,7 @@ from typing import Final
 
 from webhook.kinds.core import METADATA
 from webhook.kinds.job_set import JOB_SET_SPEC, job_spec_of, max_restarts_of, traits_of
-from webhook.kinds.kind_spec import Field, RetryField, Traits, Workload
+from webhook.kinds.kind_spec import Field, KindSpec, RetryField, Traits
 from webhook.objects.patch import EVERY
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, Shape
@@ -40,7 +40,7 @@ def traits(root: Json) -> Traits:
     return traits_of(template.get("spec") or {}, template.get("metadata") or {})
 
 
-TRAIN_JOB: Final = Workload(
+TRAIN_JOB: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="TrainJob",
@@ -71,7 +71,7 @@ TRAIN_JOB: Final = Workload(
     written=(("spec", "annotations"), ("spec", "runtimePatches")),
 )
 
-TRAINING_RUNTIME: Final = Workload(
+TRAINING_RUNTIME: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="TrainingRuntime",

@@ -8,7 +8,7 @@ changed. A JobFlow makes a Job of each JobTemplate that it names, with its spec,
 from typing import Final
 
 from webhook.kinds.core import METADATA, POD_TEMPLATE
-from webhook.kinds.kind_spec import Field, RetryField, Workload
+from webhook.kinds.kind_spec import Field, KindSpec, RetryField
 from webhook.objects.patch import EVERY, Pattern
 from webhook.objects.problem import Path
 from webhook.objects.shape import ANY_KEY, Shape
@@ -33,7 +33,7 @@ def retry_fields(spec: Path) -> tuple[RetryField, ...]:
     )
 
 
-JOB: Final = Workload(
+JOB: Final = KindSpec(
     group="batch.volcano.sh",
     versions=VERSIONS,
     kind="Job",
@@ -45,7 +45,7 @@ JOB: Final = Workload(
     retry_fields=retry_fields(SPEC),
 )
 
-CRON_JOB: Final = Workload(
+CRON_JOB: Final = KindSpec(
     group="batch.volcano.sh",
     versions=VERSIONS,
     kind="CronJob",
@@ -59,7 +59,7 @@ CRON_JOB: Final = Workload(
     made_annotations=(Field(within=("spec", "jobTemplate"), name=("metadata", "annotations")),),
 )
 
-JOB_TEMPLATE: Final = Workload(
+JOB_TEMPLATE: Final = KindSpec(
     group="flow.volcano.sh",
     versions=VERSIONS,
     kind="JobTemplate",

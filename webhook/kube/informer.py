@@ -76,7 +76,7 @@ class Observer(Protocol[Told_contra]):
         """Hear of an object that is gone, as it was last."""
 
 
-class WatchedList(Generic[Kept]):
+class Informer(Generic[Kept]):
     """The objects of one list by namespace and name, each reduced to what `keep` returns of it.
 
     `shape`: what is decoded of an object for that, by default all of it: one may be of megabytes, and a list have

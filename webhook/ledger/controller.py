@@ -25,10 +25,10 @@ from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer
 from webhook.ledger.model import outcomes
 from webhook.ledger.model.account import KEPT, LARGEST, encode
-from webhook.ledger.model.counting import Round
+from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Exit, Pod
 from webhook.ledger.model.tracker import Key
-from webhook.ledger.trackers import UNSEEN_AFTER, Books, Page, read, where
+from webhook.ledger.trackers import UNSEEN_AFTER, Trackers, WorkloadState, read, where
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
@@ -66,7 +66,7 @@ class Crash:
 class Ledger:
     """The accounts of all workloads, while this replica leads."""
 
-    def __init__(self, books: Books, policy: PolicySource, events: Events, lease: Lease) -> None:
+    def __init__(self, books: Trackers, policy: PolicySource, events: Events, lease: Lease) -> None:
         self.api = books.cluster.api
         self.books = books
         books.news = self.wake
@@ -166,7 +166,7 @@ class Ledger:
                 metrics.LEDGER_WRITES.labels("bad").inc()
             self.wake(key, pause)
 
-    async def write(self, key: Key, page: Page) -> None:
+    async def write(self, key: Key, page: WorkloadState) -> None:
         """Count the pods that are not counted yet, and do what follows from it."""
         root = self.books.root_of(key)
         if root is None:
@@ -180,7 +180,7 @@ class Ledger:
         page.awaited = None
         account = read(key, page.text)
         account.forget(KEPT, page.book.staying_ids(account.recent))
-        round_ = Round(key, root, self.books.job_set_of(key), page.book, account, self.settings_of)
+        round_ = CountingPass(key, root, self.books.job_set_of(key), page.book, account, self.settings_of)
         complete = self.count(round_, page)
         if round_.changed:
             await self.store(round_, page)
@@ -195,7 +195,7 @@ class Ledger:
         if not complete:
             self.wake(key, INTERVAL)
 
-    def count(self, round_: Round, page: Page) -> bool:
+    def count(self, round_: CountingPass, page: WorkloadState) -> bool:
         """Count what is not counted yet; tell whether that was all of it."""
         book, account = page.book, round_.account
         doubtful = book.doubtful(time.monotonic(), current=self.books.cluster.jobs.live)
@@ -211,7 +211,7 @@ class Ledger:
             self.count_unseen(round_, page, time.monotonic())
         return complete
 
-    async def store(self, round_: Round, page: Page) -> None:
+    async def store(self, round_: CountingPass, page: WorkloadState) -> None:
         """Write the account, and with it suspend a Job that had more disruptions than it may."""
         suspends = self.may_act(round_.key) and round_.suspends()
         page.exceeded |= any(round_.exceeded(round_.details)) or any(round_.free_too_often(round_.details))
@@ -225,7 +225,7 @@ class Ledger:
         metrics.LEDGER_WRITES.labels("good").inc()
         self.tell(round_, suspended=suspends)
 
-    def count_unseen(self, round_: Round, page: Page, now: float) -> None:
+    def count_unseen(self, round_: CountingPass, page: WorkloadState, now: float) -> None:
         """Count what only the Job's status tells of, once it is sure that no pod of it will be seen any more."""
         if now - round_.book.gap > FORGOTTEN:
             round_.book.vanished.clear()  # another replica led, and counted them
@@ -252,7 +252,7 @@ class Ledger:
         else:
             metrics.LEDGER_WRITES.labels("mark").inc()
 
-    async def fail(self, round_: Round) -> None:
+    async def fail(self, round_: CountingPass) -> None:
         """End a workload that restarted at no cost too often, or was disrupted too often where that is to end it."""
         namespace, last = round_.key.namespace, round_.account.last
         found = next(round_.free_too_often(last), None)
@@ -318,7 +318,7 @@ class Ledger:
             self.wake(key)
         return True
 
-    def tell(self, round_: Round, *, suspended: bool) -> None:
+    def tell(self, round_: CountingPass, *, suspended: bool) -> None:
         """Write an Event on the workload, and count."""
         measure(round_)
         key, metadata = round_.key, round_.root["metadata"]
@@ -356,7 +356,7 @@ class Ledger:
         return policy is not None and profile in policy.profiles and mode in modes.ENFORCED
 
 
-def measure(round_: Round) -> None:
+def measure(round_: CountingPass) -> None:
     """Count a round in the metrics."""
     for detail in round_.details:
         metrics.LEDGER_ATTEMPTS.labels(detail.cause, detail.cost).inc()

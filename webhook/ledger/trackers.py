@@ -16,13 +16,13 @@ from webhook import metrics
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import eager, names
-from webhook.kube.informer import WatchedList
+from webhook.kube.informer import Informer
 from webhook.kube.slices import in_slices
 from webhook.ledger.model import limits, outcomes, pods
 from webhook.ledger.model.account import Account, decode
 from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.tracker import Book, Key, key_of
+from webhook.ledger.model.tracker import Key, Tracker, key_of
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 
@@ -34,10 +34,10 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class Page:
+class WorkloadState:
     """A workload's book, and where its account stands; times are of the monotonic clock."""
 
-    book: Book = field(default_factory=Book)
+    book: Tracker = field(default_factory=Tracker)
     text: str | None = None  # the account that a watch brought last
     account: Account = field(default_factory=Account)  # the same, read
     awaited: str | None = None  # the one that was written, until a watch brings it
@@ -62,7 +62,7 @@ class Counts:
     failures: int | None = None
 
 
-class Books:
+class Trackers:
     """The pages of all workloads.
 
     `news` is called with a workload about which something is to be written, and in how many seconds; `crashed` with a
@@ -72,11 +72,11 @@ class Books:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         selector = {"labelSelector": SELECTOR}
-        self.pods = WatchedList(cluster.api, "/api/v1/pods", pods.read, shape=pods.READ, query=selector)
+        self.pods = Informer(cluster.api, "/api/v1/pods", pods.read, shape=pods.READ, query=selector)
         self.pods.observers.append(PodObserver(self))
         cluster.jobs.observers.append(WorkloadObserver(self, self.see_job, self.see_job_gone))
         cluster.job_sets.observers.append(WorkloadObserver(self, self.see_job_set, self.see_job_set_gone))
-        self.pages: dict[Key, Page] = {}
+        self.pages: dict[Key, WorkloadState] = {}
         self.at_last: set[Key] = set()  # workloads without a retry left
         self.watching_since = float("inf")
         self.waiting: dict[Key, list[asyncio.Event]] = {}  # for the next news of a workload's pods
@@ -90,11 +90,11 @@ class Books:
         """Whether it knows what there is."""
         return self.pods.synced.is_set() and self.cluster.jobs.synced.is_set()
 
-    def page(self, key: Key) -> Page:
+    def page(self, key: Key) -> WorkloadState:
         """Return a workload's page, a new one where there is none."""
         page = self.pages.get(key)
         if page is None:
-            page = self.pages[key] = Page()
+            page = self.pages[key] = WorkloadState()
         return page
 
     def see_pod(self, pod: Pod, *, news: bool = True) -> None:
@@ -120,7 +120,7 @@ class Books:
         for event in self.waiting.get(key, ()):
             event.set()
 
-    def see_failed(self, key: Key, page: Page, pod: Pod, *, news: bool = True) -> None:
+    def see_failed(self, key: Key, page: WorkloadState, pod: Pod, *, news: bool = True) -> None:
         """Take in that a pod has failed."""
         job = page.book.jobs.get(pod.job_uid)
         if key.job_set and job is not None and pod.disruption is not None:
@@ -184,7 +184,7 @@ class Books:
             self.pages.pop(key)
             self.at_last.discard(key)
 
-    def see_account(self, key: Key, page: Page, root: Json) -> None:
+    def see_account(self, key: Key, page: WorkloadState, root: Json) -> None:
         """Take in an account as it is now."""
         text = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
         if text != page.text:
@@ -218,7 +218,7 @@ class Books:
         disruptions = self.disruptions_of(key, page, unit, job) // limits.shares_of(job["spec"])
         return Counts(disruptions=disruptions, failures=None if job_set else self.failures_of(key, page, job))
 
-    def disruptions_of(self, key: Key, page: Page, unit: str, job: Json) -> int:
+    def disruptions_of(self, key: Key, page: WorkloadState, unit: str, job: Json) -> int:
         """Return the disruptions of a unit of a workload."""
         account = page.account
         resumed = account.suspended and not job["spec"].get("suspend")  # which grants a new limit
@@ -228,7 +228,7 @@ class Books:
                 count += self.cost_of(key, page, failed) == "disruption"
         return count
 
-    def failures_of(self, key: Key, page: Page, job: Json) -> int | None:
+    def failures_of(self, key: Key, page: WorkloadState, job: Json) -> int | None:
         """Return the failures of a Job that cost a retry; None where its status tells of all of them in time."""
         if job["spec"].get("backoffLimitPerIndex") is None:
             return None
@@ -236,7 +236,7 @@ class Books:
         uncounted = (self.cost_of(key, page, failed) for failed in page.book.uncounted(account))
         return account.spent_now("retry") + sum(cost == "retry" for cost in uncounted)
 
-    def cost_of(self, key: Key, page: Page, pod: Pod) -> Cost:
+    def cost_of(self, key: Key, page: WorkloadState, pod: Pod) -> Cost:
         """Return what a failed pod cost; worked out once, as the patterns of a JobSet may take milliseconds."""
         known = page.costs.get(pod.uid)
         if known is not None:
@@ -247,7 +247,7 @@ class Books:
             page.costs[pod.uid] = cost
         return cost
 
-    async def catch_up(self, key: Key, book: Book, job_uid: str, index: str) -> None:
+    async def catch_up(self, key: Key, book: Tracker, job_uid: str, index: str) -> None:
         """Wait until the watch has told of the pod that another one replaces, but not for long."""
         news = asyncio.Event()
         waiting = self.waiting.setdefault(key, [])
@@ -278,7 +278,7 @@ class Books:
 class PodObserver:
     """Hears of pods."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: Trackers) -> None:
         self.listed = books.see_pods
         self.seen = books.see_pod
         self.deleted = books.see_pod_gone
@@ -287,7 +287,7 @@ class PodObserver:
 class WorkloadObserver:
     """Hears of Jobs, or of JobSets."""
 
-    def __init__(self, books: Books, seen: Callable[[Json], None], deleted: Callable[[Json], None]) -> None:
+    def __init__(self, books: Trackers, seen: Callable[[Json], None], deleted: Callable[[Json], None]) -> None:
         self.books = books
         self.seen = seen
         self.deleted = deleted

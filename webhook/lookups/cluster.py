@@ -16,13 +16,13 @@ import structlog
 from webhook import metrics
 from webhook.capacity import Census, NodeFacts, Pool, Provider, recognise
 from webhook.capacity.pools import MOST_POOLS
-from webhook.kinds import OwnerReference, Workload, batch, row_of
+from webhook.kinds import KindSpec, OwnerReference, batch, row_of
 from webhook.kinds.job_set import COSTLY_JOB_RESTARTS, JOB_RESTARTS, JOB_SET, SPEC
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.trainer import TRAIN_JOB
 from webhook.kube import eager, names
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
-from webhook.kube.informer import WatchedList
+from webhook.kube.informer import Informer
 from webhook.kube.slices import in_slices
 from webhook.ledger.model import account
 from webhook.ledger.model.limits import failed_in_status
@@ -122,15 +122,15 @@ class Cluster:
         self.pools: tuple[Pool, ...] = ()
         self.pools_seen: dict[str, Pool] = {}
         selector = {"labelSelector": names.PROFILE}
-        self.namespaces = WatchedList(
+        self.namespaces = Informer(
             api, "/api/v1/namespaces", opt_in_of, shape=NAMESPACE_READ, query=selector, metadata_only=True
         )
-        self.jobs = WatchedList(api, path_of(batch.JOB), trimmed_job, shape=JOB_READ, query=selector)
-        self.job_sets = WatchedList(api, path_of(JOB_SET), trimmed_job_set, shape=JOB_SET_READ, query=selector)
+        self.jobs = Informer(api, path_of(batch.JOB), trimmed_job, shape=JOB_READ, query=selector)
+        self.job_sets = Informer(api, path_of(JOB_SET), trimmed_job_set, shape=JOB_SET_READ, query=selector)
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
-        self.job_set_crds = WatchedList(api, CRDS, features_of, query=only)
+        self.job_set_crds = Informer(api, CRDS, features_of, query=only)
         only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
-        self.train_job_crds = WatchedList(api, CRDS, has_runtime_patches, query=only, which="trainjob-")
+        self.train_job_crds = Informer(api, CRDS, has_runtime_patches, query=only, which="trainjob-")
         self.caches = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
 
     async def run(self) -> None:
@@ -264,7 +264,7 @@ class Cluster:
         return bool(pools.get("items"))
 
 
-def path_of(row: Workload) -> str:
+def path_of(row: KindSpec) -> str:
     """Return the path of a kind's list in all namespaces."""
     return f"/apis/{row.group}/{row.versions[0]}/{row.resource}"
 

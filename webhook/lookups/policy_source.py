@@ -11,7 +11,7 @@ import structlog
 from webhook import metrics
 from webhook.admission.engine import validate_policy
 from webhook.kube.client import Api
-from webhook.kube.informer import WatchedList
+from webhook.kube.informer import Informer
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.parse import KEY, parse
@@ -67,7 +67,7 @@ class PolicySource:
         namespace, name = self.config_map or ("", "")
         path = f"/api/v1/namespaces/{namespace}/configmaps"
         origin = f"ConfigMap {namespace}/{name}"
-        watched = WatchedList(api, path, uid_and_text, query={"fieldSelector": f"metadata.name={name}"})
+        watched = Informer(api, path, uid_and_text, query={"fieldSelector": f"metadata.name={name}"})
         absent: Final = object()
         seen: object = absent
 

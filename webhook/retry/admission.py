@@ -16,7 +16,7 @@ import msgspec
 
 from webhook.admission import modes, review
 from webhook.admission.review import Response, Review
-from webhook.kinds import Workload, batch, tekton
+from webhook.kinds import KindSpec, batch, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import eager, names, terminal
 from webhook.kube.client import METADATA_ONLY, UNREACHABLE, Api, ApiError
@@ -71,7 +71,7 @@ class Run(msgspec.Struct, frozen=True):
     refusal: str | None
 
 
-class RetryRequests:
+class RetryAdmission:
     """Answers what is asked of /retry."""
 
     def __init__(self, api: Api, cluster: Cluster) -> None:
@@ -105,7 +105,7 @@ class RetryRequests:
             raise UnavailableError(f"the API server did not say who may what: {error!r}") from error
 
     async def answer(  # noqa: PLR0913 - as above
-        self, request: Request, row: Workload, root: Json, old: Json, changed: list[Path], *, asks: bool
+        self, request: Request, row: KindSpec, root: Json, old: Json, changed: list[Path], *, asks: bool
     ) -> Response:
         """Judge one who asks, and who changes what only a retry changes; raise what `Api` raises."""
         async with asyncio.timeout(PATIENCE):
@@ -123,7 +123,7 @@ class RetryRequests:
             denial = await self.may(request, row, root, changed[0]) or await self.forged(request, root, old, changed)
             return denial or (found if asks else called_off(root))
 
-    async def created(self, request: Request, row: Workload, root: Json) -> Response:
+    async def created(self, request: Request, row: KindSpec, root: Json) -> Response:
         """Judge a new object: it may keep another's manifest, or be made of one; else it has nothing of a retry.
 
         Raise what `Api` raises.
@@ -137,13 +137,13 @@ class RetryRequests:
             return denial or patched(requests.take_off(root, *requests.OF_ONE, requests.SUCCESSOR))
         return patched(requests.take_off(root, *requests.OF_ONE, requests.SUCCESSOR, requests.RETRY_OF))
 
-    async def find(self, row: Workload, namespace: str, name: str, accept: str = "application/json") -> Json | None:
+    async def find(self, row: KindSpec, namespace: str, name: str, accept: str = "application/json") -> Json | None:
         """Return an object, None where there is none or this is no name; raise UnavailableError."""
         if not SUBDOMAIN.fullmatch(namespace) or not SUBDOMAIN.fullmatch(name):
             return None
         return await ask(self.api, executor.path_of(row, namespace, name), accept)
 
-    async def is_stored(self, request: Request, row: Workload, *states: Json) -> bool:
+    async def is_stored(self, request: Request, row: KindSpec, *states: Json) -> bool:
         """Return True if all of these are states of the object that is stored under the name that they have."""
         found = await self.find(row, request.namespace, request.name, METADATA_ONLY)
         return found is not None and all(at(one, path) == at(found, path) for one in states for path in IDENTITY)
@@ -167,7 +167,7 @@ class RetryRequests:
             return denied(Problem(requests.SUCCESSOR, what, "ask by: retry-policy retry"))
         return await self.in_others_names(request, {notes.by}, requests.SUCCESSOR)
 
-    async def asked_for(self, request: Request, row: Workload, root: Json) -> Response:
+    async def asked_for(self, request: Request, row: KindSpec, root: Json) -> Response:
         """Judge one who asks for a retry; raise what `Api` raises."""
         _, mode = await self.cluster.opt_in(request.namespace)
         if mode not in modes.ENFORCED:
@@ -190,7 +190,7 @@ class RetryRequests:
         requested = Requested(at=at(root, requests.ASKS), by=request.user_info.username, of=run.of)
         return Response(patch=msgspec.json.encode(requests.accept(root, requested)), edited=[RULE])
 
-    async def run_of(self, row: Workload, root: Json, now: datetime) -> Run:
+    async def run_of(self, row: KindSpec, root: Json, now: datetime) -> Run:
         """Find out what would run again; raise what `Api` raises."""
         if row is JOB_SET:
             return Run(of_job_set.run_of(root), root, of_job_set.refusal(root))
@@ -210,7 +210,7 @@ class RetryRequests:
             return Run("", root, "it has no Job that could run again; wait for the next")
         return Run(job["metadata"]["uid"], job, of_job.refusal(job, root))
 
-    async def may(self, request: Request, row: Workload, root: Json, path: Path) -> Response | None:
+    async def may(self, request: Request, row: KindSpec, root: Json, path: Path) -> Response | None:
         """Deny it to who may not do himself what the leader would; None where he may; raise what `Api` raises."""
         rights = executor.rights_for(row, root)
         user = request.user_info.subject()

@@ -15,12 +15,12 @@ import structlog
 
 from webhook import metrics
 from webhook.admission import modes
-from webhook.kinds import Workload, batch
+from webhook.kinds import KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import UNREACHABLE, ApiError
 from webhook.kube.events import Events, Notice
-from webhook.kube.informer import WatchedList
+from webhook.kube.informer import Informer
 from webhook.kube.lease import Lease
 from webhook.lookups.cluster import Cluster, UnavailableError, path_of
 from webhook.objects.problem import Json
@@ -53,7 +53,7 @@ log = structlog.get_logger()
 class Key(NamedTuple):
     """An object that is to run again, or the Job that keeps the manifest of one."""
 
-    row: Workload
+    row: KindSpec
     namespace: str
     name: str
 
@@ -72,7 +72,7 @@ class Due:
     busy: bool = False
 
 
-class Retrier:
+class RetryController:
     """What is to run again, by the labels; acts on it while this replica leads."""
 
     def __init__(self, cluster: Cluster, events: Events, lease: Lease) -> None:
@@ -82,10 +82,10 @@ class Retrier:
         self.lease = lease
         self.news = asyncio.Event()
         self.due: dict[Key, Due] = {}
-        self.lists: dict[Workload, WatchedList[str]] = {}
+        self.lists: dict[KindSpec, Informer[str]] = {}
         for row in RUN_AGAIN:
             query = {"labelSelector": names.RETRY_REQUESTED}
-            self.lists[row] = WatchedList(
+            self.lists[row] = Informer(
                 self.api, path_of(row), request_of, shape=READ, query=query, metadata_only=True, which="requested-"
             )
             self.lists[row].changed = self.news.set
@@ -198,7 +198,7 @@ class Retrier:
         """Return an object as it is now, None if it is gone; raise what `Api` raises."""
         return await self.api.find(executor.path_of(key.row, key.namespace, key.name))
 
-    async def carry_out(self, row: Workload, root: Json) -> Requested | None:
+    async def carry_out(self, row: KindSpec, root: Json) -> Requested | None:
         """Have an object run again; return who had asked for it, None where that is done, or is of an earlier run.
 
         Raise RefusedError, StuckError, and what `Api` raises.
@@ -236,7 +236,7 @@ class Retrier:
             if all(of_job.notes_of(one).uid != request.of for one in kept):
                 raise RefusedError("another Job has begun since, or the last one is gone")
 
-    def tell(self, row: Workload, root: Json, reason: str, message: str) -> None:
+    def tell(self, row: KindSpec, root: Json, reason: str, message: str) -> None:
         """Write an Event on an object, and count."""
         result = reason.removeprefix("Retry").lower()
         metrics.REQUESTED_RETRIES.labels(row.kind, result).inc()

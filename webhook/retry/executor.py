@@ -6,7 +6,7 @@ from http import HTTPStatus
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from webhook.kinds import Workload, batch, tekton
+from webhook.kinds import KindSpec, batch, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
@@ -46,7 +46,7 @@ class StuckError(Exception):
     """It has begun and cannot go on now; the message says why, where the manifest is, and how it goes on."""
 
 
-def path_of(row: Workload, namespace: str, name: str = "") -> str:
+def path_of(row: KindSpec, namespace: str, name: str = "") -> str:
     """Return the path of an object, or without a name that of all in a namespace.
 
     Raise ValueError for what is no name.
@@ -57,7 +57,7 @@ def path_of(row: Workload, namespace: str, name: str = "") -> str:
     return f"{path}/{name}" if name else path
 
 
-def rights_for(row: Workload, root: Json) -> list[Right]:
+def rights_for(row: KindSpec, root: Json) -> list[Right]:
     """Return what has to be allowed to who has this object run again; of a CronJob, whichever Job is its last."""
     if row not in {batch.JOB, batch.CRON_JOB}:
         found = [Right("patch", row.group, row.resource), Right("update", row.group, row.resource, "status")]
@@ -92,7 +92,7 @@ async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user:
     return found
 
 
-async def absent(api: Api, row: Workload, namespace: str, name: str) -> str:
+async def absent(api: Api, row: KindSpec, namespace: str, name: str) -> str:
     """Say that an object is not there, or that no such kind is."""
     if await api.find(path_of(row, namespace)) is None:
         return f"there are no {row.resource} in this cluster: {row.group} is not installed"
@@ -322,7 +322,7 @@ async def delete(api: Api, path: str, uid: str, *, after: bool = False) -> None:
             raise
 
 
-async def forget(api: Api, row: Workload, root: Json) -> None:
+async def forget(api: Api, row: KindSpec, root: Json) -> None:
     """Take off an object what says that it is to run again, unless it is asked for anew meanwhile."""
     metadata = root["metadata"]
     try:

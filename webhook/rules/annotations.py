@@ -11,7 +11,7 @@ Writes, where absent:
 from collections.abc import Iterator
 from typing import Any, Final
 
-from webhook.kinds import EmbeddedJob, Workload
+from webhook.kinds import EmbeddedJob, KindSpec
 from webhook.kinds.kind_spec import Field
 from webhook.kube import names
 from webhook.objects.patch import Editor, at
@@ -44,7 +44,7 @@ def own_of(job: EmbeddedJob) -> Json:
     return job.metadata.get("annotations") or {}
 
 
-def problems(row: Workload, root: Json, jobs: list[EmbeddedJob], profile: NamedProfile) -> list[Problem]:
+def problems(row: KindSpec, root: Json, jobs: list[EmbeddedJob], profile: NamedProfile) -> list[Problem]:
     """Name every malformed or forbidden value of our keys, wherever an object, or one of its Jobs, says something."""
     found = profile.problems(of(root), OWN)
     for where in (*of_pods(row, root), *at_fields(row.judged_annotations, root)):
@@ -68,7 +68,7 @@ def edit_job(root: Json, job: EmbeddedJob, settings: Settings, editor: Editor) -
     return warnings
 
 
-def edit(row: Workload, root: Json, settings: Settings, editor: Editor) -> list[Problem]:
+def edit(row: KindSpec, root: Json, settings: Settings, editor: Editor) -> list[Problem]:
     """Hand down what is said of an object beside its Jobs: to other pods, and to workloads made of it.
 
     Where its author does not say whether it may run twice, the profile does.
@@ -111,7 +111,7 @@ def copy_missing(keys: tuple[str, ...], said: Json, where: Path, editor: Editor)
     editor.update(where, {key: said[key] for key in keys if key in said and key not in there})
 
 
-def of_pods(row: Workload, root: Json) -> Iterator[Path]:
+def of_pods(row: KindSpec, root: Json) -> Iterator[Path]:
     """Yield where the pods of an object take annotations from, other than the templates of its Jobs."""
     for path, _ in row.templates(root):
         yield of_template(path)

@@ -13,7 +13,7 @@ manifests/base/protected-keys.yaml denies one that changes these keys.
 
 from typing import Final
 
-from webhook.kinds import Workload
+from webhook.kinds import KindSpec
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.ledger.model import account, outcomes
@@ -26,7 +26,7 @@ LEDGER: Final[Path] = ("metadata", "annotations", names.LEDGER)
 RETRY_OF: Final[Path] = ("metadata", "annotations", names.RETRY_OF)
 
 
-def put_back(editor: Editor, row: Workload, old: Json) -> None:
+def put_back(editor: Editor, row: KindSpec, old: Json) -> None:
     """Undo what an update changes of our keys."""
     keys = [LABEL, undo.ANNOTATION]
     if not continues_account(row, editor.root, old):
@@ -39,7 +39,7 @@ def put_back(editor: Editor, row: Workload, old: Json) -> None:
             editor.set(path, value)
 
 
-def continues_account(row: Workload, root: Json, old: Json) -> bool:
+def continues_account(row: KindSpec, root: Json, old: Json) -> bool:
     """Return True if a requested retry may write the account as it is now, with its author's own rights.
 
     A Job that is created again gets the account of the one before, a JobSet that has failed begins a new budget.

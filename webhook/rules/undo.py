@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from webhook.kinds import Workload
+from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.patch import EVERY, Edit, Editor, Pattern, at, fits, path_of, pointer
@@ -99,7 +99,7 @@ def is_deeper(values: Iterable[Any], levels: int) -> bool:
     return bool(values)
 
 
-def put_back(editor: Editor, row: Workload, old: Json, decode_old: Callable[[], Json]) -> None:
+def put_back(editor: Editor, row: KindSpec, old: Json, decode_old: Callable[[], Json]) -> None:
     """Put our injections of `old` back where the new object equals `old` without them.
 
     `decode_old` makes a second copy of `old`, out of which our injections are taken here. Values that their author
@@ -119,7 +119,7 @@ def put_back(editor: Editor, row: Workload, old: Json, decode_old: Callable[[], 
                 editor.set(path, value)
 
 
-def take_out(editor: Editor, row: Workload, record: Record) -> list[Path]:
+def take_out(editor: Editor, row: KindSpec, record: Record) -> list[Path]:
     """Undo what still stands as it was injected; return the fields that were touched, for a list entry the list."""
     touched = []
     for injected in reversed(record.injected):
@@ -131,13 +131,13 @@ def take_out(editor: Editor, row: Workload, record: Record) -> list[Path]:
     return touched
 
 
-def is_ours(path: Path, row: Workload) -> bool:
+def is_ours(path: Path, row: KindSpec) -> bool:
     """Tell whether the rules write at a path."""
     return any(fits(path, pattern) for pattern in written_by_rules(row))
 
 
 @cache
-def written_by_rules(row: Workload) -> tuple[Pattern, ...]:
+def written_by_rules(row: KindSpec) -> tuple[Pattern, ...]:
     """Return the patterns of all that the rules write in a kind, beside its metadata."""
     templates = [*row.pod_templates, *((*spec, "template") for spec in row.job_specs)]
     restarts = [

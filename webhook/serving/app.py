@@ -17,18 +17,18 @@ from uuid import uuid4
 import msgspec
 import structlog
 
-from certs.reload import Shown, content_of
+from certs.reload import ReloadableContext, content_of
 from certs.rotate import Lifetimes, Rotation
 from certs.store import UnusableError
 from webhook.kube.client import Api, NoCredentialsError
 from webhook.kube.events import COMPONENT, Events, Notice
 from webhook.kube.lease import Lease
 from webhook.ledger.controller import Ledger
-from webhook.ledger.trackers import Books
+from webhook.ledger.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.parse import load_default
-from webhook.serving.certificates import MountedCertificate, Served, Trust
+from webhook.serving.certificates import CABundles, MountedCertificate, Served
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.listen import CannotListenError, listen
 from webhook.serving.memory import give_back
@@ -98,7 +98,7 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
         background += follow
         books = ledger = None
         if cluster is not None and events is not None and options.namespace is not None:
-            books = Books(cluster)
+            books = Trackers(cluster)
             lease = Lease(events.api, options.namespace, LEASE, identity())
             ledger = Ledger(books, policy, events, lease)
             background.append(ledger.run())
@@ -106,12 +106,12 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
         if options.requested_retries:
             if cluster is None or events is None or options.namespace is None:
                 raise CannotStartError("--requested-retries needs a cluster, and POD_NAMESPACE in the environment")
-            from webhook.retry.admission import RetryRequests  # noqa: PLC0415 - likewise
-            from webhook.retry.controller import Retrier  # noqa: PLC0415 - a MiB, and milliseconds, that others save
+            from webhook.retry.admission import RetryAdmission  # noqa: PLC0415 - likewise
+            from webhook.retry.controller import RetryController  # noqa: PLC0415 - a MiB, and milliseconds, that others save
 
-            retry_requests = RetryRequests(cluster.api, cluster)
+            retry_requests = RetryAdmission(cluster.api, cluster)
             lease = Lease(events.api, options.namespace, RETRIES_LEASE, identity())
-            background.append(Retrier(cluster, events, lease).run())
+            background.append(RetryController(cluster, events, lease).run())
         served, ca, follow = start_certificate(stack, options, events, lifetimes, now)
         background += follow
         endpoints = Endpoints(policy, cluster, books, retry_requests)
@@ -209,8 +209,8 @@ def start_certificate(
     """
     try:
         client_ca = None if options.client_ca is None else content_of(options.client_ca)
-        trust = None if events is None or options.namespace is None else Trust(events.api)
-        served = Served(Shown(client_ca), options.client_ca, trust, now)
+        trust = None if events is None or options.namespace is None else CABundles(events.api)
+        served = Served(ReloadableContext(client_ca), options.client_ca, trust, now)
         if options.tls_cert is not None and options.tls_key is not None:
             mounted = MountedCertificate(options.tls_cert, options.tls_key, served)
             mounted.read()

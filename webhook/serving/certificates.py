@@ -10,11 +10,11 @@ import structlog
 
 from certs import bundle
 from certs.issue import KeyPair, valid, validity
-from certs.reload import Shown, content_of
+from certs.reload import ReloadableContext, content_of
 from certs.store import UnusableError
 from webhook import metrics
 from webhook.kube.client import Api
-from webhook.kube.informer import WatchedList
+from webhook.kube.informer import Informer
 from webhook.objects.problem import Json
 
 CONFIGURATIONS: Final = "retry-policy-webhook"  # the name of both
@@ -24,13 +24,13 @@ INTERVAL: Final = 1.0  # seconds between looks at mounted files
 log = structlog.get_logger()
 
 
-class Trust:
+class CABundles:
     """Whom the API server trusts when it calls: the webhook configurations' caBundles. A missing one calls nobody."""
 
     def __init__(self, api: Api) -> None:
         query = {"fieldSelector": f"metadata.name={CONFIGURATIONS}"}
         self.lists = [
-            WatchedList(api, f"{ADMISSION}/{resource}", whole, query=query)
+            Informer(api, f"{ADMISSION}/{resource}", whole, query=query)
             for resource in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
         ]
 
@@ -72,7 +72,9 @@ class Trust:
 class Served:
     """The certificate that is served. `trust` is None where nobody can tell who trusts it."""
 
-    def __init__(self, shown: Shown, client_ca: Path | None, trust: Trust | None, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, shown: ReloadableContext, client_ca: Path | None, trust: CABundles | None, now: Callable[[], datetime]
+    ) -> None:
         self.shown = shown
         self.client_ca = client_ca
         self.trust = trust

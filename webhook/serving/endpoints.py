@@ -15,7 +15,7 @@ from webhook.admission import configuration, engine, review
 from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Facts, Subject, read, subject_of
 from webhook.kinds import batch
-from webhook.ledger.trackers import Books
+from webhook.ledger.trackers import Trackers
 from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.model import Policy
@@ -26,7 +26,7 @@ from webhook.serving.places import CrowdedError, Places
 
 if TYPE_CHECKING:
     from webhook.retry.admission import Request as RetryRequest
-    from webhook.retry.admission import RetryRequests
+    from webhook.retry.admission import RetryAdmission
 
 LOGGED: Final = 20  # problems of one denial
 # Bytes of a body that is worked on alone, after all that came before it: work of this size takes 20 ms.
@@ -54,8 +54,8 @@ class Endpoints:
         self,
         policy: PolicySource,
         cluster: Cluster | None,
-        books: Books | None = None,
-        retry_requests: "RetryRequests | None" = None,
+        books: Trackers | None = None,
+        retry_requests: "RetryAdmission | None" = None,
         limits: Limits = LIMITS,
     ) -> None:
         self.intake = Intake(limits)
@@ -217,7 +217,7 @@ class Endpoints:
         )
 
     async def judge_retry_request(
-        self, retry_requests: "RetryRequests", request: "RetryRequest", body: bytes
+        self, retry_requests: "RetryAdmission", request: "RetryRequest", body: bytes
     ) -> Response | None:
         """Judge what may ask for a retry; None where it does not."""
         response = await self.places.wait(retry_requests.judge(request), request.namespace, len(body))

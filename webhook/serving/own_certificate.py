@@ -22,9 +22,9 @@ from certs.store import Shared, UnusableError
 from webhook import metrics
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.events import COMPONENT, Notice
-from webhook.kube.informer import WatchedList
+from webhook.kube.informer import Informer
 from webhook.objects.problem import Json
-from webhook.serving.certificates import Served, Trust, whole
+from webhook.serving.certificates import CABundles, Served, whole
 
 SECRET: Final = "retry-policy-webhook-certificates"  # noqa: S105 - a name
 KIND: Final = {"apiVersion": "v1", "kind": "Secret", "type": store.TYPE}
@@ -42,7 +42,7 @@ class OwnCertificate:
     """Keeps the shared certificate, its authority and the caBundles current; `ca_file` is a copy of what is trusted."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
-        self, api: Api, namespace: str, served: Served, trust: Trust, rotation: Rotation, ca_file: Path
+        self, api: Api, namespace: str, served: Served, trust: CABundles, rotation: Rotation, ca_file: Path
     ) -> None:
         self.api = api
         self.namespace = namespace
@@ -52,7 +52,7 @@ class OwnCertificate:
         self.ca_file = ca_file
         self.tell: Callable[[Notice], None] = lambda _trouble: None
         self.path = f"/api/v1/namespaces/{namespace}/secrets"
-        self.secrets = WatchedList(api, self.path, whole, query={"fieldSelector": f"metadata.name={SECRET}"})
+        self.secrets = Informer(api, self.path, whole, query={"fieldSelector": f"metadata.name={SECRET}"})
         self.last_good: Shared | None = None
         self.unusable: str | None = None  # the resource version of a Secret that was complained of
         self.announcement = rotation.lifetimes.announcement.total_seconds()

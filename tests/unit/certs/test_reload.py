@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from certs.issue import KeyPair, issue, new_authority
-from certs.reload import LARGEST, Shown, content_of
+from certs.reload import LARGEST, ReloadableContext, content_of
 from certs.store import UnusableError
 
 HOUR = timedelta(hours=1)
@@ -57,7 +57,7 @@ def rsa_pair() -> KeyPair:
 class Caller:
     """Connects to one socket that shows a certificate; every line that is sent comes back."""
 
-    def __init__(self, shown: Shown, folder: Path) -> None:
+    def __init__(self, shown: ReloadableContext, folder: Path) -> None:
         self.shown = shown
         self.folder = folder
         self.port = 0
@@ -95,7 +95,9 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-def served(run: Callable[[Any], None], shown: Shown, folder: Path, body: Callable[[Caller], Awaitable[None]]) -> None:
+def served(
+    run: Callable[[Any], None], shown: ReloadableContext, folder: Path, body: Callable[[Caller], Awaitable[None]]
+) -> None:
     async def main() -> None:
         caller = Caller(shown, folder)
         server = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=shown.context)
@@ -115,7 +117,7 @@ def served(run: Callable[[Any], None], shown: Shown, folder: Path, body: Callabl
 def test_a_new_connection_gets_the_new_certificate_and_an_open_one_stays_open(
     run: Callable[[Any], None], tmp_path: Path
 ) -> None:
-    shown, one, two = Shown(), authority(), authority()
+    shown, one, two = ReloadableContext(), authority(), authority()
 
     async def body(caller: Caller) -> None:
         assert not await caller.call(one)  # nothing is shown yet
@@ -132,7 +134,7 @@ def test_a_new_connection_gets_the_new_certificate_and_an_open_one_stays_open(
 
 @RUNNERS
 def test_of_a_certificate_with_another_type_of_key_nothing_remains(run: Callable[[Any], None], tmp_path: Path) -> None:
-    shown, one, other = Shown(), authority(), rsa_pair()
+    shown, one, other = ReloadableContext(), authority(), rsa_pair()
 
     async def body(caller: Caller) -> None:
         shown.show(other)
@@ -147,7 +149,7 @@ def test_of_a_certificate_with_another_type_of_key_nothing_remains(run: Callable
 @RUNNERS
 def test_whose_clients_are_served_changes_with_the_certificate(run: Callable[[Any], None], tmp_path: Path) -> None:
     server, old, new = authority(), authority(), authority()
-    shown = Shown(old.certificate)
+    shown = ReloadableContext(old.certificate)
     shown.show(leaf_of(server), old.certificate)
 
     async def body(caller: Caller) -> None:
@@ -180,7 +182,7 @@ UNUSABLE = {
 
 @pytest.mark.parametrize("unusable", UNUSABLE.values(), ids=UNUSABLE)
 def test_what_cannot_be_shown_is_complained_of_and_what_was_shown_stays(tmp_path: Path, unusable: KeyPair) -> None:
-    shown, one = Shown(), authority()
+    shown, one = ReloadableContext(), authority()
     shown.show(leaf_of(one))
 
     async def body(caller: Caller) -> None:
@@ -195,11 +197,11 @@ def test_what_cannot_be_shown_is_complained_of_and_what_was_shown_stays(tmp_path
 def test_client_authorities_that_are_none_are_complained_of() -> None:
     for garbage in (b"", b"nothing", b"\xff"):
         with pytest.raises(UnusableError, match="client certificate authorities"):
-            Shown(garbage)
+            ReloadableContext(garbage)
 
 
 def test_an_older_protocol_than_tls_1_3_is_refused(tmp_path: Path) -> None:
-    shown, one = Shown(), authority()
+    shown, one = ReloadableContext(), authority()
     shown.show(leaf_of(one))
 
     async def body(caller: Caller) -> None:

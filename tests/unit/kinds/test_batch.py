@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.objects import cron_job, job, job_spec
-from webhook.kinds import Workload
+from webhook.kinds import KindSpec
 from webhook.kinds.batch import CRON_JOB, JOB, retry_budget, retry_field, says_backoff_limit
 from webhook.objects.problem import Json
 from webhook.objects.shape import wrong_types
@@ -72,7 +72,7 @@ def test_the_retries_of_a_job_stand_in_one_field(spec: Json, name: str, budget: 
     assert retry_budget(spec) == budget
 
 
-def said(root: Json, row: Workload = JOB) -> bool:
+def said(root: Json, row: KindSpec = JOB) -> bool:
     (found,) = row.jobs(root)
     return says_backoff_limit(root, found, 10)
 

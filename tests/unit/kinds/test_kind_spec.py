@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from webhook.kinds import WORKLOADS, OwnerReference, Workload, row_of
+from webhook.kinds import KINDS, KindSpec, OwnerReference, row_of
 from webhook.kinds.kind_spec import EmbeddedJob, controller_of
 from webhook.objects.problem import Json
 
-TWO_JOBS = Workload(
+TWO_JOBS = KindSpec(
     group="example.test",
     versions=("v1",),
     kind="Pair",
@@ -97,7 +97,7 @@ def test_a_reference_that_lacks_its_fields_is_a_controller_of_no_known_kind() ->
 def test_a_controllers_kind_may_be_spelt_in_small_letters_as_flyte_does() -> None:
     found = controller_of(owned(reference(apiVersion="flyte.lyft.com/v1alpha1", kind="flyteworkflow")))
     assert found is not None
-    assert row_of(found) is WORKLOADS["flyte.lyft.com", "FlyteWorkflow"]
+    assert row_of(found) is KINDS["flyte.lyft.com", "FlyteWorkflow"]
 
 
 @pytest.mark.parametrize("kind", ["CronJob", "Pod"])
@@ -107,4 +107,4 @@ def test_what_controls_no_pods_is_no_row_of_a_controller(kind: str) -> None:
 
 
 def test_the_table_finds_a_row_by_the_group_and_kind_that_it_names() -> None:
-    assert all((row.group, row.kind) == key for key, row in WORKLOADS.items())
+    assert all((row.group, row.kind) == key for key, row in KINDS.items())

@@ -9,7 +9,7 @@ import pytest
 from tests.admission import mutate, policy, validate
 from tests.objects import job_spec
 from webhook.admission.review import shorten
-from webhook.kinds import WORKLOADS, Workload
+from webhook.kinds import KINDS, KindSpec
 from webhook.kinds.kind_spec import Field, RetryField
 from webhook.kube import names
 from webhook.objects.patch import EVERY, Nested, Pattern, at
@@ -17,7 +17,7 @@ from webhook.objects.problem import Json, Path, field
 from webhook.objects.shape import ANY_KEY, Shape, wrong_types
 from webhook.policy.model import Duration, Policy, Profile, Retries
 
-ADMITTED = [row for row in WORKLOADS.values() if row.admitted]
+ADMITTED = [row for row in KINDS.values() if row.admitted]
 RETRY_FIELDS = [(row, one) for row in ADMITTED for one in row.retry_fields]
 WITH_JOBS = [row for row in ADMITTED if row.job_specs]
 CLAMPING = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
@@ -25,17 +25,17 @@ NO_MORE = "profile 'default' allows no more"
 TIMED = policy(default=Profile(attempt_timeout=Duration(5400)))
 
 
-def kind(row: Workload) -> str:
+def kind(row: KindSpec) -> str:
     return f"{row.kind}.{row.group}"
 
 
-def spelt(case: tuple[Workload, Field]) -> str:
+def spelt(case: tuple[KindSpec, Field]) -> str:
     row, one = case
     path = [part for part in (*one.within, *one.name) if not isinstance(part, Nested)]
     return f"{kind(row)} {field(tuple(path))}"
 
 
-def empty(row: Workload) -> Json:
+def empty(row: KindSpec) -> Json:
     """An object of a kind that says nothing."""
     root: Json = {
         "apiVersion": f"{row.group}/{row.versions[0]}",
@@ -81,7 +81,7 @@ def written(one: RetryField, number: Any) -> Any:
     return str(number) if one.text and number is not None else number
 
 
-def with_retries(row: Workload, one: RetryField, value: Any, *, nested: bool = False) -> tuple[Json, Path]:
+def with_retries(row: KindSpec, one: RetryField, value: Any, *, nested: bool = False) -> tuple[Json, Path]:
     """An object whose retry field has a value; return where it stands, too."""
     root = empty(row)
     path = put(root, row.shape, (*one.within, *one.name), written(one, value), nested=nested)
@@ -93,7 +93,7 @@ def with_retries(row: Workload, one: RetryField, value: Any, *, nested: bool = F
 
 
 @pytest.mark.parametrize("case", RETRY_FIELDS, ids=spelt)
-def test_ten_retries_are_accepted_and_eleven_refused(case: tuple[Workload, RetryField]) -> None:
+def test_ten_retries_are_accepted_and_eleven_refused(case: tuple[KindSpec, RetryField]) -> None:
     row, one = case
     accepted, _ = with_retries(row, one, 10 + one.single)
     refused, path = with_retries(row, one, 11 + one.single)
@@ -105,7 +105,7 @@ def test_ten_retries_are_accepted_and_eleven_refused(case: tuple[Workload, Retry
 
 
 @pytest.mark.parametrize("case", RETRY_FIELDS, ids=spelt)
-def test_too_many_retries_are_lowered_where_the_profile_clamps(case: tuple[Workload, RetryField]) -> None:
+def test_too_many_retries_are_lowered_where_the_profile_clamps(case: tuple[KindSpec, RetryField]) -> None:
     row, one = case
     root, path = with_retries(row, one, 25)
     answer = mutate(root, under=CLAMPING)
@@ -120,13 +120,13 @@ def test_too_many_retries_are_lowered_where_the_profile_clamps(case: tuple[Workl
     [case for case in RETRY_FIELDS if any(isinstance(part, Nested) for part in case[1].within)],
     ids=spelt,
 )
-def test_retries_are_found_in_what_is_nested_too(case: tuple[Workload, RetryField]) -> None:
+def test_retries_are_found_in_what_is_nested_too(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, 25, nested=True)
     assert validate(root).message.startswith(field(path))
 
 
 @pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].absent is None], ids=spelt)
-def test_the_default_takes_the_place_of_no_bound(case: tuple[Workload, RetryField]) -> None:
+def test_the_default_takes_the_place_of_no_bound(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, None)
     assert not validate(root).allowed
     answer = mutate(root)
@@ -137,20 +137,20 @@ def test_the_default_takes_the_place_of_no_bound(case: tuple[Workload, RetryFiel
 @pytest.mark.parametrize(
     "case", [case for case in RETRY_FIELDS if case[1].absent is not None and case[1].single == 0], ids=spelt
 )
-def test_the_default_raises_nothing_that_is_bounded_where_it_is_left_out(case: tuple[Workload, RetryField]) -> None:
+def test_the_default_raises_nothing_that_is_bounded_where_it_is_left_out(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, None)
     assert at(mutate(root).object, path) is None
 
 
 @pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].negative_is_unlimited], ids=spelt)
-def test_a_negative_number_that_means_no_bound_is_one(case: tuple[Workload, RetryField]) -> None:
+def test_a_negative_number_that_means_no_bound_is_one(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, -1)
     assert validate(root).message.startswith(f"{field(path)}: retries without bound exceed the limit of 10")
     assert at(mutate(root, under=CLAMPING).object, path) == 10 + case[1].single
 
 
 @pytest.mark.parametrize("case", RETRY_FIELDS, ids=spelt)
-def test_max_retries_beats_every_retry_field_that_stands(case: tuple[Workload, RetryField]) -> None:
+def test_max_retries_beats_every_retry_field_that_stands(case: tuple[KindSpec, RetryField]) -> None:
     row, one = case
     root, path = with_retries(row, one, 9)
     root["metadata"].setdefault("annotations", {})[names.MAX_RETRIES] = "2"
@@ -158,7 +158,7 @@ def test_max_retries_beats_every_retry_field_that_stands(case: tuple[Workload, R
 
 
 @pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].made], ids=spelt)
-def test_max_retries_sets_a_field_that_is_left_out(case: tuple[Workload, RetryField]) -> None:
+def test_max_retries_sets_a_field_that_is_left_out(case: tuple[KindSpec, RetryField]) -> None:
     row, one = case
     root, path = with_retries(row, one, None)
     root["metadata"].setdefault("annotations", {})[names.MAX_RETRIES] = "4"
@@ -166,14 +166,14 @@ def test_max_retries_sets_a_field_that_is_left_out(case: tuple[Workload, RetryFi
 
 
 @pytest.mark.parametrize("row", ADMITTED, ids=kind)
-def test_an_object_that_says_nothing_is_admitted_twice_alike(row: Workload) -> None:
+def test_an_object_that_says_nothing_is_admitted_twice_alike(row: KindSpec) -> None:
     once = mutate(empty(row), under=TIMED).object
     assert mutate(once, under=TIMED).patch == []
     assert validate(once, under=TIMED).allowed
 
 
 @pytest.mark.parametrize("case", RETRY_FIELDS, ids=spelt)
-def test_an_unchanged_manifest_is_what_was_stored(case: tuple[Workload, RetryField]) -> None:
+def test_an_unchanged_manifest_is_what_was_stored(case: tuple[KindSpec, RetryField]) -> None:
     manifest, _ = with_retries(*case, 25)
     stored = mutate(deepcopy(manifest), under=CLAMPING).object
     applied = {**deepcopy(manifest), "metadata": stored["metadata"]}
@@ -182,7 +182,7 @@ def test_an_unchanged_manifest_is_what_was_stored(case: tuple[Workload, RetryFie
 
 
 @pytest.mark.parametrize("row", [row for row in ADMITTED if row.immutable and row.kind != "Job"], ids=kind)
-def test_what_may_not_be_changed_is_never_edited_later(row: Workload) -> None:
+def test_what_may_not_be_changed_is_never_edited_later(row: KindSpec) -> None:
     old, path = with_retries(row, row.retry_fields[0], 25)
     new = deepcopy(old)
     new["metadata"]["labels"] = {"a": "b"}
@@ -193,14 +193,14 @@ def test_what_may_not_be_changed_is_never_edited_later(row: Workload) -> None:
 
 
 @pytest.mark.parametrize("row", WITH_JOBS, ids=kind)
-def test_a_job_in_it_is_held_to_the_limit_where_it_stands(row: Workload) -> None:
+def test_a_job_in_it_is_held_to_the_limit_where_it_stands(row: KindSpec) -> None:
     root = empty(row)
     path = put(root, row.shape, row.job_specs[0], job_spec(backoffLimit=11))
     message = validate(root).message
     assert f"{field(path)}.backoffLimit: 11 retries exceed the limit of 10 in profile 'default'" in message
 
 
-def annotations_for_pods(row: Workload) -> Iterator[Pattern]:
+def annotations_for_pods(row: KindSpec) -> Iterator[Pattern]:
     for template in row.pod_templates:
         yield (*template, "metadata", "annotations")
     for spec in row.job_specs:
@@ -210,7 +210,7 @@ def annotations_for_pods(row: Workload) -> Iterator[Pattern]:
 
 
 @pytest.mark.parametrize("row", [row for row in ADMITTED if any(annotations_for_pods(row))], ids=kind)
-def test_what_an_author_says_reaches_the_pods(row: Workload) -> None:
+def test_what_an_author_says_reaches_the_pods(row: KindSpec) -> None:
     root = empty(row)
     root["metadata"]["annotations"] = {names.INTERRUPTIBLE: "false"}
     paths = [put(root, row.shape, pattern, {}) for pattern in annotations_for_pods(row)]
@@ -219,7 +219,7 @@ def test_what_an_author_says_reaches_the_pods(row: Workload) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in ADMITTED if any(annotations_for_pods(row))], ids=kind)
-def test_a_malformed_annotation_for_the_pods_is_named_where_it_stands(row: Workload) -> None:
+def test_a_malformed_annotation_for_the_pods_is_named_where_it_stands(row: KindSpec) -> None:
     root = empty(row)
     pattern = next(annotations_for_pods(row))
     path = put(root, row.shape, pattern, {names.MAX_RETRIES: "many"})
@@ -227,7 +227,7 @@ def test_a_malformed_annotation_for_the_pods_is_named_where_it_stands(row: Workl
 
 
 @pytest.mark.parametrize("row", [row for row in ADMITTED if row.pod_templates], ids=kind)
-def test_a_container_of_its_pods_that_restarts_in_place_has_no_bound(row: Workload) -> None:
+def test_a_container_of_its_pods_that_restarts_in_place_has_no_bound(row: KindSpec) -> None:
     root = empty(row)
     container = {"name": "main", "restartPolicy": "Always"}
     path = put(root, row.shape, (*row.pod_templates[0], "spec"), {"containers": [container]})
@@ -236,7 +236,7 @@ def test_a_container_of_its_pods_that_restarts_in_place_has_no_bound(row: Worklo
     assert at(clamped, (*path, "containers")) == [{"name": "main"}]
 
 
-def timed(row: Workload, under: Policy) -> list[Any]:
+def timed(row: KindSpec, under: Policy) -> list[Any]:
     """What an attempt's timeout becomes, where its author left it out."""
     found = []
     for one in row.timeout_fields:
@@ -249,7 +249,7 @@ def timed(row: Workload, under: Policy) -> list[Any]:
 
 
 @pytest.mark.parametrize("row", [row for row in ADMITTED if row.timeout_fields], ids=kind)
-def test_each_attempt_is_bounded_in_time(row: Workload) -> None:
+def test_each_attempt_is_bounded_in_time(row: KindSpec) -> None:
     assert timed(row, TIMED) == ["5400s" if one.duration else 5400 for one in row.timeout_fields]
     assert timed(row, policy()) == [None] * len(row.timeout_fields)
 
@@ -259,7 +259,7 @@ JUDGED = [(row, one) for row in ADMITTED for one in row.judged_annotations]
 
 
 @pytest.mark.parametrize("case", MADE, ids=spelt)
-def test_what_an_author_says_reaches_the_workloads_that_are_made_of_it(case: tuple[Workload, Field]) -> None:
+def test_what_an_author_says_reaches_the_workloads_that_are_made_of_it(case: tuple[KindSpec, Field]) -> None:
     row, one = case
     root = empty(row)
     said = {names.MAX_RETRIES: "2", names.SKIP: "false"}
@@ -269,7 +269,7 @@ def test_what_an_author_says_reaches_the_workloads_that_are_made_of_it(case: tup
 
 
 @pytest.mark.parametrize("case", JUDGED, ids=spelt)
-def test_a_malformed_annotation_for_some_pods_is_named_where_it_stands(case: tuple[Workload, Field]) -> None:
+def test_a_malformed_annotation_for_some_pods_is_named_where_it_stands(case: tuple[KindSpec, Field]) -> None:
     row, one = case
     root = empty(row)
     path = put(root, row.shape, (*one.within, *one.name), {names.MAX_RETRIES: "many"})

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from tests.costs import assert_affordable, assert_grows_with_its_input, bytes_of
 from webhook.kube import client, names, slices
 from webhook.kube.client import Api, ApiError, Page, TooLargeError
-from webhook.kube.informer import Event, WatchedList
+from webhook.kube.informer import Event, Informer
 from webhook.ledger.model.account import LARGEST
-from webhook.ledger.trackers import Books
+from webhook.ledger.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 
 NO_API: Any = None
 CLUSTER = Cluster(NO_API)
-JOBS, JOB_SETS, PODS = CLUSTER.jobs, CLUSTER.job_sets, Books(CLUSTER).pods
+JOBS, JOB_SETS, PODS = CLUSTER.jobs, CLUSTER.job_sets, Trackers(CLUSTER).pods
 STORED = 3 * 1024 * 1024  # bytes of JSON of the largest object
 METADATA = {"namespace": "ml", "name": "train", "uid": "u", "resourceVersion": "7"}
 CONDITION = {"type": "Failed", "status": "True", "reason": "R", "message": "m" * 40, "lastTransitionTime": "t"}
@@ -33,7 +33,7 @@ def job_with(**fields: Any) -> Json:
 
 
 # By what grows: the list, an object as large as that, and how many bytes of JSON one more costs.
-LARGE: dict[str, tuple[WatchedList[Any], Callable[[int], Json], int]] = {
+LARGE: dict[str, tuple[Informer[Any], Callable[[int], Json], int]] = {
     "variables of a Job": (
         JOBS,
         lambda n: job_with(
@@ -101,7 +101,7 @@ HOSTILE = st.fixed_dictionaries(
 
 @settings(max_examples=50)
 @given(HOSTILE, st.sampled_from([JOBS, JOB_SETS, PODS]))
-def test_an_object_that_is_not_as_the_api_promises_hides_no_other(hostile: Json, watched: WatchedList[Any]) -> None:
+def test_an_object_that_is_not_as_the_api_promises_hides_no_other(hostile: Json, watched: Informer[Any]) -> None:
     async def pages(*_: object) -> Any:
         items = [msgspec.Raw(msgspec.json.encode(one)) for one in (hostile, job_with())]
         yield Page(client.ListMeta(version="9"), items)

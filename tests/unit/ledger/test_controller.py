@@ -17,7 +17,7 @@ from webhook.ledger.controller import AFTER_TROUBLE, INTERVAL, Ledger, operation
 from webhook.ledger.model.account import LARGEST, decode
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
-from webhook.ledger.trackers import Books
+from webhook.ledger.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
@@ -47,7 +47,7 @@ def ledger(server: Server, *pods: Pod, opted_in: bool = True, annotations: Json 
     cluster = Cluster(api)
     if opted_in:
         cluster.namespaces.items["", "ml"] = ("default", None)
-    books = Books(cluster)
+    books = Trackers(cluster)
     lease: Any = type("Lease", (), {})()
     found = Ledger(books, PolicySource(policy(default=Profile())), Events(api), lease)
     root = {**STORED, "metadata": {**STORED["metadata"], **({"annotations": annotations} if annotations else {})}}

@@ -11,11 +11,11 @@ from tests.objects import DISRUPTION
 from tests.unit.ledger.pods import disrupted, failed, job, job_set
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
-from webhook.kube.informer import WatchedList
+from webhook.kube.informer import Informer
 from webhook.ledger.model.account import LARGEST
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import TOGETHER
-from webhook.ledger.trackers import Books, Counts
+from webhook.ledger.trackers import Counts, Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 
@@ -25,10 +25,10 @@ RESTART = {**DISRUPTION, "action": "FailJob"}
 SET_LABELS = {"jobset.sigs.k8s.io/jobset-name": "set"}
 
 
-def books(root: Json, above: Json | None, *pods: Pod) -> Books:
+def books(root: Json, above: Json | None, *pods: Pod) -> Trackers:
     """What a replica knows of a Job, its JobSet and its pods."""
     cluster = Cluster(NO_API)
-    found = Books(cluster)
+    found = Trackers(cluster)
     found.pods.synced.set()
     if above is not None:
         found.see_job_set(listed(cluster.job_sets, above))
@@ -38,7 +38,7 @@ def books(root: Json, above: Json | None, *pods: Pod) -> Books:
     return found
 
 
-def listed(cache: WatchedList[Json], root: Json) -> Json:
+def listed(cache: Informer[Json], root: Json) -> Json:
     """Have an object in a list; return what is kept of it."""
     read = cache.read(msgspec.Raw(msgspec.json.encode(root)))
     assert read is not None
@@ -47,13 +47,13 @@ def listed(cache: WatchedList[Json], root: Json) -> Json:
     return kept
 
 
-def admit(found: Books, root: Json, labels: Json | None = None) -> int | None:
+def admit(found: Trackers, root: Json, labels: Json | None = None) -> int | None:
     """Ask for the disruptions, without an event loop: nothing is waited for."""
     counts = counted(found, root, {"labels": labels or {}})
     return None if counts is None else counts.disruptions
 
 
-def counted(found: Books, root: Json, metadata: Json) -> Counts | None:
+def counted(found: Trackers, root: Json, metadata: Json) -> Counts | None:
     """Ask for what is counted before a pod with these metadata."""
     asked = found.counts("ml", root, {"metadata": metadata})
     with pytest.raises(StopIteration) as done:

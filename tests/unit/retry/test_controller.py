@@ -7,17 +7,17 @@ from tests.costs import assert_grows_with_its_input
 from webhook.kinds import batch
 from webhook.kube.events import Events
 from webhook.lookups.cluster import Cluster
-from webhook.retry.controller import AT_ONCE, Key, Retrier
+from webhook.retry.controller import AT_ONCE, Key, RetryController
 
 NO_API: Any = None
 
 
-def retrier(marked: int, namespace: str = "ml") -> Retrier:
+def retrier(marked: int, namespace: str = "ml") -> RetryController:
     """A leader that knows of a namespace that is opted in, and of so many marked Jobs of one."""
     cluster = Cluster(NO_API)
     cluster.namespaces.items["", "ml"] = ("default", None)
     cluster.namespaces.live = True
-    found = Retrier(cluster, Events(NO_API), NO_API)
+    found = RetryController(cluster, Events(NO_API), NO_API)
     found.lists[batch.JOB].items = {(namespace, f"job-{number}"): "asked" for number in range(marked)}
     return found
 
@@ -33,7 +33,7 @@ class Begun:
         self.number += 1
 
 
-def begin(found: Retrier) -> int:
+def begin(found: RetryController) -> int:
     group: Any = Begun()
     found.begin_what_is_due(group)
     number: int = group.number

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from certs import issue
-from certs.reload import Shown
+from certs.reload import ReloadableContext
 from tests.admission import review_of
 from tests.listening import HEAD, Client, Listening, eventually, listening, on_uvloop
 from tests.objects import job
@@ -206,7 +206,7 @@ async def test_a_large_answer_is_the_last_on_its_connection() -> None:
 def server_context() -> ssl.SSLContext:
     now = datetime.now(UTC)
     authority = issue.new_authority("test", now=now, lifetime=timedelta(hours=1))
-    shown = Shown()
+    shown = ReloadableContext()
     shown.show(issue.issue(authority, "webhook", now=now, lifetime=timedelta(hours=1), hosts=["127.0.0.1"]))
     return shown.context
 

@@ -14,7 +14,7 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.parse import load_default
 from webhook.retry import record
-from webhook.retry.admission import RetryRequests
+from webhook.retry.admission import RetryAdmission
 from webhook.retry.kinds import job as of_job
 from webhook.serving.endpoints import Endpoints
 
@@ -78,7 +78,7 @@ class Port:
         cluster.namespaces.live = True
         policy = PolicySource(load_default(), POLICY)
         policy.uid = "policy-uid"
-        self.site = Endpoints(policy, cluster, retry_requests=RetryRequests(api, cluster)).admission()
+        self.site = Endpoints(policy, cluster, retry_requests=RetryAdmission(api, cluster)).admission()
 
     def asks(self, path: str, root: Json, **request: Any) -> Answer:
         """Return what a review is answered."""

@@ -7,12 +7,12 @@ from webhook.kinds.kind_spec import controller_of
 from webhook.ledger.model import limits, outcomes, words
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.tracker import Book, Key
+from webhook.ledger.model.tracker import Key, Tracker
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 
 
-class Round:
+class CountingPass:
     """One round of counting for one workload: what was counted, and what follows."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
@@ -20,7 +20,7 @@ class Round:
         key: Key,
         root: Json,
         job_set: Json | None,
-        book: Book,
+        book: Tracker,
         account: Account,
         settings_of: Callable[[Json], Settings],
     ) -> None:

@@ -50,7 +50,7 @@ def key_of(pod: Pod) -> Key:
 
 
 @dataclass(slots=True)
-class Book:
+class Tracker:
     """The pods of a workload by uid, and its Jobs; what is seen of one pod costs the same however many there are.
 
     `jobs`: those that there are, and those that are gone while pods of theirs are to be counted (`jobs_gone`). `live`:

@@ -14,7 +14,7 @@ its author, pods that a selector of its own adopts. A Job that a controller make
 
 from typing import Final
 
-from webhook.kinds import EmbeddedJob, Workload, batch
+from webhook.kinds import EmbeddedJob, KindSpec, batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
@@ -28,7 +28,7 @@ GENERATED: Final = 5  # what the API server puts behind generateName
 SCHEDULED: Final = 11  # what the API keeps free behind a CronJob's name, for that of its Jobs
 
 
-def edit(row: Workload, job: EmbeddedJob, settings: Settings, editor: Editor, *, defaulted: bool) -> None:
+def edit(row: KindSpec, job: EmbeddedJob, settings: Settings, editor: Editor, *, defaulted: bool) -> None:
     """Make a Job of one pod Indexed, if its author did not say NonIndexed and nothing breaks by it.
 
     `defaulted`: whether the API has written what its author left out.
@@ -48,14 +48,14 @@ def is_of_one_pod(spec: Json) -> bool:
     return parallelism in {None, 1} and (completions == 1 or (completions is None and parallelism is None))
 
 
-def may_be_indexed(root: Json, row: Workload, job: EmbeddedJob) -> bool:
+def may_be_indexed(root: Json, row: KindSpec, job: EmbeddedJob) -> bool:
     """Return True if the API and the program bear an index behind the Job's name."""
     if controller_of(root) is not None or job.spec.get("manualSelector") or job.pod_spec.get("hostname") is not None:
         return False
     return is_short(root.get("metadata") or {}, row) and back_off.may_have_it(job)
 
 
-def is_short(metadata: Json, row: Workload) -> bool:
+def is_short(metadata: Json, row: KindSpec) -> bool:
     """Return True if the name of a Job, made of these metadata, is a DNS label with an index behind it."""
     name, behind = metadata.get("name"), 0
     if not name:

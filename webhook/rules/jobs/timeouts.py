@@ -6,7 +6,7 @@ Reads and writes:
     elsewhere: the timeout fields of the kind's row
 """
 
-from webhook.kinds import EmbeddedJob, Workload
+from webhook.kinds import EmbeddedJob, KindSpec
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
@@ -19,7 +19,7 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
         editor.set((*job.path, "template", "spec", "activeDeadlineSeconds"), int(timeout))
 
 
-def edit_fields(row: Workload, root: Json, settings: Settings, editor: Editor) -> None:
+def edit_fields(row: KindSpec, root: Json, settings: Settings, editor: Editor) -> None:
     """Set the profile's attemptTimeout in the kind's own fields where the author set none."""
     timeout = settings.profile.attempt_timeout
     if timeout is None:

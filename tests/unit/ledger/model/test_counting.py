@@ -5,9 +5,9 @@ from typing import Any
 from tests.objects import exit_codes
 from tests.unit.ledger.pods import RULES, disrupted, failed, job, seen
 from webhook.ledger.model.account import Account, decode, encode
-from webhook.ledger.model.counting import Round
+from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.tracker import Book, Key
+from webhook.ledger.model.tracker import Key, Tracker
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile, Retries
 from webhook.policy.settings import resolve
@@ -23,20 +23,20 @@ def counting(
     limit: int = 1,
     free_limit: int = 1,
     **disruptions: Any,
-) -> Round:
+) -> CountingPass:
     root = root or job()
-    book = Book()
+    book = Tracker()
     book.see_job(root, steady=True, alone=True)
     for pod in pods:
         book.see(pod, 0.0)
     profile = Profile(retries=Retries(limit=free_limit), disruptions=Disruptions(limit=limit, **disruptions))
     settings = resolve("default", profile, {})
-    found = Round(ALONE, root, None, book, account or Account(), lambda _root: settings)
+    found = CountingPass(ALONE, root, None, book, account or Account(), lambda _root: settings)
     found.count(book.uncounted(found.account))
     return found
 
 
-def exceeded(found: Round) -> list[str]:
+def exceeded(found: CountingPass) -> list[str]:
     return [detail.pod for detail, _, _ in found.exceeded(found.details)]
 
 
@@ -145,7 +145,7 @@ def test_what_a_bug_left_unspent_is_saved() -> None:
 FREE_75 = job({"podFailurePolicy": {"rules": [exit_codes("Ignore", "In", 75), *RULES]}})
 
 
-def free_too_often(found: Round) -> list[str]:
+def free_too_often(found: CountingPass) -> list[str]:
     return [detail.pod for detail, _, _ in found.free_too_often(found.details)]
 
 

@@ -11,20 +11,20 @@ from tests.unit.ledger.pods import disrupted, failed, job, seen
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.outcomes import ending_of
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.tracker import DOUBT, LONG_AGO, LONGEST_DOUBT, TOGETHER, Book, key_of
+from webhook.ledger.model.tracker import DOUBT, LONG_AGO, LONGEST_DOUBT, TOGETHER, Tracker, key_of
 
 DELETED = failed(1, 137, deleting=True, deleted="2026-01-01T00:00:30Z")
 
 
-def book(*pods: Pod, **spec: object) -> Book:
-    found = Book()
+def book(*pods: Pod, **spec: object) -> Tracker:
+    found = Tracker()
     found.see_job(job(spec), steady=True, alone=True)
     for pod in pods:
         found.see(pod, 0.0)
     return found
 
 
-def uncounted(found: Book, account: Account | None = None) -> list[str]:
+def uncounted(found: Tracker, account: Account | None = None) -> list[str]:
     return [pod.name for pod in found.uncounted(account or Account())]
 
 
@@ -127,7 +127,7 @@ def test_a_pod_that_crashed_and_is_deleted_afterwards_crashed() -> None:
 
 
 def test_a_pod_that_is_first_seen_after_the_job_controller_had_counted_it_counts() -> None:
-    found = Book()
+    found = Tracker()
     found.see_job(job(), steady=False, alone=True)
     found.see(disrupted(1, tracked=False), 0.0, news=False)
     (pod,) = found.uncounted(Account())
@@ -158,7 +158,7 @@ def test_pods_that_went_in_a_gap_and_neither_succeeded_nor_failed_were_disrupted
 
 
 def test_pods_of_a_job_that_is_gone_are_counted_by_what_it_said() -> None:
-    found = Book()
+    found = Tracker()
     found.see_job(job(), steady=True, alone=False)
     found.see(failed(1), 0.0)
     found.see_job_gone("job-uid")
@@ -175,7 +175,7 @@ def test_a_job_that_was_made_anew_under_its_name_begins_a_new_book() -> None:
 
 
 def test_a_pod_of_no_known_job_is_not_waited_for() -> None:
-    found = Book()
+    found = Tracker()
     found.see(failed(1), 0.0)
     found.see_gone(failed(1), 0.0)
     assert found.is_empty
