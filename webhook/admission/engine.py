@@ -15,7 +15,7 @@ from webhook.admission import edit_pod, edit_workload, modes, review
 from webhook.admission.modes import ENFORCED
 from webhook.admission.review import Response
 from webhook.admission.subject import Facts, Subject, request_to_create, subject_of
-from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch, core, embedded_in, tekton_triggers
+from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch, core, embedded_in, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
@@ -186,7 +186,7 @@ def embedded_problems(row: KindSpec, root: Json, profile: NamedProfile, facts: F
     for path, found, _ in embedded_in(row, root):
         for rule, problem in problems_once_created(found, profile, facts):
             value = at(found, problem.path)
-            if not (isinstance(value, str) and tekton_triggers.PARAMETER in value):
+            if not (isinstance(value, str) and tekton.EVENT_PARAMETER in value):
                 yield rule, Problem((*path, *problem.path), problem.what, problem.remedy)
 
 

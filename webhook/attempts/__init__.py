@@ -8,23 +8,8 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from webhook.attempts import (
-    airflow,
-    annotation,
-    apache_spark,
-    app_wrapper,
-    argo,
-    flyte,
-    ignored_failures,
-    job_index,
-    job_set,
-    job_status,
-    ledger,
-    ray,
-    spark,
-    tekton,
-    volcano,
-)
+from webhook.attempts import airflow, annotation, apache_spark, app_wrapper, argo, flyte, ray, spark, tekton, volcano
+from webhook.attempts.jobs import ignored_failures, job_index, job_set, job_status, ledger
 from webhook.attempts.level import Evidence, Level
 
 __all__ = ["Evidence", "Level", "airflow", "levels"]

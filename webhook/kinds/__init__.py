@@ -15,7 +15,6 @@ from webhook.kinds import (
     ray,
     spark,
     tekton,
-    tekton_triggers,
     trainer,
     volcano,
 )
@@ -32,7 +31,6 @@ ROWS: Final = (
     batch.CRON_JOB,
     job_set.JOB_SET,
     *tekton.ROWS,
-    *tekton_triggers.ROWS,
     *argo.ROWS,
     *kubeflow.ROWS,
     *trainer.ROWS,

@@ -1,13 +1,17 @@
-"""tekton.dev: Tasks, Pipelines and their runs.
+"""tekton.dev: Tasks, Pipelines and their runs; triggers.tekton.dev: TriggerTemplates, of which each event makes runs.
 
 Source: pkg/apis/pipeline of Tekton 1.9.0. `retries` counts retries, is 0 where left out, and no value means no bound.
 Tekton hands annotations down from a run to its TaskRuns and their pods by itself. Its own webhook allows no change of
 the spec of a PipelineRun or TaskRun, from the first update on.
+
+Of triggers: pkg/template and pkg/sink of Tekton Triggers 0.34.0. An event's parameters take the place of
+$(tt.params.NAME) in the text of a resource template, and what comes of it is created, and admitted like any other; what
+is refused then is lost with its event. So the resource templates are judged, but for what an event will say.
 """
 
 from typing import Final
 
-from webhook.kinds.core import METADATA
+from webhook.kinds.core import METADATA, OBJECT
 from webhook.kinds.kind_spec import Field, KindSpec, RetryField, TimeoutField
 from webhook.objects.patch import EVERY, Nested, Pattern
 from webhook.objects.problem import Json, Path
@@ -110,4 +114,17 @@ CUSTOM_RUN: Final = KindSpec(
     retry_fields=(RetryField(within=("spec",), name=("retries",)),),
 )
 
-ROWS: Final = (TASK, PIPELINE, PIPELINE_RUN, TASK_RUN, CUSTOM_RUN)
+EVENT_PARAMETER: Final = "$(tt."  # how a value begins that an event will say
+TEMPLATES: Final = ("spec", "resourcetemplates", EVERY)
+
+TRIGGER_TEMPLATE: Final = KindSpec(
+    group="triggers.tekton.dev",
+    versions=("v1beta1", "v1alpha1"),
+    kind="TriggerTemplate",
+    resource="triggertemplates",
+    shape={"metadata": METADATA, "spec": {"resourcetemplates": [OBJECT]}},
+    embedded=(TEMPLATES,),
+    made_annotations=(Field(within=TEMPLATES, name=("metadata", "annotations")),),
+)
+
+ROWS: Final = (TASK, PIPELINE, PIPELINE_RUN, TASK_RUN, CUSTOM_RUN, TRIGGER_TEMPLATE)

@@ -11,7 +11,8 @@ which one pod finds no node starts none.
 
 from typing import Final
 
-from webhook.attempts import job_set, volcano
+from webhook.attempts import volcano
+from webhook.attempts.jobs import job_set
 from webhook.objects.problem import Json
 
 # Kueue; coscheduling (scheduler-plugins), today's and two older keys of it, which Koordinator reads too.

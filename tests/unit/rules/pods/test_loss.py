@@ -6,8 +6,8 @@ import pytest
 
 from tests.objects import DISRUPTION, exit_codes, job_spec, pod, stored_job
 from tests.unit.attempts import test_argo, test_flyte, test_ray, test_spark
+from tests.unit.attempts.jobs.test_job_set import job_set, pod_at
 from tests.unit.attempts.pods import NOT_SPOT, made, off_spot, on_spot, owned, place
-from tests.unit.attempts.test_job_set import job_set, pod_at
 from webhook.attempts import Level
 from webhook.kube import names
 from webhook.objects.problem import Json

@@ -8,7 +8,7 @@ tells.
 
 from typing import Final
 
-from webhook.attempts import job_index
+from webhook.attempts.jobs import job_index
 from webhook.attempts.level import Evidence, Level
 from webhook.kinds import batch
 

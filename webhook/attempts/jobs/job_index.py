@@ -6,7 +6,7 @@ It does for each Job with backoffLimitPerIndex: `job-index-failure-count`, "0" o
 
 from typing import Final
 
-from webhook.attempts.job_status import budget_of, has_index_budgets
+from webhook.attempts.jobs.job_status import budget_of, has_index_budgets
 from webhook.attempts.level import Evidence, Level
 from webhook.kinds import batch
 
