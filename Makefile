@@ -31,7 +31,7 @@ check: install  ## ruff, mypy --strict, import rules, unit tests with branch cov
 	$(BIN)/coverage report
 
 .PHONY: test
-test: check test-cluster test-hardest-faults  ## check, then everything on a real Kubernetes control plane
+test: check test-cluster test-hardest-faults  ## check, then everything on one real Kubernetes control plane
 
 .PHONY: test-image
 test-image: install  ## the image, built and run as the Deployment does; as root on Debian it brings a container engine
@@ -44,12 +44,20 @@ kind: install  ## with your docker and kind: the cluster tests in a kind cluster
 # The outer process starts the control plane and the webhook; pytest then runs against KUBECONFIG as on any cluster.
 .PHONY: test-cluster
 test-cluster: install  ## tests on a control plane built from source, or on yours: KUBECONFIG=... make test-cluster
-	$(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 8 -m "not long" tests/cluster
+	$(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 8 -m "not long and not kueue" tests/cluster
+
+.PHONY: test-operators
+test-operators: install  ## what needs the controller of Kueue too, which takes six minutes to build
+	$(BIN)/python -m tests.cluster --with-kueue -- $(BIN)/pytest -q -n 8 -m kueue tests/cluster
+
+.PHONY: test-versions
+test-versions: install  ## test-cluster on the other Kubernetes versions that are supported
+	for version in 1.34 1.37; do KUBERNETES_VERSION=$$version $(MAKE) test-cluster || exit 1; done
 
 .PHONY: test-long
 test-long: install  ## ten times as many generated objects, other ones each time, and what waits for ten minutes
 	for round in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/pytest -q -n 2 --hypothesis-profile=other $(GENERATED) || exit 1; done
-	RETRY_POLICY_EXAMPLES=10000 $(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 3 -m "long or generated" tests/cluster
+	RETRY_POLICY_EXAMPLES=10000 $(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 3 -m "(long or generated) and not kueue" tests/cluster
 GENERATED := tests/unit/test_properties.py tests/unit/test_job_set_restarts.py tests/unit/test_numbers.py tests/unit/test_offline.py
 
 .PHONY: test-faults

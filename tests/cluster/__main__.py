@@ -2,7 +2,8 @@
 
 Without KUBECONFIG the cluster is a control plane of its own, built if need be; with KUBECONFIG it is that cluster, and
 what was created in it is taken away at the end. Without COMMAND the cluster stands until Ctrl-C. For COMMAND our own
-control plane has the CRDs of all workload kinds, and the controllers of JobSet, Kueue and Tekton (operators.py).
+control plane has the CRDs of all workload kinds, and the controllers of JobSet and Tekton (operators.py); Kueue's runs
+where it is asked for, because it takes six minutes to build and only its own scenarios need it.
 
 The API server of a foreign cluster has to reach this machine. RETRY_POLICY_WEBHOOK_HOST says under which address; the
 server listens there. For kind that is the gateway of its network:
@@ -52,6 +53,7 @@ def main() -> int:
         action="store_true",
         help="no CRDs, no controllers but Kubernetes' own: up in half the time",
     )
+    parser.add_argument("--with-kueue", action="store_true", help="Kueue's controller beside JobSet's and Tekton's")
     parser.add_argument("command", nargs="*", help="runs with KUBECONFIG set; its exit code is the result")
     options = parser.parse_args()
     # Ended from outside, the runner cleans up as it does after Ctrl-C; under nohup it stays deaf to SIGHUP.
@@ -60,7 +62,14 @@ def main() -> int:
             signal.signal(number, _exit)
     try:
         with ExitStack() as stack:
-            return _run(stack, options.command, without_operators=options.without_operators)
+            if options.without_operators and options.with_kueue:
+                parser.error("--without-operators and --with-kueue exclude each other")
+            return _run(
+                stack,
+                options.command,
+                without_operators=options.without_operators,
+                with_kueue=options.with_kueue,
+            )
     except (HarnessError, KubectlError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -68,11 +77,13 @@ def main() -> int:
         return 128 + signal.SIGINT
 
 
-def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool) -> int:
+def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool, with_kueue: bool) -> int:
     foreign = bool(os.environ.get("KUBECONFIG"))
     with_operators = bool(command) and not foreign and not without_operators
     needed = binaries.foreign_cluster() if foreign else binaries.own_cluster()
-    of_operators = [binaries.JOB_SET, binaries.KUEUE, binaries.TEKTON] if with_operators else []
+    of_operators = [binaries.JOB_SET, binaries.TEKTON] if with_operators else []
+    if with_kueue:
+        of_operators.append(binaries.KUEUE)
     programs = binaries.build([*needed, *of_operators])
     found = operators.fetch() if with_operators else None
     folder = stack.enter_context(_run_folder())
@@ -95,7 +106,8 @@ def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool) -
     policy = installation.start(processes, kubectl, folder, for_tests=bool(command))
     if found is not None:
         job_set_controller.start(programs, processes, kubectl, folder, found)
-        kueue_controller.start(programs, processes, kubectl, folder, found)
+        if with_kueue:
+            kueue_controller.start(programs, processes, kubectl, folder, found)
         tekton_controller.start(programs, processes, kubectl, found)
 
     folders = [str(programs["kubectl"].parent), str(Path(sys.executable).parent), os.environ["PATH"]]
@@ -104,6 +116,7 @@ def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool) -
         "PATH": os.pathsep.join(folders),  # this kubectl, this pytest
         "RETRY_POLICY_TEST_POLICY": str(policy),
         "RETRY_POLICY_TEST_LOGS": str(processes.logs),
+        "RETRY_POLICY_TEST_KUEUE": "true" if with_kueue else "",
     }
     if not command:
         _explain(environment, json.loads((folder / installation.ANSWER).read_text())["http"])

@@ -26,6 +26,9 @@ OWN_CONTROL_PLANE = (Path(os.environ.get("RETRY_POLICY_TEST_LOGS", ".")) / "kube
 with_operators = pytest.mark.skipif(not OWN_CONTROL_PLANE, reason="no CRDs are installed in another's cluster")
 
 
+WITH_KUEUE = bool(os.environ.get("RETRY_POLICY_TEST_KUEUE")) or not OWN_CONTROL_PLANE
+
+
 class NewNamespace(Protocol):
     def __call__(self, labels: Mapping[str, str] | None = None) -> Namespace: ...
 
@@ -78,6 +81,12 @@ def new_namespace(title: str, labels: Mapping[str, str], kubectl: Kubectl, api: 
     created = Namespace(kubectl.program, kubectl.kubeconfig, name, api)
     created.wait_for("serviceaccounts", "default", bool)  # until then no pod can be created in it
     return created
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test of Kueue at once where Kueue does not run: what it waits for would never come."""
+    if item.get_closest_marker("kueue") and not WITH_KUEUE:
+        pytest.fail("Kueue does not run in this cluster; run: make test-operators", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
     from tests.cluster.scenarios.conftest import NewScene, Scene
 
-pytestmark = with_operators
+pytestmark = [with_operators, pytest.mark.kueue]
 PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
