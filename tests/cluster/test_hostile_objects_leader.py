@@ -125,6 +125,6 @@ def test_large_jobs_of_any_namespace_cost_a_server_that_starts_next_to_nothing(
         until(lambda: served.get("/readyz").status == 200)
         assert peak(served) <= MOST_MEMORY
         patch = ("label", "jobs", "--all", "seen=1")
-        assert team.run(*patch).returncode == 0
+        until(lambda: team.run(*patch).returncode == 0)  # a busy API server ends some of 46 MB of writes by its timeout
         assert peak(served) <= MOST_MEMORY
     assert admits(other)
