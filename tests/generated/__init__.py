@@ -29,6 +29,7 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "manifests/base/admission-policies.yaml": {
         f"metadata of {resource}": partial(written.validations, resource) for resource in ("pods", "jobs", "jobsets")
     },
+    "manifests/base/configmap.yaml": {"default policy": manifests.default_policy},
     "manifests/base/rbac.yaml": {"controllers": manifests.controllers},
     "manifests/base/webhooks.yaml": {
         "kinds": manifests.namespaced_kinds,

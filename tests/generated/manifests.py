@@ -1,24 +1,33 @@
-"""The parts of manifests/ that name workload kinds, from the table of kinds."""
+"""The parts of manifests/ that follow from the table of kinds, and from the packaged policy."""
 
 from collections.abc import Iterator
+from importlib import resources
+from textwrap import indent
 
 from webhook.attempts import airflow
 from webhook.kinds import KINDS, KindSpec, apache_spark, batch, spark
 from webhook.kinds.job_set import JOB_SET
+from webhook.policy.parse import KEY
 
 WATCHED = (batch.JOB, JOB_SET)
 
 
 def rules(rows: list[KindSpec], scope: str) -> str:
     """Write the rules of a webhook: a line for the kinds of a group that have the same versions."""
-    resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    by_versions: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for row in rows:
-        resources.setdefault((row.group, row.versions), []).append(row.resource)
+        by_versions.setdefault((row.group, row.versions), []).append(row.resource)
     line = "- {{apiGroups: [{}], apiVersions: [{}], resources: [{}], operations: [CREATE, UPDATE], scope: {}}}\n"
     return "".join(
         line.format(group, ", ".join(versions), ", ".join(names), scope)
-        for (group, versions), names in resources.items()
+        for (group, versions), names in by_versions.items()
     )
+
+
+def default_policy() -> str:
+    """Write the ConfigMap's key with the packaged policy."""
+    text = resources.files("webhook.policy").joinpath("default.yaml").read_text()
+    return f"{KEY}: |\n{indent(text, '  ')}"
 
 
 def namespaced_kinds() -> str:
