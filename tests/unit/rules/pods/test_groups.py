@@ -1,0 +1,46 @@
+"""Pods that are scheduled together with others."""
+
+import pytest
+
+from tests.objects import pod
+from webhook.attempts import argo, volcano
+from webhook.attempts.jobs import job_set, job_status
+from webhook.objects.problem import Json
+from webhook.rules.pods import groups
+
+
+@pytest.mark.parametrize("label", sorted(groups.LABELS))
+def test_a_pod_with_the_label_of_a_group_is_grouped(label: str) -> None:
+    assert groups.is_grouped(pod(labels={label: "workers"}))
+
+
+@pytest.mark.parametrize("annotation", sorted(groups.ANNOTATIONS))
+def test_a_pod_with_the_annotation_of_a_group_is_grouped(annotation: str) -> None:
+    assert groups.is_grouped(pod(annotations={annotation: "workers"}))
+
+
+@pytest.mark.parametrize("spec", [{"schedulingGroup": {"podGroupName": "a"}}, {"workloadRef": {"name": "a"}}])
+def test_a_pod_that_names_a_group_of_the_workload_api_is_grouped(spec: Json) -> None:
+    assert groups.is_grouped(pod(spec))
+
+
+def test_a_pod_of_no_group_is_not() -> None:
+    assert not groups.is_grouped(pod(labels={"app": "train"}, annotations={"a": "b"}))
+    assert not groups.is_grouped({})
+
+
+@pytest.mark.parametrize(("source", "as_one"), [(job_set, True), (volcano, True), (job_status, False), (argo, False)])
+def test_what_restarts_all_pods_together_counts_for_all_of_them(source: object, *, as_one: bool) -> None:
+    assert groups.moves_as_one(pod(), getattr(source, "NAME")) is as_one  # noqa: B009
+
+
+@pytest.mark.parametrize(("restarts", "as_one"), [("0", True), ("1", False)])
+def test_a_job_set_that_restarted_one_job_alone_no_longer_moves_as_one(restarts: str, *, as_one: bool) -> None:
+    restarted = pod(labels={job_set.JOB_RESTART_ATTEMPT: restarts})
+    assert groups.moves_as_one(restarted, job_set.NAME) is as_one
+
+
+def test_a_claim_by_name_binds_a_pod_and_one_of_a_template_does_not() -> None:
+    assert groups.has_named_claim({"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]})
+    assert not groups.has_named_claim({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "each"}]})
+    assert not groups.has_named_claim({})

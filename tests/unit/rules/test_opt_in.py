@@ -1,0 +1,42 @@
+"""The labels by which a namespace is opted in."""
+
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.policy.parse import load_default
+from webhook.rules import opt_in
+
+POLICY = load_default()
+
+
+def namespace(profile: str | None = None, mode: str | None = None) -> Json:
+    labels = {names.PROFILE: profile, names.MODE: mode}
+    return {"metadata": {"name": "ml", "labels": {key: value for key, value in labels.items() if value is not None}}}
+
+
+def said(root: Json, old: Json | None = None) -> list[str]:
+    return [str(problem) for problem in opt_in.problems(root, old, POLICY)]
+
+
+def test_a_profile_of_the_policy_in_each_mode_is_accepted() -> None:
+    for mode in (None, "Enforce", "Warn", "Audit"):
+        assert said(namespace("default", mode)) == []
+
+
+def test_a_profile_that_the_policy_lacks_is_a_problem_which_names_the_nearest() -> None:
+    (problem,) = said(namespace("defualt"))
+    assert "the policy has no profile 'defualt'" in problem
+    assert problem.endswith("label it default")
+
+
+def test_a_mode_in_small_letters_is_a_problem_which_names_the_right_one() -> None:
+    (problem,) = said(namespace("default", "audit"))
+    assert problem.endswith("must be Enforce, Warn or Audit (did you mean Audit?)")
+
+
+def test_a_label_that_was_wrong_before_hinders_no_other_change() -> None:
+    assert said(namespace("gone", "sometimes"), namespace("gone", "sometimes")) == []
+
+
+def test_a_mode_that_was_wrong_before_is_a_problem_once_the_namespace_is_opted_in() -> None:
+    (problem,) = said(namespace("default", "sometimes"), namespace(mode="sometimes"))
+    assert "is 'sometimes'" in problem
