@@ -9,10 +9,11 @@ from time import perf_counter
 from tests.admission import policy, review_of
 from tests.objects import job, job_spec, pod, stored_job
 from webhook.admission import engine, review
-from webhook.admission.subject import Facts, read, subject_of
+from webhook.admission.subject import read, subject_of
 from webhook.kinds import CONTROLLERS, KINDS, KindSpec, batch, core
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
+from webhook.rules.facts import Facts
 
 ROUNDS = 15
 REQUESTS = 400  # in each round

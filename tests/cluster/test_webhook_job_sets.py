@@ -17,9 +17,9 @@ from tests.cluster.test_webhook_jobs import OFF_SPOT, ON_SPOT
 from tests.cluster.test_webhook_updates import SERVER_SIDE
 from tests.merge_cases import bug
 from tests.objects import DISRUPTION
-from webhook.admission.subject import Facts
 from webhook.kube import names
 from webhook.lookups.cluster import features_of
+from webhook.rules.facts import Facts
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

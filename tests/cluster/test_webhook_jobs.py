@@ -13,9 +13,9 @@ from tests.cluster.nodes import PLACEMENT
 from tests.cluster.objects import condition, noted, required
 from tests.merge_cases import CASES, bug
 from tests.objects import DISRUPTION
-from webhook.admission.subject import Facts
 from webhook.kube import names
 from webhook.policy.parse import load_default
+from webhook.rules.facts import Facts
 
 ON_SPOT = {"key": "cloud.google.com/gke-spot", "operator": "In", "values": ["true"]}
 OFF_SPOT = {"key": "cloud.google.com/gke-spot", "operator": "NotIn", "values": ["true"]}

@@ -11,10 +11,10 @@ from msgspec import inspect
 from tests.admission import mutate, validate
 from tests.merge_cases import distinct
 from tests.objects import container_of, cron_job, exit_codes, job, job_spec
-from webhook.admission.subject import Facts
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
+from webhook.rules.facts import Facts
 
 FIELD = re.compile(r"^(?P<indent> *)(?P<name>\w+):(?P<value>.*)$")
 

@@ -10,13 +10,13 @@ import pytest
 from tests.admission import mutate, validate
 from tests.generated import PART, PARTS, ROOT, generated
 from tests.objects import pod
-from webhook.admission.subject import Facts
 from webhook.attempts import SOURCES, Evidence, Level
 from webhook.kinds import CONTROLLERS, KINDS, KindSpec
 from webhook.kinds.core import METADATA, POD_TEMPLATE
 from webhook.kinds.kind_spec import RetryField
 from webhook.kube import names
 from webhook.objects.problem import Json
+from webhook.rules.facts import Facts
 
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -3,13 +3,14 @@
 from msgspec.structs import replace
 
 from webhook import attempts
-from webhook.admission.subject import Facts, Subject
+from webhook.admission.subject import Subject
 from webhook.kinds import KindSpec, batch
 from webhook.kube import names
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import NamedProfile, count
 from webhook.rules import annotations
+from webhook.rules.facts import Facts
 from webhook.rules.jobs import back_off
 from webhook.rules.pods import loss, placement
 

@@ -4,7 +4,7 @@ from functools import cached_property
 
 import msgspec
 
-from webhook.admission.subject import Facts, Subject
+from webhook.admission.subject import Subject
 from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
@@ -15,6 +15,7 @@ from webhook.objects.patch import Edit, Editor, at
 from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations, own_keys, retries, undo
+from webhook.rules.facts import Facts
 from webhook.rules.job_sets import free_restarts, job_set, train_job
 from webhook.rules.jobs import back_off, failure_policy, own_retries, restart_policy, single_pod, timeouts
 

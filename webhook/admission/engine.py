@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from webhook.admission import edit_pod, edit_workload, modes, review
 from webhook.admission.modes import ENFORCED
 from webhook.admission.review import Response
-from webhook.admission.subject import Facts, Subject, request_to_create, subject_of
+from webhook.admission.subject import Subject, request_to_create, subject_of
 from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch, core, embedded_in, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
@@ -25,6 +25,7 @@ from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.model import Policy
 from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, opt_in, own_keys, owner, retries, undo
+from webhook.rules.facts import Facts
 from webhook.rules.job_sets import free_restarts
 from webhook.rules.jobs import failure_policy, lint, schema
 from webhook.rules.pods import node_pools

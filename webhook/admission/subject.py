@@ -10,7 +10,6 @@ import msgspec
 from webhook.admission import review
 from webhook.admission.review import BadReviewError, GroupVersionKind, Request, Review, UnreadableError, decode_value
 from webhook.attempts import airflow
-from webhook.capacity import Pool, Provider
 from webhook.kinds import KINDS, KindSpec, OwnerReference, apache_spark, batch, core, embedded_in, row_of, spark
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
@@ -50,37 +49,6 @@ def read(body: bytes) -> Request:
             if (request.kind.group, request.kind.kind) == (core.POD.group, core.POD.kind):
                 return request
     return review.decode(body)
-
-
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the shell looked up before the rules run.
-
-    `profile_name` and `mode`: what the namespace's labels say; no profile is not opted in, no mode is Enforce. `owner`:
-    the object that `Subject.owner` names, None where there is none; `owners_known`: whether it was looked up. `above`:
-    the controller of a pod's owner, where it counts attempts too. `disruptions` and `failures`: what the ledger has
-    counted for this pod, None where it knows nothing. `recognised`: the cluster's capacity provider, None where none
-    was. `pools`: its node pools, none where they tell nothing. `defaulted`: whether the object comes from the API, or a
-    file. `message_patterns`: whether JobSets have onJobFailureMessagePatterns; `restart_job`: whether they have the
-    action RestartJob. `runtime_patches`: whether TrainJobs have that field, None where nobody knows.
-    `requested_retries`: whether a retry can be asked for by an annotation. `ledger`: whether the ledger counts failures
-    and acts on them.
-    """
-
-    profile_name: str | None
-    mode: str | None = None
-    owner: Json | None = None
-    owners_known: bool = False
-    above: Json | None = None
-    disruptions: int | None = None
-    failures: int | None = None
-    recognised: Provider | None = None
-    pools: tuple[Pool, ...] = ()
-    defaulted: bool = True
-    message_patterns: bool = True
-    runtime_patches: bool | None = None
-    restart_job: bool = True
-    requested_retries: bool = True
-    ledger: bool = True
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):

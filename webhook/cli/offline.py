@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from webhook.admission import engine
-from webhook.admission.subject import Facts, Subject, request_to_create, subject_of
+from webhook.admission.subject import Subject, request_to_create, subject_of
 from webhook.cli import line_diff
 from webhook.cli.documents import Document, items
 from webhook.kinds.batch import JOB
@@ -21,6 +21,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem, type_name
 from webhook.objects.strict_yaml import resolve
 from webhook.policy.model import Policy
+from webhook.rules.facts import Facts
 
 Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 

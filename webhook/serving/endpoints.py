@@ -13,12 +13,13 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from webhook import metrics
 from webhook.admission import configuration, engine, review
 from webhook.admission.review import BadReviewError, Request, Response
-from webhook.admission.subject import Facts, Subject, read, subject_of
+from webhook.admission.subject import Subject, read, subject_of
 from webhook.kinds import batch
 from webhook.ledger.trackers import Trackers
 from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.model import Policy
+from webhook.rules.facts import Facts
 from webhook.serving.http11 import Answer, Handler, Site
 from webhook.serving.intake import Intake
 from webhook.serving.limits import LIMITS, Limits

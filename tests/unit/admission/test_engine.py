@@ -12,10 +12,11 @@ from tests.merge_cases import CASES, bug
 from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec, pod, stored_job
 from webhook.admission import engine, review
 from webhook.admission.engine import validate_policy
-from webhook.admission.subject import Facts, subject_of
+from webhook.admission.subject import subject_of
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Duration, FailurePolicy, Placement, Profile, RequestedRetry, Retries
+from webhook.rules.facts import Facts
 
 EKS = Profile(placement=Placement(provider="eks", spot="Require"))
 GKE_FACTS = Facts(profile_name="eks", owner=stored_job(job_spec(backoffLimit=3), {"failed": 3}))

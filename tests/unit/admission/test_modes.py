@@ -7,9 +7,10 @@ from tests.admission import OPTED_IN, mutate, policy, review_of, validate
 from tests.objects import cron_job, exit_codes, job, job_spec, pod, stored_job
 from webhook.admission import engine, review
 from webhook.admission.review import WARNING_LENGTH
-from webhook.admission.subject import Facts, subject_of
+from webhook.admission.subject import subject_of
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Policy, Profile, Retries
+from webhook.rules.facts import Facts
 
 WARN = Facts(profile_name="default", mode="Warn")
 AUDIT = Facts(profile_name="default", mode="Audit")

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from tests.admission import mutate, policy
 from tests.objects import pod
-from webhook.admission.subject import Facts, owner_of
+from webhook.admission.subject import owner_of
 from webhook.attempts import Evidence, Level, levels
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
@@ -13,6 +13,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.model import Disruptions, Placement, Profile
 from webhook.policy.settings import Settings, resolve
+from webhook.rules.facts import Facts
 from webhook.rules.pods.placement import PREFERRED, TERMS
 
 SPOT: Final = {"key": "eks.amazonaws.com/capacityType", "operator": "In", "values": ["SPOT"]}

@@ -8,11 +8,11 @@ import pytest
 from tests.admission import Answer, mutate
 from tests.objects import job, job_spec, pod
 from tests.unit.rules.job_sets.test_job_set import job_set
-from webhook.admission.subject import Facts
 from webhook.kube import names
 from webhook.ledger.model import account
 from webhook.ledger.model.account import Account
 from webhook.objects.problem import Json
+from webhook.rules.facts import Facts
 
 SPENT = account.encode(Account(ended=3, cost={"retry": 2, "disruption": 1}))
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.admission import Answer, validate
 from tests.objects import job, job_spec
-from webhook.admission.subject import Facts
 from webhook.objects.problem import Json
+from webhook.rules.facts import Facts
 
 UNLIMITED = 2147483647
 IN_PLACE: Json = {"metadata": {"uid": "u"}, "spec": {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}}

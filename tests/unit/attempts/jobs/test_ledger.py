@@ -6,11 +6,11 @@ from msgspec.structs import replace
 from tests.admission import mutate
 from tests.objects import job_spec, pod, stored_job
 from tests.unit.attempts.pods import EKS, NOT_SPOT, SPOT
-from webhook.admission.subject import Facts
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Placement, Policy, Profile
+from webhook.rules.facts import Facts
 from webhook.rules.pods.placement import TERMS
 
 OWNER = stored_job(job_spec(backoffLimit=3), {})

@@ -9,10 +9,10 @@ from tests.admission import Answer, mutate, policy, validate
 from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec
 from tests.unit.rules.job_sets.test_job_set import RESTART, job_rules, job_set, set_rules
 from webhook.admission.review import WARNING_LENGTH
-from webhook.admission.subject import Facts
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, FailurePolicy, Policy, Profile, Retries
+from webhook.rules.facts import Facts
 
 WITHOUT_LEDGER = Facts(profile_name="default", ledger=False)
 WITH_BOUND = "name the few that are worth it, use Count, or set activeDeadlineSeconds"

@@ -8,10 +8,10 @@ import pytest
 from tests.admission import Answer, mutate, policy, validate
 from tests.merge_cases import bug
 from tests.objects import DISRUPTION, exit_codes, job_spec
-from webhook.admission.subject import Facts
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, FailurePolicy, JobSet, Policy, Profile
+from webhook.rules.facts import Facts
 
 RESTART: Json = {
     "name": "retryPolicyDisruption",

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.admission import Answer, mutate, validate
-from webhook.admission.subject import Facts
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.rules.facts import Facts
 from webhook.rules.job_sets.train_job import MANAGER, MOST_PATCHES, PATCHES
 
 OLDER = Facts(profile_name="default", runtime_patches=False)

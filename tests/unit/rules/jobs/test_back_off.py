@@ -6,13 +6,13 @@ import pytest
 
 from tests.admission import mutate, policy
 from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec, pod, stored_job
-from webhook.admission.subject import Facts
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.model import BackOff, Disruptions, FailurePolicy, Profile, Retries
 from webhook.policy.settings import Settings
+from webhook.rules.facts import Facts
 from webhook.rules.job_sets import free_restarts
 from webhook.rules.jobs import failure_policy
 

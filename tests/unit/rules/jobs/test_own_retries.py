@@ -8,10 +8,10 @@ import pytest
 from tests.admission import mutate, policy
 from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec
 from tests.unit.rules.job_sets.test_job_set import FAIL_ON_DISRUPTION, job_rules, job_set, set_rules
-from webhook.admission.subject import Facts
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, FailurePolicy, Profile, Retries
+from webhook.rules.facts import Facts
 
 ONCE = "0: a disruption ends it too; annotation max-disruptions allows some"
 ONLY_143 = "only exit code 143 is retried; add a rule Count In [CODES]"

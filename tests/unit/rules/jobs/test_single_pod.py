@@ -7,9 +7,9 @@ import pytest
 
 from tests.admission import mutate, policy, validate
 from tests.objects import cron_job, job, job_spec
-from webhook.admission.subject import Facts
 from webhook.objects.problem import Json
 from webhook.policy.model import BackOff, Profile
+from webhook.rules.facts import Facts
 
 BY_INDEX = policy(default=Profile(back_off=BackOff(single_pod="Indexed")))
 FILE = Facts(profile_name="default", defaulted=False)

@@ -7,11 +7,11 @@ import pytest
 from tests.admission import policy, validate
 from tests.objects import cron_job, job, job_spec
 from webhook import capacity
-from webhook.admission.subject import Facts
 from webhook.capacity import Census, NodeFacts
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
+from webhook.rules.facts import Facts
 from webhook.rules.pods.node_pools import MOST_WORDS
 
 POOL = "cloud.google.com/gke-nodepool"
