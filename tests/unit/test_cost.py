@@ -110,9 +110,9 @@ def pod_of_a_job(variables: int = 20) -> bytes:
 @pytest.mark.parametrize(
     ("body", "most"),
     [
-        pytest.param(pod_of_a_job(), 4270, id="a pod of a Job"),
+        pytest.param(pod_of_a_job(), 4420, id="a pod of a Job"),
         pytest.param(review_of(pod(owner=None)), 1100, id="a pod of nobody"),
-        pytest.param(review_of(job(job_spec(backoffLimit=3))), 5860, id="a Job"),
+        pytest.param(review_of(job(job_spec(backoffLimit=3))), 6090, id="a Job"),
     ],
 )
 def test_a_request_executes_no_more_instructions_than_it_did(body: bytes, most: int) -> None:

@@ -1,5 +1,9 @@
 """Admission: bytes of an AdmissionReview in, bytes of the answer out. Pure: no clock, no I/O.
 
-`review` is the codec, `subject` the object under review and the facts looked up for it, `engine` the order of all
-that is done to it, `edit_workload` and `edit_pod` the order of the rules, `modes` what a profile only tells.
+- `review`: the codec
+- `subject`: the object of a request, and what has to be looked up for it
+- `engine`: mutates and validates; `edit_workload`, `edit_immutable` and `edit_pod` apply the rules to an object, in the
+  order of webhook/rules/registry.py
+- `modes`: warnings and audit annotations in place of edits and denials
+- `configuration`: Namespaces, and the policy itself
 """

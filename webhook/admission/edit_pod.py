@@ -1,4 +1,4 @@
-"""Places a pod by the levels that it stands under, and notes on it what was decided and why."""
+"""Applies the rules to a pod: places it by its attempt, and notes on it what was decided and why."""
 
 from msgspec.structs import replace
 
@@ -8,11 +8,11 @@ from webhook.kinds import KindSpec, batch
 from webhook.kube import names
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json, Problem
-from webhook.policy.settings import NamedProfile, count
-from webhook.rules import annotations
+from webhook.policy.settings import NamedProfile
+from webhook.rules import annotations, registry
+from webhook.rules.contexts import PodContext
 from webhook.rules.facts import Facts
-from webhook.rules.jobs import back_off
-from webhook.rules.pods import loss, placement
+from webhook.rules.rule import apply
 
 
 def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> tuple[list[Problem], str]:
@@ -24,6 +24,8 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         return [], ""
     if not subject.controlled and profile.problems(said, annotations.OWN):
         return [], ""  # it will be refused for them, as they stand
+    if settings.profile.requested_retry.placement == "OnDemand" and is_asked_for(said, facts):
+        settings = replace(settings, interruptible=False)
     evidence = attempts.Evidence(
         pod=root,
         annotations=said,
@@ -36,28 +38,9 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         disruptions=facts.disruptions,
         failures=facts.failures,
     )
-    if settings.profile.requested_retry.placement == "OnDemand" and is_asked_for(said, facts):
-        settings = replace(settings, interruptible=False)
-    # In a second round of one admission the disruption is taken out already.
-    if facts.ledger and subject.owner_row is batch.JOB and names.ATTEMPT_SOURCE not in said:
-        editor.rule = "back_off"
-        back_off.edit_pod(evidence, editor)
-    levels = attempts.levels(evidence)
-    decision = placement.decide(levels, settings, lost=loss.is_lost_when_disrupted(evidence, levels))
-    editor.rule = "placement"
-    placed = placement.edit(root, decision, settings, facts.recognised, editor)
-    level = decision.level
-    notes = {names.PLACEMENT: placed, names.ATTEMPT_SOURCE: level.source}
-    if count(said.get(names.ATTEMPT)) != level.attempt:
-        notes[names.ATTEMPT] = str(level.attempt)
-    if names.MAX_RETRIES not in said:
-        notes[names.MAX_RETRIES] = str(level.budget)
-    editor.rule = "annotations"
-    if names.COUNTED in said:  # by its template: the ledger would take each of these pods for counted
-        editor.remove((*annotations.OWN, names.COUNTED))
-    editor.update(annotations.OWN, notes)
-    editor.update(("metadata", "labels"), {names.PROFILE: profile.name})
-    return evidence.warnings, placed
+    context = PodContext(evidence, facts, profile, editor, is_of_job=subject.owner_row is batch.JOB)
+    warnings = apply(registry.POD_RULES, context, editor)
+    return warnings, context.placed or ""
 
 
 def is_asked_for(said: Json, facts: Facts) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from webhook.admission import edit_pod, edit_workload, modes, review
+from webhook.admission import edit_immutable, edit_pod, edit_workload, modes
 from webhook.admission.modes import ENFORCED
 from webhook.admission.review import Response
 from webhook.admission.subject import Subject, request_to_create, subject_of
@@ -24,7 +24,7 @@ from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.model import Policy
 from webhook.policy.settings import NamedProfile
-from webhook.rules import annotations, opt_in, own_keys, owner, retries, undo
+from webhook.rules import annotations, opt_in, owner, retries
 from webhook.rules.facts import Facts
 from webhook.rules.job_sets import free_restarts
 from webhook.rules.jobs import failure_policy, lint, schema
@@ -40,7 +40,7 @@ SAMPLE_JOBS: Final = (
 def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     """Edit the object as the policy says."""
     editor = Editor(subject.root)
-    restored = put_back(subject, editor)
+    restored = edit_immutable.put_back(subject, editor)
     profile = profile_for(policy, facts)
     if not isinstance(profile, NamedProfile):
         profile.patch = restored
@@ -56,20 +56,6 @@ def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
         return response
     patch = editor.patch() if editor.edits else b""
     return Response(patch=patch, edited=modes.rules_of(editor.edits), warnings=warnings, placement=placed)
-
-
-def put_back(subject: Subject, editor: Editor) -> bytes:
-    """Put back what was injected into a Job at its creation, whatever has become of profile and mode; return the patch.
-
-    It enforces nothing, and without it no update of the Job would be accepted. What only we write is put back too.
-    """
-    if subject.malformed or subject.old is None or not subject.row.immutable:
-        return b""
-    editor.rule = "own_keys"
-    own_keys.put_back(editor, subject.row, subject.old)
-    editor.rule = "reapply"
-    undo.put_back(editor, subject.row, subject.old, lambda: review.decode_value(subject.request.old_object))
-    return editor.patch() if editor.edits else b""
 
 
 def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
@@ -162,7 +148,7 @@ def edit(subject: Subject, profile: NamedProfile, facts: Facts, editor: Editor) 
     if subject.row is core.POD:
         return edit_pod.edit(subject, facts, profile, editor)
     if subject.row.immutable and subject.old is not None:
-        return edit_workload.edit_immutable(subject, subject.old, profile, editor), ""
+        return edit_immutable.edit(subject, subject.old, profile, editor), ""
     return edit_workload.edit(subject, facts, profile, editor), ""
 
 

@@ -81,7 +81,6 @@ JOB_SET: Final = KindSpec(
     job_specs=(job_spec_of(SPEC),),
     retry_fields=(max_restarts_of(SPEC),),
     traits=traits,
-    written=((*SPEC, "failurePolicy"),),
 )
 
 

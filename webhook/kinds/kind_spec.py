@@ -239,7 +239,6 @@ class KindSpec:
     made_annotations: tuple[Field, ...] = ()  # that the workloads get which are made of it
     judged_annotations: tuple[Field, ...] = ()  # that some of its pods get: their author's alone
     embedded: tuple[Pattern, ...] = ()  # whole objects that are created of it, each admitted by itself then
-    written: tuple[Pattern, ...] = ()  # by a rule of its own
     unbounded: Callable[[Json], Iterator[Problem]] = bounded  # names attempts that no field bounds
 
     def jobs(self, root: Json) -> Iterator[EmbeddedJob]:

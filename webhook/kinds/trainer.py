@@ -68,7 +68,6 @@ TRAIN_JOB: Final = KindSpec(
         Field(within=PATCHED_JOB, name=("metadata", "annotations")),
         Field(within=(*PATCHED_JOB, "spec", "template"), name=("metadata", "annotations")),
     ),
-    written=(("spec", "annotations"), ("spec", "runtimePatches")),
 )
 
 TRAINING_RUNTIME: Final = KindSpec(

@@ -14,11 +14,25 @@ from typing import Any, Final
 from webhook.kinds import EmbeddedJob, KindSpec
 from webhook.kinds.kind_spec import Field
 from webhook.kube import names
-from webhook.objects.patch import Editor, at
+from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import NamedProfile, Settings, annotation_problems, count
 
 OWN: Final[Path] = ("metadata", "annotations")
+
+
+def writes_in_jobs(row: KindSpec) -> tuple[Pattern, ...]:
+    """Return what the rule writes in the JobSpecs of a kind, and in the metadata of their templates."""
+    of_pods = [(*spec, "template", "metadata") for spec in row.job_specs]
+    of_jobs = [(*spec[:-1], "metadata") for spec in row.job_specs if len(spec) > 1]
+    return (*of_pods, *of_jobs)
+
+
+def writes_beside(row: KindSpec) -> tuple[Pattern, ...]:
+    """Return what the rule writes in a kind outside JobSpecs."""
+    of_pods = [(*template, "metadata") for template in row.pod_templates]
+    fields = [field.written for field in (*row.pod_annotations, *row.made_annotations)]
+    return (*of_pods, *fields, *([(*OWN, names.RETRYABLE)] if row.runs_again else []))
 
 
 def of(root: Json) -> Json:

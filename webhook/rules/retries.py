@@ -12,13 +12,35 @@ Reads, in a JobSpec:
 from collections.abc import Iterator
 from typing import Final
 
-from webhook.kinds import Budget, EmbeddedJob, batch
+from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
 from webhook.kube import names
-from webhook.objects.patch import Editor, at
+from webhook.objects.patch import EVERY, Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem, field
 from webhook.policy.settings import Settings
 
 IN_PLACE: Final = ("Always", "OnFailure")
+CONTAINERS: Final = ("containers", "initContainers")
+CONTAINER_FIELDS: Final = ("restartPolicy", "restartPolicyRules")
+# Below a pod template's spec.
+RESTARTS: Final[tuple[Pattern, ...]] = tuple(
+    (containers, EVERY, field) for containers in CONTAINERS for field in CONTAINER_FIELDS
+)
+# In a JobSpec.
+WRITES: Final[tuple[Pattern, ...]] = (
+    ("backoffLimit",),
+    ("backoffLimitPerIndex",),
+    *(("template", "spec", *field) for field in RESTARTS),
+)
+
+
+def writes_beside(row: KindSpec) -> tuple[Pattern, ...]:
+    """Return what the rule writes in a kind outside JobSpecs."""
+    fields = [field.written for field in row.retry_fields]
+    beside = [
+        (*field.within, *field.name[:-1], field.counts_with[0]) for field in row.retry_fields if field.counts_with
+    ]
+    restarts = [(*template, "spec", *field) for template in row.pod_templates for field in RESTARTS]
+    return (*fields, *beside, *restarts)
 
 
 def edit(budget: Budget, settings: Settings, editor: Editor) -> list[Problem]:
@@ -67,7 +89,7 @@ def edit_template(path: Path, pod_spec: Json, settings: Settings, editor: Editor
     warnings = []
     if settings.profile.retries.on_exceed == "Clamp":
         for container in in_place_restarts(path, pod_spec):
-            for name in ("restartPolicy", "restartPolicyRules"):
+            for name in CONTAINER_FIELDS:
                 if at(editor.root, (*container, name)) is not None:  # null is absent, and could not be put back
                     editor.remove((*container, name))
             warnings.append(Problem(container, "restarts in place were taken out", "they have no bound"))
@@ -169,7 +191,7 @@ def exceeds(retries: int | None, limit: int | None) -> bool:
 
 def in_place_restarts(path: Path, pod_spec: Json) -> Iterator[Path]:
     """Yield the paths of containers that restart by themselves; an init container's Always makes it a sidecar."""
-    for name in ("containers", "initContainers"):
+    for name in CONTAINERS:
         for index, container in enumerate(pod_spec.get(name) or ()):
             restart_policy = container.get("restartPolicy")
             sidecar = name == "initContainers" and restart_policy == "Always"

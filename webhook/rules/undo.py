@@ -16,26 +16,11 @@ import msgspec
 from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.objects import bounds
-from webhook.objects.patch import EVERY, Edit, Editor, Pattern, at, fits, path_of, pointer
+from webhook.objects.patch import Edit, Editor, Pattern, at, fits, path_of, pointer
 from webhook.objects.problem import Json, Path, Problem
+from webhook.rules import registry
 
 ANNOTATION: Final[Path] = ("metadata", "annotations", names.POLICY)
-
-# What the rules write in a JobSpec. The annotation is its author's to edit: nothing else is undone at its word.
-FIELDS: Final[tuple[Path, ...]] = (
-    ("podFailurePolicy",),
-    ("podReplacementPolicy",),
-    ("backoffLimit",),
-    ("backoffLimitPerIndex",),
-    ("maxFailedIndexes",),
-    ("completionMode",),
-    ("completions",),
-    ("template", "metadata"),
-    ("template", "spec", "restartPolicy"),
-    ("template", "spec", "activeDeadlineSeconds"),
-)
-CONTAINERS: Final = ("containers", "initContainers")
-CONTAINER_FIELDS: Final = ("restartPolicy", "restartPolicyRules")
 
 
 class Injected(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -54,9 +39,13 @@ class Record(msgspec.Struct, frozen=True):
     injected: Annotated[tuple[Injected, ...], msgspec.Meta(max_length=bounds.MOST_INJECTED)] = ()
 
 
-def write(editor: Editor, profile_name: str, edits: list[Edit]) -> list[Problem]:
-    """Note on a workload what these edits injected beside its metadata; return a warning where that is too much."""
-    injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata" or edit.rule == "retries")
+def write(editor: Editor, row: KindSpec, profile_name: str, edits: list[Edit]) -> list[Problem]:
+    """Note on a workload what these edits injected; return a warning where that is too much.
+
+    Our own keys in its metadata are left out: they are never undone.
+    """
+    with_metadata = undone_in_metadata(row)
+    injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata" or with_metadata)
     text = msgspec.json.encode(Record(profile_name, injected)).decode()
     warnings = []
     if len(text) > bounds.MAX_RECORD:
@@ -132,29 +121,26 @@ def take_out(editor: Editor, row: KindSpec, record: Record) -> list[Path]:
 
 
 def is_ours(path: Path, row: KindSpec) -> bool:
-    """Tell whether the rules write at a path."""
-    return any(fits(path, pattern) for pattern in written_by_rules(row))
+    """Return True if a path leads where a rule's edits are undone: the annotation is its author's to change."""
+    return any(fits(path, pattern) for pattern in undone(row))
 
 
 @cache
-def written_by_rules(row: KindSpec) -> tuple[Pattern, ...]:
-    """Return the patterns of all that the rules write in a kind, beside its metadata."""
-    templates = [*row.pod_templates, *((*spec, "template") for spec in row.job_specs)]
-    restarts = [
-        (*template, "spec", field, EVERY, name)
-        for template in templates
-        for field in CONTAINERS
-        for name in CONTAINER_FIELDS
-    ]
-    of_jobs = [(*spec, *field) for spec in row.job_specs for field in FIELDS]
-    of_job_metadata = [(*spec[:-1], "metadata") for spec in row.job_specs if len(spec) > 1]
-    of_pods = [(*template, "metadata") for template in row.pod_templates]
-    fields = (*row.retry_fields, *row.timeout_fields, *row.pod_annotations, *row.made_annotations)
-    beside = [
-        (*field.within, *field.name[:-1], field.counts_with[0]) for field in row.retry_fields if field.counts_with
-    ]
-    own = [field.written for field in fields]
-    return (*of_jobs, *of_job_metadata, *of_pods, *restarts, *own, *beside, *row.written)
+def undone(row: KindSpec) -> tuple[Pattern, ...]:
+    """Return the patterns of what is undone: all that the rules write in a kind, but for our keys on the object."""
+    return tuple(pattern for pattern in registry.written_by_rules(row) if not is_own_key(pattern))
+
+
+@cache
+def undone_in_metadata(row: KindSpec) -> bool:
+    """Return True if a kind has a retry field among the object's own annotations, as an AppWrapper."""
+    return any(pattern[0] == "metadata" for pattern in undone(row))
+
+
+def is_own_key(pattern: Pattern) -> bool:
+    """Return True if a pattern names a label or annotation of ours in the object's own metadata."""
+    key = pattern[-1]
+    return pattern[0] == "metadata" and isinstance(key, str) and key.startswith(names.PREFIX)
 
 
 def undo(editor: Editor, path: Path, injected: Injected) -> Path | None:

@@ -21,12 +21,13 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Final
 
-from webhook.kinds import EmbeddedJob, batch
+from webhook.kinds import EmbeddedJob, KindSpec, batch
+from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.ledger.model import matching
 from webhook.ledger.model.matching import POD_FAILURE_POLICY, JobEnd
 from webhook.objects import bounds
-from webhook.objects.patch import Editor, at
+from webhook.objects.patch import EVERY, Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import Settings
 from webhook.rules.job_sets.job_set import DISRUPTED, FREE, RULES, name_of
@@ -47,8 +48,15 @@ ON_EVERY_FAILED_POD: Final = frozenset(
     }
 )
 MOST_WORK: Final = 20_000  # of matching a JobSet's rules; what cannot be judged within it is taken to be free
+# In a JobSpec.
+WRITES: Final[tuple[Pattern, ...]] = (("podFailurePolicy", "rules", EVERY, "action"),)
 CRASH: Final = 1  # the exit code of most bugs
 DEADLINE_REMEDY: Final = "use Count, or set activeDeadlineSeconds"
+
+
+def writes_in_set(row: KindSpec) -> tuple[Pattern, ...]:
+    """Return what the rule writes in a kind outside JobSpecs: in a JobSet."""
+    return ((*RULES, EVERY, "action"),) if row is JOB_SET else ()
 
 
 def is_counted(job: EmbeddedJob, settings: Settings, *, ledger: bool) -> bool:
@@ -214,9 +222,7 @@ def clamp_job(job: EmbeddedJob, settings: Settings, editor: Editor, *, counted: 
 
 
 def clamp(root: Json, jobs: list[EmbeddedJob], settings: Settings, editor: Editor) -> list[Problem]:
-    """Make rules count that restart a JobSet at no cost after bugs, where the profile clamps; return warnings."""
-    if settings.profile.retries.on_exceed == "Deny":
-        return []
+    """Make rules count that restart a JobSet at no cost after bugs; return warnings."""
     warnings = []
     for path in free_after_bugs(root, jobs):
         action = counting(at(root, path))

@@ -17,10 +17,11 @@ again the failed Job alone, from JobSet 0.12 on, where the feature gate RestartJ
 from itertools import islice
 from typing import Final, NamedTuple
 
-from webhook.kinds import EmbeddedJob
+from webhook.kinds import EmbeddedJob, KindSpec
+from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model import matching
 from webhook.ledger.model.matching import MOST_RULES, POD_FAILURE_POLICY
-from webhook.objects.patch import Editor, at
+from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import Settings
 from webhook.rules.jobs import lint
@@ -46,6 +47,11 @@ DISRUPTION: Final = (
 )
 # JobSet refuses the action RestartJob beside more replicas (maxReplicasPerReplicatedJob in pkg/webhooks).
 MOST_REPLICAS: Final = 1024
+
+
+def writes(row: KindSpec) -> tuple[Pattern, ...]:
+    """Return what the rule writes in a kind: the failurePolicy of a JobSet, which it makes where there is none."""
+    return (RULES[:-1],) if row is JOB_SET else ()
 
 
 class Rule(NamedTuple):

@@ -14,8 +14,10 @@ A CRD drops the fields that it does not know, without a word. Source: pkg/apis a
 
 from typing import Final
 
+from webhook.kinds import KindSpec
+from webhook.kinds.trainer import TRAIN_JOB
 from webhook.kube import names
-from webhook.objects.patch import Editor, at
+from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import Settings
 from webhook.rules import annotations
@@ -26,6 +28,11 @@ PATCHES: Final[Path] = ("spec", "runtimePatches")
 OF_JOB_SET: Final[Path] = ("trainingRuntimeSpec", "template", "metadata", "annotations")
 MOST_PATCHES: Final = 16  # that the CRD admits
 OLDER_FIELDS: Final = ("annotations", "labels", "podTemplateOverrides")
+
+
+def writes(row: KindSpec) -> tuple[Pattern, ...]:
+    """Return what the rule writes in a kind: two fields of a TrainJob."""
+    return (OLDER, PATCHES) if row is TRAIN_JOB else ()
 
 
 def edit(

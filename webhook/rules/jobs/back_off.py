@@ -28,13 +28,17 @@ from webhook.attempts import Evidence
 from webhook.kinds import EmbeddedJob, batch
 from webhook.ledger.model import matching
 from webhook.objects import bounds
-from webhook.objects.patch import Editor
-from webhook.objects.problem import Json
+from webhook.objects.patch import Editor, Pattern
+from webhook.objects.problem import Json, Path
 from webhook.policy.settings import Settings, count
 
 # What the API allows beside backoffLimitPerIndex (pkg/apis/batch/validation/validation.go of Kubernetes 1.36.3).
 MANY_COMPLETIONS: Final = 100_000
 MOST_PODS_OF_MANY: Final = 10_000
+
+# In a JobSpec.
+WRITES: Final[tuple[Pattern, ...]] = (("backoffLimit",), ("backoffLimitPerIndex",), ("maxFailedIndexes",))
+IGNORED_FAILURES: Final[Path] = ("metadata", "annotations", batch.INDEX_IGNORED_FAILURES)  # in a pod
 
 
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
@@ -77,8 +81,7 @@ def edit_pod(evidence: Evidence, editor: Editor) -> None:
     """Take the disruption that a pod replaces out of the count by which the Job controller makes its index wait."""
     ignored = count(evidence.annotations.get(batch.INDEX_IGNORED_FAILURES))
     if ignored and ignored <= (evidence.disruptions or 0) and costs_no_wait(evidence):
-        path = ("metadata", "annotations", batch.INDEX_IGNORED_FAILURES)
-        editor.set(path, str(ignored - 1))
+        editor.set(IGNORED_FAILURES, str(ignored - 1))
 
 
 def costs_no_wait(evidence: Evidence) -> bool:

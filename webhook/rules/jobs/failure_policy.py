@@ -20,13 +20,17 @@ from webhook.kinds import EmbeddedJob, batch
 from webhook.kinds.batch import is_queued
 from webhook.kube import names
 from webhook.objects import bounds
-from webhook.objects.patch import Editor
+from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import Settings
 from webhook.rules.jobs import restart_policy, schema
 from webhook.rules.jobs.lint import DISRUPTION, FAILING, KILLED
 
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+
+
+# In a JobSpec.
+WRITES: Final[tuple[Pattern, ...]] = (("podFailurePolicy",), ("podReplacementPolicy",), restart_policy.FIELD)
 
 
 class Wanted(NamedTuple):

@@ -16,10 +16,14 @@ from typing import Final
 
 from webhook.kinds import EmbeddedJob, KindSpec, batch
 from webhook.kinds.kind_spec import controller_of
-from webhook.objects.patch import Editor
+from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 from webhook.rules.jobs import back_off
+from webhook.rules.rule import below
+
+# In a JobSpec.
+WRITES: Final[tuple[Pattern, ...]] = (("completionMode",), ("completions",))
 
 # Characters of a name, so that with what is put behind it it is a DNS label, of at most 63.
 LONGEST_LABEL: Final = 63
@@ -28,13 +32,18 @@ GENERATED: Final = 5  # what the API server puts behind generateName
 SCHEDULED: Final = 11  # what the API keeps free behind a CronJob's name, for that of its Jobs
 
 
+def writes(row: KindSpec) -> tuple[Pattern, ...]:
+    """Return what the rule writes in a kind: in Jobs and CronJobs, and in no other."""
+    return below(row.job_specs, WRITES) if row in {batch.JOB, batch.CRON_JOB} else ()
+
+
 def edit(row: KindSpec, job: EmbeddedJob, settings: Settings, editor: Editor, *, defaulted: bool) -> None:
     """Make a Job of one pod Indexed, if its author did not say NonIndexed and nothing breaks by it.
 
     `defaulted`: whether the API has written what its author left out.
     """
     policy = settings.profile.back_off
-    if policy.single_pod != "Indexed" or not policy.per_index or row not in {batch.JOB, batch.CRON_JOB}:
+    if policy.single_pod != "Indexed" or not policy.per_index:
         return
     unsaid = not batch.says_completion_mode(job, defaulted=defaulted)
     if unsaid and is_of_one_pod(job.spec) and may_be_indexed(editor.root, row, job):

@@ -6,17 +6,26 @@ Reads and writes:
     elsewhere: the timeout fields of the kind's row
 """
 
+from typing import Final
+
 from webhook.kinds import EmbeddedJob, KindSpec
-from webhook.objects.patch import Editor
-from webhook.objects.problem import Json
+from webhook.objects.patch import Editor, Pattern
+from webhook.objects.problem import Json, Path
 from webhook.policy.settings import Settings
+
+DEADLINE: Final[Path] = ("template", "spec", "activeDeadlineSeconds")  # in a JobSpec
+
+
+def writes_beside(row: KindSpec) -> tuple[Pattern, ...]:
+    """Return what the rule writes in a kind outside JobSpecs."""
+    return tuple(field.written for field in row.timeout_fields)
 
 
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
     """Set the profile's attemptTimeout on a JobSpec's pods where the author set none."""
     timeout = settings.profile.attempt_timeout
     if timeout is not None and job.pod_spec and job.pod_spec.get("activeDeadlineSeconds") is None:
-        editor.set((*job.path, "template", "spec", "activeDeadlineSeconds"), int(timeout))
+        editor.set((*job.path, *DEADLINE), int(timeout))
 
 
 def edit_fields(row: KindSpec, root: Json, settings: Settings, editor: Editor) -> None:

@@ -17,7 +17,7 @@ from webhook import capacity
 from webhook.attempts import Level
 from webhook.kinds import OwnerReference
 from webhook.kube import names
-from webhook.objects.patch import Editor, at
+from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path
 from webhook.policy.settings import Settings
 from webhook.rules.pods import groups
@@ -37,6 +37,7 @@ PREFERRED: Final[Path] = (*NODE_AFFINITY, "preferredDuringSchedulingIgnoredDurin
 TERMS: Final[Path] = (*REQUIRED, "nodeSelectorTerms")
 TOLERATIONS: Final[Path] = ("spec", "tolerations")
 HIGHEST_WEIGHT: Final = 100
+WRITES: Final[tuple[Pattern, ...]] = (NODE_AFFINITY[:-1], TOLERATIONS)
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -1,0 +1,163 @@
+"""Rules edit what they say that they write, and nothing else."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.admission import mutate, policy
+from tests.job_sets import job_sets
+from tests.objects import exit_codes, job, job_spec, pod, stored_job
+from tests.strategies import maybe
+from tests.unit.rules.job_sets.test_job_set import job_set
+from tests.unit.rules.job_sets.test_train_job import train_job
+from tests.unit.test_properties import CRON_JOBS, FACTS, JOBS, OTHER_KINDS, PODS, PROFILES
+from webhook.admission import edit_immutable, edit_pod, edit_workload
+from webhook.kinds import batch, core, row_for, trainer
+from webhook.kinds.batch import INDEX_IGNORED_FAILURES
+from webhook.kube import names
+from webhook.objects.patch import Edit, Editor, Pattern, fits
+from webhook.objects.problem import Json, Path
+from webhook.policy.model import BackOff, Duration, FailurePolicy, Placement, Policy, Profile, RequestedRetry, Retries
+from webhook.rules import registry, undo
+from webhook.rules.annotations import OWN
+from webhook.rules.facts import Facts
+from webhook.rules.rule import Rule, apply
+
+JOB_SETS = job_sets((None, 0, 3, 12), (None, "Never", "OnFailure"))
+POLICIES = st.builds(
+    lambda profile, timeout, retryable: policy(
+        default=msgspec.structs.replace(
+            profile, attempt_timeout=timeout, requested_retry=RequestedRetry(retryable=retryable)
+        )
+    ),
+    PROFILES,
+    maybe(st.just(Duration(600))),
+    st.booleans(),
+)
+
+
+def outside(edits: Iterable[Edit], patterns: tuple[Pattern, ...]) -> list[Path]:
+    """The paths of edits that no pattern leads to; of a map that was made, the paths of its entries."""
+    return [path for edit in edits for path in not_within(edit.path, decoded(edit), patterns)]
+
+
+def decoded(edit: Edit) -> Any:
+    return None if edit.value is None else msgspec.json.decode(edit.value)
+
+
+def not_within(path: Path, value: Any, patterns: tuple[Pattern, ...]) -> list[Path]:
+    if any(fits(path, pattern) for pattern in patterns):
+        return []
+    if isinstance(value, dict) and value:
+        return [wrong for key, inner in value.items() for wrong in not_within((*path, key), inner, patterns)]
+    return [path]
+
+
+class Watched:
+    """Applies rules as the engine does, and looks at the edits of each."""
+
+    def __init__(self) -> None:
+        self.edited: set[tuple[str, str]] = set()  # rules that have edited something
+        self.reached: set[Pattern] = set()  # patterns of what they write, where they have
+
+    def apply(self, rules: Iterable[Rule[Any]], context: Any, editor: Editor) -> list[Any]:
+        row = row_for(editor.root) or core.POD  # of a pod only some fields are read
+        warnings = []
+        for rule in rules:
+            before = len(editor.edits)
+            warnings += apply((rule,), context, editor)
+            edits = editor.edits[before:]
+            assert outside(edits, rule.writes(row)) == [], rule
+            assert {edit.rule for edit in edits} <= {rule.name}
+            if edits:
+                self.edited.add((rule.name, rule.applies_to))
+            self.reached |= {pattern for pattern in rule.writes(row) for edit in edits if fits(edit.path, pattern)}
+        return warnings
+
+
+@contextmanager
+def watching() -> Iterator[Watched]:
+    """Let the engine apply rules so."""
+    watched = Watched()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (edit_immutable, edit_pod, edit_workload):
+            patch.setattr(module, "apply", watched.apply)
+        yield watched
+
+
+@given(JOBS | CRON_JOBS | PODS | JOB_SETS | OTHER_KINDS, POLICIES, POLICIES, FACTS)
+@settings(max_examples=500)
+def admit(root: Json, under: Policy, later: Policy, facts: Facts) -> None:
+    """Create an object, create it again under another policy as a copy, and update it."""
+    stored = mutate(root, facts, under).object
+    mutate(stored, facts, later)
+    if root["kind"] != "Pod":
+        mutate(stored, facts, later, old=stored)
+
+
+def test_a_rule_edits_nothing_outside_what_it_says_that_it_writes() -> None:
+    with watching():
+        admit()
+
+
+CLAMPING = Profile(
+    retries=Retries(on_exceed="Clamp"),
+    failure_policy=FailurePolicy(on_failure_restart_policy="Never"),
+    requested_retry=RequestedRetry(retryable=True),
+    back_off=BackOff(single_pod="Indexed"),
+    attempt_timeout=Duration(600),
+    placement=Placement(provider="gke", spot="Require"),
+)
+SAID = {names.INTERRUPTIBLE: "false"}
+RESTARTING: Json = {"name": "a", "restartPolicy": "Always", "restartPolicyRules": [{"action": "Restart"}]}
+RESTARTS = {"rules": [{"name": "mine", "action": "RestartJobSetAndIgnoreMaxRestarts"}]}
+EXAMPLES = [
+    job(job_spec(rules=[exit_codes("Ignore", "NotIn", 0)], backoffLimit=12), annotations=SAID),
+    job(job_spec(podReplacementPolicy="TerminatingOrFailed")),
+    job(job_spec(restart_policy="OnFailure")),
+    job(job_spec(containers=(RESTARTING,), init_containers=({**RESTARTING, "restartPolicy": "OnFailure"},))),
+    job_set(job_spec(), job_spec(), failure_policy=RESTARTS),
+    train_job(SAID),
+    {
+        "apiVersion": "tekton.dev/v1",
+        "kind": "TaskRun",
+        "metadata": {"name": "a", "annotations": SAID},
+        "spec": {"retries": 12},
+    },
+    {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Workflow",
+        "metadata": {"name": "a", "annotations": SAID},
+        "spec": {"templates": [{"name": "main"}]},
+    },
+    pod(annotations={INDEX_IGNORED_FAILURES: "1"}),
+]
+
+
+def test_each_rule_edits_one_of_these_objects() -> None:
+    owner = stored_job(job_spec(completions=4, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=3))
+    facts = Facts(profile_name="default", owner=owner, disruptions=1)
+    with watching() as watched:
+        for root in EXAMPLES:
+            mutate(root, facts if root["kind"] == "Pod" else Facts(profile_name="default"), policy(default=CLAMPING))
+    rules: tuple[Rule[Any], ...] = (*registry.JOB_RULES, *registry.WORKLOAD_RULES, *registry.POD_RULES)
+    assert {(rule.name, rule.applies_to) for rule in rules} - watched.edited == set()
+    assert set(registry.written_by_rules(batch.JOB)) - watched.reached == set()
+
+
+@pytest.mark.parametrize(("field", "written"), [("backoffLimit", True), ("podReplacementPolicy", False)])
+def test_what_no_rule_writes_in_a_kind_is_not_undone_there(field: str, *, written: bool) -> None:
+    """The Jobs of a runtime get their failure policy when they are created, and not in the runtime."""
+    in_runtime = ("spec", "template", "spec", "replicatedJobs", 0, "template", "spec", field)
+    assert undo.is_ours(in_runtime, trainer.TRAINING_RUNTIME) == written
+    assert undo.is_ours(("spec", field), batch.JOB)
+
+
+def test_our_keys_on_an_object_are_not_undone() -> None:
+    assert (*OWN, names.RETRYABLE) in registry.written_by_rules(batch.JOB)
+    assert not undo.is_ours((*OWN, names.RETRYABLE), batch.JOB)

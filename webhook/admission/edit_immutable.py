@@ -1,0 +1,102 @@
+"""Applies the rules to an update of what may not be changed any more, such as a Job."""
+
+from typing import Final, NamedTuple
+
+from webhook.admission import review
+from webhook.admission.subject import Subject
+from webhook.kinds import KindSpec, batch
+from webhook.objects.patch import Editor
+from webhook.objects.problem import Json, Problem
+from webhook.policy.settings import NamedProfile
+from webhook.rules import annotations, own_keys, retries, undo
+from webhook.rules.rule import Rule, apply
+
+
+class Update(NamedTuple):
+    """An update of an object: `old` is the object before it."""
+
+    subject: Subject
+    old: Json
+    editor: Editor
+
+
+class UpdateUnderProfile(NamedTuple):
+    """An update of an object in a namespace that a profile holds for."""
+
+    subject: Subject
+    old: Json
+    editor: Editor
+    profile: NamedProfile
+
+
+def put_back(subject: Subject, editor: Editor) -> bytes:
+    """Put back what was injected into an object at its creation, whatever profile and mode are now; return the patch.
+
+    It enforces nothing, and without it no update would be accepted. What only we write is put back too.
+    """
+    if subject.malformed or subject.old is None or not subject.row.immutable:
+        return b""
+    apply(UPDATE_RULES, Update(subject, subject.old, editor), editor)
+    return editor.patch() if editor.edits else b""
+
+
+def edit(subject: Subject, old: Json, profile: NamedProfile, editor: Editor) -> list[Problem]:
+    """Hold the backoffLimit of a Job, which may be changed, to today's limit; return warnings."""
+    return apply(PROFILE_RULES, UpdateUnderProfile(subject, old, editor, profile), editor)
+
+
+def put_back_own_keys(update: Update) -> list[Problem]:
+    """Undo what an update changes of our keys."""
+    own_keys.put_back(update.editor, update.subject.row, update.old)
+    return []
+
+
+def put_back_injections(update: Update) -> list[Problem]:
+    """Put back what was injected, as far as the update does not really change it."""
+    request = update.subject.request
+    undo.put_back(update.editor, update.subject.row, update.old, lambda: review.decode_value(request.old_object))
+    return []
+
+
+def hold_to_limit(update: UpdateUnderProfile) -> list[Problem]:
+    """Hold the backoffLimit of a Job to the limit; return warnings."""
+    subject, old, editor, profile = update
+    warnings: list[Problem] = []
+    for job, old_job in zip(subject.row.jobs(subject.root), subject.row.jobs(old), strict=False):
+        budget, old_budget = batch.budget_of(job, said=True, old=old_job), batch.budget_of(old_job, said=True)
+        if budget is not None and old_budget is not None:
+            settings = profile.settings(annotations.of(subject.root))
+            old_settings = profile.settings(annotations.of(old))
+            warnings += retries.edit_update(budget, settings, editor, old_budget, old_settings)
+            warnings += retries.clamp_sum(job, settings, editor, old_job)
+    return warnings
+
+
+def writes_in_update(row: KindSpec) -> tuple[tuple[str, str], ...]:
+    """Return what may be held to the limit in an update: the backoffLimit of a Job."""
+    return (("spec", "backoffLimit"),) if row is batch.JOB else ()
+
+
+UPDATE_RULES: Final[tuple[Rule[Update], ...]] = (
+    Rule(
+        name="own_keys",
+        applies_to="an update of a Job or JobSet",
+        edit=put_back_own_keys,
+        writes=lambda _row: (own_keys.LABEL, own_keys.LEDGER, undo.ANNOTATION),
+    ),
+    Rule(
+        name="reapply",
+        applies_to="an update of a Job or JobSet",
+        edit=put_back_injections,
+        writes=undo.undone,
+    ),
+)
+PROFILE_RULES: Final[tuple[Rule[UpdateUnderProfile], ...]] = (
+    Rule(
+        name="retries",
+        applies_to="an update of a Job",
+        applies=lambda update: update.subject.row is batch.JOB,
+        edit=hold_to_limit,
+        writes=writes_in_update,
+    ),
+)

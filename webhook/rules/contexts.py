@@ -1,0 +1,143 @@
+"""What rules are applied to: a workload, one JobSpec in it, or a pod, with what several rules need to know of it."""
+
+from functools import cached_property
+
+import msgspec
+
+from webhook.attempts import Evidence, Level
+from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.kind_spec import controller_of
+from webhook.ledger.model.pods import REPLICATED_JOB
+from webhook.objects.patch import Editor
+from webhook.objects.problem import Json
+from webhook.policy.settings import NamedProfile, Settings
+from webhook.rules import annotations
+from webhook.rules.facts import Facts
+from webhook.rules.job_sets import free_restarts, job_set
+from webhook.rules.jobs import failure_policy, own_retries, restart_policy
+from webhook.rules.pods import placement
+
+
+class WorkloadContext:
+    """One object that rules edit, other than a pod."""
+
+    def __init__(self, row: KindSpec, old: Json | None, facts: Facts, profile: NamedProfile, editor: Editor) -> None:
+        self.row = row
+        self.root = editor.root
+        self.old = old  # the object before an update
+        self.facts = facts
+        self.profile = profile
+        self.editor = editor
+        self.settings = profile.settings(annotations.of(self.root))
+        self.is_skipped = self.settings.skip  # whether its author wants it left alone, or each of the Jobs in it
+        self.jobs = list(row.jobs(self.root))
+        self.clamps = profile.profile.retries.on_exceed != "Deny"
+        self.denies_new = not self.clamps and old is None
+        self.job_set = self.root if row is JOB_SET else facts.owner  # that the Jobs belong to
+        self.set_restarts = own_retries.restarts(self.job_set)
+        # Whether the author has been told what the retries mean: of a set once, and not of what a controller made.
+        self.is_told = controller_of(self.root) is not None
+        self.disruption_action: str = profile.profile.disruptions.action
+        self.is_denied = False  # a new set whose own rules restart it without a bound
+        self.keeps_indexes = False
+        if row is JOB_SET:
+            message_patterns = facts.message_patterns
+            self.disruption_action = job_set.disruption_action(
+                self.root, self.settings, message_patterns=message_patterns
+            )
+            self.is_denied = self.denies_new and bool(free_restarts.free_after_bugs(self.root, self.jobs))
+            self.keeps_indexes = job_set.reads_indexes(self.root)
+
+    def settings_of(self, job: EmbeddedJob) -> Settings:
+        """Return what applies to one Job."""
+        if job.metadata_path == ("metadata",):
+            return self.settings
+        return self.profile.settings(annotations.of_job(self.root, job))
+
+    def context_of(self, job: EmbeddedJob, settings: Settings) -> "JobContext":
+        """Return what rules need to know of one Job, before any of them has edited it."""
+        if self.facts.defaulted:
+            said = batch.says_backoff_limit(self.root, job, self.profile.profile.retries.limit)
+        else:
+            said = job.spec.get("backoffLimit") is not None  # the file shows what its author wrote
+        budget = batch.budget_of(job, said=said)
+        runs_once = own_retries.runs_once(job, settings, set_restarts=self.set_restarts)
+        return JobContext(self, job, settings, self.editor, budget, runs_once)
+
+    @cached_property
+    def said_restart_policies(self) -> dict[str, bool]:
+        """Whether the author of a set wrote the restartPolicy of its Jobs."""
+        return restart_policy.said_in(self.root)
+
+    @cached_property
+    def rules_for_bugs(self) -> tuple[list[job_set.Rule], str]:
+        """The rules of the set that decide what a bug in one of its Jobs leads to, and the action if none matches."""
+        root = self.job_set or {}
+        adds_rule = self.row is JOB_SET and job_set.adds_bug_rule(root, self.settings)
+        return job_set.rules_for_bugs(root), job_set.action_by_default(root, adds_rule=adds_rule)
+
+
+class JobContext(msgspec.Struct, frozen=True):
+    """One JobSpec that rules edit, in its workload."""
+
+    workload: WorkloadContext
+    job: EmbeddedJob
+    settings: Settings
+    editor: Editor
+    budget: Budget | None  # None where the API demands that it be without bound
+    runs_once: bool  # whether the author wants no second run, whatever ended the first
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the ledger counts the pods of the Job."""
+        return free_restarts.is_counted(self.job, self.settings, ledger=self.workload.facts.ledger)
+
+    @property
+    def has_free_restarts(self) -> bool:
+        """Whether rules of the Job's author make restarts free that nothing bounds."""
+        if not self.job.spec.get("podFailurePolicy"):
+            return False  # as of most Jobs
+        return any(free_restarts.problems(self.job, counted=self.is_counted))
+
+    @property
+    def will_be_denied(self) -> bool:
+        """Whether /validate will deny the new object for restarts without a bound."""
+        workload = self.workload
+        return workload.is_denied or (workload.denies_new and self.has_free_restarts)
+
+    @property
+    def fails_on_bugs(self) -> bool:
+        """Whether a bug may fail the Job: not in a JobSet that would start again for it."""
+        workload = self.workload
+        name = (self.job.metadata.get("labels") or {}).get(REPLICATED_JOB)
+        if workload.row is JOB_SET:
+            name = job_set.name_of(workload.root, self.job)
+        if workload.job_set is None or name is None:
+            return True
+        rules, by_default = workload.rules_for_bugs
+        return (job_set.action_for(rules, name) or by_default) == job_set.FAILING
+
+    def wanted(self) -> failure_policy.Wanted:
+        """Return what the failure policy of the Job is to do."""
+        workload, said = self.workload, True
+        if workload.row is JOB_SET:
+            name = job_set.name_of(workload.root, self.job)
+            said = restart_policy.is_said(workload.said_restart_policies, name)
+        return failure_policy.Wanted(workload.disruption_action, self.fails_on_bugs, workload.keeps_indexes, said)
+
+
+class PodContext:
+    """One pod that rules edit."""
+
+    def __init__(
+        self, evidence: Evidence, facts: Facts, profile: NamedProfile, editor: Editor, *, is_of_job: bool
+    ) -> None:
+        self.evidence = evidence
+        self.is_of_job = is_of_job  # whether a Job controls it
+        self.facts = facts
+        self.profile = profile
+        self.editor = editor
+        # Set by the rule placement, for the rules after it.
+        self.level: Level | None = None  # that the placement was decided by
+        self.placed: placement.Placement | None = None

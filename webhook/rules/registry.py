@@ -1,0 +1,314 @@
+"""Every rule that edits objects, in the order in which the rules are applied.
+
+In a workload the rules for JobSpecs are applied to each of its Jobs in turn, then the rules for what stands beside the
+JobSpecs. What a rule edits, and why, stands in the rule's own file; this one says when it applies.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+from webhook import attempts
+from webhook.kinds import KindSpec, core
+from webhook.kube import names
+from webhook.objects.patch import Pattern, at
+from webhook.objects.problem import Problem
+from webhook.policy.settings import count
+from webhook.rules import annotations, retries
+from webhook.rules.contexts import JobContext, PodContext, WorkloadContext
+from webhook.rules.job_sets import free_restarts, job_set, train_job
+from webhook.rules.jobs import back_off, failure_policy, own_retries, single_pod, timeouts
+from webhook.rules.pods import loss, placement
+from webhook.rules.rule import Rule, below
+
+Writes = Callable[[KindSpec], tuple[Pattern, ...]]
+
+
+def in_job_specs(*fields: Pattern) -> Writes:
+    """Return the `writes` of a rule that edits fields of every JobSpec."""
+    return lambda row: below(row.job_specs, fields)
+
+
+def where_jobs_get_policies(*fields: Pattern) -> Writes:
+    """Return the `writes` of a rule that edits JobSpecs, but for those of a runtime: their Jobs get it when created."""
+    return lambda row: below(row.job_specs, fields) if row.failure_policy else ()
+
+
+def in_pods(*fields: Pattern) -> Writes:
+    """Return the `writes` of a rule that edits pods."""
+    return lambda row: fields if row is core.POD else ()
+
+
+# JobSpecs
+
+
+def gets_failure_policy(context: JobContext) -> bool:
+    """Return False for a new object that is to be denied: its problems name its author's rules by their numbers."""
+    return not context.settings.skip and not context.will_be_denied
+
+
+def edit_failure_policy(context: JobContext) -> list[Problem]:
+    """Inject a failure policy, but not into a Job that runs once; tell the author once what the retries mean."""
+    job, settings, budget, workload = context.job, context.settings, context.budget, context.workload
+    had_policy = job.spec.get("podFailurePolicy") is not None
+    warnings: list[Problem] = []
+    if not context.runs_once:
+        warnings = failure_policy.edit(job, settings, context.editor, context.wanted())
+    if budget is None or workload.is_told:
+        return warnings
+    if workload.old and at(workload.old, budget.path) == at(workload.root, budget.path):
+        return warnings
+    found: list[Problem] = []
+    if context.runs_once:
+        found = own_retries.once_warning(budget.path, job, settings)
+    elif not budget.replaceable and not had_policy:
+        found = own_retries.meaning_warning(budget, job, settings, ledger=workload.facts.ledger)
+    workload.is_told = bool(found)
+    return warnings + found
+
+
+def edit_free_restarts(context: JobContext) -> list[Problem]:
+    """Bound the restarts that a Job's own rules make free."""
+    return free_restarts.clamp_job(context.job, context.settings, context.editor, counted=context.is_counted)
+
+
+def edit_retries(context: JobContext) -> list[Problem]:
+    """Hold a JobSpec to the limit."""
+    job, settings, editor = context.job, context.settings, context.editor
+    if context.budget is None:
+        return []
+    return [
+        *retries.edit(context.budget, settings, editor),
+        *retries.edit_template((*job.path, "template", "spec"), job.pod_spec, settings, editor),
+        *retries.clamp_sum(job, settings, editor),
+    ]
+
+
+def gets_back_off(context: JobContext) -> bool:
+    """Return True if a Job is to be retried at all, and is not left alone."""
+    return not context.settings.skip and not context.runs_once
+
+
+def edit_single_pod(context: JobContext) -> list[Problem]:
+    """Give a Job of one pod a completion index."""
+    workload = context.workload
+    single_pod.edit(workload.row, context.job, context.settings, context.editor, defaulted=workload.facts.defaulted)
+    return []
+
+
+def edit_back_off(context: JobContext) -> list[Problem]:
+    """Give a Job a back-off for each completion index."""
+    back_off.edit(context.job, context.settings, context.editor)
+    return []
+
+
+def edit_timeout(context: JobContext) -> list[Problem]:
+    """Bound each attempt in time."""
+    timeouts.edit(context.job, context.settings, context.editor)
+    return []
+
+
+def edit_job_annotations(context: JobContext) -> list[Problem]:
+    """Hand the annotations of a Job down."""
+    return annotations.edit_job(context.workload.root, context.job, context.settings, context.editor)
+
+
+JOB_RULES: Final[tuple[Rule[JobContext], ...]] = (
+    # First: what is free, what is allowed and which back-off fits depends on the failure policy that will be stored.
+    Rule(
+        name="failure_policy",
+        applies_to="each Job",
+        applies=gets_failure_policy,
+        edit=edit_failure_policy,
+        writes=where_jobs_get_policies(*failure_policy.WRITES),
+    ),
+    Rule(
+        name="retries",
+        applies_to="each Job whose own rules make restarts free, where the profile clamps",
+        applies=lambda context: context.workload.clamps and context.has_free_restarts,
+        edit=edit_free_restarts,
+        writes=in_job_specs(*free_restarts.WRITES),
+    ),
+    Rule(name="retries", applies_to="each Job", edit=edit_retries, writes=in_job_specs(*retries.WRITES)),
+    # Before back_off, which then holds for these Jobs too; after the limit, so that it writes no more than that.
+    Rule(
+        name="back_off",
+        applies_to="a Job or CronJob of one pod",
+        applies=gets_back_off,
+        edit=edit_single_pod,
+        writes=single_pod.writes,
+    ),
+    Rule(
+        name="back_off",
+        applies_to="each Indexed Job",
+        applies=gets_back_off,
+        edit=edit_back_off,
+        writes=where_jobs_get_policies(*back_off.WRITES),
+    ),
+    Rule(
+        name="timeouts",
+        applies_to="each Job",
+        applies=lambda context: not context.settings.skip,
+        edit=edit_timeout,
+        writes=where_jobs_get_policies(timeouts.DEADLINE),
+    ),
+    Rule(name="annotations", applies_to="each Job", edit=edit_job_annotations, writes=annotations.writes_in_jobs),
+)
+
+
+# What stands beside JobSpecs
+
+
+def edit_job_set(context: WorkloadContext) -> list[Problem]:
+    """Make a JobSet start again after a disruption, and fail at once on a bug."""
+    disruption, restart_job = context.disruption_action, context.facts.restart_job
+    return job_set.edit(context.root, context.settings, context.editor, disruption=disruption, restart_job=restart_job)
+
+
+def edit_free_restarts_of_set(context: WorkloadContext) -> list[Problem]:
+    """Bound the restarts that a JobSet's own rules make free."""
+    return free_restarts.clamp(context.root, context.jobs, context.settings, context.editor)
+
+
+def edit_retries_beside(context: WorkloadContext) -> list[Problem]:
+    """Hold the retry fields of a kind, and the containers of its pod templates, to the limit."""
+    row, root, settings, editor = context.row, context.root, context.settings, context.editor
+    warnings: list[Problem] = []
+    for budget in list(row.budgets(root)):
+        warnings += retries.edit(budget, settings, editor)
+    for path, template in row.templates(root):
+        warnings += retries.edit_template((*path, "spec"), template.get("spec") or {}, settings, editor)
+    return warnings
+
+
+def edit_timeout_fields(context: WorkloadContext) -> list[Problem]:
+    """Bound each attempt in time, by the kind's own fields."""
+    timeouts.edit_fields(context.row, context.root, context.settings, context.editor)
+    return []
+
+
+def edit_train_job(context: WorkloadContext) -> list[Problem]:
+    """Hand the annotations of a TrainJob down to the JobSet that is made of it."""
+    known = context.facts.runtime_patches
+    return train_job.edit(context.root, context.settings, context.editor, context.old, runtime_patches=known)
+
+
+def edit_annotations(context: WorkloadContext) -> list[Problem]:
+    """Hand the annotations of a workload down."""
+    return annotations.edit(context.row, context.root, context.settings, context.editor)
+
+
+WORKLOAD_RULES: Final[tuple[Rule[WorkloadContext], ...]] = (
+    # After the failure policies of its Jobs, by which Jobs fail that the set is then restarted for.
+    Rule(
+        name="failure_policy",
+        applies_to="a JobSet",
+        applies=lambda context: not context.settings.skip and not context.is_denied,
+        edit=edit_job_set,
+        writes=job_set.writes,
+    ),
+    Rule(
+        name="retries",
+        applies_to="a JobSet whose own rules make restarts free, where the profile clamps",
+        applies=lambda context: context.clamps,
+        edit=edit_free_restarts_of_set,
+        writes=free_restarts.writes_in_set,
+    ),
+    Rule(name="retries", applies_to="other workloads", edit=edit_retries_beside, writes=retries.writes_beside),
+    Rule(
+        name="timeouts",
+        applies_to="other workloads",
+        applies=lambda context: not context.settings.skip,
+        edit=edit_timeout_fields,
+        writes=timeouts.writes_beside,
+    ),
+    Rule(name="annotations", applies_to="a TrainJob", edit=edit_train_job, writes=train_job.writes),
+    Rule(name="annotations", applies_to="other workloads", edit=edit_annotations, writes=annotations.writes_beside),
+)
+
+
+# Pods
+
+
+def waits_by_ledger(context: PodContext) -> bool:
+    """Return True if the ledger counts the disruptions of a pod of a Job.
+
+    In a second round of one admission, which has ATTEMPT_SOURCE from the first, the disruption is taken out already.
+    """
+    said = context.evidence.annotations
+    return context.facts.ledger and context.is_of_job and names.ATTEMPT_SOURCE not in said
+
+
+def edit_pod_back_off(context: PodContext) -> list[Problem]:
+    """Take a disruption out of the count by which the Job controller makes an index wait."""
+    back_off.edit_pod(context.evidence, context.editor)
+    return []
+
+
+def edit_placement(context: PodContext) -> list[Problem]:
+    """Choose the kind of node; the rules after this one read what was chosen, and by which level."""
+    evidence = context.evidence
+    levels = attempts.levels(evidence)
+    lost = loss.is_lost_when_disrupted(evidence, levels)
+    decision = placement.decide(levels, evidence.settings, lost=lost)
+    recognised = context.facts.recognised
+    context.placed = placement.edit(evidence.pod, decision, evidence.settings, recognised, context.editor)
+    context.level = decision.level
+    return []
+
+
+def edit_pod_annotations(context: PodContext) -> list[Problem]:
+    """Note on a pod what was decided, and by what; return the warnings about what told its attempt."""
+    said, editor, level = context.evidence.annotations, context.editor, context.level
+    if level is None:
+        return []
+    notes = {names.PLACEMENT: context.placed, names.ATTEMPT_SOURCE: level.source}
+    if count(said.get(names.ATTEMPT)) != level.attempt:
+        notes[names.ATTEMPT] = str(level.attempt)
+    if names.MAX_RETRIES not in said:
+        notes[names.MAX_RETRIES] = str(level.budget)
+    if names.COUNTED in said:  # by its template: the ledger would take each of these pods for counted
+        editor.remove((*annotations.OWN, names.COUNTED))
+    editor.update(annotations.OWN, notes)
+    editor.update(("metadata", "labels"), {names.PROFILE: context.profile.name})
+    return context.evidence.warnings
+
+
+POD_KEYS: Final = (names.ATTEMPT, names.ATTEMPT_SOURCE, names.COUNTED, names.MAX_RETRIES, names.PLACEMENT)
+POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
+    # Before the placement, which reads the same annotation of the Job controller.
+    Rule(
+        name="back_off",
+        applies_to="a pod of a Job",
+        applies=waits_by_ledger,
+        edit=edit_pod_back_off,
+        writes=in_pods(back_off.IGNORED_FAILURES),
+    ),
+    Rule(name="placement", applies_to="each pod", edit=edit_placement, writes=in_pods(*placement.WRITES)),
+    Rule(
+        name="annotations",
+        applies_to="each pod",
+        edit=edit_pod_annotations,
+        writes=in_pods(*((*annotations.OWN, key) for key in POD_KEYS), ("metadata", "labels", names.PROFILE)),
+    ),
+)
+
+
+@cache
+def job_rules(row: KindSpec) -> tuple[Rule[JobContext], ...]:
+    """Return the rules for the JobSpecs of a kind: those that write something in it."""
+    return tuple(rule for rule in JOB_RULES if rule.writes(row))
+
+
+@cache
+def workload_rules(row: KindSpec) -> tuple[Rule[WorkloadContext], ...]:
+    """Return the rules for what stands beside the JobSpecs of a kind: those that write something in it."""
+    return tuple(rule for rule in WORKLOAD_RULES if rule.writes(row))
+
+
+@cache
+def written_by_rules(row: KindSpec) -> tuple[Pattern, ...]:
+    """Return the patterns of all that the rules write in a kind of workload, each once."""
+    of_jobs = (pattern for rule in JOB_RULES for pattern in rule.writes(row))
+    beside = (pattern for rule in WORKLOAD_RULES for pattern in rule.writes(row))
+    return tuple(dict.fromkeys((*of_jobs, *beside)))
