@@ -42,9 +42,10 @@ def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     editor = Editor(subject.root)
     restored = edit_immutable.put_back(subject, editor)
     profile = profile_for(policy, facts)
-    if not isinstance(profile, NamedProfile):
-        profile.patch = restored
-        return profile
+    if profile is None:
+        response = response_without_profile(policy, facts)
+        response.patch = restored
+        return response
     if subject.malformed:
         left = [Problem(problem.path, problem.what, "not changed") for problem in subject.malformed]
         return Response(warnings=left) if facts.mode in ENFORCED else modes.would_change(facts.mode, [], left)
@@ -61,13 +62,14 @@ def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
 def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     """Deny what its author must mend: all problems at once; on UPDATE only those that this update brings."""
     profile = profile_for(policy, facts)
-    if not isinstance(profile, NamedProfile):
-        return profile
+    if profile is None:
+        return response_without_profile(policy, facts)
     if subject.malformed:
         found = [("shape", problem) for problem in subject.malformed]
         return Response(found=found) if facts.mode in ENFORCED else modes.would_deny(facts.mode, found)
-    if facts.mode not in ENFORCED:
-        edit(subject, profile, facts, Editor(subject.root))  # which mutate has only announced
+    if facts.mode not in ENFORCED:  # mutate has only announced its edits: judged is the object that they would make
+        subject = replace(subject, root=edit_workload.copied(subject.root))
+        edit(subject, profile, facts, Editor(subject.root))
     found = problems_of(subject.row, subject.root, subject.old, profile, facts)
     found += owner_problems(subject, subject.root, facts)
     if subject.old is None:
@@ -86,17 +88,27 @@ def found_before(subject: Subject, old: Json, profile: NamedProfile, facts: Fact
     return [*problems_of(subject.row, old, None, profile, facts), *owner_problems(subject, old, facts)]
 
 
-def profile_for(policy: Policy, facts: Facts) -> NamedProfile | Response:
-    """Return the profile of an opted-in namespace; else the response that leaves its objects alone."""
+def profile_for(policy: Policy, facts: Facts) -> NamedProfile | None:
+    """Return the profile that holds in a namespace; None where its labels name none, or an unknown profile or mode."""
+    name = facts.profile_name
+    if name is None or name not in policy.profiles or not is_known_mode(facts.mode):
+        return None
+    return NamedProfile(name, policy.profiles[name])
+
+
+def is_known_mode(mode: str | None) -> bool:
+    """Return True if the mode label of a namespace is absent, or has a value that it may have."""
+    return mode is None or mode in opt_in.MODES
+
+
+def response_without_profile(policy: Policy, facts: Facts) -> Response:
+    """Return a response that leaves an object alone, with a warning if the namespace's labels are wrong."""
     if facts.profile_name is None:
         return Response()
-    profile = policy.profiles.get(facts.profile_name)
-    if profile is None:
+    if facts.profile_name not in policy.profiles:
         return unknown_profile(policy, facts.profile_name)
-    if facts.mode is not None and facts.mode not in opt_in.MODES:
-        path = ("Namespace", "metadata", "labels", names.MODE)
-        return Response(warnings=[Problem(path, f"no mode {facts.mode!r}, nothing done", opt_in.ALLOWED_MODES)])
-    return NamedProfile(facts.profile_name, profile)
+    path = ("Namespace", "metadata", "labels", names.MODE)
+    return Response(warnings=[Problem(path, f"no mode {facts.mode!r}, nothing done", opt_in.ALLOWED_MODES)])
 
 
 def is_invalid(found: list[tuple[str, Problem]]) -> bool:
@@ -265,7 +277,7 @@ def validate_policy(policy: Policy) -> list[Problem]:
 
 
 def unknown_profile(policy: Policy, profile_name: str) -> Response:
-    """Leave an object alone whose namespace names a profile that the policy does not have (any more)."""
+    """Return a response that leaves an object alone, whose namespace names a profile that the policy does not have."""
     path = ("Namespace", "metadata", "labels", names.PROFILE)
     remedy = opt_in.nearest_profile(profile_name, policy)
     warning = Problem(path, f"no profile {profile_name!r}, nothing was done", remedy)

@@ -49,6 +49,16 @@ def test_what_would_be_mended_first_would_not_be_denied() -> None:
     assert validate(job(job_spec(backoffLimit=25)), WARN, clamping).warnings == []
 
 
+@pytest.mark.parametrize("facts", [WARN, AUDIT, ENFORCE])
+@pytest.mark.parametrize("root", [job(), cron_job(), pod()], ids=lambda root: str(root["kind"]))
+def test_the_object_that_is_validated_is_left_as_it_is(root: Json, facts: Facts) -> None:
+    subject = subject_of(review.decode(review_of(root)))
+    assert subject is not None
+    placing = policy(default=Profile(placement=Placement(provider="gke", spot="Require")))
+    engine.validate(subject, placing, msgspec.structs.replace(facts, owner=stored_job()))
+    assert subject.root == root
+
+
 def test_every_warning_fits_into_what_kubectl_shows() -> None:
     rules = [exit_codes("FailJob", "NotIn", 143)]
     root = cron_job(job_spec(backoffLimit=25, rules=rules, podReplacementPolicy="TerminatingOrFailed"))
