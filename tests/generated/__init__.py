@@ -11,7 +11,7 @@ from textwrap import indent
 from typing import Final
 
 from tests.bench.market import figures as market
-from tests.generated import docs, figures, kinds, manifests, written
+from tests.generated import docs, figures, kinds, manifests, rules, written
 
 ROOT: Final = Path(__file__).parents[2]
 PART: Final = re.compile(
@@ -25,7 +25,7 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/performance.md": {"figures": figures.table},
     "docs/policy.md": {"policy": docs.policy_reference},
     "docs/roll-out.md": {"modes": docs.modes_table},
-    "docs/workloads.md": {"kinds": kinds.table},
+    "docs/workloads.md": {"kinds": kinds.table, "rules": rules.table},
     "manifests/base/admission-policies.yaml": {
         f"metadata of {resource}": partial(written.validations, resource) for resource in ("pods", "jobs", "jobsets")
     },

@@ -83,13 +83,13 @@ def placement(row: KindSpec) -> str:
 
 
 def spelt(pattern: Pattern) -> str:
-    """Spell a pattern as a field: [*] for each entry."""
+    """Spell a pattern as a field: [*] for each entry, [key] for a label or annotation."""
     text = ""
     for part in pattern:
         if isinstance(part, Nested):
             text += "…"
         else:
-            text += "[*]" if part == EVERY else f".{part}"
+            text += "[*]" if part == EVERY else f"[{part}]" if "/" in str(part) else f".{part}"
     return text.removeprefix(".")
 
 

@@ -214,16 +214,26 @@ WORKLOAD_RULES: Final[tuple[Rule[WorkloadContext], ...]] = (
         edit=edit_free_restarts_of_set,
         writes=free_restarts.writes_in_set,
     ),
-    Rule(name="retries", applies_to="other workloads", edit=edit_retries_beside, writes=retries.writes_beside),
+    Rule(
+        name="retries",
+        applies_to="the retry fields and pod templates of a kind",
+        edit=edit_retries_beside,
+        writes=retries.writes_beside,
+    ),
     Rule(
         name="timeouts",
-        applies_to="other workloads",
+        applies_to="the timeout fields of a kind",
         applies=lambda context: not context.settings.skip,
         edit=edit_timeout_fields,
         writes=timeouts.writes_beside,
     ),
     Rule(name="annotations", applies_to="a TrainJob", edit=edit_train_job, writes=train_job.writes),
-    Rule(name="annotations", applies_to="other workloads", edit=edit_annotations, writes=annotations.writes_beside),
+    Rule(
+        name="annotations",
+        applies_to="the pod templates of a kind, and workloads made of it",
+        edit=edit_annotations,
+        writes=annotations.writes_beside,
+    ),
 )
 
 

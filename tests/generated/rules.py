@@ -1,0 +1,48 @@
+"""The table of rules in docs/workloads.md, from the registry of rules."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tests.generated.kinds import cell, spelt
+from webhook.kinds import KINDS, KindSpec, core
+from webhook.kinds.batch import CRON_JOB, JOB
+from webhook.objects.patch import Pattern
+from webhook.rules import registry
+from webhook.rules.rule import Rule
+
+JOB_SPEC = CRON_JOB.job_specs[0]
+
+
+def table() -> str:
+    """Show of every rule, in their order, to what it applies and what it writes."""
+    lines = ["| Rule | Applies to | Writes |", "|---|---|---|"]
+    lines += [line(rule, in_jobs(rule)) for rule in registry.JOB_RULES]
+    lines += [line(rule, beside_jobs(rule)) for rule in registry.WORKLOAD_RULES]
+    lines += [line(rule, spelt_all(rule.writes(core.POD))) for rule in registry.POD_RULES]
+    return "\n".join(lines) + "\n"
+
+
+def line(rule: Rule[Any], fields: Iterable[str]) -> str:
+    """Show one rule."""
+    return f"| {rule.name} | {rule.applies_to} | {cell(fields)} |"
+
+
+def in_jobs(rule: Rule[Any]) -> list[str]:
+    """Name what a rule for JobSpecs writes in a Job, and in a template that Jobs are made of."""
+    in_template = [pattern for pattern in rule.writes(CRON_JOB) if pattern[: len(JOB_SPEC)] != JOB_SPEC]
+    return [*spelt_all(rule.writes(JOB)), *(f"{field} of a CronJob" for field in spelt_all(in_template))]
+
+
+def beside_jobs(rule: Rule[Any]) -> list[str]:
+    """Name what a rule writes outside JobSpecs; where it writes in several kinds only how many they are."""
+    written: dict[KindSpec, tuple[Pattern, ...]] = {
+        row: patterns for row in KINDS.values() if row is not core.POD and (patterns := rule.writes(row))
+    }
+    if len(written) == 1:
+        return spelt_all(next(iter(written.values())))
+    return [f"fields of {len(written)} kinds"]
+
+
+def spelt_all(patterns: Iterable[Pattern]) -> list[str]:
+    """Spell patterns as fields."""
+    return [f"`{spelt(pattern)}`" for pattern in patterns]
