@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from webhook.kinds import EmbeddedJob, batch
 from webhook.kinds.batch import is_queued
 from webhook.kube import names
+from webhook.ledger.model import matching
 from webhook.objects import bounds
 from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Json, Problem
@@ -101,11 +102,8 @@ def inject(editor: Editor, job: EmbeddedJob, disruption: list[Json], exit_codes:
 
 
 def matches_disruption(rule: Json) -> bool:
-    """Tell whether a rule matches the condition DisruptionTarget=True; an absent status is True."""
-    return any(
-        (pattern.get("type"), pattern.get("status") or "True") == DISRUPTION
-        for pattern in rule.get("onPodConditions") or ()
-    )
+    """Return True if a rule matches the condition DisruptionTarget=True."""
+    return any(matching.matches_condition(pattern, *DISRUPTION) for pattern in rule.get("onPodConditions") or ())
 
 
 def disruption_rule(action: str) -> Json:

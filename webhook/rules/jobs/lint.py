@@ -10,7 +10,9 @@ Reads, in the JobSpec:
 
 How the Job controller matches: pkg/controller/job/pod_failure_policy.go of Kubernetes 1.36.3. Rules in order, the first
 that matches decides; a requirement on exit codes matches if any container in its scope ended with a code other than 0
-that satisfies it. Each warning is short enough for the 120 characters that an admission warning has.
+that satisfies it. webhook/ledger/model/matching.py decides the same of a pod that has failed; here it is asked of all
+pods that may fail, so requirements are sets of codes. Each warning is short enough for the 120 characters that an
+admission warning has.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,9 +20,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from webhook.kinds.batch import DEFAULT_BACKOFF_LIMIT
+from webhook.ledger.model.pods import DISRUPTED as DISRUPTED_CONDITION
 from webhook.objects.problem import Json, Path, Problem
 
-DISRUPTION: Final = ("DisruptionTarget", "True")
+DISRUPTION: Final = (DISRUPTED_CONDITION, "True")
 KILLED: Final = 137
 TERMINATED: Final = 143
 # What a pod that is disrupted usually ends with: killed after the grace period, or ended by SIGTERM itself.

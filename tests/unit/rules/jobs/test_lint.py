@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.ledger.pods import disrupted, failed
 from webhook.admission.review import WARNING_LENGTH
+from webhook.ledger.model import matching
 from webhook.objects.problem import Json, Path, field
 from webhook.rules.jobs import lint, schema
 
@@ -52,6 +54,33 @@ def test_without_rules_there_is_nothing_to_warn_of(spec: Json) -> None:
 @pytest.mark.parametrize("suspendable", [False, True])
 def test_the_usual_policy_is_beyond_doubt(*, suspendable: bool) -> None:
     assert warned(job_spec(IGNORE_DISRUPTIONS, FAIL_ON_BUGS), suspendable=suspendable) == []
+
+
+POLICY_RULES = st.lists(
+    st.builds(
+        lambda operator, values, name: on_codes("Count", operator, *values, name=name),
+        st.sampled_from(["In", "NotIn"]),
+        st.sets(st.integers(1, 4), min_size=1),
+        st.sampled_from(["main", "log", None]),
+    )
+    | st.builds(lambda name: on_conditions("Ignore", name), st.sampled_from(["DisruptionTarget", "Other"]))
+    | st.just({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}),
+    max_size=5,
+)
+
+
+@given(POLICY_RULES, st.sampled_from(["main", "log", "other"]), st.integers(1, 5), st.sampled_from([failed, disrupted]))
+def test_the_rule_that_matches_a_pod_is_the_one_by_which_the_ledger_judges_it(
+    rules: list[Json], container: str, code: int, made: Any
+) -> None:
+    found = matching.match(rules, made(code=code, container=container))
+    expected = [
+        rule.path[-1]
+        for rule in lint.read(job_spec(*rules), ())
+        if (made is disrupted and lint.DISRUPTION in rule.conditions)
+        or (rule.exit_codes and rule.exit_codes.container in {None, container} and rule.exit_codes.match(code))
+    ]
+    assert expected[:1] == ([] if found is None else [found.index])
 
 
 # An exit-code rule before the disruption rule
