@@ -1,7 +1,7 @@
-"""The order of the rules: a request, the policy and what the shell looked up go in, a response comes out.
+"""Mutates and validates one object: its subject, the policy and the facts go in, a response comes out.
 
 Pure: no clock, no I/O, no global state. `mutate` never denies: what it cannot read it leaves alone, with a warning.
-`validate` sees the final object and denies.
+`validate` sees the final object and denies. The order of the rules is in webhook/rules/registry.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

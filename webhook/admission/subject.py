@@ -1,4 +1,4 @@
-"""What a request asks about, and what must be looked up before the rules can run."""
+"""The object of a request, and what must be looked up before the rules can run."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -52,25 +52,18 @@ def read(body: bytes) -> Request:
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that the rules know: its kind's row, and the fields whose types are wrong.
-
-    `root`: the raw object, which the rules edit in place. `body`: where only the fields that its row's shape names were
-    read, what `whole` reads all of them from; else None. `old`: the object before an update, else None. `owner`: the
-    controller that the shell is to look up for the rules, None where they need none; `owner_row`: its kind's row, of a
-    pod's.
-    `controlled`: whether a pod has a controller. `takes_part`: whether it is a pod that is placed.
-    """
+    """An object of a request, of a kind that the rules know."""
 
     request: Request
-    row: KindSpec
-    root: Json
-    malformed: list[Problem]
-    old: Json | None = None
-    owner: OwnerReference | None = None
-    owner_row: KindSpec | None = None
-    controlled: bool = False
-    takes_part: bool = False
-    body: bytes | None = None
+    row: KindSpec  # of the object's kind
+    root: Json  # the raw object, which mutate edits in place
+    malformed: list[Problem]  # fields of a wrong type: no rule looks at the object then
+    old: Json | None = None  # the object before an update
+    owner: OwnerReference | None = None  # the controller that the caller looks up for the rules
+    owner_row: KindSpec | None = None  # of the kind of a pod's controller
+    controlled: bool = False  # whether a pod has a controller
+    takes_part: bool = False  # whether a pod is placed
+    body: bytes | None = None  # the request, where `root` has only the fields that the row's shape names
 
     def whole(self) -> Json:
         """Return the object as it was sent, decoded for this caller."""

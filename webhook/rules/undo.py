@@ -1,10 +1,10 @@
-"""Lets our injections be taken out again: so that an unchanged manifest can be applied, and today's rules start afresh.
+"""Takes out what was injected before, so that an unchanged manifest can be applied, and today's rules start afresh.
 
 Reads and writes:
     metadata.annotations[retry-policy.dev/policy]: JSON, `{"profile": NAME, "injected": [{op, path, now, was}]}`,
         the operations that admission applied beside the metadata, in order: what stands there since, and what stood
         there
-    whatever those paths name, of the fields that the rules write
+    the fields that those paths name, if a rule writes them (webhook/rules/registry.py)
 """
 
 from collections.abc import Callable, Iterable
@@ -77,7 +77,7 @@ def read(root: Json) -> Record | None:
 
 
 def is_deeper(values: Iterable[Any], levels: int) -> bool:
-    """Tell whether values are nested deeper than so many levels: what walks them may call itself for each."""
+    """Return True if values are nested deeper than so many levels: recursive functions walk them."""
     for _ in range(levels + 1):
         values = [
             inner
@@ -164,7 +164,7 @@ def undo(editor: Editor, path: Path, injected: Injected) -> Path | None:
 
 
 def contains(stands: Any, now: Any) -> bool:
-    """Tell whether all that was put there still stands, perhaps among keys of others."""
+    """Return True if `stands` has all of `now`, perhaps beside keys that others have added."""
     if isinstance(stands, dict) and isinstance(now, dict):
         return all(key in stands and contains(stands[key], value) for key, value in now.items())
     return bool(stands == now)

@@ -1,4 +1,4 @@
-"""Injects into a Job's podFailurePolicy: disruptions do not cost a retry, bugs fail the Job at once.
+"""Injects rules into a Job's podFailurePolicy: a disruption costs no retry, and a bug fails the Job at once.
 
 Reads, in the JobSpec:
     podFailurePolicy.rules, podReplacementPolicy, backoffLimitPerIndex, backoffLimit, maxFailedIndexes, successPolicy,
@@ -35,18 +35,12 @@ WRITES: Final[tuple[Pattern, ...]] = (("podFailurePolicy",), ("podReplacementPol
 
 
 class Wanted(NamedTuple):
-    """What a Job's failure policy is to do.
+    """How the failure policy of one Job differs from that of others."""
 
-    `disruption_action`: about a disruption: Ignore, Count, or FailJob where the set that the Job belongs to is to
-    restart. `fails_bugs`: whether a bug may fail the Job at once; not in a set that would start again for it.
-    `keeps_indexes`: whether the author's rules keep their indexes, for which rules of a set may look.
-    `restart_policy_said`: whether a restartPolicy that stands there is its author's choice.
-    """
-
-    disruption_action: str
-    fails_bugs: bool = True
-    keeps_indexes: bool = False
-    restart_policy_said: bool = True
+    disruption_action: str  # Ignore, Count, or FailJob where a disruption restarts the JobSet that the Job belongs to
+    fails_bugs: bool = True  # whether a bug may fail the Job at once; False in a JobSet that would restart for it
+    keeps_indexes: bool = False  # whether the author's rules keep their indexes, which rules of the JobSet may name
+    restart_policy_said: bool = True  # whether the author wrote the restartPolicy, not JobSet's webhook
 
 
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -> list[Problem]:
