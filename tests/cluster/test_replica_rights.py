@@ -121,7 +121,7 @@ def replica(kubectl: Kubectl, api: Api, tmp_path_factory: pytest.TempPathFactory
 
 def fill(namespace: Namespace) -> None:
     """Create what there is to write on; nobody has a say in it yet."""
-    asked_for = {"labels": {names.RETRY_REQUESTED: "true"}, "annotations": {names.RETRY_ACCEPTED: "{}"}}
+    asked_for = {"labels": {names.RETRY_IN_PROGRESS: "true"}, "annotations": {names.RETRY_ACCEPTED: "{}"}}
     namespace.create(with_metadata(pod("worker")))
     namespace.create(with_metadata(job("running")))
     namespace.create(with_metadata(job("held", suspend=True)))
@@ -335,7 +335,7 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "no labels of a Job but take off its own",
     ),
     "mark a Job to run again": (
-        of_a_job(put("true", "metadata", "labels", names.RETRY_REQUESTED)),
+        of_a_job(put("true", "metadata", "labels", names.RETRY_IN_PROGRESS)),
         "no labels of a Job but take off its own",
     ),
     "put a Job into a queue": (
@@ -402,7 +402,7 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
     ),
     "change a CronJob's annotations": (of_a_cron_job(put("x", "metadata", "annotations", OTHERS)), "of a CronJob but"),
     "mark a CronJob to run again": (
-        of_a_cron_job(put("x", "metadata", "labels", names.RETRY_REQUESTED)),
+        of_a_cron_job(put("x", "metadata", "labels", names.RETRY_IN_PROGRESS)),
         "no labels of a CronJob but take off its own",
     ),
     "create a Job in kube-system": (created("kube-system", hostPID=True), "may create Jobs only in namespaces"),

@@ -110,7 +110,7 @@ def test_a_job_that_has_failed_runs_again_under_its_name_with_all_that_it_had(na
     assert spec_of(now) == spec_of(before)
     assert now["metadata"]["labels"] == before["metadata"]["labels"]
     assert now["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
-    written = {names.LEDGER, names.REQUESTED_RETRIES}
+    written = {names.LEDGER, names.RETRY_HISTORY}
     annotations = {key: text for key, text in now["metadata"]["annotations"].items() if key not in written}
     assert annotations == {key: text for key, text in before["metadata"]["annotations"].items() if key not in written}
     assert kept(team) == []

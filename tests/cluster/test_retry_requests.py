@@ -76,7 +76,7 @@ def as_user(team: Namespace, folder: Path, *rights: str) -> Kubectl:
 
 
 def is_forgotten(found: Object) -> bool:
-    return names.RETRY_REQUESTED not in (found["metadata"].get("labels") or {})
+    return names.RETRY_IN_PROGRESS not in (found["metadata"].get("labels") or {})
 
 
 def test_a_job_that_is_asked_for_by_an_annotation_runs_again(namespace: NewNamespace) -> None:
@@ -196,12 +196,12 @@ def test_who_could_not_do_it_himself_may_not_ask_for_it(namespace: NewNamespace,
     now = datetime.now(UTC).isoformat(timespec="seconds")
     for labels, said, *subresource in (
         ({}, {names.RETRY_REQUESTED_AT: now}),
-        ({names.RETRY_REQUESTED: "true"}, {}),
+        ({names.RETRY_IN_PROGRESS: "true"}, {}),
         ({}, {names.RETRY_ACCEPTED: accepted}),
-        ({names.RETRY_REQUESTED: "true"}, {names.RETRY_ACCEPTED: accepted, names.RETRY_REQUESTED_AT: LONG_AGO}),
+        ({names.RETRY_IN_PROGRESS: "true"}, {names.RETRY_ACCEPTED: accepted, names.RETRY_REQUESTED_AT: LONG_AGO}),
         ({names.RETRY_OF: "uid"}, {names.SUCCESSOR: notes, names.RETRY_REQUESTED_AT: LONG_AGO}),
-        ({}, {names.REQUESTED_RETRIES: f"[{accepted}]"}),
-        ({names.RETRY_REQUESTED: "true"}, {}, "--subresource=status"),
+        ({}, {names.RETRY_HISTORY: f"[{accepted}]"}),
+        ({names.RETRY_IN_PROGRESS: "true"}, {}, "--subresource=status"),
     ):
         patch = json.dumps({"metadata": {"labels": labels, "annotations": said}})
         where = (f"--namespace={team.name}", "--type=merge", *subresource)
@@ -212,13 +212,13 @@ def test_who_could_not_do_it_himself_may_not_ask_for_it(namespace: NewNamespace,
 
 def test_what_a_template_says_of_retries_is_not_taken_for_a_request(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
-    template: Object = {"metadata": {"labels": {names.RETRY_REQUESTED: "true"}}, "spec": job("x")["spec"]}
+    template: Object = {"metadata": {"labels": {names.RETRY_IN_PROGRESS: "true"}}, "spec": job("x")["spec"]}
     template["metadata"]["annotations"] = {names.RETRY_ACCEPTED: "{}"}
     spec = {"schedule": "0 0 1 1 *", "jobTemplate": template}
     team.create({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec})
     assert team.run("create", "job", "nightly-1", "--from=cronjob/nightly").returncode == 0
     made = team.get("job", "nightly-1")["metadata"]
-    assert names.RETRY_REQUESTED not in made["labels"]
+    assert names.RETRY_IN_PROGRESS not in made["labels"]
     assert names.RETRY_ACCEPTED not in made["annotations"]
 
 
@@ -231,7 +231,7 @@ def test_who_may_is_named_as_who_asked_and_nobody_else(namespace: NewNamespace, 
     for more in ((), ("--overwrite", f"{names.RETRY_REQUESTED_AT}={LONG_AGO}")):
         refused = user.run("annotate", "job/train", f"{names.RETRY_ACCEPTED}={forged}", *more, where)
         assert "is written by the webhook alone; set retry-policy.dev/retry-requested-at in its place" in refused.stderr
-    refused = user.run("annotate", "job/train", f"{names.REQUESTED_RETRIES}=[{forged}]", where)
+    refused = user.run("annotate", "job/train", f"{names.RETRY_HISTORY}=[{forged}]", where)
     me = f"system:serviceaccount:{team.name}:asks"
     assert f"says that admin asked, and you are {me}; ask for yourself" in refused.stderr
     when = datetime.now(UTC).isoformat(timespec="seconds")
@@ -426,16 +426,16 @@ def test_a_copy_of_one_that_ran_again_has_nothing_of_its_retries(namespace: NewN
     noted = record.Requested(at=WHEN, by="admin", of="restart 0")
     copied["metadata"]["annotations"] = {
         **copied["metadata"]["annotations"],
-        names.REQUESTED_RETRIES: record.with_new(copied, noted),
+        names.RETRY_HISTORY: record.with_new(copied, noted),
     }
-    assert names.REQUESTED_RETRIES not in team.create(copied)["metadata"]["annotations"]
+    assert names.RETRY_HISTORY not in team.create(copied)["metadata"]["annotations"]
 
 
 def test_what_was_called_off_is_not_asked_for_any_more(namespace: NewNamespace) -> None:
     team = namespace({names.PROFILE: "default", names.MODE: "Audit"})  # where the leader does nothing
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
-    assert team.run("label", "job/train", f"{names.RETRY_REQUESTED}=true").returncode == 0
-    assert team.run("label", "job/train", f"{names.RETRY_REQUESTED}-").returncode == 0
+    assert team.run("label", "job/train", f"{names.RETRY_IN_PROGRESS}=true").returncode == 0
+    assert team.run("label", "job/train", f"{names.RETRY_IN_PROGRESS}-").returncode == 0
     now = team.get("job", "train")
     assert is_forgotten(now)
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
@@ -470,7 +470,7 @@ def test_one_that_is_cancelled_after_it_was_asked_to_run_again_stays_cancelled(n
 def as_accepted(team: Namespace, target: str, of: str) -> None:
     """Write on an object what admission writes that has accepted a request, where nobody judges it."""
     said = msgspec.json.encode(record.Requested(at=WHEN, by="admin", of=of)).decode()
-    metadata = {"labels": {names.RETRY_REQUESTED: "true"}, "annotations": {names.RETRY_ACCEPTED: said}}
+    metadata = {"labels": {names.RETRY_IN_PROGRESS: "true"}, "annotations": {names.RETRY_ACCEPTED: said}}
     assert team.run("patch", target, "--type=merge", f"--patch={json.dumps({'metadata': metadata})}").returncode == 0
 
 

@@ -31,12 +31,12 @@ class Keys(NamedTuple):
 WIDTH: Final = 108  # of a line
 
 REQUEST: Final = (names.RETRY_ACCEPTED,)
-MARK: Final = (names.RETRY_REQUESTED,)
+MARK: Final = (names.RETRY_IN_PROGRESS,)
 WRITTEN: Final[dict[str, Keys]] = {
     "pods": Keys("a pod", set_annotations=(names.COUNTED,)),
     "jobs": Keys(
         "a Job",
-        set_annotations=(names.LEDGER, names.REQUESTED_RETRIES, names.SUCCESSOR),
+        set_annotations=(names.LEDGER, names.RETRY_HISTORY, names.SUCCESSOR),
         removed_annotations=(*REQUEST, names.RETRY_OF, names.STAYS_SUSPENDED),
         removed_labels=(*MARK, names.RETRY_OF),
         when_let_run=(batch.QUEUE_NAME,),
@@ -44,14 +44,14 @@ WRITTEN: Final[dict[str, Keys]] = {
     ),
     "jobsets": Keys(
         "a JobSet",
-        set_annotations=(names.LEDGER, names.REQUESTED_RETRIES),
+        set_annotations=(names.LEDGER, names.RETRY_HISTORY),
         set_labels=MARK,
         removed_annotations=REQUEST,
     ),
     "cronjobs": Keys("a CronJob", removed_annotations=REQUEST, removed_labels=MARK),
     "pipelineruns": Keys(
         "a PipelineRun",
-        set_annotations=(names.REQUESTED_RETRIES,),
+        set_annotations=(names.RETRY_HISTORY,),
         set_labels=MARK,
         removed_annotations=REQUEST,
     ),

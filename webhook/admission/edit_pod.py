@@ -46,7 +46,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
 def is_asked_for(said: Json, facts: Facts) -> bool:
     """Tell whether a pod runs because a person has asked for it: so its object says, or with Tekton itself."""
     above = (annotations.of(one) for one in (facts.owner, facts.above) if one is not None)
-    return any(names.REQUESTED_RETRIES in one for one in (said, *above))
+    return any(names.RETRY_HISTORY in one for one in (said, *above))
 
 
 def is_no_batch(row: KindSpec | None, facts: Facts, said: Json) -> bool:

@@ -64,11 +64,11 @@ KEEP_FINALLY: Final = PREFIX + "keep-finally"
 RETRY_ACCEPTED: Final = PREFIX + "retry-accepted"
 
 # Label on a workload while it is made to run again, and on the Job that keeps a manifest: the leader finds them by it.
-RETRY_REQUESTED: Final = PREFIX + "retry-requested"
+RETRY_IN_PROGRESS: Final = PREFIX + "retry-in-progress"
 
 # Annotation on workloads, written by whoever carries a requested retry out: JSON, who asked for each and when (see
 # webhook/retry/record.py).
-REQUESTED_RETRIES: Final = PREFIX + "requested-retries"
+RETRY_HISTORY: Final = PREFIX + "retry-history"
 
 # Label on the suspended Job that keeps a manifest while a Job is created again: the uid of the Job that has failed.
 # Label and annotation on the Job that is created of it, until it is let go.

@@ -40,9 +40,7 @@ VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 METADATA_READ: Final[Shape] = {
     **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
     "labels": dict.fromkeys((names.PROFILE, batch.QUEUE_NAME, batch.JOBS_OF_SET), str),
-    "annotations": dict.fromkeys(
-        (*names.SAID_BY_AUTHORS, names.LEDGER, names.REQUESTED_RETRIES, batch.QUEUE_NAME), str
-    ),
+    "annotations": dict.fromkeys((*names.SAID_BY_AUTHORS, names.LEDGER, names.RETRY_HISTORY, batch.QUEUE_NAME), str),
     "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
 }
 NAMESPACE_READ: Final[Shape] = {
@@ -365,7 +363,7 @@ def trimmed_metadata(metadata: Json) -> Json:
         kept["deletionTimestamp"] = metadata["deletionTimestamp"]
     if metadata.get("annotations") is not None:
         kept["annotations"] = {
-            key: value[: LONGEST_OURS if key in {names.LEDGER, names.REQUESTED_RETRIES} else LONGEST]
+            key: value[: LONGEST_OURS if key in {names.LEDGER, names.RETRY_HISTORY} else LONGEST]
             for key, value in metadata["annotations"].items()
             if value is not None
         }

@@ -84,7 +84,7 @@ class RetryController:
         self.due: dict[Key, Due] = {}
         self.lists: dict[KindSpec, Informer[str]] = {}
         for row in RUN_AGAIN:
-            query = {"labelSelector": names.RETRY_REQUESTED}
+            query = {"labelSelector": names.RETRY_IN_PROGRESS}
             self.lists[row] = Informer(
                 self.api, path_of(row), request_of, shape=READ, query=query, metadata_only=True, which="requested-"
             )

@@ -8,7 +8,7 @@ from webhook.kube import names
 from webhook.objects.patch import at, pointer
 from webhook.objects.problem import Json, Path
 
-ANNOTATION: Final[Path] = ("metadata", "annotations", names.REQUESTED_RETRIES)
+ANNOTATION: Final[Path] = ("metadata", "annotations", names.RETRY_HISTORY)
 KEPT: Final = 10  # the newest
 LONGEST: Final = 64 * 1024  # characters of the annotation that are read: of a PipelineRun each says how 20 tasks ended
 
@@ -49,7 +49,7 @@ def operations(root: Json, new: Requested) -> list[Json]:
     version = {"op": "test", "path": "/metadata/resourceVersion", "value": root["metadata"]["resourceVersion"]}
     text = with_new(root, new)
     if not root["metadata"].get("annotations"):
-        return [version, {"op": "add", "path": "/metadata/annotations", "value": {names.REQUESTED_RETRIES: text}}]
+        return [version, {"op": "add", "path": "/metadata/annotations", "value": {names.RETRY_HISTORY: text}}]
     return [version, {"op": "add", "path": pointer(ANNOTATION), "value": text}]
 
 

@@ -5,7 +5,7 @@ What admission accepts it notes beside it, with who asked, and for which run, so
 Reads:
     metadata.annotations[retry-policy.dev/{retry-requested-at,retry-accepted}], status.conditions, status.completionTime
 Writes:
-    metadata.annotations[retry-policy.dev/retry-accepted], metadata.labels[retry-policy.dev/retry-requested]
+    metadata.annotations[retry-policy.dev/retry-accepted], metadata.labels[retry-policy.dev/retry-in-progress]
 """
 
 import re
@@ -24,7 +24,7 @@ ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 LABELS: Final[Path] = ("metadata", "labels")
 ASKS: Final[Path] = (*ANNOTATIONS, names.RETRY_REQUESTED_AT)
 ACCEPTED: Final[Path] = (*ANNOTATIONS, names.RETRY_ACCEPTED)
-MARK: Final[Path] = (*LABELS, names.RETRY_REQUESTED)
+MARK: Final[Path] = (*LABELS, names.RETRY_IN_PROGRESS)
 SUCCESSOR: Final[Path] = (*ANNOTATIONS, names.SUCCESSOR)
 RETRY_OF: Final[Path] = (*LABELS, names.RETRY_OF)
 # By what stands here the leader acts: who changes it must be allowed to do what that would do.
@@ -101,7 +101,7 @@ def accept(root: Json, requested: Requested) -> list[Json]:
 def mark(root: Json) -> list[Json]:
     """Return the JSON Patch by which the leader finds an object that is made to run again."""
     if at(root, LABELS) is None:
-        return [{"op": "add", "path": pointer(LABELS), "value": {names.RETRY_REQUESTED: "true"}}]
+        return [{"op": "add", "path": pointer(LABELS), "value": {names.RETRY_IN_PROGRESS: "true"}}]
     return [{"op": "add", "path": pointer(MARK), "value": "true"}]
 
 
@@ -132,7 +132,7 @@ def put_back_record(root: Json, old: Json) -> list[Json]:
     """Return the JSON Patch that puts back who asked for retries of an object."""
     text = at(old, record.ANNOTATION)
     if at(root, ANNOTATIONS) is None:
-        return [{"op": "add", "path": pointer(ANNOTATIONS), "value": {names.REQUESTED_RETRIES: text}}]
+        return [{"op": "add", "path": pointer(ANNOTATIONS), "value": {names.RETRY_HISTORY: text}}]
     return [{"op": "add", "path": pointer(record.ANNOTATION), "value": text}]
 
 

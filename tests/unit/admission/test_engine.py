@@ -537,10 +537,10 @@ def test_a_denial_names_a_hundred_problems_and_counts_the_rest() -> None:
 @pytest.mark.parametrize(
     ("wanted", "owner", "said", "placed"),
     [
-        ("OnDemand", {names.REQUESTED_RETRIES: "[]"}, {}, "OnDemand"),
-        ("OnDemand", {}, {names.REQUESTED_RETRIES: "[]"}, "OnDemand"),  # as Tekton hands down a PipelineRun's
+        ("OnDemand", {names.RETRY_HISTORY: "[]"}, {}, "OnDemand"),
+        ("OnDemand", {}, {names.RETRY_HISTORY: "[]"}, "OnDemand"),  # as Tekton hands down a PipelineRun's
         ("OnDemand", {}, {}, "Spot"),
-        ("Policy", {names.REQUESTED_RETRIES: "[]"}, {}, "Spot"),
+        ("Policy", {names.RETRY_HISTORY: "[]"}, {}, "Spot"),
     ],
 )
 def test_what_a_person_has_run_again_runs_on_demand_where_the_profile_says_so(

@@ -21,7 +21,7 @@ from webhook.cli.explain import UnexplainableError
 from webhook.cli.main import main
 from webhook.explain import render
 from webhook.explain.build import Explanation, explain
-from webhook.kube.names import LEDGER, REQUESTED_RETRIES
+from webhook.kube.names import LEDGER, RETRY_HISTORY
 from webhook.objects.problem import Json
 
 BUG = exit_codes("FailJob", "NotIn", 143, container="main")
@@ -339,7 +339,7 @@ def hostile_set(size: int) -> Json:
             "namespace": "ml",
             "name": "set",
             "uid": "set-uid",
-            "annotations": {REQUESTED_RETRIES: "[" * size},
+            "annotations": {RETRY_HISTORY: "[" * size},
         },
         "spec": {"failurePolicy": {"maxRestarts": 3, "rules": [rule] * size}},
         "status": {"conditions": [condition] * size},

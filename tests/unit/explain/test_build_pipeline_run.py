@@ -71,6 +71,6 @@ def test_what_is_left_of_a_pod_says_where_it_ran() -> None:
 
 def test_a_requested_retry_is_told_with_who_asked_and_what_had_happened() -> None:
     noted = record.Requested(at="2026-11-22T08:10:00Z", by="alice", of="x", ended=("b: Failed: exited with code 1",))
-    told = list(as_table(explain(run(**{names.REQUESTED_RETRIES: record.with_new(run(), noted)}), [A], [])))
+    told = list(as_table(explain(run(**{names.RETRY_HISTORY: record.with_new(run(), noted)}), [A], [])))
     assert "retry requested by alice at 2026-11-22T08:10:00Z, after b: Failed: exited with code 1" in told
     assert any(line.startswith("ATTEMPT   TASK   POD") for line in told)

@@ -10,7 +10,7 @@ ONE = Requested(at="2026-11-21T12:00:00+00:00", by="alice", of="uid-1")
 
 
 def noted(text: str) -> Json:
-    return {"metadata": {"annotations": {names.REQUESTED_RETRIES: text}}}
+    return {"metadata": {"annotations": {names.RETRY_HISTORY: text}}}
 
 
 def test_what_is_noted_is_read_again() -> None:

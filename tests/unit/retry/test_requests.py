@@ -105,23 +105,23 @@ def test_what_is_asked_anew_meanwhile_is_not_forgotten() -> None:
 
 
 def test_a_record_that_an_update_has_dropped_is_put_back() -> None:
-    old = failed(annotations={names.REQUESTED_RETRIES: "[]"})
+    old = failed(annotations={names.RETRY_HISTORY: "[]"})
     for root in (failed(), failed(annotations={}), failed(annotations={"note": "mine"})):
         now = patched(root, requests.put_back_record(root, old))
-        assert now["metadata"]["annotations"][names.REQUESTED_RETRIES] == "[]"
+        assert now["metadata"]["annotations"][names.RETRY_HISTORY] == "[]"
     bare: Json = {"metadata": {}}
     assert patched(bare, requests.put_back_record(bare, old))["metadata"] == {
-        "annotations": {names.REQUESTED_RETRIES: "[]"}
+        "annotations": {names.RETRY_HISTORY: "[]"}
     }
 
 
 def test_what_was_asked_before_it_ran_again_was_asked_of_the_run_before() -> None:
     again = Requested(at="2026-11-22T08:10:00+00:00", by="alice", of="restart 0")
     root = running("2026-11-22T08:05:00Z")
-    root["metadata"]["annotations"][names.REQUESTED_RETRIES] = record.with_new(root, again)
+    root["metadata"]["annotations"][names.RETRY_HISTORY] = record.with_new(root, again)
     assert "is from before it began" in str(requests.outdated(root, root))
     root = running("2026-11-22T08:15:00Z")
-    root["metadata"]["annotations"][names.REQUESTED_RETRIES] = record.with_new(root, again)
+    root["metadata"]["annotations"][names.RETRY_HISTORY] = record.with_new(root, again)
     assert requests.outdated(root, root) is None
 
 
@@ -129,17 +129,17 @@ def test_a_new_object_does_not_keep_what_was_copied_from_one_that_is_to_run_agai
     root = failed(labels={"team": "vision"})
     marked = patched(root, requests.accept(root, REQUESTED))
     root["metadata"]["annotations"].clear()
-    marked["metadata"]["annotations"][names.REQUESTED_RETRIES] = "[]"
+    marked["metadata"]["annotations"][names.RETRY_HISTORY] = "[]"
     assert patched(marked, requests.take_off(marked, *requests.OF_ONE)) == root
 
 
 @pytest.mark.parametrize(
     ("metadata", "changed"),
     [
-        ({"labels": {names.RETRY_REQUESTED: "true"}}, [names.RETRY_REQUESTED]),
+        ({"labels": {names.RETRY_IN_PROGRESS: "true"}}, [names.RETRY_IN_PROGRESS]),
         ({"labels": {names.RETRY_OF: "uid"}}, [names.RETRY_OF]),
         ({"annotations": {names.RETRY_ACCEPTED: "{}", names.SUCCESSOR: "{}"}}, [names.RETRY_ACCEPTED, names.SUCCESSOR]),
-        ({"annotations": {names.REQUESTED_RETRIES: "[]"}}, [names.REQUESTED_RETRIES]),
+        ({"annotations": {names.RETRY_HISTORY: "[]"}}, [names.RETRY_HISTORY]),
         ({"labels": {names.PROFILE: "default"}, "annotations": {names.LEDGER: "{}"}}, []),
     ],
 )

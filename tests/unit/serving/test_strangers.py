@@ -162,10 +162,10 @@ def with_(root: Json, *, uid: str = UID, labels: Json | None = None, **annotatio
 NOTES = record.with_new(TRAIN, record.Requested(at=WHEN, by="bob", of=UID))
 UPDATES = [
     pytest.param({}, {"retry_requested_at": WHEN}, id="asks"),
-    pytest.param({names.RETRY_REQUESTED: "true"}, {}, id="marks"),
+    pytest.param({names.RETRY_IN_PROGRESS: "true"}, {}, id="marks"),
     pytest.param({names.RETRY_OF: UID}, {}, id="is made of another"),
     pytest.param({}, {"retry_accepted": "{}"}, id="was accepted"),
-    pytest.param({}, {"requested_retries": NOTES}, id="was asked for"),
+    pytest.param({}, {"retry_history": NOTES}, id="was asked for"),
     pytest.param({}, {"successor": "{}"}, id="has a successor"),
 ]
 

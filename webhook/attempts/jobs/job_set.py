@@ -61,7 +61,7 @@ def levels(evidence: Evidence) -> list[Level]:
 
 def restarts_before(job_set: Json) -> int:
     """Return how many restarts there were until a person last had the set run again, that one included."""
-    text = at(job_set, ("metadata", "annotations", names.REQUESTED_RETRIES)) or "[]"
+    text = at(job_set, ("metadata", "annotations", names.RETRY_HISTORY)) or "[]"
     try:
         last = msgspec.json.decode(text, type=list[Restart])[-1:] if len(text) <= LONGEST else []
     except (msgspec.DecodeError, RecursionError):

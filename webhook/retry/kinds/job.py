@@ -6,7 +6,7 @@ what is done already, and then let go. How far it has come shows in the objects,
 
 Reads:
     metadata, spec and status of a Job
-    metadata.annotations[retry-policy.dev/{successor,retry-of,requested-retries,retryable,ledger}]
+    metadata.annotations[retry-policy.dev/{successor,retry-of,retry-history,retryable,ledger}]
 Writes:
     the kept Job, the successor; status.{completedIndexes,succeeded} of the successor
 """
@@ -34,7 +34,7 @@ GENERATED: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/j
 # Annotations that are of the Job that was, not of its manifest.
 OF_ONE_JOB: Final = frozenset(
     (
-        *(names.POLICY, names.LEDGER, names.RETRY_OF, names.STAYS_SUSPENDED, names.REQUESTED_RETRIES),
+        *(names.POLICY, names.LEDGER, names.RETRY_OF, names.STAYS_SUSPENDED, names.RETRY_HISTORY),
         names.RETRY_ACCEPTED,
         "batch.kubernetes.io/job-tracking",
     )
@@ -149,7 +149,7 @@ def keep(job: Json, by: str, when: str) -> Json:
             "labels": {
                 **without(manifest["metadata"].get("labels") or {}, *TO_BE_FOUND_BY),
                 names.RETRY_OF: metadata["uid"],
-                names.RETRY_REQUESTED: "true",
+                names.RETRY_IN_PROGRESS: "true",
             },
             "annotations": {names.SUCCESSOR: msgspec.json.encode(notes).decode()},
         },
@@ -185,7 +185,7 @@ def manifest_of(job: Json) -> Json:
             key: value for key, value in (template.get("labels") or {}).items() if key not in generated
         }
     annotations = without(metadata.get("annotations") or {}, *OF_ONE_JOB)
-    labels = without(metadata.get("labels") or {}, names.PROFILE, names.RETRY_REQUESTED, *generated)
+    labels = without(metadata.get("labels") or {}, names.PROFILE, names.RETRY_IN_PROGRESS, *generated)
     finalizers = [one for one in metadata.get("finalizers") or () if one not in OF_DELETION]
     found: Json = {"annotations": annotations, "labels": labels, "finalizers": finalizers}
     found["ownerReferences"] = metadata.get("ownerReferences")
@@ -322,7 +322,7 @@ def let_go(notes: Notes) -> list[Json]:
     found: list[Json] = [unless_let_go(notes), {"op": "remove", "path": mark}]
     if notes.suspend:
         found.append({"op": "remove", "path": pointer(("metadata", "annotations", names.STAYS_SUSPENDED))})
-    said = {names.REQUESTED_RETRIES: notes.requested, names.LEDGER: notes.ledger}
+    said = {names.RETRY_HISTORY: notes.requested, names.LEDGER: notes.ledger}
     for name, text in said.items():
         if text is not None:
             found.append({"op": "add", "path": pointer(("metadata", "annotations", name)), "value": text})

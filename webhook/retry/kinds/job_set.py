@@ -2,7 +2,7 @@
 
 Reads and writes:
     status.{conditions,terminalState,restarts,restartsCountTowardsMax}
-    metadata.annotations[retry-policy.dev/{requested-retries,ledger}], metadata.labels[retry-policy.dev/retry-requested]
+    metadata.annotations[retry-policy.dev/{retry-history,ledger}], metadata.labels[retry-policy.dev/retry-in-progress]
 """
 
 from typing import Final

@@ -6,12 +6,12 @@ of the oldest TaskRun that it has (AdjustStartTime in pkg/reconciler/pipelinerun
 says: they begin anew only where none stays.
 
 Reads:
-    metadata.annotations[retry-policy.dev/{retryable,requested-retries}] of the PipelineRun and its TaskRuns
+    metadata.annotations[retry-policy.dev/{retryable,retry-history}] of the PipelineRun and its TaskRuns
     spec.{status,managedBy,timeouts}, status of both,
     status.pipelineSpec.{tasks,finally}[*].{name,onError,taskSpec.metadata}
 Writes:
     spec.status, status.{conditions,startTime,completionTime,finallyStartTime,skippedTasks,childReferences}
-    metadata.annotations[retry-policy.dev/requested-retries], metadata.labels[retry-policy.dev/retry-requested]
+    metadata.annotations[retry-policy.dev/retry-history], metadata.labels[retry-policy.dev/retry-in-progress]
 """
 
 from collections import defaultdict

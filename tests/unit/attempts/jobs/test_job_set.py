@@ -87,7 +87,7 @@ def test_a_set_that_was_only_ever_disrupted_has_spent_nothing_though_its_status_
 
 def test_restarts_before_a_person_had_the_set_run_again_count_no_more() -> None:
     root = job_set(4, 0)
-    root["metadata"] = {"annotations": {names.REQUESTED_RETRIES: '[{"at":"","by":"alice","of":"restart 3"}]'}}
+    root["metadata"] = {"annotations": {names.RETRY_HISTORY: '[{"at":"","by":"alice","of":"restart 3"}]'}}
     levels, _ = read(pod_at("4"), JOB, root)
     assert {(level.source, level.attempt) for level in levels} == {("JobStatus", 0), ("JobSet", 0)}
 
@@ -95,7 +95,7 @@ def test_restarts_before_a_person_had_the_set_run_again_count_no_more() -> None:
 @pytest.mark.parametrize("nonsense", ["", "{", "[1]", '[{"of":"restart x"}]', "[]"])
 def test_a_spoilt_note_of_who_asked_counts_as_absent(nonsense: str) -> None:
     root = job_set(2, 2)
-    root["metadata"] = {"annotations": {names.REQUESTED_RETRIES: nonsense}}
+    root["metadata"] = {"annotations": {names.RETRY_HISTORY: nonsense}}
     levels, _ = read(pod_at("2"), JOB, root)
     assert Level("JobSet", 2, 3) in levels
 

@@ -113,12 +113,12 @@ def test_one_that_stays_suspended_has_what_a_suspended_job_has() -> None:
 def test_a_queue_gets_it_only_once_it_has_been_told_what_is_done() -> None:
     job = failed(labels={"kueue.x-k8s.io/queue-name": "team", "team": "vision"})
     keeping = kept(job)
-    assert keeping["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID, names.RETRY_REQUESTED: "true"}
+    assert keeping["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID, names.RETRY_IN_PROGRESS: "true"}
     successor = of_job.successor(keeping)
     assert successor["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID}
     let_go = jsonpatch.apply_patch(successor, of_job.let_go(of_job.notes_of(keeping)))
     assert let_go["metadata"]["labels"] == job["metadata"]["labels"]
-    assert let_go["metadata"]["annotations"].keys() == {names.RETRYABLE, names.REQUESTED_RETRIES}
+    assert let_go["metadata"]["annotations"].keys() == {names.RETRYABLE, names.RETRY_HISTORY}
     assert let_go["spec"]["suspend"]
 
 

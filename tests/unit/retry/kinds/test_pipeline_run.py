@@ -182,7 +182,7 @@ def test_that_it_runs_again_has_been_undone_if_it_ended_without_a_new_child(
 ) -> None:
     run = run_of([])
     noted = record.Requested(at="2026-11-22T08:30:00+00:00", by="alice", of="before")
-    run["metadata"]["annotations"] = {names.REQUESTED_RETRIES: record.with_new(run, noted)}
+    run["metadata"]["annotations"] = {names.RETRY_HISTORY: record.with_new(run, noted)}
     run["status"]["conditions"] = [succeeded(status)]
     children = [child("a", "good", creationTimestamp=one) for one in created]
     assert of_pipeline_run.is_left_undone(run, children) is undone
