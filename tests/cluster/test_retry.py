@@ -245,7 +245,7 @@ def refusals(team: Namespace) -> dict[str, str]:
         "job/runs": f"{name}/runs has not ended; ask again once it has failed",
         "job/silent": f"{name}/silent does not say that it may run twice; if it may: "
         f"kubectl annotate -n {team.name} job/silent {names.RETRYABLE}=true",
-        "job/nobody": f"there is no Job {team.name}/nobody",
+        "job/nobody": f"there is no Job {team.name}/nobody; list them: kubectl get -n {team.name} jobs",
     }
 
 
@@ -505,11 +505,19 @@ def test_a_job_gives_way_and_goes_on_later(namespace: NewNamespace) -> None:
     (first,) = team.running("train", 1)
     assert switched(team, "suspend", "job/train") == (0, f"Job {team.name}/train: suspended", "")
     team.pods_of("train", lambda pods: not pods)
-    assert switched(team, "suspend", "job/train") == (1, "", f"Job {team.name}/train is suspended already")
+    assert switched(team, "suspend", "job/train") == (
+        1,
+        "",
+        f"Job {team.name}/train is suspended already; nothing was done",
+    )
     assert switched(team, "resume", "job/train") == (0, f"Job {team.name}/train: goes on", "")
     team.ends(team.running("train", 1, but=first)[0], 0)
     team.wait_for("jobs", "train", is_complete)
-    assert switched(team, "resume", "job/train") == (1, "", f"Job {team.name}/train has ended")
+    assert switched(team, "resume", "job/train") == (
+        1,
+        "",
+        f"Job {team.name}/train has ended; nothing of it runs",
+    )
 
 
 def test_who_suspends_is_told_what_the_webhook_warns_of(namespace: NewNamespace) -> None:

@@ -14,7 +14,7 @@ from webhook.kinds import KindSpec, batch, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
-from webhook.objects.problem import Json
+from webhook.objects.problem import Json, Problem
 from webhook.policy.parse import duration
 from webhook.retry import executor, pipeline_runs
 from webhook.retry.executor import RUN_AGAIN, RefusedError, StuckError
@@ -87,10 +87,10 @@ class Planned:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of it: what was done, a line for each, why what was refused was, and what the API server warns of."""
+    """What was done, a line for each; what was refused, and why; what the API server warned of."""
 
     done: list[str] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    refused: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -132,14 +132,15 @@ async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
                 await carry_out(api, one, by, when, dry_run=dry_run)
                 outcome.done.append(one.promise)
             except (RefusedError, StuckError) as error:
-                outcome.refused.append(str(error))
+                outcome.refused.append(error.problem)
             except (ApiError, *UNREACHABLE) as error:
-                what = f"{named(one.row, one.root)}: the API server did not do it: {str(error) or repr(error)}"
-                outcome.refused.append(f"{what}; ask again to go on")
+                answer = (str(error) or repr(error))[: executor.LONGEST_ERROR]
+                what = f"{named(one.row, one.root)}: the API server did not do it: {answer}"
+                outcome.refused.append(Problem((), what, "ask again to go on"))
     return outcome
 
 
-async def chosen(api: Api, target: Target, refused: list[str]) -> AsyncIterator[Planned]:
+async def chosen(api: Api, target: Target, refused: list[Problem]) -> AsyncIterator[Planned]:
     """Yield what can run again, first what has begun to; add to `refused` why the rest cannot."""
     kept = await executor.kept_jobs(api, target.namespace) if target.row in {batch.JOB, batch.CRON_JOB} else []
     begun = {of_job.notes_of(one).name: one for one in kept if target.row is batch.JOB}
@@ -152,13 +153,13 @@ async def chosen(api: Api, target: Target, refused: list[str]) -> AsyncIterator[
         if root["metadata"]["name"] in begun:
             continue
         found = await planned_of(api, target, root, kept)
-        if isinstance(found, str):
+        if isinstance(found, Problem):
             refused.append(found)
         elif found is not None:
             yield found
 
 
-async def planned_of(api: Api, target: Target, root: Json, kept: list[Json]) -> Planned | str | None:
+async def planned_of(api: Api, target: Target, root: Json, kept: list[Json]) -> Planned | Problem | None:
     """Say what of an object will run again, or why nothing can; None where nobody has asked for it."""
     if target.row is tekton.PIPELINE_RUN:
         return await planned_pipeline_run(api, root, now(), keep_finally=target.keep_finally)
@@ -174,11 +175,11 @@ async def planned_of(api: Api, target: Target, root: Json, kept: list[Json]) -> 
     if not target.name and not (job and has_failed(job, target.failed_since)):
         return None
     if job is None:
-        return f"{named(batch.CRON_JOB, root)} has no Job that could run again"
+        return Problem((), f"{named(batch.CRON_JOB, root)} has no Job that could run again", "wait for the next")
     return of_job.refusal(job, root) or planned_job(job)
 
 
-async def candidates(api: Api, target: Target, refused: list[str]) -> AsyncIterator[Json]:
+async def candidates(api: Api, target: Target, refused: list[Problem]) -> AsyncIterator[Json]:
     """Yield the object that is named, or those that are chosen, and have failed where they can."""
     path = executor.path_of(target.row, target.namespace, target.name)
     if target.name:
@@ -201,7 +202,7 @@ async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: 
     missing = await executor.missing_rights(api, namespace, executor.rights_for(row, root))
     if missing:
         lacking = ", ".join(str(right) for right in missing)
-        raise RefusedError(f"{named(row, root)} stays as it is: you may not {lacking}; ask for the right")
+        raise RefusedError(f"{named(row, root)} stays as it is: you may not {lacking}", "ask for the right")
     if row is JOB_SET:
         await executor.retry_job_set(api, root, by, when, dry_run=dry_run)
     elif row is tekton.PIPELINE_RUN:
@@ -246,7 +247,7 @@ def planned_job(job: Json) -> Planned:
     return Planned(batch.JOB, job, f"{name}: runs again")
 
 
-async def planned_pipeline_run(api: Api, run: Json, when: str, *, keep_finally: bool) -> Planned | str:
+async def planned_pipeline_run(api: Api, run: Json, when: str, *, keep_finally: bool) -> Planned | Problem:
     """Say which tasks of a PipelineRun will run again, or why none can."""
     children = await pipeline_runs.children_of(api, run)
     why = of_pipeline_run.refusal(run, children, when, keep_finally=keep_finally)
@@ -271,7 +272,7 @@ def conclude(file: str, work: Coroutine[None, None, Outcome], added: str = "") -
         sys.exit(UNUSABLE)
     for line in outcome.done:
         click.echo(printable(line + added))
-    for line in [*(f"warning: {one}" for one in outcome.warnings), *outcome.refused]:
+    for line in [*(f"warning: {one}" for one in outcome.warnings), *map(str, outcome.refused)]:
         click.echo(printable(line), err=True)
     if not outcome.done and not outcome.refused:
         click.echo("nothing was done", err=True)

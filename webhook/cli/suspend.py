@@ -11,7 +11,7 @@ from webhook.kinds import batch, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.client import Api
-from webhook.objects.problem import Json
+from webhook.objects.problem import Json, Problem
 from webhook.retry import executor
 from webhook.retry.executor import Right
 from webhook.retry.kinds import job as of_job
@@ -58,7 +58,7 @@ async def switch_in_cluster(kubeconfig: str, target: Target, *, suspend: bool) -
         why = refusal(target, root, suspend=suspend)
         right = Right("patch", target.row.group, target.row.resource)
         if why is None and await executor.missing_rights(api, target.namespace, [right]):
-            why = f"{named(target.row, root)} stays as it is: you may not {right}; ask for the right"
+            why = Problem((), f"{named(target.row, root)} stays as it is: you may not {right}", "ask for the right")
         if why is not None:
             outcome.refused.append(why)
             return outcome
@@ -67,21 +67,21 @@ async def switch_in_cluster(kubeconfig: str, target: Target, *, suspend: bool) -
     return outcome
 
 
-def refusal(target: Target, root: Json, *, suspend: bool) -> str | None:
-    """Say why an object cannot be suspended, or go on; None where it can."""
+def refusal(target: Target, root: Json, *, suspend: bool) -> Problem | None:
+    """Return why an object cannot be suspended, or resumed; None if it can."""
     name = named(target.row, root)
     if target.row is tekton.PIPELINE_RUN:
         which = f"-n {target.namespace} pipelinerun/{target.name}"
         cancel = f"""kubectl patch {which} --type=merge -p '{{"spec":{{"status":"CancelledRunFinally"}}}}'"""
-        return f"{name} cannot be suspended; cancel it with {cancel}; retry-policy retry lets it go on"
+        return Problem((), f"{name} cannot be suspended", f"cancel it: {cancel}; retry-policy retry lets it go on")
     if of_job.is_kept(root) or names.RETRY_OF in (root["metadata"].get("annotations") or {}):
-        return f"{name} is part of a retry that was begun; retry-policy retry goes on with that"
+        return Problem((), f"{name} is part of a retry that was begun", "retry-policy retry goes on with that")
     if target.row in {batch.JOB, JOB_SET} and batch.is_queued(root["metadata"]):
-        return f"{name} is in a queue, which decides when it runs; deactivate its Workload"
+        return Problem((), f"{name} is in a queue, which decides when it runs", "deactivate its Workload")
     if terminal.condition_of(root) is not None:
-        return f"{name} has ended"
+        return Problem((), f"{name} has ended", "nothing of it runs")
     if bool(root["spec"].get("suspend")) == suspend:
-        return f"{name} {'is suspended already' if suspend else 'is not suspended'}"
+        return Problem((), f"{name} {'is suspended already' if suspend else 'is not suspended'}", "nothing was done")
     return None
 
 

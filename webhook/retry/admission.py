@@ -64,11 +64,11 @@ class RequestReview(Review, frozen=True, rename="camel"):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What would run again: `of`, which run that is; `root`, what that is of; `refusal`, why it cannot be."""
+    """What would run again: `of`, which run that is; `root`, what that is of; `refusal`, why it cannot run again."""
 
     of: str
     root: Json
-    refusal: str | None
+    refusal: Problem | None
 
 
 class RetryAdmission:
@@ -179,14 +179,14 @@ class RetryAdmission:
         run = await self.run_of(row, root, now)
         if problem := requests.outdated(root, run.root):
             return Response(warnings=[problem])
-        what, _, remedy = (run.refusal or "").rpartition("; ")
-        problem = Problem(requests.ASKS, what or remedy, remedy if what else "nothing was changed")
-        if not run.of:  # of a CronJob without a Job nobody knows whether it was asked of an earlier one
-            return Response(warnings=[problem])
+        refusal = None if run.refusal is None else msgspec.structs.replace(run.refusal, path=requests.ASKS)
+        if refusal is not None and not run.of:
+            # A CronJob without a Job: the request may have been for an earlier one.
+            return Response(warnings=[refusal])
         if denial := await self.may(request, row, root, requests.ASKS):
             return denial
-        if run.refusal is not None:
-            return denied(problem)
+        if refusal is not None:
+            return denied(refusal)
         requested = Requested(at=at(root, requests.ASKS), by=request.user_info.username, of=run.of)
         return Response(patch=msgspec.json.encode(requests.accept(root, requested)), edited=[RULE])
 
@@ -204,10 +204,10 @@ class RetryAdmission:
             return Run(root["metadata"]["uid"], root, of_job.refusal(root, cron_job))
         namespace = root["metadata"]["namespace"]
         if any(of_job.is_of(one, root) for one in await executor.kept_jobs(self.api, namespace)):
-            return Run("", root, "its last Job is being made to run again; wait for that")
+            return Run("", root, Problem((), "its last Job is being made to run again", "wait for that"))
         job = await executor.last_job(self.api, root)
         if job is None:
-            return Run("", root, "it has no Job that could run again; wait for the next")
+            return Run("", root, Problem((), "it has no Job that could run again", "wait for the next"))
         return Run(job["metadata"]["uid"], job, of_job.refusal(job, root))
 
     async def may(self, request: Request, row: KindSpec, root: Json, path: Path) -> Response | None:

@@ -234,7 +234,7 @@ class RetryController:
         if job is None or not of_job.is_successor(job, request.of):
             kept = await executor.kept_jobs(self.api, root["metadata"]["namespace"])
             if all(of_job.notes_of(one).uid != request.of for one in kept):
-                raise RefusedError("another Job has begun since, or the last one is gone")
+                raise RefusedError("another Job has begun since, or the last one is gone", "ask again")
 
     def tell(self, row: KindSpec, root: Json, reason: str, message: str) -> None:
         """Write an Event on an object, and count."""
@@ -273,7 +273,7 @@ def kept_of(root: Json) -> Json:
     if not of_job.is_kept(root):
         metadata = root["metadata"]
         what = f"Job {metadata['namespace']}/{metadata['name']} has the label {names.RETRY_OF}, and keeps no manifest"
-        raise StuckError(f"{what}; take the label off, or delete it")
+        raise StuckError(what, "take the label off, or delete it")
     return root
 
 

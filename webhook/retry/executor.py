@@ -4,17 +4,18 @@ import asyncio
 from datetime import UTC, datetime
 from http import HTTPStatus
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from webhook.kinds import KindSpec, batch, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, METADATA_ONLY_LIST, Api, ApiError
-from webhook.objects.problem import Json
+from webhook.objects.problem import Json, Problem
 from webhook.retry import requests
 from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds import job_set as of_job_set
+from webhook.retry.kinds import refusals
 from webhook.rules.jobs.schema import SUBDOMAIN
 
 FINAL: Final = {*map(HTTPStatus, (400, 403, 404, 409, 413, 422))}  # asked again it would be the same
@@ -22,6 +23,7 @@ TRIES: Final = 5
 COUNTED_WITHIN: Final = 4.0  # seconds from the end of a Job until the ledger has counted all of its pods
 GONE_WITHIN: Final = 60.0  # seconds that finalizers may take
 LOOK_AGAIN: Final = 0.1
+LONGEST_ERROR: Final = 600  # characters of an answer of the API server in a problem
 RUN_AGAIN: Final = (batch.JOB, JOB_SET, batch.CRON_JOB, tekton.PIPELINE_RUN)
 CHILDREN: Final = (tekton.TASK_RUN, tekton.CUSTOM_RUN)  # of a PipelineRun
 
@@ -38,12 +40,30 @@ class Right(NamedTuple):
         return f"{self.verb} {'/'.join(filter(None, (self.resource, self.subresource)))}"
 
 
-class RefusedError(Exception):
-    """It cannot be done, and nothing has changed; the message says why, and what would help."""
+class ProblemError(Exception):
+    """An error with a problem: what is wrong, and what would help."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self.problem = Problem((), what, remedy)
+        super().__init__(str(self.problem))
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """Return the error for a problem."""
+        return cls(problem.what, problem.remedy)
 
 
-class StuckError(Exception):
-    """It has begun and cannot go on now; the message says why, where the manifest is, and how it goes on."""
+class RefusedError(ProblemError):
+    """A retry that is not possible; nothing has changed."""
+
+
+class StuckError(ProblemError):
+    """A retry that has begun and cannot continue now; the problem says where the manifest is."""
+
+
+def brief(error: ApiError) -> str:
+    """Return what the API server answered, short enough for the rest of a problem to be printed after it."""
+    return str(error)[:LONGEST_ERROR]
 
 
 def path_of(row: KindSpec, namespace: str, name: str = "") -> str:
@@ -92,11 +112,13 @@ async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user:
     return found
 
 
-async def absent(api: Api, row: KindSpec, namespace: str, name: str) -> str:
-    """Say that an object is not there, or that no such kind is."""
+async def absent(api: Api, row: KindSpec, namespace: str, name: str) -> Problem:
+    """Return why an object is not found: there is none of this name, or its kind is not installed."""
     if await api.find(path_of(row, namespace)) is None:
-        return f"there are no {row.resource} in this cluster: {row.group} is not installed"
-    return f"there is no {row.kind} {namespace}/{name}"
+        return Problem((), f"there are no {row.resource} in this cluster", f"install {row.group}")
+    return Problem(
+        (), f"there is no {row.kind} {namespace}/{name}", f"list them: kubectl get -n {namespace} {row.resource}"
+    )
 
 
 async def last_job(api: Api, cron_job: Json) -> Json | None:
@@ -143,7 +165,8 @@ async def workload_of(api: Api, job: Json) -> Json | None:
             raise
         if error.status != HTTPStatus.NOT_FOUND:
             what = f"Job {job['metadata']['namespace']}/{job['metadata']['name']} is in a queue"
-            raise RefusedError(f"{what}, and its Workload, which keeps its manifest, cannot be read: {error}") from None
+            what += f", and its Workload, which keeps its manifest, cannot be read: {brief(error)}"
+            raise RefusedError(what, "ask for the right, or create it anew") from None
     return None
 
 
@@ -152,9 +175,9 @@ async def as_it_is_now(api: Api, job: Json) -> Json:
     metadata = job["metadata"]
     current = await api.find(path_of(batch.JOB, metadata["namespace"], metadata["name"]))
     if current is None or current["metadata"]["uid"] != metadata["uid"]:
-        raise RefusedError(f"Job {metadata['namespace']}/{metadata['name']} is not there any more")
-    if why := of_job.refusal(current, await cron_job_of(api, current)):
-        raise RefusedError(why)
+        raise RefusedError.of(refusals.is_gone(refusals.named("Job", job)))
+    if problem := of_job.refusal(current, await cron_job_of(api, current)):
+        raise RefusedError.of(problem)
     return current
 
 
@@ -191,7 +214,7 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
     try:
         accepted = await api.create(jobs, trial, dry_run=True)
         if of_job.is_queued_by_others(accepted, of_job.notes_of(planned)):
-            raise RefusedError(f"{name_} would be put into a queue, which it was not in; create it anew")
+            raise RefusedError(f"{name_} would be put into a queue, which it was not in", "create it anew")
         kept = await api.create(jobs, planned, dry_run=dry_run)
     except ApiError as error:
         found = await api.find(f"{jobs}/{name}") if error.status == HTTPStatus.CONFLICT else None
@@ -199,9 +222,8 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
             of_quota = found is None and error.status == HTTPStatus.CONFLICT  # which changes all the time
             if of_quota or error.status not in FINAL:
                 raise
-            raise RefusedError(
-                f"{name_} would not be accepted if it were created now: {error}; nothing has changed"
-            ) from None
+            what = f"{name_} would not be accepted if it were created now: {brief(error)}"
+            raise RefusedError(what, "nothing has changed") from None
         kept = found  # somebody else has asked: it is one and the same retry
     if not dry_run:
         await go_on(api, kept)
@@ -228,7 +250,8 @@ def readable_notes(kept: Json) -> of_job.Notes:
         return of_job.notes_of(kept)
     except ValueError as error:
         name = f"{kept['metadata']['namespace']}/{kept['metadata']['name']}"
-        raise StuckError(f"Job {name} keeps a manifest, and its notes have been spoilt: {error}") from None
+        what = f"Job {name} keeps a manifest, and its annotation {names.SUCCESSOR} cannot be read: {error}"
+        raise StuckError(what, "create the Job anew, and delete this one") from None
 
 
 async def begin(api: Api, kept: Json, notes: of_job.Notes) -> None:
@@ -237,14 +260,13 @@ async def begin(api: Api, kept: Json, notes: of_job.Notes) -> None:
     job = await api.find(path_of(batch.JOB, namespace, notes.name))
     if job is None:
         kept_name = f"{namespace}/{kept['metadata']['name']}"
-        raise StuckError(
-            f"Job {namespace}/{notes.name} has been deleted by somebody else; {kept_name} keeps its manifest"
-        )
+        what = f"Job {namespace}/{notes.name} has been deleted by somebody else"
+        raise StuckError(what, f"{kept_name} keeps its manifest")
     if job["metadata"]["uid"] != notes.uid or not terminal.has_failed(job):
         await drop(api, kept)
         again = of_job.is_successor(job, notes.uid)
         what = "runs again already, as somebody else has asked" if again else "is not what it was any more"
-        raise RefusedError(f"Job {namespace}/{notes.name} {what}; nothing was done")
+        raise RefusedError(f"Job {namespace}/{notes.name} {what}", "nothing was done")
 
 
 async def note(api: Api, kept: Json, stage: of_job.Stage) -> of_job.Notes | None:
@@ -277,16 +299,16 @@ async def put_in_place(api: Api, kept: Json, notes: of_job.Notes) -> None:
     except TimeoutError:
         if not within.expired():
             raise
-        raise StuckError(f"Job {namespace}/{notes.name} is deleted but held by a finalizer; {manifest}") from None
+        raise StuckError(f"Job {namespace}/{notes.name} is deleted but held by a finalizer", manifest) from None
     if there is None:
         try:
             there = await api.create(jobs, of_job.successor(kept))
         except ApiError as error:
             there = await api.find(path) if error.status == HTTPStatus.CONFLICT else None
             if there is None:
-                raise StuckError(f"Job {namespace}/{notes.name} is not accepted: {error}; {manifest}") from None
+                raise StuckError(f"Job {namespace}/{notes.name} is not accepted: {brief(error)}", manifest) from None
     if not of_job.is_successor(there, notes.uid):
-        raise StuckError(f"somebody else has created a Job {namespace}/{notes.name} meanwhile; {manifest}")
+        raise StuckError(f"somebody else has created a Job {namespace}/{notes.name} meanwhile", manifest)
 
 
 async def let_go(api: Api, namespace: str, notes: of_job.Notes) -> None:
@@ -304,7 +326,7 @@ async def let_go(api: Api, namespace: str, notes: of_job.Notes) -> None:
         now = await api.find(path)
         if now is not None and not of_job.is_let_go(now, notes.uid):
             what = f"Job {namespace}/{notes.name} is there again, suspended, and cannot be let go"
-            raise StuckError(f"{what}: {error}; ask again to go on") from None
+            raise StuckError(f"{what}: {brief(error)}", "ask again to go on") from None
 
 
 async def drop(api: Api, kept: Json) -> None:
@@ -341,12 +363,12 @@ async def retry_job_set(api: Api, job_set: Json, by: str, when: str, *, dry_run:
     for _ in range(1 if dry_run else TRIES):
         found = await api.find(path)
         if found is None:
-            raise RefusedError(f"JobSet {metadata['namespace']}/{metadata['name']} is gone")
+            raise RefusedError.of(refusals.is_gone(refusals.named("JobSet", job_set)))
         if of_job_set.runs_as_asked(found, noted) or noted not in {"", of_job_set.run_of(found)}:
             await forget(api, JOB_SET, found)
             return
-        if why := of_job_set.refusal(found):
-            raise RefusedError(why)
+        if problem := of_job_set.refusal(found):
+            raise RefusedError.of(problem)
         if dry_run:
             return
         noted = of_job_set.run_of(found)
@@ -360,4 +382,4 @@ async def retry_job_set(api: Api, job_set: Json, by: str, when: str, *, dry_run:
             continue  # it has changed meanwhile
         await forget(api, JOB_SET, found)
         return
-    raise StuckError(f"JobSet {metadata['namespace']}/{metadata['name']} changes all the time; ask again")
+    raise StuckError(f"JobSet {metadata['namespace']}/{metadata['name']} changes all the time", "ask again")

@@ -19,6 +19,7 @@ from webhook.retry.executor import (
     path_of,
 )
 from webhook.retry.kinds import pipeline_run as of_pipeline_run
+from webhook.retry.kinds import refusals
 
 TAKEN_UP_WITHIN: Final = 10.0  # seconds for Tekton's controller to have seen what was deleted
 
@@ -51,13 +52,13 @@ async def retry_pipeline_run(api: Api, run: Json, by: str, when: str, *, keep_fi
         children = await children_of(api, run)  # first, so that none that it makes meanwhile is among them
         found = await api.find(path)
         if found is None:
-            raise RefusedError(f"{name} is gone")
+            raise RefusedError.of(refusals.is_gone(name))
         before = before if number else uids_of(children)
         if uids_of(children) - before:
             await forget(api, tekton.PIPELINE_RUN, found)
             return  # somebody else has had it run again, who asked at the same time
         if is_let_run and found["spec"].get("status"):
-            raise RefusedError(f"{name} has been cancelled since")
+            raise RefusedError(f"{name} has been cancelled since", "ask again")
         try:
             if number == 0 or of_pipeline_run.succeeded_of(found) != "Unknown":
                 found = await take_back(api, path, found, children, by, when, keep_finally=keep_finally)
@@ -71,7 +72,7 @@ async def retry_pipeline_run(api: Api, run: Json, by: str, when: str, *, keep_fi
         if await is_taken_up(api, path, before):
             await forget(api, tekton.PIPELINE_RUN, found)
             return
-    raise StuckError(f"{name} is ended again at once by its controller; ask again to go on")
+    raise StuckError(f"{name} is ended again at once by its controller", "ask again to go on")
 
 
 async def take_back(  # noqa: PLR0913, PLR0917 - as above
@@ -80,8 +81,8 @@ async def take_back(  # noqa: PLR0913, PLR0917 - as above
     """Take back that a PipelineRun has ended; return it; raise as above."""
     if of_pipeline_run.is_noted(run):
         keep_finally = record.read(run)[-1].keep_finally  # as it was asked for by whoever has begun
-    if why := of_pipeline_run.refusal(run, children, when, keep_finally=keep_finally):
-        raise RefusedError(why)
+    if problem := of_pipeline_run.refusal(run, children, when, keep_finally=keep_finally):
+        raise RefusedError.of(problem)
     planned = of_pipeline_run.plan(run, children, keep_finally=keep_finally)
     if not of_pipeline_run.is_noted(run):
         run = await api.patch(path, of_pipeline_run.noted(run, planned, by, when, keep_finally=keep_finally))
@@ -107,7 +108,7 @@ async def delete_all(api: Api, children: list[Json]) -> None:
         if not within.expired():
             raise
         held = ", ".join(child["metadata"]["name"] for child in children)
-        raise StuckError(f"of {held} something is deleted but held by a finalizer; ask again to go on") from None
+        raise StuckError(f"of {held} something is deleted but held by a finalizer", "ask again to go on") from None
 
 
 async def is_taken_up(api: Api, path: str, before: set[str]) -> bool:

@@ -21,8 +21,9 @@ from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
 from webhook.ledger.model import account
 from webhook.objects.patch import Editor, at, pointer
-from webhook.objects.problem import Json, Path
+from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import consent, record
+from webhook.retry.kinds import refusals
 from webhook.rules import undo
 from webhook.rules.jobs.schema import SUBDOMAIN
 
@@ -94,27 +95,26 @@ class Notes(msgspec.Struct, kw_only=True, omit_defaults=True):
             raise ValueError("name and uid must be a Job's")
 
 
-def refusal(job: Json, outer: Json | None = None) -> str | None:
-    """Say why a Job cannot be asked to run again; None where it can. `outer`: the CronJob that it is of."""
+def refusal(job: Json, outer: Json | None = None) -> Problem | None:
+    """Return why a Job cannot run again; None if it can. `outer`: the CronJob that controls it."""
     metadata, controller = job["metadata"], controller_of(job)
-    name = f"Job {metadata['namespace']}/{metadata['name']}"
+    name = refusals.named("Job", job)
     if metadata.get("deletionTimestamp"):
-        return f"{name} is being deleted"
+        return refusals.is_being_deleted(name)
     if controller is not None and (controller.group, controller.kind) == batch.JOB_SET:
         whole = f"{metadata['namespace']}/jobset/{controller.name}"
-        return f"{name} is run by a JobSet; ask for all of it: retry-policy retry {whole}"
+        return Problem((), f"{name} is run by a JobSet", f"ask for all of it: retry-policy retry {whole}")
     if controller is not None and (controller.group, controller.kind) != (batch.CRON_JOB.group, batch.CRON_JOB.kind):
-        return f"{name} is run by {controller.kind} {controller.name}, which alone decides on retries; ask it"
+        return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
     if (job["spec"].get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER:
-        return f"{name} is run by {job['spec']['managedBy']}, which alone decides on retries; ask it"
+        return refusals.is_run_by(name, job["spec"]["managedBy"])
     if terminal.has_ended_well(job):
-        return f"{name} has succeeded; nothing of it runs again"
+        return refusals.has_succeeded(name)
     if not terminal.has_failed(job):
-        return f"{name} has not ended; ask again once it has failed"
+        return refusals.has_not_ended(name)
     maps = [None if outer is None else outer["metadata"].get("annotations"), metadata.get("annotations")]
     if not consent.may_run_twice([*maps, at(job, ("spec", "template", "metadata", "annotations"))]):
-        how = f"kubectl annotate -n {metadata['namespace']} job/{metadata['name']} {names.RETRYABLE}=true"
-        return f"{name} does not say that it may run twice; if it may: {how}"
+        return refusals.may_not_run_twice(name, f"job/{metadata['name']}", job)
     return None
 
 

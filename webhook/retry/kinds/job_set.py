@@ -13,34 +13,35 @@ from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
 from webhook.ledger.model import account
 from webhook.objects.patch import at, pointer
-from webhook.objects.problem import Json, Path
+from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import consent, record, requests
+from webhook.retry.kinds import refusals
 
 CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"  # what managedBy is where it is absent
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 
 
-def refusal(job_set: Json) -> str | None:
-    """Say why a JobSet cannot be asked to run again; None where it can."""
+def refusal(job_set: Json) -> Problem | None:
+    """Return why a JobSet cannot run again; None if it can."""
     metadata = job_set["metadata"]
-    name = f"JobSet {metadata['namespace']}/{metadata['name']}"
+    name = refusals.named("JobSet", job_set)
     if metadata.get("deletionTimestamp"):
-        return f"{name} is being deleted"
+        return refusals.is_being_deleted(name)
     if (job_set["spec"].get("managedBy") or CONTROLLER) != CONTROLLER:
-        return f"{name} is run by {job_set['spec']['managedBy']}, which alone decides on retries; ask it"
+        return refusals.is_run_by(name, job_set["spec"]["managedBy"])
     controller = controller_of(job_set)
     if controller is not None:
-        return f"{name} is run by {controller.kind} {controller.name}, which alone decides on retries; ask it"
+        return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
     if batch.is_queued(metadata):
-        return f"{name} is in a queue, which holds it for ended and would not count what runs again; create it anew"
+        what = f"{name} is in a queue, which holds it for ended and would not count what runs again"
+        return Problem((), what, "create it anew")
     if terminal.has_ended_well(job_set):
-        return f"{name} has succeeded; nothing of it runs again"
+        return refusals.has_succeeded(name)
     if not terminal.has_failed(job_set):
-        return f"{name} has not ended; ask again once it has failed"
+        return refusals.has_not_ended(name)
     silent = [replicated["name"] for replicated in replicated_jobs(job_set) if not says_so(job_set, replicated)]
     if silent:
-        how = f"kubectl annotate -n {metadata['namespace']} jobset/{metadata['name']} {names.RETRYABLE}=true"
-        return f"{name} does not say of {', '.join(silent)} that it may run twice; if it may: {how}"
+        return refusals.may_not_run_twice(name, f"jobset/{metadata['name']}", job_set, silent)
     return None
 
 

@@ -21,11 +21,11 @@ from typing import Final
 
 from webhook.kinds import tekton
 from webhook.kinds.kind_spec import controller_of
-from webhook.kube import names
 from webhook.objects.patch import at
-from webhook.objects.problem import Json
+from webhook.objects.problem import Json, Problem
 from webhook.policy.parse import duration
 from webhook.retry import consent, record, requests
+from webhook.retry.kinds import refusals
 
 CONTROLLER: Final = "tekton.dev/pipeline"  # what managedBy is where it is absent
 DEFAULT_TIMEOUT: Final = "1h"  # Tekton's own
@@ -47,25 +47,25 @@ class Plan:
     gone: list[Json] = field(default_factory=list)
 
 
-def refusal(run: Json, children: list[Json], when: str, *, keep_finally: bool) -> str | None:
-    """Say why a PipelineRun cannot be asked to run again at a time; None where it can."""
+def refusal(run: Json, children: list[Json], when: str, *, keep_finally: bool) -> Problem | None:
+    """Return why a PipelineRun cannot run again at the time `when`, RFC 3339; None if it can."""
     metadata, controller = run["metadata"], controller_of(run)
-    name = f"PipelineRun {metadata['namespace']}/{metadata['name']}"
+    name = refusals.named("PipelineRun", run)
     succeeded = succeeded_of(run)
     if metadata.get("deletionTimestamp"):
-        return f"{name} is being deleted"
+        return refusals.is_being_deleted(name)
     if (run["spec"].get("managedBy") or CONTROLLER) != CONTROLLER:
-        return f"{name} is run by {run['spec']['managedBy']}, which alone decides on retries; ask it"
+        return refusals.is_run_by(name, run["spec"]["managedBy"])
     if controller is not None:
-        return f"{name} is run by {controller.kind} {controller.name}, which alone decides on retries; ask it"
+        return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
     if succeeded == "True":
-        return f"{name} has succeeded; nothing of it runs again"
+        return refusals.has_succeeded(name)
     if succeeded != "False":
-        return f"{name} has not ended; ask again once it has failed, or been cancelled"
+        return refusals.has_not_ended(name, "it has failed, or been cancelled")
     planned = plan(run, children, keep_finally=keep_finally)
     why = cannot(run, children, planned) or too_late(run, children, planned, when)
     if why:
-        return f"{name}: {why}; start it anew"
+        return Problem((), f"{name}: {why}", "start it anew")
     return None if is_noted(run) else silent(run, planned, name)
 
 
@@ -107,8 +107,8 @@ def cannot(run: Json, children: list[Json], planned: Plan) -> str | None:
     return None
 
 
-def silent(run: Json, planned: Plan, name: str) -> str | None:
-    """Say which of its tasks may not run twice; None where all may that have run."""
+def silent(run: Json, planned: Plan, name: str) -> Problem | None:
+    """Return which of the tasks that have run may not run twice; None if all may."""
     specs = {task["name"]: task for task in tasks(run)}
     outer = run["metadata"].get("annotations")
     say_nothing = set()
@@ -121,9 +121,7 @@ def silent(run: Json, planned: Plan, name: str) -> str | None:
         say_nothing.add("itself")
     if not say_nothing:
         return None
-    namespace, run_name = run["metadata"]["namespace"], run["metadata"]["name"]
-    how = f"kubectl annotate -n {namespace} pipelinerun/{run_name} {names.RETRYABLE}=true"
-    return f"{name} does not say of {', '.join(sorted(say_nothing))} that it may run twice; if it may: {how}"
+    return refusals.may_not_run_twice(name, f"pipelinerun/{run['metadata']['name']}", run, sorted(say_nothing))
 
 
 def plan(run: Json, children: list[Json], *, keep_finally: bool) -> Plan:

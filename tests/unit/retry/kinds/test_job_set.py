@@ -45,7 +45,7 @@ def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
     ],
 )
 def test_any_other_is_refused_with_the_reason(job_set: Json, why: str) -> None:
-    assert why in (of_job_set.refusal(job_set) or "")
+    assert why in str(of_job_set.refusal(job_set))
 
 
 def test_each_of_its_jobs_may_say_for_itself_that_it_may_run_twice() -> None:

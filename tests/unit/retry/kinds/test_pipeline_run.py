@@ -74,7 +74,7 @@ def again(children: list[Json], run: Json | None = None, *, keep_finally: bool =
 
 
 def refusal(children: list[Json], run: Json | None = None, **how: Any) -> str:
-    return of_pipeline_run.refusal(run or run_of(children, **how), children, WHEN, keep_finally=False) or ""
+    return str(of_pipeline_run.refusal(run or run_of(children, **how), children, WHEN, keep_finally=False) or "")
 
 
 def test_only_what_has_not_succeeded_runs_again() -> None:

@@ -1,0 +1,47 @@
+"""Why a workload cannot be asked to run again, in the words that all kinds share: what it is, and what would help."""
+
+from collections.abc import Sequence
+
+from webhook.kube import names
+from webhook.objects.problem import Json, Problem, listed
+
+
+def named(kind: str, root: Json) -> str:
+    """Return kind, namespace and name of an object, as messages name it."""
+    return f"{kind} {root['metadata']['namespace']}/{root['metadata']['name']}"
+
+
+def is_being_deleted(name: str) -> Problem:
+    """Return the refusal of an object with a deletionTimestamp."""
+    return Problem((), f"{name} is being deleted", "create it anew")
+
+
+def is_run_by(name: str, runner: str) -> Problem:
+    """Return the refusal of an object that another controller runs."""
+    return Problem((), f"{name} is run by {runner}, which alone decides on retries", "ask it")
+
+
+def has_succeeded(name: str) -> Problem:
+    """Return the refusal of an object that has ended well."""
+    return Problem((), f"{name} has succeeded", "nothing of it runs again")
+
+
+def has_not_ended(name: str, until: str = "it has failed") -> Problem:
+    """Return the refusal of an object that runs."""
+    return Problem((), f"{name} has not ended", f"ask again once {until}")
+
+
+def is_gone(name: str) -> Problem:
+    """Return the refusal of an object that was deleted."""
+    return Problem((), f"{name} is not there any more", "create it anew")
+
+
+def may_not_run_twice(name: str, target: str, root: Json, parts: Sequence[str] = ()) -> Problem:
+    """Return the refusal of an object whose author did not say that it may run twice.
+
+    `target`: the object as kubectl names it, such as job/train. `parts`: the parts of it that lack that word, all if
+    empty.
+    """
+    of = f" of {listed(parts)}" if parts else ""
+    how = f"kubectl annotate -n {root['metadata']['namespace']} {target} {names.RETRYABLE}=true"
+    return Problem((), f"{name} does not say{of} that it may run twice", f"if it may: {how}")
