@@ -142,7 +142,7 @@ def fill(namespace: Namespace) -> None:
     namespace.create(with_metadata(job("nightly-1", exits(1), **fails), ownerReferences=[owner]))
     for name in ("failed", "careless", "nightly-1"):
         namespace.wait_for("jobs", name, has_failed)
-    namespace.create(of_job.keep(namespace.get("job", "failed"), "admin", WHEN))
+    namespace.create(of_job.placeholder_for(namespace.get("job", "failed"), "admin", WHEN))
     large = with_metadata(job("large", suspend=True))
     variables = [{"name": f"VARIABLE_{number}", "value": "x"} for number in range(LARGE)]
     large["spec"]["template"]["spec"]["containers"][0]["env"] = variables
@@ -517,16 +517,18 @@ def test_a_replica_has_no_right_to(replica: Replica, write: Callable[[Replica], 
     assert BY_RBAC + why in refused
 
 
-def kept(replica: Replica) -> Object:
-    (found,) = [one for one in replica.team.get("jobs", f"--selector={names.RETRY_OF}")["items"] if of_job.is_kept(one)]
+def placeholder(replica: Replica) -> Object:
+    (found,) = [
+        one for one in replica.team.get("jobs", f"--selector={names.RETRY_OF}")["items"] if of_job.is_placeholder(one)
+    ]
     return dict(found)
 
 
-def let_go(**fields: Any) -> list[Object]:
-    notes = of_job.Notes(name="again", uid="uid", by="admin", at=WHEN, metadata={}, requested="[]", ledger="{}")
+def release(**fields: Any) -> list[Object]:
+    state = of_job.RetryState(name="again", uid="uid", by="admin", at=WHEN, metadata={}, history="[]", ledger="{}")
     for key, value in fields.items():
-        setattr(notes, key, value)
-    return of_job.let_go(notes)
+        setattr(state, key, value)
+    return of_job.release(state)
 
 
 def ca_bundles(replica: Replica) -> Write:
@@ -557,23 +559,21 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
         capabilities={"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}
     ),
     "create the Job that keeps a manifest": lambda one: Write(
-        "POST", path_of(batch.JOB, one.team.name), of_job.keep(one.found("job", "careless"), "admin", WHEN)
+        "POST", path_of(batch.JOB, one.team.name), of_job.placeholder_for(one.found("job", "careless"), "admin", WHEN)
     ),
     "try to create a successor": lambda one: Write("POST", path_of(batch.JOB, one.team.name), trial(one)),
     "note how far a retry has come": lambda one: Write(
-        "PATCH", one.of(batch.JOB, kept(one)["metadata"]["name"]), of_job.staged(kept(one), "Deleting")
+        "PATCH", one.of(batch.JOB, placeholder(one)["metadata"]["name"]), of_job.staged(placeholder(one), "Deleting")
     ),
     "delete a Job that has failed and may run twice": deleted(batch.JOB, "failed"),
     "delete the failed Job of a CronJob": deleted(batch.JOB, "nightly-1"),
-    "delete the Job that kept a manifest": lambda one: Write(
-        "DELETE", one.of(batch.JOB, kept(one)["metadata"]["name"]), {}
-    ),
+    "delete a placeholder": lambda one: Write("DELETE", one.of(batch.JOB, placeholder(one)["metadata"]["name"]), {}),
     "say of a successor what is done": of_a_job(
         of_job.done_already(of_job.Done(succeeded=2, completed_indexes="0,1")), "again", "/status"
     ),
-    "let a successor run": of_a_job(let_go(), "again"),
+    "let a successor run": of_a_job(release(), "again"),
     "let a successor run where nobody is opted in any more": of_a_job(
-        [one for one in let_go() if one["op"] != "add"], "again", opted_in=False
+        [one for one in release() if one["op"] != "add"], "again", opted_in=False
     ),
     "take its keys off a Job": lambda one: Write(
         "PATCH", one.of(batch.JOB, "asked-for"), requests.forget(one.found("job", "asked-for"))
@@ -593,7 +593,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
 
 def trial(replica: Replica) -> Object:
     """Return the successor of a Job under another name, which is free."""
-    found = of_job.successor(kept(replica))
+    found = of_job.successor(placeholder(replica))
     found["metadata"]["name"] = "trial"
     return found
 

@@ -20,7 +20,7 @@ from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import Api
 from webhook.retry import executor, record
-from webhook.retry.kinds.job import notes_of
+from webhook.retry.kinds.job import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -85,7 +85,7 @@ def is_complete(found: Object) -> Object:
     return condition(found, "Complete")
 
 
-def kept(team: Namespace) -> list[str]:
+def placeholders(team: Namespace) -> list[str]:
     return [one["metadata"]["name"] for one in team.get("jobs", f"--selector={names.RETRY_OF}")["items"]]
 
 
@@ -113,7 +113,7 @@ def test_a_job_that_has_failed_runs_again_under_its_name_with_all_that_it_had(na
     written = {names.LEDGER, names.RETRY_HISTORY}
     annotations = {key: text for key, text in now["metadata"]["annotations"].items() if key not in written}
     assert annotations == {key: text for key, text in before["metadata"]["annotations"].items() if key not in written}
-    assert kept(team) == []
+    assert placeholders(team) == []
     (noted,) = record.read(now)
     assert (noted.by, noted.of) == ("admin", before["metadata"]["uid"])
     team.ends(team.running("train", 1)[0], 0)
@@ -228,7 +228,7 @@ def test_a_dry_run_changes_nothing(namespace: NewNamespace) -> None:
     code, told, _ = asked(team, "job/train", "--dry-run")
     assert (code, told) == (0, f"Job {team.name}/train: runs again (dry run)")
     assert team.get("job", "train") == before
-    assert kept(team) == []
+    assert placeholders(team) == []
 
 
 def refusals(team: Namespace) -> dict[str, str]:
@@ -343,16 +343,16 @@ def test_what_was_begun_is_gone_on_with_whoever_asks_and_however(namespace: NewN
     team = namespace()
     one, two = (failed_job(team, retryable(job(name, backoffLimit=0), labels={"run": "7"})) for name in ("one", "two"))
     nightly = failed_job_of_cron_job(team)
-    for root in (one, two, nightly):  # the trial, the kept Job, its note, the deletion
+    for root in (one, two, nightly):  # the trial, the placeholder, its stage, the deletion
         crash_after(str(team.kubeconfig), 4, retry_of(root))
-    assert len(kept(team)) == 3
+    assert len(placeholders(team)) == 3
     goes_on = "goes on with the retry that was begun"
     assert asked(team, "job/one", "--yes") == (0, f"Job {team.name}/one: {goes_on}", "")
     assert asked(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1: {goes_on}", "")
     assert asked(team, "job", "--failed-since=1h", "--yes") == (0, f"Job {team.name}/two: {goes_on}", "")
     for root in (one, two, nightly):
         team.wait_for("jobs", root["metadata"]["name"], runs_anew(root))
-    assert kept(team) == []
+    assert placeholders(team) == []
 
 
 def test_one_that_somebody_deleted_meanwhile_is_not_created_again_and_its_manifest_stays(
@@ -361,11 +361,11 @@ def test_one_that_somebody_deleted_meanwhile_is_not_created_again_and_its_manife
     team = namespace()
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     crash_after(str(team.kubeconfig), 2, retry_of(before))
-    (keeper,) = kept(team)
+    (placeholder,) = placeholders(team)
     assert team.run("delete", "job", "train").returncode == 0
-    why = f"Job {team.name}/train has been deleted by somebody else; {team.name}/{keeper} keeps its manifest"
+    why = f"Job {team.name}/train has been deleted by somebody else; {team.name}/{placeholder} keeps its manifest"
     assert asked(team, "job/train", "--yes") == (1, "", why)
-    assert kept(team) == [keeper]
+    assert placeholders(team) == [placeholder]
 
 
 def test_of_cron_jobs_only_those_run_again_whose_last_job_has_failed(namespace: NewNamespace) -> None:
@@ -392,9 +392,9 @@ async def in_spite_of_crashes(
 async def ask_for_job(api: Crashing, before: Object) -> None:
     """Ask as the command does."""
     namespace, name = before["metadata"]["namespace"], before["metadata"]["name"]
-    begun = [one for one in await executor.kept_jobs(api, namespace) if notes_of(one).name == name]
+    begun = [one for one in await executor.placeholders(api, namespace) if state_of(one).name == name]
     if begun:
-        await executor.go_on(api, begun[0])
+        await executor.resume(api, begun[0])
         return
     there = await api.find(executor.path_of(JOB, namespace, name))
     if there is not None and there["metadata"]["uid"] == before["metadata"]["uid"]:
@@ -489,7 +489,7 @@ def test_of_two_who_ask_at_the_same_time_one_has_it_run_again(namespace: NewName
     asyncio.run(both())
     now = team.wait_for("jobs", "train", runs_anew(before))
     assert len(record.read(now)) == 1
-    assert kept(team) == []
+    assert placeholders(team) == []
     team.running("train", 1)
 
 

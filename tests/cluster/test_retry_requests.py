@@ -25,8 +25,8 @@ from tests.cluster.test_retry import (
     failed_job_of_cron_job,
     has_failed,
     is_complete,
-    kept,
     kubeconfig_of,
+    placeholders,
     refusals,
     retry_of,
     retryable,
@@ -42,7 +42,7 @@ from webhook.kube.events import Events
 from webhook.kube.lease import Lease
 from webhook.lookups.cluster import Cluster
 from webhook.retry import admission, controller, executor, record
-from webhook.retry.kinds.job import keep, kept_name, notes_of, staged
+from webhook.retry.kinds.job import placeholder_for, placeholder_name, staged, state_of
 from webhook.retry.kinds.pipeline_run import run_of
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def test_a_job_that_is_asked_for_by_an_annotation_runs_again(namespace: NewNames
     team.wait_for("jobs", "train", is_complete)
     team.wait_for_all("events", lambda events: any(one["reason"] == "RetryStarted" for one in events))
     assert team.told("train", "RetryStarted")[0] == "runs again, as admin asked"
-    assert kept(team) == []
+    assert placeholders(team) == []
 
 
 def test_what_it_was_asked_long_ago_has_nothing_run_again_wherever_it_comes_from(namespace: NewNamespace) -> None:
@@ -192,14 +192,14 @@ def test_who_could_not_do_it_himself_may_not_ask_for_it(namespace: NewNamespace,
     before = team.get("job", "train")
     lacks = f"system:serviceaccount:{team.name}:asks may not create jobs, delete jobs"
     accepted = json.dumps({"at": LONG_AGO, "by": "admin", "of": before["metadata"]["uid"]})
-    notes = json.dumps({"name": "other", "uid": "uid", "by": "admin", "at": LONG_AGO, "metadata": {}})
+    state = json.dumps({"name": "other", "uid": "uid", "by": "admin", "at": LONG_AGO, "metadata": {}})
     now = datetime.now(UTC).isoformat(timespec="seconds")
     for labels, said, *subresource in (
         ({}, {names.RETRY_REQUESTED_AT: now}),
         ({names.RETRY_IN_PROGRESS: "true"}, {}),
         ({}, {names.RETRY_ACCEPTED: accepted}),
         ({names.RETRY_IN_PROGRESS: "true"}, {names.RETRY_ACCEPTED: accepted, names.RETRY_REQUESTED_AT: LONG_AGO}),
-        ({names.RETRY_OF: "uid"}, {names.SUCCESSOR: notes, names.RETRY_REQUESTED_AT: LONG_AGO}),
+        ({names.RETRY_OF: "uid"}, {names.SUCCESSOR: state, names.RETRY_REQUESTED_AT: LONG_AGO}),
         ({}, {names.RETRY_HISTORY: f"[{accepted}]"}),
         ({names.RETRY_IN_PROGRESS: "true"}, {}, "--subresource=status"),
     ):
@@ -248,7 +248,7 @@ def refused_of(team: Namespace, name: str) -> str:
     team.wait_for_all("events", lambda events: any(one["reason"] == "RetryRefused" for one in events))
     now = team.wait_for("jobs", name, is_forgotten)
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
-    assert kept(team) == []
+    assert placeholders(team) == []
     return team.told(name, "RetryRefused")[0]
 
 
@@ -301,7 +301,7 @@ def test_what_a_command_has_begun_and_left_behind_is_taken_up(namespace: NewName
     team.create(retryable(job_set("noted", replicated_job("worker", backoffLimit=0))))
     team.ends(team.pods_of_set("noted", 0)[0], 1)
     noted = team.wait_for("jobsets", "noted", has_failed)
-    # The trial, the kept Job, its note, the deletion; then the program ends before the successor is there.
+    # The trial, the placeholder, its stage, the deletion; then the program ends before the successor is there.
     crash_after(str(team.kubeconfig), 4, retry_of(gone))
     crash_after(str(team.kubeconfig), 4, retry_of(taken))
     crash_after(str(team.kubeconfig), 1, lambda api: executor.retry_job_set(api, noted, "admin", WHEN))
@@ -312,10 +312,10 @@ def test_what_a_command_has_begun_and_left_behind_is_taken_up(namespace: NewName
     after = team.wait_for("jobsets", "noted", is_forgotten)
     assert [one.by for one in record.read(after)] == ["admin"]
     # Nobody can end this one; its manifest stays, and that is told where it is.
-    keeper = kept_name("taken", taken["metadata"]["uid"])
-    team.wait_for_all("events", lambda events: any(one["involvedObject"]["name"] == keeper for one in events))
-    assert f"somebody else has created a Job {team.name}/taken meanwhile" in team.told(keeper, "RetryStuck")[0]
-    assert kept(team) == [keeper]
+    placeholder = placeholder_name("taken", taken["metadata"]["uid"])
+    team.wait_for_all("events", lambda events: any(one["involvedObject"]["name"] == placeholder for one in events))
+    assert f"somebody else has created a Job {team.name}/taken meanwhile" in team.told(placeholder, "RetryStuck")[0]
+    assert placeholders(team) == [placeholder]
 
 
 def test_two_users_have_a_job_run_again_one_after_the_other_and_each_is_named(
@@ -347,7 +347,7 @@ def test_another_user_goes_on_with_what_somebody_has_begun(namespace: NewNamespa
     assert [one.by for one in record.read(now)] == ["admin"]
 
 
-def test_who_keeps_a_manifest_keeps_what_is_so(namespace: NewNamespace, tmp_path: Path) -> None:
+def test_a_placeholder_that_says_what_is_not_so_is_refused(namespace: NewNamespace, tmp_path: Path) -> None:
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
@@ -357,42 +357,42 @@ def test_who_keeps_a_manifest_keeps_what_is_so(namespace: NewNamespace, tmp_path
         ("admin", None, f"says that admin asked, and you are {me}"),
         (me, forged, f"does not say who asked as Job {team.name}/train does"),
     ):
-        keeper = keep(before, by, WHEN)
-        notes = notes_of(keeper)
-        notes.requested = requested or notes.requested
-        keeper["metadata"]["annotations"][names.SUCCESSOR] = msgspec.json.encode(notes).decode()
-        refused = user.run("create", "--filename=-", where, stdin=json.dumps(keeper))
+        placeholder = placeholder_for(before, by, WHEN)
+        state = state_of(placeholder)
+        state.history = requested or state.history
+        placeholder["metadata"]["annotations"][names.SUCCESSOR] = msgspec.json.encode(state).decode()
+        refused = user.run("create", "--filename=-", where, stdin=json.dumps(placeholder))
         assert why in refused.stderr
-    other = keep({**before, "metadata": {**before["metadata"], "uid": "another"}}, me, WHEN)
+    other = placeholder_for({**before, "metadata": {**before["metadata"], "uid": "another"}}, me, WHEN)
     refused = user.run("create", "--filename=-", where, stdin=json.dumps(other))
     assert "which has not failed, or is another one" in refused.stderr
     crash_after(str(team.kubeconfig), 2, retry_of(before))
-    (keeper_name,) = kept(team)
-    notes = notes_of(team.get("job", keeper_name))
-    notes.requested = forged
-    text = msgspec.json.encode(notes).decode()
-    refused = user.run("annotate", f"job/{keeper_name}", f"{names.SUCCESSOR}={text}", "--overwrite", where)
+    (name,) = placeholders(team)
+    state = state_of(team.get("job", name))
+    state.history = forged
+    text = msgspec.json.encode(state).decode()
+    refused = user.run("annotate", f"job/{name}", f"{names.SUCCESSOR}={text}", "--overwrite", where)
     assert "is not to be changed; delete the Job if nobody needs it" in refused.stderr
 
 
-def test_who_makes_a_job_keep_a_manifest_later_is_judged_all_the_same(namespace: NewNamespace, tmp_path: Path) -> None:
+def test_a_job_that_becomes_a_placeholder_later_is_judged_all_the_same(namespace: NewNamespace, tmp_path: Path) -> None:
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
     me, where = f"system:serviceaccount:{team.name}:asks", f"--namespace={team.name}"
-    keeper = keep(before, "admin", WHEN)
-    labels = keeper["metadata"].pop("labels")
-    assert user.run("create", "--filename=-", where, stdin=json.dumps(keeper)).returncode == 0
-    made = team.get("job", keeper["metadata"]["name"])
+    placeholder = placeholder_for(before, "admin", WHEN)
+    labels = placeholder["metadata"].pop("labels")
+    assert user.run("create", "--filename=-", where, stdin=json.dumps(placeholder)).returncode == 0
+    made = team.get("job", placeholder["metadata"]["name"])
     assert names.SUCCESSOR not in made["metadata"].get("annotations", {})
-    said = {"metadata": {"labels": labels, "annotations": keeper["metadata"]["annotations"]}}
+    said = {"metadata": {"labels": labels, "annotations": placeholder["metadata"]["annotations"]}}
     refused = user.run("patch", f"job/{made['metadata']['name']}", where, "--type=merge", f"--patch={json.dumps(said)}")
     assert "is not to be changed" in refused.stderr
     assert team.run("delete", "job", made["metadata"]["name"]).returncode == 0
-    keeper = keep(before, me, WHEN)
-    (advanced,) = [one["value"] for one in staged(keeper, "Deleting") if one["op"] == "replace"]
-    keeper["metadata"]["annotations"][names.SUCCESSOR] = advanced
-    refused = user.run("create", "--filename=-", where, stdin=json.dumps(keeper))
+    placeholder = placeholder_for(before, me, WHEN)
+    (advanced,) = [one["value"] for one in staged(placeholder, "Deleting") if one["op"] == "replace"]
+    placeholder["metadata"]["annotations"][names.SUCCESSOR] = advanced
+    refused = user.run("create", "--filename=-", where, stdin=json.dumps(placeholder))
     assert "which has not failed, or is another one" in refused.stderr
 
 
@@ -441,7 +441,7 @@ def test_what_was_called_off_is_not_asked_for_any_more(namespace: NewNamespace) 
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-def test_of_a_cron_job_whose_last_job_is_kept_no_older_one_runs_again(namespace: NewNamespace) -> None:
+def test_of_a_cron_job_whose_last_job_has_a_placeholder_no_older_one_runs_again(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     older = failed_job_of_cron_job(team)
     assert team.run("create", "job", "nightly-2", "--from=cronjob/nightly").returncode == 0

@@ -77,7 +77,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What can run again, and a line that says what of it will; of a Job whose retry has begun the kept one."""
+    """What can run again, and a line that says what of it will; of a Job whose retry has begun, its placeholder."""
 
     row: KindSpec
     root: Json
@@ -142,8 +142,10 @@ async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
 
 async def chosen(api: Api, target: Target, refused: list[Problem]) -> AsyncIterator[Planned]:
     """Yield what can run again, first what has begun to; add to `refused` why the rest cannot."""
-    kept = await executor.kept_jobs(api, target.namespace) if target.row in {batch.JOB, batch.CRON_JOB} else []
-    begun = {of_job.notes_of(one).name: one for one in kept if target.row is batch.JOB}
+    placeholders = (
+        await executor.placeholders(api, target.namespace) if target.row in {batch.JOB, batch.CRON_JOB} else []
+    )
+    begun = {of_job.state_of(one).name: one for one in placeholders if target.row is batch.JOB}
     for name, one in begun.items():
         if target.name in {name, ""}:
             yield planned_job(one)
@@ -152,14 +154,14 @@ async def chosen(api: Api, target: Target, refused: list[Problem]) -> AsyncItera
     async for root in candidates(api, target, refused):
         if root["metadata"]["name"] in begun:
             continue
-        found = await planned_of(api, target, root, kept)
+        found = await planned_of(api, target, root, placeholders)
         if isinstance(found, Problem):
             refused.append(found)
         elif found is not None:
             yield found
 
 
-async def planned_of(api: Api, target: Target, root: Json, kept: list[Json]) -> Planned | Problem | None:
+async def planned_of(api: Api, target: Target, root: Json, placeholders: list[Json]) -> Planned | Problem | None:
     """Say what of an object will run again, or why nothing can; None where nobody has asked for it."""
     if target.row is tekton.PIPELINE_RUN:
         return await planned_pipeline_run(api, root, now(), keep_finally=target.keep_finally)
@@ -168,8 +170,8 @@ async def planned_of(api: Api, target: Target, root: Json, kept: list[Json]) -> 
         return of_job_set.refusal(root) or Planned(JOB_SET, root, promise)
     if target.row is batch.JOB:
         return of_job.refusal(root, await executor.cron_job_of(api, root)) or planned_job(root)
-    for one in kept:
-        if of_job.is_of(one, root):
+    for one in placeholders:
+        if of_job.is_for_job_of(one, root):
             return planned_job(one)
     job = await executor.last_job(api, root)
     if not target.name and not (job and has_failed(job, target.failed_since)):
@@ -209,10 +211,10 @@ async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: 
         if not dry_run:  # the plan is all that can be said of it before
             keep_finally = planned.keep_finally
             await pipeline_runs.retry_pipeline_run(api, root, by, when, keep_finally=keep_finally)
-    elif not of_job.is_kept(root):
+    elif not of_job.is_placeholder(root):
         await executor.retry_job(api, root, by, when, dry_run=dry_run)
     elif not dry_run:
-        await executor.go_on(api, root)
+        await executor.resume(api, root)
 
 
 def now() -> str:
@@ -234,9 +236,9 @@ def named(row: KindSpec, root: Json) -> str:
 
 
 def planned_job(job: Json) -> Planned:
-    """Say what of a Job will run again; `job` is the kept one where that has begun."""
-    if of_job.is_kept(job):
-        name = f"Job {job['metadata']['namespace']}/{of_job.notes_of(job).name}"
+    """Say what of a Job will run again; `job` is its placeholder where that has begun."""
+    if of_job.is_placeholder(job):
+        name = f"Job {job['metadata']['namespace']}/{of_job.state_of(job).name}"
         return Planned(batch.JOB, job, f"{name}: goes on with the retry that was begun")
     name, done, completions = named(batch.JOB, job), of_job.done_of(job), job["spec"].get("completions")
     if done.completed_indexes:

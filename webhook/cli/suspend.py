@@ -74,7 +74,7 @@ def refusal(target: Target, root: Json, *, suspend: bool) -> Problem | None:
         which = f"-n {target.namespace} pipelinerun/{target.name}"
         cancel = f"""kubectl patch {which} --type=merge -p '{{"spec":{{"status":"CancelledRunFinally"}}}}'"""
         return Problem((), f"{name} cannot be suspended", f"cancel it: {cancel}; retry-policy retry lets it go on")
-    if of_job.is_kept(root) or names.RETRY_OF in (root["metadata"].get("annotations") or {}):
+    if of_job.is_placeholder(root) or names.RETRY_OF in (root["metadata"].get("annotations") or {}):
         return Problem((), f"{name} is part of a retry that was begun", "retry-policy retry goes on with that")
     if target.row in {batch.JOB, JOB_SET} and batch.is_queued(root["metadata"]):
         return Problem((), f"{name} is in a queue, which decides when it runs", "deactivate its Workload")

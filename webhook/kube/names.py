@@ -63,22 +63,22 @@ KEEP_FINALLY: Final = PREFIX + "keep-finally"
 # Annotation on a workload, written by the webhook, read by its leader: JSON, who has asked so, and for what.
 RETRY_ACCEPTED: Final = PREFIX + "retry-accepted"
 
-# Label on a workload while it is made to run again, and on the Job that keeps a manifest: the leader finds them by it.
+# Label on a workload while it is made to run again, and on a placeholder: the leader finds them by it.
 RETRY_IN_PROGRESS: Final = PREFIX + "retry-in-progress"
 
 # Annotation on workloads, written by whoever carries a requested retry out: JSON, who asked for each and when (see
 # webhook/retry/record.py).
 RETRY_HISTORY: Final = PREFIX + "retry-history"
 
-# Label on the suspended Job that keeps a manifest while a Job is created again: the uid of the Job that has failed.
-# Label and annotation on the Job that is created of it, until it is let go.
+# Label on a placeholder, the suspended Job that keeps the manifest of a Job while that is created again: the uid of
+# the Job that has failed. Label and annotation on the Job that is created from it, until that is released.
 RETRY_OF: Final = PREFIX + "retry-of"
 
-# Annotation on a Job that is created so, until it is let go: "true" where it then stays suspended, for a queue or a
+# Annotation on a Job that is created so, until it is released: "true" where it then stays suspended, for a queue or a
 # person to resume.
 STAYS_SUSPENDED: Final = PREFIX + "stays-suspended"
 
-# Annotation on the suspended Job that keeps a manifest: JSON, what its successor has and it has not (see
+# Annotation on a placeholder: JSON, the retry state, with what its successor has and it has not (see
 # webhook/retry/kinds/job.py).
 SUCCESSOR: Final = PREFIX + "successor"
 

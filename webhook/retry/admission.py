@@ -124,15 +124,15 @@ class RetryAdmission:
             return denial or (found if asks else called_off(root))
 
     async def created(self, request: Request, row: KindSpec, root: Json) -> Response:
-        """Judge a new object: it may keep another's manifest, or be made of one; else it has nothing of a retry.
+        """Judge a new object: it may be a placeholder, or made of one; else all that is of a retry is taken off.
 
         Raise what `Api` raises.
         """
-        if row is batch.JOB and of_job.is_kept(root):
-            denial = await self.kept(request, of_job.notes_of(root))
+        if row is batch.JOB and of_job.is_placeholder(root):
+            denial = await self.judge_placeholder(request, of_job.state_of(root))
             denial = denial or await self.may(request, row, root, requests.SUCCESSOR)
             return denial or patched(requests.take_off(root, requests.ACCEPTED, record.ANNOTATION))
-        if row is batch.JOB and await self.keeper_of(request, root) is not None:
+        if row is batch.JOB and await self.placeholder_of(request, root) is not None:
             denial = await self.may(request, row, root, requests.RETRY_OF)
             return denial or patched(requests.take_off(root, *requests.OF_ONE, requests.SUCCESSOR))
         return patched(requests.take_off(root, *requests.OF_ONE, requests.SUCCESSOR, requests.RETRY_OF))
@@ -148,24 +148,26 @@ class RetryAdmission:
         found = await self.find(row, request.namespace, request.name, METADATA_ONLY)
         return found is not None and all(at(one, path) == at(found, path) for one in states for path in IDENTITY)
 
-    async def keeper_of(self, request: Request, root: Json) -> Json | None:
-        """Return the Job that keeps the manifest that a Job is made of, None if there is none."""
+    async def placeholder_of(self, request: Request, root: Json) -> Json | None:
+        """Return the placeholder of which a Job is made; None if there is none."""
         uid, name = at(root, (*requests.ANNOTATIONS, names.RETRY_OF)), at(root, ("metadata", "name"))
         if not isinstance(uid, str) or not isinstance(name, str):
             return None
-        kept = await self.find(batch.JOB, request.namespace, of_job.kept_name(name, uid))
-        return kept if kept is not None and of_job.is_kept(kept) and of_job.notes_of(kept).uid == uid else None
+        found = await self.find(batch.JOB, request.namespace, of_job.placeholder_name(name, uid))
+        if found is None or not of_job.is_placeholder(found) or of_job.state_of(found).uid != uid:
+            return None
+        return found
 
-    async def kept(self, request: Request, notes: of_job.Notes) -> Response | None:
-        """Deny a Job that is to keep another's manifest what is not so; raise what `Api` raises."""
-        job = await self.find(batch.JOB, request.namespace, notes.name)
-        if job is None or job["metadata"]["uid"] != notes.uid or not terminal.has_failed(job) or notes.stage != "Kept":
-            what = f"keeps a manifest of Job {request.namespace}/{notes.name}, which has not failed, or is another one"
+    async def judge_placeholder(self, request: Request, state: of_job.RetryState) -> Response | None:
+        """Deny a placeholder that says what is not so; None if all is so; raise what `Api` raises."""
+        job = await self.find(batch.JOB, request.namespace, state.name)
+        if job is None or job["metadata"]["uid"] != state.uid or not terminal.has_failed(job) or state.stage != "Kept":
+            what = f"keeps a manifest of Job {request.namespace}/{state.name}, which has not failed, or is another one"
             return denied(Problem(requests.SUCCESSOR, what, "ask anew"))
-        if notes.requested != of_job.requested_of(job, notes.by, notes.at):
-            what = f"does not say who asked as Job {request.namespace}/{notes.name} does"
+        if state.history != of_job.history_of(job, state.by, state.at):
+            what = f"does not say who asked as Job {request.namespace}/{state.name} does"
             return denied(Problem(requests.SUCCESSOR, what, "ask by: retry-policy retry"))
-        return await self.in_others_names(request, {notes.by}, requests.SUCCESSOR)
+        return await self.in_others_names(request, {state.by}, requests.SUCCESSOR)
 
     async def asked_for(self, request: Request, row: KindSpec, root: Json) -> Response:
         """Judge one who asks for a retry; raise what `Api` raises."""
@@ -203,7 +205,7 @@ class RetryAdmission:
             cron_job = await executor.cron_job_of(self.api, root)
             return Run(root["metadata"]["uid"], root, of_job.refusal(root, cron_job))
         namespace = root["metadata"]["namespace"]
-        if any(of_job.is_of(one, root) for one in await executor.kept_jobs(self.api, namespace)):
+        if any(of_job.is_for_job_of(one, root) for one in await executor.placeholders(self.api, namespace)):
             return Run("", root, Problem((), "its last Job is being made to run again", "wait for that"))
         job = await executor.last_job(self.api, root)
         if job is None:
@@ -226,7 +228,7 @@ class RetryAdmission:
             path, what = requests.ACCEPTED, "is written by the webhook alone"
             return denied(Problem(path, what, f"set {requests.ASKS[-1]} in its place"))
         if requests.SUCCESSOR in changed and at(root, requests.SUCCESSOR) is not None:
-            if of_job.is_kept(root) and of_job.is_kept(old) and of_job.differ_in_stage_alone(root, old):
+            if of_job.is_placeholder(root) and of_job.is_placeholder(old) and of_job.differ_in_stage_alone(root, old):
                 return None
             return denied(Problem(requests.SUCCESSOR, "is not to be changed", "delete the Job if nobody needs it"))
         if record.ANNOTATION not in changed or await self.is_as_noted(request, root, old):
@@ -236,9 +238,9 @@ class RetryAdmission:
         return await self.in_others_names(request, asks, record.ANNOTATION)
 
     async def is_as_noted(self, request: Request, root: Json, old: Json) -> bool:
-        """Tell whether a Job that runs again says who asked as the one does that keeps its manifest."""
-        kept = await self.keeper_of(request, old)
-        return kept is not None and bool(at(root, record.ANNOTATION) == of_job.notes_of(kept).requested)
+        """Return True if a Job that runs again says who asked as its placeholder does."""
+        placeholder = await self.placeholder_of(request, old)
+        return placeholder is not None and bool(at(root, record.ANNOTATION) == of_job.state_of(placeholder).history)
 
     async def in_others_names(self, request: Request, asks: set[str], path: Path) -> Response | None:
         """Deny it to anybody but the leader to say that others ask; raise what `Api` raises."""

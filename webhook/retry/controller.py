@@ -1,6 +1,6 @@
 """Has run again what was asked for by an annotation, and goes on with what was left undone: the leader does.
 
-What is to run again has a label meanwhile, and so has a Job that keeps another's manifest: of each kind one list by
+What is to run again has a label meanwhile, and so has a placeholder: of each kind one list by
 that label is watched, mostly empty.
 """
 
@@ -51,7 +51,7 @@ log = structlog.get_logger()
 
 
 class Key(NamedTuple):
-    """An object that is to run again, or the Job that keeps the manifest of one."""
+    """An object that is to run again, or the placeholder of a Job."""
 
     row: KindSpec
     namespace: str
@@ -188,8 +188,8 @@ class RetryController:
 
     async def tell_of_start(self, key: Key, root: Json, request: Requested) -> None:
         """Tell it on what runs again; raise what `Api` raises."""
-        if of_job.is_kept(root):
-            key = key._replace(name=of_job.notes_of(root).name)
+        if of_job.is_placeholder(root):
+            key = key._replace(name=of_job.state_of(root).name)
         now = await self.find(key)
         if now is not None:
             self.tell(key.row, now, "RetryStarted", f"runs again, as {request.by} asked")
@@ -204,9 +204,9 @@ class RetryController:
         Raise RefusedError, StuckError, and what `Api` raises.
         """
         if is_of_retry(root):
-            await executor.go_on(self.api, kept_of(root))
-            notes = of_job.notes_of(root)
-            return Requested(at=notes.at, by=notes.by, of=notes.uid)
+            await executor.resume(self.api, placeholder_of(root))
+            state = of_job.state_of(root)
+            return Requested(at=state.at, by=state.by, of=state.uid)
         request = requests.accepted(root) or (None if row in {batch.JOB, batch.CRON_JOB} else last_of(root))
         if request is None:
             return None
@@ -232,8 +232,8 @@ class RetryController:
     async def see_whether_done(self, root: Json, job: Json | None, request: Requested) -> None:
         """See that a Job runs again that is not its CronJob's last any more; raise RefusedError, what `Api` raises."""
         if job is None or not of_job.is_successor(job, request.of):
-            kept = await executor.kept_jobs(self.api, root["metadata"]["namespace"])
-            if all(of_job.notes_of(one).uid != request.of for one in kept):
+            placeholders = await executor.placeholders(self.api, root["metadata"]["namespace"])
+            if all(of_job.state_of(one).uid != request.of for one in placeholders):
                 raise RefusedError("another Job has begun since, or the last one is gone", "ask again")
 
     def tell(self, row: KindSpec, root: Json, reason: str, message: str) -> None:
@@ -263,14 +263,14 @@ def request_of(item: Json) -> str:
 
 
 def is_of_retry(root: Json) -> bool:
-    """Tell whether an object is a Job that keeps another's manifest, or was one until somebody has spoilt it."""
+    """Return True if an object is a placeholder, or was one until somebody has spoilt it."""
     return names.RETRY_OF in (root["metadata"].get("labels") or {})
 
 
-def kept_of(root: Json) -> Json:
-    """Return the Job that keeps another's manifest; raise StuckError where somebody has spoilt it."""
-    executor.readable_notes(root)
-    if not of_job.is_kept(root):
+def placeholder_of(root: Json) -> Json:
+    """Return a Job if it is a placeholder; raise StuckError where somebody has spoilt it."""
+    executor.readable_state(root)
+    if not of_job.is_placeholder(root):
         metadata = root["metadata"]
         what = f"Job {metadata['namespace']}/{metadata['name']} has the label {names.RETRY_OF}, and keeps no manifest"
         raise StuckError(what, "take the label off, or delete it")

@@ -91,8 +91,8 @@ def rights_for(row: KindSpec, root: Json) -> list[Right]:
 
 
 def done_of(job: Json) -> of_job.Done:
-    """Return what need not run again of a Job, or of that whose manifest it keeps."""
-    return of_job.notes_of(job).done if of_job.is_kept(job) else of_job.done_of(job)
+    """Return what need not run again of a Job, or of the Job that a placeholder is for."""
+    return of_job.state_of(job).done if of_job.is_placeholder(job) else of_job.done_of(job)
 
 
 async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user: Json | None = None) -> list[Right]:
@@ -145,10 +145,10 @@ async def cron_job_of(api: Api, job: Json) -> Json | None:
     return await api.find(path_of(batch.CRON_JOB, job["metadata"]["namespace"], controller.name))
 
 
-async def kept_jobs(api: Api, namespace: str) -> list[Json]:
-    """Return the Jobs of a namespace that keep the manifest of one that is to be created again."""
+async def placeholders(api: Api, namespace: str) -> list[Json]:
+    """Return the placeholders of a namespace: of each Job that is being created again one."""
     selector = {"labelSelector": names.RETRY_OF}
-    return [one async for one in api.objects(path_of(batch.JOB, namespace), selector) if of_job.is_kept(one)]
+    return [one async for one in api.objects(path_of(batch.JOB, namespace), selector) if of_job.is_placeholder(one)]
 
 
 async def workload_of(api: Api, job: Json) -> Json | None:
@@ -197,25 +197,25 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
     """Create a Job that has failed again, under its name; raise RefusedError, StuckError, and what `Api` raises."""
     metadata = job["metadata"]
     name_ = f"Job {metadata['namespace']}/{metadata['name']}"
-    kept_name = of_job.kept_name(metadata["name"], metadata["uid"])
-    begun = await api.find(path_of(batch.JOB, metadata["namespace"], kept_name))
-    if begun is not None and of_job.is_kept(begun):
+    placeholder_name = of_job.placeholder_name(metadata["name"], metadata["uid"])
+    begun = await api.find(path_of(batch.JOB, metadata["namespace"], placeholder_name))
+    if begun is not None and of_job.is_placeholder(begun):
         if not dry_run:
-            await go_on(api, begun)
+            await resume(api, begun)
         return
     await asyncio.sleep(0.0 if dry_run else until_counted(job, datetime.now(UTC)))
     job = await as_it_is_now(api, job)
     if batch.is_queued(metadata):
         job = of_job.before_kueue(job, await workload_of(api, job))
-    planned = of_job.keep(job, by, when)
+    planned = of_job.placeholder_for(job, by, when)
     jobs, name = path_of(batch.JOB, metadata["namespace"]), planned["metadata"]["name"]
     trial = of_job.successor(planned)
     trial["metadata"]["name"] = name
     try:
         accepted = await api.create(jobs, trial, dry_run=True)
-        if of_job.is_queued_by_others(accepted, of_job.notes_of(planned)):
+        if of_job.is_queued_by_others(accepted, of_job.state_of(planned)):
             raise RefusedError(f"{name_} would be put into a queue, which it was not in", "create it anew")
-        kept = await api.create(jobs, planned, dry_run=dry_run)
+        placeholder = await api.create(jobs, planned, dry_run=dry_run)
     except ApiError as error:
         found = await api.find(f"{jobs}/{name}") if error.status == HTTPStatus.CONFLICT else None
         if found is None or (found["metadata"].get("labels") or {}).get(names.RETRY_OF) != metadata["uid"]:
@@ -224,114 +224,114 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
                 raise
             what = f"{name_} would not be accepted if it were created now: {brief(error)}"
             raise RefusedError(what, "nothing has changed") from None
-        kept = found  # somebody else has asked: it is one and the same retry
+        placeholder = found  # somebody else has asked: it is one and the same retry
     if not dry_run:
-        await go_on(api, kept)
+        await resume(api, placeholder)
 
 
-async def go_on(api: Api, kept: Json) -> None:
-    """Bring a retry to its end, of which a Job keeps the manifest; raise as `retry_job` does."""
-    namespace = kept["metadata"]["namespace"]
-    notes: of_job.Notes | None = readable_notes(kept)
-    if notes is not None and notes.stage == "Kept":
-        await begin(api, kept, notes)
-        notes = await note(api, kept, "Deleting")
-    if notes is not None and notes.stage == "Deleting":
-        await put_in_place(api, kept, notes)
-        notes = await note(api, kept, "Created")
-    if notes is not None:
-        await let_go(api, namespace, notes)
-        await drop(api, kept)
+async def resume(api: Api, placeholder: Json) -> None:
+    """Bring the retry of a placeholder to its end; raise as `retry_job` does."""
+    namespace = placeholder["metadata"]["namespace"]
+    state: of_job.RetryState | None = readable_state(placeholder)
+    if state is not None and state.stage == "Kept":
+        await check_before_deletion(api, placeholder, state)
+        state = await advance(api, placeholder, "Deleting")
+    if state is not None and state.stage == "Deleting":
+        await put_in_place(api, placeholder, state)
+        state = await advance(api, placeholder, "Created")
+    if state is not None:
+        await release_successor(api, namespace, state)
+        await delete_placeholder(api, placeholder)
 
 
-def readable_notes(kept: Json) -> of_job.Notes:
-    """Read what a kept Job knows; raise StuckError where somebody has spoilt it."""
+def readable_state(placeholder: Json) -> of_job.RetryState:
+    """Read the retry state of a placeholder; raise StuckError where somebody has spoilt it."""
     try:
-        return of_job.notes_of(kept)
+        return of_job.state_of(placeholder)
     except ValueError as error:
-        name = f"{kept['metadata']['namespace']}/{kept['metadata']['name']}"
+        name = f"{placeholder['metadata']['namespace']}/{placeholder['metadata']['name']}"
         what = f"Job {name} keeps a manifest, and its annotation {names.SUCCESSOR} cannot be read: {error}"
         raise StuckError(what, "create the Job anew, and delete this one") from None
 
 
-async def begin(api: Api, kept: Json, notes: of_job.Notes) -> None:
+async def check_before_deletion(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
     """See to it that the Job is still what was asked for; without it there may have been another retry."""
-    namespace = kept["metadata"]["namespace"]
-    job = await api.find(path_of(batch.JOB, namespace, notes.name))
+    namespace = placeholder["metadata"]["namespace"]
+    job = await api.find(path_of(batch.JOB, namespace, state.name))
     if job is None:
-        kept_name = f"{namespace}/{kept['metadata']['name']}"
-        what = f"Job {namespace}/{notes.name} has been deleted by somebody else"
-        raise StuckError(what, f"{kept_name} keeps its manifest")
-    if job["metadata"]["uid"] != notes.uid or not terminal.has_failed(job):
-        await drop(api, kept)
-        again = of_job.is_successor(job, notes.uid)
+        placeholder_name = f"{namespace}/{placeholder['metadata']['name']}"
+        what = f"Job {namespace}/{state.name} has been deleted by somebody else"
+        raise StuckError(what, f"{placeholder_name} keeps its manifest")
+    if job["metadata"]["uid"] != state.uid or not terminal.has_failed(job):
+        await delete_placeholder(api, placeholder)
+        again = of_job.is_successor(job, state.uid)
         what = "runs again already, as somebody else has asked" if again else "is not what it was any more"
-        raise RefusedError(f"Job {namespace}/{notes.name} {what}", "nothing was done")
+        raise RefusedError(f"Job {namespace}/{state.name} {what}", "nothing was done")
 
 
-async def note(api: Api, kept: Json, stage: of_job.Stage) -> of_job.Notes | None:
-    """Note how far it has come; return the notes as they are then, None where somebody else has come to the end."""
-    path = path_of(batch.JOB, kept["metadata"]["namespace"], kept["metadata"]["name"])
+async def advance(api: Api, placeholder: Json, stage: of_job.Stage) -> of_job.RetryState | None:
+    """Write how far it has come; return the state then, None where somebody else has come to the end."""
+    path = path_of(batch.JOB, placeholder["metadata"]["namespace"], placeholder["metadata"]["name"])
     try:
-        found: Json | None = await api.patch(path, of_job.staged(kept, stage))
+        found: Json | None = await api.patch(path, of_job.staged(placeholder, stage))
     except ApiError as error:
         if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:
             raise
         found = await api.find(path)  # somebody else goes on with it too
     if found is None:
         return None
-    kept.update(found)
-    return readable_notes(kept)
+    placeholder.update(found)
+    return readable_state(placeholder)
 
 
-async def put_in_place(api: Api, kept: Json, notes: of_job.Notes) -> None:
+async def put_in_place(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
     """Have the successor stand where the Job was."""
-    namespace = kept["metadata"]["namespace"]
-    jobs, path = path_of(batch.JOB, namespace), path_of(batch.JOB, namespace, notes.name)
-    manifest = f"its manifest is kept in Job {namespace}/{kept['metadata']['name']}; ask again to go on"
+    namespace = placeholder["metadata"]["namespace"]
+    jobs, path = path_of(batch.JOB, namespace), path_of(batch.JOB, namespace, state.name)
+    manifest = f"its manifest is kept in Job {namespace}/{placeholder['metadata']['name']}; ask again to go on"
     try:
         async with asyncio.timeout(GONE_WITHIN) as within:
-            while (there := await api.find(path)) is not None and there["metadata"]["uid"] == notes.uid:
+            while (there := await api.find(path)) is not None and there["metadata"]["uid"] == state.uid:
                 if not there["metadata"].get("deletionTimestamp"):
-                    await delete(api, path, notes.uid)
+                    await delete(api, path, state.uid)
                 else:
                     await asyncio.sleep(LOOK_AGAIN)
     except TimeoutError:
         if not within.expired():
             raise
-        raise StuckError(f"Job {namespace}/{notes.name} is deleted but held by a finalizer", manifest) from None
+        raise StuckError(f"Job {namespace}/{state.name} is deleted but held by a finalizer", manifest) from None
     if there is None:
         try:
-            there = await api.create(jobs, of_job.successor(kept))
+            there = await api.create(jobs, of_job.successor(placeholder))
         except ApiError as error:
             there = await api.find(path) if error.status == HTTPStatus.CONFLICT else None
             if there is None:
-                raise StuckError(f"Job {namespace}/{notes.name} is not accepted: {brief(error)}", manifest) from None
-    if not of_job.is_successor(there, notes.uid):
-        raise StuckError(f"somebody else has created a Job {namespace}/{notes.name} meanwhile", manifest)
+                raise StuckError(f"Job {namespace}/{state.name} is not accepted: {brief(error)}", manifest) from None
+    if not of_job.is_successor(there, state.uid):
+        raise StuckError(f"somebody else has created a Job {namespace}/{state.name} meanwhile", manifest)
 
 
-async def let_go(api: Api, namespace: str, notes: of_job.Notes) -> None:
-    """Tell the successor what is done, and let it run."""
-    path = path_of(batch.JOB, namespace, notes.name)
+async def release_successor(api: Api, namespace: str, state: of_job.RetryState) -> None:
+    """Write into the successor what is done, and release it."""
+    path = path_of(batch.JOB, namespace, state.name)
     job = await api.find(path)
-    if job is None or not of_job.is_successor(job, notes.uid):
+    if job is None or not of_job.is_successor(job, state.uid):
         return  # it has run and gone since
     try:
-        if not of_job.is_let_go(job, notes.uid):
-            if done := of_job.done_already(notes.done):
-                await api.patch(f"{path}/status", [of_job.unless_let_go(notes), *done])
-            await api.patch(path, of_job.let_go(notes))
+        if not of_job.is_released(job, state.uid):
+            if done := of_job.done_already(state.done):
+                await api.patch(f"{path}/status", [of_job.unless_released(state), *done])
+            await api.patch(path, of_job.release(state))
     except ApiError as error:
         now = await api.find(path)
-        if now is not None and not of_job.is_let_go(now, notes.uid):
-            what = f"Job {namespace}/{notes.name} is there again, suspended, and cannot be let go"
+        if now is not None and not of_job.is_released(now, state.uid):
+            what = f"Job {namespace}/{state.name} is there again, suspended, and cannot be released"
             raise StuckError(f"{what}: {brief(error)}", "ask again to go on") from None
 
 
-async def drop(api: Api, kept: Json) -> None:
-    """Delete the kept Job."""
-    metadata = kept["metadata"]
+async def delete_placeholder(api: Api, placeholder: Json) -> None:
+    """Delete a placeholder."""
+    metadata = placeholder["metadata"]
     await delete(api, path_of(batch.JOB, metadata["namespace"], metadata["name"]), metadata["uid"])
 
 

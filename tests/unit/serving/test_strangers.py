@@ -159,13 +159,13 @@ def with_(root: Json, *, uid: str = UID, labels: Json | None = None, **annotatio
     return {**root, "metadata": {**metadata, "uid": uid, "annotations": old, "labels": marked}}
 
 
-NOTES = record.with_new(TRAIN, record.Requested(at=WHEN, by="bob", of=UID))
+HISTORY = record.with_new(TRAIN, record.Requested(at=WHEN, by="bob", of=UID))
 UPDATES = [
     pytest.param({}, {"retry_requested_at": WHEN}, id="asks"),
     pytest.param({names.RETRY_IN_PROGRESS: "true"}, {}, id="marks"),
     pytest.param({names.RETRY_OF: UID}, {}, id="is made of another"),
     pytest.param({}, {"retry_accepted": "{}"}, id="was accepted"),
-    pytest.param({}, {"retry_history": NOTES}, id="was asked for"),
+    pytest.param({}, {"retry_history": HISTORY}, id="was asked for"),
     pytest.param({}, {"successor": "{}"}, id="has a successor"),
 ]
 
@@ -213,8 +213,8 @@ def test_a_new_job_that_is_of_no_retry_has_what_is_of_one_taken_off_whoever_make
 
 
 def test_a_new_job_keeps_the_manifest_only_of_one_whose_uid_it_knows() -> None:
-    keeper = of_job.keep(TRAIN, "alice", WHEN)
-    forged = of_job.keep(with_(TRAIN, uid="forged"), "alice", WHEN)
+    placeholder = of_job.placeholder_for(TRAIN, "alice", WHEN)
+    forged = of_job.placeholder_for(with_(TRAIN, uid="forged"), "alice", WHEN)
     answers = []
     for objects in ({JOB: TRAIN}, {}):
         port = Port(objects)
@@ -222,10 +222,10 @@ def test_a_new_job_keeps_the_manifest_only_of_one_whose_uid_it_knows() -> None:
         assert (port.stored.rights, port.stored.asked) == (0, [JOB])
     assert answers[0] == answers[1]
     assert "keeps a manifest of Job ml/train, which has not failed, or is another one" in answers[0].message
-    assert "alice may not create jobs" in Port({JOB: TRAIN}).retries(keeper).message
+    assert "alice may not create jobs" in Port({JOB: TRAIN}).retries(placeholder).message
 
 
 def test_a_new_job_that_is_made_of_a_kept_manifest_is_judged_by_its_makers_rights() -> None:
-    keeper = of_job.keep(TRAIN, "alice", WHEN)
-    port = Port({f"{JOBS}/{keeper['metadata']['name']}": keeper})
-    assert "alice may not create jobs" in port.retries(of_job.successor(keeper)).message
+    placeholder = of_job.placeholder_for(TRAIN, "alice", WHEN)
+    port = Port({f"{JOBS}/{placeholder['metadata']['name']}": placeholder})
+    assert "alice may not create jobs" in port.retries(of_job.successor(placeholder)).message

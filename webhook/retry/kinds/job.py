@@ -1,14 +1,14 @@
 """A Job runs again as another one under its name: its terminal condition cannot be taken back.
 
-Nothing is lost on the way, wherever it ends: before the Job is deleted its manifest stands in a suspended Job beside
-it, *the kept one*, which has passed all that a Job has to pass. The successor is created of it, suspended too, is told
-what is done already, and then let go. How far it has come shows in the objects, so that anybody can go on with it.
+Nothing is lost wherever a retry stops: before the Job is deleted its manifest stands in a suspended Job beside it, the
+*placeholder*, which has passed the same admission as any Job. The *successor* is created from it, suspended too; its
+status gets what is done already; then it is *released*. The stage is in the objects, so that anybody can continue.
 
 Reads:
     metadata, spec and status of a Job
     metadata.annotations[retry-policy.dev/{successor,retry-of,retry-history,retryable,ledger}]
 Writes:
-    the kept Job, the successor; status.{completedIndexes,succeeded} of the successor
+    the placeholder, the successor; status.{completedIndexes,succeeded} of the successor
 """
 
 import re
@@ -29,7 +29,7 @@ from webhook.rules.jobs.schema import SUBDOMAIN
 
 LONGEST_NAME: Final = 63  # of a Job, as its pods have it in a label
 UID: Final = re.compile("[0-9A-Za-z-]{1,63}")
-NOTES: Final[Path] = ("metadata", "annotations", names.SUCCESSOR)
+STATE: Final[Path] = ("metadata", "annotations", names.SUCCESSOR)
 # What the API server writes into a Job with a selector of its own (pkg/registry/batch/job/strategy.go), and its pods.
 GENERATED: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
 # Annotations that are of the Job that was, not of its manifest.
@@ -40,7 +40,7 @@ OF_ONE_JOB: Final = frozenset(
         "batch.kubernetes.io/job-tracking",
     )
 )
-# Labels that the kept Job does without: at one Kueue would let it run, by the other Argo CD finds what it may prune.
+# Labels that the placeholder does without: at one Kueue would let it run, by the other Argo CD finds what it may prune.
 TO_BE_FOUND_BY: Final = (batch.QUEUE_NAME, "app.kubernetes.io/instance")
 # What Kueue writes in a pod template.
 OF_KUEUE: Final = {"metadata": ("annotations", "labels"), "spec": ("nodeSelector", "tolerations", "schedulingGates")}
@@ -48,7 +48,7 @@ WRITTEN_BY_KUEUE: Final = (
     *("kueue.x-k8s.io/podset", "kueue.x-k8s.io/workload", "kueue.x-k8s.io/workload-slice-name"),
     *("kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/local-queue-name"),
 )
-KEPT: Final = "retry-policy.dev/kept"  # managedBy of the kept Job: whoever resumes it, nobody runs it
+MANAGED_BY: Final = "retry-policy.dev/kept"  # of a placeholder: nobody runs it, even if it is resumed
 OF_DELETION: Final = ("foregroundDeletion", "orphan")  # finalizers
 
 Stage = Literal["Kept", "Deleting", "Created"]
@@ -70,12 +70,12 @@ class Metadata(TypedDict, total=False):
     ownerReferences: list[Json]
 
 
-class Notes(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What the kept Job knows beside the successor's spec.
+class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What a placeholder says beside the successor's spec.
 
     `metadata`: its annotations, labels, finalizers and owners. `suspend`: whether it stays suspended. `done`: what need
-    not run again. `ledger` and `requested`: annotations that it gets when it is let go. `stage`: how far it has come:
-    `Deleting`, the Job was still there; `Created`, the successor is.
+    not run again. `ledger` and `history`: annotations that it gets when it is released. `stage`: how far the retry has
+    come: `Deleting`, the Job was still there; `Created`, the successor is.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Notes(msgspec.Struct, kw_only=True, omit_defaults=True):
     suspend: bool = False
     done: Done = Done()
     ledger: str | None = None
-    requested: str = ""
+    history: str = ""
     stage: Stage = "Kept"
 
     def __post_init__(self) -> None:
@@ -118,18 +118,17 @@ def refusal(job: Json, outer: Json | None = None) -> Problem | None:
     return None
 
 
-def kept_name(name: str, uid: str) -> str:
-    """Name the kept Job of one that is to be created again: the same for whoever asks."""
+def placeholder_name(name: str, uid: str) -> str:
+    """Return the name of a Job's placeholder: the same for whoever asks."""
     end = f"-retry-{uid[:8]}"
     return name[: LONGEST_NAME - len(end)].rstrip("-.") + end
 
 
-def keep(job: Json, by: str, when: str) -> Json:
-    """Return the Job that keeps the manifest of one that has failed, and what its successor is told."""
+def placeholder_for(job: Json, by: str, when: str) -> Json:
+    """Return the placeholder for a Job that has failed; `by`: who asked; `when`: RFC 3339."""
     metadata = job["metadata"]
     manifest = manifest_of(job)
-    requested = requested_of(job, by, when)
-    notes = Notes(
+    state = RetryState(
         name=metadata["name"],
         uid=metadata["uid"],
         by=by,
@@ -137,36 +136,36 @@ def keep(job: Json, by: str, when: str) -> Json:
         metadata=cast("Metadata", manifest["metadata"]),
         suspend=bool(job["spec"].get("suspend")) or batch.is_queued(metadata),
         ledger=account.continued(at(job, ("metadata", "annotations", names.LEDGER))),
-        requested=requested,
+        history=history_of(job, by, when),
         done=done_of(job),
     )
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": kept_name(metadata["name"], metadata["uid"]),
+            "name": placeholder_name(metadata["name"], metadata["uid"]),
             "namespace": metadata["namespace"],
             "labels": {
                 **without(manifest["metadata"].get("labels") or {}, *TO_BE_FOUND_BY),
                 names.RETRY_OF: metadata["uid"],
                 names.RETRY_IN_PROGRESS: "true",
             },
-            "annotations": {names.SUCCESSOR: msgspec.json.encode(notes).decode()},
+            "annotations": {names.SUCCESSOR: msgspec.json.encode(state).decode()},
         },
-        "spec": {**manifest["spec"], "suspend": True, "managedBy": KEPT},
+        "spec": {**manifest["spec"], "suspend": True, "managedBy": MANAGED_BY},
     }
 
 
-def requested_of(job: Json, by: str, when: str) -> str:
+def history_of(job: Json, by: str, when: str) -> str:
     """Return the annotation of the Job that is created in place of one, in which it stands who asked."""
     return record.with_new(job, record.Requested(at=when, by=by, of=job["metadata"]["uid"]))
 
 
-def differ_in_stage_alone(kept: Json, before: Json) -> bool:
-    """Tell whether of what a kept Job knows only that has changed how far it has come."""
-    notes, old = notes_of(kept), notes_of(before)
-    notes.stage = old.stage
-    return notes == old
+def differ_in_stage_alone(placeholder: Json, before: Json) -> bool:
+    """Return True if of a retry state nothing has changed but the stage."""
+    state, old = state_of(placeholder), state_of(before)
+    state.stage = old.stage
+    return state == old
 
 
 def manifest_of(job: Json) -> Json:
@@ -176,7 +175,7 @@ def manifest_of(job: Json) -> Json:
     if written is not None:
         undo.take_out(editor, batch.JOB, written)
     metadata, spec = editor.root["metadata"], editor.root["spec"]
-    spec.pop("managedBy", None)  # the Job controller, or of the kept Job nobody
+    spec.pop("managedBy", None)  # the Job controller, or of the placeholder nobody
     generated = () if spec.get("manualSelector") else GENERATED
     if generated:
         spec.pop("selector", None)
@@ -199,11 +198,11 @@ def before_kueue(job: Json, workload: Json | None) -> Json:
     whose template something else stands than it would write (pkg/podset of Kueue 0.19).
     """
     template = copied(job["spec"]["template"])
-    kept = at(workload, ("spec", "podSets", 0, "template"))
+    before = at(workload, ("spec", "podSets", 0, "template"))
     for part, fields in OF_KUEUE.items():
         its_own = template.setdefault(part, {})
         for name in fields:
-            value = at(kept, (part, name)) if kept is not None else its_own.get(name)
+            value = at(before, (part, name)) if before is not None else its_own.get(name)
             its_own.pop(name, None)
             if value:
                 its_own[name] = value
@@ -213,57 +212,60 @@ def before_kueue(job: Json, workload: Json | None) -> Json:
     return {**job, "spec": {**job["spec"], "template": template}}
 
 
-def notes_of(kept: Json) -> Notes:
-    """Read what a kept Job knows; raise ValueError where somebody has spoilt it."""
+def state_of(placeholder: Json) -> RetryState:
+    """Read the retry state of a placeholder; raise ValueError where somebody has spoilt it."""
     try:
-        return msgspec.json.decode(at(kept, NOTES) or "", type=Notes)
+        return msgspec.json.decode(at(placeholder, STATE) or "", type=RetryState)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def is_kept(job: Json) -> bool:
-    """Tell whether a Job keeps another's manifest: by its name too, which no controller's template gives."""
+def is_placeholder(job: Json) -> bool:
+    """Return True if a Job is a placeholder: by its name too, which no controller's template gives."""
     try:
-        notes = notes_of(job)
+        state = state_of(job)
     except ValueError:
         return False
     metadata = job["metadata"]
-    is_named = metadata.get("name") == kept_name(notes.name, notes.uid)
+    is_named = metadata.get("name") == placeholder_name(state.name, state.uid)
     return is_named and names.RETRY_OF in (metadata.get("labels") or {}) and controller_of(job) is None
 
 
-def is_of(kept: Json, owner: Json) -> bool:
-    """Tell whether a kept Job keeps the manifest of one that something owns."""
-    owners = notes_of(kept).metadata.get("ownerReferences") or ()
+def is_for_job_of(placeholder: Json, owner: Json) -> bool:
+    """Return True if a placeholder is for a Job that `owner` owns."""
+    owners = state_of(placeholder).metadata.get("ownerReferences") or ()
     return any(one.get("uid") == owner["metadata"]["uid"] for one in owners)
 
 
-def staged(kept: Json, stage: Stage) -> list[Json]:
-    """Return the JSON Patch that notes how far it has come, unless the kept Job has changed meanwhile."""
-    notes = notes_of(kept)
-    notes.stage = stage
-    path = pointer(NOTES)
-    text = msgspec.json.encode(notes).decode()
-    return [{"op": "test", "path": path, "value": at(kept, NOTES)}, {"op": "replace", "path": path, "value": text}]
+def staged(placeholder: Json, stage: Stage) -> list[Json]:
+    """Return the JSON Patch that writes the stage, unless the placeholder has changed meanwhile."""
+    state = state_of(placeholder)
+    state.stage = stage
+    path = pointer(STATE)
+    text = msgspec.json.encode(state).decode()
+    return [
+        {"op": "test", "path": path, "value": at(placeholder, STATE)},
+        {"op": "replace", "path": path, "value": text},
+    ]
 
 
-def successor(kept: Json) -> Json:
+def successor(placeholder: Json) -> Json:
     """Return the Job that runs again, suspended until it has been told what is done."""
-    notes = notes_of(kept)
-    manifest = manifest_of(kept)
-    annotations = {**without(notes.metadata.get("annotations") or {}, batch.QUEUE_NAME), names.RETRY_OF: notes.uid}
-    if notes.suspend:
+    state = state_of(placeholder)
+    manifest = manifest_of(placeholder)
+    annotations = {**without(state.metadata.get("annotations") or {}, batch.QUEUE_NAME), names.RETRY_OF: state.uid}
+    if state.suspend:
         annotations[names.STAYS_SUSPENDED] = "true"
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            **notes.metadata,
-            "name": notes.name,
-            "namespace": kept["metadata"]["namespace"],
+            **state.metadata,
+            "name": state.name,
+            "namespace": placeholder["metadata"]["namespace"],
             "annotations": annotations,
             # Without any label the API server would give it those of its pods.
-            "labels": {**without(notes.metadata.get("labels") or {}, batch.QUEUE_NAME), names.RETRY_OF: notes.uid},
+            "labels": {**without(state.metadata.get("labels") or {}, batch.QUEUE_NAME), names.RETRY_OF: state.uid},
         },
         "spec": {**manifest["spec"], "suspend": True},
     }
@@ -285,13 +287,13 @@ def is_successor(job: Json, uid: str) -> bool:
     return at(job, ("metadata", "annotations", names.RETRY_OF)) == uid or record.is_last(job, uid)
 
 
-def is_queued_by_others(accepted: Json, notes: Notes) -> bool:
+def is_queued_by_others(accepted: Json, state: RetryState) -> bool:
     """Tell whether a successor, as the API server would accept it, has a queue that its author did not name."""
-    return batch.is_queued(accepted["metadata"]) and not batch.is_queued(dict(notes.metadata))
+    return batch.is_queued(accepted["metadata"]) and not batch.is_queued(dict(state.metadata))
 
 
-def is_let_go(job: Json, uid: str) -> bool:
-    """Tell whether a successor has been let go."""
+def is_released(job: Json, uid: str) -> bool:
+    """Return True if a successor has been released."""
     return record.is_last(job, uid)
 
 
@@ -311,27 +313,27 @@ def done_already(done: Done) -> list[Json]:
     return [{"op": "add", "path": f"/status/{name}", "value": value} for name, value in said.items() if value]
 
 
-def unless_let_go(notes: Notes) -> Json:
-    """Return the operation of a JSON Patch that fails where the successor has been let go."""
-    return {"op": "test", "path": pointer(("metadata", "annotations", names.RETRY_OF)), "value": notes.uid}
+def unless_released(state: RetryState) -> Json:
+    """Return the operation of a JSON Patch that fails where the successor has been released."""
+    return {"op": "test", "path": pointer(("metadata", "annotations", names.RETRY_OF)), "value": state.uid}
 
 
-def let_go(notes: Notes) -> list[Json]:
-    """Return the JSON Patch that lets a successor run, once only, and gives it back what it must not have before."""
+def release(state: RetryState) -> list[Json]:
+    """Return the JSON Patch that releases a successor, once only, with what it must not have before."""
     mark = pointer(("metadata", "annotations", names.RETRY_OF))
-    found: list[Json] = [unless_let_go(notes), {"op": "remove", "path": mark}]
-    if notes.suspend:
+    found: list[Json] = [unless_released(state), {"op": "remove", "path": mark}]
+    if state.suspend:
         found.append({"op": "remove", "path": pointer(("metadata", "annotations", names.STAYS_SUSPENDED))})
-    said = {names.RETRY_HISTORY: notes.requested, names.LEDGER: notes.ledger}
+    said = {names.RETRY_HISTORY: state.history, names.LEDGER: state.ledger}
     for name, text in said.items():
         if text is not None:
             found.append({"op": "add", "path": pointer(("metadata", "annotations", name)), "value": text})
-    named = {"labels": notes.metadata.get("labels"), "annotations": notes.metadata.get("annotations")}
+    named = {"labels": state.metadata.get("labels"), "annotations": state.metadata.get("annotations")}
     for field, entries in named.items():
         if entries and batch.QUEUE_NAME in entries:
             queue = entries[batch.QUEUE_NAME]
             found.append({"op": "add", "path": pointer(("metadata", field, batch.QUEUE_NAME)), "value": queue})
     found.append({"op": "remove", "path": pointer(("metadata", "labels", names.RETRY_OF))})
-    if not notes.suspend:
+    if not state.suspend:
         found.append({"op": "replace", "path": "/spec/suspend", "value": False})
     return found

@@ -27,8 +27,8 @@ def failed(spec: Json | None = None, status: Json | None = None, **metadata: Any
     return found
 
 
-def kept(job: Json) -> Json:
-    return of_job.keep(job, "alice", WHEN)
+def placeholder_of(job: Json) -> Json:
+    return of_job.placeholder_for(job, "alice", WHEN)
 
 
 def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
@@ -74,7 +74,7 @@ def test_the_successor_has_what_the_author_wrote_and_nothing_that_the_api_server
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": UID}}
     spec["template"]["metadata"] = {"labels": GENERATED}
     job = failed(spec, labels={"team": "vision", names.PROFILE: "default"}, finalizers=["mine.test/f", "orphan"])
-    found = of_job.successor(kept(job))
+    found = of_job.successor(placeholder_of(job))
     assert "selector" not in found["spec"]
     assert found["spec"]["template"]["metadata"]["labels"] == {"team": "vision"}
     assert found["metadata"] == {
@@ -90,7 +90,7 @@ def test_the_successor_has_what_the_author_wrote_and_nothing_that_the_api_server
 def test_a_selector_of_its_authors_own_stays() -> None:
     spec = job_spec(manualSelector=True, selector={"matchLabels": {"job-name": "mine"}})
     spec["template"]["metadata"] = {"labels": {"job-name": "mine"}}
-    found = of_job.successor(kept(failed(spec)))
+    found = of_job.successor(placeholder_of(failed(spec)))
     assert found["spec"]["selector"] == spec["selector"]
     assert found["spec"]["template"]["metadata"]["labels"] == {"job-name": "mine"}
 
@@ -98,36 +98,38 @@ def test_a_selector_of_its_authors_own_stays() -> None:
 def test_what_was_injected_is_taken_out_and_injected_anew_as_into_one_that_is_not_suspended() -> None:
     injected = mutate({"kind": "Job", "metadata": {"name": "train"}, "spec": job_spec(backoffLimit=3)}).object
     annotations = {**injected["metadata"]["annotations"], **YES}
-    successor = of_job.successor(kept(failed(injected["spec"], annotations=annotations)))
+    successor = of_job.successor(placeholder_of(failed(injected["spec"], annotations=annotations)))
     assert "podFailurePolicy" not in successor["spec"]
     again = mutate(successor).object["spec"]
     assert again["podFailurePolicy"] == injected["spec"]["podFailurePolicy"]
 
 
 def test_one_that_stays_suspended_has_what_a_suspended_job_has() -> None:
-    successor = of_job.successor(kept(failed(labels={"kueue.x-k8s.io/queue-name": "team"})))
+    successor = of_job.successor(placeholder_of(failed(labels={"kueue.x-k8s.io/queue-name": "team"})))
     (_, rule) = mutate(successor).object["spec"]["podFailurePolicy"]["rules"]
     assert 137 in rule["onExitCodes"]["values"]
 
 
 def test_a_queue_gets_it_only_once_it_has_been_told_what_is_done() -> None:
     job = failed(labels={"kueue.x-k8s.io/queue-name": "team", "team": "vision"})
-    keeping = kept(job)
-    assert keeping["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID, names.RETRY_IN_PROGRESS: "true"}
-    successor = of_job.successor(keeping)
+    placeholder = placeholder_of(job)
+    assert placeholder["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID, names.RETRY_IN_PROGRESS: "true"}
+    successor = of_job.successor(placeholder)
     assert successor["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID}
-    let_go = jsonpatch.apply_patch(successor, of_job.let_go(of_job.notes_of(keeping)))
-    assert let_go["metadata"]["labels"] == job["metadata"]["labels"]
-    assert let_go["metadata"]["annotations"].keys() == {names.RETRYABLE, names.RETRY_HISTORY}
-    assert let_go["spec"]["suspend"]
+    released = jsonpatch.apply_patch(successor, of_job.release(of_job.state_of(placeholder)))
+    assert released["metadata"]["labels"] == job["metadata"]["labels"]
+    assert released["metadata"]["annotations"].keys() == {names.RETRYABLE, names.RETRY_HISTORY}
+    assert released["spec"]["suspend"]
 
 
-def test_one_that_is_not_named_as_its_keeper_or_that_a_controller_made_keeps_nothing() -> None:
-    keeping = kept(failed())
-    assert of_job.is_kept(keeping)
-    assert not of_job.is_kept({**keeping, "metadata": {**keeping["metadata"], "name": "nightly-2"}})
+def test_a_job_of_another_name_or_with_a_controller_is_no_placeholder() -> None:
+    placeholder = placeholder_of(failed())
+    assert of_job.is_placeholder(placeholder)
+    assert not of_job.is_placeholder({**placeholder, "metadata": {**placeholder["metadata"], "name": "nightly-2"}})
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
-    assert not of_job.is_kept({**keeping, "metadata": {**keeping["metadata"], "ownerReferences": [owner]}})
+    assert not of_job.is_placeholder(
+        {**placeholder, "metadata": {**placeholder["metadata"], "ownerReferences": [owner]}}
+    )
 
 
 WRONG_TYPE = '{"name":"train","uid":"u","by":"x","at":"x","metadata":{"ownerReferences":5}}'
@@ -144,55 +146,55 @@ WRONG_TYPE = '{"name":"train","uid":"u","by":"x","at":"x","metadata":{"ownerRefe
         ("", UID),
     ],
 )
-def test_a_kept_manifest_of_what_is_no_name_is_none_as_that_would_be_a_path(name: str, uid: str) -> None:
-    notes = msgspec.to_builtins(of_job.notes_of(kept(failed())))
-    text = msgspec.json.encode({**notes, "name": name, "uid": uid}).decode()
+def test_a_retry_state_with_a_name_that_would_be_a_path_is_refused(name: str, uid: str) -> None:
+    state = msgspec.to_builtins(of_job.state_of(placeholder_of(failed())))
+    text = msgspec.json.encode({**state, "name": name, "uid": uid}).decode()
     metadata = {
-        "name": of_job.kept_name(name, uid),
+        "name": of_job.placeholder_name(name, uid),
         "labels": {names.RETRY_OF: uid},
         "annotations": {names.SUCCESSOR: text},
     }
-    assert not of_job.is_kept({"metadata": metadata})
+    assert not of_job.is_placeholder({"metadata": metadata})
 
 
 @pytest.mark.parametrize("text", ["", "{}", "{" * 100_000, '{"metadata":' + "[" * 100_000, WRONG_TYPE])
-def test_notes_that_somebody_has_spoilt_are_none(text: str) -> None:
-    keeping = kept(failed())
-    keeping["metadata"]["annotations"][names.SUCCESSOR] = text
-    assert not of_job.is_kept(keeping)
+def test_a_job_whose_retry_state_cannot_be_read_is_no_placeholder(text: str) -> None:
+    placeholder = placeholder_of(failed())
+    placeholder["metadata"]["annotations"][names.SUCCESSOR] = text
+    assert not of_job.is_placeholder(placeholder)
     with pytest.raises(ValueError, match=r"."):
-        of_job.notes_of(keeping)
+        of_job.state_of(placeholder)
 
 
-def test_of_what_is_kept_only_how_far_it_has_come_may_change() -> None:
-    keeping = kept(failed())
-    further = jsonpatch.apply_patch(keeping, of_job.staged(keeping, "Deleting"))
-    assert of_job.differ_in_stage_alone(further, keeping)
-    notes = of_job.notes_of(keeping)
-    notes.requested = "[]"
-    text = msgspec.json.encode(notes).decode()
-    other = {**keeping, "metadata": {**keeping["metadata"], "annotations": {names.SUCCESSOR: text}}}
-    assert not of_job.differ_in_stage_alone(other, keeping)
+def test_of_a_retry_state_only_the_stage_may_change() -> None:
+    placeholder = placeholder_of(failed())
+    further = jsonpatch.apply_patch(placeholder, of_job.staged(placeholder, "Deleting"))
+    assert of_job.differ_in_stage_alone(further, placeholder)
+    state = of_job.state_of(placeholder)
+    state.history = "[]"
+    text = msgspec.json.encode(state).decode()
+    other = {**placeholder, "metadata": {**placeholder["metadata"], "annotations": {names.SUCCESSOR: text}}}
+    assert not of_job.differ_in_stage_alone(other, placeholder)
 
 
-def test_it_is_let_go_once() -> None:
-    keeping = kept(failed())
-    successor, notes = of_job.successor(keeping), of_job.notes_of(keeping)
+def test_a_successor_is_released_once() -> None:
+    placeholder = placeholder_of(failed())
+    successor, state = of_job.successor(placeholder), of_job.state_of(placeholder)
     assert of_job.is_successor(successor, UID)
-    assert not of_job.is_let_go(successor, UID)
-    let_go = jsonpatch.apply_patch(successor, of_job.let_go(notes))
-    assert of_job.is_let_go(let_go, UID)
-    assert let_go["spec"]["suspend"] is False
-    assert record.read(let_go) == (record.Requested(at=WHEN, by="alice", of=UID),)
+    assert not of_job.is_released(successor, UID)
+    released = jsonpatch.apply_patch(successor, of_job.release(state))
+    assert of_job.is_released(released, UID)
+    assert released["spec"]["suspend"] is False
+    assert record.read(released) == (record.Requested(at=WHEN, by="alice", of=UID),)
     with pytest.raises(jsonpatch.JsonPatchException):
-        jsonpatch.apply_patch(let_go, of_job.let_go(notes))
+        jsonpatch.apply_patch(released, of_job.release(state))
 
 
 def test_the_account_goes_on() -> None:
     account = decode(None)
     account.ended, account.cost = 3, {"retry": 2, "fatal": 1}
     job = failed(annotations={**YES, names.LEDGER: encode(account)})
-    ledger = decode(of_job.notes_of(kept(job)).ledger)
+    ledger = decode(of_job.state_of(placeholder_of(job)).ledger)
     assert (ledger.ended, ledger.spent("retry"), ledger.spent_now("retry")) == (3, 2, 0)
     assert (ledger.next_attempt, ledger.earlier) == (3, 3)
 
@@ -211,16 +213,9 @@ def test_what_is_done_need_not_run_again_but_in_a_work_queue(spec: Json, status:
     assert (found.succeeded, found.completed_indexes) == done
 
 
-def test_the_kept_jobs_name_is_the_same_for_whoever_asks_and_never_too_long() -> None:
-    assert of_job.kept_name("train", UID) == "train-retry-1b2c3d4e"
-    assert len(of_job.kept_name("x" * 63, UID)) == 63
-
-
-def test_notes_that_somebody_has_spoilt_are_told_from_those_that_can_be_read() -> None:
-    keeping = kept(failed())
-    assert of_job.is_kept(keeping)
-    keeping["metadata"]["annotations"][names.SUCCESSOR] = "{"
-    assert not of_job.is_kept(keeping)
+def test_a_placeholders_name_depends_on_the_job_alone_and_is_never_too_long() -> None:
+    assert of_job.placeholder_name("train", UID) == "train-retry-1b2c3d4e"
+    assert len(of_job.placeholder_name("x" * 63, UID)) == 63
 
 
 KUEUES: Json = {
