@@ -28,10 +28,10 @@ from webhook.kube.events import Notice, event
 from webhook.ledger import job_failer
 from webhook.objects.patch import pointer
 from webhook.retry import requests
-from webhook.retry.executor import path_of
 from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds import job_set as of_job_set
 from webhook.retry.kinds import pipeline_run as of_pipeline_run
+from webhook.retry.reading import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -19,8 +19,9 @@ from webhook.kinds.batch import JOB
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import Api
-from webhook.retry import executor, record
-from webhook.retry.kinds.job import state_of
+from webhook.retry import executor, reading, record
+from webhook.retry.kinds import job as of_job
+from webhook.retry.kinds import job_set as of_job_set
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -336,7 +337,7 @@ def crash_after(kubeconfig: str, writes: int, retry: Callable[[Crashing], Any]) 
 
 
 def retry_of(root: Object) -> Callable[[Crashing], Any]:
-    return lambda api: executor.retry_job(api, root, "admin", WHEN)
+    return lambda api: executor.rerun(api, of_job.ADAPTER, root, "admin", WHEN)
 
 
 def test_what_was_begun_is_gone_on_with_whoever_asks_and_however(namespace: NewNamespace) -> None:
@@ -392,13 +393,13 @@ async def in_spite_of_crashes(
 async def ask_for_job(api: Crashing, before: Object) -> None:
     """Ask as the command does."""
     namespace, name = before["metadata"]["namespace"], before["metadata"]["name"]
-    begun = [one for one in await executor.placeholders(api, namespace) if state_of(one).name == name]
+    begun = [one for one in await reading.placeholders(api, namespace) if of_job.state_of(one).name == name]
     if begun:
         await executor.resume(api, begun[0])
         return
-    there = await api.find(executor.path_of(JOB, namespace, name))
+    there = await api.find(reading.path_of(JOB, namespace, name))
     if there is not None and there["metadata"]["uid"] == before["metadata"]["uid"]:
-        await executor.retry_job(api, there, "somebody", WHEN)
+        await executor.rerun(api, of_job.ADAPTER, there, "somebody", WHEN)
 
 
 def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twice(namespace: NewNamespace) -> None:
@@ -444,9 +445,9 @@ def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twi
 
 
 async def ask_for_job_set(api: Crashing, before: Object) -> None:
-    found = await api.get(executor.path_of(JOB_SET, before["metadata"]["namespace"], before["metadata"]["name"]))
+    found = await api.get(reading.path_of(JOB_SET, before["metadata"]["namespace"], before["metadata"]["name"]))
     if has_failed(found) and restarts(found)[0] == 0:
-        await executor.retry_job_set(api, found, "somebody", WHEN)
+        await executor.rerun(api, of_job_set.ADAPTER, found, "somebody", WHEN)
 
 
 @with_operators
@@ -482,7 +483,7 @@ def test_of_two_who_ask_at_the_same_time_one_has_it_run_again(namespace: NewName
     async def both() -> None:
         async with await Api.connect(str(team.kubeconfig)) as one, await Api.connect(str(team.kubeconfig)) as other:
             await asyncio.gather(
-                *(executor.retry_job(api, before, "somebody", WHEN) for api in (one, other)),
+                *(executor.rerun(api, of_job.ADAPTER, before, "somebody", WHEN) for api in (one, other)),
                 return_exceptions=True,
             )
 

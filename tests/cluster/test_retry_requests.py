@@ -41,9 +41,12 @@ from webhook.kube.client import Api as ApiOfServer
 from webhook.kube.events import Events
 from webhook.kube.lease import Lease
 from webhook.lookups.cluster import Cluster
-from webhook.retry import admission, controller, executor, record
+from webhook.retry import controller, executor, reading, record
+from webhook.retry.kinds import job_set as of_job_set
+from webhook.retry.kinds.adapter import Right
 from webhook.retry.kinds.job import placeholder_for, placeholder_name, staged, state_of
 from webhook.retry.kinds.pipeline_run import run_of
+from webhook.retry.kinds.registry import ADAPTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -304,7 +307,7 @@ def test_what_a_command_has_begun_and_left_behind_is_taken_up(namespace: NewName
     # The trial, the placeholder, its stage, the deletion; then the program ends before the successor is there.
     crash_after(str(team.kubeconfig), 4, retry_of(gone))
     crash_after(str(team.kubeconfig), 4, retry_of(taken))
-    crash_after(str(team.kubeconfig), 1, lambda api: executor.retry_job_set(api, noted, "admin", WHEN))
+    crash_after(str(team.kubeconfig), 1, lambda api: executor.rerun(api, of_job_set.ADAPTER, noted, "admin", WHEN))
     team.create(job("taken"))
     now = team.wait_for("jobs", "gone", runs_anew(gone), seconds=TAKEN_UP)
     assert [one.by for one in record.read(now)] == ["admin"]
@@ -479,13 +482,12 @@ async def have_all_done(kubeconfig: Path, keys: list[controller.Key], is_told: C
     async with await ApiOfServer.connect(str(kubeconfig)) as api:
         cluster, events = Cluster(api), Events(api)
         leader = controller.RetryController(cluster, events, Lease(api, "nowhere", "none", "test"))
-        requests = admission.RetryAdmission(api, cluster)
         watching = [asyncio.create_task(one.run()) for one in leader.lists.values()]
         watching.append(asyncio.create_task(events.run()))
         for key in keys:
-            root = await api.get(executor.path_of(key.row, key.namespace, key.name))
-            await requests.run_of(key.row, root, datetime.now(UTC))
-            await executor.missing_rights(api, key.namespace, [executor.Right("get", "", "pods")], user={"user": "x"})
+            root = await api.get(reading.path_of(key.row, key.namespace, key.name))
+            await reading.read(api, ADAPTERS[key.row], root, WHEN)
+            await reading.missing_rights(api, key.namespace, [Right("get", "", "pods")], user={"user": "x"})
             await leader.have_done(key, controller.Due("", 0.0))
         while not (is_told() and all(one.live for one in leader.lists.values())):  # noqa: ASYNC110
             await asyncio.sleep(0.1)

@@ -10,20 +10,19 @@ from typing import Final
 import click
 
 from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_or_default, printable
-from webhook.kinds import KindSpec, batch, tekton
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.objects.problem import Json, Problem
 from webhook.policy.parse import duration
-from webhook.retry import executor, pipeline_runs
-from webhook.retry.executor import RUN_AGAIN, RefusedError, StuckError
+from webhook.retry import executor, reading
+from webhook.retry.errors import LONGEST_ERROR, RefusedError, StuckError
 from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds import job_set as of_job_set
-from webhook.retry.kinds import pipeline_run as of_pipeline_run
+from webhook.retry.kinds.adapter import Adapter
+from webhook.retry.kinds.refusals import named
+from webhook.retry.kinds.registry import ADAPTERS
 from webhook.rules.jobs.schema import SUBDOMAIN
 
-ROWS: Final = {name: row for row in RUN_AGAIN for name in (row.kind.lower(), row.resource)}
+BY_NAME: Final = {name: one for row, one in ADAPTERS.items() for name in (row.kind.lower(), row.resource)}
 KINDS: Final = "job, jobset, cronjob, pipelinerun"
 
 
@@ -68,7 +67,7 @@ class Target:
     """
 
     namespace: str
-    row: KindSpec
+    adapter: Adapter
     name: str = ""
     selector: str | None = None
     failed_since: int | None = None
@@ -77,10 +76,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What can run again, and a line that says what of it will; of a Job whose retry has begun, its placeholder."""
+    """What can run again, of a Job whose retry has begun its placeholder, and a line that says what of it will."""
 
-    row: KindSpec
-    root: Json
+    adapter: Adapter
+    run: Json
     promise: str
     keep_finally: bool = False
 
@@ -101,17 +100,17 @@ def target_of(text: str, selector: str | None, failed_since: str | None, *, keep
         raise ValueError(f"--failed-since {failed_since!r} is no duration; write 90s, 1h30m or 24h")
     namespace, _, rest = text.partition("/")
     kind, _, name = rest.partition("/")
-    row = ROWS.get(kind.lower())
-    if row is None or not SUBDOMAIN.fullmatch(namespace) or (name and not SUBDOMAIN.fullmatch(name)):
-        what = f"no {kind!r} can run again" if namespace and kind and row is None else f"{text!r} names nothing"
+    adapter = BY_NAME.get(kind.lower())
+    if adapter is None or not SUBDOMAIN.fullmatch(namespace) or (name and not SUBDOMAIN.fullmatch(name)):
+        what = f"no {kind!r} can run again" if namespace and kind and adapter is None else f"{text!r} names nothing"
         raise ValueError(f"{what}; write NAMESPACE/KIND/NAME, the kind one of {KINDS}")
     if not name and selector is None and failed_since is None:
-        raise ValueError(f"{text!r} names no {row.kind}; add /NAME, or choose with -l or --failed-since")
+        raise ValueError(f"{text!r} names no {adapter.row.kind}; add /NAME, or choose with -l or --failed-since")
     if name and (selector is not None or failed_since is not None):
         raise ValueError("a name and -l or --failed-since exclude each other; leave one out")
-    if keep_finally and row is not tekton.PIPELINE_RUN:
+    if keep_finally and not adapter.has_finally:
         raise ValueError(f"--keep-finally is of PipelineRuns, and {text!r} is none; leave it out")
-    return Target(namespace, row, name, selector, within, keep_finally)
+    return Target(namespace, adapter, name, selector, within, keep_finally)
 
 
 async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], bool], *, dry_run: bool) -> Outcome:
@@ -123,7 +122,7 @@ async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
     async with await Api.connect(kubeconfig) as api:
         planned = [one async for one in chosen(api, target, outcome.refused)]
         if not planned and not outcome.refused:
-            outcome.warnings.append(f"no {target.row.kind} in {target.namespace} that you chose has failed")
+            outcome.warnings.append(f"no {target.adapter.row.kind} in {target.namespace} that you chose has failed")
         if not planned or not (dry_run or agreed([one.promise for one in planned])):
             return outcome
         by, when = await api.username(), now()
@@ -134,87 +133,62 @@ async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
             except (RefusedError, StuckError) as error:
                 outcome.refused.append(error.problem)
             except (ApiError, *UNREACHABLE) as error:
-                answer = (str(error) or repr(error))[: executor.LONGEST_ERROR]
-                what = f"{named(one.row, one.root)}: the API server did not do it: {answer}"
+                answer = (str(error) or repr(error))[:LONGEST_ERROR]
+                what = f"{named(one.adapter.row.kind, one.run)}: the API server did not do it: {answer}"
                 outcome.refused.append(Problem((), what, "ask again to go on"))
     return outcome
 
 
 async def chosen(api: Api, target: Target, refused: list[Problem]) -> AsyncIterator[Planned]:
     """Yield what can run again, first what has begun to; add to `refused` why the rest cannot."""
-    placeholders = (
-        await executor.placeholders(api, target.namespace) if target.row in {batch.JOB, batch.CRON_JOB} else []
-    )
-    begun = {of_job.state_of(one).name: one for one in placeholders if target.row is batch.JOB}
+    adapter = target.adapter
+    placeholders = await reading.placeholders(api, target.namespace) if adapter.in_place is None else []
+    begun = {of_job.state_of(one).name: one for one in placeholders} if adapter is of_job.ADAPTER else {}
     for name, one in begun.items():
         if target.name in {name, ""}:
-            yield planned_job(one)
+            yield Planned(adapter, one, of_job.promise(one))
     if target.name in begun:
         return
     async for root in candidates(api, target, refused):
         if root["metadata"]["name"] in begun:
             continue
-        found = await planned_of(api, target, root, placeholders)
-        if isinstance(found, Problem):
-            refused.append(found)
-        elif found is not None:
-            yield found
-
-
-async def planned_of(api: Api, target: Target, root: Json, placeholders: list[Json]) -> Planned | Problem | None:
-    """Say what of an object will run again, or why nothing can; None where nobody has asked for it."""
-    if target.row is tekton.PIPELINE_RUN:
-        return await planned_pipeline_run(api, root, now(), keep_finally=target.keep_finally)
-    if target.row is JOB_SET:
-        promise = f"{named(JOB_SET, root)}: all of its Jobs run again"
-        return of_job_set.refusal(root) or Planned(JOB_SET, root, promise)
-    if target.row is batch.JOB:
-        return of_job.refusal(root, await executor.cron_job_of(api, root)) or planned_job(root)
-    for one in placeholders:
-        if of_job.is_for_job_of(one, root):
-            return planned_job(one)
-    job = await executor.last_job(api, root)
-    if not target.name and not (job and has_failed(job, target.failed_since)):
-        return None
-    if job is None:
-        return Problem((), f"{named(batch.CRON_JOB, root)} has no Job that could run again", "wait for the next")
-    return of_job.refusal(job, root) or planned_job(job)
+        keep_finally = target.keep_finally
+        found = await reading.read(api, adapter, root, now(), keep_finally=keep_finally, known=placeholders)
+        run = found.placeholder or found.run
+        if not target.name and found.placeholder is None and not (run and has_failed(run, target.failed_since)):
+            continue
+        problem = adapter.refusal(found) if found.placeholder is None else None
+        if problem is not None:
+            refused.append(problem)
+        elif run is not None:
+            yield Planned(adapter.of_run, run, adapter.promise(found), keep_finally)
 
 
 async def candidates(api: Api, target: Target, refused: list[Problem]) -> AsyncIterator[Json]:
     """Yield the object that is named, or those that are chosen, and have failed where they can."""
-    path = executor.path_of(target.row, target.namespace, target.name)
+    path = reading.path_of(target.adapter.row, target.namespace, target.name)
     if target.name:
         one = await api.find(path)
         if one is None:
-            refused.append(await executor.absent(api, target.row, target.namespace, target.name))
+            refused.append(await reading.absent(api, target.adapter.row, target.namespace, target.name))
         else:
             yield one
         return
     query = {} if target.selector is None else {"labelSelector": target.selector}
     async for one in api.objects(path, query):
-        if target.row is batch.CRON_JOB or has_failed(one, target.failed_since):
+        if target.adapter.runs is not None or has_failed(one, target.failed_since):
             yield one
 
 
 async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: bool) -> None:
     """Have one object run again; raise RefusedError, StuckError, and what `Api` raises."""
-    row, root = planned.row, planned.root
-    namespace = root["metadata"]["namespace"]
-    missing = await executor.missing_rights(api, namespace, executor.rights_for(row, root))
+    adapter, run = planned.adapter, planned.run
+    missing = await reading.missing_rights(api, run["metadata"]["namespace"], adapter.rights(run))
     if missing:
         lacking = ", ".join(str(right) for right in missing)
-        raise RefusedError(f"{named(row, root)} stays as it is: you may not {lacking}", "ask for the right")
-    if row is JOB_SET:
-        await executor.retry_job_set(api, root, by, when, dry_run=dry_run)
-    elif row is tekton.PIPELINE_RUN:
-        if not dry_run:  # the plan is all that can be said of it before
-            keep_finally = planned.keep_finally
-            await pipeline_runs.retry_pipeline_run(api, root, by, when, keep_finally=keep_finally)
-    elif not of_job.is_placeholder(root):
-        await executor.retry_job(api, root, by, when, dry_run=dry_run)
-    elif not dry_run:
-        await executor.resume(api, root)
+        name = named(adapter.row.kind, run)
+        raise RefusedError(f"{name} stays as it is: you may not {lacking}", "ask for the right")
+    await executor.rerun(api, adapter, run, by, when, keep_finally=planned.keep_finally, dry_run=dry_run)
 
 
 def now() -> str:
@@ -228,37 +202,6 @@ def has_failed(root: Json, within: int | None) -> bool:
     if not terminal.has_failed(root) or within is None or since is None:
         return terminal.has_failed(root)
     return (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds() <= within
-
-
-def named(row: KindSpec, root: Json) -> str:
-    """Name an object."""
-    return f"{row.kind} {root['metadata']['namespace']}/{root['metadata']['name']}"
-
-
-def planned_job(job: Json) -> Planned:
-    """Say what of a Job will run again; `job` is its placeholder where that has begun."""
-    if of_job.is_placeholder(job):
-        name = f"Job {job['metadata']['namespace']}/{of_job.state_of(job).name}"
-        return Planned(batch.JOB, job, f"{name}: goes on with the retry that was begun")
-    name, done, completions = named(batch.JOB, job), of_job.done_of(job), job["spec"].get("completions")
-    if done.completed_indexes:
-        return Planned(batch.JOB, job, f"{name}: {completions - done.succeeded} of {completions} indexes run again")
-    if done.succeeded:
-        what = f"runs again; {done.succeeded} of {completions} pods have succeeded already"
-        return Planned(batch.JOB, job, f"{name}: {what}")
-    return Planned(batch.JOB, job, f"{name}: runs again")
-
-
-async def planned_pipeline_run(api: Api, run: Json, when: str, *, keep_finally: bool) -> Planned | Problem:
-    """Say which tasks of a PipelineRun will run again, or why none can."""
-    children = await pipeline_runs.children_of(api, run)
-    why = of_pipeline_run.refusal(run, children, when, keep_finally=keep_finally)
-    if why is not None:
-        return why
-    again = sorted(of_pipeline_run.plan(run, children, keep_finally=keep_finally).again)
-    what = f"{', '.join(again)} and what has not run yet" if again else "runs from its beginning"
-    line = f"{named(tekton.PIPELINE_RUN, run)}: {what}" + (" run again" if again else "")
-    return Planned(tekton.PIPELINE_RUN, run, line, keep_finally=keep_finally)
 
 
 def conclude(file: str, work: Coroutine[None, None, Outcome], added: str = "") -> None:

@@ -6,15 +6,13 @@ from typing import Final
 import click
 
 from webhook.cli.console import kubeconfig_or_default
-from webhook.cli.retry import Outcome, Target, conclude, named, target_of
-from webhook.kinds import batch, tekton
-from webhook.kinds.job_set import JOB_SET
-from webhook.kube import names, terminal
+from webhook.cli.retry import Outcome, Target, conclude, target_of
+from webhook.kube import terminal
 from webhook.kube.client import Api
 from webhook.objects.problem import Json, Problem
-from webhook.retry import executor
-from webhook.retry.executor import Right
-from webhook.retry.kinds import job as of_job
+from webhook.retry import reading
+from webhook.retry.kinds.adapter import Right
+from webhook.retry.kinds.refusals import named
 
 WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server writes it
 
@@ -50,34 +48,30 @@ async def switch_in_cluster(kubeconfig: str, target: Target, *, suspend: bool) -
     outcome = Outcome()
     async with await Api.connect(kubeconfig) as api:
         api.warned = lambda header: outcome.warnings.append(text_of(header))
-        path = executor.path_of(target.row, target.namespace, target.name)
+        path = reading.path_of(target.adapter.row, target.namespace, target.name)
         root = await api.find(path)
         if root is None:
-            outcome.refused.append(await executor.absent(api, target.row, target.namespace, target.name))
+            outcome.refused.append(await reading.absent(api, target.adapter.row, target.namespace, target.name))
             return outcome
         why = refusal(target, root, suspend=suspend)
-        right = Right("patch", target.row.group, target.row.resource)
-        if why is None and await executor.missing_rights(api, target.namespace, [right]):
-            why = Problem((), f"{named(target.row, root)} stays as it is: you may not {right}", "ask for the right")
+        right = Right("patch", target.adapter.row.group, target.adapter.row.resource)
+        if why is None and await reading.missing_rights(api, target.namespace, [right]):
+            why = Problem(
+                (), f"{named(target.adapter.row.kind, root)} stays as it is: you may not {right}", "ask for the right"
+            )
         if why is not None:
             outcome.refused.append(why)
             return outcome
         await api.patch(path, [{"op": "add", "path": "/spec/suspend", "value": suspend}])
-        outcome.done.append(f"{named(target.row, root)}: {'suspended' if suspend else 'goes on'}")
+        outcome.done.append(f"{named(target.adapter.row.kind, root)}: {'suspended' if suspend else 'goes on'}")
     return outcome
 
 
 def refusal(target: Target, root: Json, *, suspend: bool) -> Problem | None:
     """Return why an object cannot be suspended, or resumed; None if it can."""
-    name = named(target.row, root)
-    if target.row is tekton.PIPELINE_RUN:
-        which = f"-n {target.namespace} pipelinerun/{target.name}"
-        cancel = f"""kubectl patch {which} --type=merge -p '{{"spec":{{"status":"CancelledRunFinally"}}}}'"""
-        return Problem((), f"{name} cannot be suspended", f"cancel it: {cancel}; retry-policy retry lets it go on")
-    if of_job.is_placeholder(root) or names.RETRY_OF in (root["metadata"].get("annotations") or {}):
-        return Problem((), f"{name} is part of a retry that was begun", "retry-policy retry goes on with that")
-    if target.row in {batch.JOB, JOB_SET} and batch.is_queued(root["metadata"]):
-        return Problem((), f"{name} is in a queue, which decides when it runs", "deactivate its Workload")
+    name = named(target.adapter.row.kind, root)
+    if problem := target.adapter.cannot_be_suspended(root):
+        return problem
     if terminal.condition_of(root) is not None:
         return Problem((), f"{name} has ended", "nothing of it runs")
     if bool(root["spec"].get("suspend")) == suspend:

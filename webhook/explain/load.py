@@ -10,9 +10,8 @@ from webhook.kube.client import Api, ApiError
 from webhook.ledger.model.pods import READ as POD_READ
 from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
-from webhook.retry.executor import path_of
 from webhook.retry.kinds import pipeline_run
-from webhook.retry.pipeline_runs import children_of
+from webhook.retry.reading import children_of, path_of
 from webhook.rules.jobs.schema import SUBDOMAIN
 
 POD: Final = type_of(POD_READ)
@@ -63,7 +62,11 @@ async def fetch_pipeline_run(api: Api, namespace: str, name: str) -> tuple[Json,
             raise
     if run is None:
         raise NoSuchWorkloadError(f"{NOTHING} {namespace}/{name}")
-    return run, await children_of(api, run), await pods(api, namespace, f"{pipeline_run.LABEL}={name}")
+    return (
+        run,
+        list(await children_of(api, pipeline_run.ADAPTER, run)),
+        await pods(api, namespace, f"{pipeline_run.LABEL}={name}"),
+    )
 
 
 async def pods(api: Api, namespace: str, selector: str) -> list[Json]:

@@ -16,22 +16,20 @@ import msgspec
 
 from webhook.admission import modes, review
 from webhook.admission.review import Response, Review
-from webhook.kinds import KindSpec, batch, tekton
-from webhook.kinds.job_set import JOB_SET
+from webhook.kinds import KindSpec, batch
 from webhook.kube import eager, names, terminal
 from webhook.kube.client import METADATA_ONLY, UNREACHABLE, Api, ApiError
 from webhook.lookups.cluster import Cluster, UnavailableError, ask
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
-from webhook.retry import executor, pipeline_runs, record, requests
-from webhook.retry.executor import RUN_AGAIN
+from webhook.retry import reading, record, requests
 from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds import job_set as of_job_set
-from webhook.retry.kinds import pipeline_run as of_pipeline_run
+from webhook.retry.kinds.adapter import Adapter
+from webhook.retry.kinds.registry import ADAPTERS
 from webhook.retry.record import Requested
 from webhook.rules.jobs.schema import SUBDOMAIN
 
-ROWS: Final = {(row.group, row.kind): row for row in RUN_AGAIN}
+BY_KIND: Final = {(row.group, row.kind): adapter for row, adapter in ADAPTERS.items()}
 RULE: Final = "requested_retry"
 UID: Final[Path] = ("metadata", "uid")
 IDENTITY: Final = (UID, ("metadata", "namespace"), ("metadata", "name"))
@@ -63,14 +61,6 @@ class RequestReview(Review, frozen=True, rename="camel"):
     request: Request
 
 
-class Run(msgspec.Struct, frozen=True):
-    """What would run again: `of`, which run that is; `root`, what that is of; `refusal`, why it cannot run again."""
-
-    of: str
-    root: Json
-    refusal: Problem | None
-
-
 class RetryAdmission:
     """Answers what is asked of /retry."""
 
@@ -87,8 +77,8 @@ class RetryAdmission:
 
         Raise UnavailableError.
         """
-        row = ROWS.get((request.kind.group, request.kind.kind))
-        if row is None or request.operation not in {"CREATE", "UPDATE"}:
+        adapter = BY_KIND.get((request.kind.group, request.kind.kind))
+        if adapter is None or request.operation not in {"CREATE", "UPDATE"}:
             return None
         try:
             root, old = review.decode_value(request.object), review.decode_value(request.old_object) or {}
@@ -100,40 +90,42 @@ class RetryAdmission:
             return None
         try:
             # Nobody needed a task until now.
-            return await eager.in_task(self.answer(request, row, root, old, changed, asks=asks))
+            return await eager.in_task(self.answer(request, adapter, root, old, changed, asks=asks))
         except (ApiError, *UNREACHABLE) as error:
             raise UnavailableError(f"the API server did not say who may what: {error!r}") from error
 
     async def answer(  # noqa: PLR0913 - as above
-        self, request: Request, row: KindSpec, root: Json, old: Json, changed: list[Path], *, asks: bool
+        self, request: Request, adapter: Adapter, root: Json, old: Json, changed: list[Path], *, asks: bool
     ) -> Response:
         """Judge one who asks, and who changes what only a retry changes; raise what `Api` raises."""
         async with asyncio.timeout(PATIENCE):
             if request.operation == "CREATE":
-                return await self.created(request, row, root)
+                return await self.created(request, adapter, root)
             if not asks and changed == [record.ANNOTATION] and set(record.read(root)) <= set(record.read(old)):
                 return patched(requests.put_back_record(root, old))  # who replaces an object asks for nothing
-            if not await self.is_stored(request, row, root, old):
-                return denied(Problem(UID, f"no {row.kind} with this uid has this name", "read it again"))
-            found = await self.asked_for(request, row, root) if asks else Response()
+            if not await self.is_stored(request, adapter.row, root, old):
+                return denied(Problem(UID, f"no {adapter.row.kind} with this uid has this name", "read it again"))
+            found = await self.asked_for(request, adapter, root) if asks else Response()
             if found.patch:
                 changed = [path for path in changed if path not in {requests.ACCEPTED, requests.MARK}]  # written anew
             if found.found or not changed:
                 return found
-            denial = await self.may(request, row, root, changed[0]) or await self.forged(request, root, old, changed)
+            denial = await self.may(request, adapter, root, changed[0]) or await self.forged(
+                request, root, old, changed
+            )
             return denial or (found if asks else called_off(root))
 
-    async def created(self, request: Request, row: KindSpec, root: Json) -> Response:
+    async def created(self, request: Request, adapter: Adapter, root: Json) -> Response:
         """Judge a new object: it may be a placeholder, or made of one; else all that is of a retry is taken off.
 
         Raise what `Api` raises.
         """
-        if row is batch.JOB and of_job.is_placeholder(root):
+        if adapter is of_job.ADAPTER and of_job.is_placeholder(root):
             denial = await self.judge_placeholder(request, of_job.state_of(root))
-            denial = denial or await self.may(request, row, root, requests.SUCCESSOR)
+            denial = denial or await self.may(request, adapter, root, requests.SUCCESSOR)
             return denial or patched(requests.take_off(root, requests.ACCEPTED, record.ANNOTATION))
-        if row is batch.JOB and await self.placeholder_of(request, root) is not None:
-            denial = await self.may(request, row, root, requests.RETRY_OF)
+        if adapter is of_job.ADAPTER and await self.placeholder_of(request, root) is not None:
+            denial = await self.may(request, adapter, root, requests.RETRY_OF)
             return denial or patched(requests.take_off(root, *requests.OF_ONE, requests.SUCCESSOR))
         return patched(requests.take_off(root, *requests.OF_ONE, requests.SUCCESSOR, requests.RETRY_OF))
 
@@ -141,7 +133,7 @@ class RetryAdmission:
         """Return an object, None where there is none or this is no name; raise UnavailableError."""
         if not SUBDOMAIN.fullmatch(namespace) or not SUBDOMAIN.fullmatch(name):
             return None
-        return await ask(self.api, executor.path_of(row, namespace, name), accept)
+        return await ask(self.api, reading.path_of(row, namespace, name), accept)
 
     async def is_stored(self, request: Request, row: KindSpec, *states: Json) -> bool:
         """Return True if all of these are states of the object that is stored under the name that they have."""
@@ -169,7 +161,7 @@ class RetryAdmission:
             return denied(Problem(requests.SUCCESSOR, what, "ask by: retry-policy retry"))
         return await self.in_others_names(request, {state.by}, requests.SUCCESSOR)
 
-    async def asked_for(self, request: Request, row: KindSpec, root: Json) -> Response:
+    async def asked_for(self, request: Request, adapter: Adapter, root: Json) -> Response:
         """Judge one who asks for a retry; raise what `Api` raises."""
         _, mode = await self.cluster.opt_in(request.namespace)
         if mode not in modes.ENFORCED:
@@ -178,45 +170,29 @@ class RetryAdmission:
         now = datetime.now(UTC)
         if problem := requests.problem(root, now):
             return denied(problem)
-        run = await self.run_of(row, root, now)
-        if problem := requests.outdated(root, run.root):
+        keep_finally = requests.keeps_finally(root)
+        found = await reading.read(self.api, adapter, root, now.isoformat(), keep_finally=keep_finally)
+        run = found.run if found.placeholder is None else None
+        if problem := requests.outdated(root, run or root):
             return Response(warnings=[problem])
-        refusal = None if run.refusal is None else msgspec.structs.replace(run.refusal, path=requests.ASKS)
-        if refusal is not None and not run.of:
-            # A CronJob without a Job: the request may have been for an earlier one.
+        refusal = adapter.refusal(found)
+        if refusal is not None:
+            refusal = msgspec.structs.replace(refusal, path=requests.ASKS)
+        if refusal is not None and run is None:
+            # A CronJob without a Job that could run again: the request may have been for an earlier one.
             return Response(warnings=[refusal])
-        if denial := await self.may(request, row, root, requests.ASKS):
+        if denial := await self.may(request, adapter, root, requests.ASKS):
             return denial
         if refusal is not None:
             return denied(refusal)
-        requested = Requested(at=at(root, requests.ASKS), by=request.user_info.username, of=run.of)
+        requested = Requested(at=at(root, requests.ASKS), by=request.user_info.username, of=adapter.run_id(found))
         return Response(patch=msgspec.json.encode(requests.accept(root, requested)), edited=[RULE])
 
-    async def run_of(self, row: KindSpec, root: Json, now: datetime) -> Run:
-        """Find out what would run again; raise what `Api` raises."""
-        if row is JOB_SET:
-            return Run(of_job_set.run_of(root), root, of_job_set.refusal(root))
-        if row is tekton.PIPELINE_RUN:
-            children = await pipeline_runs.children_of(self.api, root)
-            keep_finally = requests.keeps_finally(root)
-            refusal = of_pipeline_run.refusal(root, children, now.isoformat(), keep_finally=keep_finally)
-            return Run(of_pipeline_run.run_of(root), root, refusal)
-        if row is batch.JOB:
-            cron_job = await executor.cron_job_of(self.api, root)
-            return Run(root["metadata"]["uid"], root, of_job.refusal(root, cron_job))
-        namespace = root["metadata"]["namespace"]
-        if any(of_job.is_for_job_of(one, root) for one in await executor.placeholders(self.api, namespace)):
-            return Run("", root, Problem((), "its last Job is being made to run again", "wait for that"))
-        job = await executor.last_job(self.api, root)
-        if job is None:
-            return Run("", root, Problem((), "it has no Job that could run again", "wait for the next"))
-        return Run(job["metadata"]["uid"], job, of_job.refusal(job, root))
-
-    async def may(self, request: Request, row: KindSpec, root: Json, path: Path) -> Response | None:
+    async def may(self, request: Request, adapter: Adapter, root: Json, path: Path) -> Response | None:
         """Deny it to who may not do himself what the leader would; None where he may; raise what `Api` raises."""
-        rights = executor.rights_for(row, root)
+        rights = adapter.rights(root)
         user = request.user_info.subject()
-        missing = await executor.missing_rights(self.api, request.namespace, rights, user=user)
+        missing = await reading.missing_rights(self.api, request.namespace, rights, user=user)
         if not missing:
             return None
         what = f"{request.user_info.username} may not {', '.join(str(right) for right in missing)}"

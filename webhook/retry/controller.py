@@ -15,8 +15,7 @@ import structlog
 
 from webhook import metrics
 from webhook.admission import modes
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
+from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.kube.client import UNREACHABLE, ApiError
 from webhook.kube.events import Events, Notice
@@ -25,11 +24,11 @@ from webhook.kube.lease import Lease
 from webhook.lookups.cluster import Cluster, UnavailableError, path_of
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
-from webhook.retry import executor, pipeline_runs, record, requests
-from webhook.retry.executor import RUN_AGAIN, RefusedError, StuckError
+from webhook.retry import executor, reading, record, requests
+from webhook.retry.errors import FINAL, RefusedError, StuckError
 from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds import job_set as of_job_set
-from webhook.retry.kinds import pipeline_run as of_pipeline_run
+from webhook.retry.kinds.adapter import Adapter, Workload
+from webhook.retry.kinds.registry import ADAPTERS
 from webhook.retry.record import Requested
 
 # Seconds.
@@ -83,7 +82,7 @@ class RetryController:
         self.news = asyncio.Event()
         self.due: dict[Key, Due] = {}
         self.lists: dict[KindSpec, Informer[str]] = {}
-        for row in RUN_AGAIN:
+        for row in ADAPTERS:
             query = {"labelSelector": names.RETRY_IN_PROGRESS}
             self.lists[row] = Informer(
                 self.api, path_of(row), request_of, shape=READ, query=query, metadata_only=True, which="requested-"
@@ -163,20 +162,20 @@ class RetryController:
         if root is None or not requests.is_marked(root):
             return
         try:
-            request = await self.carry_out(key.row, root)
+            request = await self.carry_out(ADAPTERS[key.row], root)
         except RefusedError as error:
             self.tell(key.row, root, "RetryRefused", f"does not run again: {error}")
             await executor.forget(self.api, key.row, root)
         except StuckError as error:
             await self.stuck(key, root, due, str(error))
         except ApiError as error:
-            if error.status not in executor.FINAL:
+            if error.status not in FINAL:
                 raise
             await self.stuck(key, root, due, f"the API server does not do it: {error}")
         else:
             if request is not None:
                 await self.tell_of_start(key, root, request)
-            if key.row is batch.CRON_JOB or request is None:
+            if request is None or ADAPTERS[key.row].runs is not None:
                 await executor.forget(self.api, key.row, root)
 
     async def stuck(self, key: Key, root: Json, due: Due, why: str) -> None:
@@ -196,10 +195,10 @@ class RetryController:
 
     async def find(self, key: Key) -> Json | None:
         """Return an object as it is now, None if it is gone; raise what `Api` raises."""
-        return await self.api.find(executor.path_of(key.row, key.namespace, key.name))
+        return await self.api.find(reading.path_of(key.row, key.namespace, key.name))
 
-    async def carry_out(self, row: KindSpec, root: Json) -> Requested | None:
-        """Have an object run again; return who had asked for it, None where that is done, or is of an earlier run.
+    async def carry_out(self, adapter: Adapter, root: Json) -> Requested | None:
+        """Have an object run again; return who asked for it, None where that is done, or was of an earlier run.
 
         Raise RefusedError, StuckError, and what `Api` raises.
         """
@@ -207,34 +206,27 @@ class RetryController:
             await executor.resume(self.api, placeholder_of(root))
             state = of_job.state_of(root)
             return Requested(at=state.at, by=state.by, of=state.uid)
-        request = requests.accepted(root) or (None if row in {batch.JOB, batch.CRON_JOB} else last_of(root))
+        request = requests.accepted(root) or (None if adapter.in_place is None else last_of(root))
         if request is None:
             return None
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        if row is JOB_SET:
-            if request.of != of_job_set.run_of(root):
-                return None
-            await executor.retry_job_set(self.api, root, request.by, when)
-        elif row in {batch.JOB, batch.CRON_JOB}:
-            job = root if row is batch.JOB else await executor.last_job(self.api, root)
-            if job is None or request.of != job["metadata"]["uid"]:
-                await self.see_whether_done(root, job, request)
-                return None
-            await executor.retry_job(self.api, job, request.by, when)
-        else:
-            children = await pipeline_runs.children_of(self.api, root)
-            if request.of != of_pipeline_run.run_of(root) and not of_pipeline_run.is_left_undone(root, children):
-                return None
-            keep_finally = request.keep_finally or requests.keeps_finally(root)
-            await pipeline_runs.retry_pipeline_run(self.api, root, request.by, when, keep_finally=keep_finally)
+        keep_finally = request.keep_finally or requests.keeps_finally(root)
+        found = await reading.read(self.api, adapter, root, when, keep_finally=keep_finally)
+        is_left_undone = adapter.in_place is not None and adapter.in_place.is_left_undone(found)
+        if found.run is None or (request.of != adapter.run_id(found) and not is_left_undone):
+            if adapter.in_place is None:
+                await self.check_done(found, request)
+            return None
+        await executor.rerun(self.api, adapter.of_run, found.run, request.by, when, keep_finally=keep_finally)
         return request
 
-    async def see_whether_done(self, root: Json, job: Json | None, request: Requested) -> None:
-        """See that a Job runs again that is not its CronJob's last any more; raise RefusedError, what `Api` raises."""
-        if job is None or not of_job.is_successor(job, request.of):
-            placeholders = await executor.placeholders(self.api, root["metadata"]["namespace"])
-            if all(of_job.state_of(one).uid != request.of for one in placeholders):
-                raise RefusedError("another Job has begun since, or the last one is gone", "ask again")
+    async def check_done(self, found: Workload, request: Requested) -> None:
+        """Raise RefusedError if a Job that is not its CronJob's last any more does not run again; what `Api` raises."""
+        if found.run is not None and of_job.is_successor(found.run, request.of):
+            return
+        placeholders = await reading.placeholders(self.api, found.root["metadata"]["namespace"])
+        if all(of_job.state_of(one).uid != request.of for one in placeholders):
+            raise RefusedError("another Job has begun since, or the last one is gone", "ask again")
 
     def tell(self, row: KindSpec, root: Json, reason: str, message: str) -> None:
         """Write an Event on an object, and count."""

@@ -1,173 +1,50 @@
-"""Carries requested retries out, step by step: wherever one stops, anybody who may can go on with it."""
+"""Carries requested retries out, step by step: wherever one stops, anybody who may can continue.
+
+A Job runs again as another one, its successor, which takes the place of a placeholder; anything else as it is.
+"""
 
 import asyncio
+import dataclasses
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from operator import itemgetter
-from typing import Final, NamedTuple, Self
+from typing import Final
 
-from webhook.kinds import KindSpec, batch, tekton
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import controller_of
+from webhook.kinds import KindSpec, batch
 from webhook.kube import names, terminal
-from webhook.kube.client import CHANGED, METADATA_ONLY_LIST, Api, ApiError
-from webhook.objects.problem import Json, Problem
+from webhook.kube.client import CHANGED, Api, ApiError
+from webhook.objects.problem import Json
 from webhook.retry import requests
+from webhook.retry.errors import FINAL, RefusedError, StuckError, brief
 from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds import job_set as of_job_set
 from webhook.retry.kinds import refusals
-from webhook.rules.jobs.schema import SUBDOMAIN
+from webhook.retry.kinds.adapter import Adapter, InPlace, Workload
+from webhook.retry.reading import children_of, controller, path_of, workload_of
 
-FINAL: Final = {*map(HTTPStatus, (400, 403, 404, 409, 413, 422))}  # asked again it would be the same
 TRIES: Final = 5
+TAKEN_UP_WITHIN: Final = 10.0  # seconds for Tekton's controller to have seen what was deleted
 COUNTED_WITHIN: Final = 4.0  # seconds from the end of a Job until the ledger has counted all of its pods
 GONE_WITHIN: Final = 60.0  # seconds that finalizers may take
 LOOK_AGAIN: Final = 0.1
-LONGEST_ERROR: Final = 600  # characters of an answer of the API server in a problem
-RUN_AGAIN: Final = (batch.JOB, JOB_SET, batch.CRON_JOB, tekton.PIPELINE_RUN)
-CHILDREN: Final = (tekton.TASK_RUN, tekton.CUSTOM_RUN)  # of a PipelineRun
 
 
-class Right(NamedTuple):
-    """What a user must be allowed to do."""
+async def rerun(  # noqa: PLR0913 - what is done, for whom, and how
+    api: Api, adapter: Adapter, run: Json, by: str, when: str, *, keep_finally: bool = False, dry_run: bool = False
+) -> None:
+    """Make what has failed run again, with `dry_run` only find out whether it could.
 
-    verb: str
-    group: str
-    resource: str
-    subresource: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.verb} {'/'.join(filter(None, (self.resource, self.subresource)))}"
-
-
-class ProblemError(Exception):
-    """An error with a problem: what is wrong, and what would help."""
-
-    def __init__(self, what: str, remedy: str) -> None:
-        self.problem = Problem((), what, remedy)
-        super().__init__(str(self.problem))
-
-    @classmethod
-    def of(cls, problem: Problem) -> Self:
-        """Return the error for a problem."""
-        return cls(problem.what, problem.remedy)
-
-
-class RefusedError(ProblemError):
-    """A retry that is not possible; nothing has changed."""
-
-
-class StuckError(ProblemError):
-    """A retry that has begun and cannot continue now; the problem says where the manifest is."""
-
-
-def brief(error: ApiError) -> str:
-    """Return what the API server answered, short enough for the rest of a problem to be printed after it."""
-    return str(error)[:LONGEST_ERROR]
-
-
-def path_of(row: KindSpec, namespace: str, name: str = "") -> str:
-    """Return the path of an object, or without a name that of all in a namespace.
-
-    Raise ValueError for what is no name.
+    `run`: the object, or the placeholder of a Job; `by`: who asked; `when`: RFC 3339. Raise RefusedError, StuckError,
+    and what `Api` raises.
     """
-    if not all(SUBDOMAIN.fullmatch(one) for one in (namespace, name) if one):
-        raise ValueError(f"{namespace}/{name} is no name, and may be a path")
-    path = f"/apis/{row.group}/{row.versions[0]}/namespaces/{namespace}/{row.resource}"
-    return f"{path}/{name}" if name else path
-
-
-def rights_for(row: KindSpec, root: Json) -> list[Right]:
-    """Return what has to be allowed to who has this object run again; of a CronJob, whichever Job is its last."""
-    if row not in {batch.JOB, batch.CRON_JOB}:
-        found = [Right("patch", row.group, row.resource), Right("update", row.group, row.resource, "status")]
-        of_children = CHILDREN if row is tekton.PIPELINE_RUN else ()
-        return found + [Right("delete", child.group, child.resource) for child in of_children]
-    job = batch.JOB
-    found = [Right(verb, job.group, job.resource) for verb in ("create", "patch", "delete")]
-    if row is batch.CRON_JOB or of_job.done_already(done_of(root)):
-        found.append(Right("patch", job.group, job.resource, "status"))
-    return found
-
-
-def done_of(job: Json) -> of_job.Done:
-    """Return what need not run again of a Job, or of the Job that a placeholder is for."""
-    return of_job.state_of(job).done if of_job.is_placeholder(job) else of_job.done_of(job)
-
-
-async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user: Json | None = None) -> list[Right]:
-    """Return those of these rights that a user, as a SubjectAccessReview names him, has not in a namespace.
-
-    Without one that is the user of this connection.
-    """
-    kind = "SelfSubjectAccessReview" if user is None else "SubjectAccessReview"
-    found = []
-    for right in rights:
-        attributes = {**right._asdict(), "namespace": namespace}
-        spec = {**(user or {}), "resourceAttributes": attributes}
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-        answer = await api.create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", review)
-        if not answer["status"].get("allowed"):
-            found.append(right)
-    return found
-
-
-async def absent(api: Api, row: KindSpec, namespace: str, name: str) -> Problem:
-    """Return why an object is not found: there is none of this name, or its kind is not installed."""
-    if await api.find(path_of(row, namespace)) is None:
-        return Problem((), f"there are no {row.resource} in this cluster", f"install {row.group}")
-    return Problem(
-        (), f"there is no {row.kind} {namespace}/{name}", f"list them: kubectl get -n {namespace} {row.resource}"
-    )
-
-
-async def last_job(api: Api, cron_job: Json) -> Json | None:
-    """Return the newest Job of a CronJob, None if there is none."""
-    metadata = cron_job["metadata"]
-    jobs = path_of(batch.JOB, metadata["namespace"])
-    mine = [
-        one["metadata"]
-        async for one in api.objects(jobs, {}, METADATA_ONLY_LIST)
-        if any(owner["uid"] == metadata["uid"] for owner in one["metadata"].get("ownerReferences") or ())
-    ]
-    last = max(mine, key=itemgetter("creationTimestamp"), default=None)
-    found = None if last is None else await api.find(f"{jobs}/{last['name']}")
-    return found if last is not None and found is not None and found["metadata"]["uid"] == last["uid"] else None
-
-
-async def cron_job_of(api: Api, job: Json) -> Json | None:
-    """Return the CronJob that a Job is of, None if it is of none."""
-    controller = controller_of(job)
-    if controller is None or (controller.group, controller.kind) != (batch.CRON_JOB.group, batch.CRON_JOB.kind):
-        return None
-    if not SUBDOMAIN.fullmatch(controller.name):
-        return None
-    return await api.find(path_of(batch.CRON_JOB, job["metadata"]["namespace"], controller.name))
-
-
-async def placeholders(api: Api, namespace: str) -> list[Json]:
-    """Return the placeholders of a namespace: of each Job that is being created again one."""
-    selector = {"labelSelector": names.RETRY_OF}
-    return [one async for one in api.objects(path_of(batch.JOB, namespace), selector) if of_job.is_placeholder(one)]
-
-
-async def workload_of(api: Api, job: Json) -> Json | None:
-    """Return Kueue's Workload of a Job, None if there is none; raise RefusedError where the user may not know."""
-    try:
-        version = (await api.get("/apis/kueue.x-k8s.io"))["preferredVersion"]["groupVersion"]
-        path = f"/apis/{version}/namespaces/{job['metadata']['namespace']}/workloads"
-        async for one in api.objects(path, {}, METADATA_ONLY_LIST):
-            owners = one["metadata"].get("ownerReferences") or ()
-            if any(owner["uid"] == job["metadata"]["uid"] for owner in owners):
-                return await api.find(f"{path}/{one['metadata']['name']}")
-    except ApiError as error:
-        if error.status not in FINAL:
-            raise
-        if error.status != HTTPStatus.NOT_FOUND:
-            what = f"Job {job['metadata']['namespace']}/{job['metadata']['name']} is in a queue"
-            what += f", and its Workload, which keeps its manifest, cannot be read: {brief(error)}"
-            raise RefusedError(what, "ask for the right, or create it anew") from None
-    return None
+    if adapter.in_place is not None:
+        metadata = run["metadata"]
+        path = path_of(adapter.row, metadata["namespace"], metadata["name"])
+        before = Workload(root=run, run=run, when=when, keep_finally=keep_finally)
+        await InPlaceRerun(api, adapter, adapter.in_place, path, before, by).run(dry_run=dry_run)
+    elif not of_job.is_placeholder(run):
+        await replace_job(api, run, by, when, dry_run=dry_run)
+    elif not dry_run:
+        await resume(api, run)
 
 
 async def as_it_is_now(api: Api, job: Json) -> Json:
@@ -176,7 +53,7 @@ async def as_it_is_now(api: Api, job: Json) -> Json:
     current = await api.find(path_of(batch.JOB, metadata["namespace"], metadata["name"]))
     if current is None or current["metadata"]["uid"] != metadata["uid"]:
         raise RefusedError.of(refusals.is_gone(refusals.named("Job", job)))
-    if problem := of_job.refusal(current, await cron_job_of(api, current)):
+    if problem := of_job.refusal(current, await controller(api, of_job.ADAPTER, current)):
         raise RefusedError.of(problem)
     return current
 
@@ -193,7 +70,7 @@ def until_counted(job: Json, now: datetime) -> float:
     return min(max(0.0, COUNTED_WITHIN - since), COUNTED_WITHIN)
 
 
-async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> None:
+async def replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> None:
     """Create a Job that has failed again, under its name; raise RefusedError, StuckError, and what `Api` raises."""
     metadata = job["metadata"]
     name_ = f"Job {metadata['namespace']}/{metadata['name']}"
@@ -230,7 +107,7 @@ async def retry_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = 
 
 
 async def resume(api: Api, placeholder: Json) -> None:
-    """Bring the retry of a placeholder to its end; raise as `retry_job` does."""
+    """Bring the retry of a placeholder to its end; raise as `rerun` does."""
     namespace = placeholder["metadata"]["namespace"]
     state: of_job.RetryState | None = readable_state(placeholder)
     if state is not None and state.stage == "Kept":
@@ -355,31 +232,126 @@ async def forget(api: Api, row: KindSpec, root: Json) -> None:
             raise
 
 
-async def retry_job_set(api: Api, job_set: Json, by: str, when: str, *, dry_run: bool = False) -> None:
-    """Have a JobSet that has failed run again; raise RefusedError, and what `Api` raises."""
-    metadata = job_set["metadata"]
-    path = path_of(JOB_SET, metadata["namespace"], metadata["name"])
-    noted = ""
-    for _ in range(1 if dry_run else TRIES):
-        found = await api.find(path)
-        if found is None:
-            raise RefusedError.of(refusals.is_gone(refusals.named("JobSet", job_set)))
-        if of_job_set.runs_as_asked(found, noted) or noted not in {"", of_job_set.run_of(found)}:
-            await forget(api, JOB_SET, found)
-            return
-        if problem := of_job_set.refusal(found):
-            raise RefusedError.of(problem)
+@dataclass(frozen=True, slots=True)
+class InPlaceRerun:
+    """One retry of an object as it is. `before`: the object when that was asked for; `by`: who asked."""
+
+    api: Api
+    adapter: Adapter
+    in_place: InPlace
+    path: str
+    before: Workload
+    by: str
+
+    async def run(self, *, dry_run: bool) -> None:
+        """Carry it out; raise as `rerun` does."""
         if dry_run:
+            self.check(await self.read())
             return
-        noted = of_job_set.run_of(found)
+        first: Workload | None = None
+        is_resumed = False
+        for _ in range(TRIES):
+            now = await self.read()
+            if first is not None and self.in_place.has_begun(now, first):
+                await forget(self.api, self.adapter.row, now.root)  # another user asked at the same time
+                return
+            if is_resumed and self.in_place.is_stopped(now):
+                raise RefusedError(f"{self.name} has been cancelled since", "ask again")
+            stored = await self.write(now, is_ended=first is None or not self.in_place.is_taken_back(now))
+            first = first or now
+            if stored is None:
+                continue
+            is_resumed = True
+            if not self.in_place.watches_controller or await self.is_taken_up(first):
+                await forget(self.api, self.adapter.row, stored)
+                return
+        raise StuckError(f"{self.name} is changed or ended again by others each time", "ask again to go on")
+
+    @property
+    def name(self) -> str:
+        """How messages name the object."""
+        return refusals.named(self.adapter.row.kind, self.before.root)
+
+    async def read(self) -> Workload:
+        """Return the object as it is now; raise RefusedError if it is gone."""
+        # Children first, so that none that its controller makes meanwhile is among them.
+        children = await children_of(self.api, self.adapter, self.before.root)
+        found = await self.api.find(self.path)
+        if found is None:
+            raise RefusedError.of(refusals.is_gone(self.name))
+        return dataclasses.replace(self.before, root=found, run=found, children=children)
+
+    async def write(self, now: Workload, *, is_ended: bool) -> Json | None:
+        """Write what lets the object run; return it as it is stored then, None if it has changed meanwhile."""
         try:
-            if not of_job_set.is_noted(found):
-                found = await api.patch(path, of_job_set.noted(found, by, when))
-            await api.replace(f"{path}/status", of_job_set.run_again(found))
+            stored = await self.take_back(now) if is_ended else now.root
+            if operations := self.in_place.resume(stored):
+                await self.api.patch(self.path, operations)
         except ApiError as error:
             if error.status not in CHANGED:
                 raise
-            continue  # it has changed meanwhile
-        await forget(api, JOB_SET, found)
-        return
-    raise StuckError(f"JobSet {metadata['namespace']}/{metadata['name']} changes all the time", "ask again")
+            return None
+        return stored
+
+    def check(self, now: Workload) -> None:
+        """Raise RefusedError if it cannot run again."""
+        if problem := self.adapter.refusal(now):
+            raise RefusedError.of(problem)
+
+    async def take_back(self, now: Workload) -> Json:
+        """Take back that the object has ended; return it as it is stored then."""
+        self.check(now)
+        steps, stored = self.in_place.steps(now, self.by), now.root
+        if steps.record:
+            stored = await self.api.patch(self.path, steps.record)
+        await delete_all(self.api, self.adapter, steps.deleted)
+        return await self.api.replace(f"{self.path}/status", steps.again(stored))
+
+    async def is_taken_up(self, first: Workload) -> bool:
+        """Return True if its controller goes on with it, False if that ends it at once by what it remembers.
+
+        One that has other children than `first` has been taken up, however it ends.
+        """
+        now: Workload | None = None
+        try:
+            async with asyncio.timeout(TAKEN_UP_WITHIN) as within:
+                while (now := await self.read_as_ended()) is not None:
+                    if self.in_place.has_begun(now, first):
+                        return True
+                    if not self.in_place.is_taken_back(now):
+                        break
+                    await asyncio.sleep(LOOK_AGAIN)
+        except TimeoutError:
+            if not within.expired():
+                raise
+            return True  # it has not been ended, and will be taken up once its controller is there again
+        return now is None or bool(terminal.has_ended_well(now.root))
+
+    async def read_as_ended(self) -> Workload | None:
+        """Return the object; None if it is gone. Its children are read after it: one that has ended has all of them."""
+        found = await self.api.find(self.path)
+        if found is None:
+            return None
+        children = await children_of(self.api, self.adapter, found)
+        return dataclasses.replace(self.before, root=found, run=found, children=children)
+
+
+async def delete_all(api: Api, adapter: Adapter, children: tuple[Json, ...]) -> None:
+    """Delete what an object runs; return once it is gone; raise StuckError where a finalizer holds it."""
+    rows = {} if adapter.children is None else {row.kind: row for row in adapter.children.rows}
+    paths = {}
+    for child in children:
+        metadata = child["metadata"]
+        paths[path_of(rows[child["kind"]], metadata["namespace"], metadata["name"])] = metadata["uid"]
+    for path, uid in paths.items():
+        await delete(api, path, uid, after=True)  # a TaskRun of its name would take its pod for one of its own
+    try:
+        async with asyncio.timeout(GONE_WITHIN) as within:
+            for path, uid in paths.items():
+                while (there := await api.find(path)) is not None and there["metadata"]["uid"] == uid:  # noqa: ASYNC110
+                    await asyncio.sleep(LOOK_AGAIN)
+    except TimeoutError:
+        if not within.expired():
+            raise
+        held = ", ".join(child["metadata"]["name"] for child in children)
+        raise StuckError(f"of {held} something is deleted but held by a finalizer", "ask again to go on") from None

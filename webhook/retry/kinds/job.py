@@ -24,6 +24,7 @@ from webhook.objects.patch import Editor, at, pointer
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import consent, record
 from webhook.retry.kinds import refusals
+from webhook.retry.kinds.adapter import Adapter, Right
 from webhook.rules import undo
 from webhook.rules.jobs.schema import SUBDOMAIN
 
@@ -50,6 +51,10 @@ WRITTEN_BY_KUEUE: Final = (
 )
 MANAGED_BY: Final = "retry-policy.dev/kept"  # of a placeholder: nobody runs it, even if it is resumed
 OF_DELETION: Final = ("foregroundDeletion", "orphan")  # finalizers
+
+# What a retry of a Job takes; the last one only where some of it has succeeded.
+REPLACES: Final = tuple(Right(verb, batch.JOB.group, batch.JOB.resource) for verb in ("create", "patch", "delete"))
+WRITES_WHAT_IS_DONE: Final = Right("patch", batch.JOB.group, batch.JOB.resource, "status")
 
 Stage = Literal["Kept", "Deleting", "Created"]
 
@@ -337,3 +342,40 @@ def release(state: RetryState) -> list[Json]:
     if not state.suspend:
         found.append({"op": "replace", "path": "/spec/suspend", "value": False})
     return found
+
+
+def rights(job: Json) -> list[Right]:
+    """Return the rights that creating a Job again takes; `job` may be its placeholder."""
+    done = state_of(job).done if is_placeholder(job) else done_of(job)
+    return [*REPLACES, WRITES_WHAT_IS_DONE] if done_already(done) else [*REPLACES]
+
+
+def promise(job: Json) -> str:
+    """Return a line that says what of a Job will run again; `job` is its placeholder where that has begun."""
+    if is_placeholder(job):
+        return f"Job {job['metadata']['namespace']}/{state_of(job).name}: goes on with the retry that was begun"
+    name, done, completions = refusals.named("Job", job), done_of(job), job["spec"].get("completions")
+    if done.completed_indexes:
+        return f"{name}: {completions - done.succeeded} of {completions} indexes run again"
+    if done.succeeded:
+        return f"{name}: runs again; {done.succeeded} of {completions} pods have succeeded already"
+    return f"{name}: runs again"
+
+
+def cannot_be_suspended(job: Json) -> Problem | None:
+    """Return why a Job can be neither suspended nor resumed; None if it can."""
+    name = refusals.named("Job", job)
+    if is_placeholder(job) or names.RETRY_OF in (job["metadata"].get("annotations") or {}):
+        return Problem((), f"{name} is part of a retry that was begun", "retry-policy retry goes on with that")
+    return refusals.is_queued(name) if batch.is_queued(job["metadata"]) else None
+
+
+ADAPTER: Final = Adapter(
+    row=batch.JOB,
+    rights=rights,
+    run_id=lambda found: str(found.root["metadata"]["uid"]),
+    refusal=lambda found: refusal(found.root, found.controller),
+    promise=lambda found: promise(found.root),
+    cannot_be_suspended=cannot_be_suspended,
+    controller=batch.CRON_JOB,
+)

@@ -16,9 +16,14 @@ from webhook.objects.patch import at, pointer
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
+from webhook.retry.kinds.adapter import Adapter, InPlace, Right, Steps, Workload
 
 CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"  # what managedBy is where it is absent
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
+IN_PLACE: Final = (
+    Right("patch", JOB_SET.group, JOB_SET.resource),
+    Right("update", JOB_SET.group, JOB_SET.resource, "status"),
+)
 
 
 def refusal(job_set: Json) -> Problem | None:
@@ -101,3 +106,31 @@ def run_again(job_set: Json) -> Json:
         "spec": job_set["spec"],
         "status": status,
     }
+
+
+def has_begun(now: Workload, before: Workload) -> bool:
+    """Return True if a JobSet runs again, by whoever asked at the same time, or has since."""
+    asked = run_of(before.root)
+    return runs_as_asked(now.root, asked) or run_of(now.root) != asked
+
+
+def steps(found: Workload, by: str) -> Steps:
+    """Return what is written to make a JobSet run again."""
+    written = [] if is_noted(found.root) else noted(found.root, by, found.when)
+    return Steps(record=written, deleted=(), again=run_again)
+
+
+def cannot_be_suspended(job_set: Json) -> Problem | None:
+    """Return why a JobSet can be neither suspended nor resumed; None if it can."""
+    return refusals.is_queued(refusals.named("JobSet", job_set)) if batch.is_queued(job_set["metadata"]) else None
+
+
+ADAPTER: Final = Adapter(
+    row=JOB_SET,
+    rights=lambda _: [*IN_PLACE],
+    run_id=lambda found: run_of(found.root),
+    refusal=lambda found: refusal(found.root),
+    promise=lambda found: f"{refusals.named('JobSet', found.root)}: all of its Jobs run again",
+    cannot_be_suspended=cannot_be_suspended,
+    in_place=InPlace(steps=steps, has_begun=has_begun),
+)

@@ -26,6 +26,7 @@ from webhook.objects.problem import Json, Problem
 from webhook.policy.parse import duration
 from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
+from webhook.retry.kinds.adapter import Adapter, Children, InPlace, Right, Steps, Workload
 
 CONTROLLER: Final = "tekton.dev/pipeline"  # what managedBy is where it is absent
 DEFAULT_TIMEOUT: Final = "1h"  # Tekton's own
@@ -33,6 +34,12 @@ LABEL: Final = "tekton.dev/pipelineRun"  # of what a PipelineRun runs
 TASK: Final = "tekton.dev/pipelineTask"
 AFFINITY_ASSISTANT: Final = "pipeline.tekton.dev/affinity-assistant"
 GOES_ON: Final = "continue"  # onError of a task whose failure fails nothing
+IN_PLACE: Final = (
+    Right("patch", tekton.PIPELINE_RUN.group, tekton.PIPELINE_RUN.resource),
+    Right("update", tekton.PIPELINE_RUN.group, tekton.PIPELINE_RUN.resource, "status"),
+    Right("delete", tekton.TASK_RUN.group, tekton.TASK_RUN.resource),
+    Right("delete", tekton.CUSTOM_RUN.group, tekton.CUSTOM_RUN.resource),
+)
 LISTED: Final = 20  # tasks, in what is noted of one that runs again
 LONGEST: Final = 200  # characters of each
 # Of a run that is over; its controller writes them anew.
@@ -231,3 +238,64 @@ def run_again(run: Json, planned: Plan, when: str) -> Json:
         "spec": run["spec"],
         "status": status,
     }
+
+
+def keeps_finally(found: Workload) -> bool:
+    """Return True if what of `finally` has succeeded stays: as asked by the user whose retry has begun, if any."""
+    return record.read(found.root)[-1].keep_finally if is_noted(found.root) else found.keep_finally
+
+
+def uids_of(found: Workload) -> set[str]:
+    """Return the uids of the children of a PipelineRun."""
+    return {child["metadata"]["uid"] for child in found.children}
+
+
+def steps(found: Workload, by: str) -> Steps:
+    """Return what is written to make a PipelineRun run again."""
+    run, keep_finally = found.root, keeps_finally(found)
+    planned = plan(run, list(found.children), keep_finally=keep_finally)
+    written = [] if is_noted(run) else noted(run, planned, by, found.when, keep_finally=keep_finally)
+    return Steps(
+        record=written, deleted=tuple(planned.gone), again=lambda stored: run_again(stored, planned, found.when)
+    )
+
+
+def promise(found: Workload) -> str:
+    """Return a line that says which tasks of a PipelineRun will run again."""
+    again = sorted(plan(found.root, list(found.children), keep_finally=keeps_finally(found)).again)
+    what = f"{', '.join(again)} and what has not run yet run again" if again else "runs from its beginning"
+    return f"{refusals.named('PipelineRun', found.root)}: {what}"
+
+
+def cannot_be_suspended(run: Json) -> Problem:
+    """Return why a PipelineRun can be neither suspended nor resumed, and what serves instead."""
+    which = f"-n {run['metadata']['namespace']} pipelinerun/{run['metadata']['name']}"
+    cancel = f"""kubectl patch {which} --type=merge -p '{{"spec":{{"status":"CancelledRunFinally"}}}}'"""
+    name = refusals.named("PipelineRun", run)
+    return Problem((), f"{name} cannot be suspended", f"cancel it: {cancel}; retry-policy retry lets it go on")
+
+
+CHILDREN: Final = Children(
+    rows=(tekton.TASK_RUN, tekton.CUSTOM_RUN),
+    selector=lambda run: f"{LABEL}={run['metadata']['name']}",
+    is_child=is_child,
+)
+ADAPTER: Final = Adapter(
+    row=tekton.PIPELINE_RUN,
+    rights=lambda _: [*IN_PLACE],
+    run_id=lambda found: run_of(found.root),
+    refusal=lambda found: refusal(found.root, list(found.children), found.when, keep_finally=keeps_finally(found)),
+    promise=promise,
+    cannot_be_suspended=cannot_be_suspended,
+    children=CHILDREN,
+    in_place=InPlace(
+        steps=steps,
+        has_begun=lambda now, before: bool(uids_of(now) - uids_of(before)),
+        is_taken_back=lambda found: succeeded_of(found.root) == "Unknown",
+        resume=let_run,
+        is_stopped=lambda found: bool(found.root["spec"].get("status")),
+        is_left_undone=lambda found: is_left_undone(found.root, list(found.children)),
+        watches_controller=True,
+    ),
+    has_finally=True,
+)

@@ -45,3 +45,8 @@ def may_not_run_twice(name: str, target: str, root: Json, parts: Sequence[str] =
     of = f" of {listed(parts)}" if parts else ""
     how = f"kubectl annotate -n {root['metadata']['namespace']} {target} {names.RETRYABLE}=true"
     return Problem((), f"{name} does not say{of} that it may run twice", f"if it may: {how}")
+
+
+def is_queued(name: str) -> Problem:
+    """Return why an object in one of Kueue's queues can be neither suspended nor resumed."""
+    return Problem((), f"{name} is in a queue, which decides when it runs", "deactivate its Workload")

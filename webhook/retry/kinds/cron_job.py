@@ -1,0 +1,49 @@
+"""Of a CronJob its last Job runs again; what the CronJob says of retries holds for its Jobs."""
+
+from typing import Final
+
+from webhook.kinds import batch
+from webhook.objects.problem import Json, Problem
+from webhook.retry.kinds import job, refusals
+from webhook.retry.kinds.adapter import Adapter, Right, Workload
+
+
+def rights(_: Json) -> list[Right]:
+    """Return the rights that a retry takes whichever Job is the last."""
+    return [*job.REPLACES, job.WRITES_WHAT_IS_DONE]
+
+
+def run_id(found: Workload) -> str:
+    """Return the uid of the last Job; empty if there is none."""
+    return "" if found.run is None else str(found.run["metadata"]["uid"])
+
+
+def refusal(found: Workload) -> Problem | None:
+    """Return why the last Job cannot run again; None if it can."""
+    name = refusals.named(batch.CRON_JOB.kind, found.root)
+    if found.placeholder is not None:
+        return Problem((), f"{name}: its last Job is being made to run again", "wait for that")
+    if found.run is None:
+        return Problem((), f"{name} has no Job that could run again", "wait for the next")
+    return job.refusal(found.run, found.root)
+
+
+def promise(found: Workload) -> str:
+    """Return a line that says what of the last Job will run again; empty if there is none."""
+    run = found.placeholder or found.run
+    return "" if run is None else job.promise(run)
+
+
+def cannot_be_suspended(_: Json) -> None:
+    """Return None: any CronJob can be suspended."""
+
+
+ADAPTER: Final = Adapter(
+    row=batch.CRON_JOB,
+    rights=rights,
+    run_id=run_id,
+    refusal=refusal,
+    promise=promise,
+    cannot_be_suspended=cannot_be_suspended,
+    runs=job.ADAPTER,
+)

@@ -1,0 +1,147 @@
+"""Reads from the API what a requested retry is decided by: a workload, what is around it, and a user's rights."""
+
+from http import HTTPStatus
+from operator import itemgetter
+
+from webhook.kinds import KindSpec, batch
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import names
+from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
+from webhook.objects.problem import Json, Problem
+from webhook.retry.errors import FINAL, RefusedError, brief
+from webhook.retry.kinds import job as of_job
+from webhook.retry.kinds.adapter import Adapter, Right, Workload
+from webhook.rules.jobs.schema import SUBDOMAIN
+
+
+def path_of(row: KindSpec, namespace: str, name: str = "") -> str:
+    """Return the path of an object, or without a name that of all in a namespace.
+
+    Raise ValueError for what is no name.
+    """
+    if not all(SUBDOMAIN.fullmatch(one) for one in (namespace, name) if one):
+        raise ValueError(f"{namespace}/{name} is no name, and may be a path")
+    path = f"/apis/{row.group}/{row.versions[0]}/namespaces/{namespace}/{row.resource}"
+    return f"{path}/{name}" if name else path
+
+
+async def read(  # noqa: PLR0913 - what is read, and for what
+    api: Api,
+    adapter: Adapter,
+    root: Json,
+    when: str,
+    *,
+    keep_finally: bool = False,
+    known: list[Json] | None = None,
+) -> Workload:
+    """Return an object with what is around it, to be judged at a time, RFC 3339; raise what `Api` raises.
+
+    `known`: the placeholders of its namespace, where they have been read already.
+    """
+    run: Json | None = root
+    placeholder: Json | None = None
+    if adapter.runs is not None:
+        namespace = root["metadata"]["namespace"]
+        held = await placeholders(api, namespace) if known is None else known
+        placeholder = next((one for one in held if of_job.is_for_job_of(one, root)), None)
+        run = await last_of(api, adapter.runs.row, root)
+    return Workload(
+        root=root,
+        run=run,
+        when=when,
+        controller=await controller(api, adapter, root),
+        children=await children_of(api, adapter, root),
+        placeholder=placeholder,
+        keep_finally=keep_finally,
+    )
+
+
+async def last_of(api: Api, row: KindSpec, owner: Json) -> Json | None:
+    """Return the newest object of a kind that another owns, None if there is none."""
+    metadata = owner["metadata"]
+    path = path_of(row, metadata["namespace"])
+    mine = [
+        one["metadata"]
+        async for one in api.objects(path, {}, METADATA_ONLY_LIST)
+        if any(owner["uid"] == metadata["uid"] for owner in one["metadata"].get("ownerReferences") or ())
+    ]
+    last = max(mine, key=itemgetter("creationTimestamp"), default=None)
+    found = None if last is None else await api.find(f"{path}/{last['name']}")
+    return found if last is not None and found is not None and found["metadata"]["uid"] == last["uid"] else None
+
+
+async def controller(api: Api, adapter: Adapter, root: Json) -> Json | None:
+    """Return the controller of an object where its kind has a say; None if there is none of that kind."""
+    reference, row = controller_of(root), adapter.controller
+    if row is None or reference is None or (reference.group, reference.kind) != (row.group, row.kind):
+        return None
+    if not SUBDOMAIN.fullmatch(reference.name):
+        return None
+    return await api.find(path_of(row, root["metadata"]["namespace"], reference.name))
+
+
+async def children_of(api: Api, adapter: Adapter, root: Json) -> tuple[Json, ...]:
+    """Return what an object runs, each with its kind, which items of a list lack."""
+    children = adapter.children
+    if children is None:
+        return ()
+    selector = {"labelSelector": children.selector(root)}
+    return tuple(
+        [
+            {**one, "kind": row.kind}
+            for row in children.rows
+            async for one in api.objects(path_of(row, root["metadata"]["namespace"]), selector)
+            if children.is_child(one, root)
+        ]
+    )
+
+
+async def placeholders(api: Api, namespace: str) -> list[Json]:
+    """Return the placeholders of a namespace: of each Job that is being created again one."""
+    selector = {"labelSelector": names.RETRY_OF}
+    return [one async for one in api.objects(path_of(batch.JOB, namespace), selector) if of_job.is_placeholder(one)]
+
+
+async def workload_of(api: Api, job: Json) -> Json | None:
+    """Return Kueue's Workload of a Job, None if there is none; raise RefusedError where the user may not know."""
+    try:
+        version = (await api.get("/apis/kueue.x-k8s.io"))["preferredVersion"]["groupVersion"]
+        path = f"/apis/{version}/namespaces/{job['metadata']['namespace']}/workloads"
+        async for one in api.objects(path, {}, METADATA_ONLY_LIST):
+            owners = one["metadata"].get("ownerReferences") or ()
+            if any(owner["uid"] == job["metadata"]["uid"] for owner in owners):
+                return await api.find(f"{path}/{one['metadata']['name']}")
+    except ApiError as error:
+        if error.status not in FINAL:
+            raise
+        if error.status != HTTPStatus.NOT_FOUND:
+            what = f"Job {job['metadata']['namespace']}/{job['metadata']['name']} is in a queue"
+            what += f", and its Workload, which keeps its manifest, cannot be read: {brief(error)}"
+            raise RefusedError(what, "ask for the right, or create it anew") from None
+    return None
+
+
+async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user: Json | None = None) -> list[Right]:
+    """Return those of these rights that a user, as a SubjectAccessReview names him, has not in a namespace.
+
+    Without one that is the user of this connection.
+    """
+    kind = "SelfSubjectAccessReview" if user is None else "SubjectAccessReview"
+    found = []
+    for right in rights:
+        attributes = {**right._asdict(), "namespace": namespace}
+        spec = {**(user or {}), "resourceAttributes": attributes}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        answer = await api.create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", review)
+        if not answer["status"].get("allowed"):
+            found.append(right)
+    return found
+
+
+async def absent(api: Api, row: KindSpec, namespace: str, name: str) -> Problem:
+    """Return why an object is not found: there is none of this name, or its kind is not installed."""
+    if await api.find(path_of(row, namespace)) is None:
+        return Problem((), f"there are no {row.resource} in this cluster", f"install {row.group}")
+    return Problem(
+        (), f"there is no {row.kind} {namespace}/{name}", f"list them: kubectl get -n {namespace} {row.resource}"
+    )
