@@ -9,7 +9,8 @@ know who may read it or what it made.
 """
 
 import asyncio
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import datetime
 from typing import Final, cast
 
 import msgspec
@@ -62,9 +63,21 @@ class RequestReview(Review, frozen=True, rename="camel"):
 
 
 class RetryAdmission:
-    """Answers what is asked of /retry."""
+    """Answers what is asked of /retry.
 
-    def __init__(self, api: Api, cluster: Cluster) -> None:
+    `now`: the time that a request is compared with; `patience`: seconds after which it is given up for unanswered.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        cluster: Cluster,
+        *,
+        now: Callable[[], datetime] = reading.utc_now,
+        patience: float = PATIENCE,
+    ) -> None:
+        self.now = now
+        self.patience = patience
         self.api = api
         self.cluster = cluster
 
@@ -98,7 +111,7 @@ class RetryAdmission:
         self, request: Request, adapter: Adapter, root: Json, old: Json, changed: list[Path], *, asks: bool
     ) -> Response:
         """Judge one who asks, and who changes what only a retry changes; raise what `Api` raises."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(self.patience):
             if request.operation == "CREATE":
                 return await self.created(request, adapter, root)
             if not asks and changed == [record.ANNOTATION] and set(record.read(root)) <= set(record.read(old)):
@@ -167,7 +180,7 @@ class RetryAdmission:
         if mode not in modes.ENFORCED:
             what = f"nothing runs again in mode {mode}"
             return Response(warnings=[Problem(requests.ASKS, what, "use retry-policy retry")])
-        now = datetime.now(UTC)
+        now = self.now()
         if problem := requests.problem(root, now):
             return denied(problem)
         keep_finally = requests.keeps_finally(root)
@@ -189,7 +202,7 @@ class RetryAdmission:
         return Response(patch=msgspec.json.encode(requests.accept(root, requested)), edited=[RULE])
 
     async def may(self, request: Request, adapter: Adapter, root: Json, path: Path) -> Response | None:
-        """Deny it to who may not do himself what the leader would; None where he may; raise what `Api` raises."""
+        """Deny users who lack the rights that the leader would use; None for all others; raise what `Api` raises."""
         rights = adapter.rights(root)
         user = request.user_info.subject()
         missing = await reading.missing_rights(self.api, request.namespace, rights, user=user)

@@ -7,8 +7,9 @@ that label is watched, mostly empty.
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, NamedTuple
 
 import structlog
@@ -72,9 +73,22 @@ class Due:
 
 
 class RetryController:
-    """What is to run again, by the labels; acts on it while this replica leads."""
+    """What is to run again, by the labels; acts on it while this replica leads.
 
-    def __init__(self, cluster: Cluster, events: Events, lease: Lease) -> None:
+    `clock`: monotonic, in seconds; `now`: the time that is written into objects.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        events: Events,
+        lease: Lease,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = reading.utc_now,
+    ) -> None:
+        self.clock = clock
+        self.now = now
         self.api = cluster.api
         self.cluster = cluster
         self.events = events
@@ -110,7 +124,7 @@ class RetryController:
 
     def begin_what_is_due(self, group: asyncio.TaskGroup) -> float:
         """Begin with what it is time for; return for how many seconds nothing else is due."""
-        now, idle = time.monotonic(), LONGEST_PAUSE
+        now, idle = self.clock(), LONGEST_PAUSE
         marked = {
             Key(row, *key): one
             for row, found in self.lists.items()
@@ -152,7 +166,7 @@ class RetryController:
         except Exception:  # an answer that nobody foresaw must not end the server
             log.exception("not run again yet", what=f"{key.row.kind} {key.namespace}/{key.name}", retry_in=due.pause)
         finally:
-            due.busy, due.next = False, time.monotonic() + due.pause
+            due.busy, due.next = False, self.clock() + due.pause
             due.pause = min(due.pause * 2, LONGEST_PAUSE)
             self.news.set()
 
@@ -209,7 +223,7 @@ class RetryController:
         request = requests.accepted(root) or (None if adapter.in_place is None else last_of(root))
         if request is None:
             return None
-        when = datetime.now(UTC).isoformat(timespec="seconds")
+        when = self.now().isoformat(timespec="seconds")
         keep_finally = request.keep_finally or requests.keeps_finally(root)
         found = await reading.read(self.api, adapter, root, when, keep_finally=keep_finally)
         is_left_undone = adapter.in_place is not None and adapter.in_place.is_left_undone(found)

@@ -1,5 +1,6 @@
 """Reads from the API what a requested retry is decided by: a workload, what is around it, and a user's rights."""
 
+from datetime import UTC, datetime
 from http import HTTPStatus
 from operator import itemgetter
 
@@ -12,6 +13,11 @@ from webhook.retry.errors import FINAL, RefusedError, brief
 from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds.adapter import Adapter, Right, Workload
 from webhook.rules.jobs.schema import SUBDOMAIN
+
+
+def utc_now() -> datetime:
+    """Return the time, in UTC."""
+    return datetime.now(UTC)
 
 
 def path_of(row: KindSpec, namespace: str, name: str = "") -> str:

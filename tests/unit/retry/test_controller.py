@@ -1,18 +1,376 @@
-"""Which objects the leader takes up that are marked to run again."""
+"""What the leader writes for a requested retry, when, and after which answer of the API server."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+from structlog.testing import capture_logs
+
 from tests.costs import assert_grows_with_its_input
-from webhook.kinds import batch
+from tests.objects import job_spec
+from tests.unit.retry.server import Server, served, told
+from webhook.kinds import KindSpec, batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
+from webhook.kube.client import ApiError
 from webhook.kube.events import Events
 from webhook.lookups.cluster import Cluster
-from webhook.retry.controller import AT_ONCE, Key, RetryController
+from webhook.objects.problem import Json
+from webhook.retry import record, requests
+from webhook.retry.controller import (
+    AT_ONCE,
+    LEFT_BEHIND,
+    LONGEST_PAUSE,
+    SHORTEST_PAUSE,
+    TRIES,
+    Due,
+    Key,
+    RetryController,
+)
+from webhook.retry.kinds import job as of_job
+from webhook.retry.reading import path_of
+from webhook.retry.record import Requested
 
 NO_API: Any = None
+NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
+FAILED = [{"type": "Failed", "status": "True"}]
+JOBS = "/apis/batch/v1/namespaces/ml/jobs"
+TRAIN = f"{JOBS}/train"
+SETS = path_of(JOB_SET, "ml", "train")
+PLACEHOLDER = f"{JOBS}/{of_job.placeholder_name('train', 'uid-1')}"
+SET_KEY, JOB_KEY = Key(JOB_SET, "ml", "train"), Key(batch.JOB, "ml", "train")
+UNAVAILABLE, CHANGED, FORBIDDEN = (ApiError(status, "no") for status in (503, 409, 403))
 
 
-def retrier(marked: int, namespace: str = "ml") -> RetryController:
+def asked(of: str, spec: Json, status: Json, *, retryable: str = "true") -> Json:
+    """A workload that has failed, with a request that admission has accepted."""
+    metadata = {"name": "train", "namespace": "ml", "uid": "uid-1", "resourceVersion": "1"}
+    root: Json = {"metadata": {**metadata, "annotations": {names.RETRYABLE: retryable}, "labels": {}}}
+    text = requests.accept(root, Requested(at="2026-11-22T08:30:00Z", by="alice", of=of))[0]["value"]
+    root["metadata"]["annotations"][names.RETRY_ACCEPTED] = text
+    root["metadata"]["labels"][names.RETRY_IN_PROGRESS] = "true"
+    return {**root, "spec": spec, "status": {"conditions": FAILED, **status}}
+
+
+def job_set(**how: Any) -> tuple[KindSpec, Json]:
+    return JOB_SET, asked("restart 0", {"replicatedJobs": [{"name": "a", "template": {}}]}, {"restarts": 0}, **how)
+
+
+def job() -> tuple[KindSpec, Json]:
+    return batch.JOB, asked("uid-1", job_spec(backoffLimit=0), {})
+
+
+class Clock:
+    """A monotonic clock that a test sets."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Leader:
+    """A leader whose API and clock are a test's; `see` is what its watch tells."""
+
+    def __init__(self, server: Server, *keys: Key, request: str = "accepted") -> None:
+        self.clock = Clock()
+        self.cluster = served(server)
+        self.events = Events(NO_API)
+        self.controller = RetryController(self.cluster, self.events, NO_API, clock=self.clock, now=lambda: NOW)
+        for key in keys:
+            self.see(key, request)
+
+    def see(self, key: Key, request: str) -> None:
+        self.controller.lists[key.row].items[key.namespace, key.name] = request
+
+    async def act(self) -> float:
+        """Take up what is due, and wait until that is done; return for how long nothing else is due."""
+        async with asyncio.TaskGroup() as group:
+            return self.controller.begin_what_is_due(group)
+
+    def due(self, key: Key) -> Due:
+        return self.controller.due[key]
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    async def started() -> None:
+        await work()
+
+    asyncio.run(started())
+
+
+def test_a_job_set_is_recorded_then_restarted_and_last_its_mark_is_taken_off() -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        leader = Leader(server, SET_KEY)
+        await leader.act()
+        assert server.writes == [("PATCH", SETS), ("PUT", f"{SETS}/status"), ("PATCH", SETS)]
+        stored = server.items[SETS]
+        assert stored["status"] == {"conditions": [], "restarts": 1, "restartsCountTowardsMax": 0}
+        assert [(one.by, one.of, one.at) for one in record.read(stored)] == [("alice", "restart 0", NOW.isoformat())]
+        assert not requests.is_marked(stored)
+        assert told(leader.events) == [("RetryStarted", "runs again, as alice asked")]
+
+    run(work)
+
+
+def test_a_job_is_deleted_only_once_its_placeholder_is_stored_and_released_before_that_is_deleted() -> None:
+    async def work() -> None:
+        server = Server(job())
+        await Leader(server, JOB_KEY).act()
+        assert server.writes == [
+            ("POST", PLACEHOLDER),
+            ("PATCH", PLACEHOLDER),
+            ("DELETE", TRAIN),
+            ("POST", TRAIN),
+            ("PATCH", PLACEHOLDER),
+            ("PATCH", TRAIN),
+            ("DELETE", PLACEHOLDER),
+        ]
+        assert server.items[TRAIN]["spec"]["suspend"] is False
+        assert PLACEHOLDER not in server.items
+
+    run(work)
+
+
+def test_after_a_conflict_the_job_set_is_read_again_and_is_recorded_once() -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        server.faults["PUT"] = [CHANGED]
+        leader = Leader(server, SET_KEY)
+        await leader.act()
+        assert server.writes == [
+            ("PATCH", SETS),
+            ("PUT", f"{SETS}/status"),
+            ("PUT", f"{SETS}/status"),
+            ("PATCH", SETS),
+        ]
+        assert len(record.read(server.items[SETS])) == 1
+
+    run(work)
+
+
+def test_an_object_that_changes_each_time_is_stuck_and_is_given_up_after_a_few_tries() -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        leader = Leader(server, SET_KEY)
+        for number in range(TRIES):
+            assert requests.is_marked(server.items[SETS])
+            server.faults["PUT"] = [CHANGED] * 5
+            leader.clock.now += LONGEST_PAUSE
+            await leader.act()
+            assert [reason for reason, _ in told(leader.events)] == ["RetryStuck"]
+            assert leader.due(SET_KEY).stuck == number + 1
+        assert not requests.is_marked(server.items[SETS])
+
+    run(work)
+
+
+def test_a_write_that_is_forbidden_is_stuck_and_a_placeholder_is_never_given_up() -> None:
+    async def work() -> None:
+        server = Server(job())
+        server.faults["DELETE"] = [FORBIDDEN]
+        leader = Leader(server, JOB_KEY)
+        await leader.act()
+        assert [reason for reason, _ in told(leader.events)] == ["RetryStuck"]
+        key = JOB_KEY._replace(name=PLACEHOLDER.rpartition("/")[2])
+        leader.see(key, "accepted")
+        for _ in range(TRIES + 1):
+            server.faults["DELETE"] = [FORBIDDEN, FORBIDDEN]
+            leader.clock.now += LONGEST_PAUSE
+            await leader.act()
+        assert requests.is_marked(server.items[PLACEHOLDER])
+        server.faults["DELETE"] = []
+        leader.clock.now += LONGEST_PAUSE
+        await leader.act()
+        assert (server.items[TRAIN]["spec"]["suspend"], PLACEHOLDER in server.items) == (False, False)
+
+    run(work)
+
+
+@pytest.mark.parametrize("verb", ["GET", "PATCH", "PUT"])
+@pytest.mark.parametrize("fault", [UNAVAILABLE, TimeoutError(), ConnectionResetError(), ValueError("not foreseen")])
+def test_while_the_api_does_not_answer_it_is_asked_ever_more_seldom(verb: str, fault: Exception) -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        server.faults[verb] = [fault, fault]
+        leader = Leader(server, SET_KEY)
+        for pause in (SHORTEST_PAUSE, 2 * SHORTEST_PAUSE):
+            with capture_logs() as logged:
+                await leader.act()
+            assert [(line["event"], line["retry_in"]) for line in logged] == [("not run again yet", pause)]
+            assert leader.due(SET_KEY).next == leader.clock.now + pause
+            writes = len(server.writes)
+            leader.clock.now += pause - 0.1
+            assert await leader.act() == pytest.approx(0.1)
+            assert len(server.writes) == writes
+            leader.clock.now += 0.1
+        await leader.act()
+        assert server.items[SETS]["status"]["restarts"] == 1
+        assert len(record.read(server.items[SETS])) == 1
+
+    run(work)
+
+
+def test_what_cannot_run_again_is_refused_in_an_event_and_its_mark_is_taken_off() -> None:
+    async def work() -> None:
+        server = Server(job_set(retryable="false"))
+        leader = Leader(server, SET_KEY)
+        await leader.act()
+        ((reason, message),) = told(leader.events)
+        assert reason == "RetryRefused"
+        assert message.startswith("does not run again: JobSet ml/train does not say of a that it may run twice; if")
+        assert server.writes == [("PATCH", SETS)]
+        assert not requests.is_marked(server.items[SETS])
+
+    run(work)
+
+
+def test_what_was_deleted_meanwhile_is_left_alone() -> None:
+    async def work() -> None:
+        server = Server()
+        leader = Leader(server, SET_KEY)
+        await leader.act()
+        assert (server.writes, told(leader.events)) == ([], [])
+
+    run(work)
+
+
+def test_a_retry_that_a_user_carries_out_is_taken_up_only_after_a_while() -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        leader = Leader(server, SET_KEY, request="")
+        assert await leader.act() == LEFT_BEHIND
+        assert server.writes == []
+        leader.clock.now += LEFT_BEHIND
+        await leader.act()
+        assert server.items[SETS]["status"]["restarts"] == 1
+
+    run(work)
+
+
+def test_a_request_that_comes_while_an_earlier_one_is_carried_out_waits_for_its_end() -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        server.late.add("PUT")
+        leader = Leader(server, SET_KEY)
+        async with asyncio.TaskGroup() as group:
+            leader.controller.begin_what_is_due(group)
+            await server.waiting.wait()
+            leader.see(SET_KEY, "another")
+            writes = list(server.writes)
+            leader.controller.begin_what_is_due(group)
+            assert leader.due(SET_KEY).request == "accepted"
+            assert server.writes == writes
+            server.answer.set()
+        async with asyncio.TaskGroup() as group:
+            leader.controller.begin_what_is_due(group)
+            assert (leader.due(SET_KEY).request, leader.due(SET_KEY).busy) == ("another", True)
+
+    run(work)
+
+
+def test_what_a_watch_does_not_list_any_more_is_forgotten_but_while_it_is_carried_out() -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        server.late.add("PUT")
+        leader = Leader(server, SET_KEY)
+        async with asyncio.TaskGroup() as group:
+            leader.controller.begin_what_is_due(group)
+            await server.waiting.wait()
+            leader.controller.lists[JOB_SET].items.clear()
+            leader.controller.begin_what_is_due(group)
+            assert SET_KEY in leader.controller.due
+            server.answer.set()
+        await leader.act()
+        assert leader.controller.due == {}
+
+    run(work)
+
+
+WRITES_OF_A_JOB = 7
+
+
+@pytest.mark.parametrize("number", range(WRITES_OF_A_JOB))
+def test_who_loses_the_lease_before_an_answer_writes_no_more_and_the_next_leader_continues(number: int) -> None:
+    async def work() -> None:
+        server = Server(job())
+        answered = server.answered
+        lost = Leader(server, JOB_KEY)
+
+        async def late(verb: str, found: Json) -> Json:
+            if verb not in {"GET", "REVIEW"} and len(server.writes) == number + 1:
+                server.late.add(verb)
+            return await answered(verb, found)
+
+        server.answered = late  # type: ignore[method-assign]
+        working = asyncio.create_task(lost.controller.work())
+        await server.waiting.wait()
+        working.cancel()
+        await asyncio.wait({working})
+        writes = list(server.writes)
+        server.answered = answered  # type: ignore[method-assign]
+        server.answer.set()
+        await asyncio.sleep(0)
+        assert (len(writes), server.writes) == (number + 1, writes)
+
+        keys = [
+            JOB_KEY._replace(name=root["metadata"]["name"])
+            for root in server.items.values()
+            if requests.is_marked(root)
+        ]
+        await Leader(server, *keys).act()
+        (path,) = server.items
+        assert (path, server.items[path]["spec"]["suspend"]) == (TRAIN, False)
+        assert [one.of for one in record.read(server.items[path])] == ["uid-1"]
+
+    run(work)
+
+
+def test_a_new_leader_knows_nothing_of_the_pauses_of_its_earlier_term() -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        server.faults["GET"] = [UNAVAILABLE]
+        leader = Leader(server, SET_KEY)
+        await leader.act()
+        server.late.add("PUT")
+        working = asyncio.create_task(leader.controller.work())
+        await server.waiting.wait()  # though its pause is not over
+        working.cancel()
+        await asyncio.wait({working})
+
+    run(work)
+
+
+def test_nothing_is_written_in_a_namespace_that_only_warns() -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        leader = Leader(server, SET_KEY)
+        leader.cluster.namespaces.items["", "ml"] = ("default", "Warn")
+        await leader.act()
+        assert server.writes == []
+
+    run(work)
+
+
+def test_while_the_watch_of_namespaces_is_lost_the_api_is_asked_whether_one_is_opted_in() -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        leader = Leader(server, SET_KEY)
+        leader.cluster.namespaces.live = False
+        await leader.act()
+        assert server.writes == []  # the API knows of no such namespace
+        server.items["/api/v1/namespaces/ml"] = {"metadata": {"name": "ml", "labels": {names.PROFILE: "default"}}}
+        leader.clock.now += SHORTEST_PAUSE
+        await leader.act()
+        assert server.items[SETS]["status"]["restarts"] == 1
+
+    run(work)
+
+
+def of_many(marked: int, namespace: str = "ml") -> RetryController:
     """A leader that knows of a namespace that is opted in, and of so many marked Jobs of one."""
     cluster = Cluster(NO_API)
     cluster.namespaces.items["", "ml"] = ("default", None)
@@ -41,7 +399,7 @@ def begin(found: RetryController) -> int:
 
 
 def test_a_few_of_many_are_taken_up_at_once() -> None:
-    found = retrier(100)
+    found = of_many(100)
     assert begin(found) == AT_ONCE
     assert begin(found) == 0
     found.due[next(iter(found.due))].busy = False
@@ -49,26 +407,26 @@ def test_a_few_of_many_are_taken_up_at_once() -> None:
 
 
 def test_what_anybody_may_mark_where_nobody_has_opted_in_is_not_looked_at() -> None:
-    found = retrier(100, "other")
+    found = of_many(100, "other")
     assert begin(found) == 0
     assert found.due == {}
 
 
 def test_a_namespace_that_may_have_been_opted_in_meanwhile_is_asked_about() -> None:
-    found = retrier(1, "other")
+    found = of_many(1, "other")
     found.cluster.namespaces.live = False
     assert begin(found) == 1
     assert list(found.due) == [Key(batch.JOB, "other", "job-0")]
 
 
 def test_a_namespace_that_is_opted_in_is_news() -> None:
-    async def run() -> bool:
-        found = retrier(1, "other")
+    async def work() -> bool:
+        found = of_many(1, "other")
         found.cluster.namespaces.changed()
         return found.news.is_set()
 
-    assert asyncio.run(run())
+    assert asyncio.run(work())
 
 
 def test_what_a_look_at_all_of_them_costs_grows_with_their_number() -> None:
-    assert_grows_with_its_input(begin, retrier, 500)
+    assert_grows_with_its_input(begin, of_many, 500)

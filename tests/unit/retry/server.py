@@ -1,0 +1,156 @@
+"""An API server for tests of timing and faults: what is written when, and after which answer."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from typing import Any
+
+import jsonpatch
+import msgspec
+
+from webhook.kinds import KindSpec
+from webhook.kube.client import Api, ApiError
+from webhook.kube.events import Events
+from webhook.lookups.cluster import Cluster
+from webhook.objects.problem import Json
+from webhook.retry.reading import path_of
+
+REVIEWS = "/apis/authorization.k8s.io/v1/"
+
+
+def copy(root: Json) -> Json:
+    found: Json = msgspec.json.decode(msgspec.json.encode(root))
+    return found
+
+
+class Server:
+    """Stores objects by path; notes each write; answers a call with a fault, or late, where a test says so.
+
+    `faults`: what the next calls of a verb raise, in this order, None for a call that succeeds. `late`: verbs whose
+    next call is carried out, but answered only when `answer` is set; `waiting` is set once one waits.
+    """
+
+    def __init__(self, *items: tuple[KindSpec, Json]) -> None:
+        self.items: dict[str, Json] = {}
+        for row, root in items:
+            path = path_of(row, root["metadata"]["namespace"], root["metadata"]["name"])
+            self.items[path] = copy(root)
+        self.writes: list[tuple[str, str]] = []
+        self.faults: defaultdict[str, list[Exception | None]] = defaultdict(list)
+        self.late: set[str] = set()
+        self.waiting = asyncio.Event()
+        self.answer = asyncio.Event()
+        self.is_allowed = True
+        self.version = 100
+
+    async def call(self, verb: str) -> None:
+        """Raise what the test has laid ready for this call."""
+        if self.faults[verb] and (fault := self.faults[verb].pop(0)) is not None:
+            raise fault
+
+    async def answered(self, verb: str, found: Json) -> Json:
+        """Return an answer, late where the test says so."""
+        if verb in self.late:
+            self.late.discard(verb)
+            self.waiting.set()
+            await self.answer.wait()
+        return copy(found)
+
+    def stored(self, path: str) -> Json:
+        if path not in self.items:
+            raise ApiError(404, "not found")
+        return self.items[path]
+
+    def store(self, path: str, root: Json) -> Json:
+        self.version += 1
+        root["metadata"]["resourceVersion"] = str(self.version)
+        self.items[path] = root
+        return root
+
+    async def get(self, path: str, *_: Any, **__: Any) -> Any:
+        await self.call("GET")
+        return await self.answered("GET", self.stored(path))
+
+    async def find(self, path: str) -> Json | None:
+        await self.call("GET")
+        found = self.items.get(path)
+        return None if found is None else await self.answered("GET", found)
+
+    async def objects(self, path: str, query: dict[str, str], *_: Any, **__: Any) -> AsyncIterator[Any]:
+        await self.call("LIST")
+        key, _equals, value = query.get("labelSelector", "").partition("=")
+        for place, one in list(self.items.items()):
+            labels = one["metadata"].get("labels") or {}
+            if place.rpartition("/")[0] == path and (not key or (key in labels and value in {"", labels[key]})):
+                yield copy(one)
+
+    async def create(self, path: str, root: Json, *, dry_run: bool = False) -> Json:
+        if path.startswith(REVIEWS):
+            await self.call("REVIEW")
+            return await self.answered("REVIEW", {"status": {"allowed": self.is_allowed}})
+        at = f"{path}/{root['metadata']['name']}"
+        if dry_run:
+            return copy(root)
+        self.writes.append(("POST", at))
+        await self.call("POST")
+        if at in self.items:
+            raise ApiError(409, "already exists")
+        made = copy(root)
+        made["metadata"]["uid"] = f"uid-{self.version}"
+        return await self.answered("POST", self.store(at, made))
+
+    async def replace(self, path: str, root: Json) -> Json:
+        self.writes.append(("PUT", path))
+        await self.call("PUT")
+        at = path.removesuffix("/status")
+        before = self.stored(at)
+        if root["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]:
+            raise ApiError(409, "changed meanwhile")
+        changed = {**before, "status": root["status"]} if path.endswith("/status") else root
+        return await self.answered("PUT", self.store(at, copy(changed)))
+
+    async def patch(self, path: str, operations: list[Json]) -> Json:
+        self.writes.append(("PATCH", path))
+        await self.call("PATCH")
+        at = path.removesuffix("/status")
+        root = copy(self.stored(at))
+        try:
+            absent = [one for one in operations if one["op"] == "test" and one["value"] is None]
+            assert all(jsonpatch.JsonPointer(one["path"]).resolve(root, None) is None for one in absent)
+            changed = jsonpatch.apply_patch(root, [one for one in operations if one not in absent])
+        except (AssertionError, jsonpatch.JsonPatchException) as error:
+            raise ApiError(422, f"the patch does not apply: {error}") from None
+        return await self.answered("PATCH", self.store(at, changed))
+
+    async def delete(self, path: str, uid: str, *, after: bool = False) -> None:  # noqa: ARG002 - as the client has it
+        self.writes.append(("DELETE", path))
+        await self.call("DELETE")
+        if self.stored(path)["metadata"]["uid"] != uid:
+            raise ApiError(409, "another object has this name")
+        await self.answered("DELETE", self.items.pop(path))
+
+    async def username(self) -> str:
+        return "leader"
+
+
+def api_of(server: Server) -> Api:
+    api: Any = server
+    found: Api = api
+    return found
+
+
+def served(server: Server) -> Cluster:
+    """Return the caches of a replica that watches the opted-in namespace `ml` of a server."""
+    cluster = Cluster(api_of(server))
+    cluster.namespaces.items["", "ml"] = ("default", None)
+    cluster.namespaces.live = True
+    return cluster
+
+
+def told(events: Events) -> list[tuple[str, str]]:
+    """Return reason and message of each Event that waits to be written."""
+    found = []
+    while not events.waiting.empty():
+        notice = events.waiting.get_nowait()
+        found.append((notice.reason, notice.message))
+    return found

@@ -1,0 +1,230 @@
+"""What admission answers to a request for a retry, by the clock, and by what the API server answers, if it does."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import jsonpatch
+import msgspec
+import pytest
+
+from tests.admission import review_of
+from tests.objects import job_spec
+from tests.unit.retry.server import Server, api_of, served
+from webhook.admission.review import Response
+from webhook.kinds import KindSpec, batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
+from webhook.kube.client import ApiError
+from webhook.lookups.cluster import UnavailableError
+from webhook.objects.problem import Json
+from webhook.retry import record, requests
+from webhook.retry.admission import RetryAdmission
+from webhook.retry.kinds import job as of_job
+from webhook.retry.record import Requested
+
+NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
+ASKED = "2026-11-22T08:30:00Z"
+ENDED = {"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-22T08:00:00Z"}]}
+USER = {"username": "alice", "groups": ["system:authenticated"]}
+
+
+def workload(kind: KindSpec, spec: Json, status: Json, **annotations: str) -> Json:
+    """A workload that may run twice."""
+    metadata = {"name": "train", "namespace": "ml", "uid": "uid-1", "resourceVersion": "1"}
+    said = {names.RETRYABLE: "true", **annotations}
+    api_version = f"{kind.group}/{kind.versions[0]}"
+    return {
+        "apiVersion": api_version,
+        "kind": kind.kind,
+        "metadata": {**metadata, "creationTimestamp": "2026-11-22T07:00:00Z", "annotations": said},
+        "spec": spec,
+        "status": status,
+    }
+
+
+TRAIN = workload(batch.JOB, job_spec(backoffLimit=0), ENDED)
+NIGHTLY = workload(batch.CRON_JOB, {"jobTemplate": {"spec": job_spec()}}, {})
+SET = workload(JOB_SET, {"replicatedJobs": [{"name": "a", "template": {}}]}, {**ENDED, "restarts": 2})
+
+
+def with_(root: Json, **annotations: str) -> Json:
+    metadata = root["metadata"]
+    said = {names.PREFIX + key.replace("_", "-"): text for key, text in annotations.items()}
+    return {**root, "metadata": {**metadata, "annotations": {**metadata["annotations"], **said}}}
+
+
+async def judged(server: Server, root: Json, old: Json, *, patience: float = 8.0, **more: Any) -> Response | None:
+    """Return what admission answers to an update, at `NOW`."""
+    about = {"name": root["metadata"]["name"], "userInfo": USER, **more}
+    admission = RetryAdmission(api_of(server), served(server), now=lambda: NOW, patience=patience)
+    return await admission.judge(admission.read(review_of(root, old=old, **about)))
+
+
+def asks(server: Server, root: Json, when: str = ASKED, **more: Any) -> Response:
+    """Return what admission answers to who asks for a retry."""
+    found = asyncio.run(judged(server, with_(root, retry_requested_at=when), root, **more))
+    assert found is not None
+    return found
+
+
+def problems(found: Response) -> list[str]:
+    return [str(problem) for _, problem in found.found]
+
+
+@pytest.mark.parametrize(("kind", "root", "of"), [(batch.JOB, TRAIN, "uid-1"), (JOB_SET, SET, "restart 2")])
+def test_what_is_accepted_says_who_asked_when_and_for_which_run(kind: KindSpec, root: Json, of: str) -> None:
+    server = Server((kind, root))
+    found = asks(server, root)
+    assert (problems(found), found.warnings) == ([], [])
+    accepted = jsonpatch.apply_patch(with_(root, retry_requested_at=ASKED), msgspec.json.decode(found.patch))
+    assert requests.accepted(accepted) == Requested(at=ASKED, by="alice", of=of)
+    assert requests.is_marked(accepted)
+    assert server.writes == []
+
+
+def test_of_a_cron_job_its_last_job_is_accepted() -> None:
+    last = workload(batch.JOB, job_spec(), ENDED)
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "train", "uid": "uid-1", "controller": True}
+    last["metadata"] |= {"name": "train-1", "uid": "uid-2", "ownerReferences": [owner]}
+    found = asks(Server((batch.CRON_JOB, NIGHTLY), (batch.JOB, last)), NIGHTLY)
+    accepted = jsonpatch.apply_patch(with_(NIGHTLY, retry_requested_at=ASKED), msgspec.json.decode(found.patch))
+    assert requests.accepted(accepted) == Requested(at=ASKED, by="alice", of="uid-2")
+
+
+def test_a_cron_job_without_a_job_is_left_alone_with_a_warning() -> None:
+    found = asks(Server((batch.CRON_JOB, NIGHTLY)), NIGHTLY)
+    assert (found.patch, problems(found)) == (b"", [])
+    path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]"
+    what = "CronJob ml/train has no Job that could run again; wait for the next"
+    assert [str(one) for one in found.warnings] == [f"{path}: {what}"]
+
+
+def test_a_cron_job_whose_last_job_is_being_created_again_is_left_alone_with_a_warning() -> None:
+    last = workload(batch.JOB, job_spec(), ENDED)
+    last["metadata"] |= {"name": "train-1", "ownerReferences": [{"uid": "uid-1"}]}
+    placeholder = of_job.placeholder_for(last, "bob", ASKED)
+    found = asks(Server((batch.CRON_JOB, NIGHTLY), (batch.JOB, placeholder)), NIGHTLY)
+    assert (found.patch, problems(found)) == (b"", [])
+    assert "its last Job is being made to run again; wait for that" in str(found.warnings[0])
+
+
+@pytest.mark.parametrize(
+    ("when", "what"),
+    [("2026-11-22T08:32:00Z", "which is to come; must be now"), ("soon", "is 'soon'; must be now, such as")],
+)
+def test_a_time_that_is_to_come_or_is_none_is_denied_before_rights_are_looked_up(when: str, what: str) -> None:
+    server = Server((batch.JOB, TRAIN))
+    server.is_allowed = False
+    (problem,) = problems(asks(server, TRAIN, when))
+    assert what in problem
+
+
+def test_a_time_before_the_end_of_the_run_is_of_an_earlier_one_and_asks_for_nothing() -> None:
+    found = asks(Server((batch.JOB, TRAIN)), TRAIN, "2026-11-22T07:59:59Z")
+    assert (found.patch, problems(found)) == (b"", [])
+    assert "is from before it ended" in str(found.warnings[0])
+
+
+def test_a_refusal_is_denied_with_its_remedy_at_the_annotation() -> None:
+    root = workload(batch.JOB, job_spec(), {})
+    (problem,) = problems(asks(Server((batch.JOB, root)), root))
+    path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]"
+    assert problem == f"{path}: Job ml/train has not ended; ask again once it has failed"
+
+
+def test_who_lacks_a_right_is_told_which_and_not_why_it_could_not_run_again() -> None:
+    root = workload(batch.JOB, job_spec(), {})
+    server = Server((batch.JOB, root))
+    server.is_allowed = False
+    (problem,) = problems(asks(server, root))
+    assert problem.endswith(": alice may not create jobs, patch jobs, delete jobs; ask who may, or for the right")
+
+
+@pytest.mark.parametrize("mode", ["Warn", "Audit"])
+def test_in_another_mode_than_enforce_nothing_is_accepted(mode: str) -> None:
+    async def work() -> Response | None:
+        server = Server((batch.JOB, TRAIN))
+        cluster = served(server)
+        cluster.namespaces.items["", "ml"] = ("default", mode)
+        admission = RetryAdmission(api_of(server), cluster, now=lambda: NOW)
+        root = with_(TRAIN, retry_requested_at=ASKED)
+        return await admission.judge(admission.read(review_of(root, old=TRAIN, name="train", userInfo=USER)))
+
+    found = asyncio.run(work())
+    assert found is not None
+    assert (found.patch, problems(found)) == (b"", [])
+    assert f"nothing runs again in mode {mode}" in str(found.warnings[0])
+
+
+@pytest.mark.parametrize("verb", ["GET", "REVIEW"])
+@pytest.mark.parametrize("fault", [ApiError(500, "no"), ApiError(403, "no"), ConnectionResetError(), TimeoutError()])
+def test_while_the_api_does_not_answer_the_user_is_asked_to_try_again(verb: str, fault: Exception) -> None:
+    server = Server((batch.JOB, TRAIN))
+    server.faults[verb] = [fault]
+    with pytest.raises(UnavailableError):
+        asks(server, TRAIN)
+
+
+@pytest.mark.parametrize("verb", ["GET", "REVIEW"])
+def test_an_answer_that_comes_too_late_is_not_waited_for(verb: str) -> None:
+    server = Server((batch.JOB, TRAIN))
+    server.late.add(verb)
+    with pytest.raises(UnavailableError):
+        asks(server, TRAIN, patience=0.0)
+
+
+@pytest.mark.parametrize("verb", ["GET", "REVIEW"])
+def test_who_hangs_up_leaves_nothing_running(verb: str) -> None:
+    async def work() -> None:
+        server = Server((batch.JOB, TRAIN))
+        server.late.add(verb)
+        judging = asyncio.create_task(judged(server, with_(TRAIN, retry_requested_at=ASKED), TRAIN))
+        await server.waiting.wait()
+        judging.cancel()
+        await asyncio.wait({judging})
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.wait(left) if left else None
+        assert all(one.cancelled() for one in left)
+
+    run(work)
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    async def started() -> None:
+        await work()
+
+    asyncio.run(started())
+
+
+def test_one_that_was_deleted_or_created_anew_meanwhile_is_denied() -> None:
+    anew = {**TRAIN, "metadata": {**TRAIN["metadata"], "uid": "uid-2"}}
+    for server in (Server(), Server((batch.JOB, anew))):
+        (problem,) = problems(asks(server, TRAIN))
+        assert problem == "metadata.uid: no Job with this uid has this name; read it again"
+
+
+def test_a_history_that_an_update_has_dropped_is_put_back_without_asking_the_api() -> None:
+    old = with_(TRAIN, retry_history=record.with_new(TRAIN, Requested(at=ASKED, by="bob", of="uid-0")))
+    server = Server()
+    server.faults["GET"] = [ConnectionResetError()]
+    found = asyncio.run(judged(server, TRAIN, old))
+    assert found is not None
+    restored = jsonpatch.apply_patch(TRAIN, msgspec.json.decode(found.patch))
+    assert [one.by for one in record.read(restored)] == ["bob"]
+
+
+def test_a_user_may_not_write_that_another_asked_and_the_leader_may() -> None:
+    root = with_(TRAIN, retry_history=record.with_new(TRAIN, Requested(at=ASKED, by="bob", of="uid-1")))
+    server = Server((batch.JOB, TRAIN))
+    found = asyncio.run(judged(server, root, TRAIN))
+    assert found is not None
+    assert "says that bob asked, and you are alice; ask for yourself" in problems(found)[0]
+    found = asyncio.run(judged(server, root, TRAIN, userInfo={"username": "leader"}))
+    assert found is not None
+    assert problems(found) == []
+
+
+def test_an_update_that_asks_for_nothing_is_not_judged() -> None:
+    assert asyncio.run(judged(Server(), with_(TRAIN, note="mine"), TRAIN)) is None
