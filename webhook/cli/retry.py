@@ -159,7 +159,8 @@ async def chosen(api: Api, target: Target, refused: list[Problem]) -> AsyncItera
             continue
         problem = adapter.refusal(found) if found.placeholder is None else None
         if problem is not None:
-            refused.append(problem)
+            what = problem.what if run else f"{named(adapter.row.kind, root)}: {problem.what}"
+            refused.append(Problem((), what, problem.remedy))
         elif run is not None:
             yield Planned(adapter.of_run, run, adapter.promise(found), keep_finally)
 

@@ -43,6 +43,11 @@ class Server:
         self.is_allowed = True
         self.version = 100
 
+    async def is_waited_for(self) -> None:
+        """Return once a call waits for a late answer; fail if none does."""
+        async with asyncio.timeout(10):
+            await self.waiting.wait()
+
     async def call(self, verb: str) -> None:
         """Raise what the test has laid ready for this call."""
         if self.faults[verb] and (fault := self.faults[verb].pop(0)) is not None:

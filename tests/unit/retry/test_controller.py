@@ -258,7 +258,7 @@ def test_a_request_that_comes_while_an_earlier_one_is_carried_out_waits_for_its_
         leader = Leader(server, SET_KEY)
         async with asyncio.TaskGroup() as group:
             leader.controller.begin_what_is_due(group)
-            await server.waiting.wait()
+            await server.is_waited_for()
             leader.see(SET_KEY, "another")
             writes = list(server.writes)
             leader.controller.begin_what_is_due(group)
@@ -279,7 +279,7 @@ def test_what_a_watch_does_not_list_any_more_is_forgotten_but_while_it_is_carrie
         leader = Leader(server, SET_KEY)
         async with asyncio.TaskGroup() as group:
             leader.controller.begin_what_is_due(group)
-            await server.waiting.wait()
+            await server.is_waited_for()
             leader.controller.lists[JOB_SET].items.clear()
             leader.controller.begin_what_is_due(group)
             assert SET_KEY in leader.controller.due
@@ -307,7 +307,7 @@ def test_who_loses_the_lease_before_an_answer_writes_no_more_and_the_next_leader
 
         server.answered = late  # type: ignore[method-assign]
         working = asyncio.create_task(lost.controller.work())
-        await server.waiting.wait()
+        await server.is_waited_for()
         working.cancel()
         await asyncio.wait({working})
         writes = list(server.writes)
@@ -337,7 +337,7 @@ def test_a_new_leader_knows_nothing_of_the_pauses_of_its_earlier_term() -> None:
         await leader.act()
         server.late.add("PUT")
         working = asyncio.create_task(leader.controller.work())
-        await server.waiting.wait()  # though its pause is not over
+        await server.is_waited_for()  # though its pause is not over
         working.cancel()
         await asyncio.wait({working})
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from webhook.kinds import batch
 from webhook.objects.problem import Json, Problem
-from webhook.retry.kinds import job, refusals
+from webhook.retry.kinds import job
 from webhook.retry.kinds.adapter import Adapter, Right, Workload
 
 
@@ -19,12 +19,14 @@ def run_id(found: Workload) -> str:
 
 
 def refusal(found: Workload) -> Problem | None:
-    """Return why the last Job cannot run again; None if it can."""
-    name = refusals.named(batch.CRON_JOB.kind, found.root)
+    """Return why the last Job cannot run again; None if it can.
+
+    Without the name of the CronJob, for the user is warned of these, and a warning has 120 characters.
+    """
     if found.placeholder is not None:
-        return Problem((), f"{name}: its last Job is being made to run again", "wait for that")
+        return Problem((), "its last Job is being made to run again", "wait for that")
     if found.run is None:
-        return Problem((), f"{name} has no Job that could run again", "wait for the next")
+        return Problem((), "it has no Job that could run again", "wait for the next")
     return job.refusal(found.run, found.root)
 
 
