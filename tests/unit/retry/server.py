@@ -54,12 +54,13 @@ class Server:
             raise fault
 
     async def answered(self, verb: str, found: Json) -> Json:
-        """Return an answer, late where the test says so."""
+        """Return an object as it is now, late where the test says so."""
+        answer = copy(found)
         if verb in self.late:
             self.late.discard(verb)
             self.waiting.set()
             await self.answer.wait()
-        return copy(found)
+        return answer
 
     def stored(self, path: str) -> Json:
         if path not in self.items:
@@ -68,6 +69,7 @@ class Server:
 
     def store(self, path: str, root: Json) -> Json:
         self.version += 1
+        root = copy(root)
         root["metadata"]["resourceVersion"] = str(self.version)
         self.items[path] = root
         return root

@@ -152,6 +152,42 @@ def test_after_a_conflict_the_job_set_is_read_again_and_is_recorded_once() -> No
     run(work)
 
 
+def test_a_job_set_that_another_user_restarts_meanwhile_is_not_restarted_twice() -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        server.late.add("PATCH")
+        leader = Leader(server, SET_KEY)
+        async with asyncio.TaskGroup() as group:
+            leader.controller.begin_what_is_due(group)
+            await server.is_waited_for()
+            server.store(SETS, {**server.items[SETS], "status": {"conditions": [], "restarts": 1}})
+            server.answer.set()
+        assert server.writes == [("PATCH", SETS), ("PUT", f"{SETS}/status"), ("PATCH", SETS)]
+        assert server.items[SETS]["status"]["restarts"] == 1
+        assert not requests.is_marked(server.items[SETS])
+        assert told(leader.events) == [("RetryStarted", "runs again, as alice asked")]
+
+    run(work)
+
+
+def test_a_job_that_somebody_deletes_meanwhile_is_not_created_again_and_its_placeholder_stays() -> None:
+    async def work() -> None:
+        server = Server(job())
+        server.late.add("POST")
+        leader = Leader(server, JOB_KEY)
+        async with asyncio.TaskGroup() as group:
+            leader.controller.begin_what_is_due(group)
+            await server.is_waited_for()
+            del server.items[TRAIN]
+            server.answer.set()
+        ((reason, message),) = told(leader.events)
+        assert reason == "RetryStuck"
+        assert message.startswith("Job ml/train has been deleted by somebody else; ml/train-retry-uid-1 keeps")
+        assert server.items.keys() == {PLACEHOLDER}
+
+    run(work)
+
+
 def test_an_object_that_changes_each_time_is_stuck_and_is_given_up_after_a_few_tries() -> None:
     async def work() -> None:
         server = Server(job_set())
