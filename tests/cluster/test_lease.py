@@ -29,7 +29,10 @@ class Candidate:
     """One that leads, or wants to."""
 
     def __init__(self, api: Api, team: Namespace, holder: str) -> None:
-        self.lease = Lease(api, team.name, NAME, holder)
+        self.watches_since_now = False
+        self.lease = Lease(
+            api, team.name, NAME, holder, since=lambda: time.monotonic() if self.watches_since_now else float("-inf")
+        )
         self.leading = asyncio.Event()
         self.task = asyncio.create_task(self.lease.lead(self.work))
 
@@ -112,7 +115,7 @@ def test_of_two_followers_the_one_that_has_watched_for_longer_takes_over(namespa
         async with candidates(namespace(), 3) as found:
             first = await leader_of(found)
             late, early = [candidate for candidate in found if candidate is not first]
-            late.lease.since = time.monotonic
+            late.watches_since_now = True
             await first.vanish()
             assert await leader_of([late, early]) is early
             await early.vanish()
@@ -149,9 +152,14 @@ def test_without_the_right_to_nobody_leads_and_is_told_so(namespace: NewNamespac
 
     async def run() -> bool:
         async with await Api.connect(str(file)) as api:
-            wanted = Lease(api, team.name, NAME, "nobody")
-            wanted.refused = lambda: told.append("refused")
-            wanted.allowed = lambda: told.append("allowed")
+            wanted = Lease(
+                api,
+                team.name,
+                NAME,
+                "nobody",
+                refused=lambda: told.append("refused"),
+                allowed=lambda: told.append("allowed"),
+            )
             return await wanted.try_to_hold()
 
     assert not uvloop.run(run())

@@ -50,7 +50,7 @@ def warm() -> Endpoints:
     """A server whose caches are filled: a namespace that is opted in, and a Job of which one pod has failed."""
     no_api: Any = None
     cluster = Cluster(no_api)
-    books = Trackers(cluster)
+    trackers = Trackers(cluster)
     cluster.namespaces.items["", "ml"] = ("default", None)
     root = stored_job(job_spec(backoffLimit=3), {"failed": 1})
     root["metadata"] = {
@@ -63,11 +63,11 @@ def warm() -> Endpoints:
     assert read is not None
     key, kept = read
     cluster.jobs.items[key] = kept
-    books.see_job(kept)
-    for cache in (cluster.namespaces, cluster.jobs, books.pods):
+    trackers.see_job(kept)
+    for cache in (cluster.namespaces, cluster.jobs, trackers.pods):
         cache.live = True
         cache.synced.set()
-    return Endpoints(PolicySource(POLICY), cluster, books)
+    return Endpoints(PolicySource(POLICY), cluster, trackers)
 
 
 def instructions(body: bytes, path: bytes = b"mutate") -> Counter[str]:

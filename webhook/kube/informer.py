@@ -80,7 +80,8 @@ class Informer(Generic[Kept]):
     """The objects of one list by namespace and name, each reduced to what `keep` returns of it.
 
     `shape`: what is decoded of an object for that, by default all of it: one may be of megabytes, and a list have
-    thousands. `which`: what its metric has before the resource, where another list is of the same.
+    thousands. `which`: what its metric has before the resource, where another list is of the same. `clock`: seconds of
+    a monotonic clock.
     """
 
     def __init__(  # noqa: PLR0913 - what a list has
@@ -93,6 +94,7 @@ class Informer(Generic[Kept]):
         query: dict[str, str],
         metadata_only: bool = False,
         which: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.api = api
         self.path = path
@@ -100,11 +102,12 @@ class Informer(Generic[Kept]):
         self.kind = type_of(shape)
         self.decoder = msgspec.json.Decoder(self.kind)
         self.query = query
+        self.clock = clock
         self.list_accept = METADATA_ONLY_LIST if metadata_only else "application/json"
         self.watch_accept = METADATA_ONLY if metadata_only else "application/json"
         self.items: dict[tuple[str, str], Kept] = {}
         self.live = False  # whether a watch is open, so that `items` is no older than its latency
-        self.lost = time.monotonic()  # when that was last so
+        self.lost = self.clock()  # when that was last so
         self.heard = 0.0  # when the watch told something last: an event, or once a minute that there is none
         self.missing = False  # whether the API server knows no such kind: its CRD is not installed
         metrics.CACHE_AGE.labels(f"{which}{path.rpartition('/')[2]}").set_function(self.age)
@@ -132,7 +135,7 @@ class Informer(Generic[Kept]):
                     pause = min(pause, LONGEST_PAUSE_AFTER_OPENING)
                     async for line in lines:
                         version = self.take(event_decoder.decode(line)) or version
-                        self.heard = time.monotonic()
+                        self.heard = self.clock()
                         pause = SHORTEST_PAUSE
             except (ApiError, *UNREACHABLE) as error:
                 version = ""
@@ -147,14 +150,14 @@ class Informer(Generic[Kept]):
                 log.exception("watch broken", path=self.path, retry_in=round(pause, 1))
             finally:
                 if self.live:
-                    self.lost = time.monotonic()
+                    self.lost = self.clock()
                 self.live = False
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def age(self) -> float:
         """Return for how many seconds the list has not been watched, where there is one."""
-        return 0.0 if self.live or self.missing else time.monotonic() - self.lost
+        return 0.0 if self.live or self.missing else self.clock() - self.lost
 
     async def list(self) -> str:
         """Replace `items` by the server's list, read in pages; return its resource version."""

@@ -29,18 +29,31 @@ log = structlog.get_logger()
 
 
 class Lease:
-    """One name that at most one replica holds."""
+    """One name that at most one replica holds.
 
-    def __init__(self, api: Api, namespace: str, name: str, holder: str) -> None:
+    `since` returns since when, by the monotonic clock, this replica has seen what a leader writes about; `refused` is
+    called whenever the API forbids the lease, `allowed` whenever it does not.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a lease has
+        self,
+        api: Api,
+        namespace: str,
+        name: str,
+        holder: str,
+        *,
+        since: Callable[[], float] = lambda: float("-inf"),
+        refused: Callable[[], None] = lambda: None,
+        allowed: Callable[[], None] = lambda: None,
+    ) -> None:
         self.api = api
         self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self.name = name
         self.holder = holder
         self.seen: tuple[Json, float] | None = None  # the lease's spec, and since when it is as it is
-        # Since when this replica has seen what a leader writes about, by the monotonic clock.
-        self.since: Callable[[], float] = lambda: float("-inf")
-        self.refused: Callable[[], None] = lambda: None  # called when the API forbids it
-        self.allowed: Callable[[], None] = lambda: None  # called when it does not
+        self.since = since
+        self.refused = refused
+        self.allowed = allowed
 
     async def lead(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Run `work` whenever the lease is held, cancel it when it is lost; until cancelled, or `work` fails."""

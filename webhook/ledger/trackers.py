@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -20,9 +20,9 @@ from webhook.kube.informer import Informer
 from webhook.kube.slices import in_slices
 from webhook.ledger.model import limits, outcomes, pods
 from webhook.ledger.model.account import Account, decode
-from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker, key_of
+from webhook.ledger.model.workload_state import WorkloadState
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 
@@ -31,23 +31,6 @@ CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits for the en
 UNSEEN_AFTER: Final = 10.0  # seconds that a pod may yet be seen of which only its Job's status tells
 
 log = structlog.get_logger()
-
-
-@dataclass(slots=True)
-class WorkloadState:
-    """A workload's book, and where its account stands; times are of the monotonic clock."""
-
-    book: Tracker = field(default_factory=Tracker)
-    text: str | None = None  # the account that a watch brought last
-    account: Account = field(default_factory=Account)  # the same, read
-    awaited: str | None = None  # the one that was written, until a watch brings it
-    written: float = 0.0  # when
-    queued: bool = False
-    exceeded: bool = False  # whether a Job is to fail for its disruptions
-    short: float | None = None  # since when the Job's status tells of more failures than the account
-    costs: dict[str, Cost] = field(default_factory=dict)  # of a JobSet's pods that are not counted yet, by uid
-    trouble: float = 0.0  # the pause after the last write, where it failed; 0 where it did not
-    bugs: set[str] = field(default_factory=set)  # names of pods whose crash turned out to be a bug
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,27 +45,39 @@ class Counts:
     failures: int | None = None
 
 
-class Trackers:
-    """The pages of all workloads.
+def ignore(*_: object) -> None:
+    """Do nothing."""
 
-    `news` is called with a workload about which something is to be written, and in how many seconds; `crashed` with a
-    pod that has failed by itself.
+
+class Trackers:
+    """The state of every workload, by what the watches tell of its pods, Jobs and JobSet.
+
+    It alone adds and removes workloads. `changed` is called with a workload whose account may have to be written, and
+    in how many seconds; `crashed` with a pod that has failed by itself, and its Job. `clock` is monotonic.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        changed: Callable[[Key, float], None] = ignore,
+        crashed: Callable[[Key, Pod, Json], None] = ignore,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.cluster = cluster
+        self.changed = changed
+        self.crashed = crashed
+        self.clock = clock
         selector = {"labelSelector": SELECTOR}
-        self.pods = Informer(cluster.api, "/api/v1/pods", pods.read, shape=pods.READ, query=selector)
+        self.pods = Informer(cluster.api, "/api/v1/pods", pods.read, shape=pods.READ, query=selector, clock=clock)
         self.pods.observers.append(PodObserver(self))
         cluster.jobs.observers.append(WorkloadObserver(self, self.see_job, self.see_job_gone))
         cluster.job_sets.observers.append(WorkloadObserver(self, self.see_job_set, self.see_job_set_gone))
-        self.pages: dict[Key, WorkloadState] = {}
+        self.states: dict[Key, WorkloadState] = {}
         self.at_last: set[Key] = set()  # workloads without a retry left
         self.watching_since = float("inf")
         self.waiting: dict[Key, list[asyncio.Event]] = {}  # for the next news of a workload's pods
-        self.news: Callable[[Key, float], None] = lambda _key, _delay: None
-        self.crashed: Callable[[Key, Pod, Json], None] = lambda _key, _pod, _job: None
-        metrics.LEDGER_WORKLOADS.set_function(lambda: len(self.pages))
+        metrics.LEDGER_WORKLOADS.set_function(lambda: len(self.states))
         metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
 
     @property
@@ -90,21 +85,21 @@ class Trackers:
         """Whether it knows what there is."""
         return self.pods.synced.is_set() and self.cluster.jobs.synced.is_set()
 
-    def page(self, key: Key) -> WorkloadState:
-        """Return a workload's page, a new one where there is none."""
-        page = self.pages.get(key)
-        if page is None:
-            page = self.pages[key] = WorkloadState()
-        return page
+    def state_of(self, key: Key) -> WorkloadState:
+        """Return a workload's state, a new one where there is none."""
+        state = self.states.get(key)
+        if state is None:
+            state = self.states[key] = WorkloadState()
+        return state
 
     def see_pod(self, pod: Pod, *, news: bool = True) -> None:
         """Take in a pod as it is now."""
         if not pod.job:
             return
-        key, now = key_of(pod), time.monotonic()
-        page = self.page(key)
-        if page.book.see(pod, now, news=news):
-            self.see_failed(key, page, pod, news=news)
+        key, now = key_of(pod), self.clock()
+        state = self.state_of(key)
+        if state.tracker.see(pod, now, news=news):
+            self.see_failed(key, state, pod, news=news)
         for event in self.waiting.get(key, ()):
             event.set()
 
@@ -112,56 +107,56 @@ class Trackers:
         """Take in that a pod is gone, as it was last."""
         if not pod.job:
             return
-        key, now = key_of(pod), time.monotonic()
-        page = self.page(key)
-        if page.book.see_gone(pod, now):
-            self.see_failed(key, page, pod)
+        key, now = key_of(pod), self.clock()
+        state = self.state_of(key)
+        if state.tracker.see_gone(pod, now):
+            self.see_failed(key, state, pod)
         self.tidy(key)
         for event in self.waiting.get(key, ()):
             event.set()
 
-    def see_failed(self, key: Key, page: WorkloadState, pod: Pod, *, news: bool = True) -> None:
+    def see_failed(self, key: Key, state: WorkloadState, pod: Pod, *, news: bool = True) -> None:
         """Take in that a pod has failed."""
-        job = page.book.jobs.get(pod.job_uid)
+        job = state.tracker.jobs.get(pod.job_uid)
         if key.job_set and job is not None and pod.disruption is not None:
-            self.cost_of(key, page, pod)  # now, rather than while a pod waits to be created
+            state.cost_of(pod, self.job_set_of(key))  # now, rather than while a pod waits to be created
         if news and job is not None and pod.disruption is None and not pod.deleting:
             self.crashed(key, pod, job)
-        self.news(key, 0.0)
+        self.changed(key, 0.0)
 
     async def see_pods(self, found: Iterable[Pod]) -> None:
         """Take in all pods that there are, after a time in which anything may have happened."""
-        self.watching_since = now = time.monotonic()
+        self.watching_since = now = self.clock()
         there = set()
         async for pod in in_slices(found):
             there.add(pod.uid)
             self.see_pod(pod, news=False)
-        async for key, page in in_slices(list(self.pages.items())):
-            if page.book.see_only(there, now):
-                self.news(key, UNSEEN_AFTER)
+        async for key, state in in_slices(list(self.states.items())):
+            if state.tracker.see_only(there, now):
+                self.changed(key, UNSEEN_AFTER)
 
     def see_job(self, job: Json) -> None:
         """Take in a Job as it is now, with its account where no JobSet has it."""
         key = key_of_job(job)
-        page = self.page(key)
-        page.book.see_job(job, steady=self.pods.live, alone=not key.job_set)
+        state = self.state_of(key)
+        state.tracker.see_job(job, steady=self.pods.live, alone=not key.job_set)
         if not key.job_set:
-            self.see_account(key, page, job)
+            self.see_account(key, state, job)
             if outcomes.is_over(job["status"]):
                 self.at_last.discard(key)
 
     def see_job_gone(self, job: Json) -> None:
         """Take in that a Job is gone."""
         key = key_of_job(job)
-        page = self.pages.get(key)
-        if page is not None:
-            page.book.see_job_gone(job["metadata"]["uid"])
+        state = self.states.get(key)
+        if state is not None:
+            state.tracker.see_job_gone(job["metadata"]["uid"])
             self.tidy(key)
 
     def see_job_set(self, job_set: Json) -> None:
         """Take in a JobSet as it is now, with its account."""
         key = key_of_job_set(job_set)
-        self.see_account(key, self.page(key), job_set)
+        self.see_account(key, self.state_of(key), job_set)
 
     def see_job_set_gone(self, job_set: Json) -> None:
         """Take in that a JobSet is gone."""
@@ -169,35 +164,31 @@ class Trackers:
 
     async def forget_gone(self) -> None:
         """Forget, after a gap in a watch, the Jobs that are gone, and workloads of which nothing is left."""
-        async for key, page in in_slices(list(self.pages.items())):
+        async for key, state in in_slices(list(self.states.items())):
             there = self.cluster.jobs.items
-            for uid, job in list(page.book.jobs.items()):
+            for uid, job in list(state.tracker.jobs.items()):
                 current = there.get((key.namespace, job["metadata"]["name"]))
                 if current is None or current["metadata"]["uid"] != uid:
-                    page.book.see_job_gone(uid)
+                    state.tracker.see_job_gone(uid)
             self.tidy(key)
 
     def tidy(self, key: Key) -> None:
         """Forget a workload that is gone, once nothing of it is left to be counted."""
-        page = self.pages.get(key)
-        if page is not None and self.root_of(key) is None and (page.book.is_empty or not key.job_set):
-            self.pages.pop(key)
+        state = self.states.get(key)
+        if state is not None and self.root_of(key) is None and (state.tracker.is_empty or not key.job_set):
+            self.states.pop(key)
             self.at_last.discard(key)
 
-    def see_account(self, key: Key, page: WorkloadState, root: Json) -> None:
+    def see_account(self, key: Key, state: WorkloadState, root: Json) -> None:
         """Take in an account as it is now."""
         text = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
-        if text != page.text:
-            page.text = text
-            page.account = account = read(key, text)
-            page.book.see_account(account)
-            page.costs = {uid: cost for uid, cost in page.costs.items() if uid in page.book.open}
-            if page.awaited == text:
-                page.awaited = None
+        if text != state.text:
+            account = read(key, text)
+            state.see_account(text, account)
             last = account.left is not None and account.left.retries == 0
             (self.at_last.add if last else self.at_last.discard)(key)
-        if page.account.suspended or page.book.failed or limits.failed_in_status(root):
-            self.news(key, 0.0)
+        if state.account.suspended or state.tracker.failed or limits.failed_in_status(root):
+            self.changed(key, 0.0)
 
     async def counts(self, namespace: str, job: Json, pod: Json) -> Counts | None:
         """Return what is counted of the pods before one that is created now; None where nothing is known.
@@ -207,47 +198,18 @@ class Trackers:
         metadata, labels = job["metadata"], pod["metadata"].get("labels") or {}
         job_set, index = labels.get(pods.JOB_SET) or "", pods.index_of(pod["metadata"].get("annotations") or {})
         key = Key(namespace, job_set, "" if job_set else metadata["name"])
-        page = self.pages.get(key)
-        if page is None or not self.pods.synced.is_set() or metadata["uid"] not in page.book.jobs:
+        state = self.states.get(key)
+        if state is None or not self.pods.synced.is_set() or metadata["uid"] not in state.tracker.jobs:
             return None
-        if page.book.is_behind(metadata["uid"], index):
-            await eager.in_task(self.catch_up(key, page.book, metadata["uid"], index))
-        if page.text is None and not page.book.failed:
+        if state.tracker.is_behind(metadata["uid"], index):
+            await eager.in_task(self.catch_up(key, state.tracker, metadata["uid"], index))
+        if state.text is None and not state.tracker.failed:
             return Counts(disruptions=0, failures=None if job_set else 0)
         unit = limits.unit_named(job_set, metadata["name"], index)
-        disruptions = self.disruptions_of(key, page, unit, job) // limits.shares_of(job["spec"])
-        return Counts(disruptions=disruptions, failures=None if job_set else self.failures_of(key, page, job))
+        disruptions = state.disruptions_of(unit, job, self.job_set_of(key)) // limits.shares_of(job["spec"])
+        return Counts(disruptions=disruptions, failures=None if job_set else state.failures_of(job))
 
-    def disruptions_of(self, key: Key, page: WorkloadState, unit: str, job: Json) -> int:
-        """Return the disruptions of a unit of a workload."""
-        account = page.account
-        resumed = account.suspended and not job["spec"].get("suspend")  # which grants a new limit
-        count = 0 if resumed else account.units.of(unit)
-        for failed in page.book.uncounted(account):
-            if failed.disruption is not None and limits.unit_of(failed) == unit:
-                count += self.cost_of(key, page, failed) == "disruption"
-        return count
-
-    def failures_of(self, key: Key, page: WorkloadState, job: Json) -> int | None:
-        """Return the failures of a Job that cost a retry; None where its status tells of all of them in time."""
-        if job["spec"].get("backoffLimitPerIndex") is None:
-            return None
-        account = page.account
-        uncounted = (self.cost_of(key, page, failed) for failed in page.book.uncounted(account))
-        return account.spent_now("retry") + sum(cost == "retry" for cost in uncounted)
-
-    def cost_of(self, key: Key, page: WorkloadState, pod: Pod) -> Cost:
-        """Return what a failed pod cost; worked out once, as the patterns of a JobSet may take milliseconds."""
-        known = page.costs.get(pod.uid)
-        if known is not None:
-            return known
-        above = self.job_set_of(key)
-        cost = outcomes.ending_of(pod, page.book.jobs.get(pod.job_uid), above).cost
-        if above is not None:
-            page.costs[pod.uid] = cost
-        return cost
-
-    async def catch_up(self, key: Key, book: Tracker, job_uid: str, index: str) -> None:
+    async def catch_up(self, key: Key, tracker: Tracker, job_uid: str, index: str) -> None:
         """Wait until the watch has told of the pod that another one replaces, but not for long."""
         news = asyncio.Event()
         waiting = self.waiting.setdefault(key, [])
@@ -255,7 +217,7 @@ class Trackers:
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CATCHING_UP):
-                    while book.is_behind(job_uid, index):
+                    while tracker.is_behind(job_uid, index):
                         await news.wait()
                         news.clear()
                     return
@@ -278,17 +240,17 @@ class Trackers:
 class PodObserver:
     """Hears of pods."""
 
-    def __init__(self, books: Trackers) -> None:
-        self.listed = books.see_pods
-        self.seen = books.see_pod
-        self.deleted = books.see_pod_gone
+    def __init__(self, trackers: Trackers) -> None:
+        self.listed = trackers.see_pods
+        self.seen = trackers.see_pod
+        self.deleted = trackers.see_pod_gone
 
 
 class WorkloadObserver:
     """Hears of Jobs, or of JobSets."""
 
-    def __init__(self, books: Trackers, seen: Callable[[Json], None], deleted: Callable[[Json], None]) -> None:
-        self.books = books
+    def __init__(self, trackers: Trackers, seen: Callable[[Json], None], deleted: Callable[[Json], None]) -> None:
+        self.trackers = trackers
         self.seen = seen
         self.deleted = deleted
 
@@ -296,7 +258,7 @@ class WorkloadObserver:
         """Hear what there is."""
         async for item in in_slices(items):
             self.seen(item)
-        await self.books.forget_gone()
+        await self.trackers.forget_gone()
 
 
 def key_of_job(job: Json) -> Key:

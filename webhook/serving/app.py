@@ -24,7 +24,6 @@ from webhook.kube.client import Api, NoCredentialsError
 from webhook.kube.events import COMPONENT, Events, Notice
 from webhook.kube.lease import Lease
 from webhook.ledger.controller import Ledger
-from webhook.ledger.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.parse import load_default
@@ -96,12 +95,10 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             background += [cluster.run(), events.run()]
         policy, follow = start_policy(options, events)
         background += follow
-        books = ledger = None
+        ledger = None
         if cluster is not None and events is not None and options.namespace is not None:
-            books = Trackers(cluster)
-            lease = Lease(events.api, options.namespace, LEASE, identity())
-            ledger = Ledger(books, policy, events, lease)
-            background.append(ledger.run())
+            ledger = Ledger(cluster, policy, events)
+            background.append(ledger.run(ledger_lease(ledger, options.namespace)))
         retry_requests = None
         if options.requested_retries:
             if cluster is None or events is None or options.namespace is None:
@@ -114,7 +111,7 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             background.append(RetryController(cluster, events, lease).run())
         served, ca, follow = start_certificate(stack, options, events, lifetimes, now)
         background += follow
-        endpoints = Endpoints(policy, cluster, books, retry_requests)
+        endpoints = Endpoints(policy, cluster, None if ledger is None else ledger.trackers, retry_requests)
         endpoints.certificate_troubles = served.troubles
         endpoints.keeps_ledger = lambda: ledger is not None and not ledger.forbidden
         host = options.address
@@ -146,6 +143,19 @@ def settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE)
+
+
+def ledger_lease(ledger: Ledger, namespace: str) -> Lease:
+    """Return the lease of the replica that writes the ledger."""
+    return Lease(
+        ledger.api,
+        namespace,
+        LEASE,
+        identity(),
+        since=lambda: ledger.trackers.watching_since,
+        refused=ledger.see_refused,
+        allowed=ledger.see_allowed,
+    )
 
 
 def identity() -> str:

@@ -55,7 +55,7 @@ class Endpoints:
         self,
         policy: PolicySource,
         cluster: Cluster | None,
-        books: Trackers | None = None,
+        trackers: Trackers | None = None,
         retry_requests: "RetryAdmission | None" = None,
         limits: Limits = LIMITS,
     ) -> None:
@@ -65,13 +65,13 @@ class Endpoints:
         metrics.HELD_BYTES.set_function(lambda: self.intake.held)
         self.policy = policy
         self.cluster = cluster
-        self.books = books
+        self.trackers = trackers
         self.retry_requests = retry_requests
         self.draining = False
         self.queued = 0  # bytes of large bodies
         self.turns = asyncio.Lock()
         self.certificate_troubles: Callable[[], list[str]] = list
-        self.keeps_ledger: Callable[[], bool] = lambda: self.books is not None
+        self.keeps_ledger: Callable[[], bool] = lambda: self.trackers is not None
 
     def admission(self) -> Site:
         """Return what is asked over HTTPS: /mutate and /validate, and where retries can be asked for /retry."""
@@ -198,8 +198,8 @@ class Endpoints:
             owner = await self.cluster.object(namespace, subject.owner)
         elif profile_name is not None and subject.owner is not None:
             owner, above = await self.cluster.owners(namespace, subject.owner)
-            if self.books is not None and owner is not None and subject.owner_row is batch.JOB:
-                counts = await self.books.counts(namespace, owner, subject.root)
+            if self.trackers is not None and owner is not None and subject.owner_row is batch.JOB:
+                counts = await self.trackers.counts(namespace, owner, subject.root)
         return Facts(
             profile_name=profile_name,
             mode=mode,

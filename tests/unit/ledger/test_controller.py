@@ -13,11 +13,11 @@ from tests.unit.ledger.pods import failed, job
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.kube.events import Events
-from webhook.ledger.controller import AFTER_TROUBLE, INTERVAL, Ledger, operations
+from webhook.ledger.controller import Ledger, operations
 from webhook.ledger.model.account import LARGEST, decode
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
-from webhook.ledger.trackers import Trackers
+from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
@@ -47,22 +47,20 @@ def ledger(server: Server, *pods: Pod, opted_in: bool = True, annotations: Json 
     cluster = Cluster(api)
     if opted_in:
         cluster.namespaces.items["", "ml"] = ("default", None)
-    books = Trackers(cluster)
-    lease: Any = type("Lease", (), {})()
-    found = Ledger(books, PolicySource(policy(default=Profile())), Events(api), lease)
+    found = Ledger(cluster, PolicySource(policy(default=Profile())), Events(api))
     root = {**STORED, "metadata": {**STORED["metadata"], **({"annotations": annotations} if annotations else {})}}
     read = cluster.jobs.read(msgspec.Raw(msgspec.json.encode(root)))
     assert read is not None
     cluster.jobs.items[read[0]] = read[1]
-    books.see_job(read[1])
+    found.trackers.see_job(read[1])
     for pod in pods:
-        books.see_pod(pod)
-    found.leading = True
+        found.trackers.see_pod(pod)
+    found.queue.open()
     return found
 
 
 def write(found: Ledger) -> None:
-    asyncio.run(found.write(KEY, found.books.pages[KEY]))
+    asyncio.run(found.write(KEY, found.trackers.states[KEY]))
 
 
 def test_an_ended_pod_is_counted_where_the_namespace_is_opted_in() -> None:
@@ -124,20 +122,19 @@ def test_an_account_is_replaced_where_it_is_what_it_was() -> None:
 
 def test_a_write_that_fails_each_time_is_tried_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ledger(Server(refuses=HTTPStatus.UNPROCESSABLE_ENTITY), failed(1))
-    page, pauses, enough = found.books.pages[KEY], list[float](), asyncio.Event()
+    state, pauses, enough = found.trackers.states[KEY], list[float](), asyncio.Event()
 
     def wake(key: Key, delay: float = 0.0) -> None:
         pauses.append(delay)
         if len(pauses) < 8:
-            found.queue.put_nowait(key)
+            found.queue.ready.put_nowait(key)
         else:
             enough.set()
 
     monkeypatch.setattr(found, "wake", wake)
 
     async def run() -> None:
-        found.queue = asyncio.Queue()
-        found.queue.put_nowait(KEY)
+        found.queue.add(KEY, 0)
         task = asyncio.create_task(found.write_what_is_queued())
         await enough.wait()
         task.cancel()
@@ -145,8 +142,8 @@ def test_a_write_that_fails_each_time_is_tried_ever_more_seldom(monkeypatch: pyt
     asyncio.run(run())
     assert pauses[0] == INTERVAL
     assert pauses == sorted(pauses)
-    assert pauses[-1] == AFTER_TROUBLE
-    assert page.trouble == AFTER_TROUBLE
+    assert pauses[-1] == LONGEST_PAUSE
+    assert state.pause == LONGEST_PAUSE
 
 
 def test_a_pod_without_annotations_is_marked_too() -> None:

@@ -25,7 +25,7 @@ RESTART = {**DISRUPTION, "action": "FailJob"}
 SET_LABELS = {"jobset.sigs.k8s.io/jobset-name": "set"}
 
 
-def books(root: Json, above: Json | None, *pods: Pod) -> Trackers:
+def trackers(root: Json, above: Json | None, *pods: Pod) -> Trackers:
     """What a replica knows of a Job, its JobSet and its pods."""
     cluster = Cluster(NO_API)
     found = Trackers(cluster)
@@ -64,7 +64,7 @@ def counted(found: Trackers, root: Json, metadata: Json) -> Counts | None:
 
 def test_many_uncounted_pods_are_all_counted_at_admission_at_little_cost() -> None:
     root = job({"parallelism": 1}, **STORED)
-    found = books(root, None, *map(disrupted, range(TOGETHER)))
+    found = trackers(root, None, *map(disrupted, range(TOGETHER)))
     assert admit(found, root) == TOGETHER
     assert_affordable(lambda: admit(found, root), seconds=0.2)
 
@@ -73,7 +73,7 @@ def test_an_account_is_not_read_again_for_each_pod() -> None:
     units = '{"units":{"2":"' + ",".join(str(2 * number) for number in range(200)) + '"}}'
     root = job({"parallelism": 1}, annotations={names.LEDGER: units}, **STORED)
     assert len(units) <= LARGEST
-    found = books(root, None)
+    found = trackers(root, None)
     assert admit(found, root) == 0
     assert instructions_of(lambda: admit(found, root)) <= 2_000
 
@@ -86,7 +86,7 @@ def test_a_sets_patterns_are_searched_when_a_pod_fails_and_not_while_another_wai
     root = job({"parallelism": 1}, ownerReferences=[owner], **STORED)
     root["spec"]["podFailurePolicy"] = {"rules": [RESTART]}
     pods = [replace(disrupted(number), name="a" * 253, job_set="set") for number in range(50)]
-    found = books(root, above, *pods)
+    found = trackers(root, above, *pods)
     assert seconds_of(lambda: admit(found, root, SET_LABELS)) <= 0.05
 
 
@@ -94,11 +94,11 @@ def test_with_a_back_off_by_index_the_failures_of_all_indexes_are_known_before_t
     spec = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
     spec |= {"backoffLimitPerIndex": 10, "maxFailedIndexes": 0}
     root = job(spec, annotations={names.LEDGER: '{"ended":1,"cost":{"retry":1}}'}, **STORED)
-    found = books(root, None, failed(1, index="0"), failed(2, index="1"), disrupted(3, index="1"))
+    found = trackers(root, None, failed(1, index="0"), failed(2, index="1"), disrupted(3, index="1"))
     before_index_1 = {"annotations": {"batch.kubernetes.io/job-completion-index": "1"}}
     assert counted(found, root, before_index_1) == Counts(disruptions=1, failures=3)
 
 
 def test_without_it_the_jobs_status_tells_of_its_failures() -> None:
     root = job({"parallelism": 1}, **STORED)
-    assert counted(books(root, None, failed(1)), root, {}) == Counts(disruptions=0, failures=None)
+    assert counted(trackers(root, None, failed(1)), root, {}) == Counts(disruptions=0, failures=None)

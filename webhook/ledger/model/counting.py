@@ -20,14 +20,14 @@ class CountingPass:
         key: Key,
         root: Json,
         job_set: Json | None,
-        book: Tracker,
+        tracker: Tracker,
         account: Account,
         settings_of: Callable[[Json], Settings],
     ) -> None:
         self.key = key
         self.root = root
         self.job_set = job_set
-        self.book = book
+        self.tracker = tracker
         self.account = account
         self.settings_of = settings_of
         self.settings = settings_of(root)
@@ -40,7 +40,7 @@ class CountingPass:
     def count(self, new: list[Pod]) -> None:
         """Count failed pods."""
         for pod in new:
-            job = self.book.jobs[pod.job_uid]
+            job = self.tracker.jobs[pod.job_uid]
             self.terms = self.terms_of(job)
             has_ended = limits.has_ended(self.account, self.job_set)
             self.add(outcomes.ending_of(pod, job, self.job_set, has_ended=has_ended), pod)
@@ -61,6 +61,15 @@ class CountingPass:
             self.saved += left.retries or 0
         self.changed = True
 
+    def grant(self) -> None:
+        """Take down that a Job which was suspended goes on, with a new limit."""
+        self.account.grant()
+        self.changed = True
+
+    def suspend(self) -> None:
+        """Take down that the Job is suspended with the next write."""
+        self.account.suspended = True
+
     def settle(self, pod_name: str) -> None:
         """Take down that a crash which had cost a retry was a bug."""
         if self.account.settle(pod_name):
@@ -79,13 +88,13 @@ class CountingPass:
         ):
             return 0, []
         known = sum(self.account.spent_now(cost) for cost in limits.FAILURES)
-        return max(0, limits.failed_in_status(self.root) - known), list(self.book.vanished.values())
+        return max(0, limits.failed_in_status(self.root) - known), list(self.tracker.vanished.values())
 
     def count_unseen(self, failures: int) -> None:
         """Count failures that only the Job's status tells of, and as disruptions what else went unseen."""
         self.account.count_unseen(failures)
         self.changed = self.unseen_counted = True
-        for pod in self.book.disrupted_unseen(self.root, failures, self.account):
+        for pod in self.tracker.disrupted_unseen(self.root, failures, self.account):
             self.terms = self.terms_of(self.root)
             self.add(outcomes.ending_of(pod, self.root), pod)
 
@@ -107,7 +116,7 @@ class CountingPass:
         self, details: list[Attempt], cost: outcomes.Cost
     ) -> Iterator[tuple[Attempt, Json, limits.Terms]]:
         """Yield the newest of these attempts first that cost so, and whose Job has not ended, with the Job."""
-        jobs = {job["metadata"]["name"]: job for job in self.book.jobs.values()}
+        jobs = {job["metadata"]["name"]: job for job in self.tracker.jobs.values()}
         for detail in reversed(details):
             job = jobs.get(limits.job_of(self.key.job_set, detail.unit) or self.key.job)
             known = detail.cost == cost and detail.reason != outcomes.UNSEEN
@@ -116,7 +125,7 @@ class CountingPass:
 
     def suspends(self) -> bool:
         """Tell whether the Job is to be suspended: one that nobody else resumes, and of which no pod runs."""
-        if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set or self.book.live:
+        if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set or self.tracker.live:
             return False
         alone = controller_of(self.root) is None and not batch.is_queued(self.root["metadata"])
         return alone and any(self.exceeded(self.details))

@@ -178,6 +178,14 @@ class Tracker:
         job = self.jobs.get(pod.job_uid)
         return pod.deleting and pod.tracked and job is not None and job["spec"].get("podReplacementPolicy") != "Failed"
 
+    def disturb(self, now: float) -> None:
+        """Take in that something has happened by which other pods may crash."""
+        self.disturbed = now
+
+    def forget_vanished(self) -> None:
+        """Forget the pods that vanished: they are counted, or another replica's to count."""
+        self.vanished.clear()
+
     def see_gone(self, pod: Pod, now: float) -> bool:
         """Take in that a pod is gone, as it was last; tell whether it has failed just now."""
         known = pod.job_uid in self.jobs

@@ -25,14 +25,14 @@ def counting(
     **disruptions: Any,
 ) -> CountingPass:
     root = root or job()
-    book = Tracker()
-    book.see_job(root, steady=True, alone=True)
+    tracker = Tracker()
+    tracker.see_job(root, steady=True, alone=True)
     for pod in pods:
-        book.see(pod, 0.0)
+        tracker.see(pod, 0.0)
     profile = Profile(retries=Retries(limit=free_limit), disruptions=Disruptions(limit=limit, **disruptions))
     settings = resolve("default", profile, {})
-    found = CountingPass(ALONE, root, None, book, account or Account(), lambda _root: settings)
-    found.count(book.uncounted(found.account))
+    found = CountingPass(ALONE, root, None, tracker, account or Account(), lambda _root: settings)
+    found.count(tracker.uncounted(found.account))
     return found
 
 
@@ -125,7 +125,7 @@ def test_failures_of_which_no_pod_was_seen_are_told_by_the_status() -> None:
 
 def test_pods_that_vanished_and_did_not_fail_or_succeed_were_disrupted() -> None:
     found = counting(seen(1), seen(2), seen(3), root=job({"parallelism": 3}))
-    found.book.see_only({seen(3).uid}, 0.0)
+    found.tracker.see_only({seen(3).uid}, 0.0)
     found.root["status"]["failed"] = 1
     short, vanished = found.unseen()
     assert (short, len(vanished)) == (1, 2)

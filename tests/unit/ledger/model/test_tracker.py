@@ -16,7 +16,7 @@ from webhook.ledger.model.tracker import DOUBT, LONG_AGO, LONGEST_DOUBT, TOGETHE
 DELETED = failed(1, 137, deleting=True, deleted="2026-01-01T00:00:30Z")
 
 
-def book(*pods: Pod, **spec: object) -> Tracker:
+def tracker(*pods: Pod, **spec: object) -> Tracker:
     found = Tracker()
     found.see_job(job(spec), steady=True, alone=True)
     for pod in pods:
@@ -35,7 +35,7 @@ def test_a_pods_workload_is_its_set_else_its_job() -> None:
 
 
 def test_a_pod_that_has_failed_is_uncounted_once_however_often_it_is_seen() -> None:
-    found = book(seen(1))
+    found = tracker(seen(1))
     assert uncounted(found) == []
     assert found.see(failed(1), 0.0)
     assert not found.see(failed(1, tracked=False), 0.0)
@@ -44,14 +44,14 @@ def test_a_pod_that_has_failed_is_uncounted_once_however_often_it_is_seen() -> N
 
 
 def test_a_pod_that_succeeded_is_none_of_the_ledgers_business() -> None:
-    found = book(seen(1), seen(1, phase="Succeeded"))
+    found = tracker(seen(1), seen(1, phase="Succeeded"))
     assert uncounted(found) == []
     assert found.live == {}
 
 
 def test_a_pod_is_forgotten_once_it_is_counted_and_gone_in_either_order() -> None:
     one, other = failed(1), failed(2)
-    found = book(one, other)
+    found = tracker(one, other)
     found.see_account(counted(one))
     found.see_gone(one, 0.0)
     found.see_gone(other, 0.0)
@@ -61,20 +61,20 @@ def test_a_pod_is_forgotten_once_it_is_counted_and_gone_in_either_order() -> Non
 
 
 def test_a_counted_pod_stays_counted_though_the_account_forgets_it() -> None:
-    found = book(failed(1))
+    found = tracker(failed(1))
     found.see_account(counted(failed(1)))
     assert uncounted(found, Account()) == []
 
 
 def test_how_the_job_controller_stood_to_a_pod_when_it_failed_is_what_counts() -> None:
-    found = book(disrupted(1))
+    found = tracker(disrupted(1))
     found.see(disrupted(1, tracked=False), 0.0)
     (pod,) = found.uncounted(Account())
     assert pod.tracked
 
 
 def test_a_reason_that_is_overwritten_after_the_pod_has_failed_is_not_why_it_did() -> None:
-    found = book(disrupted(1, "PreemptionByScheduler"))
+    found = tracker(disrupted(1, "PreemptionByScheduler"))
     found.see(disrupted(1, "DeletionByTaintManager"), 0.0)
     (pod,) = found.uncounted(Account())
     assert pod.disruption is not None
@@ -82,14 +82,14 @@ def test_a_reason_that_is_overwritten_after_the_pod_has_failed_is_not_why_it_did
 
 
 def test_a_pod_of_a_job_that_replaces_at_once_has_failed_as_soon_as_it_is_to_be_deleted() -> None:
-    found = book(podReplacementPolicy="TerminatingOrFailed")
+    found = tracker(podReplacementPolicy="TerminatingOrFailed")
     assert found.see(seen(1, deleting=True), 0.0)
     assert not found.see(seen(1, deleting=True, tracked=False), 0.0)
     assert uncounted(found) == ["train-1"]
 
 
 def test_a_pod_that_its_job_lets_go_of_before_it_ends_is_stopped() -> None:
-    found = book(seen(1))
+    found = tracker(seen(1))
     found.see(seen(1, deleting=True, tracked=False), 0.0)
     found.see(failed(1, deleting=True, tracked=False), 0.0)
     (pod,) = found.uncounted(Account())
@@ -97,7 +97,7 @@ def test_a_pod_that_its_job_lets_go_of_before_it_ends_is_stopped() -> None:
 
 
 def test_who_deleted_a_pod_is_open_until_its_job_says_or_a_moment_has_passed() -> None:
-    found = book(seen(1), DELETED)
+    found = tracker(seen(1), DELETED)
     assert found.doubtful(DOUBT - 0.1, current=True) == {DELETED.uid}
     assert not found.doubtful(DOUBT, current=True)
     found.see_job(job(status={"conditions": [{"type": "FailureTarget", "status": "True"}]}), steady=True, alone=True)
@@ -105,7 +105,7 @@ def test_who_deleted_a_pod_is_open_until_its_job_says_or_a_moment_has_passed() -
 
 
 def test_who_deleted_a_pod_is_open_for_longer_while_others_go_or_nobody_tells_of_the_job() -> None:
-    found = book(seen(1), DELETED)
+    found = tracker(seen(1), DELETED)
     assert found.doubtful(DOUBT, current=False)
     assert not found.doubtful(LONGEST_DOUBT, current=False)
     found.see(seen(2, deleting=True, deleted=DELETED.deleted), 5.0)
@@ -113,13 +113,13 @@ def test_who_deleted_a_pod_is_open_for_longer_while_others_go_or_nobody_tells_of
 
 
 def test_why_a_pod_was_deleted_with_its_job_is_not_open() -> None:
-    found = book(seen(1), DELETED, failed(2, 1), disrupted(3))
+    found = tracker(seen(1), DELETED, failed(2, 1), disrupted(3))
     found.see_job_gone("job-uid")
     assert not found.doubtful(0.1, current=True)
 
 
 def test_a_pod_that_crashed_and_is_deleted_afterwards_crashed() -> None:
-    found = book(failed(1, 1))
+    found = tracker(failed(1, 1))
     found.see(failed(1, 1, deleting=True, deleted="2026-01-01T00:02:00Z"), 0.1)
     found.see_job_gone("job-uid")
     (pod,) = found.uncounted(Account())
@@ -135,7 +135,7 @@ def test_a_pod_that_is_first_seen_after_the_job_controller_had_counted_it_counts
 
 
 def test_what_makes_other_pods_crash_is_remembered_from_when_it_is_announced() -> None:
-    found = book(seen(1), seen(2), failed(3))
+    found = tracker(seen(1), seen(2), failed(3))
     assert found.disturbed == LONG_AGO
     condition = disrupted(1).conditions
     found.see(seen(1, conditions=condition), 5.0)
@@ -147,7 +147,7 @@ def test_what_makes_other_pods_crash_is_remembered_from_when_it_is_announced() -
 
 
 def test_pods_that_went_in_a_gap_and_neither_succeeded_nor_failed_were_disrupted() -> None:
-    found = book(*(seen(number) for number in range(5)))
+    found = tracker(*(seen(number) for number in range(5)))
     assert found.see_only({seen(0).uid}, 7.0)
     after = job(status={"succeeded": 1, "failed": 1})
     found.see_job(after, steady=True, alone=True)
@@ -169,7 +169,7 @@ def test_pods_of_a_job_that_is_gone_are_counted_by_what_it_said() -> None:
 
 
 def test_a_job_that_was_made_anew_under_its_name_begins_a_new_book() -> None:
-    found = book(failed(1))
+    found = tracker(failed(1))
     found.see_job(job(uid="other"), steady=True, alone=True)
     assert uncounted(found) == []
 
@@ -185,7 +185,7 @@ INDEXED = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
 
 
 def test_a_pod_of_an_index_that_seems_to_run_shows_that_the_watch_is_behind() -> None:
-    found = book(seen(1, index="0"), seen(2, index="1"), **INDEXED)
+    found = tracker(seen(1, index="0"), seen(2, index="1"), **INDEXED)
     assert found.is_behind("job-uid", "0")
     found.see(failed(1, index="0"), 0.0)
     assert not found.is_behind("job-uid", "0")
@@ -193,7 +193,7 @@ def test_a_pod_of_an_index_that_seems_to_run_shows_that_the_watch_is_behind() ->
 
 
 def test_a_pod_too_many_shows_that_the_watch_is_behind() -> None:
-    found = book(seen(1), parallelism=2)
+    found = tracker(seen(1), parallelism=2)
     assert not found.is_behind("job-uid", "")
     found.see(seen(2), 0.0)
     assert found.is_behind("job-uid", "")
@@ -202,13 +202,13 @@ def test_a_pod_too_many_shows_that_the_watch_is_behind() -> None:
 
 
 def test_counted_pods_that_stay_bear_no_mark_yet() -> None:
-    found = book(failed(1), failed(2), failed(3, deleting=True))
+    found = tracker(failed(1), failed(2), failed(3, deleting=True))
     found.see_account(counted(failed(1), failed(3)))
     assert [pod.name for pod in found.staying()] == ["train-1"]
 
 
 def fail_and_go(pods: list[Pod]) -> None:
-    found = book(*(replace(pod, phase="Running") for pod in pods), parallelism=len(pods))
+    found = tracker(*(replace(pod, phase="Running") for pod in pods), parallelism=len(pods))
     for pod in pods:
         found.see(pod, 0.0)
     for pod in pods:
@@ -216,7 +216,7 @@ def fail_and_go(pods: list[Pod]) -> None:
 
 
 def count_all(pods: list[Pod]) -> None:
-    found, account = book(*pods), Account()
+    found, account = tracker(*pods), Account()
     while new := found.uncounted(account)[:60]:
         account = counted(*new, account=Account())
         found.see_account(account)
@@ -229,7 +229,7 @@ def count_all(pods: list[Pod]) -> None:
 
 
 def relist(pods: list[Pod]) -> None:
-    found = book(*pods)
+    found = tracker(*pods)
     found.see_only({pod.uid for pod in pods[::2]}, 0.0)
     found.see_only(set(), 0.0)
 
@@ -243,23 +243,23 @@ def test_what_a_pod_costs_does_not_depend_on_how_many_there_are(
 
 
 def test_whether_a_watch_is_behind_is_told_at_once_of_any_number_of_pods() -> None:
-    found = book(*(seen(number, deleting=number % 2 == 1) for number in range(2000)), parallelism=2000)
+    found = tracker(*(seen(number, deleting=number % 2 == 1) for number in range(2000)), parallelism=2000)
     assert instructions_of(lambda: found.is_behind("job-uid", "")) <= 300
     assert found.is_behind("job-uid", "")
 
 
 def test_so_many_uncounted_pods_are_looked_at_together() -> None:
-    found = book(*map(failed, range(TOGETHER + 5)))
+    found = tracker(*map(failed, range(TOGETHER + 5)))
     assert len(found.uncounted(Account())) == TOGETHER
 
 
 def test_pods_of_a_job_that_is_not_known_keep_no_others_from_being_counted() -> None:
     forged = [failed(number, job_uid="forged") for number in range(TOGETHER)]
-    assert uncounted(book(*forged, failed(TOGETHER))) == [f"train-{TOGETHER}"]
+    assert uncounted(tracker(*forged, failed(TOGETHER))) == [f"train-{TOGETHER}"]
 
 
 def test_a_pod_that_bears_the_mark_is_counted_though_no_account_names_it() -> None:
-    found = book(failed(1))
+    found = tracker(failed(1))
     found.see(failed(1, counted=True), 0.0)
     assert uncounted(found) == []
     found.see_gone(failed(1, counted=True), 0.0)
@@ -267,7 +267,7 @@ def test_a_pod_that_bears_the_mark_is_counted_though_no_account_names_it() -> No
 
 
 def test_a_pod_that_is_seen_after_the_account_that_has_it_is_counted() -> None:
-    found = book()
+    found = tracker()
     found.see_account(counted(failed(1)))
     found.see(failed(1), 0.0)
     assert uncounted(found, Account()) == []

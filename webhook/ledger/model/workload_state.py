@@ -1,0 +1,121 @@
+"""What this replica knows of one workload, and how far its account is written. Pure: times are handed in."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from webhook.ledger.model import limits, outcomes
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.outcomes import Cost
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.tracker import Tracker
+from webhook.objects.problem import Json
+
+# Seconds.
+INTERVAL: Final = 1.0  # between two writes of one account
+LONGEST_PAUSE: Final = 30.0  # after writes that fail
+WATCH_DELAY: Final = 5.0  # in which a watch brings back what was written
+
+
+@dataclass(slots=True)
+class WorkloadState:
+    """One workload: its pods and Jobs, its account, and what the leader has yet to do about it.
+
+    It alone sets its fields: `Trackers` tells it what the watches bring, `Ledger` what was written. Times are in
+    seconds of a monotonic clock. `text`: the account that a watch brought last, None where there is none; `account`:
+    the same, decoded. `costs`: what the pods of a JobSet cost that are not counted yet, by uid. `awaited`: the account
+    that was written, until a watch brings it; `written`: when it was written. `pause`: seconds after the last write,
+    where it failed, else 0. `over_limit`: whether the leader is to fail the workload. `missing_since`: since when the
+    status of the Job tells of more failures than the account, or pods have vanished. `bugs`: names of pods whose crash
+    was found to be a bug, until the account says so.
+    """
+
+    tracker: Tracker = field(default_factory=Tracker)
+    text: str | None = None
+    account: Account = field(default_factory=Account)
+    costs: dict[str, Cost] = field(default_factory=dict)
+    awaited: str | None = None
+    written: float = 0.0
+    pause: float = 0.0
+    over_limit: bool = False
+    missing_since: float | None = None
+    bugs: set[str] = field(default_factory=set)
+
+    def see_account(self, text: str | None, account: Account) -> None:
+        """Take in another account than the last one, which a watch has brought."""
+        self.text, self.account = text, account
+        self.tracker.see_account(account)
+        self.costs = {uid: cost for uid, cost in self.costs.items() if uid in self.tracker.open}
+        if self.awaited == text:
+            self.awaited = None
+
+    def cost_of(self, pod: Pod, job_set: Json | None) -> Cost:
+        """Return what a failed pod cost; worked out once, as the patterns of a JobSet may take milliseconds."""
+        known = self.costs.get(pod.uid)
+        if known is not None:
+            return known
+        cost = outcomes.ending_of(pod, self.tracker.jobs.get(pod.job_uid), job_set).cost
+        if job_set is not None:
+            self.costs[pod.uid] = cost
+        return cost
+
+    def disruptions_of(self, unit: str, job: Json, job_set: Json | None) -> int:
+        """Return the disruptions of a unit of the workload, those included that are not counted yet."""
+        account = self.account
+        resumed = account.suspended and not job["spec"].get("suspend")  # which grants a new limit
+        count = 0 if resumed else account.units.of(unit)
+        for failed in self.tracker.uncounted(account):
+            if failed.disruption is not None and limits.unit_of(failed) == unit:
+                count += self.cost_of(failed, job_set) == "disruption"
+        return count
+
+    def failures_of(self, job: Json) -> int | None:
+        """Return the failures of a lone Job that cost a retry; None where its status tells of all of them in time."""
+        if job["spec"].get("backoffLimitPerIndex") is None:
+            return None
+        uncounted = (self.cost_of(failed, None) for failed in self.tracker.uncounted(self.account))
+        return self.account.spent_now("retry") + sum(cost == "retry" for cost in uncounted)
+
+    def awaits_watch(self, now: float) -> bool:
+        """Return True while a watch may yet bring the account that was written last."""
+        if self.awaited is not None and now >= self.written + WATCH_DELAY:
+            self.awaited = None
+        return self.awaited is not None
+
+    def see_written(self, text: str, now: float, *, with_unseen: bool) -> None:
+        """Take in that the API has taken an account; `with_unseen`: one that has the pods that nobody saw end."""
+        self.awaited, self.written = text, now
+        if with_unseen:
+            self.tracker.forget_vanished()
+
+    def see_bug(self, pod_name: str) -> None:
+        """Take in that the crash of a pod was a bug, which the account is to say."""
+        self.bugs.add(pod_name)
+
+    def forget_bugs(self) -> None:
+        """Take in that the account says which crashes were bugs."""
+        self.bugs.clear()
+
+    def see_over_limit(self) -> None:
+        """Take in that the leader is to fail the workload."""
+        self.over_limit = True
+
+    def see_within_limit(self) -> None:
+        """Take in that the leader has nothing to fail any more."""
+        self.over_limit = False
+
+    def see_missing(self, now: float) -> None:
+        """Take in that pods ended which nobody saw, and may yet see."""
+        self.missing_since = now
+
+    def see_none_missing(self) -> None:
+        """Take in that nothing is missing in the account, or is about to be counted."""
+        self.missing_since = None
+
+    def back_off(self) -> float:
+        """Return the seconds to wait after a write that has failed: twice as many each time, within bounds."""
+        self.pause = min(max(INTERVAL, 2 * self.pause), LONGEST_PAUSE)
+        return self.pause
+
+    def see_success(self) -> None:
+        """Take in that a write has not failed."""
+        self.pause = 0.0

@@ -1,0 +1,36 @@
+"""The workloads that the leader has to look at, in the order in which their time comes."""
+
+import asyncio
+
+from webhook.ledger.model.tracker import Key
+
+
+class WorkQueue:
+    """Workloads to look at, each queued at most once; takes none while it is closed, as it is at first."""
+
+    def __init__(self) -> None:
+        self.ready: asyncio.Queue[Key] = asyncio.Queue()
+        self.queued: set[Key] = set()
+        self.is_open = False
+
+    def open(self) -> None:
+        """Take workloads from now on."""
+        self.is_open = True
+
+    def close(self) -> None:
+        """Forget all workloads, those included whose time has not come, and take none from now on."""
+        self.is_open = False
+        self.ready = asyncio.Queue()  # the timers of those whose time has not come put them in the old one
+        self.queued = set()
+
+    def add(self, key: Key, after: float) -> None:
+        """Queue a workload in so many seconds, unless it is queued."""
+        if self.is_open and key not in self.queued:
+            self.queued.add(key)
+            asyncio.get_running_loop().call_later(after, self.ready.put_nowait, key)
+
+    async def get(self) -> Key:
+        """Wait for the next workload, and take it out: from then on it can be queued again."""
+        key = await self.ready.get()
+        self.queued.discard(key)
+        return key
