@@ -8,7 +8,7 @@ from typing import Final
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET, costly_restarts, job_restarts
 from webhook.kube import names
-from webhook.ledger.model import limits, matching, outcomes, pods, words
+from webhook.ledger.model import counting, limits, matching, pods, words
 from webhook.ledger.model.account import Account, Attempt, decode
 from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at
@@ -78,7 +78,8 @@ def explain(root: Json, jobs: list[Json], all_pods: Iterable[Json]) -> Explanati
     job_set = root if in_set else None
     for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
         if pod.name not in counted and not account.has(pod) and pod.job_uid in by_uid:
-            count(account, pod, by_uid[pod.job_uid], job_set)
+            job = by_uid[pod.job_uid]
+            counting.count(account, pod, job, job_set, limits.terms_of(job, job_set, UNKNOWN))
     retries = retries_of(root)
     rows = [*ended_rows(account, root, retries, in_set=in_set), *running_rows(found, account, root, in_set=in_set)]
     return Explanation(
@@ -122,15 +123,6 @@ def restarts_alone(root: Json, job: Json) -> int:
     """Return how often a Job of a JobSet was started again without the others."""
     labels = job["metadata"].get("labels") or {}
     return job_restarts(root, labels.get(pods.REPLICATED_JOB) or "", count_of(labels.get(pods.JOB_INDEX)) or 0).in_all
-
-
-def count(account: Account, pod: Pod, job: Json, job_set: Json | None) -> None:
-    """Count a pod that the ledger has not counted, or that nobody counts."""
-    terms = limits.terms_of(job, job_set, UNKNOWN)
-    attempt = limits.attempt_of(account, terms, pod)
-    ending = outcomes.ending_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
-    ending = limits.with_budget(ending, terms, account)
-    account.count(ending, limits.unit_of(pod), attempt)
 
 
 def retries_of(root: Json) -> int:

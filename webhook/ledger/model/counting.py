@@ -12,6 +12,16 @@ from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 
 
+def count(account: Account, pod: Pod, job: Json, job_set: Json | None, terms: limits.Terms) -> Attempt:
+    """Count a failed pod of a Job in an account that does not have it; return it in detail.
+
+    `job_set`: the JobSet of the Job, None where it has none; `terms`: what the Job allows.
+    """
+    attempt = limits.attempt_of(account, terms, pod)
+    ending = outcomes.ending_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
+    return account.count(limits.with_budget(ending, terms, account), limits.unit_of(pod), attempt)
+
+
 class CountingPass:
     """One round of counting for one workload: what was counted, and what follows."""
 
@@ -40,24 +50,20 @@ class CountingPass:
     def count(self, new: list[Pod]) -> None:
         """Count failed pods."""
         for pod in new:
-            job = self.tracker.jobs[pod.job_uid]
-            self.terms = self.terms_of(job)
-            has_ended = limits.has_ended(self.account, self.job_set)
-            self.add(outcomes.ending_of(pod, job, self.job_set, has_ended=has_ended), pod)
+            self.add(pod, self.tracker.jobs[pod.job_uid])
 
     def terms_of(self, job: Json) -> limits.Terms:
         """Read what a Job allows."""
         return limits.terms_of(job, self.job_set, self.settings_of(job))
 
-    def add(self, ending: outcomes.Ending, pod: Pod) -> None:
+    def add(self, pod: Pod, job: Json) -> None:
         """Count one."""
-        attempt = limits.attempt_of(self.account, self.terms, pod)
-        ending = limits.with_budget(ending, self.terms, self.account)
-        detail = self.account.count(ending, limits.unit_of(pod), attempt)
+        self.terms = self.terms_of(job)
+        detail = count(self.account, pod, job, self.job_set, self.terms)
         left = limits.left_of(self.account, self.terms, detail, self.job_set)
         self.account.left = left
         self.details.append(detail)
-        if ending.cost == "fatal":
+        if detail.cost == "fatal":
             self.saved += left.retries or 0
         self.changed = True
 
@@ -95,8 +101,7 @@ class CountingPass:
         self.account.count_unseen(failures)
         self.changed = self.unseen_counted = True
         for pod in self.tracker.disrupted_unseen(self.root, failures, self.account):
-            self.terms = self.terms_of(self.root)
-            self.add(outcomes.ending_of(pod, self.root), pod)
+            self.add(pod, self.root)
 
     def exceeded(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Terms]]:
         """Yield the newest of these attempts first, whose unit had more disruptions than it may, with its Job."""
