@@ -16,7 +16,7 @@ import yaml
 from tests.served import COMMAND
 from webhook import __version__, metrics
 from webhook.cli.main import main
-from webhook.kinds import batch
+from webhook.kinds import batch, job_set
 from webhook.kube import names
 from webhook.ledger.model import pods as pods_of_jobs
 from webhook.objects.problem import Json
@@ -302,5 +302,5 @@ def test_what_only_we_write_is_protected_where_no_webhook_is_asked() -> None:
 
 def test_what_the_ledger_reads_of_a_pods_job_is_protected_too() -> None:
     on_pods = expressions_of(f"{NAME}-pod-keys")
-    for key in (pods_of_jobs.INDEX, batch.INDEX_FAILURES, pods_of_jobs.JOB_SET, pods_of_jobs.RESTART):
+    for key in (pods_of_jobs.INDEX, batch.INDEX_FAILURES, job_set.SET_NAME, job_set.RESTART):
         assert f"'{key}'" in on_pods

@@ -14,15 +14,14 @@ from webhook.explain import build_pipeline_run, render
 from webhook.explain.build import Explanation
 from webhook.explain.build import explain as build
 from webhook.kinds import batch, core, tekton
-from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.objects.problem import Json
 from webhook.retry.kinds import pipeline_run
 
-JOB_LABEL: Final = "batch.kubernetes.io/job-name"
-LABELS: Final = {JOB_SET.kind: "jobset.sigs.k8s.io/jobset-name", tekton.PIPELINE_RUN.kind: pipeline_run.LABEL}
+LABELS: Final = {JOB_SET.kind: SET_NAME, tekton.PIPELINE_RUN.kind: pipeline_run.LABEL}
 READ: Final = {batch.JOB.kind, core.POD.kind, *LABELS, tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
-PARTS_LABELS: Final = (JOB_LABEL, *LABELS.values())
+PARTS_LABELS: Final = (batch.JOB_NAME, *LABELS.values())
 TASKS: Final = {tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
 NOTHING: Final = "no Job, no JobSet and no PipelineRun"
 
@@ -122,7 +121,7 @@ def is_root(found: Json) -> bool:
 def of_objects(root: Json, labelled: Labelled) -> Explanation:
     """Explain a workload by the objects that were found beside it; raise UnexplainableError."""
     namespace, name = namespace_of(root), root["metadata"].get("name")
-    label = LABELS.get(root["kind"], JOB_LABEL)
+    label = LABELS.get(root["kind"], batch.JOB_NAME)
     its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
     pods = [one for one in its_own if one["kind"] == core.POD.kind]
     parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or one["kind"] in TASKS]

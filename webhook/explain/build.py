@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET, costly_restarts, job_restarts
+from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB, costly_restarts, job_restarts
 from webhook.kube import names
 from webhook.ledger.model import counting, limits, matching, pods, words
 from webhook.ledger.model.account import Account, Attempt, decode
@@ -122,7 +122,7 @@ def set_budgets(root: Json, jobs: list[Json]) -> Iterator[str]:
 def restarts_alone(root: Json, job: Json) -> int:
     """Return how often a Job of a JobSet was started again without the others."""
     labels = job["metadata"].get("labels") or {}
-    return job_restarts(root, labels.get(pods.REPLICATED_JOB) or "", count_of(labels.get(pods.JOB_INDEX)) or 0).in_all
+    return job_restarts(root, labels.get(REPLICATED_JOB) or "", count_of(labels.get(JOB_INDEX)) or 0).in_all
 
 
 def retries_of(root: Json) -> int:
@@ -236,7 +236,7 @@ def next_of_set(root: Json, jobs: list[Json], account: Account) -> Iterator[str]
     """Say what happens at the next failure in a JobSet: once where that is the same for all of its Jobs."""
     by_name: dict[str, tuple[str, ...]] = {}
     for job in jobs:
-        name = (job["metadata"].get("labels") or {}).get(pods.REPLICATED_JOB) or ""
+        name = (job["metadata"].get("labels") or {}).get(REPLICATED_JOB) or ""
         if name not in by_name:
             by_name[name] = tuple(next_of_job(root, job, account))
     alike = len(set(by_name.values())) == 1
@@ -256,7 +256,7 @@ def next_of_job(root: Json, job: Json, account: Account) -> Iterator[str]:
 def what_set_does(root: Json, job: Json, rule: Json) -> str:
     """Say what a JobSet does when a rule has failed one of its Jobs."""
     said = "failed with exit code" if rule.get("onExitCodes") is not None else "has condition DisruptionTarget"
-    replicated_job = (job["metadata"].get("labels") or {}).get(pods.REPLICATED_JOB) or ""
+    replicated_job = (job["metadata"].get("labels") or {}).get(REPLICATED_JOB) or ""
     action = matching.action_of_set(root, replicated_job, f"{said} matching FailJob rule")
     left = max(0, retries_of(root) - costly_restarts(root))
     counting = action.removesuffix(FREE)

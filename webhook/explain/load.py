@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Final
 
 from webhook.kinds import batch, tekton
-from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube.client import Api, ApiError
 from webhook.ledger.model.pods import READ as POD_READ
@@ -15,8 +15,6 @@ from webhook.retry.reading import children_of, path_of
 from webhook.rules.jobs.schema import SUBDOMAIN
 
 POD: Final = type_of(POD_READ)
-SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
-JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 NOTHING: Final = "no Job, no JobSet and no PipelineRun"
 
 
@@ -40,16 +38,16 @@ async def fetch(kubeconfig: str | None, namespace: str, name: str) -> tuple[Json
         if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
             set_name = controller.name
         if job is not None and set_name is None:
-            return job, [job], await pods(api, namespace, f"{JOB_LABEL}={name}")
+            return job, [job], await pods(api, namespace, f"{batch.JOB_NAME}={name}")
         job_set = await api.find(path_of(JOB_SET, namespace, set_name or name))
         if job_set is None:
             return await fetch_pipeline_run(api, namespace, name)
-        selector = {"labelSelector": f"{SET_LABEL}={set_name}"}
+        selector = {"labelSelector": f"{SET_NAME}={set_name}"}
         jobs = [
             {**one, "apiVersion": "batch/v1", "kind": batch.JOB.kind}
             async for one in api.objects(path_of(batch.JOB, namespace), selector)
         ]
-        return job_set, jobs, await pods(api, namespace, f"{SET_LABEL}={set_name}")
+        return job_set, jobs, await pods(api, namespace, f"{SET_NAME}={set_name}")
 
 
 async def fetch_pipeline_run(api: Api, namespace: str, name: str) -> tuple[Json, list[Json], list[Json]]:

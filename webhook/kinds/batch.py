@@ -19,6 +19,7 @@ QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 # What the Job controller writes on each pod of a Job with backoffLimitPerIndex; the second is left out for 0.
 INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
+JOB_NAME: Final = "batch.kubernetes.io/job-name"  # label of a Job's pods
 JOB_SET: Final = ("jobset.x-k8s.io", "JobSet")
 JOBS_OF_SET: Final = "jobset.sigs.k8s.io/global-replicas"  # label of a JobSet's Jobs: how many there are
 # Controllers of Jobs that stand alone: such a controller starts what its author wrote, and runs nothing beside it.

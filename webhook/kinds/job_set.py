@@ -10,6 +10,12 @@ from webhook.objects.problem import Json, Path
 from webhook.objects.shape import Shape
 
 CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
+# Labels that its controller writes on the Jobs of a set and on their pods; the last counts restarts of the Job alone.
+SET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
+REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+RESTART: Final = "jobset.sigs.k8s.io/restart-attempt"
+JOB_RESTART: Final = "jobset.sigs.k8s.io/job-restart-attempt"
 SPEC: Final[Path] = ("spec",)
 JOBS_STATUS: Final[Path] = ("status", "replicatedJobsStatus")
 JOB_RESTARTS: Final = "jobRestarts"

@@ -13,7 +13,8 @@ from typing import Final
 import structlog
 
 from webhook import metrics
-from webhook.kinds.job_set import JOB_SET
+from webhook.kinds import batch
+from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import eager, names
 from webhook.kube.informer import Informer
@@ -26,7 +27,7 @@ from webhook.ledger.model.workload_state import WorkloadState
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 
-SELECTOR: Final = f"{names.PROFILE},batch.kubernetes.io/job-name"
+SELECTOR: Final = f"{names.PROFILE},{batch.JOB_NAME}"
 CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits for the end of the one before it to be seen
 UNSEEN_AFTER: Final = 10.0  # seconds that a pod may yet be seen of which only its Job's status tells
 
@@ -196,7 +197,7 @@ class Trackers:
         Waits a moment where the pod shows that another has ended of which no watch has told yet.
         """
         metadata, labels = job["metadata"], pod["metadata"].get("labels") or {}
-        job_set, index = labels.get(pods.JOB_SET) or "", pods.index_of(pod["metadata"].get("annotations") or {})
+        job_set, index = labels.get(SET_NAME) or "", pods.index_of(pod["metadata"].get("annotations") or {})
         key = Key(namespace, job_set, "" if job_set else metadata["name"])
         state = self.states.get(key)
         if state is None or not self.pods.synced.is_set() or metadata["uid"] not in state.tracker.jobs:

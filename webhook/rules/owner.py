@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from webhook.kinds import EmbeddedJob, OwnerReference, batch, row_of
+from webhook.kinds.job_set import SET_NAME
 from webhook.kinds.kind_spec import controller_of
-from webhook.ledger.model.pods import JOB_SET as JOB_SET_NAME
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 
@@ -52,7 +52,7 @@ def problems(job: Json, reference: OwnerReference, owner: Json | None) -> Iterat
 
 def label_problems(job: EmbeddedJob) -> Iterator[Problem]:
     """Name a label by which the pods of a Job that is no JobSet's would be counted for one."""
-    path = ("template", "metadata", "labels", JOB_SET_NAME)
+    path = ("template", "metadata", "labels", SET_NAME)
     value = at(job.spec, path)
     if not isinstance(value, str):
         return  # none, or one that the API server refuses

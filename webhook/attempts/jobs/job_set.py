@@ -12,17 +12,13 @@ from typing import Final
 import msgspec
 
 from webhook.attempts.level import Evidence, Level, number_at
-from webhook.kinds.job_set import costly_restarts, job_restarts
+from webhook.kinds.job_set import JOB_INDEX, JOB_RESTART, REPLICATED_JOB, RESTART, costly_restarts, job_restarts
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.settings import count
 
 NAME: Final = "JobSet"
-RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
-REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
-JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
-JOB_RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/job-restart-attempt"
 LONGEST: Final = 4096  # characters of the annotation that are read: ten entries of a JobSet have half as many
 
 
@@ -34,14 +30,14 @@ class Restart(msgspec.Struct):
 
 def levels(evidence: Evidence) -> list[Level]:
     """Read the restarts of the set, and of the pod's Job."""
-    restarts = evidence.count_in_labels(RESTART_ATTEMPT)
+    restarts = evidence.count_in_labels(RESTART)
     if restarts is None:
-        restarts = evidence.count_in_annotations(RESTART_ATTEMPT)
+        restarts = evidence.count_in_annotations(RESTART)
     if restarts is None:
         return []
     before = 0 if evidence.above is None else restarts_before(evidence.above)
     restarts = max(0, restarts - before)
-    restarts += evidence.count_in_labels(JOB_RESTART_ATTEMPT) or 0
+    restarts += evidence.count_in_labels(JOB_RESTART) or 0
     job_set = evidence.above
     if job_set is None:
         return [Level(NAME, restarts, evidence.said_budget)]

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from webhook.kinds import batch
+from webhook.kinds.job_set import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
 from webhook.objects.problem import Json
@@ -17,11 +18,6 @@ from webhook.policy.settings import count
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
-JOB_SET: Final = "jobset.sigs.k8s.io/jobset-name"
-REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
-RESTART: Final = "jobset.sigs.k8s.io/restart-attempt"
-JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
-JOB_RESTART: Final = "jobset.sigs.k8s.io/job-restart-attempt"  # of the Job alone
 DISRUPTED: Final = "DisruptionTarget"
 ENDED: Final = ("Succeeded", "Failed")
 
@@ -33,7 +29,7 @@ READ: Final[Shape] = {
     "metadata": {
         **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
         "deletionGracePeriodSeconds": int,
-        "labels": dict.fromkeys((JOB_SET, REPLICATED_JOB, RESTART, JOB_RESTART), str),
+        "labels": dict.fromkeys((SET_NAME, REPLICATED_JOB, RESTART, JOB_RESTART), str),
         "annotations": dict.fromkeys((INDEX, batch.INDEX_FAILURES, names.PLACEMENT, names.COUNTED), str),
         "finalizers": [str],
         "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
@@ -143,7 +139,7 @@ def read(pod: Json) -> Pod:
         uid=metadata["uid"],
         job=intern(cut(controller.name, LONGEST_NAME) if controller else ""),
         job_uid=intern(cut(controller.uid, LONGEST_NAME) if controller else ""),
-        job_set=intern(labels.get(JOB_SET) or ""),
+        job_set=intern(labels.get(SET_NAME) or ""),
         replicated_job=intern(labels.get(REPLICATED_JOB) or ""),
         index=index_of(annotations),
         attempt=count(annotations.get(batch.INDEX_FAILURES)),

@@ -13,6 +13,7 @@ from typing import Final
 
 from webhook.attempts import volcano
 from webhook.attempts.jobs import job_set
+from webhook.kinds.job_set import JOB_RESTART
 from webhook.objects.problem import Json
 
 # Kueue; coscheduling (scheduler-plugins), today's and two older keys of it, which Koordinator reads too.
@@ -55,7 +56,7 @@ def moves_as_one(pod: Json, source: str) -> bool:
     A JobSet may restart one of its Jobs alone.
     """
     labels = (pod.get("metadata") or {}).get("labels") or {}
-    return source in OF_ALL_PODS and labels.get(job_set.JOB_RESTART_ATTEMPT) in {None, "0"}
+    return source in OF_ALL_PODS and labels.get(JOB_RESTART) in {None, "0"}
 
 
 def has_named_claim(pod_spec: Json) -> bool:

@@ -17,9 +17,8 @@ from webhook import attempts
 from webhook.attempts import Evidence, Level, annotation
 from webhook.attempts.level import number_at
 from webhook.kinds import batch, flyte, ray, spark
-from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.job_set import JOB_SET, REPLICATED_JOB
 from webhook.ledger.model.matching import POD_FAILURE_POLICY, JobEnd, rule_of_set
-from webhook.ledger.model.pods import REPLICATED_JOB
 from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
