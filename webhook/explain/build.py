@@ -114,7 +114,7 @@ def set_budgets(root: Json, jobs: list[Json]) -> Iterator[str]:
     restarts = at(root, ("status", "restarts")) or 0
     yield f"restarts: {restarts} in all, {costly_restarts(root)} of {retries_of(root)} spent"
     for job in jobs:
-        failed, alone = limits.failed_in_status(job), restarts_alone(root, job)
+        failed, alone = batch.failed_in_status(job), restarts_alone(root, job)
         started = f", started again alone {words.counted(alone, 'time')}" if alone else ""
         yield f"Job {job['metadata']['name']}: {failed} of {batch.retry_budget(job['spec'])} retries spent{started}"
 

@@ -159,6 +159,24 @@ def retries_in(spec: Json, name: str) -> int:
     return DEFAULT_BACKOFF_LIMIT if budget is None else int(budget)
 
 
+def is_indexed(spec: Json) -> bool:
+    """Tell whether a JobSpec's pods have completion indexes."""
+    return bool(spec.get("completionMode") == "Indexed")
+
+
+def running_at_once(spec: Json) -> int:
+    """Return how many pods of a JobSpec run at a time, at least 1."""
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
+    at_once = 1 if parallelism is None else parallelism
+    return max(1, at_once if completions is None else min(at_once, completions))
+
+
+def failed_in_status(job: Json) -> int:
+    """Return the failures that a Job's status tells of, those included that the Job controller is about to count."""
+    status = job.get("status") or {}
+    return (status.get("failed") or 0) + len((status.get("uncountedTerminatedPods") or {}).get("failed") or ())
+
+
 def retries_of_all_indexes(spec: Json) -> int | None:
     """Return the most retries of all completion indexes together; None where they have no budgets of their own.
 

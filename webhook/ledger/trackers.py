@@ -188,7 +188,7 @@ class Trackers:
             state.see_account(text, account)
             last = account.left is not None and account.left.retries == 0
             (self.at_last.add if last else self.at_last.discard)(key)
-        if state.account.suspended or state.tracker.failed or limits.failed_in_status(root):
+        if state.account.suspended or state.tracker.failed or batch.failed_in_status(root):
             self.changed(key, 0.0)
 
     async def counts(self, namespace: str, job: Json, pod: Json) -> Counts | None:

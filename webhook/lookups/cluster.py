@@ -25,7 +25,6 @@ from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, 
 from webhook.kube.informer import Informer
 from webhook.kube.slices import in_slices
 from webhook.ledger.model import account
-from webhook.ledger.model.limits import failed_in_status
 from webhook.ledger.model.matching import LONGEST_MESSAGE, LONGEST_PATTERN, MOST_RULES
 from webhook.ledger.model.outcomes import is_end
 from webhook.objects.patch import at
@@ -341,7 +340,7 @@ def trimmed_job(job: Json) -> Json:
     kept = {key: value for key, value in spec.items() if value is not None}
     if "podFailurePolicy" in kept:
         kept["podFailurePolicy"] = shared_if_small(kept["podFailurePolicy"])
-    counts = {"failed": failed_in_status(job), "succeeded": status.get("succeeded")}
+    counts = {"failed": batch.failed_in_status(job), "succeeded": status.get("succeeded")}
     return {
         "metadata": trimmed_metadata(job["metadata"]),
         "spec": kept,

@@ -18,9 +18,7 @@ def levels(evidence: Evidence) -> list[Level]:
     """Count the Job's failures."""
     if evidence.owner is None:
         return []
-    status = evidence.owner.get("status") or {}
-    uncounted = (status.get("uncountedTerminatedPods") or {}).get("failed") or ()
-    failed = (status.get("failed") or 0) + len(uncounted)
+    failed = batch.failed_in_status(evidence.owner)
     return [Level(NAME, failed + not_counted_yet(evidence, failed), budget_of(evidence))]
 
 

@@ -94,7 +94,7 @@ class CountingPass:
         ):
             return 0, []
         known = sum(self.account.spent_now(cost) for cost in limits.FAILURES)
-        return max(0, limits.failed_in_status(self.root) - known), list(self.tracker.vanished.values())
+        return max(0, batch.failed_in_status(self.root) - known), list(self.tracker.vanished.values())
 
     def count_unseen(self, failures: int) -> None:
         """Count failures that only the Job's status tells of, and as disruptions what else went unseen."""

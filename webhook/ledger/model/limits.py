@@ -56,32 +56,14 @@ def terms_of(job: Json, job_set: Json | None, settings: Settings) -> Terms:
     )
 
 
-def is_indexed(spec: Json) -> bool:
-    """Tell whether a JobSpec's pods have completion indexes."""
-    return bool(spec.get("completionMode") == "Indexed")
-
-
 def shares_of(spec: Json) -> int:
     """Return how many pods share one disruption budget: with completion indexes each has its own."""
-    return 1 if is_indexed(spec) else running_at_once(spec)
-
-
-def failed_in_status(job: Json) -> int:
-    """Return the failures that a Job's status tells of, those included that the Job controller is about to count."""
-    status = job.get("status") or {}
-    return (status.get("failed") or 0) + len((status.get("uncountedTerminatedPods") or {}).get("failed") or ())
+    return 1 if batch.is_indexed(spec) else batch.running_at_once(spec)
 
 
 def has_ended(account: Account, job_set: Json | None) -> bool:
     """Tell whether a pod is known to have been a Job's end; a JobSet may go on without one of its Jobs."""
     return job_set is None and account.spent_now("fatal") > 0
-
-
-def running_at_once(spec: Json) -> int:
-    """Return how many pods of a JobSpec run at a time, at least 1."""
-    parallelism, completions = spec.get("parallelism"), spec.get("completions")
-    at_once = 1 if parallelism is None else parallelism
-    return max(1, at_once if completions is None else min(at_once, completions))
 
 
 def unit_of(pod: Pod) -> str:

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from webhook.kinds import batch
 from webhook.ledger.model.account import Account, id_of
-from webhook.ledger.model.limits import is_indexed, running_at_once
 from webhook.ledger.model.outcomes import UNSEEN, is_in_doubt, is_over
 from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
 from webhook.objects.problem import Json
@@ -278,11 +278,11 @@ class Tracker:
             return False
         spec = job["spec"]
         waits = spec.get("podReplacementPolicy") == "Failed"
-        if is_indexed(spec):
+        if batch.is_indexed(spec):
             pod = self.live.get(self.by_index.get((job_uid, index), ""))
             return pod is not None and bool(waits or not pod.deleting)
         going = self.running[job_uid, True] if waits else 0
-        return self.running[job_uid, False] + going >= running_at_once(spec)
+        return self.running[job_uid, False] + going >= batch.running_at_once(spec)
 
 
 def take_one(counter: Counter[Counted], key: Counted) -> None:
