@@ -1,4 +1,4 @@
-"""How a Job, a JobSet, a TaskRun or a PipelineRun has ended, by its conditions.
+"""How a Job, a JobSet, a TaskRun or a PipelineRun has ended, or is about to, by its conditions.
 
 Reads:
     status.{conditions,completionTime}
@@ -17,6 +17,18 @@ ENDINGS: Final = {
     ("Succeeded", "True"): True,  # Tekton's
     ("Succeeded", "False"): False,
 }
+# Conditions of a Job by which its controller says that its end is decided: before it has ended, or as it does.
+DECISIONS: Final = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})
+
+
+def decides(condition: Json) -> bool:
+    """Return True if a condition of a Job says that its end is decided."""
+    return condition.get("type") in DECISIONS and condition.get("status") == "True"
+
+
+def is_decided(status: Json) -> bool:
+    """Return True if the end of a Job is decided, by its status."""
+    return any(decides(one) for one in status.get("conditions") or ())
 
 
 def condition_of(root: Json) -> Json | None:

@@ -18,7 +18,7 @@ from webhook import metrics
 from webhook.admission import modes
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
-from webhook.kube import names
+from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
@@ -287,7 +287,7 @@ class Ledger:
         state = self.trackers.states.get(key)
         pod = None if state is None else state.tracker.failed.get(uid)
         job = None if state is None or pod is None else state.tracker.jobs.get(pod.job_uid)
-        if state is None or pod is None or job is None or outcomes.is_over(job["status"]) or not self.may_act(key):
+        if state is None or pod is None or job is None or terminal.is_decided(job["status"]) or not self.may_act(key):
             return True
         settings = self.settings_of(job)
         within = job_failer.window(job, settings)

@@ -14,7 +14,7 @@ import structlog
 from webhook.kinds import batch
 from webhook.kube import terminal
 from webhook.kube.client import Api
-from webhook.ledger.model import matching, outcomes
+from webhook.ledger.model import matching
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
@@ -73,7 +73,7 @@ async def fail(api: Api, namespace: str, name: str, reason: str, message: str) -
 async def put(api: Api, namespace: str, job: Json, reason: str, message: str) -> bool:
     """Put the condition on a Job as it was read; raise ApiError with 409 where it has changed since."""
     status = job.get("status") or {}
-    if outcomes.is_over(status):
+    if terminal.is_decided(status):
         return False
     metadata = job["metadata"]
     target = condition("FailureTarget", reason, message)

@@ -16,10 +16,10 @@ from webhook import metrics
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
-from webhook.kube import eager, names
+from webhook.kube import eager, names, terminal
 from webhook.kube.informer import Informer
 from webhook.kube.slices import in_slices
-from webhook.ledger.model import limits, outcomes, pods
+from webhook.ledger.model import limits, pods
 from webhook.ledger.model.account import Account, decode
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker, key_of
@@ -143,7 +143,7 @@ class Trackers:
         state.tracker.see_job(job, steady=self.pods.live, alone=not key.job_set)
         if not key.job_set:
             self.see_account(key, state, job)
-            if outcomes.is_over(job["status"]):
+            if terminal.is_decided(job["status"]):
                 self.at_last.discard(key)
 
     def see_job_gone(self, job: Json) -> None:

@@ -20,13 +20,12 @@ from webhook.kinds import KindSpec, OwnerReference, batch, row_of
 from webhook.kinds.job_set import COSTLY_JOB_RESTARTS, JOB_RESTARTS, JOB_SET, SPEC
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.trainer import TRAIN_JOB
-from webhook.kube import eager, names
+from webhook.kube import eager, names, terminal
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 from webhook.kube.informer import Informer
 from webhook.kube.slices import in_slices
 from webhook.ledger.model import account
 from webhook.ledger.model.matching import LONGEST_MESSAGE, LONGEST_PATTERN, MOST_RULES
-from webhook.ledger.model.outcomes import is_end
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
@@ -384,7 +383,7 @@ def controllers_of(metadata: Json) -> list[Json]:
 
 def conditions_of(status: Json) -> Json:
     """Keep of a Job's conditions those that say that its end is decided, one of each type."""
-    found = {one["type"]: one for one in reversed(status.get("conditions") or ()) if is_end(one)}
+    found = {one["type"]: one for one in reversed(status.get("conditions") or ()) if terminal.decides(one)}
     ends = [{key: (value or "")[:LONGEST_MESSAGE] for key, value in one.items()} for one in reversed(found.values())]
     return {"conditions": ends} if ends else {}
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from webhook.kinds import KindSpec
 from webhook.kinds.job_set import JOB_SET
-from webhook.kube import names
-from webhook.ledger.model import account, outcomes
+from webhook.kube import names, terminal
+from webhook.ledger.model import account
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Path
 from webhook.rules import undo
@@ -46,5 +46,5 @@ def continues_account(row: KindSpec, root: Json, old: Json) -> bool:
     """
     before = at(old, LEDGER)
     if row is JOB_SET:
-        return outcomes.is_over(old.get("status") or {}) and at(root, LEDGER) == account.continued(before)
+        return terminal.is_decided(old.get("status") or {}) and at(root, LEDGER) == account.continued(before)
     return before is None and at(old, RETRY_OF) is not None

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
+from webhook.kube import terminal
 from webhook.ledger.model import limits, outcomes, words
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
@@ -88,7 +89,7 @@ class CountingPass:
         root = self.root
         if (
             self.key.job_set
-            or outcomes.is_over(root["status"])
+            or terminal.is_decided(root["status"])
             or outcomes.is_deleted(root)
             or root["spec"].get("suspend")
         ):
@@ -125,7 +126,7 @@ class CountingPass:
         for detail in reversed(details):
             job = jobs.get(limits.job_of(self.key.job_set, detail.unit) or self.key.job)
             known = detail.cost == cost and detail.reason != outcomes.UNSEEN
-            if known and job is not None and not outcomes.is_over(job["status"]):
+            if known and job is not None and not terminal.is_decided(job["status"]):
                 yield detail, job, self.terms_of(job)
 
     def suspends(self) -> bool:

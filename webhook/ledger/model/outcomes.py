@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from webhook.kinds.batch import UNLIMITED
+from webhook.kube import terminal
 from webhook.ledger.model import matching
 from webhook.ledger.model.matching import Match
 from webhook.ledger.model.pods import Pod, earlier
@@ -27,7 +28,6 @@ DISRUPTIONS: Final = frozenset(
 )
 OOM: Final = "OOMKilled"
 DEADLINE: Final = "DeadlineExceeded"
-ENDS: Final = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})  # conditions of a Job
 TOO_OFTEN: Final = "BackoffLimitExceeded"
 STAMPED_LATE: Final = 60  # seconds that a Job's end may be stamped after its pods were deleted, if that takes long
 STOPPED: Final = "Stopped"  # with its Job, which was suspended, scaled down or had ended
@@ -81,7 +81,7 @@ def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
 def is_in_doubt(pod: Pod, job: Json) -> bool:
     """Tell whether it is open who deletes a pod: a Job that has failed, whose status does not say so yet, or a user."""
     gone_by_itself = not pod.deleted or not pod.tracked or pod.disruption is not None
-    return not (gone_by_itself or is_deleted(job) or is_over(job["status"]))
+    return not (gone_by_itself or is_deleted(job) or terminal.is_decided(job["status"]))
 
 
 def is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
@@ -92,7 +92,7 @@ def is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
     run at a time, nobody can tell; it is the Job that most often deletes some. It stamps its end before it does, or
     when it looks again.
     """
-    conditions = [one for one in (job.get("status") or {}).get("conditions") or () if is_end(one)]
+    conditions = [one for one in (job.get("status") or {}).get("conditions") or () if terminal.decides(one)]
     named = any(f"{pod.namespace}/{pod.name} " in (one.get("message") or "") for one in conditions)
     if named and not has_ended:
         return False
@@ -109,16 +109,6 @@ def is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
 def is_deleted(job: Json) -> bool:
     """Tell whether a Job is to go, or gone."""
     return bool(job["metadata"].get("deletionTimestamp"))
-
-
-def is_over(status: Json) -> bool:
-    """Tell whether a Job's end is decided."""
-    return any(is_end(one) for one in status.get("conditions") or ())
-
-
-def is_end(condition: Json) -> bool:
-    """Tell whether a condition of a Job says that its end is decided."""
-    return condition.get("type") in ENDS and condition.get("status") == "True"
 
 
 def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:

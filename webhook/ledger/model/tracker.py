@@ -9,8 +9,9 @@ from typing import Final, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from webhook.kinds import batch
+from webhook.kube import terminal
 from webhook.ledger.model.account import Account, id_of
-from webhook.ledger.model.outcomes import UNSEEN, is_in_doubt, is_over
+from webhook.ledger.model.outcomes import UNSEEN, is_in_doubt
 from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
 from webhook.objects.problem import Json
 
@@ -274,7 +275,7 @@ class Tracker:
     def is_behind(self, job_uid: str, index: str) -> bool:
         """Tell whether a pod that is created for a Job shows that another has ended, which was not seen yet."""
         job = self.jobs.get(job_uid)
-        if not self.live or job is None or is_over(job.get("status") or {}):
+        if not self.live or job is None or terminal.is_decided(job.get("status") or {}):
             return False
         spec = job["spec"]
         waits = spec.get("podReplacementPolicy") == "Failed"
