@@ -7,7 +7,7 @@ from typing import Final
 
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB, costly_restarts, job_restarts
-from webhook.kube import names
+from webhook.kube import names, terminal
 from webhook.ledger.model import counting, limits, matching, pods, words
 from webhook.ledger.model.account import Account, Attempt, decode
 from webhook.ledger.model.pods import Pod
@@ -199,23 +199,19 @@ def running_rows(found: list[Pod], account: Account, root: Json, *, in_set: bool
 
 
 def state_of(root: Json) -> str:
-    """Say how a workload stands."""
-    conditions = {one["type"]: one for one in at(root, ("status", "conditions")) or () if one.get("status") == "True"}
-    for kind in ("Complete", "Completed", "Failed", "FailureTarget", "Suspended"):
-        if kind in conditions:
-            one = conditions[kind]
-            return ": ".join(part for part in (kind, one.get("reason"), one.get("message")) if part)
-    return "running"
-
-
-def is_finished(root: Json) -> bool:
-    """Tell whether nothing more will happen."""
-    return state_of(root).partition(":")[0] in {"Complete", "Completed", "Failed", "FailureTarget"}
+    """Say how a workload stands: by the condition that ended it, else that decided its end, else by Suspended."""
+    found = [one for one in at(root, ("status", "conditions")) or () if one.get("status") == "True"]
+    decisions = (one for one in found if terminal.decides(one))
+    suspended = (one for one in found if one["type"] == "Suspended")
+    told = terminal.condition_of(root) or next(decisions, None) or next(suspended, None)
+    if told is None:
+        return "running"
+    return ": ".join(part for part in (told["type"], told.get("reason"), told.get("message")) if part)
 
 
 def next_steps(root: Json, jobs: list[Json], account: Account, retries: int, *, in_set: bool) -> Iterator[str]:
     """Say what happens at the next failure."""
-    if is_finished(root):
+    if terminal.condition_of(root) is not None or terminal.is_decided(root.get("status") or {}):
         return
     if in_set:
         yield from next_of_set(root, jobs, account)

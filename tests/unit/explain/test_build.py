@@ -110,6 +110,13 @@ def test_a_job_that_is_over_has_no_next_failure_and_says_why_it_ended() -> None:
     assert found.next == []
 
 
+@pytest.mark.parametrize("decision", ["FailureTarget", "SuccessCriteriaMet"])
+def test_a_job_whose_end_is_decided_has_no_next_failure_though_its_pods_still_run(decision: str) -> None:
+    conditions = [{"type": "Suspended", "status": "False"}, {"type": decision, "status": "True", "reason": "Why"}]
+    found = explain(job(status={"conditions": conditions}), [job()], [])
+    assert (found.state, found.next) == (f"{decision}: Why", [])
+
+
 def test_with_a_budget_for_each_index_the_index_tells_what_is_left() -> None:
     spec: Json = {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 2}
     detail = {"attempt": 1, "unit": "1", "pod": "a", "cause": "ExitCode", "reason": "main 143", "cost": "retry"}
