@@ -34,7 +34,8 @@ from webhook.ledger.trackers import UNSEEN_AFTER, Trackers, read, where
 from webhook.ledger.work_queue import WorkQueue
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
-from webhook.objects.problem import Json
+from webhook.objects.patch import pointer
+from webhook.objects.problem import Json, Path
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
@@ -46,6 +47,7 @@ REMEMBERED: Final = 600.0  # that a crash waits to be settled
 FORGOTTEN: Final = 60.0  # after which pods that went unseen are another leader's
 WRITERS: Final = 8
 
+ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 
 API_VERSIONS: Final = {
     "Job": f"{batch.JOB.group}/{batch.JOB.versions[0]}",
@@ -384,7 +386,7 @@ def operations(root: Json, before: str | None, now: str, *, suspends: bool) -> l
     `suspends`: whether it suspends a Job too. Then, and where what was before is too long to be kept whole, it fails
     wherever the object has changed.
     """
-    metadata, path = root["metadata"], f"/metadata/annotations/{pointer(names.LEDGER)}"
+    metadata, path = root["metadata"], pointer((*ANNOTATIONS, names.LEDGER))
     first, is_whole = "annotations" not in metadata, before is None or len(before) <= LARGEST
     found: list[Json] = []
     if suspends or not is_whole:
@@ -399,18 +401,13 @@ def operations(root: Json, before: str | None, now: str, *, suspends: bool) -> l
 
 def annotated(key: str, value: str, *, first: bool) -> list[Json]:
     """Return the JSON Patch that sets an annotation; `first`: on an object that has none, if it still has none."""
-    path = "/metadata/annotations"
     if first:
+        path = pointer(ANNOTATIONS)
         return [{"op": "test", "path": path, "value": None}, {"op": "add", "path": path, "value": {key: value}}]
-    return [{"op": "add", "path": f"{path}/{pointer(key)}", "value": value}]
+    return [{"op": "add", "path": pointer((*ANNOTATIONS, key)), "value": value}]
 
 
 def is_retriable(exited: Exit, settings: Settings) -> bool:
     """Tell whether a container ended as one that is told to, or killed: not by its own bug."""
     codes = settings.profile.failure_policy.retriable_exit_codes
     return exited.code in codes or (exited.code == KILLED and exited.reason != outcomes.OOM)
-
-
-def pointer(key: str) -> str:
-    """Escape a key for a JSON Pointer."""
-    return key.replace("~", "~0").replace("/", "~1")

@@ -31,6 +31,7 @@ from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.rules.job_sets.job_set import RESTART_JOB
 from webhook.rules.jobs.schema import SUBDOMAIN
+from webhook.rules.opt_in import labels_of
 
 PATIENCE: Final = 1.0  # seconds that one look-up may take: the API server waits 5 for the whole answer
 VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
@@ -319,12 +320,6 @@ async def pools_of(nodes: list[NodeFacts]) -> dict[str, Pool] | None:
     async for node in in_slices(nodes):
         census.add(node)
     return census.pools()
-
-
-def labels_of(root: Json) -> Json:
-    """Return an object's labels."""
-    labels: Json | None = root["metadata"].get("labels")
-    return labels or {}
 
 
 def opt_in_of(namespace: Json) -> OptIn:
