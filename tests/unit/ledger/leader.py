@@ -1,0 +1,150 @@
+"""A leader before an API that answers as a test says: what it writes, when, and after which answer.
+
+What a write means is not played: the tests on a real API server show that.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tests.admission import policy
+from tests.unit.ledger.pods import job
+from tests.virtual_time import now
+from webhook.kube import names
+from webhook.kube.client import ListMeta, Page
+from webhook.kube.events import Events
+from webhook.ledger.controller import Ledger
+from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.tracker import Key
+from webhook.lookups.cluster import Cluster
+from webhook.lookups.policy_source import PolicySource
+from webhook.objects.problem import Json
+from webhook.policy.model import Profile
+
+KEY = Key("ml", "", "train")
+JOB_PATH = "/apis/batch/v1/namespaces/ml/jobs/train"
+ACCOUNT_POINTER = "/metadata/annotations/retry-policy.dev~1ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write as the API received it; `at`: seconds since the loop began."""
+
+    at: float
+    path: str
+    operations: list[Json]
+
+    @property
+    def account(self) -> Account:
+        return decode(self.text)
+
+    @property
+    def text(self) -> str:
+        (text,) = [one["value"] for one in self.operations if one["path"] == ACCOUNT_POINTER and one["op"] == "add"]
+        return str(text)
+
+    @property
+    def before(self) -> str | None:
+        """The account that the write expects to replace."""
+        (text,) = [one["value"] for one in self.operations if one["path"] == ACCOUNT_POINTER and one["op"] == "test"]
+        return None if text is None else str(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How the API answers a write: after so many seconds, with an error or without."""
+
+    after: float = 0.0
+    error: Exception | None = None
+
+
+class FakeApi:
+    """Takes every write, with the next of `answers` where there is one; gives the objects of `objects` by path.
+
+    A list has what `lists` has under its path; a watch tells what is put into `watches`, and breaks by an Exception.
+    """
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = deque(answers)
+        self.writes: list[Write] = []
+        self.objects: dict[str, Json] = {}
+        self.lists: dict[str, list[Json]] = {}
+        self.watches: dict[str, asyncio.Queue[Json | Exception]] = {}
+
+    async def patch(self, path: str, operations: list[Json]) -> Json:
+        self.writes.append(Write(now(), path, operations))
+        answer = self.answers.popleft() if self.answers else Answer()
+        await asyncio.sleep(answer.after)
+        if answer.error is not None:
+            raise answer.error
+        return {}
+
+    async def get(self, path: str) -> Json:
+        return self.objects[path]
+
+    async def pages(self, path: str, *_: object) -> AsyncIterator[Page]:
+        yield Page(ListMeta("1"), [msgspec.Raw(msgspec.json.encode(one)) for one in self.lists.get(path, ())])
+
+    @asynccontextmanager
+    async def stream(self, path: str, *_: object) -> AsyncIterator[AsyncIterator[bytes]]:
+        yield self.lines(self.watches.setdefault(path, asyncio.Queue()))
+
+    async def lines(self, told: asyncio.Queue[Json | Exception]) -> AsyncIterator[bytes]:
+        while True:
+            event = await told.get()
+            if isinstance(event, Exception):
+                raise event
+            yield msgspec.json.encode(event)
+
+    def of_accounts(self) -> list[Write]:
+        return [one for one in self.writes if any(part["path"] == ACCOUNT_POINTER for part in one.operations)]
+
+
+def new_ledger(api: FakeApi, profile: Profile | None = None, *, opted_in: bool = True) -> Ledger:
+    """A ledger that has seen that a namespace is opted in, and does not lead yet."""
+    loop, given = asyncio.get_running_loop(), api_of(api)
+    cluster = Cluster(given)
+    if opted_in:
+        cluster.namespaces.items["", "ml"] = ("default", None)
+    ledger = Ledger(cluster, PolicySource(policy(default=profile or Profile())), Events(given), clock=loop.time)
+    for cache in (cluster.namespaces, cluster.jobs, ledger.trackers.pods):
+        cache.synced.set()
+        cache.live = True
+    return ledger
+
+
+def api_of(api: FakeApi) -> Any:
+    return api
+
+
+@asynccontextmanager
+async def leading(ledger: Ledger) -> AsyncIterator[Ledger]:
+    """Let a ledger lead, and lose that at the end."""
+    task = asyncio.create_task(ledger.work())
+    await asyncio.sleep(0)
+    try:
+        yield ledger
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def see_job(ledger: Ledger, text: str | None = None, *, name: str = "train", **fields: Any) -> Json:
+    """Let the watch tell of a Job, with an account; return what is kept of it."""
+    root = job(fields.pop("spec", None), fields.pop("status", None), name=name, uid=fields.pop("uid", "job-uid"))
+    root["metadata"] |= {"resourceVersion": "7", "labels": {names.PROFILE: "default"}, "annotations": {}}
+    if text is not None:
+        root["metadata"]["annotations"][names.LEDGER] = text
+    read = ledger.cluster.jobs.read(msgspec.Raw(msgspec.json.encode(root)))
+    assert read is not None
+    key, kept = read
+    ledger.cluster.jobs.items[key] = kept
+    ledger.trackers.see_job(kept)
+    return kept

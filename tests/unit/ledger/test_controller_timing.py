@@ -1,0 +1,268 @@
+"""When the leader writes, and what it does after each answer of the API; no test waits for real time."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from tests.unit.ledger.leader import KEY, Answer, FakeApi, leading, new_ledger, see_job
+from tests.unit.ledger.pods import failed, seen
+from tests.virtual_time import now, run
+from webhook.kube.client import ApiError
+from webhook.ledger.controller import GATHERING
+from webhook.ledger.model.account import Account, encode
+from webhook.ledger.model.tracker import Key
+from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY
+
+ANOTHER = encode(Account(ended=1, cost={"retry": 1}, recent=["another"]))
+OTHER = {"name": "other", "uid": "other-uid"}
+
+
+def refused(status: int, after: float = 0.0) -> Answer:
+    return Answer(after, ApiError(status, "no"))
+
+
+def times(api: FakeApi) -> list[float]:
+    return [round(one.at, 3) for one in api.writes]
+
+
+def test_pods_that_end_together_are_written_together() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(GATHERING / 2)
+            ledger.trackers.see_pod(failed(2))
+            await asyncio.sleep(INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    (write,) = api.writes
+    assert (round(write.at, 3), write.account.ended) == (GATHERING, 2)
+
+
+def test_an_account_is_written_no_more_than_once_in_an_interval() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(GATHERING + 0.01)
+            see_job(ledger, api.writes[0].text)
+            ledger.trackers.see_pod(failed(2))
+            await asyncio.sleep(2 * INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    assert times(api) == [GATHERING, GATHERING + INTERVAL]
+    assert api.writes[1].before == api.writes[0].text
+    assert api.writes[1].account.ended == 2
+
+
+def test_nothing_is_written_until_the_watch_has_brought_the_last_write() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(GATHERING + 0.01)
+            ledger.trackers.see_pod(failed(2))
+            await asyncio.sleep(2 * INTERVAL)
+            assert len(api.writes) == 1
+            see_job(ledger, api.writes[0].text)
+            await asyncio.sleep(INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    assert [one.account.ended for one in api.writes] == [1, 2]
+
+
+def test_a_write_that_the_watch_never_brings_is_written_again() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(GATHERING + 0.01)
+            ledger.trackers.see_pod(failed(2))
+            await asyncio.sleep(WATCH_DELAY + INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    assert WATCH_DELAY <= api.writes[1].at - api.writes[0].at <= WATCH_DELAY + INTERVAL
+    assert [(one.before, one.account.ended) for one in api.writes] == [(None, 1), (None, 2)]
+
+
+@pytest.mark.parametrize("status", [404, 409, 422])
+def test_after_a_conflict_the_account_is_written_as_the_watch_has_brought_it_meanwhile(status: int) -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(GATHERING + INTERVAL / 2)
+            see_job(ledger, ANOTHER)
+            await asyncio.sleep(INTERVAL)
+
+    api = FakeApi(refused(status))
+    run(work())
+    assert times(api) == [GATHERING, GATHERING + INTERVAL]
+    assert [(one.before, one.account.ended) for one in api.writes] == [(None, 1), (ANOTHER, 2)]
+
+
+@pytest.mark.parametrize(
+    ("error", "pause"),
+    [
+        (ApiError(429, "too many requests"), LONGEST_PAUSE),
+        (ApiError(500, "etcd"), LONGEST_PAUSE),
+        (ApiError(403, "no Role"), LONGEST_PAUSE),
+        (TimeoutError(), INTERVAL),
+        (KeyError("an answer that nobody foresaw"), LONGEST_PAUSE),
+    ],
+)
+def test_after_an_error_the_account_is_written_again_and_that_of_others_meanwhile(
+    error: Exception, pause: float
+) -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(GATHERING + 0.01)
+            see_job(ledger, **OTHER)
+            ledger.trackers.see_pod(failed(2, job="other", job_uid="other-uid"))
+            await asyncio.sleep(pause)
+
+    api = FakeApi(Answer(0.0, error))
+    run(work())
+    assert [one.path.rpartition("/")[2] for one in api.writes] == ["train", "other", "train"]
+    assert api.writes[2].at == pytest.approx(GATHERING + pause)
+
+
+def test_errors_that_last_make_the_pauses_longer_and_a_write_that_succeeds_short_again() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(10)
+            see_job(ledger, api.writes[-1].text)
+            ledger.trackers.see_pod(failed(2))
+            await asyncio.sleep(3)
+
+    api = FakeApi(refused(409), refused(409), refused(409), Answer(), refused(409))
+    run(work())
+    at = times(api)
+    pauses = [round(after - before, 3) for before, after in pairwise(at)]
+    assert pauses[:3] == [1, 2, 4]
+    assert pauses[-1] == 1
+
+
+def test_who_loses_leadership_in_mid_write_writes_nothing_more() -> None:
+    async def work() -> None:
+        ledger = new_ledger(api)
+        async with leading(ledger):
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(GATHERING + 0.01)
+            assert len(api.writes) == 1
+        ledger.trackers.see_pod(failed(2))
+        await asyncio.sleep(LONGEST_PAUSE)
+        assert len(api.writes) == 1
+
+    api = FakeApi(Answer(after=10))
+    run(work())
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_who_leads_again_counts_what_the_interrupted_write_did_not_bring(arrived: bool) -> None:  # noqa: FBT001
+    async def work() -> None:
+        ledger = new_ledger(api)
+        async with leading(ledger):
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(GATHERING + 0.01)
+        if arrived:
+            see_job(ledger, api.writes[0].text)
+        ledger.trackers.see_pod(failed(2))
+        async with leading(ledger):
+            await asyncio.sleep(2 * INTERVAL)
+
+    api = FakeApi(Answer(after=10))
+    run(work())
+    _, again = api.writes
+    assert again.before == (api.writes[0].text if arrived else None)
+    assert (again.account.ended, len(set(again.account.recent))) == (2, 2)
+
+
+def test_what_was_about_to_be_written_when_leadership_was_lost_is_forgotten() -> None:
+    async def work() -> None:
+        ledger = new_ledger(api)
+        async with leading(ledger):
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+        see_job(ledger, ANOTHER)
+        async with leading(ledger):
+            await asyncio.sleep(INTERVAL)
+        assert now() >= INTERVAL
+
+    api = FakeApi()
+    run(work())
+    (write,) = api.writes
+    assert write.before == ANOTHER
+
+
+def test_who_begins_to_lead_writes_what_ended_before() -> None:
+    async def work() -> None:
+        ledger = new_ledger(api)
+        see_job(ledger)
+        ledger.trackers.see_pod(seen(1))
+        ledger.trackers.see_pod(failed(1))
+        await asyncio.sleep(60)
+        assert api.writes == []
+        async with leading(ledger):
+            await asyncio.sleep(INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    assert [one.account.ended for one in api.writes] == [1]
+
+
+def test_a_leader_waits_until_it_has_read_the_lists() -> None:
+    async def work() -> None:
+        ledger = new_ledger(api)
+        ledger.trackers.pods.synced.clear()
+        async with leading(ledger):
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(60)
+            assert api.writes == []
+            ledger.trackers.pods.synced.set()
+            await asyncio.sleep(INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    assert [one.account.ended for one in api.writes] == [1]
+
+
+def test_a_namespace_that_is_opted_in_later_is_looked_at_again() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api, opted_in=False)) as ledger:
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(INTERVAL)
+            ledger.cluster.namespaces.items["", "ml"] = ("default", None)
+            await asyncio.sleep(LONGEST_PAUSE)
+
+    api = FakeApi()
+    run(work())
+    assert times(api) == [GATHERING + LONGEST_PAUSE]
+
+
+def test_a_workload_that_is_gone_is_not_written() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            kept = see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            ledger.cluster.jobs.items.clear()
+            ledger.trackers.see_job_gone(kept)
+            await asyncio.sleep(INTERVAL)
+            assert Key(*KEY) not in ledger.trackers.states
+
+    api = FakeApi()
+    run(work())
+    assert api.writes == []
