@@ -152,6 +152,23 @@ def test_errors_that_last_make_the_pauses_longer_and_a_write_that_succeeds_short
     assert pauses[-1] == 1
 
 
+def test_an_answer_that_comes_after_the_watch_has_brought_the_write_delays_nothing() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(GATHERING + 0.01)
+            see_job(ledger, api.writes[0].text)
+            await asyncio.sleep(1)
+            ledger.trackers.see_pod(failed(2))
+            await asyncio.sleep(2 * INTERVAL)
+
+    api = FakeApi(Answer(after=0.5))
+    run(work())
+    assert [one.account.ended for one in api.writes] == [1, 2]
+    assert api.writes[1].at - api.writes[0].at < WATCH_DELAY
+
+
 def test_who_loses_leadership_in_mid_write_writes_nothing_more() -> None:
     async def work() -> None:
         ledger = new_ledger(api)
