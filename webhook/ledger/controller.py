@@ -147,16 +147,23 @@ class Ledger:
         """Write one account after the other."""
         while True:
             key = await self.queue.get()
-            state = self.trackers.states.get(key)
-            if state is None:
-                continue
-            await asyncio.sleep(0)  # what is written may need no waiting, and admissions wait
             try:
-                await self.write(key, state)
-            except Exception as error:  # noqa: BLE001 - trouble with one workload must not end the accounts of all others
-                self.wake(key, pause_after(error, key, state))
-            else:
-                state.see_success()
+                await asyncio.sleep(0)  # what is written may need no waiting, and admissions wait
+                await self.try_to_write(key)
+            finally:
+                self.queue.done(key)
+
+    async def try_to_write(self, key: Key) -> None:
+        """Write an account; what goes wrong is logged, and the account written again later."""
+        state = self.trackers.states.get(key)
+        if state is None:
+            return
+        try:
+            await self.write(key, state)
+        except Exception as error:  # noqa: BLE001 - trouble with one workload must not end the accounts of all others
+            self.wake(key, pause_after(error, key, state))
+        else:
+            state.see_success()
 
     async def write(self, key: Key, state: WorkloadState) -> None:
         """Count the pods that are not counted yet, and do what follows from it."""

@@ -6,11 +6,16 @@ from webhook.ledger.model.tracker import Key
 
 
 class WorkQueue:
-    """Workloads to look at, each queued at most once; takes none while it is closed, as it is at first."""
+    """Workloads to look at, each queued at most once; takes none while it is closed, as it is at first.
+
+    As the work queue of client-go: one that is worked on is not given out a second time until that is done.
+    """
 
     def __init__(self) -> None:
         self.ready: asyncio.Queue[Key] = asyncio.Queue()
         self.queued: set[Key] = set()
+        self.busy: set[Key] = set()  # given out, and not done
+        self.held: set[Key] = set()  # due, and busy
         self.is_open = False
 
     def open(self) -> None:
@@ -21,7 +26,7 @@ class WorkQueue:
         """Forget all workloads, those included whose time has not come, and take none from now on."""
         self.is_open = False
         self.ready = asyncio.Queue()  # the timers of those whose time has not come put them in the old one
-        self.queued = set()
+        self.queued, self.busy, self.held = set(), set(), set()
 
     def add(self, key: Key, after: float) -> None:
         """Queue a workload in so many seconds, unless it is queued."""
@@ -30,7 +35,16 @@ class WorkQueue:
             asyncio.get_running_loop().call_later(after, self.ready.put_nowait, key)
 
     async def get(self) -> Key:
-        """Wait for the next workload, and take it out: from then on it can be queued again."""
-        key = await self.ready.get()
+        """Wait for the next workload, and take it out; from then on it can be queued again. `done` must follow."""
+        while (key := await self.ready.get()) in self.busy:
+            self.held.add(key)
         self.queued.discard(key)
+        self.busy.add(key)
         return key
+
+    def done(self, key: Key) -> None:
+        """Take in that a workload is not worked on any more."""
+        self.busy.discard(key)
+        if key in self.held:
+            self.held.discard(key)
+            self.ready.put_nowait(key)

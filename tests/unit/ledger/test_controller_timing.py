@@ -169,6 +169,21 @@ def test_an_answer_that_comes_after_the_watch_has_brought_the_write_delays_nothi
     assert api.writes[1].at - api.writes[0].at < WATCH_DELAY
 
 
+def test_an_account_is_not_written_by_two_at_a_time_however_long_the_api_takes() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            see_job(ledger)
+            for number in range(1, 8):
+                ledger.trackers.see_pod(failed(number))
+                await asyncio.sleep(1)
+            await asyncio.sleep(WATCH_DELAY + INTERVAL)
+
+    api = FakeApi(Answer(after=5))
+    run(work())
+    first, second = api.writes[:2]
+    assert second.at >= first.at + 5
+
+
 def test_who_loses_leadership_in_mid_write_writes_nothing_more() -> None:
     async def work() -> None:
         ledger = new_ledger(api)
