@@ -6,10 +6,10 @@ What a write means is not played: the tests on a real API server show that.
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -148,3 +148,53 @@ def see_job(ledger: Ledger, text: str | None = None, *, name: str = "train", **f
     ledger.cluster.jobs.items[key] = kept
     ledger.trackers.see_job(kept)
     return kept
+
+
+class Held:
+    """A lease that is held for as long as it is asked for."""
+
+    async def lead(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        await work()
+
+
+@asynccontextmanager
+async def running(ledger: Ledger) -> AsyncIterator[Ledger]:
+    """Let a ledger watch pods and lead, until the end."""
+    lease: Any = Held()
+    task = asyncio.create_task(ledger.run(lease))
+    await asyncio.sleep(0.01)
+    try:
+        yield ledger
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def stored_pod(number: int = 1, phase: str = "Running", code: int = 0, **metadata: Any) -> Json:
+    """A pod of the Job as the API has it."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}
+    terminated = {"exitCode": code, "reason": "Error", "finishedAt": "2026-01-01T00:01:00Z"}
+    return {
+        "metadata": {
+            "namespace": "ml",
+            "name": f"train-{number}",
+            "uid": f"uid-{number}",
+            "resourceVersion": "1",
+            "finalizers": ["batch.kubernetes.io/job-tracking"],
+            "ownerReferences": [owner],
+            **metadata,
+        },
+        "status": {
+            "phase": phase,
+            "containerStatuses": [{"name": "main", "state": {"terminated": terminated}}] if code else [],
+        },
+    }
+
+
+def told(kind: str, root: Json) -> Json:
+    """An event of a watch."""
+    return {"type": kind, "object": root}
+
+
+BOOKMARK: Final = told("BOOKMARK", {"metadata": {"resourceVersion": "9"}})

@@ -1,0 +1,165 @@
+"""When the leader says that a crash was a bug: once a disruption would have been seen that explains it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.objects import DISRUPTION
+from tests.unit.ledger.leader import (
+    BOOKMARK,
+    JOB_PATH,
+    Answer,
+    FakeApi,
+    Write,
+    new_ledger,
+    running,
+    see_job,
+    stored_pod,
+    told,
+)
+from tests.unit.ledger.pods import job
+from tests.virtual_time import run
+from webhook.kube.client import ApiError
+from webhook.ledger.controller import Ledger
+from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY
+
+PODS = "/api/v1/pods"
+WITHIN = 30  # seconds: settleWithin of the packaged policy
+COUPLED = {
+    "completionMode": "Indexed",
+    "completions": 4,
+    "parallelism": 4,
+    "podFailurePolicy": {"rules": [DISRUPTION]},
+}
+DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+
+
+@asynccontextmanager
+async def crashed(api: FakeApi) -> AsyncIterator[Ledger]:
+    """A leader that has watched for a minute, and then seen a pod of four that depend on each other end with 1."""
+    api.objects[JOB_PATH] = {**job(COUPLED), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
+    async with running(new_ledger(api)) as ledger:
+        see_job(ledger, spec=COUPLED)
+        for number in (1, 2):
+            tell(api, told("ADDED", stored_pod(number)))
+        await asyncio.sleep(60)
+        tell(api, told("MODIFIED", stored_pod(1, "Failed", 1)))
+        await asyncio.sleep(INTERVAL)
+        see_job(ledger, api.of_accounts()[-1].text, spec=COUPLED)
+        yield ledger
+
+
+def tell(api: FakeApi, event: Any) -> None:
+    api.watches[PODS].put_nowait(event)
+
+
+def of_pods(api: FakeApi) -> list[Write]:
+    return [one for one in api.writes if "/pods/" in one.path]
+
+
+def failures(api: FakeApi) -> list[Write]:
+    return [one for one in api.writes if one.path == f"{JOB_PATH}/status"]
+
+
+def test_a_crash_that_no_disruption_explains_fails_the_job_once_the_watch_has_told_of_something_later() -> None:
+    async def work() -> None:
+        async with crashed(api) as ledger:
+            await asyncio.sleep(WITHIN)
+            (mark,) = of_pods(api)
+            assert mark.at >= 60 + WITHIN
+            await asyncio.sleep(WATCH_DELAY - INTERVAL)
+            assert failures(api) == []
+            tell(api, BOOKMARK)
+            await asyncio.sleep(WATCH_DELAY)
+            assert ledger.crashes == {}
+
+    api = FakeApi()
+    run(work())
+    (failure,) = failures(api)
+    test, condition = failure.operations
+    assert test == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
+    assert (condition["value"][0]["type"], condition["value"][0]["reason"]) == ("FailureTarget", "PodFailurePolicy")
+    last = api.of_accounts()[-1]
+    assert last.at > failure.at
+    assert last.account.cost == {"fatal": 1, "retry": 0}
+
+
+def test_a_crash_within_which_another_pod_was_disrupted_is_left_to_the_job_controller() -> None:
+    async def work() -> None:
+        async with crashed(api) as ledger:
+            await asyncio.sleep(WITHIN - 5)
+            pod = stored_pod(2)
+            pod["status"]["conditions"] = [DISRUPTED]
+            tell(api, told("MODIFIED", pod))
+            await asyncio.sleep(WITHIN)
+            assert ledger.crashes == {}
+
+    api = FakeApi()
+    run(work())
+    assert failures(api) == []
+
+
+def test_nothing_is_said_of_a_crash_beside_which_the_watch_was_lost() -> None:
+    async def work() -> None:
+        async with crashed(api) as ledger:
+            assert len(ledger.crashes) == 1
+            api.lists[PODS] = [stored_pod(1, "Failed", 1), stored_pod(2)]
+            tell(api, TimeoutError())
+            await asyncio.sleep(WITHIN)
+            tell(api, BOOKMARK)
+            await asyncio.sleep(2 * WATCH_DELAY)
+            assert ledger.crashes == {}
+
+    api = FakeApi()
+    run(work())
+    assert failures(api) == []
+
+
+def test_while_the_watch_is_silent_the_pod_is_marked_again_and_nothing_is_said() -> None:
+    async def work() -> None:
+        async with crashed(api) as ledger:
+            await asyncio.sleep(WITHIN + 3 * WATCH_DELAY)
+            assert len(ledger.crashes) == 1
+
+    api = FakeApi()
+    run(work())
+    assert failures(api) == []
+    at = [one.at for one in of_pods(api)]
+    assert len(at) >= 3
+    assert all(after - before >= WATCH_DELAY for before, after in pairwise(at))
+
+
+@pytest.mark.parametrize(("status", "pause"), [(409, INTERVAL), (429, LONGEST_PAUSE), (500, LONGEST_PAUSE)])
+def test_a_job_that_could_not_be_failed_is_failed_later(status: int, pause: float) -> None:
+    async def work() -> None:
+        async with crashed(api):
+            await asyncio.sleep(WITHIN)
+            api.answers.append(Answer(0.0, ApiError(status, "no")))
+            tell(api, BOOKMARK)
+            await asyncio.sleep(WATCH_DELAY + pause + INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    first, second = failures(api)
+    assert pause <= second.at - first.at <= pause + INTERVAL
+    assert first.operations[0] == second.operations[0]
+
+
+def test_who_does_not_lead_fails_no_job_and_who_leads_then_does() -> None:
+    async def work() -> None:
+        async with crashed(api) as ledger:
+            ledger.queue.close()
+            await asyncio.sleep(WITHIN)
+            tell(api, BOOKMARK)
+            await asyncio.sleep(60)
+            assert failures(api) == of_pods(api) == []
+            ledger.queue.open()
+            await asyncio.sleep(INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    assert len(failures(api)) == 1
