@@ -179,10 +179,11 @@ class Ledger:
         account = read(key, state.text)
         account.forget(KEPT, state.tracker.staying_ids(account.recent))
         counting = CountingPass(key, root, self.trackers.job_set_of(key), state.tracker, account, self.settings_of)
-        complete = self.count(counting, state)
+        bugs = list(state.bugs)  # another one may be found during the write
+        complete = self.count(counting, state, bugs)
         if counting.changed:
             await self.store(counting, state)
-        state.forget_bugs()
+        state.forget_bugs(bugs)
         if state.over_limit:
             if self.may_act(key):
                 await self.fail(counting)
@@ -193,8 +194,8 @@ class Ledger:
         if not complete:
             self.wake(key, INTERVAL)
 
-    def count(self, counting: CountingPass, state: WorkloadState) -> bool:
-        """Count what is not counted yet; tell whether that was all of it."""
+    def count(self, counting: CountingPass, state: WorkloadState, bugs: list[str]) -> bool:
+        """Count what is not counted yet, and the pods of these names as bugs; tell whether that was all of it."""
         tracker, account = state.tracker, counting.account
         doubtful = tracker.doubtful(self.clock(), current=self.cluster.jobs.live)
         new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
@@ -202,7 +203,7 @@ class Ledger:
         counting.count(new[: account.room])
         if account.suspended and not counting.root["spec"].get("suspend"):
             counting.grant()
-        for name in state.bugs:
+        for name in bugs:
             counting.settle(name)
         if complete:
             self.count_unseen(counting, state, self.clock())

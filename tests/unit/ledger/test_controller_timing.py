@@ -10,11 +10,14 @@ from tests.unit.ledger.pods import failed, seen
 from tests.virtual_time import now, run
 from webhook.kube.client import ApiError
 from webhook.ledger.controller import GATHERING
-from webhook.ledger.model.account import Account, encode
+from webhook.ledger.model.account import Account, Attempt, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY
 
 ANOTHER = encode(Account(ended=1, cost={"retry": 1}, recent=["another"]))
+ONE_RETRY = encode(
+    Account(ended=1, cost={"retry": 1}, last=[Attempt(attempt=0, pod="train-1", cause="ExitCode", cost="retry")])
+)
 OTHER = {"name": "other", "uid": "other-uid"}
 
 
@@ -182,6 +185,23 @@ def test_an_account_is_not_written_by_two_at_a_time_however_long_the_api_takes()
     run(work())
     first, second = api.writes[:2]
     assert second.at >= first.at + 5
+
+
+def test_a_bug_that_is_found_during_a_write_is_written_with_the_next() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            see_job(ledger, ONE_RETRY)
+            ledger.trackers.see_pod(failed(2))
+            await asyncio.sleep(1)
+            ledger.trackers.states[KEY].see_bug("train-1")
+            ledger.wake(KEY)
+            await asyncio.sleep(2)
+            see_job(ledger, api.writes[0].text)
+            await asyncio.sleep(INTERVAL)
+
+    api = FakeApi(Answer(after=2))
+    run(work())
+    assert [one.account.cost for one in api.writes] == [{"retry": 2}, {"retry": 1, "fatal": 1}]
 
 
 def test_who_loses_leadership_in_mid_write_writes_nothing_more() -> None:

@@ -1,5 +1,6 @@
 """What this replica knows of one workload, and how far its account is written. Pure: times are handed in."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -91,9 +92,9 @@ class WorkloadState:
         """Take in that the crash of a pod was a bug, which the account is to say."""
         self.bugs.add(pod_name)
 
-    def forget_bugs(self) -> None:
-        """Take in that the account says which crashes were bugs."""
-        self.bugs.clear()
+    def forget_bugs(self, pod_names: Collection[str]) -> None:
+        """Take in that the account says so of the crashes of these pods."""
+        self.bugs.difference_update(pod_names)
 
     def see_over_limit(self) -> None:
         """Take in that the leader is to fail the workload."""
