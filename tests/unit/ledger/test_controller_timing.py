@@ -5,14 +5,15 @@ from itertools import pairwise
 
 import pytest
 
-from tests.unit.ledger.leader import KEY, Answer, FakeApi, leading, new_ledger, see_job
-from tests.unit.ledger.pods import failed, seen
+from tests.unit.ledger.leader import JOB_PATH, KEY, Answer, FakeApi, leading, new_ledger, see_job
+from tests.unit.ledger.pods import disrupted, failed, job, seen
 from tests.virtual_time import now, run
 from webhook.kube.client import ApiError
-from webhook.ledger.controller import GATHERING
+from webhook.ledger.controller import GATHERING, Ledger
 from webhook.ledger.model.account import Account, Attempt, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY
+from webhook.policy.model import Disruptions, Profile
 
 ANOTHER = encode(Account(ended=1, cost={"retry": 1}, recent=["another"]))
 ONE_RETRY = encode(
@@ -318,3 +319,59 @@ def test_a_workload_that_is_gone_is_not_written() -> None:
     api = FakeApi()
     run(work())
     assert api.writes == []
+
+
+FAIL = Profile(disruptions=Disruptions(limit=0, on_exceed="Fail"))
+
+
+def see_disrupted(ledger: Ledger, api: FakeApi) -> None:
+    """Let the watch tell of a disruption, one more than the profile allows; the Job is as it was."""
+    root = {**job(), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
+    api.objects[JOB_PATH] = root
+    see_job(ledger)
+    ledger.trackers.see_pod(disrupted(1))
+
+
+def failures(api: FakeApi) -> list[float]:
+    return [one.at for one in api.writes if one.path == f"{JOB_PATH}/status"]
+
+
+def test_a_job_beyond_its_limit_of_disruptions_fails_once_the_account_is_written() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api, FAIL)) as ledger:
+            see_disrupted(ledger, api)
+            await asyncio.sleep(INTERVAL)
+            see_job(ledger, api.writes[0].text)
+            await asyncio.sleep(LONGEST_PAUSE)
+
+    api = FakeApi(Answer(after=0.5))
+    run(work())
+    assert failures(api) == [pytest.approx(GATHERING + 0.5)]
+
+
+@pytest.mark.parametrize(("status", "pause"), [(409, INTERVAL), (429, LONGEST_PAUSE), (500, LONGEST_PAUSE)])
+def test_a_job_beyond_its_limit_that_could_not_be_failed_is_failed_later(status: int, pause: float) -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api, FAIL)) as ledger:
+            see_disrupted(ledger, api)
+            await asyncio.sleep(GATHERING + 0.01)
+            see_job(ledger, api.writes[0].text)
+            await asyncio.sleep(pause + INTERVAL)
+
+    api = FakeApi(Answer(), refused(status))
+    run(work())
+    assert len(api.of_accounts()) == 1
+    first, second = failures(api)
+    assert second - first <= pause + INTERVAL
+
+
+def test_no_job_fails_where_its_account_could_not_be_written() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api, FAIL)) as ledger:
+            see_disrupted(ledger, api)
+            await asyncio.sleep(10)
+
+    api = FakeApi(*[refused(409)] * 10)
+    run(work())
+    assert len(api.of_accounts()) > 1
+    assert failures(api) == []

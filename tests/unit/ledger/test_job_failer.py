@@ -1,8 +1,18 @@
-"""How long the leader waits before it says what a crash was."""
+"""How long the leader waits before it says what a crash was, and what it writes then, on which Jobs."""
 
-from tests.objects import job, job_spec
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.objects import DISRUPTION, exit_codes, job, job_spec
+from tests.unit.ledger.leader import JOB_PATH, Answer, FakeApi, api_of
+from tests.unit.ledger.pods import failed, job_set
+from tests.virtual_time import run
 from webhook.kinds.batch import QUEUE_NAME
+from webhook.kube.client import ApiError
 from webhook.ledger import job_failer
+from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
 
@@ -14,3 +24,103 @@ def test_a_crash_is_waited_with_only_where_the_loss_of_another_pod_may_explain_i
     together = job(job_spec(completionMode="Indexed", completions=4, parallelism=4), labels={QUEUE_NAME: "team"})
     assert all(job_failer.may_settle(one, SETTINGS) for one in (alone, together))
     assert (job_failer.window(alone, SETTINGS), job_failer.window(together, SETTINGS)) == (0, 30)
+
+
+SET_PATH = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ml/jobsets/set"
+COUPLED: dict[str, Any] = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
+
+
+def stored(status: Json | None = None, spec: Json | None = None, **metadata: Any) -> Json:
+    """The Job of the pods, as the API has it: four pods that depend on each other."""
+    root = job(spec or job_spec(rules=[DISRUPTION], **COUPLED), uid="job-uid", resourceVersion="7", **metadata)
+    return root if status is None else {**root, "status": status}
+
+
+def settle(api: FakeApi, root: Json, above: Json | None = None) -> bool:
+    api.objects[JOB_PATH] = root
+    return run(job_failer.settle(api_of(api), SETTINGS, failed(1, code=1), 30, above))
+
+
+def test_a_crash_ends_the_job_where_it_is_as_it_was_read_and_keeps_its_conditions() -> None:
+    api, suspended = FakeApi(), {"type": "Suspended", "status": "False"}
+    assert settle(api, stored({"conditions": [suspended]}))
+    (write,) = api.writes
+    unless_changed, conditions = write.operations
+    assert write.path == f"{JOB_PATH}/status"
+    assert unless_changed == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
+    kept, added = conditions["value"]
+    assert kept == suspended
+    assert (added["type"], added["status"], added["reason"]) == ("FailureTarget", "True", "PodFailurePolicy")
+    assert added["message"].startswith("Container main for pod ml/train-1 failed with exit code 1, and no pod that")
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        pytest.param(stored() | {"metadata": {**stored()["metadata"], "uid": "another"}}, id="made anew"),
+        pytest.param(stored(deletionTimestamp="2026-01-01T00:00:00Z"), id="being deleted"),
+        pytest.param(stored(spec=job_spec(suspend=True, **COUPLED)), id="suspended"),
+        pytest.param(stored({"conditions": [{"type": "FailureTarget", "status": "True"}]}), id="about to end"),
+        pytest.param(
+            stored(spec=job_spec(rules=[exit_codes("Ignore", "In", 1)], **COUPLED)), id="its author's"
+        ),
+        pytest.param(stored(spec=job_spec(restart_policy="OnFailure", **COUPLED)), id="OnFailure"),
+        pytest.param(stored(spec=job_spec()), id="a pod alone"),
+    ],
+)
+def test_nothing_is_written_on_a_job_that_is(root: Json) -> None:
+    api = FakeApi()
+    assert not settle(api, root)
+    assert api.writes == []
+
+
+@pytest.mark.parametrize(("action", "ends"), [("FailJobSet", True), ("RestartJobSet", False)])
+def test_the_job_of_a_set_ends_only_where_the_set_fails_with_it(action: str, ends: bool) -> None:  # noqa: FBT001
+    api = FakeApi()
+    rule = {"action": action, "onJobFailureReasons": ["PodFailurePolicy"]}
+    assert settle(api, stored(), job_set(rule)) is ends
+    assert len(api.writes) == ends
+
+
+@pytest.mark.parametrize("status", [409, 422, 429, 500])
+def test_what_the_api_refuses_with_is_raised_and_written_once(status: int) -> None:
+    api = FakeApi(Answer(1.0, ApiError(status, "no")))
+    with pytest.raises(ApiError) as raised:
+        settle(api, stored())
+    assert raised.value.status == status
+    assert len(api.writes) == 1
+
+
+def test_a_late_answer_is_waited_for() -> None:
+    async def work() -> tuple[bool, bool]:
+        task = asyncio.create_task(job_failer.fail(api_of(api), "ml", "train", "Why", "message"))
+        await asyncio.sleep(19)
+        return task.done(), await task
+
+    api = FakeApi(Answer(after=20))
+    api.objects[JOB_PATH] = stored()
+    assert run(work()) == (False, True)
+
+
+def test_a_set_fails_where_it_is_as_it_was_read_and_keeps_its_status() -> None:
+    api, before = FakeApi(), {"type": "Failed", "status": "False"}
+    stays = {"type": "StartupPolicyCompleted", "status": "True"}
+    root = job_set(status={"restarts": 2, "conditions": [before, stays]})
+    root["metadata"]["resourceVersion"] = "7"
+    api.objects[SET_PATH] = root
+    run(job_failer.fail_set(api_of(api), SET_PATH, "Why", "message"))
+    (write,) = api.writes
+    unless_changed, status = write.operations
+    assert (write.path, unless_changed["value"]) == (f"{SET_PATH}/status", "7")
+    assert (status["value"]["restarts"], status["value"]["terminalState"]) == (2, "Failed")
+    assert [(one["type"], one["status"]) for one in status["value"]["conditions"]] == [
+        ("StartupPolicyCompleted", "True"),
+        ("Failed", "True"),
+    ]
+
+
+def test_a_set_that_has_ended_is_left_alone() -> None:
+    api = FakeApi()
+    api.objects[SET_PATH] = job_set(status={"conditions": [{"type": "Completed", "status": "True"}]})
+    run(job_failer.fail_set(api_of(api), SET_PATH, "Why", "message"))
+    assert api.writes == []
