@@ -61,9 +61,7 @@ def test_a_crash_ends_the_job_where_it_is_as_it_was_read_and_keeps_its_condition
         pytest.param(stored(deletionTimestamp="2026-01-01T00:00:00Z"), id="being deleted"),
         pytest.param(stored(spec=job_spec(suspend=True, **COUPLED)), id="suspended"),
         pytest.param(stored({"conditions": [{"type": "FailureTarget", "status": "True"}]}), id="about to end"),
-        pytest.param(
-            stored(spec=job_spec(rules=[exit_codes("Ignore", "In", 1)], **COUPLED)), id="its author's"
-        ),
+        pytest.param(stored(spec=job_spec(rules=[exit_codes("Ignore", "In", 1)], **COUPLED)), id="its author's"),
         pytest.param(stored(spec=job_spec(restart_policy="OnFailure", **COUPLED)), id="OnFailure"),
         pytest.param(stored(spec=job_spec()), id="a pod alone"),
     ],

@@ -1,0 +1,195 @@
+"""What a replica knows after a watch was lost, and how long the admission of a pod waits."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.unit.ledger.leader import BOOKMARK, KEY, FakeApi, api_of, stored_pod, told
+from tests.unit.ledger.pods import failed, job, seen
+from tests.virtual_time import BEGIN, now, run
+from webhook.kube import names
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.tracker import Key
+from webhook.ledger.trackers import CATCHING_UP, UNSEEN_AFTER, Counts, Trackers
+from webhook.lookups.cluster import Cluster
+from webhook.objects.problem import Json
+
+PODS, JOBS = "/api/v1/pods", "/apis/batch/v1/jobs"
+
+
+class News:
+    """What trackers tell: workloads that have changed, with the seconds to wait, and pods that have crashed."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[Key, float]] = []
+        self.crashes: list[str] = []
+
+    def changed(self, key: Key, delay: float) -> None:
+        self.changes.append((key, delay))
+
+    def crashed(self, _key: Key, pod: Pod, _job: Json) -> None:
+        self.crashes.append(pod.name)
+
+
+def stored_job(uid: str = "job-uid", **spec: Any) -> Json:
+    labels = {names.PROFILE: "default"}
+    return job({"parallelism": 1, **spec}, uid=uid, resourceVersion="1", labels=labels)
+
+
+@asynccontextmanager
+async def watching(api: FakeApi, news: News | None = None) -> AsyncIterator[Trackers]:
+    """Trackers that have read the lists and watch pods and Jobs."""
+    news = news or News()
+    cluster = Cluster(api_of(api))
+    found = Trackers(cluster, changed=news.changed, crashed=news.crashed, clock=asyncio.get_running_loop().time)
+    async with asyncio.TaskGroup() as group:
+        jobs = group.create_task(cluster.jobs.run())
+        await cluster.jobs.synced.wait()
+        pods = group.create_task(found.pods.run())
+        await asyncio.sleep(1)
+        yield found
+        jobs.cancel()
+        pods.cancel()
+
+
+def tell(api: FakeApi, path: str, event: Json | Exception) -> None:
+    api.watches[path].put_nowait(event)
+
+
+def with_lists(*pods: Json, jobs: tuple[Json, ...] | None = None) -> FakeApi:
+    api = FakeApi()
+    api.lists = {PODS: [*pods], JOBS: [stored_job()] if jobs is None else [*jobs]}
+    return api
+
+
+def test_a_pod_that_fails_while_the_watch_is_open_is_told_as_a_crash() -> None:
+    async def work() -> None:
+        async with watching(api, news):
+            tell(api, PODS, told("MODIFIED", stored_pod(1, "Failed", 1)))
+            await asyncio.sleep(1)
+
+    api, news = with_lists(stored_pod(1)), News()
+    run(work())
+    assert news.crashes == ["train-1"]
+    assert news.changes == [(KEY, 0.0)]
+
+
+def test_a_pod_that_failed_while_the_watch_was_lost_is_counted_and_not_told_as_a_crash() -> None:
+    async def work() -> None:
+        async with watching(api, news) as found:
+            api.lists[PODS] = [stored_pod(1, "Failed", 1)]
+            tell(api, PODS, TimeoutError())
+            await asyncio.sleep(1)
+            state = found.states[KEY]
+            assert [pod.name for pod in state.tracker.uncounted(state.account)] == ["train-1"]
+
+    api, news = with_lists(stored_pod(1)), News()
+    run(work())
+    assert news.crashes == []
+    assert news.changes == [(KEY, 0.0)]
+
+
+def test_pods_that_vanished_while_the_watch_was_lost_are_looked_at_once_they_would_have_been_seen() -> None:
+    async def work() -> None:
+        async with watching(api, news) as found:
+            api.lists[PODS] = [stored_pod(2)]
+            tell(api, PODS, TimeoutError())
+            await asyncio.sleep(1)
+            assert list(found.states[KEY].tracker.vanished) == ["uid-1"]
+            assert list(found.states[KEY].tracker.live) == ["uid-2"]
+
+    api, news = with_lists(stored_pod(1), stored_pod(2)), News()
+    run(work())
+    assert news.changes == [(KEY, UNSEEN_AFTER)]
+
+
+def test_since_when_pods_are_watched_is_when_they_were_last_listed() -> None:
+    async def work() -> None:
+        async with watching(api) as found:
+            assert found.watching_since == BEGIN
+            await asyncio.sleep(60)
+            tell(api, PODS, BOOKMARK)
+            await asyncio.sleep(1)
+            assert found.watching_since == BEGIN
+            assert found.pods.heard > BEGIN + 60
+            tell(api, PODS, TimeoutError())
+            await asyncio.sleep(1)
+            assert BEGIN + 61 < found.watching_since <= BEGIN + 62.5
+
+    api = with_lists()
+    run(work())
+
+
+@pytest.mark.parametrize(("jobs", "left"), [((), None), ((stored_job(uid="another"),), ["another"])])
+def test_a_job_that_went_while_the_watch_was_lost_is_forgotten(jobs: tuple[Json, ...], left: list[str] | None) -> None:
+    async def work() -> None:
+        async with watching(api) as found:
+            api.lists[JOBS] = [*jobs]
+            tell(api, JOBS, TimeoutError())
+            await asyncio.sleep(1)
+            state = found.states.get(KEY)
+            assert (None if state is None else list(state.tracker.jobs)) == left
+
+    api = with_lists(stored_pod(1))
+    run(work())
+
+
+async def admit(found: Trackers) -> Counts | None:
+    """Ask for the counts before a pod that replaces another one."""
+    return await found.counts("ml", stored_job(), {"metadata": {"labels": {}}})
+
+
+def test_the_admission_of_a_pod_waits_until_the_end_of_the_one_before_it_is_seen() -> None:
+    async def work() -> None:
+        async with watching(api) as found:
+            begin = now()
+            asked = asyncio.create_task(admit(found))
+            await asyncio.sleep(CATCHING_UP / 2)
+            assert not asked.done()
+            tell(api, PODS, told("DELETED", stored_pod(1, deletionTimestamp="2026-01-01T00:00:00Z")))
+            await asked
+            assert now() - begin == pytest.approx(CATCHING_UP / 2)
+            assert found.waiting == {}
+
+    api = with_lists(stored_pod(1))
+    run(work())
+
+
+def test_the_admission_of_a_pod_waits_no_longer_than_that_for_a_watch_that_is_late() -> None:
+    async def work() -> None:
+        async with watching(api) as found:
+            begin = now()
+            assert await admit(found) == Counts(disruptions=0, failures=0)
+            assert now() - begin == pytest.approx(CATCHING_UP)
+            assert found.waiting == {}
+
+    api = with_lists(stored_pod(1))
+    run(work())
+
+
+def test_an_admission_that_is_cancelled_waits_for_nothing_any_more() -> None:
+    async def work() -> None:
+        async with watching(api) as found:
+            asked = asyncio.create_task(admit(found))
+            await asyncio.sleep(CATCHING_UP / 2)
+            asked.cancel()
+            await asyncio.sleep(0.01)
+            assert asked.cancelled()
+            assert found.waiting == {}
+
+    api = with_lists(stored_pod(1))
+    run(work())
+
+
+def test_before_the_lists_are_read_nothing_is_known() -> None:
+    found = Trackers(Cluster(api_of(FakeApi())))
+    found.see_job(stored_job())
+    found.see_pod(seen(1))
+    found.see_pod(failed(1))
+    with pytest.raises(StopIteration) as done:
+        admit(found).send(None)
+    assert done.value.value is None
+    assert not found.synced
