@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.admission import mutate, policy, validate
 from tests.job_sets import EVICTED, Course, Failure, failed_pod, failures, job_sets, spec_of, unlimited_to
-from webhook.ledger.model.outcomes import ending_of
+from webhook.ledger.model.outcomes import outcome_of
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, FailurePolicy, JobSet, Profile, Retries
 
@@ -58,4 +58,4 @@ def cost_of(failure: Failure, root: Json) -> str:
     """Which budget bounds what follows a failure, as the ledger counts it."""
     job, code = failure
     child = {"metadata": {"name": f"set-{job}"}, "spec": spec_of(root, job)}
-    return ending_of(failed_pod(job, code), child, root).cost
+    return outcome_of(failed_pod(job, code), child, root).cost

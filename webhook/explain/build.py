@@ -79,7 +79,7 @@ def explain(root: Json, jobs: list[Json], all_pods: Iterable[Json]) -> Explanati
     for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
         if pod.name not in counted and not account.has(pod) and pod.job_uid in by_uid:
             job = by_uid[pod.job_uid]
-            counting.count(account, pod, job, job_set, limits.terms_of(job, job_set, UNKNOWN))
+            counting.count(account, pod, job, job_set, limits.budgets_of(job, job_set, UNKNOWN))
     retries = retries_of(root)
     rows = [*ended_rows(account, root, retries, in_set=in_set), *running_rows(found, account, root, in_set=in_set)]
     return Explanation(

@@ -202,7 +202,7 @@ class Ledger:
         complete = len(new) <= account.room and not doubtful
         counting.count(new[: account.room])
         if account.suspended and not counting.root["spec"].get("suspend"):
-            counting.grant()
+            counting.reset_limits()
         for name in bugs:
             counting.settle(name)
         if complete:
@@ -259,8 +259,8 @@ class Ledger:
             reason, what = job_failer.LIMIT_EXCEEDED, "disruption"
         if found is None:
             return
-        detail, job, terms = found
-        limit = terms.free_restarts if reason == job_failer.FREE_TOO_OFTEN else terms.disruptions
+        detail, job, budgets = found
+        limit = budgets.free_restarts if reason == job_failer.FREE_TOO_OFTEN else budgets.disruptions
         message = f"pod {namespace}/{detail.pod}: {what} {limit + 1} exceeds the limit of {limit}"
         if counting.key.job_set:
             await job_failer.fail_set(self.api, path_of(counting.key), reason, message)
@@ -334,7 +334,9 @@ class Ledger:
             resume = (
                 f'kubectl patch job {key.name} -n {key.namespace} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
             )
-            message = f"suspended after {counting.terms.disruptions + 1} disruptions; to allow as many again: {resume}"
+            message = (
+                f"suspended after {counting.budgets.disruptions + 1} disruptions; to allow as many again: {resume}"
+            )
             self.events.tell(
                 Notice(**about, uid=metadata["uid"], type="Warning", reason="DisruptionLimitExceeded", message=message)
             )

@@ -375,3 +375,22 @@ def test_no_job_fails_where_its_account_could_not_be_written() -> None:
     run(work())
     assert len(api.of_accounts()) > 1
     assert failures(api) == []
+
+
+def test_a_job_beyond_its_limit_is_suspended_with_the_same_write_and_an_event_says_how_it_goes_on() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api, Profile(disruptions=Disruptions(limit=0, on_exceed="Suspend")))) as ledger:
+            see_disrupted(ledger, api)
+            await asyncio.sleep(INTERVAL)
+            told = [ledger.events.waiting.get_nowait() for _ in range(ledger.events.waiting.qsize())]
+            assert [one.reason for one in told] == ["AttemptEnded", "DisruptionLimitExceeded"]
+            assert told[1].message.startswith(
+                "suspended after 1 disruptions; to allow as many again: kubectl patch job"
+            )
+
+    api = FakeApi()
+    run(work())
+    (write,) = api.writes
+    assert write.account.suspended
+    assert write.operations[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
+    assert write.operations[-1] == {"op": "add", "path": "/spec/suspend", "value": True}

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 
 from webhook.ledger.model import units
-from webhook.ledger.model.outcomes import UNSEEN, Cost, Ending
+from webhook.ledger.model.outcomes import UNSEEN, Cost, Outcome
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.units import Units
 
@@ -31,7 +31,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One ended pod in detail.
 
     `attempt`: 0-based: what its unit had spent of its retries before it, of a JobSet's pod the set's restart. `cost` is
-    that of `Ending`; `rule` the index of the failure policy's rule that matched, and `action` its action. `settled`:
+    that of `Outcome`; `rule` the index of the failure policy's rule that matched, and `action` its action. `settled`:
     whether no rule, but the ledger said that it was a bug.
     """
 
@@ -120,9 +120,9 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.suspended = False
         self.left = None
 
-    def count(self, ending: Ending, unit: str, attempt: int) -> Attempt:
+    def count(self, outcome: Outcome, unit: str, attempt: int) -> Attempt:
         """Count an ended pod that it does not have yet; return it in detail."""
-        pod = ending.pod
+        pod = outcome.pod
         self.recent.append(id_of(pod))
         self.spot += pod.placement == "Spot"
         return self.add(
@@ -134,11 +134,11 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
                 placement=pod.placement,
                 start=pod.started,
                 end=pod.ended,
-                cause=ending.cause,
-                reason=ending.reason[:LONGEST_REASON],
-                rule=None if ending.rule is None else ending.rule.index,
-                action="" if ending.rule is None else ending.rule.action,
-                cost=ending.cost,
+                cause=outcome.cause,
+                reason=outcome.reason[:LONGEST_REASON],
+                rule=None if outcome.rule is None else outcome.rule.index,
+                action="" if outcome.rule is None else outcome.rule.action,
+                cost=outcome.cost,
             )
         )
 
@@ -167,7 +167,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.last = [*self.last, detail][-DETAILS:]
         return detail
 
-    def grant(self) -> None:
+    def reset_limits(self) -> None:
         """Let every unit begin with a new limit."""
         self.units = Units()
         self.grants += 1

@@ -1,4 +1,4 @@
-"""One round of counting for one workload: what is counted, and what follows. The shell writes and acts on it."""
+"""Counts the ended pods of one workload in its account, and says what follows; the controller writes and acts on it."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,18 +13,23 @@ from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 
 
-def count(account: Account, pod: Pod, job: Json, job_set: Json | None, terms: limits.Terms) -> Attempt:
+def count(account: Account, pod: Pod, job: Json, job_set: Json | None, budgets: limits.Budgets) -> Attempt:
     """Count a failed pod of a Job in an account that does not have it; return it in detail.
 
-    `job_set`: the JobSet of the Job, None where it has none; `terms`: what the Job allows.
+    `job_set`: the JobSet of the Job, None where it has none; `budgets`: what the Job allows.
     """
-    attempt = limits.attempt_of(account, terms, pod)
-    ending = outcomes.ending_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
-    return account.count(limits.with_budget(ending, terms, account), limits.unit_of(pod), attempt)
+    attempt = limits.attempt_of(account, budgets, pod)
+    outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
+    return account.count(limits.with_budget(outcome, budgets, account), limits.unit_of(pod), attempt)
 
 
 class CountingPass:
-    """One round of counting for one workload: what was counted, and what follows."""
+    """One pass over a workload's pods: what was counted, and what follows.
+
+    It alone changes `account`, a copy that nobody else has. `details`: the pods that were counted; `budgets`: what the
+    Job of the last of them allows; `saved`: the retries that were left to workloads that ended; `unseen_counted`:
+    whether pods were counted that nobody saw end; `changed`: whether the account is to be written.
+    """
 
     def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
         self,
@@ -43,7 +48,7 @@ class CountingPass:
         self.settings_of = settings_of
         self.settings = settings_of(root)
         self.details: list[Attempt] = []
-        self.terms = limits.Terms(retries=0, limit=0, free_limit=0, shares=1)
+        self.budgets = limits.Budgets(retries=0, limit=0, free_limit=0, shares=1)
         self.saved = 0
         self.unseen_counted = False
         self.changed = False
@@ -53,24 +58,24 @@ class CountingPass:
         for pod in new:
             self.add(pod, self.tracker.jobs[pod.job_uid])
 
-    def terms_of(self, job: Json) -> limits.Terms:
+    def budgets_of(self, job: Json) -> limits.Budgets:
         """Read what a Job allows."""
-        return limits.terms_of(job, self.job_set, self.settings_of(job))
+        return limits.budgets_of(job, self.job_set, self.settings_of(job))
 
     def add(self, pod: Pod, job: Json) -> None:
-        """Count one."""
-        self.terms = self.terms_of(job)
-        detail = count(self.account, pod, job, self.job_set, self.terms)
-        left = limits.left_of(self.account, self.terms, detail, self.job_set)
+        """Count one failed pod of a Job."""
+        self.budgets = self.budgets_of(job)
+        detail = count(self.account, pod, job, self.job_set, self.budgets)
+        left = limits.left_of(self.account, self.budgets, detail, self.job_set)
         self.account.left = left
         self.details.append(detail)
         if detail.cost == "fatal":
             self.saved += left.retries or 0
         self.changed = True
 
-    def grant(self) -> None:
-        """Take down that a Job which was suspended goes on, with a new limit."""
-        self.account.grant()
+    def reset_limits(self) -> None:
+        """Take down that a suspended Job was resumed: every index, or the Job, may have as many disruptions again."""
+        self.account.reset_limits()
         self.changed = True
 
     def suspend(self) -> None:
@@ -104,30 +109,30 @@ class CountingPass:
         for pod in self.tracker.disrupted_unseen(self.root, failures, self.account):
             self.add(pod, self.root)
 
-    def exceeded(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Terms]]:
+    def exceeded(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the newest of these attempts first, whose unit had more disruptions than it may, with its Job."""
         if self.settings.profile.disruptions.action != "Ignore" or self.account.suspended:
             return
-        for detail, job, terms in self.of_running_jobs(details, "disruption"):
-            if limits.is_exceeded(self.account, terms, detail.unit):
-                yield detail, job, terms
+        for detail, job, budgets in self.of_running_jobs(details, "disruption"):
+            if limits.is_exceeded(self.account, budgets, detail.unit):
+                yield detail, job, budgets
 
-    def free_too_often(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Terms]]:
+    def free_too_often(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the newest of these attempts first, whose unit restarted at no cost too often, with its Job."""
-        for detail, job, terms in self.of_running_jobs(details, "free"):
-            if limits.is_free_too_often(self.account, terms, detail.unit):
-                yield detail, job, terms
+        for detail, job, budgets in self.of_running_jobs(details, "free"):
+            if limits.is_free_too_often(self.account, budgets, detail.unit):
+                yield detail, job, budgets
 
     def of_running_jobs(
         self, details: list[Attempt], cost: outcomes.Cost
-    ) -> Iterator[tuple[Attempt, Json, limits.Terms]]:
+    ) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the newest of these attempts first that cost so, and whose Job has not ended, with the Job."""
         jobs = {job["metadata"]["name"]: job for job in self.tracker.jobs.values()}
         for detail in reversed(details):
             job = jobs.get(limits.job_of(self.key.job_set, detail.unit) or self.key.job)
             known = detail.cost == cost and detail.reason != outcomes.UNSEEN
             if known and job is not None and not terminal.is_decided(job["status"]):
-                yield detail, job, self.terms_of(job)
+                yield detail, job, self.budgets_of(job)
 
     def suspends(self) -> bool:
         """Tell whether the Job is to be suspended: one that nobody else resumes, and of which no pod runs."""
@@ -139,9 +144,8 @@ class CountingPass:
     def sentence(self) -> str:
         """Say it all in a sentence."""
         last, left = self.details[-1], self.account.left
-        of = (
-            None if self.key.job_set else self.terms.retries + 1 + (0 if self.terms.per_index else self.account.earlier)
-        )
+        earlier = 0 if self.budgets.per_index else self.account.earlier
+        of = None if self.key.job_set else self.budgets.retries + 1 + earlier
         text = words.sentence(last, left, of) if left is not None else ""
         more = len(self.details) - 1
         return f"{text}; {more} more ended at the same time" if more else text

@@ -6,7 +6,7 @@ from typing import Final
 from webhook.kinds import batch
 from webhook.kinds.job_set import costly_restarts, job_restarts
 from webhook.ledger.model.account import Account, Attempt, Left
-from webhook.ledger.model.outcomes import Cost, Ending
+from webhook.ledger.model.outcomes import Cost, Outcome
 from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -16,8 +16,8 @@ FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # what the Job's status 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What a workload allows.
+class Budgets:
+    """What a Job, or the JobSet that it is of, allows.
 
     `retries`: of the set, the Job, or each index; `limit`: disruptions, and `free_limit`: restarts that cost nothing,
     of each index, else times `shares`, the pods that run at a time.
@@ -40,14 +40,14 @@ class Terms:
         return self.free_limit * self.shares
 
 
-def terms_of(job: Json, job_set: Json | None, settings: Settings) -> Terms:
+def budgets_of(job: Json, job_set: Json | None, settings: Settings) -> Budgets:
     """Read what a Job allows, in its JobSet where it has one."""
     spec = job["spec"]
     if job_set is None:
         retries = batch.retry_budget(spec)
     else:
         retries = at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
-    return Terms(
+    return Budgets(
         retries=retries,
         limit=settings.disruption_budget,
         free_limit=settings.profile.retries.limit,
@@ -81,37 +81,37 @@ def job_of(job_set: str, unit: str) -> str:
     return f"{job_set}-{unit.rpartition('/')[0]}" if job_set else ""
 
 
-def with_budget(ending: Ending, terms: Terms, account: Account) -> Ending:
+def with_budget(outcome: Outcome, budgets: Budgets, account: Account) -> Outcome:
     """Return how a pod ended that is about to be counted: one for which no retry is left ends its Job, or its index.
 
     In a JobSet the Job has retries of its own, and the set may restart it.
     """
-    spent = (ending.pod.attempt or 0) if terms.per_index else account.spent_now("retry")
-    if ending.cost != "retry" or ending.pod.job_set or spent < terms.retries:
-        return ending
-    return replace(ending, cost="fatal")
+    spent = (outcome.pod.attempt or 0) if budgets.per_index else account.spent_now("retry")
+    if outcome.cost != "retry" or outcome.pod.job_set or spent < budgets.retries:
+        return outcome
+    return replace(outcome, cost="fatal")
 
 
-def attempt_of(account: Account, terms: Terms, pod: Pod) -> int:
+def attempt_of(account: Account, budgets: Budgets, pod: Pod) -> int:
     """Return which attempt a pod was that is about to be counted, 0-based."""
     if pod.job_set:
         return pod.restart or 0
-    if terms.per_index:
+    if budgets.per_index:
         return pod.attempt or 0
     return account.next_attempt
 
 
-def left_of(account: Account, terms: Terms, detail: Attempt, job_set: Json | None) -> Left:
+def left_of(account: Account, budgets: Budgets, detail: Attempt, job_set: Json | None) -> Left:
     """Return what is left to a unit after an attempt that was counted: retries, of a JobSet's pod restarts."""
     if job_set is not None:
         spent = restarts_of(job_set, detail)
-    elif terms.per_index:
+    elif budgets.per_index:
         spent = detail.attempt + (detail.cost == "retry")
     else:
         spent = account.spent_now("retry")
     return Left(
-        retries=max(0, terms.retries - spent),
-        disruptions=max(0, terms.disruptions - account.units.of(detail.unit)),
+        retries=max(0, budgets.retries - spent),
+        disruptions=max(0, budgets.disruptions - account.units.of(detail.unit)),
     )
 
 
@@ -124,11 +124,11 @@ def restarts_of(job_set: Json, detail: Attempt) -> int:
     return costly_restarts(job_set) + (brings_one and in_all <= detail.attempt)
 
 
-def is_exceeded(account: Account, terms: Terms, unit: str) -> bool:
+def is_exceeded(account: Account, budgets: Budgets, unit: str) -> bool:
     """Tell whether a unit had more disruptions than it may, beyond doubt."""
-    return account.units.at_least(unit) > terms.disruptions
+    return account.units.at_least(unit) > budgets.disruptions
 
 
-def is_free_too_often(account: Account, terms: Terms, unit: str) -> bool:
+def is_free_too_often(account: Account, budgets: Budgets, unit: str) -> bool:
     """Return True if a unit restarted at no cost more often than it may, beyond doubt."""
-    return account.free.at_least(unit) > terms.free_restarts
+    return account.free.at_least(unit) > budgets.free_restarts

@@ -34,7 +34,7 @@ STOPPED: Final = "Stopped"  # with its Job, which was suspended, scaled down or 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Outcome:
     """How one pod ended.
 
     `reason` tells more of the cause: a disruption's reason, or `container CODE`. `rule` is the failure policy's that
@@ -50,7 +50,7 @@ class Ending:
     cost: Cost
 
 
-def ending_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_ended: bool = False) -> Ending:
+def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_ended: bool = False) -> Outcome:
     """Say how a failed pod ended under its Job's failure policy, and that of its set; both as the API has them.
 
     `has_ended`: whether another pod is known to have been the end of the Job.
@@ -61,8 +61,8 @@ def ending_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_en
     if is_stopped(pod, job, has_ended=has_ended):
         if cause != "Disruption":
             cause, reason = "Other", STOPPED
-        return Ending(pod=pod, cause=cause, reason=reason, rule=None, cost="none")
-    return Ending(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, cause, matched, spec, job_set))
+        return Outcome(pod=pod, cause=cause, reason=reason, rule=None, cost="none")
+    return Outcome(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, cause, matched, spec, job_set))
 
 
 def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:

@@ -54,7 +54,7 @@ class WorkloadState:
         known = self.costs.get(pod.uid)
         if known is not None:
             return known
-        cost = outcomes.ending_of(pod, self.tracker.jobs.get(pod.job_uid), job_set).cost
+        cost = outcomes.outcome_of(pod, self.tracker.jobs.get(pod.job_uid), job_set).cost
         if job_set is not None:
             self.costs[pod.uid] = cost
         return cost

@@ -11,7 +11,7 @@ from tests.costs import assert_affordable, instructions_of
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job
 from webhook.ledger.model.account import DETAILS, KEPT, LARGEST, MOST_RECENT, Account, decode, encode, id_of
 from webhook.ledger.model.limits import unit_of
-from webhook.ledger.model.outcomes import UNSEEN, ending_of
+from webhook.ledger.model.outcomes import UNSEEN, outcome_of
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 
@@ -24,7 +24,7 @@ REASONS = (
 def counted(*pods: Pod, account: Account | None = None) -> Account:
     account = account or Account()
     for pod in pods:
-        account.count(ending_of(pod, job()), unit_of(pod), 0)
+        account.count(outcome_of(pod, job()), unit_of(pod), 0)
     return account
 
 
@@ -102,7 +102,7 @@ def test_a_bug_counts_though_its_detail_was_pushed_out_meanwhile() -> None:
 def test_a_new_grant_forgets_the_disruptions_of_the_units_and_not_those_in_all() -> None:
     account = counted(disrupted(1), disrupted(2))
     account.suspended = True
-    account.grant()
+    account.reset_limits()
     assert account.units.of("") == 0
     assert account.spent("disruption") == 2
     assert (account.grants, account.suspended) == (1, False)
@@ -123,7 +123,7 @@ def test_ten_thousand_disruptions_fit() -> None:
         index = str(chance.randrange(2_000))
         truth[index] = truth.get(index, 0) + 1
         pod = disrupted(number, chance.choice(REASONS), index=index, name=f"train-{index}-x{number:05}")
-        account.count(ending_of(pod, job()), unit_of(pod), 0)
+        account.count(outcome_of(pod, job()), unit_of(pod), 0)
         account.forget(KEPT, ())
         if number % 100 == 0:
             text = encode(account)
@@ -144,10 +144,10 @@ def test_nothing_that_a_pod_can_say_makes_it_too_long(endings: list[tuple[str, i
     for number, (container, code, reason) in enumerate(endings):
         if account.room:
             pod = failed(number, code, container=container, exit_reason=reason, name=container * 4, node=reason * 4)
-            account.count(ending_of(pod, job()), container, 0)
+            account.count(outcome_of(pod, job()), container, 0)
         if account.room:
             pod = disrupted(number + 1000, reason, index=str(number * 7))
-            account.count(ending_of(pod, job()), f"{container}/{number * 7}", 0)
+            account.count(outcome_of(pod, job()), f"{container}/{number * 7}", 0)
     assert len(encode(account).encode()) <= LARGEST
     assert decode(encode(account)).ended == account.ended
 
@@ -184,7 +184,7 @@ def test_whatever_stands_in_an_account_it_is_read_counted_and_written_at_next_to
     def work() -> int:
         account = decode_if_any(text) or Account()
         for number in range(60):
-            account.count(ending_of(disrupted(number), job()), f"a/{number}", 0)
+            account.count(outcome_of(disrupted(number), job()), f"a/{number}", 0)
         account.forget(KEPT, {id_of(disrupted(1))})
         return len(encode(account))
 

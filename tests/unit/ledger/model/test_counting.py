@@ -109,7 +109,7 @@ def test_a_job_is_suspended_only_where_nobody_resumes_it_and_no_pod_runs() -> No
 def test_after_a_grant_there_may_be_as_many_again() -> None:
     account = counting(disrupted(1), disrupted(2)).account
     account.suspended = True
-    account.grant()
+    account.reset_limits()
     account = decode(encode(account))
     assert exceeded(counting(disrupted(3), account=account)) == []
     assert exceeded(counting(disrupted(4), disrupted(5), account=account))

@@ -6,8 +6,8 @@ from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.model.test_account import counted
 from tests.unit.ledger.pods import disrupted, failed, job, job_set, seen
 from webhook.ledger.model.account import Account, Attempt, Left
-from webhook.ledger.model.limits import attempt_of, is_exceeded, left_of, terms_of, unit_of
-from webhook.ledger.model.outcomes import ending_of
+from webhook.ledger.model.limits import attempt_of, budgets_of, is_exceeded, left_of, unit_of
+from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile
@@ -31,7 +31,7 @@ def settings(limit: int = 20) -> Settings:
     ],
 )
 def test_the_limit_is_of_each_index_else_times_the_pods_that_run_at_a_time(spec: Json, disruptions: int) -> None:
-    assert terms_of(job(spec), None, settings(5)).disruptions == disruptions
+    assert budgets_of(job(spec), None, settings(5)).disruptions == disruptions
 
 
 def test_a_unit_is_an_index_and_in_a_set_an_index_of_one_of_its_jobs() -> None:
@@ -42,17 +42,17 @@ def test_a_unit_is_an_index_and_in_a_set_an_index_of_one_of_its_jobs() -> None:
 
 
 def test_one_disruption_more_than_the_limit_is_too_many() -> None:
-    terms = terms_of(job(), None, settings(2))
-    assert not is_exceeded(counted(disrupted(1), disrupted(2)), terms, "")
-    assert is_exceeded(counted(disrupted(1), disrupted(2), disrupted(3)), terms, "")
+    budgets = budgets_of(job(), None, settings(2))
+    assert not is_exceeded(counted(disrupted(1), disrupted(2)), budgets, "")
+    assert is_exceeded(counted(disrupted(1), disrupted(2), disrupted(3)), budgets, "")
 
 
 def after(account: Account, pod: Pod, root: Json, above: Json | None = None) -> tuple[int, Left]:
     """Count a pod: which attempt it was, and what is left after it."""
-    terms = terms_of(root, above, settings())
-    attempt = attempt_of(account, terms, pod)
-    detail = account.count(ending_of(pod, root, above), unit_of(pod), attempt)
-    return attempt, left_of(account, terms, detail, above)
+    budgets = budgets_of(root, above, settings())
+    attempt = attempt_of(account, budgets, pod)
+    detail = account.count(outcome_of(pod, root, above), unit_of(pod), attempt)
+    return attempt, left_of(account, budgets, detail, above)
 
 
 def test_a_job_has_what_its_backoff_limit_leaves() -> None:
@@ -96,4 +96,4 @@ def test_a_job_that_is_started_again_alone_spends_restarts_of_its_set() -> None:
 
 def test_what_a_job_of_a_set_retries_itself_costs_the_set_nothing() -> None:
     detail = Attempt(attempt=0, pod="p", cause="ExitCode", cost="retry")
-    assert left_of(Account(), terms_of(job(), job_set(), settings()), detail, job_set()).retries == 3
+    assert left_of(Account(), budgets_of(job(), job_set(), settings()), detail, job_set()).retries == 3

@@ -4,7 +4,7 @@ import pytest
 
 from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.pods import BUG, EVICTED, disrupted, failed, job, job_set, seen
-from webhook.ledger.model.outcomes import ending_of
+from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import Exit, Pod
 from webhook.objects.problem import Json
 
@@ -17,7 +17,7 @@ FAIL_INDEX = exit_codes("FailIndex", "NotIn", 143)
 def ended(pod: Pod, *rules: Json, above: Json | None = None) -> tuple[str, str, str]:
     root = job()
     root["spec"]["podFailurePolicy"] = {"rules": list(rules)}
-    found = ending_of(pod, root, above)
+    found = outcome_of(pod, root, above)
     return found.cause, found.reason, found.cost
 
 
@@ -76,9 +76,9 @@ def test_a_restart_of_a_set_that_counts_towards_nothing_is_free_unless_a_disrupt
 
 def test_a_retry_of_a_job_without_a_bound_in_a_set_is_free() -> None:
     root, above = job({"backoffLimit": 2147483647}), job_set(restartStrategy="InPlaceRestart")
-    assert ending_of(failed(code=143), root, above).cost == "free"
-    assert ending_of(failed(code=143), job({"backoffLimit": 3}), above).cost == "retry"
-    assert ending_of(failed(code=143), root).cost == "retry"
+    assert outcome_of(failed(code=143), root, above).cost == "free"
+    assert outcome_of(failed(code=143), job({"backoffLimit": 3}), above).cost == "retry"
+    assert outcome_of(failed(code=143), root).cost == "retry"
 
 
 SECOND = "2026-01-01T00:00:{:02}Z"  # of the minute in which all of it happens
@@ -133,19 +133,19 @@ JUDGED = ("ExitCode", "main 137", "fatal")
 def test_a_pod_that_its_job_takes_along_to_its_end_cost_nothing(root: Json, expected: tuple[str, str, str]) -> None:
     exits = (Exit("main", 137, "Error", SECOND.format(20)),)
     pod = failed(1, deleting=True, deleted=SECOND.format(10), ended=SECOND.format(20), exits=exits)
-    found = ending_of(pod, root)
+    found = outcome_of(pod, root)
     assert (found.cause, found.reason, found.cost) == expected
 
 
 def test_a_pod_that_crashed_before_its_job_failed_by_another_cost_what_it_cost() -> None:
-    assert ending_of(failed(1, 1), job(status=over(OF_ANOTHER, 9))).cost == "fatal"
+    assert outcome_of(failed(1, 1), job(status=over(OF_ANOTHER, 9))).cost == "fatal"
 
 
 def test_a_disruption_stays_one_though_its_job_fails() -> None:
-    assert ending_of(disrupted(), job(status=over(OF_ANOTHER, 9))).cause == "Disruption"
+    assert outcome_of(disrupted(), job(status=over(OF_ANOTHER, 9))).cause == "Disruption"
 
 
 def test_a_pod_that_its_job_names_though_another_was_its_end_is_taken_along() -> None:
     pod = failed(1, 137, deleting=True, deleted=SECOND.format(1))
-    assert ending_of(pod, job(status=over(OF_THIS_ONE, 9))).cost == "fatal"
-    assert ending_of(pod, job(status=over(OF_THIS_ONE, 9)), has_ended=True).cost == "none"
+    assert outcome_of(pod, job(status=over(OF_THIS_ONE, 9))).cost == "fatal"
+    assert outcome_of(pod, job(status=over(OF_THIS_ONE, 9)), has_ended=True).cost == "none"

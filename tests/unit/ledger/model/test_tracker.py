@@ -9,7 +9,7 @@ from tests.costs import assert_grows_with_its_input, instructions_of
 from tests.unit.ledger.model.test_account import counted
 from tests.unit.ledger.pods import disrupted, failed, job, seen
 from webhook.ledger.model.account import Account
-from webhook.ledger.model.outcomes import ending_of
+from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import DOUBT, LONG_AGO, LONGEST_DOUBT, TOGETHER, Tracker, key_of
 
@@ -123,7 +123,7 @@ def test_a_pod_that_crashed_and_is_deleted_afterwards_crashed() -> None:
     found.see(failed(1, 1, deleting=True, deleted="2026-01-01T00:02:00Z"), 0.1)
     found.see_job_gone("job-uid")
     (pod,) = found.uncounted(Account())
-    assert ending_of(pod, found.jobs["job-uid"]).cost == "fatal"
+    assert outcome_of(pod, found.jobs["job-uid"]).cost == "fatal"
 
 
 def test_a_pod_that_is_first_seen_after_the_job_controller_had_counted_it_counts() -> None:

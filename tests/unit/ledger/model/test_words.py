@@ -5,8 +5,8 @@ from tests.unit.ledger.model.test_limits import PER_INDEX, settings
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job, job_set
 from webhook.ledger.model import words
 from webhook.ledger.model.account import Account
-from webhook.ledger.model.limits import attempt_of, left_of, terms_of, unit_of
-from webhook.ledger.model.outcomes import ending_of
+from webhook.ledger.model.limits import attempt_of, budgets_of, left_of, unit_of
+from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 
@@ -14,12 +14,12 @@ from webhook.objects.problem import Json
 def said(*pods: Pod, root: Json | None = None, above: Json | None = None) -> str:
     """What is said of the last of these pods."""
     root, account, text = root or job(), Account(), ""
-    terms = terms_of(root, above, settings())
+    budgets = budgets_of(root, above, settings())
     for pod in pods:
-        attempt = attempt_of(account, terms, pod)
-        detail = account.count(ending_of(pod, root, above), unit_of(pod), attempt)
-        of = None if above is not None else account.earlier + terms.retries + 1
-        text = words.sentence(detail, left_of(account, terms, detail, above), of)
+        attempt = attempt_of(account, budgets, pod)
+        detail = account.count(outcome_of(pod, root, above), unit_of(pod), attempt)
+        of = None if above is not None else account.earlier + budgets.retries + 1
+        text = words.sentence(detail, left_of(account, budgets, detail, above), of)
     return text
 
 
@@ -59,6 +59,6 @@ def test_a_set() -> None:
 def test_all_attempts_together() -> None:
     account = Account()
     for pod in (disrupted(1), failed(2), failed(3), failed(4, code=1)):
-        account.count(ending_of(pod, job()), "", 0)
+        account.count(outcome_of(pod, job()), "", 0)
     assert words.summary(account) == "4 attempts ended: 2 retries, 1 disruption, 1 fatal end"
     assert words.summary(Account()) == "0 attempts ended"
