@@ -30,7 +30,7 @@ class Row:
     `attempt` is 0-based; `start` and `end` RFC 3339, empty where unknown. `ended`: how, in words, or what the pod does
     now. `rule`: the failure policy's that matched, `rule 1 (FailJob)`; empty where none did. `cost`: retry, disruption,
     fatal, none, empty while it runs. `retries_left` and `disruptions_left` are what was left after it, None where
-    nobody knows.
+    it is unknown.
     """
 
     attempt: int
@@ -106,7 +106,7 @@ def job_budgets(root: Json, account: Account, retries: int) -> Iterator[str]:
     if account.left is not None and account.left.disruptions is not None:
         yield f"disruptions: {account.spent('disruption')} so far, {account.left.disruptions} more on spot"
     if account.grants:
-        yield f"let go on {words.counted(account.grants, 'time')} after the limit of disruptions"
+        yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
 
 
 def set_budgets(root: Json, jobs: list[Json]) -> Iterator[str]:
@@ -151,7 +151,7 @@ def ended_rows(account: Account, root: Json, retries: int, *, in_set: bool) -> I
 
 
 def is_per_index(root: Json) -> bool:
-    """Tell whether each completion index has its own retries."""
+    """Return True if each completion index has its own retries."""
     return batch.has_index_budgets(root.get("spec") or {})
 
 

@@ -195,7 +195,7 @@ class Ledger:
             self.wake(key, INTERVAL)
 
     def count(self, counting: CountingPass, state: WorkloadState, bugs: list[str]) -> bool:
-        """Count what is not counted yet, and the pods of these names as bugs; tell whether that was all of it."""
+        """Count what is not counted yet, and the pods named `bugs` as bugs; return True if nothing is left."""
         tracker, account = state.tracker, counting.account
         doubtful = tracker.doubtful(self.clock(), current=self.cluster.jobs.live)
         new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
@@ -279,7 +279,7 @@ class Ledger:
                     self.crashes.pop((key, uid), None)
 
     async def tried(self, key: Key, uid: str, crash: Crash) -> bool:
-        """Decide what a crash was, if it is time; tell whether nothing is left to do."""
+        """Decide what a crash was, as `decide` does; log what goes wrong. Return True if nothing is left to do."""
         try:
             return await self.decide(key, uid, crash)
         except (ApiError, *UNREACHABLE) as error:
@@ -293,7 +293,7 @@ class Ledger:
         return False
 
     async def decide(self, key: Key, uid: str, crash: Crash) -> bool:
-        """Decide what a crash was, if it is time; tell whether it is decided. Raises what the API raises."""
+        """Decide what a crash was, if it is time; return True if it is decided. Raises what the API raises."""
         state = self.trackers.states.get(key)
         pod = None if state is None else state.tracker.failed.get(uid)
         job = None if state is None or pod is None else state.tracker.jobs.get(pod.job_uid)
@@ -302,7 +302,7 @@ class Ledger:
         settings = self.settings_of(job)
         within = job_failer.window(job, settings)
         if state.tracker.disturbed >= crash.seen - within or crash.seen - within < self.trackers.watching_since:
-            return True  # the echo of a disruption, or of one that nobody would have seen
+            return True  # a disruption explains it, or may have happened before the watch began
         end = crash.seen + within
         if self.clock() < end or not state.tracker.has_counted(uid):
             return False
@@ -349,7 +349,7 @@ class Ledger:
         return NamedProfile(name or "", profile).settings(annotations.of(root))
 
     def may_act(self, key: Key) -> bool:
-        """Tell whether the policy is in force where a workload is."""
+        """Return True if the policy is enforced in the namespace of a workload."""
         profile, mode = self.cluster.namespaces.items.get(("", key.namespace), (None, None))
         policy = self.policy.current
         return policy is not None and profile in policy.profiles and mode in modes.ENFORCED
@@ -374,7 +374,7 @@ def pause_after(error: Exception, key: Key, state: WorkloadState) -> float:
 
 
 def measure(counting: CountingPass) -> None:
-    """Count a round in the metrics."""
+    """Count in the metrics what a pass has counted."""
     for detail in counting.details:
         metrics.LEDGER_ATTEMPTS.labels(detail.cause, detail.cost).inc()
         if detail.cause == "Disruption":
@@ -418,6 +418,6 @@ def annotated(key: str, value: str, *, first: bool) -> list[Json]:
 
 
 def is_retriable(exited: Exit, settings: Settings) -> bool:
-    """Tell whether a container ended as one that is told to, or killed: not by its own bug."""
+    """Return True if a container ended because it was told to, or was killed: not by its own bug."""
     codes = settings.profile.failure_policy.retriable_exit_codes
     return exited.code in codes or (exited.code == KILLED and exited.reason != outcomes.OOM)

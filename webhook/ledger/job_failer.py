@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 
 def may_settle(job: Json, settings: Settings) -> bool:
-    """Tell whether the ledger is to decide what a crash of a Job's pod is; of the Job, little need be known."""
+    """Return True if the ledger is to decide what a crash of a Job's pod is; a Job as it is cached will do."""
     return any(failure_policy.is_settled(one, settings) for one in batch.JOB.jobs(job))
 
 
@@ -40,7 +40,7 @@ def window(job: Json, settings: Settings) -> int:
 
 
 async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: Json | None) -> bool:
-    """End the Job of a pod whose crash no disruption explains; tell whether it was a bug, and not worth a retry.
+    """End the Job of a pod whose crash no disruption explains; return True if that was done: the crash was a bug.
 
     Not the Job of a JobSet that would start again for it: then the crash costs a retry of the Job.
     """
@@ -66,7 +66,7 @@ async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: J
 
 
 async def fail(api: Api, namespace: str, name: str, reason: str, message: str) -> bool:
-    """End a Job; tell whether it had not ended before."""
+    """End a Job; return True if its end was not decided before."""
     return await put(api, namespace, await api.get(path_of(namespace, name)), reason, message)
 
 

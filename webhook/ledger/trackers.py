@@ -39,7 +39,7 @@ class Counts:
     """What is counted of a workload's pods, as placement asks for it.
 
     `disruptions`: those of a pod's completion index, else of the Job, divided by the pods that run at a time.
-    `failures`: those that cost a retry of the Job; None where nobody knows, or the Job's own status tells.
+    `failures`: those that cost a retry of the Job; None where it is unknown, or the Job's own status tells.
     """
 
     disruptions: int
@@ -83,7 +83,7 @@ class Trackers:
 
     @property
     def synced(self) -> bool:
-        """Whether it knows what there is."""
+        """Whether pods and Jobs have been listed once."""
         return self.pods.synced.is_set() and self.cluster.jobs.synced.is_set()
 
     def state_of(self, key: Key) -> WorkloadState:
@@ -239,7 +239,7 @@ class Trackers:
 
 
 class PodObserver:
-    """Hears of pods."""
+    """Passes on what the watch of pods brings."""
 
     def __init__(self, trackers: Trackers) -> None:
         self.listed = trackers.see_pods
@@ -248,7 +248,7 @@ class PodObserver:
 
 
 class WorkloadObserver:
-    """Hears of Jobs, or of JobSets."""
+    """Passes on what the watch of Jobs brings, or that of JobSets."""
 
     def __init__(self, trackers: Trackers, seen: Callable[[Json], None], deleted: Callable[[Json], None]) -> None:
         self.trackers = trackers
@@ -256,7 +256,7 @@ class WorkloadObserver:
         self.deleted = deleted
 
     async def listed(self, items: Iterable[Json]) -> None:
-        """Hear what there is."""
+        """Take in all objects that there are, after a gap in the watch."""
         async for item in in_slices(items):
             self.seen(item)
         await self.trackers.forget_gone()

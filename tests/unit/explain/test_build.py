@@ -110,6 +110,11 @@ def test_a_job_that_is_over_has_no_next_failure_and_says_why_it_ended() -> None:
     assert found.next == []
 
 
+def test_how_often_a_suspended_job_was_resumed_is_told() -> None:
+    root = job({"ended": 1, "grants": 2})
+    assert "resumed 2 times after reaching the disruption limit" in explain(root, [root], []).budgets
+
+
 @pytest.mark.parametrize("decision", ["FailureTarget", "SuccessCriteriaMet"])
 def test_a_job_whose_end_is_decided_has_no_next_failure_though_its_pods_still_run(decision: str) -> None:
     conditions = [{"type": "Suspended", "status": "False"}, {"type": decision, "status": "True", "reason": "Why"}]

@@ -61,10 +61,10 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What the annotation holds.
 
     `ended`: pods in all. `cost`: how many of them cost what. `causes`: how many by cause and reason. `spot`: how many
-    had been placed on spot. `units`: disruptions by unit since the last grant; `free`: restarts that cost nothing, by
-    unit. `before`: how many ended pods had cost what when a person last had the workload run again. `grants`: how often
-    a Job that was suspended was let go on; `suspended`: whether the ledger has suspended it. `recent`: ids of pods that
-    are counted, and perhaps not marked yet.
+    had been placed on spot. `units`: disruptions by unit since the last reset of the limits; `free`: restarts that cost
+    nothing, by unit. `before`: how many ended pods had cost what when a person last had the workload run again.
+    `grants`: how often a suspended Job was resumed; `suspended`: whether the ledger has suspended it. `recent`: ids of
+    pods that are counted, and perhaps not marked yet.
     """
 
     ended: Count = 0
@@ -81,7 +81,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     recent: list[str] = msgspec.field(default_factory=list)
 
     def has(self, pod: Pod) -> bool:
-        """Tell whether a pod is counted."""
+        """Return True if a pod is counted."""
         return pod.counted or id_of(pod) in self.recent
 
     @property
@@ -168,7 +168,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         return detail
 
     def reset_limits(self) -> None:
-        """Let every unit begin with a new limit."""
+        """Let every unit have as many disruptions again: its workload was resumed."""
         self.units = Units()
         self.grants += 1
         self.suspended = False
@@ -179,7 +179,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.recent = [*(one for one in old if one in staying), *self.recent[len(old) :]]
 
     def settle(self, pod_name: str) -> bool:
-        """Take down that a crash which cost a retry was a bug, and ended the workload; tell whether one did."""
+        """Note that a crash which cost a retry was a bug, and ended the workload; return False if none was."""
         if not self.spent_now("retry"):
             return False
         self.cost["retry"] -= 1

@@ -26,9 +26,9 @@ def count(account: Account, pod: Pod, job: Json, job_set: Json | None, budgets: 
 class CountingPass:
     """One pass over a workload's pods: what was counted, and what follows.
 
-    It alone changes `account`, a copy that nobody else has. `details`: the pods that were counted; `budgets`: what the
+    It alone changes `account`, a copy of the workload's. `details`: the pods that were counted; `budgets`: what the
     Job of the last of them allows; `saved`: the retries that were left to workloads that ended; `unseen_counted`:
-    whether pods were counted that nobody saw end; `changed`: whether the account is to be written.
+    whether pods were counted whose end was not seen; `changed`: whether the account is to be written.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
@@ -74,16 +74,16 @@ class CountingPass:
         self.changed = True
 
     def reset_limits(self) -> None:
-        """Take down that a suspended Job was resumed: every index, or the Job, may have as many disruptions again."""
+        """Note that a suspended Job was resumed: every index, or the Job, may have as many disruptions again."""
         self.account.reset_limits()
         self.changed = True
 
     def suspend(self) -> None:
-        """Take down that the Job is suspended with the next write."""
+        """Note that the Job is suspended with the next write."""
         self.account.suspended = True
 
     def settle(self, pod_name: str) -> None:
-        """Take down that a crash which had cost a retry was a bug."""
+        """Note that a crash which had cost a retry was a bug."""
         if self.account.settle(pod_name):
             self.changed = True
             if self.account.left is not None:
@@ -135,7 +135,7 @@ class CountingPass:
                 yield detail, job, self.budgets_of(job)
 
     def suspends(self) -> bool:
-        """Tell whether the Job is to be suspended: one that nobody else resumes, and of which no pod runs."""
+        """Return True if the Job is to be suspended: no controller resumes it, and none of its pods runs."""
         if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set or self.tracker.live:
             return False
         alone = controller_of(self.root) is None and not batch.is_queued(self.root["metadata"])

@@ -62,7 +62,7 @@ def shares_of(spec: Json) -> int:
 
 
 def has_ended(account: Account, job_set: Json | None) -> bool:
-    """Tell whether a pod is known to have been a Job's end; a JobSet may go on without one of its Jobs."""
+    """Return True if a pod is known to have ended its Job; a JobSet may go on without one of its Jobs."""
     return job_set is None and account.spent_now("fatal") > 0
 
 
@@ -125,7 +125,7 @@ def restarts_of(job_set: Json, detail: Attempt) -> int:
 
 
 def is_exceeded(account: Account, budgets: Budgets, unit: str) -> bool:
-    """Tell whether a unit had more disruptions than it may, beyond doubt."""
+    """Return True if a unit had more disruptions than it may, beyond doubt."""
     return account.units.at_least(unit) > budgets.disruptions
 
 

@@ -63,7 +63,7 @@ def match(rules: list[Json], pod: Pod) -> Match | None:
 
 
 def matches_exit(requirement: Json, container: str, code: int) -> bool:
-    """Tell whether a rule's onExitCodes names a container's code."""
+    """Return True if a rule's onExitCodes names a container's code."""
     if requirement.get("containerName") not in {None, container}:
         return False
     named = code in (requirement.get("values") or ())
@@ -71,7 +71,7 @@ def matches_exit(requirement: Json, container: str, code: int) -> bool:
 
 
 def matches_condition(pattern: Json, kind: str, status: str) -> bool:
-    """Tell whether a rule's pattern names a condition."""
+    """Return True if a rule's pattern names a condition."""
     return bool(pattern.get("type") == kind and (pattern.get("status") or "True") == status)
 
 

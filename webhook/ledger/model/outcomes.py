@@ -66,7 +66,7 @@ def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_e
 
 
 def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
-    """Tell whether the Job took a pod away because it is over, suspended or scaled down.
+    """Return True if the Job deleted a pod because it has ended, is suspended or scaled down.
 
     The Job controller lets go of a pod before it takes it away, and has counted one that it has let go of and that
     nobody deletes. But the pods of a Job that has failed, or is deleted, it counts as failed though it took them away.
@@ -79,17 +79,17 @@ def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
 
 
 def is_in_doubt(pod: Pod, job: Json) -> bool:
-    """Tell whether it is open who deletes a pod: a Job that has failed, whose status does not say so yet, or a user."""
+    """Return True if it is unknown whether a user deletes a pod, or a failed Job whose status does not say so yet."""
     gone_by_itself = not pod.deleted or not pod.tracked or pod.disruption is not None
     return not (gone_by_itself or is_deleted(job) or terminal.is_decided(job["status"]))
 
 
 def is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
-    """Tell whether a Job that is at its end has deleted a pod, and not a user, by which it came to its end.
+    """Return True if an ended Job has deleted a pod, and not a user, whose deletion ended the Job.
 
     The reason PodFailurePolicy names the pod that was the end; but where the Job has changed meanwhile, the Job
     controller looks again, and may name one that it has deleted itself. Where the reason is another and several pods
-    run at a time, nobody can tell; it is the Job that most often deletes some. It stamps its end before it does, or
+    run at a time, that is unknown: most often the Job has. It stamps its end before it does, or
     when it looks again.
     """
     conditions = [one for one in (job.get("status") or {}).get("conditions") or () if terminal.decides(one)]
@@ -107,7 +107,7 @@ def is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
 
 
 def is_deleted(job: Json) -> bool:
-    """Tell whether a Job is to go, or gone."""
+    """Return True if a Job is being deleted, or is deleted."""
     return bool(job["metadata"].get("deletionTimestamp"))
 
 

@@ -112,7 +112,7 @@ class Tracker:
             self.forget_job(uid)
 
     def see_only(self, there: Container[str], now: float) -> bool:
-        """Take in, after a gap in the watch, which pods there are; tell whether live ones have gone unseen."""
+        """Take in, after a gap in the watch, which pods there are; return True if live ones have vanished."""
         for uid in [uid for uid in self.live if uid not in there]:
             pod = self.forget_live(uid)
             if pod is not None and not pod.job_set:
@@ -140,7 +140,7 @@ class Tracker:
         return [replace(pod, phase="Failed", tracked=True, conditions=conditions) for pod in vanished]
 
     def see(self, pod: Pod, now: float, *, news: bool = True) -> bool:
-        """Take in a pod as it is now; tell whether it has failed just now. `news`: whether it just became so."""
+        """Take in a pod as it is now; return True if it has failed just now. `news`: it has just become so."""
         before = self.live.get(pod.uid)
         if not pod.has_ended and self.fails_by_deletion(pod):
             pod = as_failed(pod)
@@ -175,7 +175,7 @@ class Tracker:
             self.open.pop(uid, None)
 
     def fails_by_deletion(self, pod: Pod) -> bool:
-        """Tell whether the Job controller counts a pod as failed as soon as it is to be deleted."""
+        """Return True if the Job controller counts a pod as failed as soon as it is to be deleted."""
         job = self.jobs.get(pod.job_uid)
         return pod.deleting and pod.tracked and job is not None and job["spec"].get("podReplacementPolicy") != "Failed"
 
@@ -188,7 +188,7 @@ class Tracker:
         self.vanished.clear()
 
     def see_gone(self, pod: Pod, now: float) -> bool:
-        """Take in that a pod is gone, as it was last; tell whether it has failed just now."""
+        """Take in that a pod is gone, as it was last; return True if it has failed just now."""
         known = pod.job_uid in self.jobs
         failed = known and self.see(pod if pod.has_ended else as_failed(pod), now)
         self.forget_live(pod.uid)
@@ -201,7 +201,7 @@ class Tracker:
             return
         self.gone.add(uid)
         if self.failed[uid].job_uid not in self.jobs:
-            self.open.pop(uid, None)  # nobody will ask any more
+            self.open.pop(uid, None)  # it cannot be counted any more
         self.forget_done(uid)
 
     def see_account(self, account: Account) -> None:
@@ -273,7 +273,7 @@ class Tracker:
         return uid in self.failed and uid not in self.open
 
     def is_behind(self, job_uid: str, index: str) -> bool:
-        """Tell whether a pod that is created for a Job shows that another has ended, which was not seen yet."""
+        """Return True if the creation of a pod shows that another one of its Job has ended whose end was not seen."""
         job = self.jobs.get(job_uid)
         if not self.live or job is None or terminal.is_decided(job.get("status") or {}):
             return False
@@ -294,7 +294,7 @@ def take_one(counter: Counter[Counted], key: Counted) -> None:
 
 
 def is_going(pod: Pod) -> bool:
-    """Tell whether a pod is taken away, for whatever reason."""
+    """Return True if a pod is being deleted or disrupted."""
     return pod.deleting or pod.disruption is not None
 
 

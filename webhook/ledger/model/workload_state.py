@@ -62,7 +62,7 @@ class WorkloadState:
     def disruptions_of(self, unit: str, job: Json, job_set: Json | None) -> int:
         """Return the disruptions of a unit of the workload, those included that are not counted yet."""
         account = self.account
-        resumed = account.suspended and not job["spec"].get("suspend")  # which grants a new limit
+        resumed = account.suspended and not job["spec"].get("suspend")  # which resets the limit
         count = 0 if resumed else account.units.of(unit)
         for failed in self.tracker.uncounted(account):
             if failed.disruption is not None and limits.unit_of(failed) == unit:
@@ -83,7 +83,7 @@ class WorkloadState:
         return self.awaited is not None
 
     def see_written(self, text: str, now: float, *, with_unseen: bool) -> None:
-        """Take in that the API has taken an account; `with_unseen`: one that has the pods that nobody saw end."""
+        """Take in that the API has taken an account; `with_unseen`: it includes pods whose end was not seen."""
         self.awaited, self.written = None if text == self.text else text, now  # the watch may be the faster one
         if with_unseen:
             self.tracker.forget_vanished()
@@ -105,7 +105,7 @@ class WorkloadState:
         self.over_limit = False
 
     def see_missing(self, now: float) -> None:
-        """Take in that pods ended which nobody saw, and may yet see."""
+        """Take in that pods ended unseen; the watch may yet tell of them."""
         self.missing_since = now
 
     def see_none_missing(self) -> None:
