@@ -218,14 +218,14 @@ class Ledger:
             counting.suspend()
         text = encode(counting.account)
         await self.api.patch(path_of(counting.key), operations(counting.root, state.text, text, suspends=suspends))
-        state.see_written(text, self.clock(), with_unseen=counting.unseen_counted)
+        state.see_written(text, self.clock(), counting.vanished)
         metrics.LEDGER_WRITES.labels("good").inc()
         self.tell(counting, suspended=suspends)
 
     def count_unseen(self, counting: CountingPass, state: WorkloadState, now: float) -> None:
         """Count what only the Job's status tells of, once it is sure that no pod of it will be seen any more."""
         if now - state.tracker.gap > FORGOTTEN:
-            state.tracker.forget_vanished()  # another replica led, and counted them
+            state.tracker.forget_vanished(list(state.tracker.vanished))  # another replica led, and counted them
         short, vanished = counting.unseen()
         if not short and not vanished:
             state.see_none_missing()

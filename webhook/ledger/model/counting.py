@@ -27,8 +27,8 @@ class CountingPass:
     """One pass over a workload's pods: what was counted, and what follows.
 
     It alone changes `account`, a copy of the workload's. `details`: the pods that were counted; `budgets`: what the
-    Job of the last of them allows; `saved`: the retries that were left to workloads that ended; `unseen_counted`:
-    whether pods were counted whose end was not seen; `changed`: whether the account is to be written.
+    Job of the last of them allows; `saved`: the retries that were left to workloads that ended; `vanished`: uids
+    of the vanished pods that the account has taken into consideration; `changed`: whether the account is to be written.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
@@ -50,7 +50,7 @@ class CountingPass:
         self.details: list[Attempt] = []
         self.budgets = limits.Budgets(retries=0, limit=0, free_limit=0, shares=1)
         self.saved = 0
-        self.unseen_counted = False
+        self.vanished: list[str] = []
         self.changed = False
 
     def count(self, new: list[Pod]) -> None:
@@ -105,7 +105,8 @@ class CountingPass:
     def count_unseen(self, failures: int) -> None:
         """Count failures that only the Job's status tells of, and as disruptions what else went unseen."""
         self.account.count_unseen(failures)
-        self.changed = self.unseen_counted = True
+        self.changed = True
+        self.vanished = list(self.tracker.vanished)
         for pod in self.tracker.disrupted_unseen(self.root, failures, self.account):
             self.add(pod, self.root)
 

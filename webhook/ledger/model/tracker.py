@@ -183,9 +183,10 @@ class Tracker:
         """Take in that something has happened by which other pods may crash."""
         self.disturbed = now
 
-    def forget_vanished(self) -> None:
-        """Forget the pods that vanished: they are counted, or another replica's to count."""
-        self.vanished.clear()
+    def forget_vanished(self, uids: Iterable[str]) -> None:
+        """Forget pods that vanished: they are counted, or another replica's to count."""
+        for uid in uids:
+            self.vanished.pop(uid, None)
 
     def see_gone(self, pod: Pod, now: float) -> bool:
         """Take in that a pod is gone, as it was last; return True if it has failed just now."""

@@ -1,6 +1,6 @@
 """What this replica knows of one workload, and how far its account is written. Pure: times are handed in."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -82,11 +82,10 @@ class WorkloadState:
             self.awaited = None
         return self.awaited is not None
 
-    def see_written(self, text: str, now: float, *, with_unseen: bool) -> None:
-        """Take in that the API has taken an account; `with_unseen`: it includes pods whose end was not seen."""
+    def see_written(self, text: str, now: float, vanished: Iterable[str]) -> None:
+        """Take in that the API has taken an account; `vanished`: uids of the pods that it counts as vanished."""
         self.awaited, self.written = None if text == self.text else text, now  # the watch may be the faster one
-        if with_unseen:
-            self.tracker.forget_vanished()
+        self.tracker.forget_vanished(vanished)
 
     def see_bug(self, pod_name: str) -> None:
         """Take in that the crash of a pod was a bug, which the account is to say."""

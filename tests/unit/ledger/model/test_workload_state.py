@@ -1,0 +1,43 @@
+"""What the state of a workload keeps while its account is written."""
+
+from tests.unit.ledger.pods import job, seen
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
+
+
+def with_vanished(*numbers: int) -> WorkloadState:
+    """The state of a Job of which pods vanished in a gap of the watch."""
+    state = WorkloadState()
+    state.tracker.see_job(job(), steady=True, alone=True)
+    for number in numbers:
+        state.tracker.see(seen(number), 0.0)
+    state.tracker.see_only((), 1.0)
+    return state
+
+
+def test_pods_that_vanish_during_a_write_are_kept_for_the_next() -> None:
+    state = with_vanished(1)
+    counted = list(state.tracker.vanished)
+    state.tracker.see(seen(2), 2.0)
+    state.tracker.see_only((), 3.0)
+    state.see_written("text", 4.0, counted)
+    assert [pod.name for pod in state.tracker.vanished.values()] == ["train-2"]
+
+
+def test_what_was_written_is_awaited_until_the_watch_brings_it_or_would_have() -> None:
+    state = WorkloadState()
+    state.see_written("text", 10.0, ())
+    assert state.awaits_watch(10.0 + WATCH_DELAY / 2)
+    state.see_account("another", Account())
+    assert state.awaits_watch(10.0 + WATCH_DELAY / 2)
+    state.see_account("text", Account())
+    assert not state.awaits_watch(10.0 + WATCH_DELAY / 2)
+    state.see_written("next", 20.0, ())
+    assert not state.awaits_watch(20.0 + WATCH_DELAY)
+
+
+def test_pauses_double_within_bounds_until_a_write_succeeds() -> None:
+    state = WorkloadState()
+    assert [state.back_off() for _ in range(7)] == [INTERVAL, 2, 4, 8, 16, LONGEST_PAUSE, LONGEST_PAUSE]
+    state.see_success()
+    assert state.back_off() == INTERVAL
