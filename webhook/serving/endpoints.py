@@ -93,6 +93,7 @@ class Endpoints:
 
     def handler(self, path: str, reader: Reader[Read], judge: Judge[Read]) -> Handler:
         """Return the handler of one admission path."""
+        duration = metrics.DURATION.labels(path)
 
         async def handle(body: bytes) -> Answer:
             start = perf_counter()
@@ -101,7 +102,7 @@ class Endpoints:
             else:
                 answer = await self.answer(body, path, reader, judge)
             answer.close |= self.draining
-            metrics.DURATION.observe(path, perf_counter() - start)
+            duration.observe(perf_counter() - start)
             return answer
 
         return handle
@@ -135,27 +136,27 @@ class Endpoints:
             response = await judge(request, body)
             encoded = review.encode(uid, response or Response())
         except BadReviewError as error:
-            metrics.REQUESTS.counts[path, "", "", "bad"] += 1
+            metrics.requests(path, "", "", "bad").inc()
             return Answer(f"{error}\n".encode(), status=400)
         except RecursionError:
-            metrics.REQUESTS.counts[path, kind, operation, "bad"] += 1
+            metrics.requests(path, kind, operation, "bad").inc()
             return Answer(f"{review.TOO_DEEP}\n".encode(), status=400)
         except UnavailableError as error:
-            metrics.REQUESTS.counts[path, kind, operation, "unavailable"] += 1
+            metrics.requests(path, kind, operation, "unavailable").inc()
             log.warning("not answered", uid=uid, kind=kind, reason=str(error))
             # Over another connection it may reach a replica that is not cut off from the API.
             return Answer(f"{error}\n".encode(), status=503, headers=RETRY_AFTER, close=True)
         except CrowdedError as error:
-            metrics.REQUESTS.counts[path, kind, operation, "overloaded"] += 1
+            metrics.requests(path, kind, operation, "overloaded").inc()
             return Answer(f"{error}\n".encode(), status=429, headers=RETRY_AFTER)
         except Exception:
             # An invented denial would defeat the failurePolicy that the admin configured: an honest 500 lets it decide.
-            metrics.REQUESTS.counts[path, kind, operation, "error"] += 1
+            metrics.requests(path, kind, operation, "error").inc()
             log.exception("internal error", uid=uid, kind=kind, operation=operation)
             return Answer(f"internal error; the server's log tells more under uid {uid}\n".encode(), status=500)
         # A label value for each kind that a stranger may name would have no end.
         known, result = ("", "untouched") if response is None else (kind, result_of(response))
-        metrics.REQUESTS.counts[path, known, operation, result] += 1
+        metrics.requests(path, known, operation, result).inc()
         return Answer(encoded, content_type="application/json")
 
     async def judge(self, rules: Rules, request: Request, body: bytes) -> Response | None:
@@ -254,7 +255,7 @@ def refused(path: bytes, status: int) -> None:
     """Count what no rule has seen."""
     if path in {b"/mutate", b"/validate", b"/retry"}:
         result = "overloaded" if status == HTTPStatus.TOO_MANY_REQUESTS else "bad"
-        metrics.REQUESTS.counts[path[1:].decode(), "", "", result] += 1
+        metrics.requests(path[1:].decode(), "", "", result).inc()
 
 
 def result_of(response: Response) -> str:
@@ -265,15 +266,15 @@ def result_of(response: Response) -> str:
 def count(response: Response, mode: str) -> None:
     """Count what was done, or in another mode than Enforce told."""
     for rule in response.edited:
-        metrics.EDITS.counts[rule, mode] += 1
+        metrics.edits(rule, mode).inc()
     for rule, _ in response.found:
-        metrics.PROBLEMS.counts[rule, mode] += 1
+        metrics.problems(rule, mode).inc()
     for rule, _ in response.announced:
-        metrics.PROBLEMS.counts[rule, mode] += 1
+        metrics.problems(rule, mode).inc()
     if response.unknown_profile:
         metrics.UNKNOWN_PROFILES.inc()
     if response.placement:
-        metrics.PLACEMENTS.counts[response.placement,] += 1
+        metrics.placements(response.placement).inc()
 
 
 def log_denial(request: Request, response: Response) -> None:

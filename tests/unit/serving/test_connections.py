@@ -15,9 +15,9 @@ from certs import issue
 from certs.reload import ReloadableContext
 from tests.admission import review_of
 from tests.listening import HEAD, Client, Listening, eventually, listening, on_uvloop
+from tests.metrics import counted
 from tests.objects import job
 from tests.served import raw, serving
-from webhook import metrics
 from webhook.serving.connections import Connections, is_asking
 from webhook.serving.http11 import Answer, Connection, Site
 from webhook.serving.intake import Intake
@@ -166,8 +166,7 @@ async def test_a_connection_whose_body_stands_still_goes_before_an_idle_one() ->
 
 
 def dropped_as_slow() -> float:
-    value: float = metrics.CONNECTIONS_DROPPED.labels("slow")._value.get()  # noqa: SLF001 - it has no public way
-    return value
+    return counted("retry_policy_connections_dropped_total", reason="slow")
 
 
 @on_uvloop

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.admission import review_of
+from tests.metrics import counted
 from tests.objects import job, job_spec
-from webhook import metrics
 from webhook.admission import engine
 from webhook.admission.review import Response
 from webhook.admission.subject import read
@@ -35,21 +35,23 @@ def broken(*_: object) -> Response:
 
 
 def test_a_bug_of_ours_is_an_honest_500_with_the_uid_and_no_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    before = metrics.REQUESTS.counts["mutate", "Job", "CREATE", "error"]
+    labels = {"path": "mutate", "kind": "Job", "operation": "CREATE", "result": "error"}
+    before = counted("retry_policy_admission_requests_total", **labels)
     answer = answered(review_of(job()), broken)
     assert answer.status == 500
     assert b"0c5a-uid" in answer.body
     assert b"KeyError" not in answer.body
-    assert metrics.REQUESTS.counts["mutate", "Job", "CREATE", "error"] == before + 1
+    assert counted("retry_policy_admission_requests_total", **labels) == before + 1
     assert "0c5a-uid" in capsys.readouterr().out
 
 
 def test_a_dry_run_is_not_counted_as_an_edit() -> None:
-    before = metrics.EDITS.counts["failure_policy", "Enforce"]
+    edits = partial(counted, "retry_policy_edits_total", rule="failure_policy", mode="Enforce")
+    before = edits()
     answered(review_of(job(job_spec(backoffLimit=3)), dryRun=True))
-    assert metrics.EDITS.counts["failure_policy", "Enforce"] == before
+    assert edits() == before
     answered(review_of(job(job_spec(backoffLimit=3))))
-    assert metrics.EDITS.counts["failure_policy", "Enforce"] == before + 1
+    assert edits() == before + 1
 
 
 def large_review(size: int = LARGE) -> bytes:
