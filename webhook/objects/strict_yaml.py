@@ -1,7 +1,14 @@
 """YAML text to plain JSON values, read as kubectl reads it: `1e3` is a number, a date and `1:30` are strings.
 
-kubectl turns YAML into JSON with sigs.k8s.io/yaml, which stands on go-yaml v2; what a scalar, a key or a merge means is
-taken from there (resolve.go, decode.go; YAMLToJSON). PyYAML's own reading differs and is not used: only its events are.
+kubectl turns YAML into JSON with sigs.k8s.io/yaml, which is built on go-yaml v2: what a scalar, a key or a merge means
+follows their sources (resolve.go, decode.go; YAMLToJSON). PyYAML parses the text into events. Its loaders, and what
+derives from them, cannot build the values:
+
+- The composer refuses an anchor that is written twice, which kubectl accepts. Its tree of nodes takes nine times the
+  memory of the values, and two to five times the CPU time.
+- A resolver finds a type by a regular expression. go-yaml drops the underscores of a number first, reads as a float the
+  integer that exceeds 64 bits, and compares an explicit tag with the type that the text would have without it.
+- A constructor gives all aliases the same object, and does not know the path of what it constructs.
 """
 
 import math
@@ -17,11 +24,11 @@ from webhook.objects.problem import Path, Problem
 # libyaml's parser is ten times as fast; a PyYAML built without it has its own.
 Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# No Kubernetes object comes near it (the deepest are schemas of custom resources), and whoever walks the value by
-# recursion stays far from Python's limit of 1000 calls.
+# More than any Kubernetes object has (the deepest are schemas of custom resources), and few enough for a recursion over
+# the value: Python's limit is 1000 calls.
 DEPTH: Final = 100
 
-# What aliases may add to one text: characters, and for each value about what it costs in memory besides.
+# The most that aliases may add to one text: each value counts its characters and VALUE_COST for the memory around them.
 ALIASES_ADD: Final = 16 * 1024 * 1024
 VALUE_COST: Final = 32
 
@@ -29,11 +36,11 @@ VALUE_COST: Final = 32
 MOST_VALUES: Final = 4_000_000
 CONTAINER: Final = 3
 
-# Lines that begin with %: the parser compares each %TAG with all before it.
+# Bounds the lines that begin with %, as the parser compares each %TAG with all before it.
 MOST_DIRECTIVES: Final = 100
 DIRECTIVE: Final = re.compile("^%", re.MULTILINE)
 
-MOST_PROBLEMS: Final = 1000  # of one document: nobody reads more
+MOST_PROBLEMS: Final = 1000  # that are reported of one document
 LINE: Final = re.compile("([^\n\r\x85\u2028\u2029]*)(?:\r\n|[\n\r\x85\u2028\u2029]|$)")
 
 WORDS: Final = (
@@ -48,7 +55,7 @@ INTEGER: Final = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|(
 INTEGER_LENGTH: Final = 70  # the longest that fits 64 bits is binary, with sign and prefix
 NUMBER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
-# An explicit tag that go-yaml looks at, with what the value must then be. It ignores any other.
+# The explicit tags that go-yaml checks, with the types that the value may have. It ignores all other tags.
 TAGGED: Final[dict[str, tuple[type, ...]]] = {
     "tag:yaml.org,2002:null": (type(None),),
     "tag:yaml.org,2002:bool": (bool,),
@@ -88,7 +95,7 @@ class YamlError(Exception):
 
 
 def read(text: str, *, strict: bool = False) -> Iterator[tuple[Any, list[Problem]]]:
-    """Yield each document's value with what is wrong in it; raise YamlError at what cannot be read.
+    """Yield each document's value and its problems; raise YamlError where the text cannot be read.
 
     An empty document is None. The values share no object: an alias becomes a copy. Keys are strings, as kubectl makes
     them from numbers and booleans. A key written twice is a problem; its last value counts, as in kubectl. With
@@ -120,7 +127,7 @@ class Reader:
         self.begin()
 
     def begin(self) -> None:
-        """Forget the document before."""
+        """Start a document: anchors and problems of the one before do not count."""
         self.anchors: dict[str, list[Any]] = {}  # the value in a list, which is empty as long as the value is open
         self.problems: list[Problem] = []
 
@@ -192,10 +199,9 @@ class Reader:
         return text
 
     def merge(self, result: dict[str, Any], event: Any, path: Path) -> None:
-        """Put other objects' fields in.
+        """Add the fields of the merged objects to `result`.
 
-        As in go-yaml, what stands later in the text wins, be it the merge or the object's own field; of several merged
-        objects the first wins.
+        As in go-yaml, the later of a merge and the object's own field wins; of several merged objects the first wins.
         """
         self.refuse(event, path, "merges another object", "write its fields out")
         value = self.node(next(self.events), path)
@@ -205,7 +211,7 @@ class Reader:
             result.update(source)
 
     def alias(self, event: Any, path: Path) -> Any:
-        """Copy what the anchor stands for."""
+        """Return a copy of the anchor's value."""
         anchored = self.anchors.get(event.anchor)
         if anchored is None:
             raise failure(event, f"no &{event.anchor} stands before *{event.anchor}", "write the value out")
@@ -215,7 +221,7 @@ class Reader:
         return self.copied(anchored[0], event, len(path))
 
     def copied(self, value: Any, event: Any, depth: int) -> Any:
-        """Copy a value as long as there is room left for it."""
+        """Return a copy of a value; raise YamlError where it is too deep or aliases have added too much."""
         if depth > DEPTH:
             raise too_deep(event)
         self.left_to_aliases -= VALUE_COST + (len(value) if isinstance(value, str) else 0)
@@ -228,12 +234,12 @@ class Reader:
         return value
 
     def refuse(self, event: Any, path: Path, what: str, remedy: str) -> None:
-        """Note what only a strict reader minds."""
+        """Add a problem if the reader is strict."""
         if self.strict:
             self.note(Problem(path, f"{what} (line {event.start_mark.line + 1})", remedy))
 
     def note(self, problem: Problem) -> None:
-        """Note a problem, as long as there are not too many."""
+        """Add a problem, up to MOST_PROBLEMS."""
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
 
@@ -245,7 +251,7 @@ class Reader:
 
 
 def scalar(event: Any) -> Any:
-    """Read one scalar: plain ones by their look, quoted ones as strings."""
+    """Return the value of a scalar: a quoted one is a string, the text of a plain one decides its type."""
     text: str = event.value
     if event.tag is None:
         value = resolve(text) if event.implicit[0] else text
@@ -283,7 +289,7 @@ def resolve(text: str) -> Any:
 
 
 def is_merge(event: Any) -> bool:
-    """Tell a merge key from a field that is named so, in quotes."""
+    """Return True if a key is a merge key: `<<` in quotes is an ordinary field."""
     return (
         isinstance(event, yaml.ScalarEvent)
         and event.value == "<<"
@@ -292,19 +298,19 @@ def is_merge(event: Any) -> bool:
 
 
 def failure(event: Any, what: str, remedy: str) -> YamlError:
-    """Say what cannot be read, at an event's place."""
+    """Return the error for a text that cannot be read, with the event's line and column."""
     return YamlError(event.start_mark.line + 1, event.start_mark.column + 1, what, remedy)
 
 
 def too_deep(event: Any) -> YamlError:
-    """Say that a value stands too deep."""
+    """Return the error for a value that is nested too deep."""
     return failure(
         event, f"the document is nested more than {DEPTH} levels deep", "no Kubernetes object is; make it flat"
     )
 
 
 def syntax_error(text: str, error: Any) -> YamlError:
-    """Say in a person's words what the parser met."""
+    """Return the parser's error with what remedies it."""
     line: int = error.problem_mark.line
     column: int = error.problem_mark.column
     near = [found[1] for found in islice(LINE.finditer(text), max(line - 1, 0), line + 1)]
