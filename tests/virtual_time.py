@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 BEGIN = 1000.0  # seconds: not 0, so that what was never set is not taken for a moment ago
 
+LONGEST = 3600.0  # seconds of this time
+
 Result = TypeVar("Result")
 
 
@@ -35,9 +37,9 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end, as asyncio.run does."""
+    """Run a coroutine to its end, as asyncio.run does; raise TimeoutError where it does not end in LONGEST."""
     with asyncio.Runner(loop_factory=Loop) as runner:
-        return runner.run(work)
+        return runner.run(asyncio.wait_for(work, LONGEST))
 
 
 def now() -> float:

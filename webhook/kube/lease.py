@@ -31,8 +31,9 @@ log = structlog.get_logger()
 class Lease:
     """One name that at most one replica holds.
 
-    `since` returns since when, by the monotonic clock, this replica has seen what a leader writes about; `refused` is
-    called whenever the API forbids the lease, `allowed` whenever it does not.
+    `since` returns since when this replica has seen what a leader writes about; `refused` is called whenever the API
+    forbids the lease, `allowed` whenever it does not. `clock` returns seconds that never go back, as `since` does. It is
+    compared with itself alone, never with another replica's.
     """
 
     def __init__(  # noqa: PLR0913 - what a lease has
@@ -45,11 +46,13 @@ class Lease:
         since: Callable[[], float] = lambda: float("-inf"),
         refused: Callable[[], None] = lambda: None,
         allowed: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.api = api
         self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self.name = name
         self.holder = holder
+        self.clock = clock
         self.seen: tuple[Json, float] | None = None  # the lease's spec, and since when it is as it is
         self.since = since
         self.refused = refused
@@ -73,13 +76,13 @@ class Lease:
 
     async def renew(self, working: "asyncio.Task[None]") -> None:
         """Renew the lease until that fails for too long, or `working` ends."""
-        renewed = time.monotonic()
-        while not working.done() and time.monotonic() - renewed < DEADLINE:
+        renewed = self.clock()
+        while not working.done() and self.clock() - renewed < DEADLINE:
             await asyncio.wait({working}, timeout=PAUSE)
-            left = DEADLINE - (time.monotonic() - renewed)
+            left = DEADLINE - (self.clock() - renewed)
             with contextlib.suppress(TimeoutError):
                 if await asyncio.wait_for(self.try_to_hold(), max(left, 0.1)):
-                    renewed = time.monotonic()
+                    renewed = self.clock()
 
     async def try_to_hold(self) -> bool:
         """Take the lease or renew it; tell whether it is held now."""
@@ -111,13 +114,13 @@ class Lease:
             return True
         spec = lease.get("spec") or {}
         if self.seen is None or self.seen[0] != spec:
-            self.seen = spec, time.monotonic()
+            self.seen = spec, self.clock()
         holder = spec.get("holderIdentity")
         changed = self.seen[1]
         ends = changed if holder in {None, "", self.holder} else changed + (spec.get("leaseDurationSeconds") or 0)
         if self.since() > changed - OVERLAP and holder != self.holder:
             ends += DURATION  # another one may have seen what the last leader left undone
-        if time.monotonic() < ends:
+        if self.clock() < ends:
             return False
         transitions = spec.get("leaseTransitions") or 0
         await self.api.replace(

@@ -1,0 +1,362 @@
+"""Leader election, second by second: an API in memory, and a clock that jumps."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import structlog
+
+from tests import virtual_time
+from tests.virtual_time import now
+from webhook.kube.client import ApiError
+from webhook.kube.lease import DEADLINE, DURATION, OVERLAP, PAUSE, Lease
+from webhook.objects.problem import Json
+
+NAME = "leader"
+FAR_FUTURE = "2999-01-01T00:00:00.000000Z"
+SERVER_ERROR = ApiError(500, "no leader in etcd")
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Print no tracebacks: to draw them takes longer than all the tests."""
+    with structlog.testing.capture_logs():
+        yield
+
+
+class LeaseApi:
+    """One Lease of an API server, which may be slow, fail, or lose its answers."""
+
+    def __init__(self, spec: Json | None = None) -> None:
+        self.stored: Json | None = None
+        self.version = 0
+        self.fault: Exception | None = None  # raised by every call
+        self.delay = 0.0  # seconds that every call takes
+        self.late = 0.0  # seconds between a write and its answer
+        self.writes: list[tuple[float, str]] = []  # when which holder was written
+        if spec is not None:
+            self.store({"metadata": {"name": NAME}, "spec": spec})
+
+    def store(self, lease: Json) -> Json:
+        self.version += 1
+        self.stored = deepcopy({**lease, "metadata": {**lease["metadata"], "resourceVersion": str(self.version)}})
+        return deepcopy(self.stored)
+
+    @property
+    def spec(self) -> Json:
+        assert self.stored is not None
+        found: Json = self.stored["spec"]
+        return found
+
+    async def called(self) -> None:
+        await asyncio.sleep(self.delay)
+        if self.fault is not None:
+            raise self.fault
+
+    async def written(self, lease: Json) -> Json:
+        self.writes.append((now(), lease["spec"]["holderIdentity"]))
+        answer = self.store(lease)
+        await asyncio.sleep(self.late)
+        return answer
+
+    async def get(self, path: str) -> Json:
+        assert path == f"/apis/coordination.k8s.io/v1/namespaces/system/leases/{NAME}"
+        await self.called()
+        if self.stored is None:
+            raise ApiError(404, "not found")
+        return deepcopy(self.stored)
+
+    async def create(self, path: str, lease: Json) -> Json:
+        assert path == "/apis/coordination.k8s.io/v1/namespaces/system/leases"
+        await self.called()
+        if self.stored is not None:
+            raise ApiError(409, "already exists")
+        return await self.written(lease)
+
+    async def replace(self, path: str, lease: Json) -> Json:
+        assert path == f"/apis/coordination.k8s.io/v1/namespaces/system/leases/{NAME}"
+        await self.called()
+        if self.stored is None or lease["metadata"]["resourceVersion"] != self.stored["metadata"]["resourceVersion"]:
+            raise ApiError(409, "the object has been modified")
+        return await self.written(lease)
+
+
+class Replica:
+    """A candidate for the lease, which notes when it began to lead and when it stopped.
+
+    `ahead`: seconds between its clock and the others'. `fails`: after how many seconds of leading its work raises.
+    """
+
+    def __init__(self, api: Any, holder: str, *, ahead: float = 0.0, fails: float | None = None) -> None:
+        self.lease = Lease(api, "system", NAME, holder, clock=lambda: now() + ahead)
+        self.fails = fails
+        self.terms: list[list[float]] = []
+        self.leading = asyncio.Event()
+        self.task = asyncio.create_task(self.lease.lead(self.work))
+
+    async def work(self) -> None:
+        self.terms.append([now()])
+        self.leading.set()
+        try:
+            await asyncio.sleep(1e6 if self.fails is None else self.fails)
+            raise RuntimeError("the work has failed")
+        finally:
+            self.leading.clear()
+            self.terms[-1].append(now())
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.task
+
+    async def crash(self) -> None:
+        """Stop without releasing the lease."""
+        self.lease.release = asyncio.Event().wait  # type: ignore[method-assign, assignment]
+        await self.stop()
+
+
+def held_by(holder: str, **spec: Any) -> Json:
+    return {"holderIdentity": holder, "leaseDurationSeconds": int(DURATION), "renewTime": FAR_FUTURE, **spec}
+
+
+def test_the_first_replica_leads_at_once_and_writes_how_long_its_lease_lasts() -> None:
+    async def run() -> None:
+        api = LeaseApi()
+        first = Replica(api, "a")
+        await first.leading.wait()
+        assert now() == 0
+        assert (api.spec["holderIdentity"], api.spec["leaseDurationSeconds"]) == ("a", DURATION)
+        assert api.spec["leaseTransitions"] == 0
+        assert api.spec["acquireTime"] == api.spec["renewTime"]
+        await first.stop()
+
+    virtual_time.run(run())
+
+
+def test_of_two_replicas_that_create_the_lease_at_once_one_leads() -> None:
+    async def run() -> None:
+        api = LeaseApi()
+        api.delay = 0.5
+        replicas = [Replica(api, "a"), Replica(api, "b")]
+        await asyncio.sleep(100)
+        assert sorted(len(one.terms) for one in replicas) == [0, 1]
+        for one in replicas:
+            await one.stop()
+
+    virtual_time.run(run())
+
+
+def test_a_leader_that_renews_leads_for_as_long_as_it_does() -> None:
+    async def run() -> None:
+        api = LeaseApi()
+        first = Replica(api, "a")
+        await first.leading.wait()
+        second = Replica(api, "b")
+        acquired = api.spec["acquireTime"]
+        await asyncio.sleep(1000)
+        assert (first.terms, second.terms) == ([[0]], [])
+        assert {holder for _, holder in api.writes} == {"a"}
+        assert (api.spec["acquireTime"], api.spec["leaseTransitions"]) == (acquired, 0)
+        await first.stop()
+        await second.stop()
+
+    virtual_time.run(run())
+
+
+@pytest.mark.parametrize("ahead", [0.0, 3600.0, -3600.0])
+def test_a_lease_is_taken_when_it_has_not_changed_for_its_duration_whatever_the_clocks_say(ahead: float) -> None:
+    async def run() -> None:
+        api = LeaseApi(held_by("crashed", leaseTransitions=4))
+        follower = Replica(api, "b", ahead=ahead)
+        await follower.leading.wait()
+        assert DURATION <= now() <= DURATION + PAUSE
+        assert (api.spec["holderIdentity"], api.spec["leaseTransitions"]) == ("b", 5)
+        assert api.spec["acquireTime"] != FAR_FUTURE
+        await follower.stop()
+
+    virtual_time.run(run())
+
+
+@pytest.mark.parametrize(
+    "spec", [{}, held_by(""), held_by("b"), {"holderIdentity": None}], ids=["empty", "released", "own", "null"]
+)
+def test_a_lease_that_no_other_replica_holds_is_taken_at_once(spec: Json) -> None:
+    async def run() -> None:
+        replica = Replica(LeaseApi(spec), "b")
+        await replica.leading.wait()
+        assert now() == 0
+        await replica.stop()
+
+    virtual_time.run(run())
+
+
+@pytest.mark.parametrize("spec", ["a string", ["b"], {"holderIdentity": "a", "leaseDurationSeconds": "long"}])
+def test_a_lease_that_cannot_be_read_is_not_held_and_tried_again(spec: Any) -> None:
+    async def run() -> None:
+        api = LeaseApi(spec)
+        replica = Replica(api, "b")
+        await asyncio.sleep(30)
+        assert not replica.terms
+        api.store({"metadata": {"name": NAME}, "spec": {}})
+        await replica.leading.wait()
+        assert now() <= 30 + PAUSE
+        await replica.stop()
+
+    virtual_time.run(run())
+
+
+def test_a_replica_whose_write_meets_a_conflict_does_not_lead() -> None:
+    async def run() -> None:
+        api = LeaseApi(held_by("crashed"))
+        follower = Replica(api, "b")
+        await asyncio.sleep(DURATION - 1)
+        api.delay = 1  # so that another replica writes between the read and the write
+        while not api.writes and now() < DURATION + PAUSE:
+            await asyncio.sleep(0.5)
+            api.store({"metadata": {"name": NAME}, "spec": held_by("c", leaseTransitions=int(now() * 2))})
+        assert not follower.terms
+        await follower.stop()
+
+    virtual_time.run(run())
+
+
+def after_ten_seconds(disturb: Callable[[LeaseApi], None]) -> tuple[LeaseApi, list[list[float]], list[list[float]]]:
+    """Let two replicas compete, do something to the API after ten seconds, look again after a hundred."""
+
+    async def run() -> tuple[LeaseApi, list[list[float]], list[list[float]]]:
+        api = LeaseApi()
+        first = Replica(api, "a")
+        await first.leading.wait()
+        second = Replica(api, "b")
+        await asyncio.sleep(10)
+        disturb(api)
+        await asyncio.sleep(90)
+        found = api, deepcopy(first.terms), deepcopy(second.terms)
+        await first.stop()
+        await second.stop()
+        return found
+
+    return virtual_time.run(run())
+
+
+def fail(api: LeaseApi) -> None:
+    api.fault = SERVER_ERROR
+
+
+def hang(api: LeaseApi) -> None:
+    api.delay = 1e6
+
+
+def answer_late(api: LeaseApi) -> None:
+    api.late = 1e6
+
+
+@pytest.mark.parametrize("disturb", [fail, hang])
+def test_a_leader_that_cannot_renew_stops_before_its_lease_ends(disturb: Callable[[LeaseApi], None]) -> None:
+    api, (term,), others = after_ten_seconds(disturb)
+    renewed = max(when for when, _ in api.writes)
+    assert renewed + DEADLINE <= term[1] < renewed + DURATION
+    assert not others
+
+
+def test_a_leader_whose_writes_are_answered_too_late_stops_before_its_lease_ends() -> None:
+    api, terms, others = after_ten_seconds(answer_late)
+    answered = max(when for when, _ in api.writes if when <= 10)
+    assert terms[0][1] < answered + DURATION
+    assert not others  # its write arrived: the lease is as young as that
+
+
+@pytest.mark.parametrize(
+    "fault", [SERVER_ERROR, ApiError(409, "conflict"), TimeoutError(), OSError("reset"), KeyError()]
+)
+def test_one_renewal_that_fails_costs_nothing(fault: Exception) -> None:
+    def disturb(api: LeaseApi) -> None:
+        api.fault = fault
+        asyncio.get_running_loop().call_later(DEADLINE - 2 * PAUSE, setattr, api, "fault", None)
+
+    _, terms, others = after_ten_seconds(disturb)
+    assert (terms, others) == ([[0]], [])
+
+
+def test_a_leader_whose_lease_another_replica_took_stops_and_leaves_it_alone() -> None:
+    def disturb(api: LeaseApi) -> None:
+        api.store({"metadata": {"name": NAME}, "spec": held_by("thief", leaseDurationSeconds=1000)})
+
+    api, (term,), others = after_ten_seconds(disturb)
+    assert term[1] <= 10 + DEADLINE + PAUSE
+    assert not others
+    assert api.spec["holderIdentity"] == "thief"
+
+
+def test_a_leader_that_stops_releases_the_lease_and_another_replica_leads_at_its_next_try() -> None:
+    async def run() -> None:
+        api = LeaseApi()
+        first = Replica(api, "a")
+        await first.leading.wait()
+        second = Replica(api, "b")
+        await asyncio.sleep(10.5)
+        await first.stop()
+        assert api.spec["holderIdentity"] == ""
+        await second.leading.wait()
+        assert now() <= 10.5 + PAUSE
+        await second.stop()
+
+    virtual_time.run(run())
+
+
+@pytest.mark.parametrize("disturb", [fail, hang])
+def test_a_leader_stops_in_a_moment_though_its_lease_cannot_be_released(disturb: Callable[[LeaseApi], None]) -> None:
+    async def run() -> None:
+        api = LeaseApi()
+        first = Replica(api, "a")
+        await first.leading.wait()
+        disturb(api)
+        begin = now()
+        await first.stop()
+        assert now() - begin <= PAUSE
+        assert len(first.terms[0]) == 2
+
+    virtual_time.run(run())
+
+
+def test_a_replica_that_overlapped_too_little_with_the_last_leader_lets_others_go_first() -> None:
+    async def run() -> None:
+        api = LeaseApi()
+        first = Replica(api, "a")
+        await first.leading.wait()
+        late = Replica(api, "late")
+        late.lease.since = now
+        await asyncio.sleep(20)
+        early = Replica(api, "early")
+        early.lease.since = lambda: 0.0
+        await asyncio.sleep(2 * OVERLAP)
+        crashed = now()
+        await first.crash()
+        await early.leading.wait()
+        assert now() <= crashed + DURATION + 2 * PAUSE
+        await early.crash()
+        crashed = now()
+        await late.leading.wait()
+        assert crashed + DURATION < now() <= crashed + 2 * (DURATION + PAUSE)
+        await late.stop()
+
+    virtual_time.run(run())
+
+
+def test_a_lease_that_the_api_forbids_is_reported_until_it_is_allowed() -> None:
+    async def run() -> list[str]:
+        api, told = LeaseApi(), list[str]()
+        api.fault = ApiError(403, "forbidden")
+        replica = Replica(api, "a")
+        replica.lease.refused = lambda: told.append("refused")
+        replica.lease.allowed = lambda: told.append("allowed")
+        await asyncio.sleep(PAUSE / 2)
+        api.fault = None
+        await replica.leading.wait()
+        await replica.stop()
+        return told
+
+    assert virtual_time.run(run()) == ["refused", "allowed"]
