@@ -61,12 +61,14 @@ class Lease:
     async def lead(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Run `work` whenever the lease is held, cancel it when it is lost; until cancelled, or `work` fails."""
         while True:
-            while not await self.try_to_hold():  # noqa: ASYNC110 - nobody tells that a lease has ended
+            asked = self.clock()
+            while not await self.try_to_hold():
                 await asyncio.sleep(PAUSE)
+                asked = self.clock()
             log.info("leading", lease=self.name, holder=self.holder)
             working = asyncio.create_task(work())
             try:
-                await self.renew(working)
+                await self.renew(working, asked)
             finally:
                 working.cancel()
                 await asyncio.wait({working})
@@ -74,15 +76,19 @@ class Lease:
                 with contextlib.suppress(Exception):  # it ends by itself in a moment
                     await asyncio.wait_for(self.release(), PAUSE)
 
-    async def renew(self, working: "asyncio.Task[None]") -> None:
-        """Renew the lease until that fails for too long, or `working` ends."""
-        renewed = self.clock()
+    async def renew(self, working: "asyncio.Task[None]", renewed: float) -> None:
+        """Renew the lease until that fails for too long, or `working` ends.
+
+        `renewed`: when the last write that succeeded was begun. Its answer may come much later, and other replicas
+        count the lease's duration from when they see the write.
+        """
         while not working.done() and self.clock() - renewed < DEADLINE:
             await asyncio.wait({working}, timeout=PAUSE)
             left = DEADLINE - (self.clock() - renewed)
+            asked = self.clock()
             with contextlib.suppress(TimeoutError):
                 if await asyncio.wait_for(self.try_to_hold(), max(left, 0.1)):
-                    renewed = self.clock()
+                    renewed = asked
 
     async def try_to_hold(self) -> bool:
         """Take the lease or renew it; tell whether it is held now."""

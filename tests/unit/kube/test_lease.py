@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -279,6 +280,45 @@ def test_one_renewal_that_fails_costs_nothing(fault: Exception) -> None:
 
     _, terms, others = after_ten_seconds(disturb)
     assert (terms, others) == ([[0]], [])
+
+
+def test_a_replica_whose_lease_ended_before_the_answer_came_does_not_lead() -> None:
+    async def run() -> None:
+        api = LeaseApi()
+        api.late = DURATION + 1
+        first = Replica(api, "a")
+        await asyncio.sleep(100)
+        assert not first.terms
+        api.late = 0
+        await first.leading.wait()
+        await first.stop()
+
+    virtual_time.run(run())
+
+
+def test_while_an_api_comes_and_goes_no_two_replicas_lead_at_once() -> None:
+    async def run() -> None:
+        api = LeaseApi()
+        replicas = [Replica(api, holder, ahead=ahead) for holder, ahead in (("a", 0.0), ("b", 500.0), ("c", -500.0))]
+        for outage in range(60):
+            await asyncio.sleep(3 + outage % 7)
+            api.fault, api.delay, api.late = [(SERVER_ERROR, 0, 0), (None, 20, 0), (None, 0, 20), (None, 3, 3)][
+                outage % 4
+            ]
+            await asyncio.sleep(5 + outage % 13)
+            api.fault, api.delay, api.late = None, 0, 0
+            if outage % 10 == 0:
+                await asyncio.sleep(60)
+                leader = next(one for one in replicas if one.leading.is_set())
+                await leader.crash()
+                replicas.append(Replica(api, f"again-{outage}"))
+        for one in replicas:
+            await one.stop()
+        terms = sorted(term for one in replicas for term in one.terms)
+        assert len(terms) > 6
+        assert [(one, next_) for one, next_ in pairwise(terms) if one[1] > next_[0]] == []
+
+    virtual_time.run(run())
 
 
 def test_a_leader_whose_lease_another_replica_took_stops_and_leaves_it_alone() -> None:
