@@ -59,7 +59,10 @@ class Lease:
         self.allowed = allowed
 
     async def lead(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Run `work` whenever the lease is held, cancel it when it is lost; until cancelled, or `work` fails."""
+        """Run `work` whenever the lease is held, cancel it when it is lost; until cancelled.
+
+        Raises what `work` raises, after releasing the lease.
+        """
         while True:
             asked = self.clock()
             while not await self.try_to_hold():
@@ -75,6 +78,8 @@ class Lease:
                 log.info("no longer leading", lease=self.name, holder=self.holder)
                 with contextlib.suppress(Exception):  # it ends by itself in a moment
                     await asyncio.wait_for(self.release(), PAUSE)
+            if not working.cancelled():
+                working.result()
 
     async def renew(self, working: "asyncio.Task[None]", renewed: float) -> None:
         """Renew the lease until that fails for too long, or `working` ends.

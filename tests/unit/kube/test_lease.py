@@ -362,6 +362,18 @@ def test_a_leader_stops_in_a_moment_though_its_lease_cannot_be_released(disturb:
     virtual_time.run(run())
 
 
+def test_work_that_fails_ends_the_leading_and_is_raised() -> None:
+    async def run() -> None:
+        api = LeaseApi()
+        first = Replica(api, "a", fails=5)
+        with pytest.raises(RuntimeError, match="the work has failed"):
+            await first.task
+        assert now() == 5
+        assert api.spec["holderIdentity"] == ""
+
+    virtual_time.run(run())
+
+
 def test_a_replica_that_overlapped_too_little_with_the_last_leader_lets_others_go_first() -> None:
     async def run() -> None:
         api = LeaseApi()
