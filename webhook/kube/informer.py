@@ -99,6 +99,7 @@ class Informer(Generic[Kept]):
         self.api = api
         self.path = path
         self.keep = keep
+        self.clock = clock
         self.kind = type_of(shape)
         self.decoder = msgspec.json.Decoder(self.kind)
         self.query = query

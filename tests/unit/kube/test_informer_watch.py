@@ -1,0 +1,250 @@
+"""How an informer lists and watches, second by second: a scripted API, and a clock that jumps."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+import structlog
+
+from tests import virtual_time
+from tests.virtual_time import now
+from webhook.kube import informer
+from webhook.kube.client import ApiError, ListMeta, Page
+from webhook.kube.informer import LONGEST_PAUSE, LONGEST_PAUSE_AFTER_OPENING, Informer
+from webhook.objects.problem import Json
+
+GONE = ApiError(410, "too old resource version")
+NOT_FOUND = ApiError(404, "the server could not find the requested resource")
+SERVER_ERROR = ApiError(500, "etcd has no leader")
+HANG = object()  # the API does not answer, or a watch stays open and silent
+Listed = list[list[str]] | Exception | object  # pages of names
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Print no tracebacks: to draw them takes longer than all the tests."""
+    with structlog.testing.capture_logs():
+        yield
+
+
+def event(kind: str, name: str = "", version: str = "1", **fields: Any) -> bytes:
+    return msgspec.json.encode(
+        {"type": kind, "object": {"metadata": {"name": name, "resourceVersion": version}, **fields}}
+    )
+
+
+def objects(*names: str) -> list[msgspec.Raw]:
+    return [msgspec.Raw(msgspec.json.encode({"metadata": {"name": name}})) for name in names]
+
+
+class ScriptedApi:
+    """Answers lists and watches from two scripts; at the end of a script the API does not answer.
+
+    A list's version is the number of its request: "list-1" and so on. A watch is an exception that opening it raises,
+    or its lines, of which an exception breaks it.
+    """
+
+    def __init__(self, lists: list[Listed], watches: list[list[Any] | Exception]) -> None:
+        self.lists = deque(lists)
+        self.watches = deque(watches)
+        self.asked: list[tuple[float, str]] = []  # when, and "list" or the version that a watch begins at
+
+    async def pages(self, *_: object) -> AsyncIterator[Page]:
+        self.asked.append((now(), "list"))
+        version = f"list-{sum(what == 'list' for _, what in self.asked)}"
+        found: Any = self.lists.popleft() if self.lists else HANG
+        if found is HANG:
+            await asyncio.Event().wait()
+        for names in [found] if isinstance(found, Exception) else found:
+            if isinstance(names, Exception):
+                raise names
+            await asyncio.sleep(0)
+            yield Page(ListMeta(version=version), objects(*names))
+
+    @asynccontextmanager
+    async def stream(self, _: str, query: dict[str, str], __: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        assert query["allowWatchBookmarks"] == "true"
+        self.asked.append((now(), query["resourceVersion"]))
+        found = self.watches.popleft() if self.watches else [HANG]
+        if isinstance(found, Exception):
+            raise found
+        yield self.lines(found)
+
+    async def lines(self, script: list[Any]) -> AsyncIterator[bytes]:
+        for line in script:
+            if line is HANG:
+                await asyncio.Event().wait()
+            if isinstance(line, Exception):
+                raise line
+            if isinstance(line, float):
+                await asyncio.sleep(line)
+            else:
+                yield line
+
+    @property
+    def order(self) -> list[str]:
+        return [what for _, what in self.asked]
+
+
+def watched(
+    lists: list[Listed],
+    watches: list[list[Any] | Exception],
+    look: Callable[[ScriptedApi, Informer[Json]], Awaitable[None]],
+) -> None:
+    """Run an informer on the scripts, and `look` beside it."""
+
+    async def run() -> None:
+        api: Any = ScriptedApi(lists, watches)
+        found: Informer[Json] = Informer(api, "/apis/batch/v1/jobs", lambda item: item["metadata"], query={}, clock=now)
+        running = asyncio.create_task(found.run())
+        try:
+            await look(api, found)
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+
+    virtual_time.run(run())
+
+
+def names_of(found: Informer[Json]) -> list[str]:
+    return [name for _, name in found.items]
+
+
+@pytest.mark.parametrize(
+    "watch", [GONE, [event("ERROR", code=410)], [event("ADDED", "b", "2"), event("ERROR", code=410)]]
+)
+def test_after_410_gone_the_list_is_read_again_and_what_was_deleted_meanwhile_is_dropped(watch: Any) -> None:
+    async def look(api: ScriptedApi, found: Informer[Json]) -> None:
+        await asyncio.sleep(5)
+        assert api.order == ["list", "list-1", "list", "list-2"]
+        assert names_of(found) == ["c"]
+        assert found.live
+
+    watched([[["a"]], [["c"]]], [watch], look)
+
+
+def test_a_watch_that_ends_in_order_is_resumed_at_the_last_version_without_a_list() -> None:
+    async def look(api: ScriptedApi, found: Informer[Json]) -> None:
+        await asyncio.sleep(10)
+        assert api.order == ["list", "list-1", "7", "9"]
+        assert names_of(found) == ["a", "b"]
+
+    bookmark = event("BOOKMARK", version="9")
+    watched([[["a"]]], [[event("ADDED", "b", "7")], [bookmark]], look)
+
+
+@pytest.mark.parametrize("broken", [aiohttp.ClientPayloadError(), TimeoutError(), OSError("reset"), b"no JSON"])
+def test_after_a_watch_that_breaks_the_list_is_read_again(broken: Any) -> None:
+    async def look(api: ScriptedApi, found: Informer[Json]) -> None:
+        await asyncio.sleep(5)
+        assert api.order == ["list", "list-1", "list", "list-2"]
+        assert names_of(found) == ["c"]
+
+    watched([[["a"]], [["c"]]], [[event("ADDED", "b", "7"), broken]], look)
+
+
+def test_while_the_list_is_not_watched_its_last_objects_stay_and_its_age_grows() -> None:
+    async def look(_: ScriptedApi, found: Informer[Json]) -> None:
+        await asyncio.sleep(59)
+        assert (found.live, found.age()) == (True, 0)
+        await asyncio.sleep(61)
+        assert not found.live
+        assert found.age() == pytest.approx(60)
+        assert found.synced.is_set()
+        assert names_of(found) == ["a"]
+
+    watched([[["a"]], HANG], [[60.0, OSError("reset")]], look)
+
+
+def test_a_list_whose_pages_expire_is_begun_anew_and_nothing_of_it_is_kept() -> None:
+    async def look(api: ScriptedApi, found: Informer[Json]) -> None:
+        await found.synced.wait()
+        assert api.order[:2] == ["list", "list"]
+        assert names_of(found) == ["b", "c"]
+
+    watched([[["a"], GONE], [["b"], ["c"]]], [], look)
+
+
+def test_an_object_that_moves_to_a_later_page_while_the_list_is_read_is_held_once() -> None:
+    async def look(_: ScriptedApi, found: Informer[Json]) -> None:
+        await found.synced.wait()
+        assert names_of(found) == ["a", "b"]
+
+    watched([[["a", "b"], ["b"]]], [], look)
+
+
+def test_before_the_first_list_is_read_nothing_counts_as_known() -> None:
+    async def look(_: ScriptedApi, found: Informer[Json]) -> None:
+        await asyncio.sleep(100)
+        assert (found.synced.is_set(), found.live, found.age()) == (False, False, 100)
+
+    watched([HANG], [], look)
+
+
+def test_pauses_double_up_to_the_longest_while_the_api_fails() -> None:
+    async def look(api: ScriptedApi, _: Informer[Json]) -> None:
+        await asyncio.sleep(20 * LONGEST_PAUSE)
+        times = [when for when, _ in api.asked]
+        pauses = [later - earlier for earlier, later in pairwise(times)]
+        for number, pause in enumerate(pauses):
+            expected = min(informer.SHORTEST_PAUSE * 2**number, LONGEST_PAUSE)
+            assert 0.49 * expected <= pause <= 1.51 * expected
+
+    watched([SERVER_ERROR] * 100, [], look)
+
+
+def test_an_api_that_works_again_is_tried_in_a_moment_when_it_next_fails() -> None:
+    async def look(api: ScriptedApi, found: Informer[Json]) -> None:
+        await found.synced.wait()
+        await asyncio.sleep(2)
+        await asyncio.sleep(1)
+        assert api.order.count("list") == 10
+
+    watched([*[SERVER_ERROR] * 8, [["a"]], [["a"]]], [[event("ADDED", "b"), 2.0, OSError("reset")]], look)
+
+
+def test_an_api_that_closes_each_watch_at_once_is_not_asked_without_pause() -> None:
+    async def look(api: ScriptedApi, _: Informer[Json]) -> None:
+        await asyncio.sleep(100)
+        assert 100 / (3 * LONGEST_PAUSE_AFTER_OPENING) <= len(api.asked) <= 100 / 0.5
+
+    watched([[["a"]]], [[] for _ in range(1000)], look)
+
+
+def test_a_kind_that_is_not_installed_has_no_age_and_is_found_once_it_is() -> None:
+    async def look(_: ScriptedApi, found: Informer[Json]) -> None:
+        await asyncio.sleep(0.01)
+        assert (found.missing, found.age()) == (True, 0)
+        await found.synced.wait()
+        await asyncio.sleep(1)
+        assert (found.missing, found.live, names_of(found)) == (False, True, ["a"])
+
+    watched([NOT_FOUND, NOT_FOUND, [["a"]]], [], look)
+
+
+class Failing:
+    """An observer that fails at everything."""
+
+    async def listed(self, _: object) -> None:
+        raise RuntimeError
+
+    def seen(self, _: object) -> None:
+        raise RuntimeError
+
+    def deleted(self, _: object) -> None:
+        raise RuntimeError
+
+
+def test_an_observer_that_fails_stops_neither_the_list_nor_the_watch() -> None:
+    async def look(_: ScriptedApi, found: Informer[Json]) -> None:
+        found.observers.append(Failing())
+        await asyncio.sleep(5)
+        assert (found.live, names_of(found)) == (True, ["b"])
+
+    watched([[["a"]]], [[1.0, event("ADDED", "b"), event("DELETED", "a"), HANG]], look)
