@@ -31,9 +31,9 @@ log = structlog.get_logger()
 class Lease:
     """One name that at most one replica holds.
 
-    `since` returns since when this replica has seen what a leader writes about; `refused` is called whenever the API
-    forbids the lease, `allowed` whenever it does not. `clock` returns seconds that never go back, as `since` does. It is
-    compared with itself alone, never with another replica's.
+    `since` returns since when this replica has seen what a leader writes about. `refused` is called whenever the API
+    forbids the lease, `allowed` whenever it does not. `clock` and `since` return seconds that never go back; they are
+    never compared with another replica's.
     """
 
     def __init__(  # noqa: PLR0913 - what a lease has

@@ -6,9 +6,8 @@ import msgspec
 
 from webhook.attempts import Evidence, Level
 from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.job_set import JOB_SET, REPLICATED_JOB
 from webhook.kinds.kind_spec import controller_of
-from webhook.ledger.model.pods import REPLICATED_JOB
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
 from webhook.policy.settings import NamedProfile, Settings

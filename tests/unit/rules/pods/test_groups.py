@@ -5,6 +5,7 @@ import pytest
 from tests.objects import pod
 from webhook.attempts import argo, volcano
 from webhook.attempts.jobs import job_set, job_status
+from webhook.kinds.job_set import JOB_RESTART
 from webhook.objects.problem import Json
 from webhook.rules.pods import groups
 
@@ -36,7 +37,7 @@ def test_what_restarts_all_pods_together_counts_for_all_of_them(source: object, 
 
 @pytest.mark.parametrize(("restarts", "as_one"), [("0", True), ("1", False)])
 def test_a_job_set_that_restarted_one_job_alone_no_longer_moves_as_one(restarts: str, *, as_one: bool) -> None:
-    restarted = pod(labels={job_set.JOB_RESTART_ATTEMPT: restarts})
+    restarted = pod(labels={JOB_RESTART: restarts})
     assert groups.moves_as_one(restarted, job_set.NAME) is as_one
 
 
