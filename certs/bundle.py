@@ -1,4 +1,7 @@
-"""caBundle: the authorities that the API server trusts when it calls a webhook, read, compared and written."""
+"""The caBundle of webhook configurations: the CAs that the API server trusts when it calls a webhook.
+
+Reads and compares caBundles, and makes the JSON Patch that replaces them.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,14 @@ from certs.store import issued_by
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# A MutatingWebhookConfiguration or a ValidatingWebhookConfiguration, as decoded JSON.
+# A `configuration` is a MutatingWebhookConfiguration or a ValidatingWebhookConfiguration, as decoded JSON.
 
 
 def edits(configuration: Mapping[str, Any], trusted: bytes) -> list[dict[str, Any]]:
-    """Return the JSON Patch that has every entry trust exactly these authorities (PEM); empty where they do.
+    """Return the JSON Patch that makes every webhook entry trust exactly the CAs in `trusted` (PEM).
 
-    The API server answers 409, and changes nothing, where the configuration is not the one any more that was looked at.
+    Empty if every entry does already. The patch contains the resourceVersion of `configuration`: if the stored
+    configuration has another one, the API server answers 409 and changes nothing.
     """
     wanted = _certificates(trusted)
     operations = [
@@ -35,7 +39,10 @@ def edits(configuration: Mapping[str, Any], trusted: bytes) -> list[dict[str, An
 
 
 def trust(configurations: Iterable[Mapping[str, Any]], chain: bytes) -> bool:
-    """Tell whether every entry of all configurations trusts who signed a chain, or an authority itself (PEM)."""
+    """Return True if every webhook entry of all configurations trusts a signer of `chain`.
+
+    `chain` is PEM: a certificate chain, or the certificate of a CA.
+    """
     return all(
         issued_by(chain, _bundle(webhook))
         for configuration in configurations
@@ -44,7 +51,7 @@ def trust(configurations: Iterable[Mapping[str, Any]], chain: bytes) -> bool:
 
 
 def trusted_by_any(configurations: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return the authorities (PEM) that any entry trusts."""
+    """Return all CAs that at least one webhook entry trusts, each once, as PEM."""
     found: set[bytes] = set()
     for configuration in configurations:
         for webhook in configuration.get("webhooks") or ():
@@ -60,7 +67,7 @@ def _bundle(webhook: Mapping[str, Any]) -> bytes:
 
 
 def _certificates(pem: bytes) -> set[bytes]:
-    """Return the certificates of a PEM text in one form whatever stands between them; none where it is no PEM."""
+    """Return the certificates of a PEM text, encoded again without the text between them; empty if it is not PEM."""
     try:
         return {one.public_bytes(Encoding.PEM) for one in x509.load_pem_x509_certificates(pem)}
     except ValueError:

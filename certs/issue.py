@@ -1,4 +1,4 @@
-"""X.509: a certificate authority, and the server and client certificates that it issues, as PEM."""
+"""Make X.509 certificates: a certificate authority, and the server and client certificates that it signs, as PEM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-# How far a client's clock may be behind ours without the certificate being "not yet valid" to it.
+# A client's clock may be behind ours by this much: certificates are valid from so long before they are made.
 CLOCK_SKEW = timedelta(minutes=5)
 
 
@@ -31,21 +31,21 @@ class KeyPair:
     """A certificate and its private key (PKCS #8, not encrypted), both PEM."""
 
     certificate: bytes
-    key: bytes = field(repr=False)  # so that no log line or traceback shows it
+    key: bytes = field(repr=False)  # keeps the key out of logs and tracebacks
 
 
 def new_authority(common_name: str, *, now: datetime, lifetime: timedelta) -> KeyPair:
     """Make a self-signed certificate authority, valid from five minutes before `now` until `now + lifetime`.
 
-    `now` is timezone-aware. Two authorities may share a name and stand in one bundle while one takes the other's
-    place: what they issue names its issuer by key identifier.
+    `now` is timezone-aware. Two authorities with the same name may be in one caBundle during a rotation: a certificate
+    names its issuer by key identifier too.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(common_name)
     certificate = (
         _builder(name, name, key, now)
         .not_valid_after(now + lifetime)
-        # pathlen 0: it issues leaves, never another authority.
+        # Path length 0: this authority can sign leaf certificates, but no other authority.
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(authority=True), critical=True)
         .sign(key, SHA256())
@@ -53,7 +53,7 @@ def new_authority(common_name: str, *, now: datetime, lifetime: timedelta) -> Ke
     return _pem(certificate, key)
 
 
-def issue(  # noqa: PLR0913  # all but two are keyword-only
+def issue(  # noqa: PLR0913  # all but two arguments are keyword-only
     authority: KeyPair,
     common_name: str,
     *,
@@ -63,12 +63,13 @@ def issue(  # noqa: PLR0913  # all but two are keyword-only
     organizations: Iterable[str] = (),
     client: bool = False,
 ) -> KeyPair:
-    """Issue a certificate for a server (`hosts`: DNS names and IP addresses), for a client, or for one that is both.
+    """Return a new key and its certificate, signed by `authority`.
 
-    Valid from five minutes before `now` (timezone-aware) until `now + lifetime`, and never longer than its authority.
-    To Kubernetes a client's common name is the user, its organizations are the groups
-    (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#x509-client-certificates).
-    ValueError if it would be of use to nobody, or if a name does not fit into a certificate.
+    With `hosts` (DNS names and IP addresses) it is a server certificate, with `client` a client certificate, with
+    both it is both. It is valid from five minutes before `now` (timezone-aware) until `now + lifetime`, but not after
+    its authority expires. Kubernetes takes the common name of a client certificate as the user, the organizations as
+    the groups (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#x509-client-certificates).
+    Raise ValueError if there are neither hosts nor `client`, or if a name does not fit into a certificate.
     """
     names = [_general_name(host) for host in hosts]
     if not names and not client:
@@ -94,13 +95,16 @@ def issue(  # noqa: PLR0913  # all but two are keyword-only
 
 
 def validity(chain: KeyPair) -> tuple[datetime, datetime]:
-    """Return from when until when a certificate is valid; ValueError if it is none."""
+    """Return the first and the last moment of a certificate's validity; raise ValueError if it is not a certificate."""
     certificate = x509.load_pem_x509_certificate(chain.certificate)
     return certificate.not_valid_before_utc, certificate.not_valid_after_utc
 
 
 def valid(chain: KeyPair, now: datetime) -> bool:
-    """Tell whether a certificate is valid; that it will be within five minutes is taken for a clock that is behind."""
+    """Return True if a certificate is valid at `now`, or will be within five minutes.
+
+    The five minutes allow for a clock that is behind.
+    """
     begin, end = validity(chain)
     return begin - CLOCK_SKEW <= now < end
 
@@ -136,8 +140,8 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _key_usage(*, authority: bool) -> x509.KeyUsage:
-    # RFC 5280, 4.2.1.3: an authority signs certificates and revocation lists, a leaf signs its handshakes. ECDSA has no
-    # use for the rest.
+    # RFC 5280, 4.2.1.3: an authority signs certificates and revocation lists, a leaf signs TLS handshakes. The other
+    # usages do not apply to ECDSA keys.
     return x509.KeyUsage(
         digital_signature=not authority,
         key_cert_sign=authority,

@@ -1,4 +1,4 @@
-"""The certificate that a server shows, replaced while it serves: new connections get the new one, open ones stay."""
+"""Replace a server's TLS certificate while it serves: new connections get the new one, open connections stay open."""
 
 from __future__ import annotations
 
@@ -10,50 +10,59 @@ from typing import Final
 from certs.issue import KeyPair, validity
 from certs.store import UnusableError
 
-LARGEST: Final = 1024 * 1024  # bytes of a mounted file: what a Secret can hold at most
+LARGEST: Final = 1024 * 1024  # bytes of a mounted file; a Secret cannot be larger
 
 
 class ReloadableContext:
-    """A TLS 1.3 server context that is never replaced itself, and the certificate that it shows.
+    """A TLS 1.3 server context whose certificate can be replaced.
 
-    Every change is a whole new context, which is handed to each new connection: one that cannot be loaded harms
-    nothing, and nothing remains of the one before, as it would where a key of another type is loaded over it.
+    `context` goes to the server and stays the same object. Each new certificate is loaded into a new SSLContext, to
+    which every new connection switches. So a certificate that cannot be loaded changes nothing. And nothing of the
+    former certificate remains: loading a key of another type into the same SSLContext would keep both.
     """
 
     def __init__(self, client_ca: bytes | None = None) -> None:
-        """Show nothing yet. `client_ca` (PEM): whose certificate a client needs; UnusableError where it holds none."""
+        """Start without a certificate: until `show`, every connection is refused.
+
+        `client_ca` (PEM): the CAs of which clients need a certificate; None if clients need none. Raise UnusableError
+        if `client_ca` contains no certificate.
+        """
         self.chain: KeyPair | None = None
         self.current = context_for(client_ca)
         self.context = context_for(client_ca)
-        self.context.sni_callback = self.hand_over  # called for every client, whether it names a host or not
+        self.context.sni_callback = self.hand_over  # called for every connection, also if the client names no host
 
     def hand_over(self, connection: ssl.SSLObject, _host: str | None, _context: ssl.SSLContext) -> int | None:
-        """Give a connection the certificate of the moment; without one it is refused."""
+        """Switch a new connection to the current certificate; if there is none, return a TLS alert that refuses it."""
         if self.chain is None:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
         connection.context = self.current
         return None
 
     def show(self, chain: KeyPair, client_ca: bytes | None = None) -> None:
-        """Show a certificate (the leaf first, then who signed it); UnusableError, and no change, if that cannot be."""
+        """Use another certificate for new connections: the leaf first, then its issuers.
+
+        `client_ca` replaces the CAs of which clients need a certificate. Raise UnusableError, and change nothing, if
+        the certificate and its key, or `client_ca`, cannot be loaded.
+        """
         context = context_for(client_ca)
         try:
             validity(chain)
-            # Readable by this user alone, and gone at once: OpenSSL takes keys from files only.
+            # OpenSSL loads keys from files only. The file is readable by this user alone, and deleted at once.
             with tempfile.TemporaryDirectory(prefix="retry-policy-") as folder:
                 file = Path(folder, "tls.pem")
                 file.write_bytes(chain.certificate + b"\n" + chain.key)
-                context.load_cert_chain(file, password=b"")  # never a question on the terminal
+                context.load_cert_chain(file, password=b"")  # without it OpenSSL asks for a password on the terminal
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise UnusableError(f"certificate and key cannot be used together: {error}") from None
         self.chain, self.current = chain, context
 
 
 def context_for(client_ca: bytes | None) -> ssl.SSLContext:
-    """Return a TLS 1.3 server context without a certificate; UnusableError where `client_ca` holds none."""
+    """Return a TLS 1.3 server context without a certificate; raise UnusableError if `client_ca` contains none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.num_tickets = 0  # a session taken up again would be judged by the client authorities of its beginning
+    context.num_tickets = 0  # a resumed session would still be checked against the client CAs of its start
     if client_ca is not None:
         try:
             context.load_verify_locations(cadata=client_ca.decode("ascii"))
@@ -64,7 +73,7 @@ def context_for(client_ca: bytes | None) -> ssl.SSLContext:
 
 
 def content_of(file: Path) -> bytes:
-    """Read a mounted file; UnusableError with its path if that cannot be."""
+    """Return the bytes of a mounted file; raise UnusableError, with its path, if it cannot be read or is too large."""
     try:
         with file.open("rb") as opened:
             content = opened.read(LARGEST + 1)

@@ -1,8 +1,8 @@
-"""When a certificate is renewed and what takes its place: one step at a time, so that any replica can take the next.
+"""Decide when a certificate is renewed, and make its replacement, one step at a time: any replica can do the next one.
 
-A leaf is replaced by another of the same authority. An authority is replaced in three steps: its successor is
-announced (trusted, signs nothing), takes over once it has been seen in every caBundle for a while, and the one that it
-replaced is forgotten when no leaf of it can be in use any more. Nothing here waits, reads a clock or writes.
+A leaf is replaced by another leaf of the same authority. An authority is replaced in three steps. Its successor is
+announced: trusted, but signs nothing. It signs once it has been in every caBundle for `Lifetimes.announcement`. The
+old authority is no longer trusted once all its leaves have expired. Functions here do not wait, read a clock or write.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from certs.store import Shared
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-# Of a certificate's life, by wall clock: what is left is the time to find out why a renewal fails.
+# The part of a certificate's lifetime after which it is renewed. The rest is time to repair a renewal that fails.
 RENEWED_AFTER: Final = 2 / 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetimes:
-    """How long what lives.
+    """How long certificates are valid.
 
-    `announcement` is for how long a new authority stands in every caBundle before the first leaf of it is served: the
-    caBundle is read back from one API server, and another one may see it a moment later.
+    `announcement`: how long a new authority is in every caBundle before its first leaf is served. The caBundle is read
+    back from one API server, and another API server may see it later.
     """
 
     authority: timedelta = timedelta(days=365)
@@ -40,34 +40,37 @@ class Lifetimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """The rules for one server: its name, the hosts that its leaf is for, the lifetimes."""
+    """The certificates of one server: its name, the hosts that its leaf is for, the lifetimes."""
 
     name: str
     hosts: Collection[str]
     lifetimes: Lifetimes
 
     def begin(self, now: datetime, trusted: bytes = b"") -> Shared:
-        """Make an authority and its first leaf.
+        """Return a new authority and its first leaf.
 
-        `trusted` (PEM) is what callers trust today: leaves may be in use that it has signed, so it stays for as long as
-        a leaf can live.
+        `trusted` (PEM): the authorities that callers trust now. They stay trusted for the lifetime of a leaf, because
+        leaves that they have signed may be in use.
         """
         authority = self._new_authority(now)
         begun = Shared(authority=authority, leaf=self._leaf(authority, now))
         return self.keep_trusted(begun, trusted, now)
 
     def restart(self, shared: Shared, now: datetime) -> Shared:
-        """Announce a successor of the authority, due or not; `shared` as it is where one is announced already."""
+        """Return `shared` with a new authority announced, whether or not one is due.
+
+        Return `shared` unchanged if one is announced already.
+        """
         if shared.next_authority is not None:
             return shared
         return replace(shared, next_authority=self._new_authority(now))
 
     def step(self, shared: Shared, now: datetime, *, announced: bool) -> Shared | None:
-        """Return what is to be stored next, None where nothing is due.
+        """Return the next state to store; None if nothing is due.
 
-        `announced`: the next authority, where there is one, has been in every caBundle for long enough.
+        `announced`: whether the next authority, if there is one, has been in every caBundle for long enough.
         """
-        # An authority that has expired is trusted by nobody: nobody has to be waited for.
+        # No caller trusts an authority that has expired, so its successor need not be announced for any time.
         expired = validity(shared.authority)[1] <= now
         if shared.next_authority is not None and (announced or expired):
             authority = shared.next_authority
@@ -89,7 +92,7 @@ class Rotation:
         return None
 
     def keep_trusted(self, shared: Shared, authorities: bytes, now: datetime) -> Shared:
-        """Add authorities (PEM) to those that are trusted for as long as a leaf of theirs can live."""
+        """Return `shared` with more retired authorities (PEM), trusted for the lifetime of a leaf from `now`."""
         retiring = [
             certificate.public_bytes(Encoding.PEM)
             for certificate in _certificates(shared.retired + authorities)
@@ -101,7 +104,7 @@ class Rotation:
         return replace(shared, retired=b"".join(dict.fromkeys(retiring)), retired_until=until)
 
     def due(self, shared: Shared) -> datetime:
-        """Return when `step` next has something to do by the clock alone."""
+        """Return the next time at which `step` has something to do, apart from `announced`."""
         times = [renewal_of(shared.leaf)]
         if shared.next_authority is None:
             times.append(renewal_of(shared.authority))
@@ -112,12 +115,12 @@ class Rotation:
     def _leaf_due(self, shared: Shared, now: datetime) -> bool:
         if not set(self.hosts) <= set(hosts_of(shared.leaf)):
             return True
-        # A leaf never outlives its authority: close to that one's end another leaf would not live any longer.
+        # A leaf expires with its authority at the latest. Close to that time a new leaf would not be valid for longer.
         longest = min(now + self.lifetimes.leaf, validity(shared.authority)[1])
         return renewal_of(shared.leaf) <= now and longest > validity(shared.leaf)[1]
 
     def _leaf(self, authority: KeyPair, now: datetime, before: KeyPair | None = None) -> KeyPair:
-        # The hosts of the one before stay: two versions of the server, or two replicas, may not agree on them.
+        # The hosts of the former leaf stay: two versions of the server, or two replicas, may have different hosts.
         hosts = dict.fromkeys(chain(self.hosts, () if before is None else hosts_of(before)))
         return issue(authority, self.name, now=now, lifetime=self.lifetimes.leaf, hosts=hosts)
 
@@ -126,7 +129,7 @@ class Rotation:
 
 
 def renewal_of(pair: KeyPair) -> datetime:
-    """Return when a certificate that `issue` made is to be renewed."""
+    """Return the time at which a certificate made by `issue` is due for renewal."""
     begin, end = validity(pair)
     issued = begin + CLOCK_SKEW
     return issued + (end - issued) * RENEWED_AFTER

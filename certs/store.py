@@ -1,4 +1,4 @@
-"""What the replicas of a server share, as the data of one Secret of type kubernetes.io/tls."""
+"""The certificates that the replicas of a server share, stored in one Secret of type kubernetes.io/tls."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ RETIRED_UNTIL: Final = "ca-retired.until"
 
 
 class UnusableError(Exception):
-    """What was found is not what could be served; the message says where and why, and holds no secret."""
+    """A certificate, key or file cannot be used; the message says which and why, and contains no secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """The leaf that is served and the authority that signed it; around a change of authority also another one.
+    """The leaf that is served, the authority that signed it, and other authorities during a rotation.
 
-    `next_authority` is trusted already and has signed nothing yet. `retired` is PEM: the certificates of authorities
-    that sign no more, trusted until `retired_until` because a leaf of theirs may still be in use.
+    `next_authority` is trusted and has signed nothing yet. `retired` (PEM): authorities that no longer sign, trusted
+    until `retired_until` because leaves that they have signed may still be in use.
     """
 
     authority: KeyPair
@@ -46,13 +46,13 @@ class Shared:
 
     @property
     def trusted(self) -> bytes:
-        """Return the authorities that whoever calls the server has to trust, as PEM."""
+        """All authorities that callers of the server must trust, as PEM."""
         announced = b"" if self.next_authority is None else self.next_authority.certificate
         return self.authority.certificate + announced + self.retired
 
 
 def to_data(shared: Shared) -> dict[str, str]:
-    """Return the Secret's `data`."""
+    """Return the `data` of the Secret: base64 by key."""
     data = {**_encoded(LEAF, shared.leaf), **_encoded(AUTHORITY, shared.authority)}
     if shared.next_authority is not None:
         data |= _encoded(NEXT_AUTHORITY, shared.next_authority)
@@ -63,7 +63,7 @@ def to_data(shared: Shared) -> dict[str, str]:
 
 
 def from_data(data: Mapping[str, str]) -> Shared:
-    """Read a Secret's `data`; raise UnusableError with all that is wrong with it."""
+    """Read the `data` of the Secret; raise UnusableError with all problems in it."""
     problems: list[str] = []
     leaf = _pair(data, LEAF, problems)
     authority = _pair(data, AUTHORITY, problems)
@@ -78,7 +78,7 @@ def from_data(data: Mapping[str, str]) -> Shared:
 
 
 def issued_by(chain: bytes, authorities: bytes) -> bool:
-    """Tell whether one of these authorities has signed a certificate of the chain (both PEM)."""
+    """Return True if one of these authorities has signed a certificate of the chain; both are PEM."""
     try:
         signed, trusted = x509.load_pem_x509_certificates(chain), x509.load_pem_x509_certificates(authorities)
     except ValueError:
@@ -95,7 +95,7 @@ def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bo
 
 
 def _pair(data: Mapping[str, str], keys: tuple[str, str], problems: list[str]) -> KeyPair | None:
-    """Read a certificate and its key; None, and the reason among the problems, where they are no pair."""
+    """Return a certificate and its key; if they are not a pair, add the reason to `problems` and return None."""
     before = len(problems)
     pair = KeyPair(*(_decoded(data, key, problems) for key in keys))
     if len(problems) > before:
