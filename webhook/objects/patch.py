@@ -9,13 +9,13 @@ import msgspec
 from webhook.objects import bounds
 from webhook.objects.problem import Json, Path
 
-LONGEST_INDEX: Final = 9  # digits: no list is longer
+LONGEST_INDEX: Final = 9  # digits of a list index; no list is longer
 EVERY: Final = "*"  # in a pattern: each entry of a list, each value of a map
-DEEPEST: Final = 8  # how often a Nested part is followed; nobody nests more, and a shape must refuse who does
+DEEPEST: Final = 8  # levels of a Nested part that are followed; shapes must refuse objects with more
 
 
 class Nested(msgspec.Struct, frozen=True):
-    """In a pattern: the object itself, and the like that it holds at one of these patterns, and those in them."""
+    """In a pattern: an object, the objects of the same type in it at one of `patterns`, and those in them."""
 
     patterns: tuple["Pattern", ...]
 
@@ -27,8 +27,8 @@ Pattern = tuple[str | int | Nested, ...]
 class Edit(msgspec.Struct, frozen=True):
     """One recorded operation.
 
-    `value` is encoded at once, because the live object it went into may be edited again. `was` is the replaced or
-    removed value, None where there was none. `rule` is the editor's rule at that moment.
+    `value` is JSON: it is encoded at once, because a later edit may change the object that contains it. `was` is the
+    value that was replaced or removed, None if there was none. `rule` is the editor's `rule` at that moment.
     """
 
     rule: str
@@ -39,19 +39,19 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Editor:
-    """Edits `root` in place; `patch()` says the same as a JSON Patch.
+    """Edits `root` in place; `patch()` returns the same edits as a JSON Patch.
 
-    Paths are tuples of keys and list indexes. What is set becomes part of the object and belongs to it from then on: a
-    caller hands in values that nobody else holds.
+    Paths are tuples of keys and list indexes. A value that is set becomes part of `root` without a copy: callers pass
+    values to which no other reference remains.
     """
 
     def __init__(self, root: Json) -> None:
         self.root = root
-        self.rule = ""  # whose edits the next ones are
+        self.rule = ""  # the name of the rule that makes the next edits
         self.edits: list[Edit] = []
 
     def set(self, path: Path, value: Any) -> None:
-        """Put a value under a key, whatever stood there; absent or null parents are made in the same operation."""
+        """Set the value at a path; parents that are absent or null are created in the same operation."""
         parent: Any = self.root
         for depth, part in enumerate(path[:-1]):
             child = parent[part] if isinstance(part, int) else parent.get(part)
@@ -64,7 +64,7 @@ class Editor:
         self.put(parent, path, value)
 
     def put(self, parent: Any, path: Path, value: Any) -> None:
-        """Put a value under the path's last key, which is one of `parent`."""
+        """Set the value at a path of which `parent` is the parent object; no operation if it has this value already."""
         key = path[-1]
         if key in parent:
             if parent[key] == value:
@@ -75,7 +75,7 @@ class Editor:
         parent[key] = value
 
     def update(self, path: Path, entries: Json) -> None:
-        """Set several keys of one object: one operation if the object is absent, else one per key."""
+        """Set several keys of the object at a path: one operation if the object is absent, else one for each key."""
         if not entries:
             return
         parent = at(self.root, path)
@@ -86,16 +86,16 @@ class Editor:
             self.put(parent, (*path, key), value)
 
     def insert(self, path: Path, index: int, value: Any) -> None:
-        """Insert into a list before `index`; an absent or null list is made with the value in it."""
+        """Insert a value into the list at a path, before `index`; create the list if it is absent or null."""
         self.insert_into(at(self.root, path), path, index, value)
 
     def append(self, path: Path, value: Any) -> None:
-        """Append to a list; an absent or null list is made with the value in it."""
+        """Append a value to the list at a path; create the list if it is absent or null."""
         items = at(self.root, path)
         self.insert_into(items, path, len(items or ()), value)
 
     def insert_into(self, items: list[Any] | None, path: Path, index: int, value: Any) -> None:
-        """Insert into the list at a path, None where there is none."""
+        """Insert a value into `items`, the list at a path; `items` is None if there is no list yet."""
         if items is None:
             self.set(path, [value])
             return
@@ -103,7 +103,7 @@ class Editor:
         items.insert(index, value)
 
     def remove(self, path: Path) -> None:
-        """Take a key or list entry out; nothing happens where it is absent."""
+        """Remove the key or list entry at a path; do nothing if it is absent."""
         parent = at(self.root, path[:-1])
         key = path[-1]
         if parent is None or (isinstance(parent, dict) and key not in parent):
@@ -117,7 +117,7 @@ class Editor:
 
 
 def at(root: Any, path: Path) -> Any:
-    """Return what stands at a path, None where nothing does."""
+    """Return the value at a path; None if there is none."""
     value = root
     for part in path:
         if type(value) is dict:
@@ -130,9 +130,10 @@ def at(root: Any, path: Path) -> Any:
 
 
 def find(root: Any, pattern: Pattern, path: Path = (), depth: int = 0) -> Iterator[tuple[Path, Any]]:
-    """Yield everything but null that stands where a pattern says, each with its path, which begins with `path`.
+    """Yield the path and the value of everything in `root` that a pattern matches, except null.
 
-    What is found may be edited between two of them, but not the lists and maps whose entries are walked through.
+    `path`: the path of `root`, with which all yielded paths begin. The caller may edit the yielded values while
+    iterating, but may not add or remove entries of the lists and maps that EVERY in the pattern iterates over.
     """
     value = root
     for index, part in enumerate(pattern):
@@ -150,14 +151,14 @@ def find(root: Any, pattern: Pattern, path: Path = (), depth: int = 0) -> Iterat
             return
         value = at(value, (part,))
         if value is None:
-            return  # nothing stands below
+            return
         path = (*path, part)
     if value is not None:
         yield path, value
 
 
 def fits(path: Path, pattern: Pattern) -> bool:
-    """Tell whether a path leads where a pattern says, or below."""
+    """Return True if a pattern matches a path, or a parent of it."""
     for index, part in enumerate(pattern):
         if isinstance(part, Nested):
             rest = pattern[index + 1 :]
@@ -171,26 +172,26 @@ def fits(path: Path, pattern: Pattern) -> bool:
 
 @lru_cache(maxsize=1000)
 def start_of(op: str, path: Path) -> bytes:
-    """Encode an operation up to its value: few paths are edited, and those again and again."""
+    """Return the JSON of an operation up to its value; cached, because requests edit the same few paths."""
     start = encode({"op": op, "path": pointer(path)})[:-1]
     return start if op == "remove" else start + b',"value":'
 
 
 @lru_cache(maxsize=1000)
 def pointer(path: Path) -> str:
-    """Spell a path as a JSON Pointer (RFC 6901)."""
+    """Return a path as a JSON Pointer (RFC 6901)."""
     text = "/" + "/".join(map(str, path))
     if path and "~" not in text and text.count("/") == len(path):
-        return text  # as of most: no part has to be escaped
+        return text  # no part needs escaping, as in most paths
     return "".join(
         f"/{part}" if isinstance(part, int) else "/" + part.replace("~", "~0").replace("/", "~1") for part in path
     )
 
 
 def path_of(text: str, root: Any) -> Path | None:
-    """Read a JSON Pointer against the object it points into, whose lists tell the indexes; None if it does not fit.
+    """Return the path that a JSON Pointer means in `root`: a part is a list index where `root` has a list, else a key.
 
-    So it is with one that is longer than any of ours.
+    Return None if a part is not an index where `root` has a list, or if the pointer is longer than bounds.MAX_POINTER.
     """
     if len(text) > bounds.MAX_POINTER:
         return None

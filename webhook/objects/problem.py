@@ -1,4 +1,4 @@
-"""What is wrong in a document: where, what, and what would be right."""
+"""A problem in a document: where it is, what is wrong, and what would be right."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,18 +16,18 @@ type_names = {
     bool: "true or false",
 }
 
-# A raw JSON object, as decoded: never copied, never turned into a typed model.
+# A JSON object as decoded: not copied, and not converted to a typed model.
 Json = dict[str, Any]
 
-# Where a value stands in an object: ("spec", "containers", 0, "name").
+# The place of a value in an object: ("spec", "containers", 0, "name").
 Path = tuple[str | int, ...]
 
 
 def field(path: Path) -> str:
-    """Spell a path as the API server does in its messages.
+    """Return a path as the API server writes it in its messages.
 
-    ("spec", "containers", 0, "name") becomes spec.containers[0].name; a map key that is no plain field name stands in
-    brackets: metadata.annotations[retry-policy.dev/attempt]. A longer key than the API allows is cut.
+    ("spec", "containers", 0, "name") becomes spec.containers[0].name. A map key with a slash or a dot is in brackets:
+    metadata.annotations[retry-policy.dev/attempt]. A key that is longer than the API allows is cut.
     """
     text = ""
     for part in path:
@@ -41,7 +41,7 @@ def field(path: Path) -> str:
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something wrong, or worth a warning: prints as `path: what; what would be right`."""
+    """An error or a warning about a field; as a string: `path: what; remedy`."""
 
     path: Path
     what: str
@@ -54,12 +54,12 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def listed(names: Sequence[str]) -> str:
-    """List a few names, and how many more there are; a longer name than the API allows is cut."""
+    """Return the first names, separated by commas, and the number of the others; cut names that are too long."""
     few = [name[: bounds.MAX_KEY] for name in names[: bounds.LISTED_NAMES]]
     more = len(names) - len(few)
     return ", ".join(few) + (f" and {more} more" if more > 0 else "")
 
 
 def type_name(value: object) -> str:
-    """Say the type of a decoded JSON value in words a person uses."""
+    """Return the type of a decoded JSON value for a message, such as "an object"."""
     return "null" if value is None else type_names.get(type(value), type(value).__name__)

@@ -1,9 +1,9 @@
-"""The types of the fields that rules read, checked once before any rule runs, so that no rule has to ask again.
+"""Check the types of all fields that rules read, once, before any rule runs: rules need not check them again.
 
-A shape is written as the data it describes: `str`, `int` or `bool`, or a tuple of them where either will do;
-`{"field": shape}` for an object of which only these fields are looked at; `{ANY_KEY: shape}` for a map; `[shape]` for a
-list. Null counts as absent, as in the API, but not inside a list. TOO_DEEP is what ends a shape that repeats in itself.
-An integer has at most 64 bits, as in the API.
+A shape describes types in the form of the data: `str`, `int` or `bool`; a tuple of them if several are allowed;
+`{"field": shape}` for an object, of which only these fields are checked; `{ANY_KEY: shape}` for a map; `[shape]` for a
+list. Null counts as absent, as in the API, but not as an entry of a list. An integer has at most 64 bits, as in the
+API. TOO_DEEP fits no value: it ends a shape that contains itself.
 """
 
 from collections.abc import Collection, Iterator
@@ -20,13 +20,13 @@ Shape = type | tuple[type, ...] | dict[str, "Shape"] | list["Shape"]
 
 
 def wrong_types(value: Any, shape: Shape, path: Path = ()) -> Iterator[Problem]:
-    """Yield a problem for every field whose type is not the shape's."""
-    if not fits(value, shape):  # few do not, and only for them it matters where
+    """Yield a problem for every field that does not have the type in the shape."""
+    if not fits(value, shape):  # `fits` is fast and most values pass; only `misfits` knows the paths
         yield from misfits(value, shape, path)
 
 
 def fits(value: Any, shape: Shape) -> bool:
-    """Tell whether all types are the shape's."""
+    """Return True if a value and all its parts have the types in the shape."""
     if type(shape) is dict:
         if type(value) is not dict:
             return False
@@ -45,14 +45,17 @@ def fits(value: Any, shape: Shape) -> bool:
 
 
 def map_fits(value: Any, every: Shape) -> bool:
-    """Tell whether all values of a map have a shape; the keys of those that have parts are part of longer paths."""
+    """Return True if all values of a map fit a shape.
+
+    False also if a key is too long, unless the values are of a plain type: paths in messages contain the keys.
+    """
     if type(every) is not type and any(len(key) > bounds.MAX_KEY for key in value):
         return False
     return all_fit([entry for entry in value.values() if entry is not None], every)
 
 
 def all_fit(entries: Collection[Any], shape: Shape) -> bool:
-    """Tell whether the types of many values are all the shape's; strings and the like are looked at together."""
+    """Return True if all entries fit a shape; entries of a plain type are checked all at once, which is faster."""
     if type(shape) is not type:
         return all(fits(entry, shape) for entry in entries)
     if not set(map(type, entries)) <= {shape}:
@@ -61,7 +64,10 @@ def all_fit(entries: Collection[Any], shape: Shape) -> bool:
 
 
 def crowded(*unread_first: tuple[Path, Any, Shape]) -> Problem | None:
-    """Return a problem where lists and maps that rules walk through hold too much together, whatever their types."""
+    """Return a problem if the lists and maps in the shapes have too many entries together; else None.
+
+    Each argument is a path, the value there and its shape. The types of the values may be wrong.
+    """
     left = bounds.MOST_ENTRIES
     unread = list(unread_first)
     while unread:
@@ -81,7 +87,7 @@ def crowded(*unread_first: tuple[Path, Any, Shape]) -> Problem | None:
 
 
 def type_of(shape: Shape) -> Any:
-    """Return a shape as a type, by which msgspec decodes only what it names."""
+    """Return a shape as a type for msgspec, which then decodes only the fields that the shape names."""
     if isinstance(shape, dict):
         if ANY_KEY in shape:
             return dict[str, type_of(shape[ANY_KEY]) | None]  # type: ignore[misc]
@@ -93,7 +99,7 @@ def type_of(shape: Shape) -> Any:
 
 
 def misfits(value: Any, shape: Shape, path: Path) -> Iterator[Problem]:
-    """Yield a problem for every field whose type is not the shape's."""
+    """Yield a problem for every field of a value at `path` that does not have the type in the shape."""
     allowed = shape if isinstance(shape, tuple) else (shape if isinstance(shape, type) else type(shape),)
     if not allowed:
         yield Problem(path, "is nested too deep to be read", "must stand further up")
@@ -112,7 +118,7 @@ def misfits(value: Any, shape: Shape, path: Path) -> Iterator[Problem]:
 
 
 def parts_of(value: Any, shape: list[Shape] | dict[str, Shape]) -> Iterator[tuple[str | int, Any, Shape]]:
-    """Yield each part of a value that a shape looks at, with its key or index and its shape."""
+    """Yield the key or index, the value and the shape of each part that a shape describes; skip fields with null."""
     if isinstance(shape, list):
         for index, entry in enumerate(value):
             yield index, entry, shape[0]

@@ -1,7 +1,7 @@
-"""JSON text to plain values, as kubectl reads it, with what the standard library passes over in silence.
+"""Decode JSON text as kubectl does, and report what the standard library accepts silently.
 
-A key written twice is a problem. A number beyond a double and half of a surrogate pair are errors: JSON can spell both,
-but nothing could write them out again.
+A duplicate key is a problem. A number that is too large for a double, and half of a surrogate pair, are errors: JSON
+text can contain both, but no program could write the decoded value as JSON again.
 """
 
 import json
@@ -17,16 +17,17 @@ import msgspec
 from webhook.objects.problem import Json, Path, Problem
 from webhook.objects.strict_yaml import DEPTH, MOST_PROBLEMS
 
-# Objects and lists in one text, braces in strings included: they cost most of the memory, up to 200 bytes each.
+# Objects and lists in one text, counted as brackets, those in strings included. Each takes up to 200 bytes of memory,
+# more than anything else in the text.
 MOST_CONTAINERS: Final = 1_000_000
 WHITE_SPACE: Final = re.compile(r"[ \t\n\r]*")
-HALF_OF_A_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")  # or a whole pair
-LONGEST_INTEGER: Final = 20  # characters of one that fits 64 bits
-SHOWN: Final = 40  # characters of a number in a message
+HALF_OF_A_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")  # matches whole surrogate pairs too
+LONGEST_INTEGER: Final = 20  # characters of an integer that fits 64 bits
+SHOWN: Final = 40  # characters of a number that a message shows
 
 
 class JsonError(Exception):
-    """The text is JSON that cannot be used."""
+    """The text is JSON, but cannot be used; the message says why and what would be right."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"{what}; {remedy}")
@@ -35,9 +36,10 @@ class JsonError(Exception):
 
 
 def read(text: str) -> Iterator[tuple[Any, list[Problem]]]:
-    """Yield the values that stand one after the other, with the keys that are written twice in each.
+    """Yield each of the values that follow each other in a text, with a problem for each duplicate key in it.
 
-    Raise ValueError or RecursionError at text that is no JSON or nested more than DEPTH levels deep, and JsonError.
+    Raise ValueError or RecursionError if the text is not JSON or is nested more than DEPTH levels deep. Raise JsonError
+    if it has too many objects and lists, a number that is too large, or half of a surrogate pair.
     """
     if text.count("{") + text.count("[") > MOST_CONTAINERS:
         raise JsonError(f"holds more than {MOST_CONTAINERS:,} objects and lists", "split it")
@@ -58,13 +60,14 @@ def read(text: str) -> Iterator[tuple[Any, list[Problem]]]:
 
 
 class Reader:
-    """Builds objects and notes which keys of them are written twice."""
+    """Builds the objects of a JSON text, and records their duplicate keys."""
 
     def __init__(self) -> None:
-        self.twice: dict[int, tuple[Json, list[str]]] = {}  # by the id of the object, which is kept so that it stays
+        # By the id() of an object. The reference to the object ensures that no other object gets the same id.
+        self.twice: dict[int, tuple[Json, list[str]]] = {}
 
     def object(self, pairs: list[tuple[str, Any]]) -> Json:
-        """Build an object; the last value of a key counts, as in kubectl."""
+        """Return an object; of a duplicate key the last value is used, as in kubectl."""
         built = dict(pairs)
         if len(built) < len(pairs) and len(self.twice) < MOST_PROBLEMS:
             times = Counter(key for key, _ in pairs)
@@ -73,13 +76,13 @@ class Reader:
         return built
 
     def take_problems(self, value: Any) -> list[Problem]:
-        """Return the keys that are written twice in a whole value, at most MOST_PROBLEMS, and forget them."""
+        """Return a problem for each duplicate key in a value, at most MOST_PROBLEMS, and clear the record."""
         found = list(islice(self.problems(value, ()), MOST_PROBLEMS)) if self.twice else []
         self.twice.clear()
         return found
 
     def problems(self, value: Any, path: Path) -> Iterator[Problem]:
-        """Yield the keys that are written twice in a value at `path`."""
+        """Yield a problem for each duplicate key in the value at `path`."""
         entries: Iterable[tuple[str | int, Any]] = ()
         if isinstance(value, dict):
             _, keys = self.twice.get(id(value), (value, []))
@@ -94,7 +97,7 @@ class Reader:
 
 
 def levels(value: Any) -> Iterator[int]:
-    """Yield how many values stand at each level: one at the root, then its entries, then the entries of those."""
+    """Yield the number of values at each level: one for the root, then the number of its entries, and so on."""
     yield 1
     level = [value]
     while level := [one for one in level if type(one) is dict or type(one) is list]:
@@ -104,20 +107,20 @@ def levels(value: Any) -> Iterator[int]:
 
 
 def past_space(text: str, position: int) -> int:
-    """Return where the white space from a position on ends."""
+    """Return the first position, from `position` on, that has no white space."""
     found = WHITE_SPACE.match(text, position)
     return position if found is None else found.end()
 
 
 def integer(text: str) -> int | float:
-    """Read an integer; one that does not fit 64 bits becomes a double, as in kubectl."""
+    """Return an integer; as a float if it does not fit 64 bits, as in kubectl. Raise JsonError as `number` does."""
     if len(text) <= LONGEST_INTEGER and -(2**63) <= (value := int(text)) < 2**64:
         return value
     return number(text)
 
 
 def number(text: str) -> float:
-    """Read a number; raise JsonError where it is too large for a double."""
+    """Return a number as a float; raise JsonError if it is too large for a double."""
     value = float(text)
     if math.isfinite(value):
         return value
@@ -126,12 +129,12 @@ def number(text: str) -> float:
 
 
 def not_json(constant: str) -> None:
-    """Refuse NaN and Infinity, which the standard library would read."""
+    """Raise ValueError for NaN and Infinity, which the standard library would accept."""
     raise ValueError(constant)
 
 
 def refuse_halves(value: Any) -> None:
-    """Raise JsonError where a string holds half of a surrogate pair, which no UTF-8 can say."""
+    """Raise JsonError if a string contains half of a surrogate pair, which UTF-8 cannot encode."""
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError as error:
