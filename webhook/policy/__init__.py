@@ -1,1 +1,1 @@
-"""What a cluster admin decides: the typed model, its parser, and what applies to one object."""
+"""The policy that a cluster admin writes: its typed model, its parser, and the settings of one object."""

@@ -1,4 +1,4 @@
-"""The policy as typed values: each field with its default and its bounds, and nothing that a policy file cannot say."""
+"""The policy as typed values: the fields of a policy file, each with its type, default and bounds."""
 
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ Retries10 = Annotated[int, Meta(ge=0, le=bounds.MOST_RETRIES)]
 Count = Annotated[int, Meta(ge=0)]
 ExitCode = Annotated[int, Meta(ge=1, le=2147483647)]
 
-# A description is what a problem says would be right.
+# A description is the remedy of a problem: the text after "must be".
 ProfileName = Annotated[
     str,
     Meta(
@@ -38,11 +38,11 @@ LabelKey = Annotated[
 
 
 class Duration(int):
-    """Whole seconds, 1 to 2147483647 as in the API; written as seconds, or as `90s`, `1h30m`, `24h`."""
+    """Whole seconds, 1 to 2147483647 as in the API; in a policy a number, or text such as `90s`, `1h30m`, `24h`."""
 
 
 class Retries(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How often a workload may be tried again."""
+    """How many retries a workload may have."""
 
     limit: Retries10 = 10
     total: Count = 1000
@@ -54,7 +54,7 @@ class FailurePolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     """What is injected into a Job's podFailurePolicy."""
 
     inject: Literal["Merge", "IfAbsent", "Never"] = "Merge"
-    # A rule of a podFailurePolicy holds 255; 137 may join them.
+    # A rule of a podFailurePolicy can list 255 exit codes; the webhook may add 137.
     retriable_exit_codes: Annotated[tuple[ExitCode, ...], Meta(max_length=254)] = (143,)
     coupled: Literal["FailJob", "Retry", "Settle"] = "Settle"
     settle_within: Duration = Duration(30)
@@ -63,7 +63,7 @@ class FailurePolicy(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Disruptions(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a preemption, eviction or lost node costs."""
+    """What a preemption, an eviction or the loss of a node costs."""
 
     action: Literal["Ignore", "Count"] = "Ignore"
     limit: Count = 1
@@ -85,7 +85,10 @@ class JobSet(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Toleration(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A toleration as the API takes it. It stays a raw object in the policy, to be put into pods as it is."""
+    """The fields of a toleration, as the API validates them.
+
+    The policy keeps the raw object, which is added to pods unchanged.
+    """
 
     key: LabelKey | None = None
     operator: Literal["Exists", "Equal"] = "Equal"
@@ -95,7 +98,7 @@ class Toleration(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CustomProvider(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Spot nodes as this cluster labels and taints them."""
+    """The labels and taints of spot nodes in this cluster."""
 
     spot_labels: Annotated[dict[LabelKey, Annotated[list[LabelValue], Meta(min_length=1)]], Meta(min_length=1)]
     tolerations: list[Annotated[Json, Meta(extra={"shape": Toleration})]] = []
@@ -113,14 +116,14 @@ class Placement(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RequestedRetry(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a person may have run again, and where."""
+    """Which workloads a person may rerun, and where the rerun is placed."""
 
     retryable: bool = False
     placement: Literal["OnDemand", "Policy"] = "Policy"
 
 
 class Profile(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One named part of the policy; a section left out has its defaults."""
+    """The settings for the namespaces that name this profile; a section that is left out has its defaults."""
 
     retries: Retries = Retries()
     failure_policy: FailurePolicy = FailurePolicy()

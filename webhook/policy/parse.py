@@ -1,4 +1,4 @@
-"""Policy text to Policy, or to every problem in it at once."""
+"""Parse a policy text: return a Policy, or all problems in the text at once."""
 
 import difflib
 import pathlib
@@ -17,7 +17,7 @@ from webhook.objects import bounds, strict_yaml
 from webhook.objects.problem import Path, Problem, type_name
 from webhook.policy.model import Duration, FailurePolicy, Placement, Policy, Retries, Toleration
 
-# Under which key a ConfigMap holds the policy.
+# The key of a ConfigMap's data that contains the policy.
 KEY: Final = "policy.yaml"
 
 # The API's bound on activeDeadlineSeconds (ValidatePodSpec).
@@ -35,12 +35,16 @@ PLAIN: Final[dict[type, str]] = {
 }
 SHOWN: Final = 60  # characters of a wrong value in a message
 
-# What is wrong, and what would be right; None where all is well.
+# What is wrong, and what would be right; None if nothing is wrong.
 Wrong = tuple[str, str] | None
 
 
 def parse(text: str) -> Policy | list[Problem]:
-    """Read a policy, or the ConfigMap manifest that holds one: paths are then those inside its `policy.yaml`."""
+    """Return the policy in a text, or its problems, at most bounds.LISTED_PROBLEMS.
+
+    The text is YAML: a policy, or the manifest of a ConfigMap with a policy. The paths of problems are relative to the
+    policy.
+    """
     value, problems = read(text)
     if isinstance(value, dict) and value.get("kind") == "ConfigMap":
         inner = value["data"].get(KEY) if isinstance(value.get("data"), dict) else None
@@ -58,7 +62,7 @@ def parse(text: str) -> Policy | list[Problem]:
 
 
 def load_default() -> Policy:
-    """Read the packaged policy."""
+    """Return the packaged policy; raise TypeError if it has problems."""
     text = pathlib.Path(__file__).with_name("default.yaml").read_text(encoding="utf-8")
     policy = parse(text)
     if not isinstance(policy, Policy):
@@ -67,7 +71,7 @@ def load_default() -> Policy:
 
 
 def read(text: str) -> tuple[Any, list[Problem]]:
-    """Read one YAML document with what strict YAML says against it; UNSET where there is nothing to go on with."""
+    """Return the value of the one YAML document in a text, and its YAML problems; UNSET if there is no usable value."""
     if len(text) > bounds.MAX_POLICY:
         return UNSET, [Problem((), f"has {len(text)} characters", f"must have at most {bounds.MAX_POLICY}")]
     if has_too_many_events(text):
@@ -85,7 +89,10 @@ def read(text: str) -> tuple[Any, list[Problem]]:
 
 
 def has_too_many_events(text: str) -> bool:
-    """Tell whether a text holds more than its values are made of; what is no YAML is for its reader to name."""
+    """Return True if a text has more YAML events than bounds.MOST_POLICY_EVENTS.
+
+    False at a syntax error, which `strict_yaml.read` reports.
+    """
     events = islice(yaml.parse(text, Loader=strict_yaml.Loader), bounds.MOST_POLICY_EVENTS + 1)
     try:
         return sum(1 for _ in events) > bounds.MOST_POLICY_EVENTS
@@ -94,20 +101,21 @@ def has_too_many_events(text: str) -> bool:
 
 
 class TooManyProblemsError(Exception):
-    """More is wrong than anybody mends at once: what was found has to do."""
+    """The text has as many problems as are listed: parsing stops."""
 
 
 class Reader:
-    """Turns plain values into the model's, by the model's own types, and gathers what does not fit.
+    """Converts plain values to those of the model, by the types of the model, and appends problems to `problems`.
 
-    What does not fit becomes UNSET, so that no relation judges it a second time.
+    A value with a problem becomes UNSET, so that no relation between fields reports it a second time. Each method
+    raises TooManyProblemsError at the last problem that is listed.
     """
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
 
     def value(self, raw: Any, kind: inspect.Type, path: Path, description: str = "") -> Any:
-        """Read a value of any kind; `description` says what it must be, where the model does."""
+        """Return the value of a type of the model, or UNSET; `description` is the model's own text after "must be"."""
         match kind:
             case inspect.Metadata(extra={"shape": shape}):  # stays raw
                 self.value(raw, inspect.type_info(shape), path)
@@ -129,7 +137,7 @@ class Reader:
         return raw if fits(raw, kind) else self.wrong(raw, kind, path, description)
 
     def struct(self, raw: Any, kind: inspect.StructType, path: Path) -> Any:
-        """Read an object with fields. Null counts as all of them left out: YAML reads `retries:` so."""
+        """Return an object with fields. Null counts as an object without any: `retries:` in YAML has the value null."""
         if not isinstance(raw, dict | None):
             return self.wrong(raw, kind, path)
         fields = {field.encode_name: field for field in kind.fields}
@@ -153,7 +161,7 @@ class Reader:
         return built
 
     def mapping(self, raw: Any, kind: inspect.DictType, path: Path) -> Any:
-        """Read an object with free keys."""
+        """Return an object whose keys are not fixed, or UNSET."""
         if not isinstance(raw, dict):
             return self.wrong(raw, kind, path)
         if not self.size(raw, kind, path):
@@ -164,7 +172,7 @@ class Reader:
         }
 
     def sequence(self, raw: Any, kind: inspect.ListType | inspect.VarTupleType, path: Path) -> Any:
-        """Read a list."""
+        """Return a list, as a tuple where the model has one, or UNSET."""
         if not isinstance(raw, list):
             return self.wrong(raw, kind, path)
         if not self.size(raw, kind, path):
@@ -173,7 +181,7 @@ class Reader:
         return tuple(entries) if isinstance(kind, inspect.VarTupleType) else entries
 
     def size(self, raw: Any, kind: inspect.DictType | inspect.ListType | inspect.VarTupleType, path: Path) -> bool:
-        """Note it where there are too few entries, or too many; tell whether they are to be looked at."""
+        """Append a problem if there are too few or too many entries; return False if there are too many to read."""
         if kind.min_length is not None and len(raw) < kind.min_length:
             self.problem(path, "is empty", f"must have {kind.min_length} or more entries")
         if kind.max_length is not None and len(raw) > kind.max_length:
@@ -182,7 +190,7 @@ class Reader:
         return True
 
     def wrong(self, raw: Any, kind: inspect.Type, path: Path, description: str = "") -> Any:
-        """Note a value that does not fit."""
+        """Append the problem that a value does not have its type, and return UNSET."""
         remedy = f"must be {description or right(kind)}"
         if isinstance(kind, inspect.LiteralType) and isinstance(raw, str):
             remedy = f"must be {one_of(kind.values, raw)}"
@@ -192,14 +200,17 @@ class Reader:
         return UNSET
 
     def problem(self, path: Path, what: str, remedy: str) -> None:
-        """Note a problem; raise TooManyProblemsError."""
+        """Append a problem; raise TooManyProblemsError if it is the last that is listed."""
         self.problems.append(Problem(path, what, remedy))
         if len(self.problems) >= bounds.LISTED_PROBLEMS:
             raise TooManyProblemsError
 
 
 def fits(raw: Any, kind: inspect.Type) -> bool:
-    """Tell whether a value without parts is what the model wants."""
+    """Return True if a string, integer or boolean has a type of the model, with its bounds.
+
+    Raise TypeError for a type of the model that the parser does not know.
+    """
     match kind:
         case inspect.LiteralType():
             return isinstance(raw, str) and raw in kind.values
@@ -215,7 +226,7 @@ def fits(raw: Any, kind: inspect.Type) -> bool:
 
 
 def right(kind: inspect.Type) -> str:
-    """Say what a value must be."""
+    """Return what a value of a type must be, for the text after "must be"."""
     match kind:
         case inspect.Metadata():
             return str((kind.extra_json_schema or {}).get("description") or right(kind.type))
@@ -231,7 +242,7 @@ def right(kind: inspect.Type) -> str:
 
 
 def one_of(names: Iterable[Any], given: str = "") -> str:
-    """List what is allowed, and name what is nearest to what was given."""
+    """Return the allowed names as text, with "did you mean" for the one that is most similar to `given`."""
     *most, last = names
     text = f"{', '.join(most)} or {last}" if most else str(last)
     by_lower = {name.lower(): name for name in (*most, last)}
@@ -240,7 +251,7 @@ def one_of(names: Iterable[Any], given: str = "") -> str:
 
 
 def shown(raw: Any) -> str:
-    """Show a value in a message: short ones as they would be written."""
+    """Return a value for a message: as JSON, cut if it is long; of an object or list only the type."""
     if isinstance(raw, dict | list) or raw is None:
         return type_name(raw)
     text = msgspec.json.encode(raw).decode()
@@ -248,7 +259,10 @@ def shown(raw: Any) -> str:
 
 
 def duration(raw: Any) -> Duration | None:
-    """Read seconds, or hours, minutes and seconds in this order, each at most once; None for anything else."""
+    """Return a duration; None if `raw` is not one.
+
+    `raw` is an integer (seconds), or text with hours, minutes and seconds in this order, each at most once.
+    """
     seconds = raw
     if isinstance(raw, str) and (found := DURATION.fullmatch(raw)):
         hours, minutes, rest = (int(part or 0) for part in found.groups())
@@ -257,21 +271,21 @@ def duration(raw: Any) -> Duration | None:
 
 
 def default_within_limit(retries: Retries) -> Wrong:
-    """Hold what applies where an author says nothing to what they may say."""
+    """Require that the default number of retries does not exceed the limit."""
     if retries.default <= retries.limit:
         return None
     return f"is {retries.default}, above the limit", f"must be at most {retries.limit}"
 
 
 def exit_codes_once(failure_policy: FailurePolicy) -> Wrong:
-    """Name what the API refuses in a rule: an exit code that stands there twice."""
+    """Require that no exit code is listed twice: the API rejects a podFailurePolicy rule with duplicates."""
     codes = Counter(code for code in failure_policy.retriable_exit_codes if isinstance(code, int))
     twice = [str(code) for code, times in codes.items() if times > 1]
     return (f"has {', '.join(twice)} more than once", "must have each code once") if twice else None
 
 
 def custom_with_provider(placement: Placement) -> Wrong:
-    """Hold `custom` to the provider custom, which it describes, and to no other."""
+    """Require `custom` with the provider custom, and no `custom` with any other provider."""
     if placement.provider == "custom" and placement.custom is None:
         return "is missing", "must say with provider custom how to tell spot nodes: spotLabels, tolerations"
     if placement.provider != "custom" and placement.custom is not None:
@@ -280,34 +294,35 @@ def custom_with_provider(placement: Placement) -> Wrong:
 
 
 def any_cannot_require(placement: Placement) -> Wrong:
-    """Refuse to require spot of no provider in particular: only on-demand can be told without one."""
+    """Reject spot Require with the provider any: no label is common to the spot nodes of all providers."""
     if placement.provider == "any" and placement.spot == "Require":
         return "is Require with provider any", "must be Prefer or Allow, or name the provider"
     return None
 
 
 def toleration_has_key(toleration: Toleration) -> Wrong:
-    """Want a key, unless all keys are tolerated, whatever their values (ValidateTolerations)."""
+    """Require a key, unless the operator is Exists, which without a key tolerates all keys (ValidateTolerations)."""
     if toleration.key is None and toleration.operator != "Exists":
         return "is missing", "must be a label key, or the operator Exists"
     return None
 
 
 def toleration_has_no_value(toleration: Toleration) -> Wrong:
-    """Want no value where any value is tolerated (ValidateTolerations)."""
+    """Reject a value with the operator Exists, which tolerates all values (ValidateTolerations)."""
     return (
         ("stands with operator Exists", "take it out") if toleration.value and toleration.operator == "Exists" else None
     )
 
 
 def toleration_seconds_evict(toleration: Toleration) -> Wrong:
-    """Want a time only where the taint evicts (ValidateTolerations)."""
+    """Reject tolerationSeconds unless the effect is NoExecute, the only one that evicts pods (ValidateTolerations)."""
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         return "stands without effect NoExecute", "take it out, or set effect to NoExecute"
     return None
 
 
-# What fields must be to each other: those that are read, with the one first where the problem stands.
+# Checks on several fields of one object, by the object's type: the fields that a check reads, and the check. The
+# problem has the path of the first field.
 RELATIONS: Final[dict[type, tuple[tuple[tuple[str, ...], Callable[[Any], Wrong]], ...]]] = {
     Retries: ((("default", "limit"), default_within_limit),),
     FailurePolicy: ((("retriable_exit_codes",), exit_codes_once),),

@@ -1,4 +1,4 @@
-"""What applies to one object, once profile and annotations are combined."""
+"""The settings of one object: its profile combined with its annotations."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ LONGEST_COUNT: Final = len("2147483647")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """A profile, and what an object's annotations say within its limits; None where they say nothing."""
+    """A profile, and the values of an object's annotations within its limits; None for an annotation that is absent."""
 
     profile_name: str
     profile: Profile
@@ -24,32 +24,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_retries(self) -> int:
-        """Retries where nobody named a number: the profile's default, which never exceeds its limit."""
+        """The retries of a workload that names no number: the profile's default, never more than its limit."""
         return min(self.profile.retries.default, self.profile.retries.limit)
 
     @property
     def disruption_budget(self) -> int:
-        """Disruptions that cost no retry."""
+        """The number of disruptions that cost no retry."""
         return self.profile.disruptions.limit if self.max_disruptions is None else self.max_disruptions
 
 
 class NamedProfile(msgspec.Struct, frozen=True):
-    """A profile of the policy, with the name under which messages speak of it."""
+    """A profile of the policy, and its name, which messages show."""
 
     name: str
     profile: Profile
 
     def settings(self, annotations: Json) -> Settings:
-        """Combine it with annotations."""
+        """Return the settings of an object with these annotations."""
         return resolve(self.name, self.profile, annotations)
 
     def problems(self, annotations: Json, path: Path) -> list[Problem]:
-        """Name what is wrong in one annotations map that stands at `path`."""
+        """Return the problems of an object's annotations; `path` is the path of the annotations map."""
         return annotation_problems(self.name, self.profile, annotations, path)
 
 
 def resolve(profile_name: str, profile: Profile, annotations: Json) -> Settings:
-    """Combine a profile with annotations; what `annotation_problems` would name counts as not said."""
+    """Return the settings of an object with these annotations; a value that has a problem counts as absent.
+
+    For the problems see `annotation_problems`.
+    """
     if names.SAID.isdisjoint(annotations):
         return Settings(profile_name=profile_name, profile=profile)
     max_retries = count(annotations.get(names.MAX_RETRIES))
@@ -67,9 +70,12 @@ def resolve(profile_name: str, profile: Profile, annotations: Json) -> Settings:
 
 
 def annotation_problems(profile_name: str, profile: Profile, annotations: Json, path: Path) -> list[Problem]:
-    """Name every malformed or forbidden value of our keys in one annotations map that stands at `path`."""
+    """Return a problem for each malformed or forbidden value of an annotation of this webhook.
+
+    `path` is the path of the annotations map in the object.
+    """
     if names.SAID.isdisjoint(annotations):
-        return []  # as of most maps
+        return []  # the fast path: most maps have none of these annotations
     found: list[Problem] = []
     limits = {
         names.ATTEMPT: None,
@@ -100,7 +106,7 @@ def annotation_problems(profile_name: str, profile: Profile, annotations: Json, 
 
 
 def count(text: str | None) -> int | None:
-    """Read a whole number from an annotation; None if it is none, or longer than any count of the API."""
+    """Return the whole number in the text of an annotation; None if it is not one, or has more than 10 digits."""
     if text is None or len(text) > LONGEST_COUNT or not (text.isascii() and text.isdecimal()):
         return None
     return int(text)
