@@ -1,7 +1,7 @@
-"""Which attempt a pod is: one file per source that tells it. Adding a source is a file, its test and a line here.
+"""Find which attempt of its workload a pod is: one file for each source. A new source is a file, its test, a line here.
 
-A pod can stand under several levels, each a counter with its own budget; placement looks at them all. The annotation
-wins over every other source. A source that does not apply, or whose signal is malformed, gives no level.
+A pod can have several levels, each a counter with its own budget; placement considers all of them. The annotation
+`attempt` wins over every other source. A source that does not apply, or whose signal is malformed, gives no level.
 """
 
 from typing import Final, Protocol
@@ -16,18 +16,18 @@ __all__ = ["Evidence", "Level", "airflow", "levels"]
 
 
 class Source(Protocol):
-    """A module of this folder: the name that attempt-source gets from it, and what it reads."""
+    """A module of this folder: its name, and the function that reads its signal."""
 
     @property
     def NAME(self) -> str:  # noqa: N802 - a module's constant
-        """The value of attempt-source."""
+        """The value that the annotation attempt-source gets."""
 
     def levels(self, evidence: Evidence) -> list[Level]:
-        """Return the levels that it tells of; none where it does not apply."""
+        """Return the levels that it finds; empty if it does not apply. Append warnings to `evidence.warnings`."""
 
 
-# By the group and kind of a pod's controller, the kind in small letters: what adds up, each as sources of which the
-# first that says something silences the others.
+# The sources by group and kind of a pod's controller, the kind in lower case. The levels of all tuples are collected.
+# In each tuple the first source that returns levels is used, and the sources after it are not read.
 SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
     ("batch", "job"): ((job_index, job_status), (ignored_failures,), (job_set,), (ray,), (ledger,)),
     ("tekton.dev", "taskrun"): ((tekton,),),
@@ -39,12 +39,12 @@ SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
     ("sparkoperator.k8s.io", "sparkapplication"): ((spark,),),
     ("spark.apache.org", "sparkapplication"): ((apache_spark,),),
 }
-# Of any pod, whoever controls it.
+# The sources of every pod, whatever its controller.
 OF_ANY: Final[tuple[tuple[Source, ...], ...]] = ((airflow,), (app_wrapper,))
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Return the levels that a pod stands under, empty where nothing tells; add a warning for each malformed signal."""
+    """Return the levels of a pod, empty if no source has one; append a warning for each malformed signal."""
     attempt = annotation.attempt(evidence)
     if attempt is None:
         return told(evidence)
@@ -53,7 +53,7 @@ def levels(evidence: Evidence) -> list[Level]:
 
 
 def told(evidence: Evidence) -> list[Level]:
-    """Return the levels that the systems tell which made the pod."""
+    """Return the levels from the signals of the systems that created the pod."""
     controller = evidence.controller
     system = () if controller is None else SOURCES.get((controller.group, controller.kind.lower()), ())
     found: list[Level] = []

@@ -1,7 +1,7 @@
-"""The label that Airflow writes on the pods of its tasks: which try this is, 1 first.
+"""The label that Airflow writes on the pods of its tasks: the number of the try, from 1.
 
-With it goes a label that says who made the pod (apache-airflow-providers-cncf-kubernetes 10.25). How many tries a task
-has, no pod tells.
+Another label names the part of Airflow that created the pod (apache-airflow-providers-cncf-kubernetes 10.25). The pod
+does not contain the number of tries that the task may have.
 """
 
 from typing import Final
@@ -15,12 +15,12 @@ MAKERS: Final = ("kubernetes_executor", "kubernetes_pod_operator", "spark_kubern
 
 
 def is_task(labels: Json) -> bool:
-    """Tell whether labels are those of a pod that Airflow made."""
+    """Return True if a pod with these labels was created by Airflow."""
     return TRY_NUMBER in labels and any(maker in labels for maker in MAKERS)
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Read the label."""
+    """Return the level of the label."""
     if not is_task(evidence.labels):
         return []
     number = evidence.count_in_labels(TRY_NUMBER)

@@ -1,4 +1,4 @@
-"""The `attempt` annotation, on the pod, else on its controller."""
+"""The annotation `attempt`: on the pod, or else on its controller."""
 
 from typing import Final
 
@@ -11,7 +11,10 @@ NAME: Final = "Annotation"
 
 
 def attempt(evidence: Evidence) -> int | None:
-    """Read the annotation; one that stands beside another attempt-source is the webhook's own and is not read."""
+    """Return the 0-based attempt; None if there is no annotation, or only malformed ones, each with a warning.
+
+    An annotation on the pod is ignored if attempt-source names another source: then the webhook wrote both.
+    """
     own = evidence.annotations.get(names.ATTEMPT_SOURCE, NAME) != NAME
     owner_annotations = ((evidence.owner or {}).get("metadata") or {}).get("annotations") or {}
     for text in (None if own else evidence.annotations.get(names.ATTEMPT), owner_annotations.get(names.ATTEMPT)):

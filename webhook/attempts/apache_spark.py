@@ -1,6 +1,6 @@
-"""The status of the SparkApplication of Apache Spark's own operator that a driver belongs to.
+"""The status of the SparkApplication (spark.apache.org) of a driver pod.
 
-It names the next attempt before its driver is made (spark-operator of spark-kubernetes-operator 1.0.0).
+The operator writes the next attempt before it creates its driver (spark-operator of spark-kubernetes-operator 1.0.0).
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ CONFIG: Final = ("spec", "applicationTolerations", "restartConfig")
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Count the attempts before this one; an operator before 1.0 numbers them alone."""
+    """Return the level of the application; operators before 1.0 write the number of the attempt, and no restarts."""
     if evidence.owner is None:
         return []
     restarts = number_at(evidence.owner, (*ATTEMPT, "restartCounter"))
@@ -24,7 +24,7 @@ def levels(evidence: Evidence) -> list[Level]:
 
 
 def budget_of(evidence: Evidence) -> int:
-    """Return how many restarts the application allows."""
+    """Return the number of restarts that the application allows."""
     if at(evidence.owner, (*CONFIG, POLICY)) in {None, "Never"}:
         return 0
     restarts = number_at(evidence.owner, (*CONFIG, "maxRestartAttempts"))

@@ -1,4 +1,4 @@
-"""The status of the AppWrapper that created a pod, or the workload of a pod: how often it was reset.
+"""The status of the AppWrapper that created a pod, or the pod's workload: the number of resets.
 
 It is written before the objects of the next attempt are created (internal/controller of AppWrapper 1.2.0).
 """
@@ -12,7 +12,7 @@ NAME: Final = "AppWrapper"
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Count the resets."""
+    """Return the level of the AppWrapper's resets."""
     for wrapper in (evidence.owner, evidence.above):
         if wrapper is not None and wrapper.get("kind") == NAME:
             limit = number_at(wrapper, ("metadata", "annotations", RETRY_LIMIT))

@@ -1,8 +1,8 @@
-"""The node name of a Workflow's pod, in which each (N) is a retry, the outer ones first.
+"""The node name of a Workflow's pod, in which each (N) is the attempt of a retried node, the outer nodes first.
 
-A step that is retried as a whole numbers what is in it: `w(1)[0].s(0)` is the first attempt of a step in the second one
-of its workflow. Items are written (N:item), and lose parentheses of their own (workflow/controller of Argo 3.7). The
-template itself, its retryStrategy merged, is told to the init container; without one the workflow's own holds.
+`w(1)[0].s(0)` is the first attempt of a step in the second attempt of its workflow. Items of a loop are written
+(N:item), without the parentheses in the item itself (workflow/controller of Argo 3.7). An environment variable of the
+init container holds the template with its merged retryStrategy. A template without one has the workflow's.
 """
 
 import re
@@ -22,7 +22,7 @@ RETRY: Final = re.compile(r"\(([0-9]{1,9})\)")
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Read every retry that the pod is in."""
+    """Return a level for each (N) in the node name; if it has none, a level without retries."""
     name = evidence.annotations.get(NODE_NAME)
     if name is None:
         return []
@@ -31,13 +31,13 @@ def levels(evidence: Evidence) -> list[Level]:
         return []
     attempts = [int(number) for number in RETRY.findall(name)]
     if not attempts:
-        return [Level(NAME, 0, 0)]  # nothing of it is retried
+        return [Level(NAME, 0, 0)]  # no node above the pod has a retryStrategy
     budgets = [budget_of_any(evidence)] * (len(attempts) - 1) + [budget_of_template(evidence)]
     return [Level(NAME, attempt, budget) for attempt, budget in zip(attempts, budgets, strict=True)]
 
 
 def budget_of_template(evidence: Evidence) -> int:
-    """Return the retries of the template that the pod runs."""
+    """Return the retries of the pod's template."""
     strategy = at(template_of(evidence.whole()), ("retryStrategy",))
     if not isinstance(strategy, dict):
         return budget_of_any(evidence)
@@ -46,7 +46,7 @@ def budget_of_template(evidence: Evidence) -> int:
 
 
 def budget_of_any(evidence: Evidence) -> int:
-    """Return the retries of a template that says nothing itself, or that nobody tells of."""
+    """Return the retries of a template that has no limit of its own, or that the pod does not contain."""
     for spec in (("spec",), ("status", "storedWorkflowTemplateSpec")):
         for strategy in (("templateDefaults", "retryStrategy"), ("retryStrategy",)):
             limit = limit_of(at(evidence.owner, (*spec, *strategy, "limit")))
@@ -56,14 +56,14 @@ def budget_of_any(evidence: Evidence) -> int:
 
 
 def limit_of(value: Any) -> int | None:
-    """Read a limit as Argo does; None where there is no number. A negative one allows no retry."""
+    """Return a limit as Argo reads it: a negative number is 0; None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | str) or not NUMBER.fullmatch(str(value)):
         return None
     return max(0, int(value))
 
 
 def template_of(pod: Any) -> Any:
-    """Return the template that the pod runs; None where it is not told, or too long to be."""
+    """Return the pod's template; None if no init container has it, or it is too long or malformed."""
     for _, variable in islice(find(pod, ("spec", "initContainers", EVERY, "env", EVERY)), bounds.MOST_ENTRIES):
         if at(variable, ("name",)) == TEMPLATE:
             value = at(variable, ("value",))

@@ -1,6 +1,7 @@
-"""The attempt that Flyte tells a task's container, 0-based, and Flyte 2 also in a label, 1-based (since 2.0.43).
+"""The environment variable that Flyte gives to a task's container: the 0-based attempt.
 
-Of several variables of that name the first is Flyte's own (flyteplugins/go/tasks/pluginmachinery/flytek8s).
+Flyte 2 also writes a label with the 1-based attempt, since 2.0.43. If a container has several variables of that name,
+the first is Flyte's (flyteplugins/go/tasks/pluginmachinery/flytek8s).
 """
 
 from itertools import islice
@@ -20,7 +21,7 @@ CONTAINER: Final = 3  # parts of the path of a container
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Read the variable, else the label."""
+    """Return the level of the variable, or else of the label."""
     attempt = attempt_of(evidence)
     if attempt is None:
         numbered = evidence.count_in_labels(LABEL)
@@ -31,7 +32,7 @@ def levels(evidence: Evidence) -> list[Level]:
 
 
 def attempt_of(evidence: Evidence) -> int | None:
-    """Read the first such variable, of the primary container before the others."""
+    """Return the attempt in the first such variable, of the primary container if it has one; None if malformed."""
     pod, primary = evidence.whole(), evidence.annotations.get(PRIMARY)
     variables = [
         (path, variable)
@@ -50,9 +51,10 @@ def attempt_of(evidence: Evidence) -> int | None:
 
 
 def budget_of(evidence: Evidence) -> int:
-    """Return the retries of the pod's node; 1 attempt stands for the platform's default, which nobody tells.
+    """Return the retries of the pod's node; with 1 attempt, the settings' budget.
 
-    Nodes of sub-workflows and elements of map tasks may have the same label: the pod's name tells whose it is.
+    1 attempt means the default of the Flyte platform, which neither pod nor workflow contains. Nodes of sub-workflows
+    and elements of map tasks may have the same label as another node: only the pod's name distinguishes them.
     """
     node = evidence.labels.get(NODE)
     name, execution = at(evidence.pod, ("metadata", "name")), evidence.controller

@@ -1,4 +1,4 @@
-"""A level: one counter with its budget; and what is known of a pod whose levels are asked for."""
+"""Level: a counter of attempts with its budget. Evidence: the data about a pod that the sources read."""
 
 from collections.abc import Callable
 
@@ -11,9 +11,10 @@ from webhook.policy.settings import Settings, count
 
 
 class Level(msgspec.Struct, frozen=True):
-    """`attempt` is 0-based, `budget` the retries after the first attempt, `source` the value of attempt-source.
+    """A counter of attempts: `attempt` is 0-based, `budget` the number of retries after the first attempt.
 
-    `of_disruptions`: whether it counts disruptions, against the budget that they have for themselves.
+    `source`: the value of the annotation attempt-source. `of_disruptions`: whether it counts disruptions, against the
+    disruption budget.
     """
 
     source: str
@@ -23,13 +24,13 @@ class Level(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source may look at.
+    """The data about a pod that a source may read.
 
-    `pod` may have only the fields that its row's shape names; `whole` returns it with all, which takes longer.
-    `controller` is what the pod's ownerReferences name, or the labels that stand for them; `owner` that object, and
-    `above` the controller of that, where it counts attempts too: None where there is none, or it is gone.
-    `disruptions` and `failures`: what the ledger knows, None where it knows nothing. `warnings` grows by one for each
-    malformed signal.
+    `pod`: the pod, perhaps with only those fields that the shape of its KindSpec names. `whole` returns the pod with
+    all fields, which takes longer. `controller`: the controller in the pod's ownerReferences, or in the labels that
+    replace them. `owner`: the object that `controller` names; `above`: the controller of `owner`, if it counts attempts
+    too. Both are None if there is no such object. `disruptions` and `failures`: the counts of the ledger, None if it
+    has none. `warnings`: sources append one for each malformed signal.
     """
 
     pod: Json
@@ -46,32 +47,32 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def said_budget(self) -> int:
-        """The retries where no field of the workload tells: max-retries, else the profile's default."""
+        """The retries of a workload without a field for them: max-retries, or else the profile's default."""
         max_retries = self.settings.max_retries
         return self.settings.default_retries if max_retries is None else max_retries
 
     def count_in_annotations(self, key: str) -> int | None:
-        """Read a whole number in the pod's annotations; warn about anything else that is there."""
+        """Return a whole number in the pod's annotations; None if absent, None with a warning if malformed."""
         return self.count(self.annotations.get(key), "annotations", key)
 
     def count_in_labels(self, key: str) -> int | None:
-        """Read a whole number in the pod's labels; warn about anything else that is there."""
+        """Return a whole number in the pod's labels; None if absent, None with a warning if malformed."""
         return self.count(self.labels.get(key), "labels", key)
 
     def count(self, text: str | None, part: str, key: str) -> int | None:
-        """Read a whole number that stands in a part of the pod's metadata; warn about anything else."""
+        """Return the whole number in `text`, which the pod's metadata.PART has at a key; as `count_in_labels`."""
         number = None if text is None else count(text)
         if text is not None and number is None:
             self.warn(("metadata", part, key), text)
         return number
 
     def warn(self, path: Path, text: object) -> None:
-        """Warn about a malformed signal of another system."""
+        """Append a warning about the malformed signal of another system."""
         self.warnings.append(Problem(path, f"is {str(text)[:20]!r}", "not a count, not used"))
 
 
 def number_at(root: Json | None, path: Path) -> int | None:
-    """Read a whole number in an object of the API, whose types nobody has checked; None if there is none."""
+    """Return the whole number, 0 or more, at a path of an object whose types are not checked; None if there is none."""
     value = at(root, path)
     if isinstance(value, str):
         return count(value)

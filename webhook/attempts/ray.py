@@ -1,6 +1,6 @@
-"""The status of the RayJob above a RayCluster, or above the Job of a submitter: how many attempts have failed.
+"""The status of the RayJob that controls a RayCluster or a submitter's Job: the number of failed attempts.
 
-It is written before the RayCluster of the next attempt is made (ray-operator/controllers/ray of KubeRay 1.5).
+It is written before the RayCluster of the next attempt is created (ray-operator/controllers/ray of KubeRay 1.5).
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ NAME: Final = "RayJob"
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Count the RayJob's failures."""
+    """Return the level of the RayJob's failures."""
     ray_job = evidence.above
     if ray_job is None or ray_job.get("kind") != NAME:
         return []

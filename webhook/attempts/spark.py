@@ -1,7 +1,7 @@
-"""The status of the SparkApplication that a driver or executor belongs to.
+"""The status of the SparkApplication (sparkoperator.k8s.io) of a driver or executor.
 
-`status.executionAttempts` is raised once the driver of a run is there. So for a pod of the submission that the status
-names it counts the run itself, else only those before (internal/controller/sparkapplication of spark-operator 2.4).
+`status.executionAttempts` is incremented once the driver of a run exists. So it includes the run of a pod whose
+submission the status names, and else only earlier runs (internal/controller/sparkapplication of spark-operator 2.4).
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ NOT_SUBMITTED: Final = "SUBMISSION_FAILED"
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Count the runs before this one."""
+    """Return the level of the runs before the pod's run."""
     application = evidence.owner
     if application is None:
         return []

@@ -1,6 +1,6 @@
 """The name of a TaskRun's pod: TASKRUN-pod, then TASKRUN-pod-retryN.
 
-What makes the name too long is cut from its head, never from this end (pkg/pod/pod.go of Tekton 1.9).
+Tekton shortens a name that is too long at its start, never at this end (pkg/pod/pod.go of Tekton 1.9).
 """
 
 import re
@@ -13,7 +13,7 @@ SUFFIX: Final = re.compile(r"-pod(?:-retry([0-9]{1,9}))?\Z")
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Read the end of the pod's name."""
+    """Return the level of the number at the end of the pod's name."""
     name = (evidence.pod.get("metadata") or {}).get("name")
     if not isinstance(name, str):
         return []

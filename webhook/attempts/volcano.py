@@ -1,4 +1,4 @@
-"""The annotation that Volcano writes on each pod of its Jobs: how often the Job was started again, 0 first."""
+"""The annotation that Volcano writes on each pod of its Jobs: the number of restarts of the Job, from 0."""
 
 from typing import Final
 
@@ -6,11 +6,11 @@ from webhook.attempts.level import Evidence, Level, number_at
 
 NAME: Final = "Volcano"
 RETRY_COUNT: Final = "volcano.sh/job-retry-count"
-DEFAULT_MAX_RETRY: Final = 3  # runs, as the CRD has it
+DEFAULT_MAX_RETRY: Final = 3  # runs; the default of the CRD
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Read the annotation; maxRetry counts runs."""
+    """Return the level of the annotation; the budget is one less than maxRetry, which counts runs."""
     retries = evidence.count_in_annotations(RETRY_COUNT)
     if retries is None:
         return []

@@ -1,1 +1,1 @@
-"""What the Job controller, the JobSet controller and the ledger tell of the pods of a Job."""
+"""The sources for pods of Jobs: signals of the Job controller, the JobSet controller and the ledger."""

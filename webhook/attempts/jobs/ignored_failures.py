@@ -1,9 +1,9 @@
-"""The failures of a pod's completion index that cost no retry, which the Job controller writes on each pod.
+"""The annotation `job-index-ignored-failure-count`: the failures of a pod's completion index that cost no retry.
 
-It does for each Job with backoffLimitPerIndex: `job-index-ignored-failure-count`, left out for 0
-(pkg/controller/job/indexed_job_utils.go). They are a level of their own, against the disruption budget. Where the
-ledger counts disruptions, admission takes them out of this count (webhook/rules/jobs/back_off.py), and the ledger
-tells.
+The Job controller writes it on each pod of a Job with backoffLimitPerIndex, except for 0
+(pkg/controller/job/indexed_job_utils.go). It is a level of its own, against the disruption budget. Where the ledger
+counts disruptions, admission subtracts them from this annotation (webhook/rules/jobs/back_off.py): then the source is
+the ledger.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ NAME: Final = job_index.NAME
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Read the count of the pod's index."""
+    """Return the level of the ignored failures of the pod's index."""
     if batch.INDEX_FAILURES not in evidence.annotations:
         return []
     is_there = batch.INDEX_IGNORED_FAILURES in evidence.annotations

@@ -1,7 +1,7 @@
-"""The failures of a pod's completion index, which the Job controller writes on each pod.
+"""The annotation `job-index-failure-count`: the failures of a pod's completion index.
 
-It does for each Job with backoffLimitPerIndex: `job-index-failure-count`, "0" on an index's first pod
-(pkg/controller/job/indexed_job_utils.go). Where the indexes have no retries of their own, the Job's status tells.
+The Job controller writes it on each pod of a Job with backoffLimitPerIndex, "0" on the first pod of an index
+(pkg/controller/job/indexed_job_utils.go). If the indexes have no retries of their own, the source is the Job's status.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ NAME: Final = "JobIndex"
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Read the count of the pod's index."""
+    """Return the level of the failures of the pod's index."""
     if batch.INDEX_FAILURES not in evidence.annotations or not has_index_budgets(evidence.owner):
         return []
     failures = evidence.count_in_annotations(batch.INDEX_FAILURES)

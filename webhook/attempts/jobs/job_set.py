@@ -1,10 +1,10 @@
-"""The number of the JobSet's restart that a pod belongs to, which the JobSet controller writes on Jobs and pods.
+"""The label or annotation `restart-attempt`, which the JobSet controller writes on Jobs and pods: the set's restarts.
 
-It counts restarts that cost nothing of maxRestarts too; how many did, the JobSet's status tells: the others were
-disruptions, a level of their own. From JobSet 0.12 on restarts of a single Job are numbered beside it, and those of
-all Jobs spend the one maxRestarts of the set (pkg/constants, pkg/controllers of JobSet 0.11 and 0.12). The status is
-written before the Jobs of a restart are.
-Restarts until a person had the set run again count no more.
+It includes restarts that do not count towards maxRestarts. The JobSet's status has the number of those that count; the
+others were disruptions, which are a level of their own. Since JobSet 0.12 another label has the restarts of a single
+Job; those of all Jobs count towards the one maxRestarts of the JobSet (pkg/constants, pkg/controllers of JobSet 0.11
+and 0.12). The status is written before the Jobs of a restart are created.
+Restarts before the last requested retry of the JobSet do not count.
 """
 
 from typing import Final
@@ -23,13 +23,13 @@ LONGEST: Final = 4096  # characters of the annotation that are read: ten entries
 
 
 class Restart(msgspec.Struct):
-    """What is read of an entry of the annotation."""
+    """The one field that is read of each entry of the annotation requested-retries."""
 
     of: str = ""
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Read the restarts of the set, and of the pod's Job."""
+    """Return the levels of the restarts of the JobSet and of the pod's Job: those with a cost, and disruptions."""
     restarts = evidence.count_in_labels(RESTART)
     if restarts is None:
         restarts = evidence.count_in_annotations(RESTART)
@@ -56,7 +56,7 @@ def levels(evidence: Evidence) -> list[Level]:
 
 
 def restarts_before(job_set: Json) -> int:
-    """Return how many restarts there were until a person last had the set run again, that one included."""
+    """Return the number of restarts up to the last requested retry, which is itself a restart and included."""
     text = at(job_set, ("metadata", "annotations", names.RETRY_HISTORY)) or "[]"
     try:
         last = msgspec.json.decode(text, type=list[Restart])[-1:] if len(text) <= LONGEST else []

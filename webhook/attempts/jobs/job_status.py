@@ -1,8 +1,8 @@
-"""The status of the Job that owns the pod: its failures so far, Job-wide, against its Job-wide backoffLimit.
+"""The status of the Job that controls the pod: the failures of all its pods, against its backoffLimit.
 
 A failure is in `status.uncountedTerminatedPods.failed` until the Job controller has counted it in `status.failed`
 (pkg/controller/job/job_controller.go). Failures that an Ignore rule matched are in neither. With backoffLimitPerIndex
-a failure is in neither until the pod exists that replaces the failed one: the ledger has counted it before.
+a failure is in neither until the failed pod's replacement exists; the ledger counts it earlier.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ NAME: Final = "JobStatus"
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Count the Job's failures."""
+    """Return the level of the Job's failures."""
     if evidence.owner is None:
         return []
     failed = batch.failed_in_status(evidence.owner)
@@ -23,10 +23,10 @@ def levels(evidence: Evidence) -> list[Level]:
 
 
 def not_counted_yet(evidence: Evidence, failed: int) -> int:
-    """Return how many failures the Job's status does not tell of because their pods are not replaced yet.
+    """Return the number of failures that the Job's status lacks because their pods are not replaced yet.
 
-    Where the ledger knows nothing, the pod that is replaced now is taken for one if its index had failures: its last
-    pod may have been disrupted, but no last attempt is to be taken for an earlier one.
+    Without a count of the ledger this is 1 if the pod's index has had failures, else 0. The former pod of the index may
+    have been disrupted and not have failed: then the attempt is too high, but a last attempt is never missed.
     """
     if batch.INDEX_FAILURES not in evidence.annotations or has_index_budgets(evidence.owner):
         return 0
@@ -36,11 +36,11 @@ def not_counted_yet(evidence: Evidence, failed: int) -> int:
 
 
 def has_index_budgets(owner: Json | None) -> bool:
-    """Return True if each index of a Job has retries of its own, as far as the Job is known."""
+    """Return True if each index of a Job has retries of its own, or if the Job's spec is not known."""
     return owner is None or owner.get("spec") is None or batch.has_index_budgets(owner["spec"])
 
 
 def budget_of(evidence: Evidence) -> int:
-    """Return the retries that the Job allows."""
+    """Return the retries that the Job allows; of the settings if the Job's spec is not known."""
     owner = evidence.owner
     return evidence.said_budget if owner is None or owner.get("spec") is None else batch.retry_budget(owner["spec"])

@@ -1,7 +1,8 @@
-"""The disruptions that the ledger has counted: a level of their own, where they cost no retry (Flyte's split mode).
+"""The disruptions that the ledger has counted: a level of their own, if they cost no retry (as in Flyte's split mode).
 
-The API counts them nowhere, but for Jobs with backoffLimitPerIndex, where admission sets its count back. The shell
-says how many there were of the pod's completion index, else of the whole Job, divided by the pods that run at a time.
+The API counts disruptions only for Jobs with backoffLimitPerIndex, and there admission subtracts those of the ledger.
+`Evidence.disruptions` is the number for the pod's completion index, or else for the whole Job, divided by the number of
+pods that run at a time.
 """
 
 from typing import Final
