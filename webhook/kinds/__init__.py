@@ -1,4 +1,4 @@
-"""One row per kind: where its JobSpecs stand and which fields the rules read. Adding a kind is a row and its test."""
+"""The known workload kinds, a KindSpec for each: where its JobSpecs and retry fields are. A new kind is a KindSpec."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -42,15 +42,18 @@ ROWS: Final = (
     *app_wrapper.ROWS,
 )
 
-# By group and kind, as a request names them.
+# All KindSpecs by group and kind, as an AdmissionRequest names them.
 KINDS: Final = {(row.group, row.kind): row for row in ROWS}
 
-# The kinds that control pods or what controls them. Flyte writes its own in small letters.
+# The kinds that control pods, or control controllers of pods; the kind in lower case, as Flyte writes its own.
 CONTROLLERS: Final = {(row.group, row.kind.lower()): row for row in ROWS if row.owns_pods or row.counts}
 
 
 def embedded_in(row: KindSpec, root: Json, depth: int = 0) -> Iterator[tuple[Path, Json, KindSpec]]:
-    """Yield the objects of known kinds that stand in an object, and in those, each with its path and row."""
+    """Yield path, object and KindSpec of each object of a known kind that is embedded in `root`, at any level.
+
+    Down to bounds.DEEPEST_EMBEDDED levels; `depth` is the level of `root`. `row` is the KindSpec of `root`.
+    """
     for pattern in row.embedded if depth < bounds.DEEPEST_EMBEDDED else ():
         for path, found in find(root, pattern):
             inner = row_for(found)
@@ -61,7 +64,7 @@ def embedded_in(row: KindSpec, root: Json, depth: int = 0) -> Iterator[tuple[Pat
 
 
 def row_for(root: Any) -> KindSpec | None:
-    """Return the row of what may be an object, None where no row knows it."""
+    """Return the KindSpec of a value; None if it is not an object of a known kind."""
     api_version, kind = at(root, ("apiVersion",)), at(root, ("kind",))
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return None
@@ -69,5 +72,5 @@ def row_for(root: Any) -> KindSpec | None:
 
 
 def row_of(controller: OwnerReference) -> KindSpec | None:
-    """Return the row of a controller's kind, None if it is none that controls pods of ours."""
+    """Return the KindSpec of a controller; None if its kind does not control pods of known workloads."""
     return CONTROLLERS.get((controller.group, controller.kind.lower()))

@@ -1,9 +1,10 @@
 """spark.apache.org: the SparkApplications of Apache Spark's own operator.
 
-Source: spark-operator-api and spark-operator of spark-kubernetes-operator 1.0.0. maxRestartAttempts bounds every policy
-but Never, which restarts nothing and holds where restartPolicy is left out. An attempt that lasts as long as
-restartCounterResetMillis begins the count anew, so that with it there is no bound; -1 is never. The limits for some
-causes of a restart hold beside it. The driver is the application's without a controller; an executor is the driver's.
+Source: spark-operator-api and spark-operator of spark-kubernetes-operator 1.0.0. maxRestartAttempts limits every
+restart policy except Never, which restarts nothing and is the default. An attempt that runs for
+restartCounterResetMillis resets the count, so that restarts are unlimited; -1 never resets it. The limits for some
+causes of a restart apply in addition. The driver has the application among its ownerReferences, but no controller; an
+executor's controller is the driver.
 """
 
 from functools import partial
@@ -24,10 +25,10 @@ RESET: Final = "restartCounterResetMillis"
 
 
 class RestartField(RetryField):
-    """maxRestartAttempts, whose meaning depends on what stands beside it."""
+    """maxRestartAttempts, whose meaning depends on the other fields of restartConfig."""
 
     def budget(self, root: Json, path: Path, found: Json) -> Budget | None:  # noqa: ARG002 - as any retry field
-        """Return how many restarts a restartConfig allows."""
+        """Return the number of restarts that a restartConfig allows."""
         config = at(found, self.name[:-1]) or {}
         allowing = partial(Budget, path)
         if config.get(POLICY) in {None, "Never"}:
@@ -40,7 +41,7 @@ class RestartField(RetryField):
 
 
 def application_of(root: Json) -> OwnerReference | None:
-    """Return the SparkApplication that a driver belongs to."""
+    """Return the SparkApplication of a driver, from its ownerReferences; None if there is none."""
     for reference in owner_references(root):
         if (reference.group, reference.kind) == (GROUP, KIND):
             return reference

@@ -1,9 +1,9 @@
-"""workload.codeflare.dev/v1beta2: AppWrappers, which create the objects that stand in them.
+"""workload.codeflare.dev/v1beta2: AppWrappers, which create the objects that are embedded in them.
 
-Source: internal/controller/appwrapper and internal/webhook of AppWrapper 1.2.0. One that fails is reset: its objects
-are deleted and created anew, up to the limit of an annotation, 3 where it is left out or is no number. Its objects may
-not be changed, and pass admission as any other when they are created: here they are judged, and not edited. One that
-is refused then fails the AppWrapper for good.
+Source: internal/controller/appwrapper and internal/webhook of AppWrapper 1.2.0. An AppWrapper that fails is reset: its
+objects are deleted and created again, as often as an annotation says, by default 3 times. The embedded objects are
+immutable, and each is admitted when it is created. So in the AppWrapper they are validated and not edited. An object
+that is denied when it is created fails the AppWrapper permanently.
 """
 
 from typing import Final

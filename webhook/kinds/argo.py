@@ -1,9 +1,9 @@
-"""argoproj.io/v1alpha1: Workflows and the templates that they are made from.
+"""argoproj.io/v1alpha1: Workflows, CronWorkflows and WorkflowTemplates.
 
-Source: pkg/apis/workflow/v1alpha1 and workflow/controller of Argo Workflows 3.7.3. A retryStrategy without a limit has
-no bound; a template's is merged, field by field, with that of templateDefaults; without either, the workflow's own
-holds, for steps and DAGs too. `containerSet.retryStrategy.retries` counts runs: with 0 the command never runs and is a
-success.
+Source: pkg/apis/workflow/v1alpha1 and workflow/controller of Argo Workflows 3.7.3. A retryStrategy without a limit is
+unlimited. A template's retryStrategy is merged, field by field, with that of templateDefaults; without either, the
+workflow's applies, to steps and DAGs too. `containerSet.retryStrategy.retries` counts runs: with 0 the command never
+runs and counts as succeeded.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ DEEPEST: Final = 8
 NUMBER_OR_EXPRESSION: Final = (int, str)
 IN_PODS: Final = frozenset({"container", "containerSet", "data", "resource", "script"})
 
-# Steps and tasks may hold whole templates.
+# Steps and tasks may contain inline templates.
 INLINE: Final = Nested((("steps", EVERY, EVERY, "inline"), ("dag", "tasks", EVERY, "inline")))
 
 
@@ -64,7 +64,7 @@ def retry_fields(spec: Path) -> tuple[RetryField, ...]:
 
 
 def timeout_fields(spec: Path) -> tuple[TimeoutField, ...]:
-    """Return the fields that bound an attempt in the WorkflowSpec at a path: the pod's, not the whole workflow's."""
+    """Return the time limits of one attempt in the WorkflowSpec at a path: those of pods, not of the whole workflow."""
     name = ("activeDeadlineSeconds",)
     inherits = (*spec, "templateDefaults", *name)
     within = (*spec, "templates", EVERY, INLINE)
@@ -87,7 +87,7 @@ def judged_annotations(spec: Path) -> tuple[Field, ...]:
 
 
 def pod_annotations(spec: Path) -> tuple[Field, ...]:
-    """Return the annotations that all pods of the WorkflowSpec at a path get; a Workflow's own do not reach them."""
+    """Return the annotations that all pods of the WorkflowSpec at a path get; they do not get those of the Workflow."""
     return (Field(within=spec, name=("podMetadata", "annotations")),)
 
 
@@ -110,7 +110,7 @@ CLUSTER_WORKFLOW_TEMPLATE: Final = replace(
     WORKFLOW_TEMPLATE, kind="ClusterWorkflowTemplate", resource="clusterworkflowtemplates", namespaced=False
 )
 
-# Immutable by us: a workflow runs as it was admitted, and its controller updates it all the time.
+# Immutable for this webhook, not for the API: a Workflow runs as it was admitted, and its controller updates it often.
 WORKFLOW: Final = replace(WORKFLOW_TEMPLATE, kind="Workflow", resource="workflows", immutable=True, owns_pods=True)
 
 CRON_WORKFLOW: Final = KindSpec(

@@ -1,4 +1,4 @@
-"""batch/v1: Jobs and CronJobs, and the JobSpec fields that rules read wherever a JobSpec is embedded."""
+"""batch/v1: Jobs and CronJobs, and the JobSpec fields that rules read in every kind that contains a JobSpec."""
 
 from typing import Any, Final
 
@@ -14,17 +14,17 @@ from webhook.objects.shape import ANY_KEY, Shape
 # The API server's own default (pkg/apis/batch/v1/defaults.go).
 DEFAULT_BACKOFF_LIMIT: Final = 6
 UNLIMITED: Final = 2147483647
-CONTROLLER: Final = "kubernetes.io/job-controller"  # what managedBy is where it is absent
+CONTROLLER: Final = "kubernetes.io/job-controller"  # the default of managedBy
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
-# What the Job controller writes on each pod of a Job with backoffLimitPerIndex; the second is left out for 0.
+# Annotations that the Job controller writes on each pod of a Job with backoffLimitPerIndex; the second one not for 0.
 INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 JOB_NAME: Final = "batch.kubernetes.io/job-name"  # label of a Job's pods
 JOB_SET: Final = ("jobset.x-k8s.io", "JobSet")
-JOBS_OF_SET: Final = "jobset.sigs.k8s.io/global-replicas"  # label of a JobSet's Jobs: how many there are
-# Controllers of Jobs that stand alone: such a controller starts what its author wrote, and runs nothing beside it.
-# Any other operator's Job may be one part of what it runs, as the launcher of an MPIJob, the submitter of a RayJob or a
-# FlinkCluster, the driver's Job of Stackable's SparkApplication, or the starter of a k6 TestRun.
+JOBS_OF_SET: Final = "jobset.sigs.k8s.io/global-replicas"  # label of a JobSet's Jobs: the number of its Jobs
+# Controllers whose Jobs depend on no other pods: such a controller creates the Job that a user wrote, and nothing else.
+# A Job of any other operator may be only a part of its workload: the launcher of an MPIJob, the submitter of a RayJob
+# or a FlinkCluster, the driver's Job of Stackable's SparkApplication, or the starter of a k6 TestRun.
 STARTS_JOBS: Final = frozenset(
     {
         ("batch", "CronJob"),
@@ -76,10 +76,11 @@ OF_AN_OPERATOR: Final = Traits(depends_elsewhere=True)
 
 
 def traits_of_job(root: Json) -> Traits:
-    """Read a Job: one of a JobSet depends on the set's others, and was judged in the set.
+    """Return the traits of a Job, by its controller.
 
-    One of a set that restarts in place has what that strategy demands. One of an operator that may run other pods
-    beside it depends on those.
+    A Job of a JobSet depends on the other Jobs of the set, and was validated as a part of the set. If the set restarts
+    in place, the Job has the unlimited backoffLimit that this strategy requires. A Job of an operator that may run
+    other pods depends on those.
     """
     controller = controller_of(root)
     if controller is None or (controller.group, controller.kind) in STARTS_JOBS:
@@ -117,24 +118,27 @@ CRON_JOB: Final = KindSpec(
 
 
 def is_queued(metadata: Json) -> bool:
-    """Tell whether Kueue decides when this runs, and deletes its pods to make room; older users annotate the queue."""
+    """Return True if an object is in a Kueue queue: Kueue then starts it, and deletes its pods when it evicts it.
+
+    The queue is a label; in old manifests it is an annotation.
+    """
     return any(QUEUE_NAME in (metadata.get(field) or {}) for field in ("labels", "annotations"))
 
 
 def retry_field(spec: Json) -> str:
-    """Name the field that bounds a JobSpec's retries.
+    """Return the name of the field that limits a JobSpec's retries.
 
-    Where each index has its own budget, backoffLimit, by default 2147483647, only bounds their sum.
+    If each index has its own budget, backoffLimit, by default 2147483647, limits only their sum.
     """
     return "backoffLimitPerIndex" if has_index_budgets(spec) else "backoffLimit"
 
 
 def has_index_budgets(spec: Json) -> bool:
-    """Return True if the completion indexes of a JobSpec have retries of their own, by backoffLimitPerIndex.
+    """Return True if each completion index of a JobSpec has retries of its own, by backoffLimitPerIndex.
 
-    False where the Job ends before one of them has spent its own: backoffLimit, their sum, is not more than
-    backoffLimitPerIndex, and the first index that fails is the end (maxFailedIndexes 0). Such a Job has the retries of
-    one without backoffLimitPerIndex, and differs in its back-off alone: see the rule back_off.
+    False also if the Job fails before any index can use all its retries: backoffLimit, the limit of the sum, is not
+    more than backoffLimitPerIndex, and the first failed index fails the Job (maxFailedIndexes 0). Such a Job has the
+    same retries as without backoffLimitPerIndex, and only another back-off: see the rule back_off.
     """
     per_index, in_all = spec.get("backoffLimitPerIndex"), spec.get("backoffLimit")
     if per_index is None:
@@ -143,18 +147,18 @@ def has_index_budgets(spec: Json) -> bool:
 
 
 def fails_indexes(spec: Json) -> bool:
-    """Return True if a rule of a JobSpec's failure policy ends an index at once."""
+    """Return True if a rule of the podFailurePolicy has the action FailIndex."""
     rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
     return any((rule or {}).get("action") == "FailIndex" for rule in rules)
 
 
 def retry_budget(spec: Json) -> int:
-    """Return the retries that a JobSpec allows, the API's default included."""
+    """Return the retries that a JobSpec allows: of each index, or of the Job; the API's default if it is left out."""
     return retries_in(spec, retry_field(spec))
 
 
 def retries_in(spec: Json, name: str) -> int:
-    """Return the retries that a field of a JobSpec allows, the API's default included."""
+    """Return the retries that a field of a JobSpec allows; the API's default if it is left out."""
     budget = spec.get(name)
     return DEFAULT_BACKOFF_LIMIT if budget is None else int(budget)
 
@@ -178,10 +182,10 @@ def failed_in_status(job: Json) -> int:
 
 
 def retries_of_all_indexes(spec: Json) -> int | None:
-    """Return the most retries of all completion indexes together; None where they have no budgets of their own.
+    """Return the most retries that all completion indexes can have together; None if they have no own budgets.
 
-    backoffLimit bounds the sum. Where every index fails for good, maxFailedIndexes ends the Job once so many have, and
-    the pods that run beside the last one may have retried as often.
+    backoffLimit limits the sum. maxFailedIndexes does too: if every index fails, the Job fails after that many, and
+    the indexes whose pods run at that moment may have used as many retries as each of those.
     """
     per_index = spec.get("backoffLimitPerIndex")
     if per_index is None or not has_index_budgets(spec):
@@ -195,25 +199,26 @@ def retries_of_all_indexes(spec: Json) -> int | None:
 
 
 def sum_of_failures(spec: Json) -> int:
-    """Return how many failures a JobSpec with backoffLimitPerIndex allows in all; left out, the API sets no bound."""
+    """Return the sum of failures that a JobSpec with backoffLimitPerIndex allows all indexes; by default UNLIMITED."""
     limit = spec.get("backoffLimit")
     return UNLIMITED if limit is None else int(limit)
 
 
 def restarts_in_place_uncounted(job: EmbeddedJob) -> bool:
-    """Return True if containers restart in place, and no index's budget counts that (pastBackoffLimitOnFailure).
+    """Return True if containers restart in place in a Job with backoffLimitPerIndex, which does not count restarts.
 
-    Source: pkg/controller/job/job_controller.go of Kubernetes 1.36.3. Only backoffLimit, the sum, counts restarts.
+    Only backoffLimit, the limit of the sum, counts them (pastBackoffLimitOnFailure in
+    pkg/controller/job/job_controller.go of Kubernetes 1.36.3).
     """
     restart_policy = job.pod_spec.get("restartPolicy") or job.traits.restart_policy
     return restart_policy == "OnFailure" and job.spec.get("backoffLimitPerIndex") is not None
 
 
 def budget_of(job: EmbeddedJob, *, said: bool, old: EmbeddedJob | None = None) -> Budget | None:
-    """Return what a JobSpec allows; None where the API demands that it be without bound.
+    """Return the retry budget of a JobSpec; None if the API requires that it is unlimited.
 
-    `said`: whether its backoffLimit is its author's word. `old`: the Job before an update, which may raise backoffLimit
-    above backoffLimitPerIndex: the field that bounded the retries then is held to the limit.
+    `said`: whether the author set backoffLimit. `old`: the Job before an update. The update may raise backoffLimit
+    above backoffLimitPerIndex; the budget is then that of the field that limited the retries of `old`.
     """
     if job.traits.restarts_in_place:
         return None
@@ -222,13 +227,14 @@ def budget_of(job: EmbeddedJob, *, said: bool, old: EmbeddedJob | None = None) -
 
 
 def says_backoff_limit(root: Json, job: EmbeddedJob, limit: int) -> bool:
-    """Tell whether a backoffLimit of 6 is its author's word, or the API's default.
+    """Return True if the author of a JobSpec set its backoffLimit, as far as can be known; 6 is also the API's default.
 
-    The API server has already defaulted a Job when it calls a webhook, and its managedFields of operation Update name
-    defaulted fields as the author's. kubectl's last-applied-configuration and an entry of operation Apply hold what was
-    sent. A Job made by a controller has what its template says, and the template has been here before; unless 6 is more
-    than today's limit: then it is from before opt-in, and nobody's word. Failing all three, 6 counts as nothing said. A
-    template is not defaulted: what stands there was said.
+    The API server has set the defaults of a Job before it calls a webhook, and managedFields entries of operation
+    Update contain defaulted fields too. A 6 counts as the author's in these cases:
+    - kubectl's last-applied-configuration, or a managedFields entry of operation Apply, contains the field.
+    - A controller created the Job from a template, which the webhook has admitted before. If 6 is more than `limit`,
+      the template is older than the opt-in of its namespace, and 6 does not count.
+    - The JobSpec is in a template, in which the API sets no default.
     """
     if job.spec.get("backoffLimit") != DEFAULT_BACKOFF_LIMIT:
         return job.spec.get("backoffLimit") is not None
@@ -240,9 +246,9 @@ def says_backoff_limit(root: Json, job: EmbeddedJob, limit: int) -> bool:
 
 
 def says_completion_mode(job: EmbeddedJob, *, defaulted: bool) -> bool:
-    """Return True if a completionMode is its author's word, as far as can be told; see says_backoff_limit.
+    """Return True if the author of a JobSpec set its completionMode, as far as can be known; see says_backoff_limit.
 
-    `defaulted`: whether the API may have written it, as it does in a Job and in no template.
+    `defaulted`: whether the API has set the defaults of the object.
     """
     mode = job.spec.get("completionMode")
     if mode != "NonIndexed" or job.path != ("spec",) or not defaulted:
@@ -251,7 +257,7 @@ def says_completion_mode(job: EmbeddedJob, *, defaulted: bool) -> bool:
 
 
 def was_applied(metadata: Json, name: str) -> bool:
-    """Return True if it is known of a field of a Job's spec that it stood in what was applied."""
+    """Return True if the metadata prove that an applied manifest contained a field of a Job's spec."""
     applied = (metadata.get("annotations") or {}).get("kubectl.kubernetes.io/last-applied-configuration")
     if applied is not None:
         return at(decoded(applied), ("spec", name)) is not None
@@ -263,7 +269,7 @@ def was_applied(metadata: Json, name: str) -> bool:
 
 
 def decoded(text: str) -> Any:
-    """Decode another tool's JSON; None if it is none, or more than annotations can hold."""
+    """Return the value of JSON text from another program; None if it is not JSON, or longer than annotations can be."""
     if len(text) > bounds.MAX_ANNOTATIONS:
         return None
     try:

@@ -1,4 +1,4 @@
-"""v1: Pods, and the pod fields that rules read in templates too."""
+"""v1: Pods, and the shapes of the metadata, container and node affinity fields that rules read in templates too."""
 
 from typing import Final
 
@@ -18,12 +18,12 @@ METADATA: Final[Shape] = {
     "ownerReferences": [{"apiVersion": str, "kind": str, "name": str, "uid": str, "controller": bool}],
 }
 
-# An object of any kind that stands in another: what else is read of it, its own row says.
+# An object of any kind that is embedded in another; its own KindSpec has the shape of its other fields.
 OBJECT: Final[Shape] = {"apiVersion": str, "kind": str, "metadata": METADATA}
 
 CONTAINER: Final[Shape] = {"name": str, "restartPolicy": str, "restartPolicyRules": [{"action": str}]}
 
-# What rules read in a pod template outside JobSpecs.
+# The fields that rules read in a pod template outside JobSpecs.
 POD_TEMPLATE: Final[Shape] = {
     "metadata": {"annotations": {ANY_KEY: str}},
     "spec": {"containers": [CONTAINER], "initContainers": [CONTAINER]},
@@ -31,7 +31,7 @@ POD_TEMPLATE: Final[Shape] = {
 
 REQUIRED: Final[Shape] = {"nodeSelectorTerms": [NODE_SELECTOR_TERM]}
 
-# What rules read in the pod template of a JobSpec of the nodes that it may run on.
+# The fields by which a pod template restricts its nodes, as rules read them in a JobSpec.
 NODE_CHOICE: Final[dict[str, Shape]] = {
     "nodeSelector": {ANY_KEY: str},
     "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": REQUIRED}},
@@ -58,6 +58,6 @@ POD: Final = KindSpec(
     versions=("v1",),
     kind="Pod",
     resource="pods",
-    admitted=False,  # not as a workload: by entries of its own
+    admitted=False,  # Pods have webhook entries of their own
     shape={"metadata": METADATA, "spec": POD_SPEC},
 )

@@ -1,7 +1,8 @@
-"""flyte.lyft.com/v1alpha1: FlyteWorkflows, and Flyte 2's TaskActions, which are the controllers of its pods.
+"""flyte.lyft.com/v1alpha1: FlyteWorkflows. flyte.org/v1: the TaskActions of Flyte 2, the controllers of its pods.
 
-Source: flytepropeller/pkg/apis/flyteworkflow/v1alpha1 of Flyte 1.16.8. minAttempts counts runs; a negative one wraps to
-four billion; 1 and none are the platform's default. A TaskAction's retries stand in bytes that are not judged here.
+Source: flytepropeller/pkg/apis/flyteworkflow/v1alpha1 of Flyte 1.16.8. minAttempts counts runs. A negative number
+overflows to four billion; 1, or none, means the platform's default. A TaskAction encodes its retries in bytes, which
+are not validated here.
 """
 
 from typing import Final
@@ -37,7 +38,7 @@ FLYTE_WORKFLOW: Final = KindSpec(
         "subWorkflows": {ANY_KEY: WORKFLOW},
         "tasks": {ANY_KEY: {"metadata": {"retries": {"retries": int}}}},
     },
-    immutable=True,  # by us: a workflow runs as it was admitted, and propeller updates it all the time
+    immutable=True,  # for this webhook: a workflow runs as it was admitted, and propeller updates it often
     owns_pods=True,
     retry_fields=(
         *retries_of_nodes(("spec",)),

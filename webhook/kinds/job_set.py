@@ -1,4 +1,4 @@
-"""jobset.x-k8s.io/v1alpha2: JobSets, sets of Jobs that start and fail together."""
+"""jobset.x-k8s.io/v1alpha2: JobSets, which are sets of Jobs that start and fail together."""
 
 from typing import Final, NamedTuple
 
@@ -42,16 +42,19 @@ def job_spec_of(spec: Path) -> Path:
 
 
 def max_restarts_of(spec: Path) -> RetryField:
-    """Return the retry field of the JobSetSpec at a path; without a failurePolicy the set fails with its first Job."""
+    """Return the retry field of the JobSetSpec at a path.
+
+    Left out, it allows no retry: a JobSet without a failurePolicy fails with its first failed Job.
+    """
     return RetryField(within=spec, name=("failurePolicy", "maxRestarts"))
 
 
 def traits_of(spec: Json, metadata: Json) -> Traits:
-    """Read a JobSetSpec.
+    """Return the traits of a JobSetSpec; `metadata` is that of the JobSet.
 
-    Its webhook makes an empty restartPolicy OnFailure, and an empty completionMode Indexed
-    (pkg/webhooks/jobset_webhook.go). The strategy InPlaceRestart demands backoffLimit 2147483647, and containers that
-    restart.
+    JobSet's webhook defaults restartPolicy to OnFailure, and completionMode to Indexed
+    (pkg/webhooks/jobset_webhook.go). The restartStrategy InPlaceRestart requires backoffLimit 2147483647, and
+    containers that restart.
     """
     pods = 0
     for replicated in spec.get("replicatedJobs") or ():
@@ -70,7 +73,7 @@ def traits_of(spec: Json, metadata: Json) -> Traits:
 
 
 def traits(root: Json) -> Traits:
-    """Read a JobSet."""
+    """Return the traits of a JobSet."""
     return traits_of(root.get("spec") or {}, root.get("metadata") or {})
 
 
@@ -91,14 +94,14 @@ JOB_SET: Final = KindSpec(
 
 
 class JobRestarts(NamedTuple):
-    """How often one Job of a set was started again alone, and how often of these towards maxRestarts."""
+    """The restarts of one single Job of a JobSet: all of them, and those that count towards maxRestarts (`costly`)."""
 
     in_all: int = 0
     costly: int = 0
 
 
 def job_restarts(job_set: Json, replicated_job: str, index: int) -> JobRestarts:
-    """Read the status of a set for one Job of it; 0 where it does not tell."""
+    """Return the restarts of one single Job of a JobSet from the JobSet's status; 0 if the status has none."""
     for one in at(job_set, JOBS_STATUS) or ():
         if at(one, ("name",)) == replicated_job:
             counts = (at(one, (field, index)) for field in (JOB_RESTARTS, COSTLY_JOB_RESTARTS))
@@ -107,7 +110,7 @@ def job_restarts(job_set: Json, replicated_job: str, index: int) -> JobRestarts:
 
 
 def costly_restarts(job_set: Json) -> int:
-    """Return the restarts that count towards maxRestarts: of the set, and of single Jobs.
+    """Return the restarts that count towards maxRestarts: of the whole set, and of single Jobs.
 
     Source: totalRestartsCountTowardsMax in pkg/controllers/failure_policy.go of JobSet 0.12.
     """
@@ -117,5 +120,5 @@ def costly_restarts(job_set: Json) -> int:
 
 
 def whole(count: object) -> int:
-    """Return a count of a status; 0 for what is none, as one that is left out."""
+    """Return a count from a status; 0 if it is left out or is not a positive integer."""
     return count if type(count) is int and count > 0 else 0

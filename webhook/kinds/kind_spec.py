@@ -1,4 +1,4 @@
-"""What a row of the workload table says, and how a row is read against an object."""
+"""KindSpec, the description of a workload kind: where its JobSpecs, retry fields and annotations are in an object."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -16,13 +16,13 @@ NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}")
 
 
 class Traits(msgspec.Struct, frozen=True):
-    """What an object says of all its Jobs together.
+    """Properties that all Jobs of an object have in common.
 
-    `coupled`: their pods depend on each other, so that one's loss makes its peers fail. `depends_elsewhere`: their pods
-    depend on pods of which the ledger counts nothing. `suspendable`: others may suspend them; `scalable`: others may
-    scale them. `restarts_in_place`: their containers are restarted by design, and their backoffLimit is unlimited by
-    the API's own demand. `restart_policy`: what one that is left out becomes, None where that is refused;
-    `completion_mode` likewise.
+    `coupled`: their pods depend on each other: when one is lost, the others fail. `depends_elsewhere`: their pods
+    depend on pods that the ledger does not count. `suspendable`: other controllers may suspend them; `scalable`: other
+    controllers may scale them. `restarts_in_place`: their containers restart by design, and the API requires that
+    their backoffLimit is unlimited. `restart_policy`: the default of restartPolicy, None if it is required.
+    `completion_mode`: the default of completionMode.
     """
 
     coupled: bool = False
@@ -35,7 +35,7 @@ class Traits(msgspec.Struct, frozen=True):
 
 
 class EmbeddedJob(msgspec.Struct, frozen=True):
-    """One JobSpec of an object, with the metadata of the Job that it is or will be."""
+    """A JobSpec in an object, with the metadata of its Job, or of the Job template."""
 
     path: Path
     spec: Json
@@ -44,12 +44,12 @@ class EmbeddedJob(msgspec.Struct, frozen=True):
 
     @property
     def metadata_path(self) -> Path:
-        """Where that metadata stands: beside the spec."""
+        """The path of the metadata, which is in the same object as the spec."""
         return (*self.path[:-1], "metadata")
 
     @property
     def template(self) -> Json:
-        """The pod template; empty where the author left it out, which the API server refuses."""
+        """The pod template; empty if it is left out, which the API server rejects later."""
         return self.spec.get("template") or {}
 
     @property
@@ -65,10 +65,10 @@ class EmbeddedJob(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """Where a field stands: `within` is the pattern of the objects that may have it, `name` its path in them.
+    """The place of a field: `within` is the pattern of the objects that may have it, `name` its path in such an object.
 
-    An object that is left out has no such field, and none is made; what is left out between the two is made with it.
-    `inherits`: another field of the whole, whose value holds where this one is left out.
+    A rule sets the field only in objects that exist, and creates absent parents between the two. `inherits`: the path
+    of another field in the root object, whose value applies if this field is left out.
     """
 
     within: Pattern
@@ -77,26 +77,26 @@ class Field:
 
     @property
     def written(self) -> Pattern:
-        """What is written with it: the field, or with it what holds it."""
+        """The pattern of the values that setting the field may change: the field, or the first key of its path."""
         return (*self.within, self.name[0])
 
     def is_inherited(self, root: Json) -> bool:
-        """Tell whether there is a value to inherit."""
+        """Return True if the field that this one inherits from has a value."""
         return bool(self.inherits) and at(root, self.inherits) is not None
 
     def find(self, root: Json) -> Iterator[tuple[Path, Json]]:
-        """Yield the path of the field in each such object, and the object."""
+        """Yield each object that matches `within`, with the path of the field in it."""
         for path, found in find(root, self.within):
             yield (*path, *self.name), found
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """How many retries one field of an object allows; `retries` None is without bound.
+    """The retries that the field at `path` allows; `retries` is None if they are unlimited.
 
-    `replaceable`: nobody named a number, and the profile's default may take its place, if it is less. `single`: the
-    field's value for a single attempt. `text`: whether the number is written as a string. `expression`: what stands
-    there in place of a number. `beside`: another field, and the value that it needs for this one to count. `may_raise`:
-    whether the object bears more retries than it says.
+    `replaceable`: the author set no number, so that the profile's default may replace it, if that is less. `single`:
+    the value of the field that means a single attempt. `text`: whether the number is a string. `expression`: the
+    template expression that the field has instead of a number. `beside`: another field, and the value that it must
+    have for this field to apply. `may_raise`: whether the field may be set to more retries.
     """
 
     path: Path
@@ -110,20 +110,21 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 def always(_found: Json) -> bool:
-    """Say yes, whatever the object."""
+    """Return True."""
     return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryField(Field):
-    """A field that bounds retries.
+    """A field that limits retries.
 
-    `absent`: the retries where it is left out, None for no bound; `parent_absent`: where what holds it is; `absent_in`:
-    an apiVersion in which both are another number. `made`: whether max-retries puts it there then. `single`: its value
-    for a single attempt, 1 where the field counts runs and not retries; `text`: written as a string, of which one that
-    is no number counts as left out; `negative_is_unlimited`. `counts_with`: a field beside it, and the value there with
-    which this one counts; `unlimited_with`: the value there that means no bound. `may_raise`: whether an object bears
-    more retries than it says.
+    `absent`: the retries if the field is left out, None for unlimited; `parent_absent`: the retries if its parent is
+    left out; `absent_in`: an apiVersion, and the number that replaces both there. `made`: whether the annotation
+    max-retries adds a field that is left out. `single`: the value that means a single attempt: 1 if the field counts
+    runs, 0 if it counts retries. `text`: whether the value is a string; one that is not a number counts as left out.
+    `negative_is_unlimited`: whether a negative number means unlimited retries. `counts_with`: a field with the same
+    parent, and the value that it must have for this field to apply; `unlimited_with`: the value of that field that
+    means unlimited retries. `may_raise`: whether an object may get more retries than it has.
     """
 
     absent: int | None = 0
@@ -138,14 +139,14 @@ class RetryField(Field):
     may_raise: Callable[[Json], bool] = always
 
     def budgets(self, root: Json) -> Iterator[Budget]:
-        """Yield what the field says in each object that has it, or may have it."""
+        """Yield the budget of each object that has the field, or may have it."""
         for path, found in self.find(root):
             budget = self.budget(root, path, found)
             if budget is not None:
                 yield budget
 
     def budget(self, root: Json, path: Path, found: Json) -> Budget | None:
-        """Read the field in one object; None where it is left out, and nobody may ask for it."""
+        """Return the budget of the field at `path` in the object `found`; None if it is left out and not addable."""
         parent = at(found, self.name[:-1])
         value = None if parent is None else parent.get(self.name[-1])
         beside = None if self.counts_with is None else ((*path[:-1], self.counts_with[0]), self.counts_with[1])
@@ -163,7 +164,7 @@ class RetryField(Field):
         return said(None if self.negative_is_unlimited and number < 0 else max(0, number - self.single))
 
     def where_absent(self, root: Json, parent: Json | None) -> int | None:
-        """Return the retries where the field is left out."""
+        """Return the retries if the field is left out, None for unlimited; `parent` is None if that is left out too."""
         if self.absent_in is not None and root.get("apiVersion") == self.absent_in[0]:
             return self.absent_in[1]
         return self.parent_absent if parent is None else self.absent
@@ -171,11 +172,12 @@ class RetryField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutField(Field):
-    """A field that bounds one attempt in time.
+    """A field that limits the time of one attempt.
 
-    `duration`: written as a duration ("90s"), else as whole seconds. `only_with`: an object has it only with one of
-    these keys; empty where each has it. `never_with`: a key that, if true, says that the object runs until others have
-    ended. `together_with`: what makes it bound several attempts together, for the documentation.
+    `duration`: whether the value is a duration ("90s"), and not whole seconds. `only_with`: only objects with one of
+    these keys have the field; empty if all have it. `never_with`: objects in which this key is true do not have it:
+    they run until others have ended. `together_with`: the field with which it limits several attempts together, for
+    the documentation.
     """
 
     duration: bool = False
@@ -184,14 +186,14 @@ class TimeoutField(Field):
     together_with: str = ""
 
     def unset(self, root: Json) -> Iterator[Path]:
-        """Yield the path of the field wherever its author left it out."""
+        """Yield the path of the field in each object in which the author left it out."""
         if not self.is_inherited(root):
             for path, found in self.find(root):
                 if at(found, self.name) is None and self.concerns(found):
                     yield path
 
     def concerns(self, found: Json) -> bool:
-        """Return True if an object has attempts that the field bounds."""
+        """Return True if the field limits attempts of an object."""
         if self.never_with and found.get(self.never_with):
             return False
         return not self.only_with or bool(self.only_with & found.keys())
@@ -201,48 +203,48 @@ ALONE: Final = Traits()
 
 
 def no_traits(_root: Json) -> Traits:
-    """Return what holds for Jobs that stand alone."""
+    """Return the traits of a Job without a controller that matters."""
     return ALONE
 
 
 def bounded(_root: Json) -> Iterator[Problem]:
-    """Yield nothing: every attempt is bounded by a field."""
+    """Yield nothing: a field limits every attempt."""
     return iter(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KindSpec:
-    """A kind of the API that the rules know: what is said of it, and the patterns of what the rules read and write."""
+    """A workload kind: its properties, and the patterns of the fields that rules read and write in its objects."""
 
     group: str
-    versions: tuple[str, ...]  # that the webhook is called with; others the API server converts
+    versions: tuple[str, ...]  # that the webhook receives; the API server converts others to these
     kind: str
     resource: str
     shape: Shape  # the types of all fields that rules read
     namespaced: bool = True
     admitted: bool = True  # whether the webhook is called for it
-    immutable: bool = False  # whether what the rules write stays as it was admitted: no update is edited any more
+    immutable: bool = False  # whether updates are not edited: what the rules write must not change after creation
     labelled: bool = False  # whether it gets the label `profile`
-    runs_again: bool = False  # whether a person may have it run again
+    runs_again: bool = False  # whether a person may request a retry of it
 
     owns_pods: bool = False  # whether it is the controller of pods
-    counts: bool = False  # whether it counts attempts of what it controls, and that controls pods
-    counted_under: str = ""  # the kind under which alone its pods are batch; empty where they always are
+    counts: bool = False  # whether it controls controllers of pods, and counts their attempts
+    counted_under: str = ""  # its pods are batch only if it has a controller of this kind; empty: they always are
 
     job_specs: tuple[Pattern, ...] = ()
-    traits: Callable[[Json], Traits] = no_traits  # what an object says of its Jobs
-    failure_policy: bool = True  # whether its Jobs get theirs here, and not where they are made
+    traits: Callable[[Json], Traits] = no_traits  # returns the traits of an object's Jobs
+    failure_policy: bool = True  # whether its JobSpecs get a podFailurePolicy here; else the Jobs get it when created
     retry_fields: tuple[RetryField, ...] = ()  # outside JobSpecs
     timeout_fields: tuple[TimeoutField, ...] = ()  # of one attempt, outside pod templates
     pod_templates: tuple[Pattern, ...] = ()  # outside JobSpecs
-    pod_annotations: tuple[Field, ...] = ()  # that its pods get, outside pod templates
-    made_annotations: tuple[Field, ...] = ()  # that the workloads get which are made of it
-    judged_annotations: tuple[Field, ...] = ()  # that some of its pods get: their author's alone
-    embedded: tuple[Pattern, ...] = ()  # whole objects that are created of it, each admitted by itself then
-    unbounded: Callable[[Json], Iterator[Problem]] = bounded  # names attempts that no field bounds
+    pod_annotations: tuple[Field, ...] = ()  # the annotations of all its pods, outside pod templates
+    made_annotations: tuple[Field, ...] = ()  # the annotations of the workloads that are created from it
+    judged_annotations: tuple[Field, ...] = ()  # the annotations of some of its pods: validated, not written
+    embedded: tuple[Pattern, ...] = ()  # objects that are created from it, each admitted by itself then
+    unbounded: Callable[[Json], Iterator[Problem]] = bounded  # yields a problem for attempts that no field limits
 
     def jobs(self, root: Json) -> Iterator[EmbeddedJob]:
-        """Yield the JobSpecs that an object of this kind holds."""
+        """Yield the JobSpecs in an object of this kind."""
         if not self.job_specs:
             return
         traits = self.traits(root)
@@ -251,7 +253,7 @@ class KindSpec:
                 yield EmbeddedJob(path, spec, at(root, (*path[:-1], "metadata")) or {}, traits)
 
     def budgets(self, root: Json) -> Iterator[Budget]:
-        """Yield what the retry fields outside JobSpecs say."""
+        """Yield the budgets of the retry fields outside JobSpecs."""
         for field in self.retry_fields:
             yield from field.budgets(root)
 
@@ -262,9 +264,9 @@ class KindSpec:
 
 
 class OwnerReference(msgspec.Struct, frozen=True):
-    """The controller of an object, as its ownerReferences name it.
+    """The controller of an object, from its ownerReferences or its labels.
 
-    Where only labels name it `uid` is empty, and `submission` what they say in its place.
+    From labels, `uid` is empty, and `submission` is the submission id in the labels.
     """
 
     group: str
@@ -275,9 +277,10 @@ class OwnerReference(msgspec.Struct, frozen=True):
     submission: str = ""
 
     def is_to(self, root: Json) -> bool:
-        """Return True if this names an object by what only those know who may read it, or what it made.
+        """Return True if this reference proves that its author may know the object `root`: it has its random id.
 
-        Anybody can name an object. Its uid is 122 random bits, as is the id of an application's submission.
+        Anybody can write a reference with an object's name. The uid is 122 random bits, as is the submission id: only
+        users that may read the object, or objects created from it, know them.
         """
         if self.submission:
             return bool(at(root, ("status", "submissionID")) == self.submission)
@@ -285,13 +288,13 @@ class OwnerReference(msgspec.Struct, frozen=True):
 
 
 def owner_references(root: Json) -> Iterator[OwnerReference]:
-    """Yield the owners of an object, be they its controller or not."""
+    """Yield all owners of an object, also those that are not its controller."""
     for reference in (root.get("metadata") or {}).get("ownerReferences") or ():
         yield owner_reference(reference)
 
 
 def controller_of(root: Json) -> OwnerReference | None:
-    """Return the one owner that is marked as controller."""
+    """Return the owner that is marked as controller; None if there is none."""
     references: Any = (root.get("metadata") or {}).get("ownerReferences")
     for reference in references or ():
         if reference.get("controller"):
@@ -300,7 +303,7 @@ def controller_of(root: Json) -> OwnerReference | None:
 
 
 def owner_reference(reference: Json) -> OwnerReference:
-    """Read one of an object's ownerReferences."""
+    """Return one entry of metadata.ownerReferences; absent fields become empty strings."""
     group, _, version = (reference.get("apiVersion") or "").rpartition("/")
     name, uid = reference.get("name") or "", reference.get("uid") or ""
     return OwnerReference(group, version, reference.get("kind") or "", name, uid)

@@ -1,9 +1,9 @@
 """kubeflow.org: the training operator's jobs, and the MPI operator's MPIJob.
 
-Source: pkg/controller.v1 of training-operator 1.9.3, pkg/apis of mpi-operator 0.7.0. Without a backoffLimit there is no
-bound. One of 1 or more bounds what kubelet restarts in place; a pod that the operator makes anew, as for restartPolicy
-ExitCode, is counted nowhere. The MPI operator's MPIJob hands its backoffLimit to the Job of its launcher, and one that
-is left out too: then the API makes it 6. Each loss of a worker may cost one.
+Source: pkg/controller.v1 of training-operator 1.9.3, pkg/apis of mpi-operator 0.7.0. Without a backoffLimit retries are
+unlimited. A backoffLimit of 1 or more limits the restarts in place by kubelet. Pods that the operator creates again, as
+for restartPolicy ExitCode, are not counted. The MPI operator copies the backoffLimit of an MPIJob to the Job of its
+launcher; if it is left out, the API sets 6 there. Each loss of a worker may cost one retry.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def row(
     versions: tuple[str, ...] = ("v1",),
     backoff_limit: RetryField = BACKOFF_LIMIT,
 ) -> KindSpec:
-    """Make the row of a kind whose replicas stand in spec.REPLICA_SPECS."""
+    """Return the KindSpec of a kind whose pod templates are in spec.REPLICA_SPECS."""
     replicas: Path = ("spec", replica_specs, EVERY)
     shape: Shape = {
         "runPolicy": {"backoffLimit": int},
@@ -51,7 +51,10 @@ def row(
 
 
 def restarts_by_exit_code(replicas: Pattern, root: Json) -> Iterator[Problem]:
-    """Name the first replicas of a job whose pods the operator makes anew after exit codes of 128 and more."""
+    """Yield a problem for the first replica type with restartPolicy ExitCode, if there is one.
+
+    With ExitCode the operator creates a new pod after exit codes of 128 and more, without a limit.
+    """
     for path, replica in find(root, replicas):
         if replica.get("restartPolicy") == "ExitCode":
             what = "could not bound ExitCode: no field counts new pods"

@@ -1,7 +1,8 @@
-"""ray.io/v1: RayJobs, the RayCronJobs that make them, and the RayClusters that hold their pods.
+"""ray.io/v1: RayJobs, the RayCronJobs that create them, and the RayClusters that control their pods.
 
-Source: ray-operator/controllers/ray of KubeRay 1.6.2. Each retry of a RayJob is a new RayCluster. A RayCluster of
-nobody, or of a RayService, is no batch. A RayJob gets the jobTemplate of its RayCronJob, and none of its annotations.
+Source: ray-operator/controllers/ray of KubeRay 1.6.2. Each retry of a RayJob is a new RayCluster. A RayCluster without
+a controller, or of a RayService, is no batch workload. A RayJob gets the jobTemplate of its RayCronJob, but none of its
+annotations.
 """
 
 from typing import Final
@@ -17,7 +18,10 @@ VERSIONS: Final = ("v1",)
 
 
 def may_retry(spec: Json) -> bool:
-    """Tell whether a RayJob bears retries: one with a clusterSelector would delete a cluster that others use."""
+    """Return True if a RayJob may have retries.
+
+    A retry of a RayJob with a clusterSelector would delete a RayCluster that others use.
+    """
     return not spec.get("clusterSelector") and spec.get("submissionMode") != "InteractiveMode"
 
 

@@ -1,8 +1,8 @@
-"""sparkoperator.k8s.io/v1beta2: SparkApplications, at once or on a schedule.
+"""sparkoperator.k8s.io/v1beta2: SparkApplications and ScheduledSparkApplications.
 
-Source: api/v1beta2 and internal/controller of spark-operator 2.4.0. Retries count with restartPolicy.type OnFailure
-alone; Always runs an application again for ever, even one that succeeded. Any change of a SparkApplication's spec runs
-it anew.
+Source: api/v1beta2 and internal/controller of spark-operator 2.4.0. The retry fields apply only with restartPolicy.type
+OnFailure. Always restarts an application without a limit, even after success. Any change of a SparkApplication's spec
+restarts it.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from webhook.kinds.kind_spec import Field, KindSpec, OwnerReference, RetryField
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, Shape
 
-# On drivers and executors; the controller of an executor is its driver.
+# Labels of drivers and executors. The controller of an executor is its driver.
 APPLICATION: Final = "sparkoperator.k8s.io/app-name"
 LAUNCHED: Final = "sparkoperator.k8s.io/launched-by-spark-operator"
 SUBMISSION: Final = "sparkoperator.k8s.io/submission-id"
@@ -40,12 +40,15 @@ def retry_fields(spec: Path) -> tuple[RetryField, ...]:
 
 
 def pod_annotations(spec: Path) -> tuple[Field, ...]:
-    """Return the annotations of drivers and executors; a template made for them would end the operator's own care."""
+    """Return the annotations of drivers and executors.
+
+    These fields are used, and no pod template is added: with one the operator would no longer set up the pods itself.
+    """
     return tuple(Field(within=(*spec, role), name=("annotations",)) for role in ("driver", "executor"))
 
 
 def application_of(labels: Json) -> OwnerReference | None:
-    """Return the SparkApplication that the labels of a driver or executor name."""
+    """Return the SparkApplication in the labels of a driver or executor; None if they name none."""
     name = labels.get(APPLICATION)
     if not name or LAUNCHED not in labels:
         return None
@@ -58,7 +61,7 @@ SPARK_APPLICATION: Final = KindSpec(
     kind="SparkApplication",
     resource="sparkapplications",
     shape={"metadata": METADATA, "spec": SHAPE},
-    immutable=True,  # by us: an edit on update would run it anew
+    immutable=True,  # for this webhook: an edit of an update would restart the application
     owns_pods=True,
     retry_fields=retry_fields(SPEC),
     pod_annotations=pod_annotations(SPEC),

@@ -1,12 +1,13 @@
-"""tekton.dev: Tasks, Pipelines and their runs; triggers.tekton.dev: TriggerTemplates, of which each event makes runs.
+"""tekton.dev: Tasks, Pipelines and their runs; triggers.tekton.dev: TriggerTemplates, from which events create runs.
 
-Source: pkg/apis/pipeline of Tekton 1.9.0. `retries` counts retries, is 0 where left out, and no value means no bound.
-Tekton hands annotations down from a run to its TaskRuns and their pods by itself. Its own webhook allows no change of
-the spec of a PipelineRun or TaskRun, from the first update on.
+Source: pkg/apis/pipeline of Tekton 1.9.0. `retries` counts retries, is 0 by default, and has no value for unlimited.
+Tekton copies annotations from a run to its TaskRuns and their pods. Tekton's webhook rejects every update that changes
+the spec of a PipelineRun or TaskRun.
 
-Of triggers: pkg/template and pkg/sink of Tekton Triggers 0.34.0. An event's parameters take the place of
-$(tt.params.NAME) in the text of a resource template, and what comes of it is created, and admitted like any other; what
-is refused then is lost with its event. So the resource templates are judged, but for what an event will say.
+Source of triggers: pkg/template and pkg/sink of Tekton Triggers 0.34.0. An event's parameters replace $(tt.params.NAME)
+in the text of a resource template. The resulting object is created and admitted like any other; if it is denied, the
+event is lost. So the resource templates are validated when the TriggerTemplate is admitted, except for values that
+contain parameters.
 """
 
 from typing import Final
@@ -21,7 +22,7 @@ GROUP: Final = "tekton.dev"
 VERSIONS: Final = ("v1", "v1beta1")
 DEEPEST: Final = 8
 
-# A pipeline may hold pipelines (alpha).
+# A pipeline may contain pipelines (alpha).
 PIPELINES: Final = Nested((("tasks", EVERY, "pipelineSpec"), ("finally", EVERY, "pipelineSpec")))
 
 
@@ -34,7 +35,7 @@ def pipeline_shape(depth: int) -> Shape:
 
 
 def may_retry(task: Json) -> bool:
-    """Tell whether a task bears retries: Tekton refuses them beside onError continue."""
+    """Return True if a task may have retries: Tekton rejects retries together with onError continue."""
     return task.get("onError") != "continue"
 
 
@@ -101,7 +102,8 @@ TASK_RUN: Final = KindSpec(
     immutable=True,
     owns_pods=True,
     retry_fields=(RetryField(within=("spec",), name=("retries",)),),
-    # Of each attempt: the clock starts anew. On a Pipeline's task it would have to be less than the whole run's.
+    # The timeout of each attempt: it starts again with each retry. The timeout of a Pipeline's task is not set, because
+    # it must be less than that of the whole run.
     timeout_fields=(TimeoutField(within=("spec",), name=("timeout",), duration=True),),
 )
 
@@ -114,7 +116,7 @@ CUSTOM_RUN: Final = KindSpec(
     retry_fields=(RetryField(within=("spec",), name=("retries",)),),
 )
 
-EVENT_PARAMETER: Final = "$(tt."  # how a value begins that an event will say
+EVENT_PARAMETER: Final = "$(tt."  # the prefix of values that an event replaces
 TEMPLATES: Final = ("spec", "resourcetemplates", EVERY)
 
 TRIGGER_TEMPLATE: Final = KindSpec(

@@ -1,7 +1,7 @@
-"""trainer.kubeflow.org/v1alpha1: TrainJobs, and the runtimes whose JobSets they start.
+"""trainer.kubeflow.org/v1alpha1: TrainJobs, and the runtimes with the templates of their JobSets.
 
-Source: pkg/apis/trainer/v1alpha1 of Kubeflow Trainer 2.1.0 and 2.3.0. A TrainJob has no retry field of its own: the
-runtime's template is a JobSetSpec, and the JobSet made of it is admitted like any other.
+Source: pkg/apis/trainer/v1alpha1 of Kubeflow Trainer 2.1.0 and 2.3.0. A TrainJob has no retry field. The template of a
+runtime is a JobSetSpec, and the JobSet that is created from it is admitted like any other.
 """
 
 from dataclasses import replace
@@ -35,7 +35,7 @@ RETRY_FIELDS: Final = (
 
 
 def traits(root: Json) -> Traits:
-    """Read a runtime, which holds a JobSetSpec."""
+    """Return the traits of the JobSetSpec in a runtime."""
     template = (root.get("spec") or {}).get("template") or {}
     return traits_of(template.get("spec") or {}, template.get("metadata") or {})
 

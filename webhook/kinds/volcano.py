@@ -1,8 +1,8 @@
 """batch.volcano.sh/v1alpha1 and flow.volcano.sh/v1alpha1: Volcano's Jobs, CronJobs and JobTemplates.
 
-Source: pkg/controllers and pkg/webhooks of Volcano 1.13.0. spec.maxRetry counts runs, and is 3 where left out; a task's
-is a bound on its containers' restarts, after which an event is sent, -1 is none. Hardly anything of a Job may be
-changed. A JobFlow makes a Job of each JobTemplate that it names, with its spec, and none of its annotations.
+Source: pkg/controllers and pkg/webhooks of Volcano 1.13.0. spec.maxRetry counts runs, and is 3 by default. The maxRetry
+of a task limits the restarts of its containers, after which an event is sent; -1 is unlimited. Most fields of a Job are
+immutable. A JobFlow creates a Job from each JobTemplate that it names, with its spec, but none of its annotations.
 """
 
 from typing import Final
