@@ -1,4 +1,4 @@
-"""Spot and on-demand capacity per provider: what marks it, how a pod is kept off it or sent to it."""
+"""Spot and on-demand capacity of each provider: the labels of its nodes, and the node affinity that pods need."""
 
 from webhook.capacity.contradictions import refuses_on_demand, refuses_spot
 from webhook.capacity.pools import Census, Pool

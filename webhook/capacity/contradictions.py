@@ -1,7 +1,7 @@
-"""Whether a pod's own node selector or required node affinity stands against spot or against on-demand.
+"""Find whether a pod's own node selector or required node affinity excludes all spot or all on-demand nodes.
 
 Reads spec.nodeSelector and spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution. Preferred terms
-stand against nothing. Types have been checked before; anything may be absent or null.
+exclude nothing. The types of these fields have been checked; any of them may be absent or null.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ TERMS: Final[Path] = (
     "nodeSelectorTerms",
 )
 
-# The values of a label with which a node meets a constraint; None: without the label.
+# The values of a label that meet a constraint; None stands for a node without the label.
 Values = set[str | None]
 
-# What a spot node has of a label that marks on-demand nodes alone.
+# The values, on spot nodes, of a label that only on-demand nodes have.
 ABSENT: Final = (None,)
 
 
 def refuses_spot(pod_spec: Json, provider: Provider) -> Path | None:
-    """Return the field for which a pod can't be sent to the provider's spot nodes; None if it can.
+    """Return the path of the field that keeps a pod off all spot nodes of the provider; None if there is none.
 
-    The pod refuses with a constraint, on any of the provider's labels, that no spot value of that label meets; or by
-    leaving the choice of capacity to something beside which the provider admits no other key.
+    It is a constraint on one of the provider's labels that no spot value of the label meets. Or it is a field beside
+    which the provider admits no other node selector key, because it chooses the capacity (`Provider.closed_by`).
     """
 
     def refused(key: str, admitted: Values) -> bool:
@@ -39,10 +39,10 @@ def refuses_spot(pod_spec: Json, provider: Provider) -> Path | None:
 
 
 def refuses_on_demand(pod_spec: Json, provider: Provider) -> Path | None:
-    """Return the field for which a pod can't be kept off the provider's spot nodes; None if it can.
+    """Return the path of the field that restricts a pod to spot nodes of the provider; None if there is none.
 
-    The pod refuses with a constraint, on any of the provider's labels, that only spot values of that label meet; or as
-    in `refuses_spot`.
+    It is a constraint on one of the provider's labels that only spot values of the label meet. Or it is a field beside
+    which the provider admits no other node selector key, as in `refuses_spot`.
     """
 
     def refused(key: str, admitted: Values) -> bool:
@@ -52,14 +52,20 @@ def refuses_on_demand(pod_spec: Json, provider: Provider) -> Path | None:
 
 
 def refusal(pod_spec: Json, provider: Provider, refused: Callable[[str, Values], bool]) -> Path | None:
-    """Return the first field that closes or refuses; None at once for a pod that chooses no node, as most do not."""
+    """Return the path of the first field that excludes the capacity; None if there is none.
+
+    Most pods have neither node selector nor affinity: for those it returns at once.
+    """
     if not (pod_spec.get("nodeSelector") or pod_spec.get("affinity")):
         return None
     return closing_field(pod_spec, provider) or refusing_field(pod_spec, provider, refused)
 
 
 def refusing_field(pod_spec: Json, provider: Provider, refused: Callable[[str, Values], bool]) -> Path | None:
-    """Return the node selector key, or the first of the expressions in every term, that says no; else None."""
+    """Return the path of the node selector key that excludes the capacity, or of an expression if every term does.
+
+    None if there is no such key, and at least one term does not exclude it.
+    """
     for key, value in (pod_spec.get("nodeSelector") or {}).items():
         if knows(provider, key) and refused(key, {value or ""}):
             return ("spec", "nodeSelector", key)
@@ -74,13 +80,13 @@ def refusing_field(pod_spec: Json, provider: Provider, refused: Callable[[str, V
                 first = first or (*TERMS, index, "matchExpressions", positions[0])
                 break
         else:
-            # Terms are ORed: one that does not refuse is enough.
+            # Terms are ORed: if one term does not exclude the capacity, the pod can have it.
             return None
     return first
 
 
 def closing_field(pod_spec: Json, provider: Provider) -> Path | None:
-    """Return the node selector key or expression beside which the provider admits no other key; else None."""
+    """Return the path of the node selector key or expression beside which the provider admits no other key; or None."""
     if not provider.closed_by:
         return None
     for key, value in (pod_spec.get("nodeSelector") or {}).items():
@@ -97,7 +103,7 @@ def closing_field(pod_spec: Json, provider: Provider) -> Path | None:
 def terms(pod_spec: Json) -> list[tuple[int, list[Json]]]:
     """Return index and matchExpressions of each required nodeSelectorTerm that is not empty.
 
-    "A null or empty node selector term matches no objects": it is no way out, and does not count.
+    Empty terms are left out: "A null or empty node selector term matches no objects" (Kubernetes API reference).
     """
     affinity = (pod_spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
@@ -109,19 +115,20 @@ def terms(pod_spec: Json) -> list[tuple[int, list[Json]]]:
 
 
 def knows(provider: Provider, key: str) -> bool:
-    """Say whether a label tells the provider's capacity."""
+    """Return True if a label key distinguishes the provider's spot or on-demand nodes."""
     return key in provider.spot_labels or key in provider.on_demand_labels
 
 
 def closes(provider: Provider, key: str, value: str | None) -> bool:
-    """Say whether the provider admits no other key beside this one."""
+    """Return True if the provider admits no other node selector key beside this key with this value."""
     return key in provider.closed_by and value not in provider.closed_by[key]
 
 
 def admitted(key: str, on_key: list[Json], provider: Provider) -> Values:
-    """Return which values of a label, of those known or named here, meet all of a term's expressions on it.
+    """Return the values of a label that meet all expressions on it in one term: `on_key`.
 
-    Each expression takes from what is left, so that the cost grows with what is written and no faster.
+    Considers the values of the provider and those in the expressions. Each expression reduces one set, so that the time
+    grows linearly with the number of values.
     """
     left: Values = {None, *provider.spot_labels.get(key, ()), *provider.on_demand_labels.get(key, ())}
     left.update(value for expression in on_key for value in expression.get("values") or ())

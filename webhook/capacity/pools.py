@@ -1,7 +1,8 @@
-"""Which nodes a cluster has, by pools: whether one of them could take a pod.
+"""The node pools of a cluster, and whether one of them could run a pod.
 
-A pool is what the nodes have in common that one label names. Of each label the values on its nodes are kept, apart from
-each other: a pool may seem to take a pod that no node of it takes, and never the other way round.
+A pool is the nodes with the same value of a label that names the pool. For each label the values on the pool's nodes
+are kept, but not their combinations. So a pool may seem to fit a pod although no node of it does, but never the
+reverse.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,8 +19,8 @@ NAMES: Final = (
     "kubernetes.azure.com/agentpool",
     "node.alibabacloud.com/nodepool-id",
 )
-# What makes nodes for the pods that wait, with whatever labels those ask for: Karpenter, Ocean and Cast AI, by a label
-# of their nodes, and GKE's auto-provisioning, which is Autopilot's too, by the names of its pools.
+# Autoscalers that create nodes for pending pods, with the labels that these require: Karpenter, Ocean and Cast AI,
+# recognised by a label of their nodes, and GKE's auto-provisioning (also in Autopilot), by the prefix of its pools.
 MADE_FOR_PODS: Final = (
     "karpenter.sh/nodepool",
     "spotinst.io/node-lifecycle",
@@ -30,13 +31,14 @@ MOST_POOLS: Final = 50
 MOST_LABELS: Final = 100  # of one pool
 MOST_VALUES: Final = 50  # of one label
 
-# The values that a label has on the nodes of a pool, None on those without it; None of all: too many to tell.
+# The values of a label on the nodes of a pool; None in the set stands for nodes without the label. None instead of a
+# set: there are too many values.
 Values = set[str | None] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The values of each label on a pool's nodes; a label that is not named is on none of them."""
+    """The values of each label on a pool's nodes; labels that are not in `labels` are on no node."""
 
     labels: Mapping[str, Values]
 
@@ -58,26 +60,26 @@ class Pool:
                 return True
 
     def may_take(self, selector: Json, terms: Iterable[list[Json]]) -> bool:
-        """Return True if a node of the pool may meet a nodeSelector, and one of the terms, if there are any."""
+        """Return True if a node of the pool may meet a nodeSelector and, if there are terms, at least one of them."""
         if not all(self.may_have(key, "In", (value,)) for key, value in selector.items()):
             return False
         alternatives = list(terms)
         return not alternatives or any(all(map(self.meets, term)) for term in alternatives)
 
     def meets(self, expression: Json) -> bool:
-        """Return True if a node of the pool may meet an expression."""
+        """Return True if a node of the pool may meet an expression of a nodeSelectorTerm."""
         return self.may_have(
             expression.get("key") or "", expression.get("operator") or "", expression.get("values") or ()
         )
 
 
 class Census:
-    """Counts nodes, one by one, by pools."""
+    """Counts nodes and their labels by pool; add the nodes one by one."""
 
     def __init__(self) -> None:
-        self.known = True  # whether pools can be told: not where nodes are made for pods, or there are too many
-        self.nodes: dict[str, int] = {}
-        self.labels: dict[str, dict[str, dict[str, int]]] = {}  # of each pool, the nodes by label and value
+        self.known = True  # False if nodes are created for pending pods, or there are too many pools or labels
+        self.nodes: dict[str, int] = {}  # number of nodes by pool
+        self.labels: dict[str, dict[str, dict[str, int]]] = {}  # number of nodes by pool, label and value
 
     def add(self, node: NodeFacts) -> None:
         """Count a node."""
@@ -95,7 +97,7 @@ class Census:
         self.known = len(self.nodes) <= MOST_POOLS and len(labels) <= MOST_LABELS
 
     def pools(self) -> dict[str, Pool] | None:
-        """Return the pools by name; None where nothing can be said."""
+        """Return the pools by name; None if they do not show which pods could run."""
         if not self.known:
             return None
         return {
@@ -105,7 +107,7 @@ class Census:
 
 
 def values_of(counted: Mapping[str, int], nodes: int) -> Values:
-    """Return the values of one label, with None where some of so many nodes have it not."""
+    """Return the values of one label; with None among them if not all of `nodes` nodes have the label."""
     if len(counted) > MOST_VALUES:
         return None
     return {*counted} if sum(counted.values()) == nodes else {*counted, None}

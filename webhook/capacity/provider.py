@@ -1,4 +1,4 @@
-"""A capacity provider as a value: which labels and taints mark spot nodes, and what that asks of a pod."""
+"""A capacity provider: the labels and taints of its spot nodes, and the node affinity that pods need for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,30 +7,30 @@ from typing import Final
 
 from webhook.objects.problem import Json
 
-# Node labels by key, each with the values that count.
+# Node labels: the values that mark a node, by key.
 Labels = Mapping[str, tuple[str, ...]]
 
-# The values of a label that is a mark by its presence: the key stands on spot nodes alone, with the empty value.
+# The values of a label whose presence marks a node: only spot nodes have the key, with the empty value.
 PRESENCE: Final = ("",)
 
-# The most that a preferred term can weigh: capacity goes before an author's own preferences, it never outlaws a node.
+# The highest weight of a preferred term: it precedes the author's own preferences, but excludes no node.
 WEIGHT: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """One row of the table, or several combined.
+    """A provider, or several combined.
 
-    A node is spot if any of `spot_labels` has one of its values there. An on-demand node may carry one of
-    `on_demand_labels`, or neither. The rest says where a provider is not content with that:
+    A node is a spot node if it has one of `spot_labels` with one of its values. An on-demand node may have one of
+    `on_demand_labels`, or neither. The other fields are for exceptions:
 
-    - `excluded`: the spot labels that `off_spot` names; None for all of them.
-    - `preferred`: the spot labels that send a pod to spot, most specific first; None for the first one.
-    - `requirable`: whether the first preferred one may be required.
-    - `preferred_on_demand`: the on-demand labels without which the provider launches no on-demand node.
-    - `closed_by`: node selector keys beside which the provider refuses any further key, each with the values for
-      which it does not.
-    - `node_labels`, `provider_id`: its nodes carry one of these label keys; or such a providerID.
+    - `excluded`: the spot labels that `off_spot` uses; None for all of them.
+    - `preferred`: the spot labels by which a pod prefers spot nodes, most specific first; None for the first one.
+    - `requirable`: whether a pod may require the first of the preferred labels.
+    - `preferred_on_demand`: the on-demand labels that a pod must prefer for the provider to launch an on-demand node.
+    - `closed_by`: node selector keys beside which the provider rejects any other key, each with the values for which
+      it does not.
+    - `node_labels`, `provider_id`: all its nodes have one of these label keys, or such a providerID.
     """
 
     name: str
@@ -47,10 +47,10 @@ class Provider:
 
 
 def off_spot(provider: Provider) -> list[Json]:
-    """Return the nodeSelectorRequirements, all of them to be met, that keep a pod off spot nodes.
+    """Return the nodeSelectorRequirements that together keep a pod off spot nodes.
 
-    Never `In`: on-demand is often the absence of a label. As with every function here that returns a list, its values
-    are the caller's own.
+    The operator is never `In`, because on-demand nodes often lack the label. The caller may edit the returned values,
+    as those of the other functions here.
     """
     return [
         {"key": key, "operator": "DoesNotExist"}
@@ -61,28 +61,28 @@ def off_spot(provider: Provider) -> list[Json]:
 
 
 def on_spot(provider: Provider) -> list[Json]:
-    """Return the nodeSelectorRequirements that hold a pod on spot nodes; none where the provider takes no such word.
+    """Return the nodeSelectorRequirements that restrict a pod to spot nodes; empty if the provider supports none.
 
-    A pod that `refuses_on_demand` already needs none, and in a combined provider its own may be on another key.
+    A pod that `refuses_on_demand` needs none of them. With a combined provider, the pod's own may be on another key.
     """
     keys = preferred_keys(provider)[:1] if provider.requirable else ()
     return [carries(key, provider.spot_labels[key]) for key in keys]
 
 
 def spot_preferences(provider: Provider) -> list[Json]:
-    """Return the preferredSchedulingTerms that draw a pod to spot nodes: one per combined provider, as any will do."""
+    """Return the preferredSchedulingTerms for spot nodes: one for each provider that is combined in this one."""
     return [preference(key, provider.spot_labels[key]) for key in preferred_keys(provider)]
 
 
 def on_demand_preferences(provider: Provider) -> list[Json]:
-    """Return the preferredSchedulingTerms that must go with `off_spot` for the provider to launch on-demand nodes."""
+    """Return the preferredSchedulingTerms that a pod needs beside `off_spot` for its provider to launch a node."""
     return [preference(key, provider.on_demand_labels[key]) for key in provider.preferred_on_demand]
 
 
 def combine(first: Provider, *others: Provider) -> Provider:
-    """Make one provider of several that share a cluster, the most specific one first.
+    """Return one provider for a cluster with nodes of several, the most specific one first.
 
-    Off spot is off the spot nodes of each of them; the spot requirement is the first one's.
+    `off_spot` of it excludes the spot nodes of all of them; `on_spot` requires the label of the first one.
     """
     if not others:
         return first
@@ -104,7 +104,7 @@ def combine(first: Provider, *others: Provider) -> Provider:
 
 
 def custom(spot_labels: Mapping[str, Sequence[str]], tolerations: Sequence[Json]) -> Provider:
-    """Make a provider of what a policy says; each key has at least one value, and `[""]` means the key alone."""
+    """Return the provider that a policy describes; each key has a value or more, and `[""]` means the key alone."""
     return Provider(
         name="custom",
         spot_labels={key: tuple(values) for key, values in spot_labels.items()},
@@ -113,12 +113,12 @@ def custom(spot_labels: Mapping[str, Sequence[str]], tolerations: Sequence[Json]
 
 
 def excluded_keys(provider: Provider) -> tuple[str, ...]:
-    """Return the labels by which a pod is kept off spot."""
+    """Return the keys of the labels that keep a pod off spot nodes."""
     return tuple(provider.spot_labels) if provider.excluded is None else provider.excluded
 
 
 def preferred_keys(provider: Provider) -> tuple[str, ...]:
-    """Return the labels by which a pod is sent to spot, most specific first."""
+    """Return the keys of the labels by which a pod prefers spot nodes, most specific first."""
     return tuple(provider.spot_labels)[:1] if provider.preferred is None else provider.preferred
 
 

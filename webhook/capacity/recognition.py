@@ -1,4 +1,4 @@
-"""Which providers a cluster's nodes come from."""
+"""Recognise the providers of a cluster's nodes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ PREEMPTIBLE_TOO: Final = combine(GKE, PREEMPTIBLE)
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a Node says of where it comes from: metadata.labels and spec.providerID."""
+    """The fields of a Node by which its provider is recognised: metadata.labels and spec.providerID."""
 
     labels: Mapping[str, str]
     provider_id: str = ""
 
 
 def recognise(nodes: Iterable[NodeFacts], *, has_karpenter_node_pools: bool) -> Provider | None:
-    """Return the provider of these nodes, several combined where they are mixed; None where none is known.
+    """Return the provider of these nodes, combined if there are several; None if no provider is recognised.
 
-    Karpenter is there with its NodePools, before its first node. Spot nodes are not needed to recognise anything.
+    Karpenter is recognised by its NodePools, also without a node. No provider needs a spot node to be recognised.
     """
     names = {KARPENTER.name} if has_karpenter_node_pools else set()
     for node in nodes:
@@ -31,18 +31,17 @@ def recognise(nodes: Iterable[NodeFacts], *, has_karpenter_node_pools: bool) -> 
 
 
 def named(name: str, recognised: Provider | None) -> Provider:
-    """Return the provider that a policy names, with what only the nodes can tell: whether GKE has preemptible VMs."""
+    """Return the provider that a policy names; for GKE with preemptible VMs if `recognised` contains such nodes."""
     if name == GKE.name and recognised is not None and PREEMPTIBLE.spot_labels.keys() & excluded_keys(recognised):
         return PREEMPTIBLE_TOO
     return ANY if name == ANY.name else PROVIDERS[name]
 
 
 def claims(node: NodeFacts) -> set[str]:
-    """Return the names of the rows that a node belongs to.
+    """Return the names of the providers that a node belongs to.
 
-    A providerID names the cloud, not the service on it, so it is asked only about a node without a known label:
-    OpenShift on `gce://` is no GKE. A cluster kept by hand on `gce://` or `azure://`, without any such label, does
-    count as GKE or AKS.
+    A providerID names the cloud, not the service on it. So it is used only for a node without a known label: OpenShift
+    on `gce://` is not GKE. A self-managed cluster on `gce://` or `azure://` without such labels counts as GKE or AKS.
     """
     labels = node.labels
     return {row.name for row in ROWS if any(key in labels for key in row.node_labels)} or {

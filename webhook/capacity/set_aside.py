@@ -1,8 +1,8 @@
-"""Whether a pod asks for capacity that is set aside for it: neither spot, nor to be had on demand.
+"""Find whether a pod requires reserved capacity, which is neither spot nor on-demand, such as a reservation.
 
-Reads spec.nodeSelector, spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution and annotations.
-Types have been checked before; anything may be absent or null. No node that a pool of spot or on-demand nodes makes has
-such a label, so any requirement beside it is needless at best.
+Reads spec.nodeSelector, spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution and annotations. The
+types of these fields have been checked; any of them may be absent or null. Nodes of spot and on-demand pools have none
+of these labels, so a requirement of spot or on-demand nodes has no use beside them.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from webhook.capacity.contradictions import TERMS, terms
 from webhook.capacity.provider import Labels
 from webhook.objects.problem import Json, Path
 
-# Node labels, each with the values that do not ask for such capacity.
+# Labels of nodes with reserved capacity, each with the values that do not mean reserved capacity.
 # GKE: flex-start VMs, those of queued provisioning, and reservations (consuming-reservations in its manual;
 # FlexStartLabel in GKE's own autoscaler; xpk and axlearn select a reservation by its name alone). Karpenter on AWS and
 # EKS Auto Mode: capacity reservations and capacity blocks (odcrs in Karpenter's manual, auto-odcr in EKS'). Their
-# capacity-type `reserved`, and EKS' CAPACITY_BLOCK, are on-demand in the table of providers: a pod that asks for them
-# refuses spot. No label of AKS for its capacity reservation groups was found.
+# capacity-type `reserved`, and EKS' CAPACITY_BLOCK, are on-demand in the table of providers: a pod that requires them
+# excludes spot nodes. No label of AKS for its capacity reservation groups was found.
 LABELS: Final[Labels] = {
     "cloud.google.com/gke-flex-start": ("false",),
     "cloud.google.com/gke-queued": ("false",),
@@ -31,8 +31,8 @@ LABELS: Final[Labels] = {
     "karpenter.k8s.aws/capacity-reservation-id": (),
     "karpenter.k8s.aws/capacity-reservation-type": (),
 }
-# The nodes of a ProvisioningRequest are made for the pods of its template, which has no term of ours
-# (ProvisioningRequestPodAnnotationKey in cluster-autoscaler/apis, and what it was before; Kueue writes it).
+# The nodes of a ProvisioningRequest are created for the pods of its template, which has no injected node affinity.
+# Kueue writes the annotation (ProvisioningRequestPodAnnotationKey in cluster-autoscaler/apis, and its former name).
 ANNOTATIONS: Final = (
     "autoscaling.x-k8s.io/consume-provisioning-request",
     "cluster-autoscaler.kubernetes.io/consume-provisioning-request",
@@ -40,7 +40,7 @@ ANNOTATIONS: Final = (
 
 
 def set_aside(pod_spec: Json, annotations: Json) -> Path | None:
-    """Return the annotation, node selector key or expression that asks for such capacity; None if nothing does."""
+    """Return the path of the annotation, node selector key or expression that requires it; None if there is none."""
     for key in ANNOTATIONS:
         if key in annotations:
             return ("metadata", "annotations", key)
@@ -51,7 +51,7 @@ def set_aside(pod_spec: Json, annotations: Json) -> Path | None:
 
 
 def in_every_term(pod_spec: Json) -> Path | None:
-    """Return the first of the expressions in every required term that ask for it: terms are ORed."""
+    """Return the path of the first expression that requires it, if every term has one; else None: terms are ORed."""
     first = None
     for index, expressions in terms(pod_spec):
         position = asking(expressions)
@@ -62,7 +62,7 @@ def in_every_term(pod_spec: Json) -> Path | None:
 
 
 def asking(expressions: Sequence[Json]) -> int | None:
-    """Return which of a term's expressions asks for it; None if none does."""
+    """Return the index of a term's first expression that requires it; None if there is none."""
     for position, expression in enumerate(expressions):
         others = LABELS.get(expression.get("key") or "")
         if others is None:

@@ -1,7 +1,7 @@
-"""The known providers, a row each, with what the row rests on.
+"""The known providers, and the evidence for each label.
 
-"Seen" is a label on a real node or a line of the vendor's own code; "documented" is the vendor's page; what nobody
-could check says so. A new provider is a row here, its place in `ROWS`, and its nodes in the test.
+"Seen": on a real node, or in the vendor's code. "Documented": on a page of the vendor. What is not verified says so.
+A new provider is a Provider here, its place in `ROWS`, and its nodes in the test.
 """
 
 import re
@@ -19,12 +19,12 @@ KARPENTER: Final = Provider(
     node_labels=("karpenter.sh/nodepool", "karpenter.sh/capacity-type"),
 )
 
-# Every node that Ocean launches carries the key (documented, also as a topology key that tells spot from on-demand
-# nodes), and public code reads the value `spot` from it: so NotIn keeps the scheduler off. The same pages decide the
-# rest. Affinity to `spot` is not supported: no word about spot, which Ocean launches anyway. It does so for every
-# pod without affinity to `od`: hence that goes along, as a preference, which the vendor's wave-operator makes do with
-# too; required, it would shut out the on-demand nodes of everything else in the cluster. Nobody has tried whether
-# Ocean's autoscaler understands NotIn by itself.
+# Every node that Ocean launches has the key (documented, also as a topology key that distinguishes spot from on-demand
+# nodes), and public code reads the value `spot` from it: so NotIn keeps the scheduler off spot nodes. According to the
+# same pages, affinity to `spot` is not supported, so none is injected, and Ocean launches a spot node for every pod
+# without affinity to `od`. So that affinity is injected beside NotIn: as a preference, as in the vendor's
+# wave-operator, because as a requirement it would exclude on-demand nodes that Ocean did not launch. Not verified:
+# whether Ocean's autoscaler respects NotIn alone.
 OCEAN: Final = Provider(
     name="ocean",
     spot_labels={"spotinst.io/node-lifecycle": ("spot",)},
@@ -34,7 +34,7 @@ OCEAN: Final = Provider(
     node_labels=("spotinst.io/node-lifecycle",),
 )
 
-# Documented; a node of Cast AI has one of the two labels, any other has neither.
+# Documented: a node of Cast AI has one of the two labels, any other node has neither.
 CASTAI: Final = Provider(
     name="castai",
     spot_labels={"scheduling.cast.ai/spot": ("true",)},
@@ -57,9 +57,9 @@ OPENSHIFT: Final = Provider(
 # Spot VMs carry `gke-spot` and, since 1.25.5, `gke-provisioning=spot` as well; preemptible VMs `gke-preemptible` and
 # `gke-provisioning=preemptible`, without `gke-spot` (seen); all others `gke-provisioning=standard`. Autopilot refuses
 # pods whose node affinity names a key outside its list: `gke-spot` is in every list that its refusals have printed,
-# the other two in none (one seen whole, later ones in part). As no Spot VM goes without `gke-spot`, that key alone is
-# right on Standard and safe on Autopilot. It says nothing of preemptible VMs: PREEMPTIBLE does.
-# A custom ComputeClass chooses between spot and on-demand by itself, and its pods may name none of these keys (refused
+# the other two in none (one list seen whole, later ones in part). As every Spot VM has `gke-spot`, that key alone is
+# right on Standard and safe on Autopilot. It does not exclude preemptible VMs: PREEMPTIBLE does.
+# A custom ComputeClass chooses between spot and on-demand by itself, and its pods may name none of these keys (rejected
 # by `ccc-node-affinity-selector-limitation`, on Standard too); for Autopilot's first built-in classes `gke-spot` is
 # documented.
 GKE: Final = Provider(
@@ -80,7 +80,7 @@ GKE: Final = Provider(
     provider_id=re.compile("gce://"),
 )
 
-# What GKE needs besides in a cluster that has preemptible VMs, hence is no Autopilot. No provider to name in a policy.
+# Is combined with GKE in clusters with preemptible VMs, which Autopilot does not have. A policy cannot name it.
 PREEMPTIBLE: Final = Provider(
     name="preemptible",
     spot_labels={"cloud.google.com/gke-preemptible": ("true",)},
@@ -113,7 +113,7 @@ AKS: Final = Provider(
 
 # Managed node groups alone label their capacity. Self-managed ones (kops, eksctl's unmanaged groups) have the same
 # `aws:///` providerID and no such label, spot or not, and on AWS they are common: taking them for EKS would promise
-# on-demand nodes and deliver spot. So the providerID is no sign here; no placement and a warning are the honest answer.
+# on-demand nodes and deliver spot. So the providerID is not used here: such a cluster gets no placement, and a warning.
 EKS: Final = Provider(
     name="eks",
     spot_labels={"eks.amazonaws.com/capacityType": ("SPOT",)},
@@ -121,8 +121,8 @@ EKS: Final = Provider(
     node_labels=("eks.amazonaws.com/capacityType", "eks.amazonaws.com/nodegroup"),
 )
 
-# Written by Alibaba's cloud controller manager since v2.10.2 (January 2025; seen): what it labelled before looks
-# on-demand.
+# Written by Alibaba's cloud controller manager since v2.10.2 (January 2025; seen): spot nodes from before look like
+# on-demand nodes.
 # Its providerID is REGION.INSTANCE, with or without `alicloud://` (pkg/controller/helper/node_utils.go).
 ACK: Final = Provider(
     name="ack",
@@ -132,12 +132,12 @@ ACK: Final = Provider(
     provider_id=re.compile(r"(alicloud://)?[a-z]{2}-[a-z0-9-]+\.i-"),
 )
 
-# Most specific first: what launches nodes of its own before the cloud that lends them.
+# Most specific first: autoscalers that launch nodes come before the clouds of these nodes.
 ROWS: Final = (KARPENTER, OCEAN, CASTAI, OPENSHIFT, GKE, PREEMPTIBLE, AKS, EKS, ACK)
 
-# What a policy can name, but for `auto`, `any` and `custom`.
+# The providers that a policy can name, except for `auto`, `any` and `custom`.
 PROVIDERS: Final = {row.name: row for row in ROWS if row is not PREEMPTIBLE}
 
-# Needs no knowledge of the cluster: off spot is off everybody's spot nodes. Nothing can be required, because no node
-# carries everybody's label. GKE Autopilot refuses it.
+# Needs no recognition: `off_spot` excludes the spot nodes of all providers. Spot nodes cannot be required, because no
+# node has the labels of all providers. GKE Autopilot rejects pods with it.
 ANY: Final = replace(combine(*ROWS), name="any", requirable=False)

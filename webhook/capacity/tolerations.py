@@ -1,4 +1,4 @@
-"""Which of a provider's tolerations a pod still needs."""
+"""Find the tolerations that a pod lacks for the spot nodes of a provider."""
 
 from collections.abc import Sequence
 
@@ -7,17 +7,17 @@ from webhook.objects.problem import Json
 
 
 def missing_tolerations(pod_tolerations: Sequence[Json] | None, provider: Provider) -> list[Json]:
-    """Return the provider's tolerations that no toleration of the pod covers; the caller's own values."""
+    """Return copies of the provider's tolerations that no toleration of the pod covers."""
     return [
         dict(wanted) for wanted in provider.tolerations if not any(covers(had, wanted) for had in pod_tolerations or ())
     ]
 
 
 def covers(had: Json, wanted: Json) -> bool:
-    """Say whether whatever `wanted` tolerates, `had` tolerates too, and for as long.
+    """Return True if the toleration `had` tolerates all taints that `wanted` tolerates, for the same time or longer.
 
     As the API defines it: no effect means all effects, no key with `Exists` means all keys, no operator means `Equal`,
-    no tolerationSeconds means for ever.
+    no tolerationSeconds means no time limit.
     """
     exists = had.get("operator") == "Exists"
     if had.get("effect") and had["effect"] != wanted.get("effect"):
