@@ -1,6 +1,6 @@
-"""Raw calls to the Kubernetes API over the official client, which brings the connection, TLS and credentials.
+"""Call the Kubernetes API through the official client, which provides connection, TLS and credentials.
 
-Objects come back as plain decoded JSON: its models would cost time and memory, and drop fields that they do not know.
+Objects are plain decoded JSON: the client's models cost time and memory, and drop fields that they do not know.
 """
 
 import asyncio
@@ -23,30 +23,31 @@ if TYPE_CHECKING:
     from aiohttp import AddrInfoType
     from kubernetes.aio.client import Configuration
 
-# Only metadata is sent, whatever the size of the object (Kubernetes API concepts, "Metadata-only fetches").
+# The API server sends only the metadata of objects (Kubernetes API concepts, "Metadata-only fetches").
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_ONLY_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 JSON_PATCH: Final = "application/json-patch+json"
-# What an object that has changed meanwhile is refused with: another resourceVersion, a JSON Patch whose test failed.
+# Status of a write that the API server rejects because the object has changed: a conflict of resourceVersion, or a JSON
+# Patch whose test operation failed.
 CHANGED: Final = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}
-PAGE: Final = 100  # objects, of which a page is read at most
-LARGEST_PAGE: Final = 8 * 1024 * 1024  # bytes: a page is held in memory whole; one object may be larger
-# The API server sends a bookmark about once a minute: a watch that is silent for longer is dead.
+PAGE: Final = 100  # the most objects in a page of a list
+LARGEST_PAGE: Final = 8 * 1024 * 1024  # bytes of a page, which is read into memory; a single object may be larger
+# Seconds without a line after which a watch is taken to be dead: the API server sends a bookmark about once a minute.
 SILENCE: Final = 150.0
-LONGEST_MESSAGE: Final = 4096  # characters of an error: it may quote what a user wrote, all of it
-GOODBYE: Final = 1.0  # seconds for connections to close in
+LONGEST_MESSAGE: Final = 4096  # characters of an error, which may quote a user's whole object
+GOODBYE: Final = 1.0  # seconds to wait until connections are closed
 
 
 class NoCredentialsError(Exception):
     """The kubeconfig, or the pod's service account, cannot be used."""
 
 
-# What a call may raise besides ApiError when the API is out of reach.
+# The errors of a call, besides ApiError, if the API cannot be reached.
 UNREACHABLE: Final = (NoCredentialsError, aiohttp.ClientError, TimeoutError, OSError)
 
 
 class ApiError(Exception):
-    """The API server answered, but not what was asked for."""
+    """The API server answered with an error; `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status} {message}")
@@ -54,18 +55,18 @@ class ApiError(Exception):
 
 
 class TooLargeError(Exception):
-    """An answer is larger than was asked for; it was not read to its end."""
+    """An answer is larger than the caller allows; it was not read to its end."""
 
 
 class ListMeta(msgspec.Struct, frozen=True):
-    """What the API server says of a page of a list: where the next one begins, empty where none does."""
+    """The metadata of a page of a list: its resourceVersion, and the token of the next page, empty if there is none."""
 
     version: str = msgspec.field(name="resourceVersion", default="")
     following: str = msgspec.field(name="continue", default="")
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A page of a list, its objects not decoded yet."""
+    """A page of a list; its objects are not decoded yet."""
 
     metadata: ListMeta
     items: list[msgspec.Raw] | None = None
@@ -79,14 +80,14 @@ class Api:
 
         self.client = ApiClient(configuration)
         self.sockets: WeakSet[socket.socket] = WeakSet()
-        self.warned: Callable[[str], None] = lambda _header: None  # of what a write brings
+        self.warned: Callable[[str], None] = lambda _header: None  # called with each Warning header of a write's answer
         rest = self.client.rest_client
-        # The official client's way to bring one's own connections (rest.py, _create_pool_manager).
+        # The official client accepts a connector in this attribute (rest.py, _create_pool_manager).
         self.connector = aiohttp.TCPConnector(limit=rest.maxsize, ssl=rest.ssl_context, socket_factory=self.socket)
         configuration.client_session_kwargs = {"connector": self.connector}
 
     def socket(self, address: "AddrInfoType") -> socket.socket:
-        """Open a socket that `__aexit__` knows of."""
+        """Open a socket, and remember it so that `__aexit__` can close it."""
         family, kind, protocol, *_ = address
         opened = socket.socket(family, kind, protocol)
         self.sockets.add(opened)
@@ -94,7 +95,7 @@ class Api:
 
     @classmethod
     async def connect(cls, kubeconfig: str | None) -> Self:
-        """Read a kubeconfig, with None the service account of the pod this runs in; raise NoCredentialsError."""
+        """Connect with a kubeconfig, or with the pod's service account if it is None; raise NoCredentialsError."""
         from kubernetes.aio import config  # noqa: PLC0415 - likewise
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - likewise
 
@@ -114,20 +115,20 @@ class Api:
     async def __aexit__(self, *_: object) -> None:
         await self.client.close()
         await self.connector.close()
-        # A connection whose call was cancelled says goodbye over TLS and waits for the answer, up to 30 s, which no one
-        # awaits; and uvloop, closed under it, hangs or fails.
+        # A connection whose call was cancelled does a TLS shutdown and waits up to 30 s for the answer, in the
+        # background. If uvloop is closed in that time, it hangs or fails.
         for left in self.sockets:
             with contextlib.suppress(OSError):  # closed already
                 left.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GOODBYE):
-                while any(left.fileno() >= 0 for left in self.sockets):  # noqa: ASYNC110 - nobody tells
-                    await asyncio.sleep(0.005)  # uvloop closes them in its next rounds
+                while any(left.fileno() >= 0 for left in self.sockets):  # noqa: ASYNC110 - no event to await
+                    await asyncio.sleep(0.005)  # uvloop closes them in its next iterations
 
     async def get(
         self, path: str, query: dict[str, str] | None = None, accept: str = "application/json", kind: Any = Any
     ) -> Any:
-        """Return the answer decoded as a type; raise ApiError unless it is 2xx, one of UNREACHABLE if there is none."""
+        """Return the answer decoded as a type; raise ApiError unless it is 2xx, one of UNREACHABLE if none comes."""
         return msgspec.json.decode(await self.body(path, query or {}, accept), type=kind)
 
     async def body(self, path: str, query: dict[str, str], accept: str, most: float = math.inf) -> bytearray:
@@ -143,7 +144,7 @@ class Api:
             return body
 
     async def find(self, path: str) -> Json | None:
-        """Return an object, None if there is none; raise as `get` does."""
+        """Return an object; None if there is none; raise as `get` does."""
         try:
             found: Json = await self.get(path)
         except ApiError as error:
@@ -155,7 +156,7 @@ class Api:
     async def pages(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[Page]:
         """Yield a list page by page; raise as `get` does.
 
-        A page is as many objects as its bytes allow: one that is too large is asked for again with fewer.
+        A page has at most PAGE objects and LARGEST_PAGE bytes: a larger one is requested again with fewer objects.
         """
         following, size = dict(query), PAGE
         while True:
@@ -183,30 +184,33 @@ class Api:
                 yield decoder.decode(item)
 
     async def create(self, path: str, root: Json, *, dry_run: bool = False) -> Json:
-        """Create an object, with `dry_run` only try to; return what came of it; raise as `get` does."""
+        """Create an object, or with `dry_run` only validate it; return it as the API does; raise as `get` does."""
         return await self.write("POST", path, root, {"dryRun": "All"} if dry_run else {})
 
     async def replace(self, path: str, root: Json) -> Json:
-        """Replace an object, unless it has another resourceVersion by now; raise as `get` does."""
+        """Replace an object of the same resourceVersion; return it as the API does; raise as `get` does."""
         return await self.write("PUT", path, root)
 
     async def patch(self, path: str, operations: list[Json]) -> Json:
-        """Apply a JSON Patch; raise as `get` does."""
+        """Apply a JSON Patch; return the object as the API does; raise as `get` does."""
         return await self.write("PATCH", path, operations)
 
     async def delete(self, path: str, uid: str, *, after: bool = False) -> None:
-        """Delete an object and what it owns, `after` that, unless another one is there by now; raise as `get` does."""
+        """Delete the object with this uid, and the objects that it owns: `after` those, or else before them.
+
+        Raise as `get` does: ApiError with 409 if another object has this path now.
+        """
         policy = "Foreground" if after else "Background"
         await self.write("DELETE", path, {"preconditions": {"uid": uid}, "propagationPolicy": policy})
 
     async def username(self) -> str:
-        """Return the user of this connection, as the API server knows it; raise as `get` does."""
+        """Return the username that the API server sees on this connection; raise as `get` does."""
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         answer = await self.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
         return str(answer["status"]["userInfo"]["username"])
 
     async def write(self, method: str, path: str, body: Json | list[Json], query: dict[str, str] | None = None) -> Json:
-        """Send a body; return the answer; raise as `get` does."""
+        """Send a body; return the decoded answer; raise as `get` does."""
         patience = aiohttp.ClientTimeout(total=30)
         async with await self.request(path, query or {}, "application/json", patience, method, body) as response:
             answer = await response.read()
@@ -219,7 +223,7 @@ class Api:
 
     @asynccontextmanager
     async def stream(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open an answer without end, and give its lines as they come; raise as `get` does."""
+        """Open a watch, and yield an iterator over its lines as they arrive; raise as `get` does."""
         patience = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENCE)
         async with await self.request(path, query, accept, patience) as response:
             if not response.ok:
@@ -235,7 +239,7 @@ class Api:
         method: str = "GET",
         body: Json | list[Json] | None = None,
     ) -> aiohttp.ClientResponse:
-        """Send a request with the client's credentials."""
+        """Send a request with the client's credentials; raise one of UNREACHABLE if there is no answer."""
         try:
             _, url, headers, _, _ = await self.client.param_serialize(
                 method,
@@ -258,7 +262,7 @@ class Api:
 
 
 async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Yield the lines of a body, which may be of any length."""
+    """Yield the lines of a body, each of any length; a last line without an end is dropped."""
     pieces: list[bytes] = []
     async for chunk in response.content.iter_any():
         *lines, rest = chunk.split(b"\n")
@@ -269,7 +273,7 @@ async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 def message_of(body: bytes | bytearray) -> str:
-    """Return the message of a Status object, or the beginning of whatever came instead."""
+    """Return the message of a Status object; if the body is not one, its first 200 bytes."""
     try:
         return str(msgspec.json.decode(body)["message"])[:LONGEST_MESSAGE]
     except (msgspec.DecodeError, KeyError, TypeError):

@@ -1,7 +1,8 @@
-"""Runs a coroutine at once as far as it goes without waiting: only one that has to wait becomes a task.
+"""Run a coroutine immediately until it first suspends, and only then create a Task for it.
 
-That saves a request whose answer is in the caches a turn of the loop, with its system calls. Python 3.12 has it as
-eager tasks. Until a coroutine waits it is in no task: what needs one, as asyncio.timeout does, makes one of its own.
+A request that is answered from caches so needs no iteration of the event loop, with its system calls. Python 3.12 has
+this as eager tasks. The coroutine runs outside any Task until it first suspends: code that needs a Task, such as
+asyncio.timeout, must create one (`in_task`).
 """
 
 import asyncio
@@ -13,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def run(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None] | None:
-    """Return the task in which the rest is done; None where nothing is left."""
+    """Run a coroutine until it first suspends; return the Task that runs the rest, None if it has finished."""
     try:
         awaited = work.send(None)
     except StopIteration:
@@ -22,7 +23,7 @@ def run(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asy
 
 
 async def in_task(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine in a task of its own, which is cancelled if the caller is closed or cancelled first."""
+    """Run a coroutine in a new Task, and return its result; cancel the Task if the caller is closed or cancelled."""
     task = asyncio.create_task(work)
     try:
         return await task
@@ -32,12 +33,12 @@ async def in_task(work: Coroutine[Any, Any, Result]) -> Result:
 
 @coroutine
 def rest_of(work: Coroutine[Any, Any, Result], awaited: Any) -> Generator[Any, Any, Result]:
-    """Go on with what has begun to wait; return what it returns."""
+    """Run a suspended coroutine to its end, and return its result; `awaited` is the value that it yielded."""
     try:
         while True:
             try:
                 sent = yield awaited
-            except BaseException as error:  # noqa: BLE001 - whatever it is, it is for the work
+            except BaseException as error:  # noqa: BLE001 - every exception is passed on to the coroutine
                 awaited = work.throw(error)
             else:
                 awaited = work.send(sent)

@@ -1,4 +1,4 @@
-"""Kubernetes Events: what is worth telling, told where people look, such as on the ConfigMap that was edited."""
+"""Write Kubernetes Events about objects, such as about a ConfigMap whose new policy has problems."""
 
 import asyncio
 import hashlib
@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What an Event tells, and the object that it is about; `uid` is empty where any object of that name is meant."""
+    """The content of an Event, and the object that it is about; `uid` is empty if any object of that name is meant."""
 
     kind: str
     namespace: str
@@ -34,34 +34,34 @@ class Notice:
 
 
 class Events:
-    """Writes Events; trouble with the API is logged and stops nothing."""
+    """Writes Events in the background; an error of the API is logged, and the Event is dropped."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
         self.waiting: asyncio.Queue[Notice] = asyncio.Queue(maxsize=1000)
 
     def tell(self, notice: Notice) -> None:
-        """Queue an Event."""
+        """Queue an Event; drop it if the queue is full."""
         if not self.waiting.full():
             self.waiting.put_nowait(notice)
 
     async def run(self) -> None:
-        """Write what is queued until cancelled."""
+        """Write the queued Events until cancelled."""
         while True:
             notice = await self.waiting.get()
             try:
                 await self.api.create(f"/api/v1/namespaces/{notice.namespace}/events", event(notice))
             except ApiError as error:
-                if error.status != HTTPStatus.CONFLICT:  # another replica has said the same
+                if error.status != HTTPStatus.CONFLICT:  # another replica has written the same Event
                     log.warning("event not written", error=str(error))
             except UNREACHABLE as error:
                 log.warning("event not written", error=repr(error))
-            except Exception:  # an answer that nobody foresaw must not end the server
+            except Exception:  # an unexpected answer of the API must not end the server
                 log.exception("event not written")
 
 
 def event(notice: Notice) -> Json:
-    """Make the Event; replicas that see the same notice in the same minute make it by the same name."""
+    """Return the Event; its name is the same in all replicas for the same notice in the same minute."""
     now = datetime.now(UTC)
     minute = now.strftime("%Y%m%d%H%M")
     digest = hashlib.sha256(f"{minute} {notice.reason} {notice.message}".encode()).hexdigest()[:16]

@@ -1,14 +1,14 @@
-"""Every label and annotation key once, with who writes it and who reads it."""
+"""All label and annotation keys of this project, each with its writers and readers."""
 
 from typing import Final
 
 PREFIX: Final = "retry-policy.dev/"
 
-# Label on Namespaces, and templates of the whole cluster, written by the cluster admin: opts in and names the profile.
-# Label on Jobs, JobSets and pods, written by the webhook: one label-selected watch finds them again.
+# Label on Namespaces and cluster-scoped templates, written by the cluster admin: opts in and names the profile.
+# Label on Jobs, JobSets and pods, written by the webhook: its watches select objects by it.
 PROFILE: Final = PREFIX + "profile"
 
-# Label on Namespaces, written by the cluster admin: Enforce (as if absent), Warn or Audit.
+# Label on Namespaces, written by the cluster admin: Enforce (the default), Warn or Audit.
 MODE: Final = PREFIX + "mode"
 
 # Annotation on a workload or pod, written by its author or another system: the 0-based attempt; wins over any other
@@ -24,49 +24,49 @@ MAX_RETRIES: Final = PREFIX + "max-retries"
 # Annotation on a workload, written by its author: own disruption budget within the profile's limit.
 MAX_DISRUPTIONS: Final = PREFIX + "max-disruptions"
 
-# Annotation on a workload, written by its author: "false" is on-demand from the first attempt, "true" makes a bare pod
-# take part.
+# Annotation on a workload, written by its author: "false" places it on-demand from the first attempt, "true" also
+# applies the policy to a pod without a controller.
 INTERRUPTIBLE: Final = PREFIX + "interruptible"
 
-# Annotation on a workload, written by its author: "true" leaves it alone, where the profile allows it.
+# Annotation on a workload, written by its author: "true" exempts it from the policy, if the profile allows it.
 SKIP: Final = PREFIX + "skip"
 
 # Annotation on pods, written by the webhook, read by people and by the ledger: Spot, OnDemand or None.
 PLACEMENT: Final = PREFIX + "placement"
 
-# Annotation on pods, written by the webhook: which source told the attempt (see webhook/attempts/).
+# Annotation on pods, written by the webhook: the source of the attempt (see webhook/attempts/).
 ATTEMPT_SOURCE: Final = PREFIX + "attempt-source"
 
-# Annotation on Jobs, written and read by the webhook: JSON, the profile and what was injected, so that it can be taken
-# out again.
+# Annotation on Jobs, written and read by the webhook: JSON, the profile and the injected values, so that they can be
+# removed again.
 POLICY: Final = PREFIX + "policy"
 
 # Annotation on Jobs and JobSets, written by the ledger: JSON, every ended pod by cause and cost (see
 # webhook/ledger/model/account.py).
 LEDGER: Final = PREFIX + "ledger"
 
-# Annotation on ended pods, written by the ledger where many of them stay: this one is counted.
+# Annotation on ended pods, written by the ledger if a Job keeps many of them: the ledger has counted this pod.
 COUNTED: Final = PREFIX + "counted"
 
-# Annotation on a workload, or a template in it, written by its author: "true" says that it may run twice, so that a
-# person may ask for it; "false" that it may not.
+# Annotation on a workload, or a template in it, written by its author: "true" means that it may run twice, so that a
+# person may request a retry; "false" means that it may not.
 RETRYABLE: Final = PREFIX + "retryable"
 
 # Annotation on a workload, written by a person or another system: asks for a retry, RFC 3339 (see
 # webhook/retry/requests.py).
 RETRY_REQUESTED_AT: Final = PREFIX + "retry-requested-at"
 
-# Annotation on a PipelineRun, written by its author: "true" has what of `finally` has succeeded not run again, where
-# that annotation asks for it.
+# Annotation on a PipelineRun, written by its author: with "true" a requested retry does not rerun those tasks of
+# `finally` that have succeeded.
 KEEP_FINALLY: Final = PREFIX + "keep-finally"
 
-# Annotation on a workload, written by the webhook, read by its leader: JSON, who has asked so, and for what.
+# Annotation on a workload, written by the webhook, read by its leader: JSON, the user and the content of the request.
 RETRY_ACCEPTED: Final = PREFIX + "retry-accepted"
 
 # Label on a workload while it is made to run again, and on a placeholder: the leader finds them by it.
 RETRY_IN_PROGRESS: Final = PREFIX + "retry-in-progress"
 
-# Annotation on workloads, written by whoever carries a requested retry out: JSON, who asked for each and when (see
+# Annotation on workloads, written by the executor of a requested retry: JSON, the user and time of each (see
 # webhook/retry/record.py).
 RETRY_HISTORY: Final = PREFIX + "retry-history"
 
@@ -82,12 +82,12 @@ STAYS_SUSPENDED: Final = PREFIX + "stays-suspended"
 # webhook/retry/kinds/job.py).
 SUCCESSOR: Final = PREFIX + "successor"
 
-# What an author may say on a workload and what its pods must know too: copied into pod templates where absent.
+# Annotations that are copied from a workload to its pod templates, if absent there.
 COPIED_TO_PODS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES)
 
-# What an author may say on a CronJob and what its Jobs must know too: copied into the Job template where absent.
+# Annotations that are copied from a CronJob to its Job template, if absent there.
 COPIED_TO_JOBS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, RETRYABLE, SKIP)
 
-# What an author may say on an object, and is judged for.
+# Annotations that an author may write, whose values are validated.
 SAID_BY_AUTHORS: Final = (ATTEMPT, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, RETRYABLE, SKIP)
-SAID: Final = frozenset(SAID_BY_AUTHORS)  # asked of every map of annotations
+SAID: Final = frozenset(SAID_BY_AUTHORS)  # a set: every annotations map is tested against it

@@ -1,4 +1,4 @@
-"""Long work in slices, so that no admission waits until all of it is done."""
+"""Divide long loops into slices of time, so that admission requests are answered between them."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
-    """Yield items; whenever what is done with them has taken a slice of time, let other tasks run."""
+    """Yield items; let other tasks run whenever the caller's loop has taken SLICE seconds."""
     end = time.monotonic() + SLICE
     for item in items:
         yield item

@@ -9,7 +9,7 @@ from typing import Final
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 
-# A condition that ends an object, with its status, and whether it has succeeded then.
+# The terminal conditions, by type and status: True if the object has succeeded.
 ENDINGS: Final = {
     ("Complete", "True"): True,  # a Job
     ("Completed", "True"): True,  # a JobSet
@@ -32,7 +32,7 @@ def is_decided(status: Json) -> bool:
 
 
 def condition_of(root: Json) -> Json | None:
-    """Return the condition that ended an object, None where none has."""
+    """Return the terminal condition of an object; None if it has not ended."""
     for one in at(root, ("status", "conditions")) or ():
         if (one.get("type"), one.get("status")) in ENDINGS:
             found: Json = one
@@ -41,17 +41,17 @@ def condition_of(root: Json) -> Json | None:
 
 
 def has_ended_well(root: Json) -> bool | None:
-    """Tell whether an object has succeeded; None where it has not ended."""
+    """Return True if an object has succeeded, False if it has failed, None if it has not ended."""
     one = condition_of(root)
     return None if one is None else ENDINGS[one["type"], one["status"]]
 
 
 def has_failed(root: Json) -> bool:
-    """Tell whether an object has ended, and not well."""
+    """Return True if an object has failed."""
     return has_ended_well(root) is False
 
 
 def ended_at(root: Json) -> str | None:
-    """Return when an object ended, RFC 3339; None where it has not."""
+    """Return the time at which an object ended, as RFC 3339 text; None if it has not ended."""
     one = condition_of(root)
     return None if one is None else at(root, ("status", "completionTime")) or one.get("lastTransitionTime")

@@ -1,1 +1,1 @@
-"""Caches over the API: what admission and the controllers need to know of the cluster, and the policy in force."""
+"""Caches of API objects for admission and the controllers, and the source of the policy in force."""

@@ -1,7 +1,7 @@
-"""What the rules must know of the cluster: namespaces' profiles, pods' owners, the capacity provider.
+"""Look up facts about the cluster for the rules: profiles of namespaces, owners of pods, the capacity provider.
 
-Caches over the API. What a cache does not hold, or may hold too late, is asked from the API; if that does not answer in
-time the request fails with 503, because a guess would place or pass an object wrongly and nobody would ever know.
+Most answers come from caches. If a cache lacks an object, or may be out of date, the API is asked. If the API does not
+answer in time, the request fails with 503: with a guess, an object could be placed or admitted wrongly, unnoticed.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ from webhook.rules.job_sets.job_set import RESTART_JOB
 from webhook.rules.jobs.schema import SUBDOMAIN
 from webhook.rules.opt_in import labels_of
 
-PATIENCE: Final = 1.0  # seconds that one look-up may take: the API server waits 5 for the whole answer
+PATIENCE: Final = 1.0  # seconds that one look-up may take; the API server waits 5 seconds for the webhook's answer
 VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
-# What is decoded of an object: tens of thousands are, each of up to megabytes.
+# The fields that are decoded of objects. There are tens of thousands of objects, of up to megabytes each.
 METADATA_READ: Final[Shape] = {
     **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
     "labels": dict.fromkeys((names.PROFILE, batch.QUEUE_NAME, batch.JOBS_OF_SET), str),
@@ -84,14 +84,14 @@ JOB_SET_READ: Final[Shape] = {
         "replicatedJobsStatus": [{"name": str, JOB_RESTARTS: [int], COSTLY_JOB_RESTARTS: [int]}],
     },
 }
-# Bounds on what is kept, where the API has none, or another than what anybody needs.
-LONGEST: Final = 64  # characters of an annotation: what an author may say is shorter
-LONGEST_OURS: Final = account.LARGEST + 1  # of one that we write: what is longer cannot be read, and stays so
-LONGEST_REFERENCE: Final = 512  # of a field of an ownerReference, which is made of names
-MOST_SHARED: Final = 4096  # bytes of a failure policy that many Jobs may have in common: all injected ones have fewer
+# Bounds on the cached data, where the API has no bound, or a higher one than is needed.
+LONGEST: Final = 64  # characters of an author's annotation; valid values are shorter
+LONGEST_OURS: Final = account.LARGEST + 1  # characters of the webhook's annotations; longer ones cannot be read
+LONGEST_REFERENCE: Final = 512  # characters of a field of an ownerReference
+MOST_SHARED: Final = 4096  # bytes of a podFailurePolicy that is cached once for many Jobs; injected ones are smaller
 MOST_LISTED: Final = 1000  # entries of a list in a rule of a JobSet, such as the names of its Jobs
-NODES_KNOWN: Final = 300.0  # seconds between looks at the nodes, once their provider is recognised
-NODES_UNKNOWN: Final = 30.0  # and until then
+NODES_KNOWN: Final = 300.0  # seconds between two reads of the nodes, once their provider is recognised
+NODES_UNKNOWN: Final = 30.0  # seconds between two reads of the nodes until then
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RULE_SCHEMA: Final = (
     *("schema", "openAPIV3Schema"),
@@ -100,18 +100,18 @@ RULE_SCHEMA: Final = (
 )
 TRAIN_JOB_SCHEMA: Final = ("schema", "openAPIV3Schema", "properties", "spec", "properties", "runtimePatches")
 
-# A namespace's labels `profile` and `mode`, None where it has not got them.
+# The values of a namespace's labels `profile` and `mode`; None for an absent label.
 OptIn = tuple[str | None, str | None]
 
 log = structlog.get_logger()
 
 
 class UnavailableError(Exception):
-    """The API did not tell what the rules must know: HTTP 503 with Retry-After."""
+    """The API did not answer a look-up: the webhook answers HTTP 503 with Retry-After."""
 
 
 class Cluster:
-    """Answers from caches where they are current, else from the API."""
+    """Facts about the cluster, from caches if these are current, else from the API."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -142,50 +142,51 @@ class Cluster:
 
     @property
     def synced(self) -> bool:
-        """Whether every cache has been filled once; that of JobSets may never be, without their CRD."""
+        """Whether every cache has been filled once, except that of JobSets, which stays empty without their CRD."""
         caches = (self.namespaces, self.jobs, self.job_set_crds, self.train_job_crds)
         return all(cache.synced.is_set() for cache in caches)
 
     @property
     def message_patterns(self) -> bool:
-        """Whether the rules of a JobSet's failurePolicy may hold message patterns; False where none is installed."""
+        """Whether a rule of a JobSet's failurePolicy may have message patterns; False without the CRD of JobSets."""
         return any(found.message_patterns for found in self.job_set_crds.items.values())
 
     @property
     def restart_job(self) -> bool:
-        """Whether the rules of a JobSet's failurePolicy may restart one Job alone; False where none is installed."""
+        """Whether a rule of a JobSet's failurePolicy may restart a single Job; False without the CRD of JobSets."""
         return any(found.restart_job for found in self.job_set_crds.items.values())
 
     @property
     def runtime_patches(self) -> bool | None:
-        """Whether TrainJobs have runtimePatches; None where their CRD is not installed."""
+        """Whether TrainJobs have the field runtimePatches; None without the CRD of TrainJobs."""
         return next(iter(self.train_job_crds.items.values()), None)
 
     def serves(self, namespace: str) -> bool:
-        """Return True if a namespace was opted in when the watch last told."""
+        """Return True if a namespace is opted in, according to the cache."""
         return ("", namespace) in self.namespaces.items
 
     async def opt_in(self, namespace: str) -> OptIn:
-        """Return the profile and the mode that a namespace's labels name; raise UnavailableError."""
+        """Return profile and mode in a namespace's labels; raise UnavailableError if the API does not answer."""
         known = self.namespaces.items.get(("", namespace)) if self.namespaces.live else None
         if known is not None:
             return known
         if not SUBDOMAIN.fullmatch(namespace):
-            return None, None  # this is no name, and may be a path
+            return None, None  # not a valid name; it could change the path of the request
         found = await ask(self.api, f"/api/v1/namespaces/{namespace}", METADATA_ONLY)
         return (None, None) if found is None else opt_in_of(found)
 
     def profiles_in_use(self) -> dict[str, list[str]]:
-        """Return the names of the opted-in namespaces by profile, as far as they are known."""
+        """Return the names of the opted-in namespaces by profile, according to the cache."""
         found: dict[str, list[str]] = {}
         for (_, namespace), (profile_name, _) in self.namespaces.items.items():
             found.setdefault(profile_name or "", []).append(namespace)
         return {profile_name: sorted(namespaces) for profile_name, namespaces in found.items()}
 
     async def owners(self, namespace: str, reference: OwnerReference) -> tuple[Json | None, Json | None]:
-        """Return the object that a pod's reference names, and the controller of that, where it counts attempts too.
+        """Return the object that a pod's controller reference names, and the controller of that object.
 
-        None for what is gone or is not there; raise UnavailableError.
+        None for an object that does not exist, and for a second controller that does not count attempts. Raise
+        UnavailableError if the API does not answer.
         """
         owner = await self.object(namespace, reference)
         controller = None if owner is None else controller_of(owner)
@@ -195,10 +196,11 @@ class Cluster:
         return owner, await self.object(namespace, controller)
 
     async def object(self, namespace: str, reference: OwnerReference) -> Json | None:
-        """Return the object of a kind that a row knows, None if it is gone; raise UnavailableError.
+        """Return the object that a reference names; None if it does not exist or is not of a known kind.
 
-        None too where the reference does not prove that its author may know the object: whoever reaches the port can
-        name one, and the answer tells of its attempts and budgets.
+        None also if the reference does not prove, by uid or submission id, that its author may know the object. Any
+        client of the webhook's port can send a reference, and the answer reveals attempts and budgets of the object.
+        Raise UnavailableError if the API does not answer.
         """
         row = row_of(reference)
         if row is None:
@@ -209,7 +211,8 @@ class Cluster:
             if cached is not None and cached["metadata"]["uid"] == reference.uid:
                 return cached
         if not SUBDOMAIN.fullmatch(reference.name) or not VERSION.fullmatch(reference.version):
-            return None  # the API server judges ownerReferences after admission; this is no name, and may be a path
+            # The API server validates ownerReferences after admission: this could change the path of the request.
+            return None
         path = f"/apis/{row.group}/{reference.version}/namespaces/{namespace}/{row.resource}/{reference.name}"
         found: Json | None = await ask(self.api, path, "application/json", Any if cache is None else cache.kind)
         if found is not None and cache is not None:
@@ -217,7 +220,7 @@ class Cluster:
         return found if found is not None and reference.is_to(found) else None
 
     async def look_at_nodes(self) -> None:
-        """Recognise the capacity provider, now and again: pools come and go."""
+        """Read the nodes and recognise the capacity provider, at intervals, until cancelled."""
         looked = False
         while True:
             try:
@@ -226,7 +229,7 @@ class Cluster:
                 self.see_pools(None if made_for_pods else await pools_of(nodes))
             except (ApiError, *UNREACHABLE) as error:
                 log.warning("nodes not read", error=repr(error), retry_in=NODES_UNKNOWN)
-            except Exception:  # an answer that nobody foresaw must not end the server
+            except Exception:  # an unexpected answer of the API must not end the server
                 log.exception("nodes not read", retry_in=NODES_UNKNOWN)
             else:
                 if provider is not None and provider != self.recognised:
@@ -239,19 +242,19 @@ class Cluster:
             await asyncio.sleep(NODES_UNKNOWN if self.recognised is None else NODES_KNOWN)
 
     def see_pools(self, found: dict[str, Pool] | None) -> None:
-        """Take in what pools there are; one that has no node any more may have some again."""
+        """Update the known pools; None clears them. Pools without a node are kept, because they may get nodes again."""
         self.pools_seen = {} if found is None else {**self.pools_seen, **found}
         self.pools = tuple(self.pools_seen.values()) if len(self.pools_seen) <= MOST_POOLS else ()
 
     async def nodes(self) -> list[NodeFacts]:
-        """Read the labels of all nodes, and the providerID of one, which its cloud gives to all of them."""
+        """Return the labels of all nodes, and the providerID of one node: the cloud is the same for all nodes."""
         one = await self.api.get("/api/v1/nodes", {"limit": "1"})
         found = [NodeFacts(labels_of(item), item["spec"].get("providerID") or "") for item in one.get("items") or ()]
         nodes = self.api.objects("/api/v1/nodes", {}, METADATA_ONLY_LIST)
         return [*found, *[NodeFacts(labels_of(item)) async for item in nodes]]
 
     async def has_node_pools(self) -> bool:
-        """Tell whether Karpenter has NodePools; without its CRD there is no such path."""
+        """Return True if Karpenter has NodePools; False also without its CRD."""
         try:
             pools = await self.api.get("/apis/karpenter.sh/v1/nodepools", {"limit": "1"}, METADATA_ONLY_LIST)
         except ApiError as error:
@@ -262,19 +265,19 @@ class Cluster:
 
 
 def path_of(row: KindSpec) -> str:
-    """Return the path of a kind's list in all namespaces."""
+    """Return the API path of the list of a kind in all namespaces."""
     return f"/apis/{row.group}/{row.versions[0]}/{row.resource}"
 
 
 class JobSetFeatures(NamedTuple):
-    """What the rules of a JobSet's failurePolicy may hold, by its CRD: message patterns; the action RestartJob."""
+    """Which features the CRD of JobSets has for failurePolicy rules: message patterns, and the action RestartJob."""
 
     message_patterns: bool
     restart_job: bool
 
 
 def features_of(crd: Json) -> JobSetFeatures:
-    """Read the CRD of JobSets."""
+    """Return the features in the CRD of JobSets."""
     served = [version for version in crd["spec"]["versions"] if version["name"] in JOB_SET.versions]
     rules = [at(version, RULE_SCHEMA) or {} for version in served]
     return JobSetFeatures(
@@ -284,7 +287,7 @@ def features_of(crd: Json) -> JobSetFeatures:
 
 
 def has_runtime_patches(crd: Json) -> bool:
-    """Return True if TrainJobs have the field runtimePatches, by their CRD."""
+    """Return True if the CRD of TrainJobs has the field runtimePatches."""
     return any(
         at(version, TRAIN_JOB_SCHEMA) is not None
         for version in crd["spec"]["versions"]
@@ -293,15 +296,15 @@ def has_runtime_patches(crd: Json) -> bool:
 
 
 async def ask(api: Api, path: str, accept: str, kind: Any = Any) -> Json | None:
-    """Get one object decoded as a type, None if there is none.
+    """Return an object of the API, decoded as the type `kind`; None if there is none.
 
-    Raise UnavailableError if the API does not tell within PATIENCE.
+    Raise UnavailableError if the API does not answer within PATIENCE.
     """
-    return await eager.in_task(asked(api, path, accept, kind))  # nobody needed a task until now
+    return await eager.in_task(asked(api, path, accept, kind))  # requests that use caches alone run without a task
 
 
 async def asked(api: Api, path: str, accept: str, kind: Any) -> Json | None:
-    """Get one object, in a task."""
+    """Do what `ask` says; asyncio.timeout needs it to run in a task."""
     try:
         async with asyncio.timeout(PATIENCE):
             found: Json = await api.get(path, accept=accept, kind=kind)
@@ -315,7 +318,7 @@ async def asked(api: Api, path: str, accept: str, kind: Any) -> Json | None:
 
 
 async def pools_of(nodes: list[NodeFacts]) -> dict[str, Pool] | None:
-    """Return the pools of these nodes by name; None where nothing can be said of pools."""
+    """Return the pools of these nodes by name; None if they do not show which pods could run."""
     census = Census()
     async for node in in_slices(nodes):
         census.add(node)
@@ -323,13 +326,13 @@ async def pools_of(nodes: list[NodeFacts]) -> dict[str, Pool] | None:
 
 
 def opt_in_of(namespace: Json) -> OptIn:
-    """Return what a namespace's labels say."""
+    """Return profile and mode in a namespace's labels."""
     labels = labels_of(namespace)
     return labels.get(names.PROFILE), labels.get(names.MODE)
 
 
 def trimmed_job(job: Json) -> Json:
-    """Keep of a Job, decoded as JOB_READ, what placement and the ledger read: thousands of them are held."""
+    """Return the fields of a Job, decoded as JOB_READ, that placement and the ledger read: thousands are cached."""
     spec, status = job["spec"], job.get("status") or {}
     kept = {key: value for key, value in spec.items() if value is not None}
     if "podFailurePolicy" in kept:
@@ -343,7 +346,7 @@ def trimmed_job(job: Json) -> Json:
 
 
 def trimmed_metadata(metadata: Json) -> Json:
-    """Keep of an object's metadata what placement and the ledger read; no annotations where the object has none."""
+    """Return the metadata that placement and the ledger read; without annotations if the object has none."""
     kept = {
         "namespace": metadata["namespace"],
         "name": metadata["name"],
@@ -364,7 +367,7 @@ def trimmed_metadata(metadata: Json) -> Json:
 
 
 def controllers_of(metadata: Json) -> list[Json]:
-    """Keep of an object's ownerReferences the first that is marked as controller, of which the API allows one."""
+    """Return the ownerReference that is marked as controller, in a list; the API allows one."""
     for reference in metadata.get("ownerReferences") or ():
         if reference.get("controller"):
             return [
@@ -384,20 +387,20 @@ def conditions_of(status: Json) -> Json:
 
 
 def shared_if_small(policy: Json) -> Json:
-    """Return a Job's failure policy, which the API bounds; one and the same object for what many have in common."""
+    """Return a Job's podFailurePolicy; equal policies up to MOST_SHARED bytes are the same object, to save memory."""
     encoded = msgspec.json.encode(policy)
     return shared(encoded) if len(encoded) <= MOST_SHARED else policy
 
 
 @lru_cache(maxsize=1000)
 def shared(encoded: bytes) -> Json:
-    """Return one and the same object for what many Jobs have in common."""
+    """Decode JSON; the same text gives the same object."""
     found: Json = msgspec.json.decode(encoded)
     return found
 
 
 def trimmed_job_set(job_set: Json) -> Json:
-    """Keep of a JobSet, decoded as JOB_SET_READ, what placement and the ledger read."""
+    """Return the fields of a JobSet, decoded as JOB_SET_READ, that placement and the ledger read."""
     status, policy = job_set.get("status") or {}, at(job_set, ("spec", "failurePolicy")) or {}
     if policy.get("rules"):
         policy["rules"] = [trimmed_rule(rule) for rule in policy["rules"][:MOST_RULES]]
@@ -412,7 +415,7 @@ def trimmed_job_set(job_set: Json) -> Json:
 
 
 def trimmed_rule(rule: Json) -> Json:
-    """Keep of a rule of a JobSet's failure policy as much as can matter: cut, a text is none that anything has."""
+    """Return a rule of a JobSet's failurePolicy with long texts and lists cut: a cut text matches nothing."""
     return {
         key: value[:LONGEST] if isinstance(value, str) else [one[: LONGEST_PATTERN + 1] for one in value[:MOST_LISTED]]
         for key, value in rule.items()

@@ -1,4 +1,7 @@
-"""The policy in force: packaged, from a file or from a ConfigMap, followed as it changes. The last good one stays."""
+"""The policy in force: the packaged one, a file or a ConfigMap, followed as it changes.
+
+If a new version has problems, the last good one stays in force.
+"""
 
 import asyncio
 import hashlib
@@ -16,19 +19,20 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.parse import KEY, parse
 
-# Content is compared, not modification times: mounted ConfigMaps are swapped by a symlink.
+# Seconds between two reads of a file. Contents are compared and not modification times, because a mounted ConfigMap is
+# replaced by changing a symlink.
 INTERVAL: Final = 1.0
-LARGEST: Final = 1024 * 1024  # bytes: what a ConfigMap can hold at most
+LARGEST: Final = 1024 * 1024  # bytes of a policy file; a ConfigMap cannot be larger
 
 log = structlog.get_logger()
 
 
 class PolicySource:
-    """Holds the policy in force; `current` is None until a good one has been seen, and `trouble` says why.
+    """Holds the policy in force: `current`, None until a policy without problems was read.
 
-    `config_map` is the namespace and name that it comes from, None where it comes from elsewhere; `uid` is that of the
-    stored ConfigMap, empty where there is none. `refused` is called with each refusal, so that it can be told where an
-    admin looks.
+    `trouble`: why the last version was refused, else empty. `config_map`: namespace and name of the ConfigMap with the
+    policy, None if it comes from elsewhere. `uid`: the uid of the stored ConfigMap, empty if there is none. `refused`
+    is called with the reason of each refusal.
     """
 
     def __init__(self, policy: Policy | None = None, config_map: tuple[str, str] | None = None) -> None:
@@ -41,7 +45,7 @@ class PolicySource:
         metrics.POLICY_LAST_RELOAD_GOOD.set(policy is not None)
 
     def take(self, text: str, origin: str) -> None:
-        """Put a policy text in force, unless it has problems."""
+        """Put the policy in a text in force, or refuse it if it has problems; `origin` is its source, for messages."""
         parsed = parse(text)
         problems = validate_policy(parsed) if isinstance(parsed, Policy) else parsed
         if not isinstance(parsed, Policy) or problems:
@@ -55,7 +59,7 @@ class PolicySource:
         log.info("policy in force", origin=origin, profiles=sorted(parsed.profiles))
 
     def refuse(self, origin: str, problems: list[str]) -> None:
-        """Keep the last good policy, and say why."""
+        """Keep the last good policy in force, and report the problems: in the log, metrics, `trouble` and `refused`."""
         self.trouble = f"{origin}: " + " | ".join(problems)
         metrics.POLICY_RELOADS.labels("bad").inc()
         metrics.POLICY_LAST_RELOAD_GOOD.set(0)
@@ -63,7 +67,7 @@ class PolicySource:
         self.refused(self.trouble)
 
     async def follow_config_map(self, api: Api) -> None:
-        """Watch the ConfigMap until cancelled; one that is deleted leaves the last good policy in force."""
+        """Watch the ConfigMap until cancelled; if it is deleted, the last good policy stays in force."""
         namespace, name = self.config_map or ("", "")
         path = f"/api/v1/namespaces/{namespace}/configmaps"
         origin = f"ConfigMap {namespace}/{name}"
@@ -84,13 +88,13 @@ class PolicySource:
         await watched.run()
 
     async def follow(self, file: Path, seen: bytes) -> None:
-        """Read a file again whenever its content is no more the one whose digest was `seen`, until cancelled."""
+        """Read a file every INTERVAL seconds until cancelled; `seen` is the digest of the content read last."""
         while True:
             await asyncio.sleep(INTERVAL)
             seen = self.read(file, seen)
 
     def read(self, file: Path, seen: bytes = b"") -> bytes:
-        """Take a file's policy if its content is not the one whose digest was `seen`; return the digest of what was."""
+        """Put a file's policy in force if its digest is not `seen`; return the digest of its content, or an error."""
         try:
             with file.open("rb") as opened:
                 content = opened.read(LARGEST + 1)
@@ -105,7 +109,7 @@ class PolicySource:
         return digest
 
     def take_bytes(self, content: bytes, origin: str) -> None:
-        """Take a file's content, unless it is no text that a ConfigMap could hold."""
+        """Put the policy in a file's content in force; refuse it if it is too large for a ConfigMap or not UTF-8."""
         if len(content) > LARGEST:
             self.refuse(origin, [f"is larger than {LARGEST} bytes, which no ConfigMap can hold"])
             return
@@ -118,5 +122,5 @@ class PolicySource:
 
 
 def uid_and_text(config_map: Json) -> tuple[str, str | None]:
-    """Return a ConfigMap's uid and its policy text."""
+    """Return a ConfigMap's uid and its policy text; None if it has no policy."""
     return config_map["metadata"]["uid"], (config_map.get("data") or {}).get(KEY)
