@@ -1,1 +1,1 @@
-"""The command line: what it reads, what it prints, one file for each group of commands."""
+"""The command line: one file for each command, and the code that reads documents and prints results."""

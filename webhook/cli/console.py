@@ -1,4 +1,4 @@
-"""What the commands have in common: exit codes, lines that are safe to print, the kubeconfig that kubectl takes."""
+"""Shared by the commands: exit codes, safe printing of a line, the default kubeconfig."""
 
 import os
 from pathlib import Path
@@ -11,12 +11,15 @@ DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 
 
 def printable(line: str) -> str:
-    """Escape what would break the line or steer a terminal, and cut the middle of a long one: keys may be anything."""
+    """Return a line with unprintable characters escaped, and without its middle if it is too long.
+
+    Keys of a document can be any text: line ends and terminal control sequences among them.
+    """
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} … {line[-LONGEST_LINE // 2 :]}"
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
 
 
 def kubeconfig_or_default(kubeconfig: str | None) -> str:
-    """Return the kubeconfig that kubectl would take."""
+    """Return `kubeconfig`, or else the path that kubectl uses by default."""
     return kubeconfig or os.environ.get("KUBECONFIG") or str(Path(DEFAULT_KUBECONFIG).expanduser())

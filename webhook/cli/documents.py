@@ -1,4 +1,4 @@
-"""What `-f FILE|FOLDER|-` names: the documents in it, and what of it cannot be read."""
+"""Read the documents in a file, a folder or stdin (`-f FILE|FOLDER|-`), and report what cannot be read."""
 
 import codecs
 import os
@@ -13,18 +13,19 @@ from typing import Any, BinaryIO, Final
 from webhook.objects import strict_json, strict_yaml
 from webhook.objects.problem import Json, Path, Problem
 
-SUFFIXES: Final = (".yaml", ".yml", ".json")  # what kubectl reads of a folder
-LARGEST: Final = 16 * 1024 * 1024  # bytes; YAML takes a second for two to three million
-MOST_DOCUMENTS: Final = 100_000  # in one file; ten times what fits into the largest, if each is an object of use
+SUFFIXES: Final = (".yaml", ".yml", ".json")  # files that kubectl reads in a folder
+LARGEST: Final = 16 * 1024 * 1024  # bytes of a file; reading YAML takes a second for two to three million
+MOST_DOCUMENTS: Final = 100_000  # in one file; ten times as many as useful objects fit into the largest file
 STDIN: Final = "-"
 JSON_OBJECT: Final = re.compile(r"\s*\{")
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a file: any value but null, not shared with any other.
+    """One document of a file, with a value that is not null; the caller may edit the value.
 
-    `number` counts from 1, empty documents too. `warnings` names keys that are written twice; paths are in `value`.
+    `number` counts all documents of the file from 1, also empty ones. `warnings`: the duplicate keys, with paths
+    relative to `value`.
     """
 
     file: str
@@ -33,13 +34,13 @@ class Document:
     warnings: list[Problem]
 
     def objects(self) -> Iterator[tuple[Path, Json]]:
-        """Yield the Kubernetes objects in it, each with its path: a list's items, else itself; none in other YAML."""
+        """Yield path and object of each Kubernetes object: the document itself, or the items of a list; else none."""
         yield from objects(self.value, ())
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """Something that cannot be read: prints as `FILE:LINE: what; what would be right`."""
+    """A file, or a part of it, that cannot be read; as a string: `FILE:LINE: what; remedy`."""
 
     file: str
     line: int | None
@@ -52,10 +53,10 @@ class Unusable:
 
 
 def read(place: str, stdin: BinaryIO) -> Iterator[Document | Unusable]:
-    """Yield what a file, a folder with all below it, or stdin holds.
+    """Yield the documents in a file, in a folder and its subfolders, or in stdin.
 
-    Of a folder, in the order of the paths, what kubectl would take, but nothing whose name begins with a dot. A file
-    or stdin without a document is unusable: more likely the command before the pipe failed.
+    In a folder these are the files that kubectl reads, sorted by path, except those whose name begins with a dot. A
+    file or stdin without a document is Unusable: probably the command before the pipe has failed.
     """
     if place == STDIN:
         yield from not_empty(place, read_bytes(place, stdin.read(LARGEST + 1)))
@@ -69,7 +70,7 @@ def read(place: str, stdin: BinaryIO) -> Iterator[Document | Unusable]:
 
 
 def read_folder(place: str) -> Iterator[Document | Unusable]:
-    """Yield what the files in a folder hold; a file without a document, and YAML of another kind, is welcome here."""
+    """Yield the documents in the files of a folder; here a file without a document is no error."""
     errors: list[OSError] = []
     files: list[FilePath] = []
     for folder, folders, names in os.walk(place, onerror=errors.append):
@@ -84,7 +85,7 @@ def read_folder(place: str) -> Iterator[Document | Unusable]:
 
 
 def read_file(file: FilePath) -> Iterator[Document | Unusable]:
-    """Yield what a file holds."""
+    """Yield the documents in a file."""
     try:
         with file.open("rb") as opened:
             data = opened.read(LARGEST + 1)
@@ -95,7 +96,7 @@ def read_file(file: FilePath) -> Iterator[Document | Unusable]:
 
 
 def read_bytes(name: str, data: bytes) -> Iterator[Document | Unusable]:
-    """Yield the documents up to the first that cannot be read."""
+    """Yield the documents in the bytes of a file, up to the first part that cannot be read."""
     if len(data) > LARGEST:
         yield Unusable(name, None, f"is larger than {LARGEST // 2**20} MiB", "split it")
         return
@@ -118,9 +119,10 @@ def read_bytes(name: str, data: bytes) -> Iterator[Document | Unusable]:
 
 
 def read_text(text: str) -> Iterator[tuple[Any, list[Problem]]]:
-    """Yield the values in YAML, or those in JSON: it is read much faster so, and knows escapes that YAML does not.
+    """Yield value and problems of each document in a text, which is YAML or JSON.
 
-    What only looks like JSON is YAML, as in kubectl: its reader says what is wrong with it.
+    JSON has a reader of its own, which is much faster and accepts escapes that YAML lacks. Text that only resembles
+    JSON is read as YAML, as in kubectl, and the YAML reader reports its errors.
     """
     if JSON_OBJECT.match(text):
         try:
@@ -134,9 +136,9 @@ def read_text(text: str) -> Iterator[tuple[Any, list[Problem]]]:
 
 
 def name_items(value: Any) -> None:
-    """Give the items of a typed list, such as a JobList, its kind and apiVersion where they have neither.
+    """Set kind and apiVersion on the items of a typed list, such as a JobList, if they have neither.
 
-    The API server leaves them out; kubectl puts them back (UnstructuredJSONScheme).
+    The API server omits them, and kubectl adds them again (UnstructuredJSONScheme).
     """
     for item in items(value) or ():
         if isinstance(item, dict) and value["kind"] != "List" and not item.get("kind") and not item.get("apiVersion"):
@@ -146,7 +148,7 @@ def name_items(value: Any) -> None:
 
 
 def objects(value: Any, path: Path) -> Iterator[tuple[Path, Json]]:
-    """Yield the objects in a value that stands at `path`."""
+    """Yield path and object of each object in the value at `path`."""
     entries = items(value)
     if entries is not None:
         for index, item in enumerate(entries):
@@ -156,7 +158,7 @@ def objects(value: Any, path: Path) -> Iterator[tuple[Path, Json]]:
 
 
 def items(value: Any) -> list[Any] | None:
-    """Return the items of a list of objects; None for anything else, be it an object whose kind ends in List."""
+    """Return the items of a list of objects; None if the value is not one, even if its kind ends in List."""
     if is_object(value) and value["kind"].endswith("List") and isinstance(value.get("items"), list):
         found: list[Any] = value["items"]
         return found
@@ -164,17 +166,17 @@ def items(value: Any) -> list[Any] | None:
 
 
 def is_object(value: Any) -> bool:
-    """Tell what Kubernetes could know from any other YAML."""
+    """Return True if a value has kind and apiVersion, as every Kubernetes object."""
     return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in ("apiVersion", "kind"))
 
 
 def not_empty(name: str, found: Iterator[Document | Unusable]) -> Iterator[Document | Unusable]:
-    """Pass on what was found; if that is nothing, say so."""
+    """Yield everything in `found`; if it is empty, yield an Unusable that says so."""
     first = next(found, None)
     yield Unusable(name, None, "holds no document", "must hold one or more") if first is None else first
     yield from found
 
 
 def unreadable(name: str, error: OSError) -> Unusable:
-    """Say that a file or folder cannot be opened."""
+    """Return the Unusable for a file or folder that cannot be opened."""
     return Unusable(name, None, f"cannot be read: {error.strerror}", "name a file or folder that can be read")

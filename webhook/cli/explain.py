@@ -1,4 +1,4 @@
-"""retry-policy explain: from the cluster, or from files."""
+"""The command retry-policy explain, which reads from the cluster or from files."""
 
 import asyncio
 import io
@@ -62,7 +62,7 @@ def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfi
 
 
 class UnexplainableError(Exception):
-    """There is nothing to explain; the message says why, and what would help."""
+    """There is no workload to explain; the message says why, and what to do."""
 
 
 def of_cluster(kubeconfig: str, namespace: str, name: str) -> Explanation:
@@ -83,7 +83,7 @@ def of_cluster(kubeconfig: str, namespace: str, name: str) -> Explanation:
 
 
 def of_files(files: tuple[str, ...], stdin: BinaryIO, only: tuple[str, str] | None) -> list[Explanation]:
-    """Explain what files hold, or only one workload of it by namespace and name; raise UnexplainableError."""
+    """Explain all workloads in files, or the one with the namespace and name in `only`; raise UnexplainableError."""
     found = [one for file in files for one in read(file, stdin)]
     parts = by_label(found)
     explanations = [
@@ -98,7 +98,7 @@ def of_files(files: tuple[str, ...], stdin: BinaryIO, only: tuple[str, str] | No
 
 
 def by_label(found: list[Json]) -> Labelled:
-    """Sort objects by the labels that name their workload: looking through all of them for each takes their square."""
+    """Return the objects by the labels that name their workload: searching all for each takes quadratic time."""
     labelled: Labelled = {}
     for one in found:
         labels = one["metadata"].get("labels")
@@ -109,7 +109,7 @@ def by_label(found: list[Json]) -> Labelled:
 
 
 def is_root(found: Json) -> bool:
-    """Whether an object is a workload that is explained by itself."""
+    """Return True if an object is a workload to explain: a JobSet, a PipelineRun, or a Job outside a JobSet."""
     if found["kind"] in LABELS:
         return True
     try:
@@ -119,7 +119,7 @@ def is_root(found: Json) -> bool:
 
 
 def of_objects(root: Json, labelled: Labelled) -> Explanation:
-    """Explain a workload by the objects that were found beside it; raise UnexplainableError."""
+    """Explain a workload by the objects of the same files; raise UnexplainableError."""
     namespace, name = namespace_of(root), root["metadata"].get("name")
     label = LABELS.get(root["kind"], batch.JOB_NAME)
     its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
@@ -139,7 +139,7 @@ def explained(root: Json, parts: list[Json], pods: list[Json]) -> Explanation:
 
 
 def read(file: str, stdin: BinaryIO) -> Iterator[Json]:
-    """Yield the workloads of a file, their Jobs, tasks and pods; raise UnexplainableError where it cannot be read."""
+    """Yield the workloads, Jobs, task runs and pods in a file; raise UnexplainableError if it cannot be read."""
     try:
         for found in documents.read(file, stdin):
             if not isinstance(found, documents.Document):
@@ -152,17 +152,17 @@ def read(file: str, stdin: BinaryIO) -> Iterator[Json]:
 
 
 def is_job(found: Json) -> bool:
-    """Tell whether an object is a Job."""
+    """Return True if an object is a Job."""
     return bool(found["kind"] == batch.JOB.kind)
 
 
 def is_of_set(job: Json) -> bool:
-    """Tell whether a JobSet owns a Job."""
+    """Return True if the controller of a Job is a JobSet."""
     controller = controller_of(job)
     return controller is not None and controller.kind == JOB_SET.kind
 
 
 def namespace_of(found: Json) -> str:
-    """Return an object's namespace, empty where none is said."""
+    """Return an object's namespace; empty if it has none."""
     namespace = found["metadata"].get("namespace")
     return namespace if isinstance(namespace, str) else ""

@@ -1,8 +1,8 @@
-"""A unified diff of two YAML texts, in a time that grows with their length; difflib's grows with its square and more.
+"""Make a unified diff of two YAML texts in linear time; difflib takes quadratic time or more.
 
-Each line is named by the line that it stands under and by how many of the same stand there before it. Lines of the same
-name in both texts are the same line, as long as they stand in the same order: admission adds, takes out and changes
-lines, and moves none.
+The identity of a line consists of its parent line (by indentation), its text, and the number of equal lines before it
+under the same parent. Lines with the same identity in both texts are the same line if their order is the same:
+admission adds, removes and changes lines, but does not move them.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ Names = dict[tuple[Name, str, int], Name]
 
 
 def unified(title: str, title_after: str, before: list[str], after: list[str]) -> Iterator[str]:
-    """Yield the lines of a unified diff; none where nothing was changed."""
+    """Yield the lines of a unified diff; none if the texts are equal."""
     lines = list(merged(before, after))
     spans = list(changed_spans(lines))
     if not spans:
@@ -59,7 +59,7 @@ def merged(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def named(lines: list[str], names: Names) -> list[Name]:
-    """Return the name of each line, which no other line of the text has; new ones are put into `names`."""
+    """Return the identity of each line, unique in the text, as a number; add new identities to `names`."""
     times: Counter[tuple[Name, str]] = Counter()
     above: list[tuple[int, Name]] = [(-1, 0)]  # depth and name of those that the next line may stand under
     result = []
@@ -76,13 +76,13 @@ def named(lines: list[str], names: Names) -> list[Name]:
 
 
 def depth_of(line: str) -> int:
-    """Return how deep a line stands; the items of a list stand deeper than its key, though not further to the right."""
+    """Return the depth of a line; list items are deeper than the key of their list, even with the same indentation."""
     text = line.lstrip(" ")
     return 2 * (len(line) - len(text)) + text.startswith("-")
 
 
 def changed_spans(lines: list[tuple[str, str]]) -> Iterator[tuple[int, int]]:
-    """Yield where the changes with the lines around them begin and end; those that touch are one."""
+    """Yield start and end of each group of changes with its context lines; groups that touch are one."""
     start = end = 0
     for index, (sign, _) in enumerate(lines):
         if sign == KEPT:
@@ -97,7 +97,7 @@ def changed_spans(lines: list[tuple[str, str]]) -> Iterator[tuple[int, int]]:
 
 
 def numbers(before: int, length: int) -> str:
-    """Say from which line on a hunk stands, and how long it is, as diff does."""
+    """Return first line and length of a hunk, as diff writes them."""
     if length == 1:
         return str(before + 1)
     return f"{before + 1 if length else before},{length}"

@@ -1,4 +1,4 @@
-"""What `render` and `check` have in common: manifests that are read one by one and admitted as the webhook would."""
+"""Shared by `render` and `check`: read manifests one by one, and admit each object as the webhook does."""
 
 import functools
 import io
@@ -20,11 +20,11 @@ from webhook.objects.problem import Path as FieldPath
 
 
 def on_files(command: Callable[..., None]) -> Callable[..., None]:
-    """Give `render` and `check` what they have in common: options, and how they write and end."""
+    """Decorate `render` and `check` with their common options, handling of signals, and errors of the output."""
 
     @functools.wraps(command)
     def filtering(**options: Any) -> None:
-        # `| head` and Ctrl-C end a filter at once and without a word, with the exit code that shells know them by.
+        # `| head` and Ctrl-C end the command at once and without a message, with the exit code that shells expect.
         for number in (signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         if isinstance(sys.stdout, io.TextIOWrapper):  # None where it is closed
@@ -50,7 +50,7 @@ def on_files(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class Run:
-    """One run of `render` or `check`: its profile, its documents, and what its exit code will be."""
+    """One run of `render` or `check`: its policy and profile, its documents, and its exit code so far."""
 
     def __init__(self, files: tuple[str, ...], policy: Path | None, profile_name: str | None) -> None:
         if not files:
@@ -62,7 +62,7 @@ class Run:
         self.exit_code = 0
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents; what is odd in one and what cannot be read goes to stderr."""
+        """Yield the documents; write warnings about them, and what cannot be read, to stderr."""
         stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer  # None where it is closed
         for file in self.files:
             try:
@@ -76,19 +76,19 @@ class Run:
                 self.refuse(documents.unreadable(file, error))
 
     def refuse(self, unusable: Unusable) -> None:
-        """Say what cannot be read."""
+        """Print to stderr what cannot be read, and set the exit code."""
         click.echo(printable(str(unusable)), err=True)
         self.exit_code = UNUSABLE
 
     def warn(self, document: Document, warnings: Iterable[Problem]) -> None:
-        """Print warnings about a document."""
+        """Print warnings about a document to stderr."""
         for warning in warnings:
             click.echo(printable(f"{document.file}:{document.number} warning: {warning}"), err=True)
 
     def judge(
         self, document: Document, path: FieldPath, root: Json, attempt: int | None, *, compare: bool = False
     ) -> Verdict:
-        """Admit an object at `path` in a document; its warnings go to stderr."""
+        """Return the verdict on the object at `path` in a document, and edit the object; print warnings to stderr."""
         verdict = offline.admit(root, self.policy, self.profile_name, attempt, compare=compare)
         verdict.problems = offline.prefixed(path, verdict.problems)
         self.warn(document, offline.prefixed(path, verdict.warnings))

@@ -1,4 +1,4 @@
-"""Admission of documents without an API server: what `render` prints and `check` judges."""
+"""Admission of documents without an API server, for `render` and `check`."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -42,10 +42,10 @@ PLAIN_TEXTS: Final = 4096  # strings that are remembered not to need quotes; mos
 
 @dataclass(slots=True)
 class Verdict:
-    """What admission says of one object, which it has edited; paths are in the object.
+    """The result of admitting one object; the paths of problems and warnings are relative to the object.
 
-    `placed`: whether it is a Pod that is placed by its attempt. `before`: the object as it was, as YAML, where it is to
-    be compared and may have been edited.
+    `placed`: whether it is a Pod that is placed by its attempt. `before`: the object before admission as YAML, if a
+    diff is wanted and admission may have edited it; else empty.
     """
 
     problems: list[Problem] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Verdict:
 
 
 def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *, compare: bool = False) -> Verdict:
-    """Apply validate(mutate(…)) to an object; `attempt` counts as annotated on a Pod."""
+    """Mutate and then validate an object in place; `attempt` has the effect of the annotation on a Pod."""
     admitted = root
     if attempt is not None and root["kind"] == "Pod":
         admitted = {**root, "metadata": with_attempt(root.get("metadata"), attempt)}
@@ -86,13 +86,13 @@ def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *,
 
 
 def warnings(document: Document) -> Iterator[Problem]:
-    """Yield what is odd in a document whatever the policy says."""
+    """Yield the warnings about a document that do not depend on the policy."""
     yield from document.warnings
     yield from half_objects(document.value, ())
 
 
 def half_objects(value: Any, path: Path) -> Iterator[Problem]:
-    """Warn about what lacks one of the two fields that make it an object: nothing in it is looked at."""
+    """Yield a warning for each value that has only one of kind and apiVersion, and so is not admitted."""
     entries = items(value)
     if entries is not None:
         for index, item in enumerate(entries):
@@ -105,16 +105,17 @@ def half_objects(value: Any, path: Path) -> Iterator[Problem]:
 
 
 def comes_from_the_api(root: Json) -> bool:
-    """Tell whether an object has been defaulted by an API server; what stands in another, its author said."""
+    """Return True if an API server has set the object's defaults; in other objects the author wrote every field."""
     metadata = root.get("metadata")
     return isinstance(metadata, dict) and ("uid" in metadata or "managedFields" in metadata)
 
 
 @contextmanager
 def labels_by_default(subject: Subject) -> Iterator[None]:
-    """Give a Job without labels those of its pod template, and take them away again if it gets no other.
+    """Set the labels of a Job that has none to those of its pod template; at the end remove them if none was added.
 
-    The API does so before admission (SetDefaults_Job, pkg/apis/batch/v1/defaults.go); with a label of ours it does not.
+    The API does so before admission (SetDefaults_Job, pkg/apis/batch/v1/defaults.go). It does not do so if the manifest
+    has a label, such as one that `render` adds.
     """
     metadata = subject.root.get("metadata")
     labels = None
@@ -134,7 +135,7 @@ def labels_by_default(subject: Subject) -> Iterator[None]:
 
 
 def with_attempt(metadata: Any, attempt: int) -> Any:
-    """Return a Pod's metadata with the attempt said as its author could, in place of what admission may have noted."""
+    """Return a Pod's metadata with the annotation `attempt` as if its author had written it, in place of any other."""
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else metadata
     if not isinstance(annotations, dict | None):
         return metadata  # of a wrong type, which admission names
@@ -143,35 +144,35 @@ def with_attempt(metadata: Any, attempt: int) -> Any:
 
 
 def prefixed(path: Path, problems: list[Problem]) -> list[Problem]:
-    """Put the path of an object in its document before those inside it."""
+    """Return problems of an object with the object's path in its document put before their paths."""
     return [Problem((*path, *problem.path), problem.what, problem.remedy) for problem in problems] if path else problems
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What PyYAML writes to; because it has an encoding, it is given text."""
+    """A stream for PyYAML, which passes text and not bytes to a stream with an encoding."""
 
     write: Callable[[str], object]
     encoding: str = "utf-8"
 
 
 def as_yaml(value: Any) -> str:
-    """Write a value so that kubectl reads the same one back."""
+    """Return a value as YAML that kubectl reads as the same value."""
     pieces: list[str] = []
     write_yaml(value, pieces.append)
     return "".join(pieces)
 
 
 def write_yaml(value: Any, write: Callable[[str], object]) -> None:
-    """Write the same piece by piece: the text of a large value is nowhere in memory as a whole."""
+    """Write a value as YAML in pieces, so that the text of a large value is never in memory as a whole."""
     yaml.emit(stream_of(value), Stream(write), Dumper=Dumper, allow_unicode=True, width=4096)
 
 
 def stream_of(value: Any) -> Iterator[yaml.Event]:
-    """Yield the events of a text with one document.
+    """Yield the YAML events of a text with one document.
 
-    They are made here, because PyYAML would build a tree of nodes first that takes several times the memory of the
-    value. A value that stands twice is written twice: aliases are not for people.
+    PyYAML would build a tree of nodes first, which takes several times the memory of the value. A value that occurs
+    twice is written twice, and not as an alias, because aliases are hard to read.
     """
     yield yaml.StreamStartEvent()
     yield yaml.DocumentStartEvent(explicit=False)
@@ -181,7 +182,7 @@ def stream_of(value: Any) -> Iterator[yaml.Event]:
 
 
 def events_of(value: Any) -> Iterator[yaml.Event]:
-    """Yield the events of one value."""
+    """Yield the YAML events of one value."""
     if isinstance(value, dict):
         yield yaml.MappingStartEvent(None, None, implicit=True, flow_style=False)
         for key, entry in value.items():
@@ -203,13 +204,13 @@ def events_of(value: Any) -> Iterator[yaml.Event]:
 
 @lru_cache(maxsize=PLAIN_TEXTS)
 def is_plain(text: str) -> bool:
-    """Whether a string without quotes is read back as one, by what reads as kubectl does and by PyYAML."""
+    """Return True if kubectl and PyYAML both read a string without quotes as the same string."""
     tag: str = RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
     return resolve(text) == text and tag == STRING
 
 
 def write_json(value: Any, write: Callable[[str], object]) -> None:
-    """Write a value as indented JSON, piece by piece."""
+    """Write a value as indented JSON, in pieces."""
     words = JSON.iterencode(value)
     while piece := "".join(islice(words, PIECE)):
         write(piece)
@@ -217,5 +218,5 @@ def write_json(value: Any, write: Callable[[str], object]) -> None:
 
 
 def as_diff(name: str, before: str, after: str) -> Iterator[str]:
-    """Yield the lines of a unified diff; none where nothing was changed."""
+    """Yield the lines of a unified diff; none if nothing has changed."""
     yield from line_diff.unified(name, f"{name} as admitted", before.splitlines(), after.splitlines())

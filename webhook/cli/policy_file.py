@@ -1,4 +1,4 @@
-"""Reads the policy that `--policy` names."""
+"""Read the policy file of the option `--policy`."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ LARGEST_POLICY: Final = 1024 * 1024  # bytes, of a ConfigMap
 
 
 def profile_of(policy: Policy, name: str) -> Profile:
-    """Return a profile of the policy; a wrong name is a usage error."""
+    """Return a profile of the policy; raise click.UsageError if there is none of that name."""
     profile = policy.profiles.get(name)
     if profile is None:
         raise click.UsageError(f"the policy has no profile {name!r}; it has: {', '.join(sorted(policy.profiles))}")
@@ -24,7 +24,7 @@ def profile_of(policy: Policy, name: str) -> Profile:
 
 
 def usable_policy(file: Path | None) -> Policy:
-    """Return the policy in a file, the packaged one without; exit 2 with all its problems if it has any."""
+    """Return the policy in a file, or the packaged policy without one; if it has problems, print them and exit 2."""
     if file is None:
         return load_default()
     policy = policy_or_problems(file)
@@ -36,7 +36,7 @@ def usable_policy(file: Path | None) -> Policy:
 
 
 def policy_or_problems(file: Path) -> Policy | list[Problem]:
-    """Read and check a policy file; exit 2 if it cannot be read."""
+    """Return the policy in a file, or its problems; exit 2 if the file cannot be read."""
     try:
         text = policy_text(file)
     except ValueError as error:
@@ -47,7 +47,7 @@ def policy_or_problems(file: Path) -> Policy | list[Problem]:
 
 
 def policy_text(file: Path) -> str:
-    """Return what a policy file holds; raise ValueError with what is wrong with it."""
+    """Return the text of a policy file; raise ValueError if it cannot be read, is too large or is not UTF-8."""
     try:
         with file.open("rb") as opened:
             data = opened.read(LARGEST_POLICY + 1)
