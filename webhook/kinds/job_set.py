@@ -8,6 +8,7 @@ from webhook.kinds.kind_spec import KindSpec, RetryField, Traits
 from webhook.objects.patch import EVERY, at
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import Shape
+from webhook.policy.settings import count
 
 CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
 # Labels that its controller writes on the Jobs of a set and on their pods; the last counts restarts of the Job alone.
@@ -20,6 +21,7 @@ SPEC: Final[Path] = ("spec",)
 JOBS_STATUS: Final[Path] = ("status", "replicatedJobsStatus")
 JOB_RESTARTS: Final = "jobRestarts"
 COSTLY_JOB_RESTARTS: Final = "jobRestartsCountTowardsMax"
+RUN: Final = "restart "  # before the number, in the name of a run
 
 FAILURE_RULE: Final[Shape] = {
     "name": str,
@@ -117,6 +119,16 @@ def costly_restarts(job_set: Json) -> int:
     of_jobs = (at(one, (COSTLY_JOB_RESTARTS,)) or () for one in at(job_set, JOBS_STATUS) or ())
     costly = at(job_set, ("status", "restartsCountTowardsMax"))
     return whole(costly) + sum(whole(count) for counts in of_jobs for count in counts)
+
+
+def run_id(restarts: int) -> str:
+    """Return the name of a run of a JobSet, given how often the set has been restarted before."""
+    return f"{RUN}{restarts}"
+
+
+def restarts_before_run(of: str) -> int | None:
+    """Return how often a JobSet had been restarted before a run, given that run's name; None for any other text."""
+    return count(of.removeprefix(RUN))
 
 
 def whole(count: object) -> int:

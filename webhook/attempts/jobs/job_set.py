@@ -12,11 +12,18 @@ from typing import Final
 import msgspec
 
 from webhook.attempts.level import Evidence, Level, number_at
-from webhook.kinds.job_set import JOB_INDEX, JOB_RESTART, REPLICATED_JOB, RESTART, costly_restarts, job_restarts
+from webhook.kinds.job_set import (
+    JOB_INDEX,
+    JOB_RESTART,
+    REPLICATED_JOB,
+    RESTART,
+    costly_restarts,
+    job_restarts,
+    restarts_before_run,
+)
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.policy.settings import count
 
 NAME: Final = "JobSet"
 LONGEST: Final = 4096  # characters of the annotation that are read: ten entries of a JobSet have half as many
@@ -62,5 +69,5 @@ def restarts_before(job_set: Json) -> int:
         last = msgspec.json.decode(text, type=list[Restart])[-1:] if len(text) <= LONGEST else []
     except (msgspec.DecodeError, RecursionError):
         return 0
-    restart = count(last[0].of.removeprefix("restart ")) if last else None
+    restart = restarts_before_run(last[0].of) if last else None
     return 0 if restart is None else restart + 1

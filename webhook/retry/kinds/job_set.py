@@ -8,7 +8,7 @@ Reads and writes:
 from typing import Final
 
 from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.job_set import JOB_SET, run_id
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
 from webhook.ledger.model import account
@@ -69,7 +69,7 @@ def replicated_jobs(job_set: Json) -> list[Json]:
 
 def run_of(job_set: Json) -> str:
     """Name the run that has failed."""
-    return f"restart {at(job_set, ('status', 'restarts')) or 0}"
+    return run_id(at(job_set, ("status", "restarts")) or 0)
 
 
 def runs_as_asked(job_set: Json, asked: str) -> bool:
