@@ -49,7 +49,7 @@ def test_malformed_on_pod_and_controller_is_a_warning_each() -> None:
     assert len(warnings) == 2
 
 
-def test_what_other_sources_would_warn_of_is_no_matter_beside_it() -> None:
+def test_beside_the_annotation_other_sources_cause_no_warnings() -> None:
     both = pod(annotations={names.ATTEMPT: "1", FAILURES: "x"})
     assert read(both, stored_job(job_spec(backoffLimitPerIndex=2)))[1] == []
 
@@ -59,7 +59,7 @@ def test_of_four_attempts_that_a_job_allows_the_last_leaves_spot() -> None:
     assert [place(annotated(str(attempt)), owner) for attempt in range(4)] == last_of_four_off_spot("Annotation")
 
 
-def test_a_pod_of_nobody_takes_part_by_it_with_the_profiles_default() -> None:
+def test_a_pod_without_a_controller_is_placed_by_it_with_the_profiles_default() -> None:
     bare = [pod(annotations={names.ATTEMPT: str(attempt)}, owner=None) for attempt in range(4)]
     assert [place(root) for root in bare] == last_of_four_off_spot("Annotation")
 

@@ -23,7 +23,7 @@ SIGNS: Json = {
 KUBEFLOW = ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
 
-def test_nothing_tells_where_the_controller_is_gone() -> None:
+def test_a_pod_whose_controller_does_not_exist_has_no_level() -> None:
     assert read(pod(), None) == ([], [])
 
 
@@ -68,7 +68,7 @@ def test_kubeflow_tells_nothing_so_that_a_pod_counts_as_a_first_attempt(kind: st
     assert place(worker, owner) == on_spot("Unknown", 0, 3)
 
 
-def test_another_systems_signs_say_nothing_of_a_job() -> None:
+def test_signals_of_other_systems_give_a_job_no_level() -> None:
     assert read(pod(labels={"attempt": "2"}, annotations={"volcano.sh/job-retry-count": "2"}), stored_job())[0] == [
         Level("JobStatus", 0, 6)
     ]

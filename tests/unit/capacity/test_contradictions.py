@@ -165,7 +165,7 @@ def test_all_terms_together_refuse() -> None:
 
 
 @pytest.mark.parametrize("empty", [{}, {"matchExpressions": None}, {"matchExpressions": [], "matchFields": []}])
-def test_an_empty_term_is_no_way_out(empty: Json) -> None:
+def test_an_empty_term_does_not_count(empty: Json) -> None:
     refusing = term(expression(CAPACITY_TYPE, "In", "on-demand"))
     assert refuses_spot(with_terms(empty, refusing), KARPENTER) == at(1, 0)
     assert refuses_spot(with_terms(empty), KARPENTER) is None
@@ -210,7 +210,7 @@ def test_a_null_in_the_node_selector_is_the_empty_value() -> None:
     assert refuses_on_demand({"nodeSelector": {INTERRUPTIBLE: None}}, OPENSHIFT) is not None
 
 
-def test_a_number_is_asked_of_no_capacity_label() -> None:
+def test_gt_on_a_capacity_label_is_never_met() -> None:
     assert refuses_spot(with_terms(term(expression(CAPACITY_TYPE, "Gt", "1"))), KARPENTER) == at(0, 0)
     assert refuses_on_demand(with_terms(term(expression(CAPACITY_TYPE, "Gt", "1"))), KARPENTER) is None
 

@@ -95,5 +95,5 @@ def test_a_pod_needs_its_whole_selector_and_one_of_its_terms(
     ],
     ids=["Karpenter", "auto-provisioning", "too many pools", "too many labels"],
 )
-def test_nothing_is_said_of_nodes_that_are_made_for_pods_or_are_too_many_kinds(nodes: list[NodeFacts]) -> None:
+def test_pools_are_unknown_if_nodes_are_created_for_pods_or_there_are_too_many(nodes: list[NodeFacts]) -> None:
     assert pools_of(*nodes) is None

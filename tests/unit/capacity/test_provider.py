@@ -36,7 +36,7 @@ def test_any_spot_node_of_a_mixed_cluster_is_preferred() -> None:
     assert score(EKS_ON_DEMAND, spot_preferences(MIXED)) == 0
 
 
-def test_where_the_most_specific_provider_takes_no_word_about_spot_no_other_holds_a_pod_back_from_it() -> None:
+def test_no_spot_requirement_is_made_if_the_most_specific_provider_supports_none() -> None:
     mixed = combine(OCEAN, EKS)
     assert on_spot(mixed) == []
     assert spot_preferences(mixed) == spot_preferences(EKS)

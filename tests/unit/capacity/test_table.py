@@ -108,7 +108,7 @@ def test_gke_names_only_the_key_that_autopilot_admits() -> None:
     assert {requirement["key"] for requirement in named} == {"cloud.google.com/gke-spot"}
 
 
-def test_ocean_takes_no_word_about_spot_and_needs_one_about_on_demand() -> None:
+def test_ocean_gets_no_affinity_to_spot_and_a_preference_for_on_demand() -> None:
     assert on_spot(OCEAN) == []
     assert spot_preferences(OCEAN) == []
     assert score({"spotinst.io/node-lifecycle": "od"}, on_demand_preferences(OCEAN)) == 100

@@ -52,7 +52,7 @@ def test_entries_that_hold_the_authorities_in_whatever_order_and_form_are_left_a
     assert [one["path"] for one in operations if "caBundle" in one["path"]] == ["/webhooks/1/clientConfig/caBundle"]
 
 
-def test_an_authority_too_many_is_taken_out() -> None:
+def test_an_additional_authority_is_removed() -> None:
     before = configuration(ONE.certificate + TWO.certificate)
     after = jsonpatch.apply_patch(before, bundle.edits(before, ONE.certificate))
     assert after == configuration(ONE.certificate)
@@ -69,26 +69,26 @@ def test_a_configuration_without_entries_needs_nothing_and_trusts() -> None:
         assert bundle.trust([empty], LEAF.certificate)
 
 
-def test_a_leaf_is_trusted_when_every_entry_of_every_configuration_holds_who_signed_it() -> None:
+def test_a_leaf_is_trusted_if_every_entry_of_every_configuration_contains_its_issuer() -> None:
     both = configuration(ONE.certificate, TWO.certificate + ONE.certificate)
     assert bundle.trust([both, both], LEAF.certificate)
     assert not bundle.trust([both, configuration(ONE.certificate, TWO.certificate)], LEAF.certificate)
     assert bundle.trust([], LEAF.certificate)
 
 
-def test_of_a_chain_one_certificate_that_is_trusted_is_enough() -> None:
+def test_a_chain_is_trusted_if_one_of_its_certificates_is() -> None:
     other = issue(TWO, "other", now=NOW, lifetime=YEAR, hosts=["other.svc"])
     assert bundle.trust([configuration(ONE.certificate)], other.certificate + LEAF.certificate)
 
 
 @pytest.mark.parametrize("garbage", [None, *GARBAGE])
-def test_a_bundle_that_holds_nothing_trusts_nobody_and_is_written(garbage: str | None) -> None:
+def test_an_empty_or_malformed_bundle_trusts_no_authority_and_is_replaced(garbage: str | None) -> None:
     broken = configuration(ONE.certificate, garbage)
     assert not bundle.trust([broken], LEAF.certificate)
     assert bundle.edits(broken, ONE.certificate)
 
 
-def test_whom_any_entry_trusts_is_told_once_each() -> None:
+def test_each_authority_that_an_entry_trusts_is_returned_once() -> None:
     found = bundle.trusted_by_any(
         [configuration(ONE.certificate, TWO.certificate), configuration(ONE.certificate, None)]
     )
@@ -98,7 +98,7 @@ def test_whom_any_entry_trusts_is_told_once_each() -> None:
     assert bundle.trusted_by_any([configuration(*GARBAGE)]) == b""
 
 
-def test_nothing_that_was_looked_at_is_changed() -> None:
+def test_the_configurations_are_not_edited() -> None:
     root = configuration(None, "%%%")
     before = deepcopy(root)
     bundle.edits(root, ONE.certificate)

@@ -133,7 +133,9 @@ def test_a_new_connection_gets_the_new_certificate_and_an_open_one_stays_open(
 
 
 @RUNNERS
-def test_of_a_certificate_with_another_type_of_key_nothing_remains(run: Callable[[Any], None], tmp_path: Path) -> None:
+def test_nothing_remains_of_a_replaced_certificate_with_another_type_of_key(
+    run: Callable[[Any], None], tmp_path: Path
+) -> None:
     shown, one, other = ReloadableContext(), authority(), rsa_pair()
 
     async def body(caller: Caller) -> None:
@@ -147,7 +149,9 @@ def test_of_a_certificate_with_another_type_of_key_nothing_remains(run: Callable
 
 
 @RUNNERS
-def test_whose_clients_are_served_changes_with_the_certificate(run: Callable[[Any], None], tmp_path: Path) -> None:
+def test_the_authorities_of_accepted_clients_change_with_the_certificate(
+    run: Callable[[Any], None], tmp_path: Path
+) -> None:
     server, old, new = authority(), authority(), authority()
     shown = ReloadableContext(old.certificate)
     shown.show(leaf_of(server), old.certificate)
@@ -181,7 +185,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("unusable", UNUSABLE.values(), ids=UNUSABLE)
-def test_what_cannot_be_shown_is_complained_of_and_what_was_shown_stays(tmp_path: Path, unusable: KeyPair) -> None:
+def test_an_unusable_certificate_raises_an_error_and_the_former_one_stays(tmp_path: Path, unusable: KeyPair) -> None:
     shown, one = ReloadableContext(), authority()
     shown.show(leaf_of(one))
 
@@ -194,7 +198,7 @@ def test_what_cannot_be_shown_is_complained_of_and_what_was_shown_stays(tmp_path
     served(asyncio.run, shown, tmp_path, body)
 
 
-def test_client_authorities_that_are_none_are_complained_of() -> None:
+def test_client_authorities_that_are_not_certificates_raise_an_error() -> None:
     for garbage in (b"", b"nothing", b"\xff"):
         with pytest.raises(UnusableError, match="client certificate authorities"):
             ReloadableContext(garbage)

@@ -99,7 +99,7 @@ def test_to_restart_twice_announces_one_authority(begun: Shared) -> None:
     assert ROTATION.restart(announced, NEW_YEAR) == announced
 
 
-def test_an_authority_that_has_expired_is_waited_for_by_nobody(begun: Shared) -> None:
+def test_the_successor_of_an_expired_authority_signs_at_once(begun: Shared) -> None:
     late = NEW_YEAR + 400 * DAY
     anew = step(begun, late)
     assert validity(anew.authority)[1] == late + 365 * DAY
@@ -116,7 +116,7 @@ def test_close_to_its_authoritys_end_a_leaf_is_not_renewed_over_and_over() -> No
     assert rests(shared, end - SECOND)
 
 
-def test_what_callers_trust_when_an_authority_is_made_anew_stays_trusted_as_long_as_a_leaf_can_live(
+def test_authorities_trusted_before_the_first_one_is_made_stay_trusted_for_the_lifetime_of_a_leaf(
     begun: Shared,
 ) -> None:
     anew = ROTATION.begin(NEW_YEAR + DAY, begun.trusted)
@@ -126,7 +126,7 @@ def test_what_callers_trust_when_an_authority_is_made_anew_stays_trusted_as_long
     assert ROTATION.begin(NEW_YEAR + 400 * DAY, begun.trusted).retired == b""
 
 
-def test_a_new_host_has_the_leaf_issued_again_and_those_of_before_stay(begun: Shared) -> None:
+def test_a_new_host_makes_a_new_leaf_due_which_keeps_the_former_hosts(begun: Shared) -> None:
     other = Rotation(name="webhook", hosts=["webhook.other.svc"], lifetimes=Lifetimes())
     moved = other.step(begun, NEW_YEAR, announced=False)
     assert moved is not None
@@ -138,7 +138,7 @@ def test_a_leaf_is_valid_to_a_clock_that_is_five_minutes_behind(begun: Shared) -
     assert validity(begun.leaf)[0] == NEW_YEAR - 5 * MINUTE
 
 
-def test_when_something_is_due_is_when_a_step_is_taken(begun: Shared) -> None:
+def test_a_step_is_taken_exactly_when_it_is_due(begun: Shared) -> None:
     shared = begun
     for _ in range(30):
         due = ROTATION.due(shared)
@@ -150,7 +150,7 @@ def test_when_something_is_due_is_when_a_step_is_taken(begun: Shared) -> None:
 
 @given(st.data())
 @settings(max_examples=30, deadline=None, phases=[Phase.generate])  # to shrink would take minutes: it makes keys
-def test_whoever_steps_whenever_no_caller_is_ever_refused(data: st.DataObject) -> None:
+def test_no_caller_is_refused_whichever_replica_takes_a_step_at_any_time(data: st.DataObject) -> None:
     """Replicas that see the Secret late, on a wall clock that runs through years, and a bundle written in between."""
     now = NEW_YEAR
     shared = ROTATION.begin(now)

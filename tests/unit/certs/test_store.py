@@ -67,7 +67,7 @@ def test_keys_that_nobody_knows_do_no_harm(stable: Shared) -> None:
     assert from_data({**to_data(stable), "note": "aGVsbG8="}) == stable
 
 
-def test_an_empty_secret_is_complained_of_with_everything_that_is_missing() -> None:
+def test_the_error_about_an_empty_secret_names_all_missing_keys() -> None:
     assert complaint({}) == "; ".join(f"{key}: is missing" for key in ("tls.crt", "tls.key", "ca.crt", "ca.key"))
 
 
@@ -103,7 +103,7 @@ def test_a_leaf_of_another_authority_is_named(stable: Shared) -> None:
         ("ca-retired.until", ""),
     ],
 )
-def test_what_is_retired_until_when_has_to_be_readable(changing: Shared, key: str, value: str) -> None:
+def test_malformed_retired_authorities_and_times_are_named(changing: Shared, key: str, value: str) -> None:
     assert f"{key}: " in complaint({**to_data(changing), key: value})
 
 

@@ -266,7 +266,7 @@ def test_a_file_beyond_16_mib_is_unusable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "a\nb", "x" * 300, "/dev/null/x"])
-def test_a_name_that_is_none_is_unusable(place: str) -> None:
+def test_a_path_that_cannot_be_opened_is_unusable(place: str) -> None:
     assert bad(read(place))[0].startswith(f"{place}: cannot be read: ")
 
 
@@ -329,7 +329,7 @@ def test_several_json_objects_in_a_row_are_as_many_documents(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("rest", ["nonsense", '{"a": NaN}', "{", '{"a": 1}]'])
-def test_what_stands_after_json_is_not_swallowed(tmp_path: Path, rest: str) -> None:
+def test_text_after_json_is_not_ignored(tmp_path: Path, rest: str) -> None:
     file = tmp_path / "rendered.json"
     file.write_text('{"kind": "A"}\n' + rest)
     assert any(isinstance(one, Unusable) for one in read(file))

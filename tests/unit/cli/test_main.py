@@ -508,7 +508,7 @@ def start(*arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
-def test_a_reader_that_has_seen_enough_ends_it_without_a_word() -> None:
+def test_a_closed_pipe_ends_it_without_a_message() -> None:
     with start("render", "-f", write("a.yaml", *[GOOD] * 300)) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -518,7 +518,7 @@ def test_a_reader_that_has_seen_enough_ends_it_without_a_word() -> None:
         assert process.wait() == -signal.SIGPIPE
 
 
-def test_ctrl_c_ends_it_without_a_word() -> None:
+def test_ctrl_c_ends_it_without_a_message() -> None:
     with start("render", "-f", write("a.yaml", GOOD), "-f", "-") as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -547,7 +547,7 @@ def in_a_shell(line: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(("sh", "-c", line), capture_output=True, check=False, timeout=60)
 
 
-def test_a_closed_stdin_is_none_unless_it_is_read() -> None:
+def test_a_closed_stdin_matters_only_if_it_is_read() -> None:
     manifest = write("a.yaml", GOOD)
     done = in_a_shell(f"{COMMAND} check -f {manifest} <&-")
     assert (done.returncode, done.stderr) == (0, b"")

@@ -130,7 +130,7 @@ def test_warnings_of_admission_have_paths_in_the_document_too() -> None:
     assert warning.startswith("items[0].spec.template.spec.restartPolicy: OnFailure allows no failure policy")
 
 
-def test_what_was_odd_when_a_document_was_read_is_among_its_warnings() -> None:
+def test_the_warnings_of_reading_a_document_are_among_its_warnings() -> None:
     twice = Problem(("spec", "suspend"), "is written twice", "keep one")
     assert list(offline.warnings(Document("-", 1, job(), [twice]))) == [twice]
 
@@ -182,7 +182,7 @@ def test_a_job_without_labels_has_those_of_its_template_beside_ours_as_the_api_w
 
 
 @pytest.mark.parametrize("labels", [["a"], "abc", 5, {"a": 1}])
-def test_what_is_no_labels_of_a_template_is_left_to_the_api(labels: Any) -> None:
+def test_malformed_labels_of_a_template_are_left_to_the_api(labels: Any) -> None:
     spec = job_spec()
     spec["template"]["metadata"] = {"labels": labels}
     assert admitted(job(spec))["metadata"]["labels"] == {names.PROFILE: "default"}
@@ -446,7 +446,7 @@ def test_json_is_what_python_reads(value: Any) -> None:
     assert json.loads("".join(pieces)) == value
 
 
-def test_what_no_request_can_hold_is_a_problem_and_is_not_judged_further() -> None:
+def test_an_object_too_large_for_a_request_has_one_problem() -> None:
     manifest = job(job_spec(backoffLimit=25), annotations={"large": "x" * 3 * 2**20})
     assert problems(manifest) == ["is 3.0 MiB as JSON, more than the 3 MiB of a request; make it smaller"]
     assert problems(list_of(manifest))[0].startswith("items[0]: is 3.0 MiB as JSON")

@@ -114,7 +114,7 @@ def test_a_limit_that_is_absent_was_not_said(spec: Json, metadata: Json) -> None
     ],
     ids=["kubectl apply", "server-side apply", "server-side apply after another", "a controller's template"],
 )
-def test_six_was_said_where_what_was_sent_has_it(metadata: Json) -> None:
+def test_six_is_the_authors_if_the_applied_manifest_contains_it(metadata: Json) -> None:
     assert said(job(job_spec(backoffLimit=6), **metadata))
 
 
@@ -136,10 +136,10 @@ def test_six_was_said_where_what_was_sent_has_it(metadata: Json) -> None:
         {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "n"}]},
     ],
 )
-def test_six_is_the_apis_default_where_nothing_tells(metadata: Json) -> None:
+def test_six_is_the_apis_default_if_no_metadata_prove_otherwise(metadata: Json) -> None:
     assert not said(job(job_spec(backoffLimit=6), **metadata))
 
 
-def test_what_stands_in_a_template_was_said_for_templates_are_not_defaulted() -> None:
+def test_a_field_in_a_template_is_the_authors_because_templates_are_not_defaulted() -> None:
     assert said(cron_job(job_spec(backoffLimit=6)), CRON_JOB)
     assert not said(cron_job(), CRON_JOB)

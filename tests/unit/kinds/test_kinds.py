@@ -166,7 +166,7 @@ def test_max_retries_sets_a_field_that_is_left_out(case: tuple[KindSpec, RetryFi
 
 
 @pytest.mark.parametrize("row", ADMITTED, ids=kind)
-def test_an_object_that_says_nothing_is_admitted_twice_alike(row: KindSpec) -> None:
+def test_an_object_without_settings_is_admitted_twice_with_the_same_result(row: KindSpec) -> None:
     once = mutate(empty(row), under=TIMED).object
     assert mutate(once, under=TIMED).patch == []
     assert validate(once, under=TIMED).allowed
@@ -210,7 +210,7 @@ def annotations_for_pods(row: KindSpec) -> Iterator[Pattern]:
 
 
 @pytest.mark.parametrize("row", [row for row in ADMITTED if any(annotations_for_pods(row))], ids=kind)
-def test_what_an_author_says_reaches_the_pods(row: KindSpec) -> None:
+def test_annotations_of_an_author_are_copied_to_the_pods(row: KindSpec) -> None:
     root = empty(row)
     root["metadata"]["annotations"] = {names.INTERRUPTIBLE: "false"}
     paths = [put(root, row.shape, pattern, {}) for pattern in annotations_for_pods(row)]

@@ -244,7 +244,7 @@ KUBEFLOW = {
 
 
 @pytest.mark.parametrize("kind", KUBEFLOW)
-def test_what_no_field_of_kubeflow_bounds_is_said_once(kind: str) -> None:
+def test_retries_that_no_field_of_kubeflow_limits_cause_one_warning(kind: str) -> None:
     replicas = {"Master": {"restartPolicy": "OnFailure"}, "Worker": {"restartPolicy": "ExitCode"}}
     spec = {"runPolicy": {"backoffLimit": 3}, KUBEFLOW[kind]: {**replicas, "Evaluator": {"restartPolicy": "ExitCode"}}}
     root = root_of("kubeflow.org/v1", kind, spec)

@@ -113,7 +113,7 @@ def test_an_object_that_is_not_as_the_api_promises_hides_no_other(hostile: Json,
     assert ("ml", "train") in watched.items
 
 
-def test_of_an_account_so_much_is_kept_that_it_can_still_be_told_to_be_too_long() -> None:
+def test_a_cached_account_is_cut_but_still_recognised_as_too_long() -> None:
     read = JOBS.read(msgspec.Raw(msgspec.json.encode(job_with(metadata={"annotations": {names.LEDGER: "x" * 9999}}))))
     assert read is not None
     assert len(read[1]["metadata"]["annotations"][names.LEDGER]) == LARGEST + 1

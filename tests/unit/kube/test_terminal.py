@@ -34,6 +34,6 @@ def test_an_object_has_ended_well_or_not_or_not_at_all(found: Json, well: bool |
     assert terminal.ended_at(found) == (None if well is None else THEN)
 
 
-def test_what_says_when_it_was_complete_ended_then() -> None:
+def test_the_completion_time_is_the_time_of_the_end() -> None:
     later = "2026-11-22T08:00:01Z"
     assert terminal.ended_at(root(("Succeeded", "False"), completionTime=later)) == later

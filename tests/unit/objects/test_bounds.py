@@ -60,7 +60,7 @@ def test_the_most_that_is_looked_at_is_treated_like_anything_else() -> None:
     assert validate(job_set(bounds.MOST_JOBS)).allowed
 
 
-def test_nothing_is_doubtful_in_what_the_api_server_refuses() -> None:
+def test_objects_that_the_api_server_rejects_get_no_warning() -> None:
     doubtful = exit_codes("Ignore", "In", 7)
     assert validate(job(job_spec(rules=[doubtful]))).warnings
     refused = validate(job(job_spec(rules=[doubtful, exit_codes("Never", "In", 7)])))
@@ -76,7 +76,7 @@ def test_nothing_is_doubtful_in_what_the_api_server_refuses() -> None:
         ([{"action": "Count", "onPodConditions": [{}] * 21}], "has 21 patterns; must have at most 20"),
     ],
 )
-def test_of_more_than_the_api_allows_nothing_else_is_said(rules: list[Json], message: str) -> None:
+def test_a_list_longer_than_the_api_allows_has_no_other_problem(rules: list[Json], message: str) -> None:
     (line,) = validate(job(job_spec(rules=rules))).message.splitlines()
     assert line.endswith(message)
 
@@ -95,7 +95,7 @@ def test_a_hundred_replicated_jobs_can_be_applied_again() -> None:
     assert mutate(root, under=under, old=stored).object["spec"] == stored["spec"]
 
 
-def test_more_than_can_be_noted_is_not_and_a_warning_says_so() -> None:
+def test_edits_that_do_not_fit_into_the_record_are_not_recorded_with_a_warning() -> None:
     answer = mutate(job_set(bounds.MOST_JOBS))
     assert msgspec.json.decode(answer.object["metadata"]["annotations"][names.POLICY]) == {
         "profile": "default",
@@ -119,7 +119,7 @@ def test_more_than_can_be_noted_is_not_and_a_warning_says_so() -> None:
     ],
     ids=["operations", "characters", "nesting", "pointer"],
 )
-def test_a_record_that_is_none_of_ours_takes_nothing_out(record: str) -> None:
+def test_a_malformed_or_too_large_record_removes_nothing(record: str) -> None:
     stored = job(job_spec(backoffLimit=3), annotations={names.POLICY: record})
     assert mutate(job(), old=stored).object["spec"] == job()["spec"]
 

@@ -142,7 +142,7 @@ def test_a_syntax_error_has_line_and_column() -> None:
     assert problems(text) == ["line 4, column 1: did not find expected ',' or '}', " + OPEN.replace("1;", "3;")]
 
 
-def test_what_strict_yaml_minds_is_named_along_with_the_rest() -> None:
+def test_problems_of_strict_yaml_are_listed_with_the_others() -> None:
     text = "profiles:\n  a: &a {retries: {limit: 11, limit: 12}}\n  b: *a\n  1: {<<: {allowSkip: !x 1}}\n"
     assert problems(HEAD + text) == [
         "profiles.a.retries.limit: is written twice, again in line 4; keep one",
@@ -314,7 +314,7 @@ def test_an_exit_code_is_an_integer_from_1(code: str) -> None:
     assert problem.endswith("; must be an integer from 1 to 2147483647")
 
 
-def test_an_exit_code_stands_once() -> None:
+def test_a_duplicate_exit_code_is_a_problem() -> None:
     assert profile_problems("{failurePolicy: {retriableExitCodes: [1, 2, 0, 0, 2, 1, 3]}}")[-1] == (
         "failurePolicy.retriableExitCodes: has 1, 2 more than once; must have each code once"
     )

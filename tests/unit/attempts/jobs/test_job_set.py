@@ -188,12 +188,12 @@ def test_a_job_that_was_started_again_alone_has_spent_restarts_of_the_set() -> N
     assert found == [OF_JOB, Level("JobSet", 1, 3), of_disruptions("JobSet", 0)]
 
 
-def test_at_no_cost_it_has_spent_disruptions() -> None:
+def test_free_restarts_of_a_single_job_count_as_disruptions() -> None:
     found = read(pod_at("1", job_restart_attempt="3"), JOB, with_jobs(job_set(1, 1), alone(3, 1)))[0]
     assert found == [OF_JOB, Level("JobSet", 2, 3), of_disruptions("JobSet", 2)]
 
 
-def test_what_other_jobs_have_spent_alone_is_gone_for_one_that_starts_again_too() -> None:
+def test_restarts_of_other_single_jobs_count_for_a_job_that_restarts_too() -> None:
     root = with_jobs(job_set(1, 1), alone(0, 0), alone(2, 2, "other"))
     assert place(pod_at("1", job_restart_attempt="0"), JOB, root) == off_spot("JobSet", 3, 3)
     root["status"]["restarts"], root["status"]["restartsCountTowardsMax"] = 0, 0
@@ -201,7 +201,7 @@ def test_what_other_jobs_have_spent_alone_is_gone_for_one_that_starts_again_too(
 
 
 @pytest.mark.parametrize("status", [None, "x", [None], [{"name": "w"}], [{"name": "w", "jobRestarts": "x"}]])
-def test_a_status_of_jobs_that_does_not_tell_is_none(status: Any) -> None:
+def test_a_malformed_status_of_single_jobs_counts_as_absent(status: Any) -> None:
     root = job_set(1, 1)
     root["status"]["replicatedJobsStatus"] = status
     assert read(pod_at("1"), JOB, root)[0] == [OF_JOB, Level("JobSet", 1, 3), of_disruptions("JobSet", 0)]
