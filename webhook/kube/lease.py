@@ -61,7 +61,7 @@ class Lease:
     async def lead(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Run `work` whenever the lease is held, cancel it when it is lost; until cancelled.
 
-        Raises what `work` raises, after releasing the lease.
+        Work that raises is logged, and the lease released, so that another replica can try: admission goes on here.
         """
         while True:
             asked = self.clock()
@@ -78,8 +78,9 @@ class Lease:
                 log.info("no longer leading", lease=self.name, holder=self.holder)
                 with contextlib.suppress(Exception):  # it ends by itself in a moment
                     await asyncio.wait_for(self.release(), PAUSE)
-            if not working.cancelled():
-                working.result()
+            if not working.cancelled() and (error := working.exception()) is not None:
+                log.error("the work of the leader failed", lease=self.name, exc_info=error)
+                await asyncio.sleep(PAUSE)
 
     async def renew(self, working: "asyncio.Task[None]", renewed: float) -> None:
         """Renew the lease until that fails for too long, or `working` ends.

@@ -362,14 +362,20 @@ def test_a_leader_stops_in_a_moment_though_its_lease_cannot_be_released(disturb:
     virtual_time.run(run())
 
 
-def test_work_that_fails_ends_the_leading_and_is_raised() -> None:
+def test_work_that_fails_is_logged_and_another_replica_leads_while_this_one_lives() -> None:
     async def run() -> None:
         api = LeaseApi()
         first = Replica(api, "a", fails=5)
-        with pytest.raises(RuntimeError, match="the work has failed"):
-            await first.task
-        assert now() == 5
-        assert api.spec["holderIdentity"] == ""
+        await first.leading.wait()
+        second = Replica(api, "b")
+        with structlog.testing.capture_logs() as logs:
+            await second.leading.wait()
+        assert now() <= 5 + 2 * PAUSE
+        (failed,) = [line for line in logs if line["log_level"] == "error"]
+        assert str(failed["exc_info"]) == "the work has failed"
+        assert not first.task.done()
+        await first.stop()
+        await second.stop()
 
     virtual_time.run(run())
 
