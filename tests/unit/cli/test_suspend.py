@@ -1,0 +1,46 @@
+"""What `retry-policy suspend` and `resume` refuse, and the warnings of the API server that they print."""
+
+import pytest
+
+from tests.objects import stored_job
+from webhook.cli import suspend
+from webhook.cli.retry import target_of
+from webhook.objects.problem import Json
+
+TARGET = target_of("ml/job/train", None, None)
+ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}
+
+
+def job(*, suspended: bool = False, status: Json | None = None) -> Json:
+    found = stored_job(status=status)
+    found["spec"]["suspend"] = suspended
+    return found
+
+
+def test_a_job_that_runs_is_suspended_and_one_that_is_suspended_resumed() -> None:
+    assert suspend.refusal(TARGET, job(), suspend=True) is None
+    assert suspend.refusal(TARGET, job(suspended=True), suspend=False) is None
+
+
+@pytest.mark.parametrize(
+    ("root", "to_suspend", "what"),
+    [
+        (job(suspended=True), True, "is suspended already; nothing was done"),
+        (job(), False, "is not suspended; nothing was done"),
+        (job(status=ENDED), True, "has ended; nothing of it runs"),
+    ],
+)
+def test_what_would_change_nothing_is_refused(root: Json, to_suspend: bool, what: str) -> None:  # noqa: FBT001
+    assert str(suspend.refusal(TARGET, root, suspend=to_suspend)).endswith(what)
+
+
+@pytest.mark.parametrize(
+    ("header", "text"),
+    [
+        ('299 - "spec.suspend: ends its pods"', "spec.suspend: ends its pods"),
+        (r'299 - "says \"so\" in C:\\x"', r'says "so" in C:\x'),
+        ("no header at all", "no header at all"),
+    ],
+)
+def test_of_a_warning_header_its_text_is_printed(header: str, text: str) -> None:
+    assert suspend.text_of(header) == text
