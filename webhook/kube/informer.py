@@ -103,7 +103,6 @@ class Informer(Generic[Kept]):
         self.kind = type_of(shape)
         self.decoder = msgspec.json.Decoder(self.kind)
         self.query = query
-        self.clock = clock
         self.list_accept = METADATA_ONLY_LIST if metadata_only else "application/json"
         self.watch_accept = METADATA_ONLY if metadata_only else "application/json"
         self.items: dict[tuple[str, str], Kept] = {}

@@ -83,8 +83,10 @@ class Ledger:
         self.policy = policy
         self.events = events
         self.clock = clock
-        self.trackers = Trackers(cluster, changed=self.wake, crashed=self.see_crash, clock=clock)
         self.queue = WorkQueue()
+        self.trackers = Trackers(
+            cluster, changed=self.wake, crashed=self.see_crash, forgotten=self.queue.discard, clock=clock
+        )
         self.crashes: dict[tuple[Key, str], Crash] = {}
         self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
@@ -235,6 +237,8 @@ class Ledger:
         elif now - state.missing_since >= UNSEEN_AFTER:
             state.see_none_missing()
             counting.count_unseen(short)
+        else:
+            self.wake(counting.key, state.missing_since + UNSEEN_AFTER - now)
 
     async def mark(self, pod: Pod) -> None:
         """Mark a counted pod that stays, so that the account can forget its id; raise what `Api` raises."""

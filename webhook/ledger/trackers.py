@@ -63,11 +63,13 @@ class Trackers:
         *,
         changed: Callable[[Key, float], None] = ignore,
         crashed: Callable[[Key, Pod, Json], None] = ignore,
+        forgotten: Callable[[Key], None] = ignore,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.cluster = cluster
         self.changed = changed
         self.crashed = crashed
+        self.forgotten = forgotten
         self.clock = clock
         selector = {"labelSelector": SELECTOR}
         self.pods = Informer(cluster.api, "/api/v1/pods", pods.read, shape=pods.READ, query=selector, clock=clock)
@@ -179,6 +181,7 @@ class Trackers:
         if state is not None and self.root_of(key) is None and (state.tracker.is_empty or not key.job_set):
             self.states.pop(key)
             self.at_last.discard(key)
+            self.forgotten(key)
 
     def see_account(self, key: Key, state: WorkloadState, root: Json) -> None:
         """Take in an account as it is now."""

@@ -34,6 +34,10 @@ class WorkQueue:
             self.queued.add(key)
             asyncio.get_running_loop().call_later(after, self.ready.put_nowait, key)
 
+    def discard(self, key: Key) -> None:
+        """Let a workload be queued anew, as one that is created under the name of another that is gone."""
+        self.queued.discard(key)
+
     async def get(self) -> Key:
         """Wait for the next workload, and take it out; from then on it can be queued again. `done` must follow."""
         while (key := await self.ready.get()) in self.busy:

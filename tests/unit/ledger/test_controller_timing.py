@@ -13,6 +13,7 @@ from webhook.ledger.controller import GATHERING, Ledger
 from webhook.ledger.model.account import Account, Attempt, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY
+from webhook.ledger.trackers import UNSEEN_AFTER
 from webhook.policy.model import Disruptions, Profile
 
 ANOTHER = encode(Account(ended=1, cost={"retry": 1}, recent=["another"]))
@@ -304,6 +305,24 @@ def test_a_namespace_that_is_opted_in_later_is_looked_at_again() -> None:
     api = FakeApi()
     run(work())
     assert times(api) == [GATHERING + LONGEST_PAUSE]
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_failure_that_only_the_status_shows_is_counted_whenever_the_job_changes_meanwhile(turns: int) -> None:
+    """Turns of the event loop between the workload's time and the change."""
+
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            see_job(ledger, status={"failed": 1})
+            await asyncio.sleep(GATHERING)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            see_job(ledger, status={"failed": 1})
+            await asyncio.sleep(UNSEEN_AFTER + 1)
+
+    api = FakeApi()
+    run(work())
+    assert [one.account.ended for one in api.writes] == [1]
 
 
 def test_a_workload_that_is_gone_is_not_written() -> None:

@@ -73,3 +73,15 @@ def test_when_it_is_closed_it_forgets_those_whose_time_has_not_come() -> None:
         assert (await queue.get(), now()) == (KEY, 3)
 
     run(work())
+
+
+def test_one_that_is_gone_delays_none_of_its_name() -> None:
+    async def work() -> None:
+        queue = WorkQueue()
+        queue.open()
+        queue.add(KEY, 30)
+        queue.discard(KEY)
+        queue.add(KEY, 1)
+        assert (await queue.get(), now()) == (KEY, 1)
+
+    run(work())

@@ -30,7 +30,7 @@ LONGEST: Final = 4096  # characters of the annotation that are read: ten entries
 
 
 class Restart(msgspec.Struct):
-    """The one field that is read of each entry of the annotation requested-retries."""
+    """The one field that is read of each entry of the annotation retry-history."""
 
     of: str = ""
 
