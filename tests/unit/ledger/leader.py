@@ -126,10 +126,17 @@ def api_of(api: FakeApi) -> Any:
 @asynccontextmanager
 async def leading(ledger: Ledger) -> AsyncIterator[Ledger]:
     """Let a ledger lead, and lose that at the end."""
-    task = asyncio.create_task(ledger.work())
-    await asyncio.sleep(0)
-    try:
+    async with beside(ledger.work()):
+        await asyncio.sleep(0)
         yield ledger
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Run work, and cancel it at the end."""
+    task = asyncio.create_task(work)
+    try:
+        yield
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -161,14 +168,9 @@ class Held:
 async def running(ledger: Ledger) -> AsyncIterator[Ledger]:
     """Let a ledger watch pods and lead, until the end."""
     lease: Any = Held()
-    task = asyncio.create_task(ledger.run(lease))
-    await asyncio.sleep(0.01)
-    try:
+    async with beside(ledger.run(lease)):
+        await asyncio.sleep(0.01)
         yield ledger
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 def stored_pod(number: int = 1, phase: str = "Running", code: int = 0, **metadata: Any) -> Json:
