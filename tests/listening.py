@@ -10,8 +10,8 @@ from typing import Any
 import uvloop
 
 from tests.awaiting import INTERVAL, SECONDS
-from webhook.serving.http11 import Site
 from webhook.serving.listen import listen
+from webhook.serving.server import Site
 
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 

@@ -107,6 +107,7 @@ async def answers_not_taken(target: Target) -> None:
     while not writer.is_closing():
         writer.write(request * 100)
         await writer.drain()
+        await asyncio.sleep(0)  # `drain` does not suspend where the transport takes all: nothing else would ever run
     await reader.read()
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+from aiohttp import web
 from hypothesis import given, settings, target
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -30,7 +31,6 @@ from webhook.objects import bounds
 from webhook.objects.problem import Json, Path
 from webhook.policy.model import FailurePolicy, Placement, Profile
 from webhook.serving.endpoints import Endpoints
-from webhook.serving.http11 import Answer
 
 UNDER: Final = policy(
     default=Profile(
@@ -54,7 +54,7 @@ def _frozen() -> Iterator[None]:
     gc.unfreeze()
 
 
-def answered(rules: Any, body: bytes) -> Answer:
+def answered(rules: Any, body: bytes) -> web.Response:
     with capture_logs():
         answer = asyncio.run(ENDPOINTS.answer(body, "mutate", read, partial(ENDPOINTS.judge, rules)))
     assert answer.status in {200, 400}

@@ -1,8 +1,7 @@
-"""Run a coroutine immediately until it first suspends, and only then create a Task for it.
+"""Begin a coroutine before it is known whether it must wait, and give it up cleanly where it may not.
 
-A request that is answered from caches so needs no iteration of the event loop, with its system calls. Python 3.12 has
-this as eager tasks. The coroutine runs outside any Task until it first suspends: code that needs a Task, such as
-asyncio.timeout, must create one (`in_task`).
+`Places` runs the lookups of a request until they first suspend: only then do they take a place. Where there is none,
+they are closed. A coroutine that is closed cannot await its own cleanup, so I/O runs in a Task of its own (`in_task`).
 """
 
 import asyncio
@@ -11,15 +10,6 @@ from types import coroutine
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
-
-
-def run(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None] | None:
-    """Run a coroutine until it first suspends; return the Task that runs the rest, None if it has finished."""
-    try:
-        awaited = work.send(None)
-    except StopIteration:
-        return None
-    return loop.create_task(rest_of(work, awaited))
 
 
 async def in_task(work: Coroutine[Any, Any, Result]) -> Result:

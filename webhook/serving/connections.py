@@ -1,140 +1,189 @@
-"""The open connections: which of them have to go so that those that are used may stay."""
+"""Bounds the open connections of a listener, and closes them at the end without losing a request.
+
+aiohttp bounds neither how many connections are open, nor how long a client may take for the head of a request or to
+take an answer, and closes idle connections without a look at what has just come in. Each piece here names the fault
+that demands it: a kind of client in tests/bench/hostile_clients.py, or the roll-outs in tests/bench/rollouts.py.
+"""
 
 import asyncio
 import fcntl
-import itertools
 import termios
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from aiohttp import hdrs, web
 
 from webhook import metrics
-from webhook.serving.intake import Intake
+from webhook.serving.limits import Limits
 
 if TYPE_CHECKING:
-    from webhook.serving.http11 import Connection
+    from webhook.serving.server import Server
 
-HASTE: Final = 1.0  # seconds after which what has not come, head or body, is no reason to keep a connection
-SWEEP: Final = 1.0  # seconds between two looks at what clients owe
-RETIRE: Final = 0.02  # seconds between two looks at what is still to be answered before the end
+HASTE: Final = 1.0  # seconds after which a request that has not arrived is no reason to keep its connection
+SWEEP: Final = 1.0  # seconds between two checks of what clients owe
+RETIRE: Final = 0.02  # seconds between two checks for requests that are still to be answered before the end
 # Longer than the 90 s after which the API server closes an idle connection: it must be the one to close.
 KEEP_ALIVE: Final = 120.0
+SERVER: Final = {hdrs.SERVER: "retry-policy-webhook"}  # aiohttp would tell its version and Python's
+
+
+class State(Enum):
+    """Where a connection stands."""
+
+    SILENT = "no byte of a request has come yet"
+    HEAD = "the head of a request is arriving"
+    BODY = "the body of a request is arriving"
+    BUSY = "a request is worked on"
+    IDLE = "all requests are answered"
+    LEAVING = "had its last answer"
+
+
+ARRIVING: Final = {State.SILENT, State.HEAD, State.BODY}
+
+
+class Connection(web.RequestHandler):
+    """A client's connection.
+
+    `since`: when its state began, in the event loop's time. `untaken`: since when the client does not take its answer;
+    None where it does. `unsent`: bytes of a large answer that is its last.
+    """
+
+    __slots__ = ("connections", "now", "since", "state", "unsent", "untaken", "wire")
+
+    def __init__(self, server: "Server", connections: "Connections", **options: Any) -> None:
+        super().__init__(server, loop=connections.loop, **options)
+        self.connections = connections
+        self.now = connections.loop.time
+        self.untaken: float | None = None
+        self.unsent = 0
+        self.enter(State.SILENT)
+
+    def enter(self, state: State) -> None:
+        """Change the state."""
+        self.state = state
+        self.since = self.now()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin, after the TLS handshake."""
+        self.wire = cast("asyncio.Transport", transport)  # uvloop's have its methods, but do not derive from it
+        super().connection_made(transport)
+        self.connections.add(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End."""
+        self.connections.open.pop(self, None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Note when a request begins."""
+        if self.state is State.IDLE or self.state is State.SILENT:
+            self.enter(State.HEAD)
+        super().data_received(data)
+
+    def pause_writing(self) -> None:
+        """Note that the client does not take its answer."""
+        self.untaken = self.now()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Note that the client takes its answer."""
+        self.untaken = None
+        super().resume_writing()
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Answer what is not HTTP. aiohttp would log it with a stack trace, by which clients could fill the log."""
+        if message is None:
+            return super().handle_error(request, status, exc, message)
+        self.enter(State.LEAVING)
+        answer = web.Response(status=status, text=f"this is not HTTP/1.1: {message}\n", headers=SERVER)
+        answer.force_close()
+        return answer
+
+    def is_asking(self) -> bool:
+        """Whether a request is just arriving: began less than HASTE ago, or waits to be read."""
+        if self.wire.is_closing() or self.untaken is not None or self.state is State.LEAVING:
+            return False
+        if self.state is State.HEAD or self.state is State.BODY:
+            return self.since > self.now() - HASTE
+        try:
+            return fcntl.ioctl(self.wire.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4)) != bytes(4)
+        except (OSError, ValueError):  # closed meanwhile
+            return False
+
+    def drop(self, reason: str) -> None:
+        """Close at once."""
+        metrics.CONNECTIONS_DROPPED.labels(reason).inc()
+        self.connections.open.pop(self, None)
+        self.wire.abort()
 
 
 class Connections:
     """The open connections of one listener; those with a request in progress are never closed."""
 
-    def __init__(self, intake: Intake) -> None:
-        self.intake = intake
-        self.limits = intake.limits
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         self.loop = asyncio.get_running_loop()
-        self.now = self.loop.time
-        self.open: dict[Connection, None] = {}
-        self.silent: dict[Connection, None] = {}  # never asked; the oldest first
-        self.idle: dict[Connection, None] = {}  # have asked; those that have not for longest first
-        self.busy: dict[Connection, asyncio.Task[None]] = {}  # what works on a request whose body is here
-        self.leaving: dict[Connection, None] = {}  # were refused while they were sending
-        self.untaken: dict[Connection, int] = {}  # bytes of large answers not yet taken; the oldest first
+        self.open: dict[Connection, None] = {}  # the oldest first
 
-    def add(self, connection: "Connection") -> None:
-        """Take in a new connection; where there are too many, the one that is missed least goes."""
+    def add(self, connection: Connection) -> None:
+        """Take in a new connection; where there are too many, close the one that is missed least, or the new one."""
         if len(self.open) >= self.limits.connections and not self.make_room():
-            self.drop(connection, "room")
-            return
-        connection.since = self.now()
-        self.open[connection] = None
-        self.silent[connection] = None
-
-    def forget(self, connection: "Connection") -> None:
-        """Take out a connection that is lost, or as good as; what works on its request goes on."""
-        if connection not in self.busy:
-            self.intake.release(connection)
-        self.open.pop(connection, None)
-        self.silent.pop(connection, None)
-        self.idle.pop(connection, None)
-        self.leaving.pop(connection, None)
-        self.untaken.pop(connection, None)
-
-    def drop(self, connection: "Connection", reason: str) -> None:
-        """Close a connection at once."""
-        metrics.CONNECTIONS_DROPPED.labels(reason).inc()
-        self.forget(connection)
-        connection.transport.abort()
-
-    def begin(self, connection: "Connection") -> None:
-        """Keep a connection whose request has begun."""
-        self.silent.pop(connection, None)
-        self.idle.pop(connection, None)
-        connection.since = self.now()
-
-    def rest(self, connection: "Connection") -> None:
-        """Keep a connection that has been answered, for as long as there is room."""
-        self.leaving.pop(connection, None)
-        self.idle[connection] = None
-
-    def leave(self, connection: "Connection") -> None:
-        """Keep a connection only until its client has read that it was refused."""
-        self.silent.pop(connection, None)
-        self.idle.pop(connection, None)
-        self.leaving[connection] = None
-
-    def hold(self, connection: "Connection", size: int) -> None:
-        """Note a large answer; where too much is held of those before, close the connections that they belong to."""
-        for other in list(self.untaken):
-            if sum(self.untaken.values()) + size <= self.limits.answer_bytes:
-                break
-            self.drop(other, "slow")
-        self.untaken[connection] = size
+            connection.drop("room")
+        else:
+            self.open[connection] = None
 
     def make_room(self) -> bool:
         """Close the connection that is missed least; return False where each has a request in progress.
 
-        That is one that has been refused, the oldest that never asked, or whose body has been arriving for longest;
-        else it is the longest idle.
+        That is one that had its last answer; the oldest of those whose request has not arrived within HASTE, or where
+        there are more of these than `spare`, the oldest of all of them; then the longest idle. ("heads byte by byte",
+        "silent after the handshake", "idle after a request": without this each kind takes all memory.)
         """
-        late = self.now() - HASTE
-        unfinished = itertools.chain(self.unfinished(list(self.silent)), self.unfinished(list(self.intake.arriving)))
-        others = (connection for connection in (*self.idle, *self.silent) if not is_asking(connection, late))
-        for victim in itertools.chain(self.leaving, unfinished, others):
-            self.drop(victim, "room")
-            return True
+        arriving = sum(connection.state in ARRIVING for connection in self.open)
+        late = self.loop.time() if arriving > self.limits.spare else self.loop.time() - HASTE
+
+        def rank(connection: Connection) -> tuple[int, float]:
+            if connection.state in ARRIVING:
+                return (1 if connection.since <= late else 3), connection.since
+            return (0 if connection.state is State.LEAVING else 2), connection.since
+
+        for connection in sorted((one for one in self.open if one.state is not State.BUSY), key=rank):
+            if rank(connection)[0] < 2 or not connection.is_asking():  # noqa: PLR2004
+                connection.drop("room")
+                return True
         return False
 
-    def unfinished(self, connections: "list[Connection]") -> "Iterator[Connection]":
-        """Yield those of some connections, the oldest first, that ought to have brought a whole request by now.
+    def hold(self, connection: Connection, size: int) -> None:
+        """Make room for a large answer, the last of its connection: close others that do not take theirs.
 
-        What is new, or in the middle of one, is given a moment; but only few are, or there would be no end of new ones.
+        TLS keeps up to three times as much for each ("large answers that nobody takes").
         """
-        now = self.now()
-        surplus = len(connections) - self.limits.spare
-        for number, connection in enumerate(connections):
-            late = now if number < surplus else now - HASTE
-            if connection.since <= late and not is_asking(connection, late):
-                yield connection
+        untaken = [other for other in self.open if other.unsent]
+        held = size + sum(other.unsent for other in untaken)
+        for other in untaken:
+            if held <= self.limits.answer_bytes:
+                break
+            held -= other.unsent
+            other.drop("slow")
+        connection.unsent = size
 
     def sweep(self) -> None:
-        """Close what has waited in vain: for a request, its answer to be taken, or, where there are many, to be used.
+        """Close what has waited too long: for the head of a request, for an answer to be taken, or in vain.
 
-        One that never asked is no sign of a bad client: a Go client opens a connection for each call that finds none
+        A connection that never asked is no sign of a bad client: a Go client opens one for each call that finds none
         idle, and uses another that became free meanwhile. To close it saves nothing and may meet the next call.
         """
-        now = self.now()
-        late = now - self.limits.patience
+        late = self.loop.time() - self.limits.patience
         for connection in list(self.open):
-            if connection.owes is not None and connection.owes < late:
-                self.drop(connection, "slow")
-        for connection in list(self.intake.arriving):
+            slow = connection.state in {State.HEAD, State.LEAVING} and connection.since < late
+            if slow or (connection.untaken is not None and connection.untaken < late):
+                connection.drop("slow")
+        silent = [connection for connection in self.open if connection.state is State.SILENT]
+        for connection in silent[: max(len(silent) - self.limits.spare, 0)]:
             if connection.since < late:
-                what = f"the body was not there after {self.limits.patience:g} s"
-                connection.refuse(408, f"{what}; send what its headers say")
-        for connection in list(self.idle):
-            if connection.since > now - KEEP_ALIVE:
-                break
-            if not is_asking(connection, now - HASTE):
-                connection.transport.close()
-        surplus = len(self.silent) - self.limits.spare
-        for connection in list(self.silent)[: max(surplus, 0)]:
-            if connection.since < late:
-                self.drop(connection, "silent")
+                connection.drop("silent")
 
     async def run(self) -> None:
         """Sweep for ever."""
@@ -143,38 +192,26 @@ class Connections:
             self.sweep()
 
     async def retire(self, seconds: float) -> None:
-        """Close each connection in a moment in which nothing has come in; for what has, wait that long at most."""
-        end = self.now() + seconds
+        """Close each connection at a moment when no request is arriving; wait for the others that long at most.
+
+        aiohttp's shutdown closes idle connections at once: a request that has just arrived would be lost (roll-outs).
+        """
+        end = self.loop.time() + seconds
         await asyncio.sleep(RETIRE)  # for the handshakes of those that were accepted last
-        while self.now() < end and any(is_needed(connection) for connection in self.open):
-            late = self.now() - HASTE
-            for connection in (*self.silent, *self.idle):
-                is_new = connection in self.silent and connection.since > late  # what it was opened for is on its way
-                if not is_new and not is_asking(connection, late):
-                    connection.transport.close()
+        while self.loop.time() < end and any(is_needed(connection) for connection in self.open):
+            late = self.loop.time() - HASTE
+            for connection in list(self.open):
+                is_new = connection.state is State.SILENT and connection.since > late  # its request is on its way
+                if connection.state in {State.IDLE, State.SILENT} and not is_new and not connection.is_asking():
+                    connection.force_close()
             await asyncio.sleep(RETIRE)
 
-    def end(self) -> None:
-        """Close what is still open, and give up what is still worked on."""
+    def abort(self) -> None:
+        """Close what is still open."""
         for connection in list(self.open):
-            connection.transport.abort()
-        for task in self.busy.values():
-            task.cancel()
+            connection.wire.abort()
 
 
-def is_asking(connection: "Connection", late: float) -> bool:
-    """Tell whether a request is just coming in: has begun after `late`, or waits to be read."""
-    socket = connection.transport.get_extra_info("socket")
-    if connection.transport.is_closing() or socket is None or connection.untaken:
-        return False
-    if connection.owes is not None:
-        return connection.owes > late
-    try:
-        return fcntl.ioctl(socket.fileno(), termios.FIONREAD, bytes(4)) != bytes(4)
-    except (OSError, ValueError):  # closed meanwhile
-        return False
-
-
-def is_needed(connection: "Connection") -> bool:
-    """Tell whether a connection has something to do yet, if only to send the rest of an answer."""
-    return not connection.transport.is_closing() or connection.transport.get_write_buffer_size() > 0
+def is_needed(connection: Connection) -> bool:
+    """Whether a connection has something left to do, if only to send the rest of an answer."""
+    return not connection.wire.is_closing() or connection.wire.get_write_buffer_size() > 0

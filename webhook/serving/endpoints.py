@@ -1,13 +1,14 @@
 """The way of a request over HTTP: bytes in, what the rules need looked up, bytes out."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
+from aiohttp import hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from webhook import metrics
@@ -20,10 +21,10 @@ from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.model import Policy
 from webhook.rules.facts import Facts
-from webhook.serving.http11 import Answer, Handler, Site
-from webhook.serving.intake import Intake
+from webhook.serving.bodies import Bodies
 from webhook.serving.limits import LIMITS, Limits
 from webhook.serving.places import CrowdedError, Places
+from webhook.serving.server import Handler, Site
 
 if TYPE_CHECKING:
     from webhook.retry.admission import Request as RetryRequest
@@ -59,10 +60,10 @@ class Endpoints:
         retry_requests: "RetryAdmission | None" = None,
         limits: Limits = LIMITS,
     ) -> None:
-        self.intake = Intake(limits)
+        self.bodies = Bodies(limits)
         self.places = Places(limits, lambda namespace: cluster is not None and cluster.serves(namespace))
         metrics.IN_HOUSE.set_function(lambda: self.places.requests)
-        metrics.HELD_BYTES.set_function(lambda: self.intake.held)
+        metrics.HELD_BYTES.set_function(lambda: self.bodies.held)
         self.policy = policy
         self.cluster = cluster
         self.trackers = trackers
@@ -76,45 +77,46 @@ class Endpoints:
     def admission(self) -> Site:
         """Return what is asked over HTTPS: /mutate and /validate, and where retries can be asked for /retry."""
         found = {
-            b"/mutate": (b"POST", self.handler("mutate", read, partial(self.judge, engine.mutate))),
-            b"/validate": (b"POST", self.handler("validate", read, partial(self.judge, engine.validate))),
+            "/mutate": ("POST", self.handler("mutate", read, partial(self.judge, engine.mutate))),
+            "/validate": ("POST", self.handler("validate", read, partial(self.judge, engine.validate))),
         }
         if self.retry_requests is not None:
-            found[b"/retry"] = (
-                b"POST",
+            found["/retry"] = (
+                "POST",
                 self.handler("retry", self.retry_requests.read, partial(self.judge_retry_request, self.retry_requests)),
             )
-        return Site(self.intake, found, refused)
+        return Site(self.bodies, found, refused)
 
     def health(self) -> Site:
         """Return what is asked over HTTP: /healthz, /readyz and /metrics."""
-        found = {b"/healthz": self.healthz, b"/readyz": self.readyz, b"/metrics": self.metrics}
-        return Site(Intake(self.intake.limits), {path: (b"GET", handler) for path, handler in found.items()})
+        found = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}
+        return Site(Bodies(self.bodies.limits), {path: ("GET", handler) for path, handler in found.items()})
 
     def handler(self, path: str, reader: Reader[Read], judge: Judge[Read]) -> Handler:
         """Return the handler of one admission path."""
         duration = metrics.DURATION.labels(path)
 
-        async def handle(body: bytes) -> Answer:
+        async def handle(body: bytes) -> web.Response:
             start = perf_counter()
             if len(body) > LARGE:
                 answer = await self.in_turn(body, path, reader, judge)
             else:
                 answer = await self.answer(body, path, reader, judge)
-            answer.close |= self.draining
+            if self.draining:
+                answer.force_close()
             duration.observe(perf_counter() - start)
             return answer
 
         return handle
 
-    async def in_turn(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> Answer:
+    async def in_turn(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> web.Response:
         """Answer a request with a large body when it is its turn.
 
         So is every piece of work on it between two looks at the API.
         """
         if self.queued and self.queued + len(body) > QUEUED:
-            refused(f"/{path}".encode(), HTTPStatus.TOO_MANY_REQUESTS)
-            return Answer(b"large requests wait\n", status=429, headers=RETRY_AFTER)
+            refused(f"/{path}", HTTPStatus.TOO_MANY_REQUESTS)
+            return text("large requests wait", 429, headers=RETRY_AFTER)
         self.queued += len(body)
         try:
             await self.turn()
@@ -127,7 +129,7 @@ class Endpoints:
         async with self.turns:
             await asyncio.sleep(0)
 
-    async def answer(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> Answer:
+    async def answer(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> web.Response:
         """Answer one AdmissionReview, whatever comes."""
         uid = kind = operation = ""
         try:
@@ -137,27 +139,29 @@ class Endpoints:
             encoded = review.encode(uid, response or Response())
         except BadReviewError as error:
             metrics.requests(path, "", "", "bad").inc()
-            return Answer(f"{error}\n".encode(), status=400)
+            return text(str(error), 400)
         except RecursionError:
             metrics.requests(path, kind, operation, "bad").inc()
-            return Answer(f"{review.TOO_DEEP}\n".encode(), status=400)
+            return text(review.TOO_DEEP, 400)
         except UnavailableError as error:
             metrics.requests(path, kind, operation, "unavailable").inc()
             log.warning("not answered", uid=uid, kind=kind, reason=str(error))
             # Over another connection it may reach a replica that is not cut off from the API.
-            return Answer(f"{error}\n".encode(), status=503, headers=RETRY_AFTER, close=True)
+            answer = text(str(error), 503, headers=RETRY_AFTER)
+            answer.force_close()
+            return answer
         except CrowdedError as error:
             metrics.requests(path, kind, operation, "overloaded").inc()
-            return Answer(f"{error}\n".encode(), status=429, headers=RETRY_AFTER)
+            return text(str(error), 429, headers=RETRY_AFTER)
         except Exception:
             # An invented denial would defeat the failurePolicy that the admin configured: an honest 500 lets it decide.
             metrics.requests(path, kind, operation, "error").inc()
             log.exception("internal error", uid=uid, kind=kind, operation=operation)
-            return Answer(f"internal error; the server's log tells more under uid {uid}\n".encode(), status=500)
+            return text(f"internal error; the server's log tells more under uid {uid}", 500)
         # A label value for each kind that a stranger may name would have no end.
         known, result = ("", "untouched") if response is None else (kind, result_of(response))
         metrics.requests(path, known, operation, result).inc()
-        return Answer(encoded, content_type="application/json")
+        return web.Response(body=encoded, content_type="application/json")
 
     async def judge(self, rules: Rules, request: Request, body: bytes) -> Response | None:
         """Look up what the rules need and apply them; None where they have no say."""
@@ -230,11 +234,11 @@ class Endpoints:
                 log_denial(request, response)
         return response
 
-    async def healthz(self, _: bytes) -> Answer:
+    async def healthz(self, _: bytes) -> web.Response:
         """Say that the process answers."""
-        return Answer(b"ok\n")
+        return text("ok")
 
-    async def readyz(self, _: bytes) -> Answer:
+    async def readyz(self, _: bytes) -> web.Response:
         """Say whether requests may be sent here, and if not, why."""
         reasons = []
         if self.draining:
@@ -244,18 +248,23 @@ class Endpoints:
         if self.cluster is not None and not self.cluster.synced:
             reasons.append("caches not filled yet: the API has not answered")
         reasons += self.certificate_troubles()
-        return Answer(("\n".join(reasons or ["ok"]) + "\n").encode(), status=503 if reasons else 200)
+        return text("\n".join(reasons or ["ok"]), 503 if reasons else 200)
 
-    async def metrics(self, _: bytes) -> Answer:
+    async def metrics(self, _: bytes) -> web.Response:
         """Return the metrics in Prometheus' text format."""
-        return Answer(generate_latest(metrics.REGISTRY), content_type=CONTENT_TYPE_LATEST)
+        return web.Response(body=generate_latest(metrics.REGISTRY), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})
 
 
-def refused(path: bytes, status: int) -> None:
+def text(message: str, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """Return an answer for people: one line or more."""
+    return web.Response(text=f"{message}\n", status=status, headers=headers)
+
+
+def refused(path: str, status: int) -> None:
     """Count what no rule has seen."""
-    if path in {b"/mutate", b"/validate", b"/retry"}:
+    if path in {"/mutate", "/validate", "/retry"}:
         result = "overloaded" if status == HTTPStatus.TOO_MANY_REQUESTS else "bad"
-        metrics.requests(path[1:].decode(), "", "", result).inc()
+        metrics.requests(path[1:], "", "", result).inc()
 
 
 def result_of(response: Response) -> str:

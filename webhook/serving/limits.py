@@ -7,7 +7,8 @@ from typing import Final
 MEBIBYTE: Final = 1024 * 1024
 # Two objects of 3 MiB, the most that the API server stores, and what stands around them.
 LARGEST_BODY: Final = 7 * MEBIBYTE
-LARGEST_HEAD: Final = 16 * 1024  # bytes; an API server's has a few hundred
+LONGEST_HEADER: Final = 4096  # bytes; also of the request line. An API server's whole head has a few hundred
+HEADERS: Final = 32
 OPEN_FILES: Final = 8192  # two listeners with all their connections and handshakes, and what else is open
 
 

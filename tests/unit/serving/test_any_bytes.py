@@ -52,6 +52,7 @@ HEADERS = st.sampled_from(
         b" folded",
     ]
 )
+LENGTH = b"Content-Length: 4"
 METHODS = st.sampled_from([b"POST", b"GET", b"PRI", b"post", b"CONNECT", b"OPTIONS"])
 PATHS = st.sampled_from(
     [b"/mutate", b"/validate", b"/mutate?timeout=5s", b"/", b"*", b"http://x/mutate", b"/%00", b"//"]
@@ -137,43 +138,37 @@ def test_any_bytes_are_answered_or_hung_up_on(
 @pytest.mark.parametrize(
     ("request_line", "headers", "status"),
     [
-        pytest.param(b"POST /mutate HTTP/1.1", [b"Content-Encoding: gzip"], b"415", id="a compressed body"),
-        pytest.param(b"POST /mutate HTTP/1.1", [b"Content-Length: 99999999"], b"413", id="a body that is too large"),
-        pytest.param(b"POST /mutate HTTP/1.1", [b"Content-Length: 5", b"Expect: 100-continue"], b"100", id="an offer"),
-        pytest.param(b"POST http://x/mutate?a=b HTTP/1.0", [b"Content-Length: 0"], b"400", id="a whole URL"),
-        pytest.param(b"HEAD /mutate HTTP/1.1", [], b"405", id="another method"),
+        pytest.param(b"POST /mutate HTTP/1.1", [LENGTH, b"Content-Encoding: gzip"], 415, id="a compressed body"),
+        pytest.param(b"POST /mutate HTTP/1.1", [b"Content-Length: 99999999"], 413, id="a body that is too large"),
+        pytest.param(b"POST /mutate HTTP/1.1", [b"Content-Length: 5", b"Expect: 100-continue"], 100, id="an offer"),
+        pytest.param(b"POST http://x/mutate?a=b HTTP/1.0", [LENGTH], 400, id="a whole URL"),
+        pytest.param(b"HEAD /mutate HTTP/1.1", [LENGTH], 405, id="another method"),
         pytest.param(
-            b"POST /mutate HTTP/1.1", [b"Connection: upgrade", b"Upgrade: h2c"], b"400", id="another protocol"
+            b"POST /mutate HTTP/1.1", [LENGTH, b"Connection: upgrade", b"Upgrade: h2c"], 400, id="another protocol"
         ),
-        pytest.param(b"GET /mutate/ HTTP/1.1", [], b"404", id="another path"),
-        pytest.param(b"GET / HTTP/1.1", [b"X: " + b"x" * 20_000], b"404", id="a long head that is here"),
-        pytest.param(b"GET / HTTP/1.1", [b"X: " + b"x" * 20_000] * 20, b"431", id="a head that is too long"),
-        pytest.param(b"GET / HTTP/1.1 and more", [], b"400", id="no HTTP"),
+        pytest.param(b"GET /mutate/ HTTP/1.1", [LENGTH], 404, id="another path"),
+        pytest.param(b"GET / HTTP/1.1", [LENGTH, b"X: " + b"x" * 4000], 404, id="a long header"),
+        pytest.param(b"GET / HTTP/1.1", [LENGTH, b"X: " + b"x" * 5000], 400, id="a header that is too long"),
+        pytest.param(b"GET / HTTP/1.1", [LENGTH, *[b"X: x"] * 40], 400, id="too many headers"),
+        pytest.param(b"GET / HTTP/1.1 and more", [LENGTH], 400, id="no HTTP"),
+        pytest.param(b"GET / HTTP/1.1", [], 400, id="more than is said"),
     ],
 )
 def test_the_first_answer_says_what_is_wrong(
-    here: tuple[asyncio.AbstractEventLoop, Listening], request_line: bytes, headers: list[bytes], status: bytes
+    here: tuple[asyncio.AbstractEventLoop, Listening], request_line: bytes, headers: list[bytes], status: int
 ) -> None:
     loop, server = here
     data = b"\r\n".join([request_line, b"Host: x", *headers, b"", b"body"])
     answer = loop.run_until_complete(exchanged(server, data))
-    assert answer.startswith(b"HTTP/1.1 %b " % status)
+    assert [int(found) for found in STATUS.findall(answer)][:1] == [status]
 
 
-def test_who_asks_many_times_at_once_is_answered_twice_and_told_that_the_connection_ends(
-    here: tuple[asyncio.AbstractEventLoop, Listening],
-) -> None:
+@pytest.mark.parametrize("around", [b"1\r\n{\r\n0\r\nX: ", b"1;"], ids=["a trailer", "an extension"])
+def test_what_stands_around_a_body_is_bounded(here: tuple[asyncio.AbstractEventLoop, Listening], around: bytes) -> None:
     loop, server = here
-    answer = loop.run_until_complete(exchanged(server, GOOD * 30))
-    assert [int(status) for status in STATUS.findall(answer)] == [200] * 2
-    assert answer.count(b"\r\nConnection: close\r\n") == 1
-
-
-def test_what_stands_around_a_body_is_bounded(here: tuple[asyncio.AbstractEventLoop, Listening]) -> None:
-    loop, server = here
-    body = b"1\r\n{\r\n0\r\nX: " + b"x" * 1_000_000
-    data = spelt(b"POST", b"/mutate", b"HTTP/1.1", [b"Transfer-Encoding: chunked"], body)
-    assert loop.run_until_complete(exchanged(server, data)).startswith(b"HTTP/1.1 413 ")
+    data = spelt(b"POST", b"/mutate", b"HTTP/1.1", [b"Transfer-Encoding: chunked"], around + b"x" * 1_000_000)
+    answer = loop.run_until_complete(exchanged(server, data))
+    assert not answer or STATUS.findall(answer) == [b"400"]
 
 
 @pytest.mark.parametrize("size", [1, 7, len(REVIEWS[0])])

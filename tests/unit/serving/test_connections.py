@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from certs import issue
 from certs.reload import ReloadableContext
@@ -18,11 +19,11 @@ from tests.listening import HEAD, Client, Listening, eventually, listening, on_u
 from tests.metrics import counted
 from tests.objects import job
 from tests.served import raw, serving
-from webhook.serving.connections import Connections, is_asking
-from webhook.serving.http11 import Answer, Connection, Site
-from webhook.serving.intake import Intake
+from webhook.serving.bodies import Bodies
+from webhook.serving.connections import Connections
 from webhook.serving.limits import LIMITS, OPEN_FILES, Limits
 from webhook.serving.listen import listen
+from webhook.serving.server import Server, Site
 
 REVIEW = review_of(job())
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -38,24 +39,24 @@ class Waiting:
         self.answers = asyncio.Event()
 
     def site(self, limits: Limits = LIMITS) -> Site:
-        routes = {b"/": self.at_once, b"/waits": self.waits, b"/large": self.large}
-        found = {path: (b"GET", handler) for path, handler in routes.items()}
-        return Site(Intake(limits), {**found, b"/mutate": (b"POST", self.reads)})
+        routes = {"/": self.at_once, "/waits": self.waits, "/large": self.large}
+        found = {path: ("GET", handler) for path, handler in routes.items()}
+        return Site(Bodies(limits), {**found, "/mutate": ("POST", self.reads)})
 
-    async def at_once(self, _: bytes) -> Answer:
-        return Answer(b"here")
+    async def at_once(self, _: bytes) -> web.Response:
+        return web.Response(body=b"here")
 
-    async def waits(self, _: bytes) -> Answer:
+    async def waits(self, _: bytes) -> web.Response:
         self.asked += 1
         await self.answers.wait()
-        return Answer(b"at last")
+        return web.Response(body=b"at last")
 
-    async def reads(self, body: bytes) -> Answer:
-        return Answer(body)
+    async def reads(self, body: bytes) -> web.Response:
+        return web.Response(body=body)
 
-    async def large(self, _: bytes) -> Answer:
+    async def large(self, _: bytes) -> web.Response:
         self.asked += 1
-        return Answer(b" " * LARGE)
+        return web.Response(body=b" " * LARGE)
 
 
 async def asked(server: Listening) -> Client:
@@ -158,7 +159,7 @@ async def test_a_connection_whose_body_stands_still_goes_before_an_idle_one() ->
     async with listening(site) as server:
         idle, slow = await asked(server), await server.connect()
         slow.send(HEAD % 10 + b"{")
-        await eventually(lambda: site.intake.arriving)
+        await eventually(lambda: site.bodies.arriving)
         await asyncio.sleep(1.1)  # what has just begun is given a second
         await asked(server)
         await eventually(lambda: slow.closed)
@@ -264,15 +265,15 @@ def client_hello() -> bytes:
 
 @on_uvloop
 async def test_what_has_arrived_and_nobody_has_read_counts_as_a_request() -> None:
-    site = Waiting().site()
-    connections = Connections(site.intake)
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(site, connections), "127.0.0.1", 0)
+    connections = Connections(LIMITS)
+    serve = Server(Waiting().site(), connections)
+    server = await asyncio.get_running_loop().create_server(serve, "127.0.0.1", 0)
     with socket.create_connection(server.sockets[0].getsockname()) as client, contextlib.closing(server):
-        await eventually(lambda: connections.silent)
-        (connection,) = connections.silent
-        assert not is_asking(connection, connections.now())
+        await eventually(lambda: connections.open)
+        (connection,) = connections.open
+        assert not connection.is_asking()
         client.sendall(b"P")  # and the loop has no turn
-        assert is_asking(connection, connections.now())
+        assert connection.is_asking()
 
 
 @on_uvloop
@@ -288,9 +289,17 @@ async def test_who_waits_for_an_answer_and_asked_for_the_connection_to_end_gets_
         assert await client.reader.read() == b""
 
 
+@on_uvloop
+async def test_requests_that_come_at_once_are_answered_in_turn() -> None:
+    async with listening(Waiting().site()) as server:
+        client = await server.connect()
+        client.send(GET * 100)
+        assert [(await client.answer())[0] for _ in range(100)] == [200] * 100
+
+
 @pytest.mark.parametrize("pieces", [1, 2])
 @on_uvloop
-async def test_who_asks_again_while_the_answer_is_waited_for_is_told_that_the_connection_ends(pieces: int) -> None:
+async def test_a_client_that_asks_again_before_its_answer_is_answered_in_turn(pieces: int) -> None:
     waiting = Waiting()
     async with listening(waiting.site()) as server:
         client, first = await server.connect(), GET.replace(b"/", b"/waits", 1)
@@ -299,9 +308,7 @@ async def test_who_asks_again_while_the_answer_is_waited_for_is_told_that_the_co
             await eventually(lambda: waiting.asked)
         await is_served(await server.connect())  # and with that all that was sent before has been read
         waiting.answers.set()
-        status, headers = await client.answer()
-        assert (status, headers["connection"]) == (200, "close")
-        assert await client.reader.read() == b""
+        assert [(await client.answer())[1]["content-length"] for _ in range(2)] == ["7", "4"]
 
 
 @on_uvloop

@@ -154,7 +154,7 @@ async def test_bytes_count_when_they_arrive_and_what_began_last_is_refused() -> 
         announcing, first, last = [await server.connect() for _ in range(3)]
         announcing.send(HEAD % 1_000_000)
         first.send(HEAD % len(LARGE) + LARGE[:1500])
-        await eventually(lambda: house.intake.held == 1500)
+        await eventually(lambda: house.bodies.held == 1500)
         last.send(HEAD % len(LARGE) + LARGE[:501])
         status, headers = await last.answer()
         assert (status, headers["retry-after"]) == (429, "1")
@@ -169,9 +169,9 @@ async def test_what_began_last_makes_room_for_what_was_there_before() -> None:
     async with listening(house.admission()) as server:
         first, last = await server.connect(), await server.connect()
         first.send(HEAD % len(LARGE) + LARGE[:500])
-        await eventually(lambda: house.intake.held == 500)
+        await eventually(lambda: house.bodies.held == 500)
         last.send(HEAD % len(LARGE) + LARGE[:1500])
-        await eventually(lambda: house.intake.held == 2000)
+        await eventually(lambda: house.bodies.held == 2000)
         first.send(LARGE[500:])
         assert (await first.answer())[0] == 200
         assert (await last.answer())[0] == 429
@@ -184,7 +184,7 @@ async def test_a_small_request_is_answered_however_many_bytes_are_arriving() -> 
     async with listening(house.admission()) as server:
         filling, small = await server.connect(), await server.connect()
         filling.send(HEAD % 1000 + b" " * 100)
-        await eventually(lambda: house.intake.held == 100)
+        await eventually(lambda: house.bodies.held == 100)
         assert await small.asked(REVIEW) == 200
 
 
@@ -195,16 +195,16 @@ async def test_a_body_that_stands_still_makes_room_for_others() -> None:
     async with listening(house.admission()) as server:
         filling, other = await server.connect(), await server.connect()
         filling.send(HEAD % 1_000_000 + b" " * 1900)
-        await eventually(lambda: house.intake.held == 1900)
+        await eventually(lambda: house.bodies.held == 1900)
         status = 429
         while status == 429:
             other.send(HEAD % len(LARGE))
-            await eventually(lambda: len(house.intake.arriving) == 2)
+            await eventually(lambda: len(house.bodies.arriving) == 2)
             other.send(LARGE)
             status, _ = await other.answer()
         assert status == 200
         assert (await filling.answer())[0] == 429
-        assert house.intake.held == 0
+        assert house.bodies.held == 0
 
 
 @on_uvloop
@@ -217,7 +217,7 @@ async def test_a_body_that_never_ends_is_408_and_the_connection_is_closed() -> N
         status, headers = await client.answer()
         assert (status, headers["connection"]) == (408, "close")
         assert await client.reader.read() == b""
-        assert (house.intake.held, house.places.requests, len(house.intake.arriving)) == (0, 0, 0)
+        assert (house.bodies.held, house.places.requests, len(house.bodies.arriving)) == (0, 0, 0)
 
 
 @on_uvloop

@@ -83,9 +83,9 @@ class Port:
     def asks(self, path: str, root: Json, **request: Any) -> Answer:
         """Return what a review is answered."""
         body = review_of(root, **request)
-        answer = asyncio.run(self.site.routes[path.encode()][1](body))
+        answer = asyncio.run(self.site.routes[path][1](body))
         assert answer.status == 200, answer.body
-        return answer_of(answer.body, root)
+        return answer_of(str(answer.text).encode(), root)
 
     def retries(self, root: Json, old: Json | None = None) -> Answer:
         """Return what the server answers to one who asks for a retry, or writes what a retry writes."""

@@ -1,0 +1,99 @@
+"""The routes of a listener, served by aiohttp."""
+
+from collections.abc import Callable, Coroutine, Mapping
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+import msgspec
+import structlog
+from aiohttp import hdrs, web
+
+from webhook.serving.bodies import Bodies
+from webhook.serving.connections import KEEP_ALIVE, SERVER, Connection, Connections, State
+from webhook.serving.limits import HEADERS, LONGEST_HEADER
+
+LARGE_ANSWER: Final = 64 * 1024  # bytes; patches are smaller, unless an object is made to need a large one
+OPTIONS: Final[dict[str, Any]] = {
+    "keepalive_timeout": KEEP_ALIVE,
+    "access_log": None,
+    "auto_decompress": False,  # a small body could become a large one
+    "max_line_size": LONGEST_HEADER,
+    "max_field_size": LONGEST_HEADER,
+    "max_headers": HEADERS,
+}
+
+Handler = Callable[[bytes], Coroutine[Any, Any, web.Response]]  # of a request's body
+
+log = structlog.get_logger()
+
+
+class Site(msgspec.Struct):
+    """The routes of one listener, by path: a method and its handler.
+
+    `refused` is called with the path and the status of a request that no handler has seen.
+    """
+
+    bodies: Bodies
+    routes: dict[str, tuple[str, Handler]]
+    refused: Callable[[str, int], None] = lambda *_: None
+
+
+class Server(web.Server):
+    """aiohttp's server, with the bounds of Connections and Bodies."""
+
+    def __init__(self, site: Site, connections: Connections) -> None:
+        super().__init__(self.answer)
+        self.site = site
+        self.bounds = connections
+
+    def __call__(self) -> Connection:
+        """Return the protocol of a new connection."""
+        return Connection(self, self.bounds, lingering_time=self.bounds.limits.patience, **OPTIONS)
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        """Answer a request, whatever comes."""
+        connection = cast("Connection", request.protocol)
+        connection.enter(State.BODY)
+        path = request.rel_url.raw_path
+        try:
+            answer = await self.handle(request, path, connection)
+        except web.HTTPException as refusal:
+            self.site.refused(path, refusal.status)
+            answer = web.Response(status=refusal.status, text=f"{refusal.text}\n", headers=kept(refusal.headers))
+        except (ConnectionError, web.RequestPayloadError):  # the client has gone, or what it sent is not HTTP
+            self.site.refused(path, HTTPStatus.BAD_REQUEST)
+            answer = web.Response(status=HTTPStatus.BAD_REQUEST, text="this is not HTTP/1.1: the body is broken\n")
+        except Exception:
+            log.exception("internal error", path=path)
+            answer = web.Response(status=500, text="internal error; the server's log tells more\n")
+        self.finish(request, answer, connection)
+        return answer
+
+    async def handle(self, request: web.BaseRequest, path: str, connection: Connection) -> web.Response:
+        """Read a request and have its handler answer; raise HTTPException where there is none."""
+        method, handler = self.site.routes.get(path, (None, None))
+        if handler is None:
+            raise web.HTTPNotFound(text="nothing is here")
+        if request.method != method and (request.method, method) != (hdrs.METH_HEAD, hdrs.METH_GET):
+            raise web.HTTPMethodNotAllowed(request.method, [str(method)], text=f"only {method} is answered here")
+        body = await self.site.bodies.read(request)
+        try:
+            connection.enter(State.BUSY)
+            return await handler(body)
+        finally:
+            self.site.bodies.release(len(body))
+
+    def finish(self, request: web.BaseRequest, answer: web.Response, connection: Connection) -> None:
+        """Decide whether the connection ends with an answer: where a body was not read, and after a large answer."""
+        answer.headers.update(SERVER)
+        size = len(cast("bytes", answer.body))
+        if size > LARGE_ANSWER:  # the connection would keep as much memory for as long as it is open
+            self.bounds.hold(connection, size)
+        if size > LARGE_ANSWER or not request.content.is_eof():
+            answer.force_close()
+        connection.enter(State.IDLE if answer.keep_alive is None else State.LEAVING)
+
+
+def kept(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a refusal but those of its text, which the answer gets anew."""
+    return {name: value for name, value in headers.items() if name != hdrs.CONTENT_TYPE}
