@@ -45,14 +45,12 @@ class Bodies:
         """
         if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
             raise web.HTTPUnsupportedMediaType(text="the body is compressed; send it as it is")
-        if (request.content_length or 0) > LARGEST_BODY:
-            raise too_large()
-        if request.content.is_eof():
+        if request.content.is_eof():  # came with the head, in at most what is read at once
             body = request.content.read_nowait()
-            if len(body) > LARGEST_BODY:
-                raise too_large()
             self.held += len(body)
             return body
+        if (request.content_length or 0) > LARGEST_BODY:
+            raise too_large()
         if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
             await request.writer.write(CONTINUE)
             request.writer.output_size = 0  # the answer has not begun

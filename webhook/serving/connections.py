@@ -24,7 +24,7 @@ SWEEP: Final = 1.0  # seconds between two checks of what clients owe
 RETIRE: Final = 0.02  # seconds between two checks for requests that are still to be answered before the end
 # Longer than the 90 s after which the API server closes an idle connection: it must be the one to close.
 KEEP_ALIVE: Final = 120.0
-SERVER: Final = {hdrs.SERVER: "retry-policy-webhook"}  # aiohttp would tell its version and Python's
+NAME: Final = "retry-policy-webhook"  # in each answer; aiohttp would tell its version and Python's
 
 
 class State(Enum):
@@ -97,7 +97,7 @@ class Connection(web.RequestHandler):
         if message is None:
             return super().handle_error(request, status, exc, message)
         self.enter(State.LEAVING)
-        answer = web.Response(status=status, text=f"this is not HTTP/1.1: {message}\n", headers=SERVER)
+        answer = web.Response(status=status, text=f"this is not HTTP/1.1: {message}\n", headers={hdrs.SERVER: NAME})
         answer.force_close()
         return answer
 

@@ -9,7 +9,7 @@ import structlog
 from aiohttp import hdrs, web
 
 from webhook.serving.bodies import Bodies
-from webhook.serving.connections import KEEP_ALIVE, SERVER, Connection, Connections, State
+from webhook.serving.connections import KEEP_ALIVE, NAME, Connection, Connections, State
 from webhook.serving.limits import HEADERS, LONGEST_HEADER
 
 LARGE_ANSWER: Final = 64 * 1024  # bytes; patches are smaller, unless an object is made to need a large one
@@ -85,7 +85,7 @@ class Server(web.Server):
 
     def finish(self, request: web.BaseRequest, answer: web.Response, connection: Connection) -> None:
         """Decide whether the connection ends with an answer: where a body was not read, and after a large answer."""
-        answer.headers.update(SERVER)
+        answer.headers[hdrs.SERVER] = NAME
         size = len(cast("bytes", answer.body))
         if size > LARGE_ANSWER:  # the connection would keep as much memory for as long as it is open
             self.bounds.hold(connection, size)
