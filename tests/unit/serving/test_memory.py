@@ -1,0 +1,62 @@
+"""Memory is given back after a burst, and only then: it takes milliseconds in which nothing is answered."""
+
+import asyncio
+import ctypes
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from tests import virtual_time
+from webhook.serving import memory
+from webhook.serving.memory import BURST, PAUSE
+
+
+class Heap:
+    """A process of a size, of which a trim leaves the first."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.sizes = iter(sizes)
+        self.size = 0
+        self.trimmed = 0
+
+    def resident(self) -> int:
+        return self.size
+
+    def trim(self, _: int) -> None:
+        self.trimmed += 1
+        self.size = 0
+
+    def grow(self) -> Iterator[None]:
+        for size in self.sizes:
+            self.size = size
+            yield
+
+
+def trims(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> int:
+    """Return how often the heap is trimmed while it has one size after the other."""
+    heap = Heap(*sizes)
+    monkeypatch.setattr(memory, "resident", heap.resident)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(malloc_trim=heap.trim))
+
+    async def run() -> None:
+        giving = asyncio.create_task(memory.give_back())
+        for _ in heap.grow():
+            await asyncio.sleep(PAUSE)
+        giving.cancel()
+
+    virtual_time.run(run())
+    return heap.trimmed
+
+
+def test_a_burst_is_followed_by_a_trim(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert trims(monkeypatch, 0, BURST + 1, BURST, BURST) == 1
+
+
+def test_a_heap_that_grows_little_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert trims(monkeypatch, 0, BURST, 1, BURST) == 0
+
+
+def test_a_c_library_that_cannot_trim_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace())
+    virtual_time.run(memory.give_back())
