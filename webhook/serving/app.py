@@ -111,9 +111,14 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             background.append(RetryController(cluster, events, lease).run())
         served, ca, follow = start_certificate(stack, options, events, lifetimes, now)
         background += follow
-        endpoints = Endpoints(policy, cluster, None if ledger is None else ledger.trackers, retry_requests)
-        endpoints.certificate_troubles = served.troubles
-        endpoints.keeps_ledger = lambda: ledger is not None and not ledger.forbidden
+        endpoints = Endpoints(
+            policy,
+            cluster,
+            None if ledger is None else ledger.trackers,
+            retry_requests,
+            certificate_troubles=served.troubles,
+            keeps_ledger=lambda: ledger is not None and not ledger.forbidden,
+        )
         host = options.address
         try:
             https = await listen(stack, endpoints.admission(), (host, options.port), served.shown.context)

@@ -49,15 +49,19 @@ log = structlog.get_logger()
 class Endpoints:
     """Answers requests; `cluster` is None where there is no API: every namespace counts as one of profile default.
 
-    `retry_requests`: None where nobody has run again what an annotation asks for.
+    `retry_requests`: None where requested retries are not enabled. `certificate_troubles`: why no TLS connection can
+    be served. `keeps_ledger`: whether a leader may write the ledger; by default where there are trackers.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each of them answers for something else
         self,
         policy: PolicySource,
         cluster: Cluster | None,
         trackers: Trackers | None = None,
         retry_requests: "RetryAdmission | None" = None,
+        *,
+        certificate_troubles: Callable[[], list[str]] = list,
+        keeps_ledger: Callable[[], bool] | None = None,
         limits: Limits = LIMITS,
     ) -> None:
         self.bodies = Bodies(limits)
@@ -71,8 +75,8 @@ class Endpoints:
         self.draining = False
         self.queued = 0  # bytes of large bodies
         self.turns = asyncio.Lock()
-        self.certificate_troubles: Callable[[], list[str]] = list
-        self.keeps_ledger: Callable[[], bool] = lambda: self.trackers is not None
+        self.certificate_troubles = certificate_troubles
+        self.keeps_ledger = keeps_ledger or (lambda: trackers is not None)
 
     def admission(self) -> Site:
         """Return what is asked over HTTPS: /mutate and /validate, and where retries can be asked for /retry."""
