@@ -97,12 +97,12 @@ class Bench(Stage):
             seen = {one: [run.per_second for run in runs] for one, runs in in_turns(who, *RUN, rounds=TURNS).items()}
             size = body.stat().st_size
             per_byte[name] = [1e9 / rate / size for rate in seen["ours"]]
-            bound = ">= 0.6" if name == "6 KB pod" else ""
+            bound = ">= 0.35" if name == "6 KB pod" else ""
             rows.append(row(f"{name} ({size:,} bytes), over the echo", seen["ours"], seen["echo"], "/s", bound))
             if "yes" in who:
                 rows.append(row(f"{name}, over a Go webhook that says yes", seen["ours"], seen["yes"], "/s"))
             if "JobSet" in who:
-                rows.append(row(f"{name}, over JobSet's webhook", seen["ours"], seen["JobSet"], "/s", ">= 4"))
+                rows.append(row(f"{name}, over JobSet's webhook", seen["ours"], seen["JobSet"], "/s", ">= 2.5"))
         rows += [
             row(f"{name}: time per byte over the 6 KB pod's", per_byte[name], per_byte["6 KB pod"], "ns", "<= 1")
             for name in ("60 KB pod", "200 KB JobSet")
@@ -146,7 +146,7 @@ class Bench(Stage):
             options = ("-connections", str(at_once), "-status", "201", "-duration", "3s")
             seen = in_turns(arranged, *options)
             middle = {name: [run.latency.p50 / 1000 for run in runs] for name, runs in seen.items()}
-            bounds = {"bench-patch": "<= 1.1", "bench-cel": "<= 1.15" if at_once == 1 else "<= 1"}
+            bounds = {"bench-patch": "<= 1.05", "bench-cel": "<= 1.15" if at_once == 1 else "<= 1"}
             told = {
                 OUTSIDE: "no webhook",
                 "bench-yes": "a Go webhook that says yes",
