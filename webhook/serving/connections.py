@@ -9,15 +9,12 @@ import asyncio
 import fcntl
 import termios
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from aiohttp import hdrs, web
 
 from webhook import metrics
 from webhook.serving.limits import Limits
-
-if TYPE_CHECKING:
-    from webhook.serving.server import Server
 
 HASTE: Final = 1.0  # seconds after which a request that has not arrived is no reason to keep its connection
 SWEEP: Final = 1.0  # seconds between two checks of what clients owe
@@ -50,7 +47,7 @@ class Connection(web.RequestHandler):
 
     __slots__ = ("connections", "now", "since", "state", "unsent", "untaken", "wire")
 
-    def __init__(self, server: "Server", connections: "Connections", **options: Any) -> None:
+    def __init__(self, server: web.Server, connections: "Connections", **options: Any) -> None:
         super().__init__(server, loop=connections.loop, **options)
         self.connections = connections
         self.now = connections.loop.time
