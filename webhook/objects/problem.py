@@ -41,7 +41,7 @@ def field(path: Path) -> str:
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """An error or a warning about a field; as a string: `path: what; remedy`."""
+    """An error or a warning about a field; as a string: `path: what; remedy`, without its middle if it is too long."""
 
     path: Path
     what: str
@@ -49,8 +49,14 @@ class Problem(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         where = field(self.path)
-        text = f"{where}: {self.what}; {self.remedy}" if where else f"{self.what}; {self.remedy}"
-        return text if len(text) <= bounds.MAX_PROBLEM else f"{text[: bounds.MAX_PROBLEM - 1]}…"
+        said = f"{where}: {self.what}" if where else self.what
+        remedy = cut(f"; {self.remedy}", bounds.MAX_PROBLEM // 2)
+        return cut(said, bounds.MAX_PROBLEM - len(remedy)) + remedy
+
+
+def cut(text: str, longest: int) -> str:
+    """Return a text of at most `longest` characters, without its end if it is longer."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def listed(names: Sequence[str]) -> str:

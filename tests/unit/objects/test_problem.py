@@ -2,6 +2,7 @@
 
 import pytest
 
+from webhook.objects.bounds import MAX_PROBLEM
 from webhook.objects.problem import Path, Problem, field, type_name
 
 PATHS: dict[str, Path] = {
@@ -29,6 +30,28 @@ def test_a_problem_says_where_what_and_what_would_be_right() -> None:
 
 def test_a_problem_of_the_whole_object_names_no_place() -> None:
     assert str(Problem((), "is a list", "must be an object")) == "is a list; must be an object"
+
+
+def test_of_a_long_problem_the_middle_is_cut_so_that_place_and_remedy_stay() -> None:
+    text = str(Problem(("spec", "backoffLimit"), "is " + "x" * 5000, "set 10 or less"))
+    assert len(text) == MAX_PROBLEM
+    assert text.startswith("spec.backoffLimit: is xxx")
+    assert text.endswith("xxx…; set 10 or less")
+
+
+def test_a_problem_that_just_fits_is_whole() -> None:
+    rest = len("spec: ; set 10 or less")
+    for length, is_cut in ((MAX_PROBLEM - rest, False), (MAX_PROBLEM - rest + 1, True)):
+        text = str(Problem(("spec",), "x" * length, "set 10 or less"))
+        assert (len(text), "…" in text) == (MAX_PROBLEM, is_cut)
+
+
+def test_a_remedy_takes_at_most_half_and_is_cut_at_its_end() -> None:
+    text = str(Problem(("spec",), "is wrong", "set " + "y" * 5000))
+    assert text.startswith("spec: is wrong; set yyy")
+    assert text.endswith("y…")
+    assert len(text) == len("spec: is wrong") + MAX_PROBLEM // 2
+    assert len(str(Problem(("spec",), "x" * 5000, "y" * 5000))) == MAX_PROBLEM
 
 
 @pytest.mark.parametrize(
