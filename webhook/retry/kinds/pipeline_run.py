@@ -67,7 +67,7 @@ def refusal(run: Json, children: list[Json], when: str, *, keep_finally: bool) -
         return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
     if succeeded == "True":
         return refusals.has_succeeded(name)
-    if succeeded != "False":
+    if succeeded != "False" or not run_of(run):
         return refusals.has_not_ended(name, "it has failed, or been cancelled")
     planned = plan(run, children, keep_finally=keep_finally)
     why = cannot(run, children, planned) or too_late(run, children, planned, when)

@@ -109,6 +109,7 @@ def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
         ({"status": {"conditions": [succeeded("True")]}}, "has succeeded"),
         ({"status": {"conditions": [succeeded("Unknown")]}}, "has not ended"),
         ({"status": {"conditions": []}}, "has not ended"),
+        ({"status": {"completionTime": None}}, "has not ended"),  # by which a run is told from the next
         ({"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}, "is run by kueue.x-k8s.io/multikueue"),
         ({"metadata": {"deletionTimestamp": ENDED}}, "is being deleted"),
     ],
