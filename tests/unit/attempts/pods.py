@@ -1,5 +1,6 @@
 """Makes pods as the systems write them, and asks which levels they stand under and where they are sent."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -92,18 +93,18 @@ def place(root: Json, owner: Json | None = None, above: Json | None = None) -> P
     )
 
 
-def read(
+def evidence(
     root: Json,
     owner: Json | None = None,
     above: Json | None = None,
     settings: Settings | None = None,
     *,
+    disruptions: int | None = None,
     failures: int | None = None,
-) -> tuple[list[Level], list[Problem]]:
-    """Return the levels that a pod stands under, and the warnings."""
+) -> Evidence:
+    """Return what sources may read of a pod."""
     controller, _ = owner_of(root, controller_of(root), root["metadata"].get("labels") or {})
-    settings = settings or resolve("default", Profile(disruptions=DISRUPTIONS), {})
-    evidence = Evidence(
+    return Evidence(
         pod=root,
         annotations=root["metadata"].get("annotations") or {},
         labels=root["metadata"].get("labels") or {},
@@ -111,10 +112,25 @@ def read(
         controller=controller,
         owner=owner,
         above=above,
-        settings=settings,
+        settings=settings or resolve("default", Profile(disruptions=DISRUPTIONS), {}),
+        disruptions=disruptions,
         failures=failures,
     )
-    return levels(evidence), evidence.warnings
+
+
+def read(
+    root: Json,
+    owner: Json | None = None,
+    above: Json | None = None,
+    settings: Settings | None = None,
+    *,
+    disruptions: int | None = None,
+    failures: int | None = None,
+    of: Callable[[Evidence], list[Level]] = levels,
+) -> tuple[list[Level], list[Problem]]:
+    """Return the levels that a pod stands under, and the warnings; `of`: one source alone, whatever the controller."""
+    found = evidence(root, owner, above, settings, disruptions=disruptions, failures=failures)
+    return of(found), found.warnings
 
 
 def of_disruptions(source: str, attempt: int) -> Level:

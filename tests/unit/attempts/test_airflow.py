@@ -1,5 +1,7 @@
 """The number of an Airflow task's try, which counts from 1."""
 
+from functools import partial
+
 import pytest
 
 from tests.objects import job_spec, stored_job
@@ -14,11 +16,13 @@ from tests.unit.attempts.pods import (
     place,
     read,
 )
-from webhook.attempts import Level
+from webhook.attempts import Level, airflow
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
+
+ask = partial(read, of=airflow.levels)
 
 TASK = {"dag_id": "nightly", "task_id": "train", "run_id": "scheduled__2026-11-21"}
 MAKERS = ["kubernetes_executor", "kubernetes_pod_operator"]
@@ -46,7 +50,7 @@ def test_of_a_tasks_four_tries_the_last_leaves_spot_as_the_profiles_default_has_
 
 def test_a_tasks_own_budget_can_be_said_by_annotation() -> None:
     settings = resolve("default", Profile(), {names.MAX_RETRIES: "5"})
-    assert read(pod_at("2"), settings=settings)[0] == [Level("Airflow", 1, 5)]
+    assert ask(pod_at("2"), settings=settings)[0] == [Level("Airflow", 1, 5)]
     root = pod_at("4")
     root["metadata"]["annotations"][names.MAX_RETRIES] = "5"
     assert place(root) == on_spot("Airflow", 3, 5)
@@ -88,7 +92,7 @@ def test_a_try_that_runs_as_a_spark_application_stands_under_two_levels() -> Non
 @pytest.mark.parametrize("nonsense", [*NO_COUNTS, "0"])
 def test_a_malformed_number_tells_nothing_with_one_warning(nonsense: str) -> None:
     for maker in MAKERS:
-        found, warnings = read(pod_at(nonsense, maker))
+        found, warnings = ask(pod_at(nonsense, maker))
         assert found == []
         assert [warning.path for warning in warnings] == [("metadata", "labels", "try_number")]
         placed = place(pod_at(nonsense, maker))
@@ -100,6 +104,25 @@ def test_beside_a_malformed_number_the_job_still_tells(nonsense: str) -> None:
     found, warnings = read(pod_of_job(nonsense), stored_job(job_spec(backoffLimit=2), {"failed": 1}))
     assert found == [Level("JobStatus", 1, 2)]
     assert len(warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_task"),
+    [
+        ({"try_number": "1", "kubernetes_executor": "True"}, True),
+        ({"try_number": "1", "kubernetes_pod_operator": "True"}, True),
+        ({"try_number": "1", "spark_kubernetes_operator": "True"}, True),
+        ({"try_number": "1", "dag_id": "nightly", "airflow_version": "3.1.0"}, False),
+        ({"kubernetes_executor": "True", "dag_id": "nightly"}, False),
+        ({}, False),
+    ],
+)
+def test_a_task_has_a_number_and_the_part_of_airflow_that_created_it(
+    labels: Json,
+    is_task: bool,  # noqa: FBT001
+) -> None:
+    assert airflow.is_task(labels) is is_task
+    assert bool(ask(made(name="x", labels=labels))[0]) is is_task
 
 
 @pytest.mark.parametrize("left", [{"try_number": "3"}, {"kubernetes_executor": "True"}, {"airflow_version": "3.1.0"}])

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.objects import job_spec, pod, stored_job
-from tests.unit.attempts.pods import last_of_four_off_spot, off_spot, on_spot, place, read
-from webhook.attempts import Level
+from tests.unit.attempts.pods import evidence, last_of_four_off_spot, off_spot, on_spot, place, read
+from webhook.attempts import Level, annotation
 from webhook.kube import names
 from webhook.objects.problem import Json
 
@@ -47,6 +47,24 @@ def test_malformed_on_pod_and_controller_is_a_warning_each() -> None:
     found, warnings = read(annotated("two"), owner)
     assert found == [Level("JobStatus", 3, 6)]
     assert len(warnings) == 2
+
+
+@pytest.mark.parametrize("text", ["0", "7", "007"])
+def test_a_whole_number_is_the_attempt(text: str) -> None:
+    assert annotation.attempt(evidence(annotated(text))) == int(text)
+
+
+def test_without_the_annotation_there_is_neither_an_attempt_nor_a_warning() -> None:
+    found = evidence(pod(), stored_job())
+    assert (annotation.attempt(found), found.warnings) == (None, [])
+
+
+def test_a_malformed_annotation_is_cut_in_its_warning() -> None:
+    found = evidence(annotated("x" * 400))
+    assert annotation.attempt(found) is None
+    assert [str(one) for one in found.warnings] == [
+        f"metadata.annotations[{names.ATTEMPT}]: is 'xxxxxxxxxxxxxxxxxxxx'; must be a whole number, 0 or more"
+    ]
 
 
 def test_beside_the_annotation_other_sources_cause_no_warnings() -> None:

@@ -1,10 +1,14 @@
 """The restarts of a SparkApplication of Apache Spark's own operator, as its status has them, for its drivers."""
 
+from functools import partial
+
 import pytest
 
 from tests.unit.attempts.pods import last_of_four_off_spot, made, on_spot, owned, place, read
-from webhook.attempts import Level
+from webhook.attempts import Level, apache_spark
 from webhook.objects.problem import Json
+
+ask = partial(read, of=apache_spark.levels)
 
 LABELS = {"spark.operator/name": "spark-kubernetes-operator", "spark.operator/spark-app-name": "pi"}
 
@@ -33,7 +37,7 @@ def test_of_four_attempts_the_last_driver_leaves_spot() -> None:
 
 
 def test_a_driver_is_known_by_an_owner_that_is_no_controller() -> None:
-    assert read(driver(), application(2)) == ([Level("ApacheSpark", 2, 3)], [])
+    assert ask(driver(), application(2)) == ([Level("ApacheSpark", 2, 3)], [])
 
 
 def test_an_executor_is_placed_and_tells_no_attempt() -> None:
@@ -41,19 +45,19 @@ def test_an_executor_is_placed_and_tells_no_attempt() -> None:
 
 
 def test_before_1_0_the_operator_only_numbers_the_attempts() -> None:
-    assert read(driver(), application(None, {"id": 2})) == ([Level("ApacheSpark", 2, 3)], [])
+    assert ask(driver(), application(None, {"id": 2})) == ([Level("ApacheSpark", 2, 3)], [])
 
 
 def test_the_operators_default_is_three_restarts() -> None:
     found = application(1)
     del found["spec"]["applicationTolerations"]["restartConfig"]["maxRestartAttempts"]
-    assert read(driver(), found) == ([Level("ApacheSpark", 1, 3)], [])
+    assert ask(driver(), found) == ([Level("ApacheSpark", 1, 3)], [])
 
 
 @pytest.mark.parametrize("found", [application(0, restartPolicy="Never"), {"kind": "SparkApplication"}])
 def test_with_no_policy_that_restarts_there_is_no_budget(found: Json) -> None:
-    assert read(driver(), found) == ([Level("ApacheSpark", 0, 0)], [])
+    assert ask(driver(), found) == ([Level("ApacheSpark", 0, 0)], [])
 
 
 def test_an_application_that_is_gone_tells_nothing() -> None:
-    assert read(driver()) == ([], [])
+    assert ask(driver()) == ([], [])

@@ -1,12 +1,16 @@
 """The resets of an AppWrapper, as its status has them, for its pods and those of the workloads in it."""
 
+from functools import partial
+
 import pytest
 
 from tests.objects import job_spec, stored_job
 from tests.unit.attempts.pods import last_of_four_off_spot, made, owned, place, read
-from webhook.attempts import Level
+from webhook.attempts import Level, app_wrapper
 from webhook.kinds.app_wrapper import RETRY_LIMIT
 from webhook.objects.problem import Json
+
+ask = partial(read, of=app_wrapper.levels)
 
 WRAPPER = owned("workload.codeflare.dev/v1beta2", "AppWrapper", "wrapped")
 
@@ -37,8 +41,8 @@ def test_a_job_in_it_counts_its_own_failures_beside() -> None:
 
 @pytest.mark.parametrize("limit", [None, "many"])
 def test_a_limit_that_is_left_out_or_no_number_is_the_operators_default(limit: str | None) -> None:
-    assert read(pod(), wrapper(None, limit)) == ([Level("AppWrapper", 0, 3)], [])
+    assert ask(pod(), wrapper(None, limit)) == ([Level("AppWrapper", 0, 3)], [])
 
 
 def test_an_app_wrapper_that_is_gone_tells_nothing() -> None:
-    assert read(pod()) == ([], [])
+    assert ask(pod()) == ([], [])

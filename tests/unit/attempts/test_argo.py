@@ -1,5 +1,6 @@
 """The node names of a Workflow's pods, and the limits of the levels in them."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,11 +19,13 @@ from tests.unit.attempts.pods import (
     read,
     with_value,
 )
-from webhook.attempts import Level
+from webhook.attempts import Level, argo
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
+
+ask = partial(read, of=argo.levels)
 
 NODE_NAME = "workflows.argoproj.io/node-name"
 
@@ -68,12 +71,12 @@ def test_the_workflows_own_limit_holds_for_a_template_without_one() -> None:
 
 
 def test_a_templates_limit_holds_above_the_workflows() -> None:
-    assert read(pod_at("w(1)", template("5")), workflow("2"))[0] == [Level("Argo", 1, 5)]
+    assert ask(pod_at("w(1)", template("5")), workflow("2"))[0] == [Level("Argo", 1, 5)]
 
 
 def test_every_retry_that_a_pod_is_in_is_a_level_the_outer_ones_first() -> None:
     inner_and_outer = pod_at("w(1)[0].s(0)", template(3))
-    assert read(inner_and_outer, workflow(2)) == ([Level("Argo", 1, 2), Level("Argo", 0, 3)], [])
+    assert ask(inner_and_outer, workflow(2)) == ([Level("Argo", 1, 2), Level("Argo", 0, 3)], [])
     assert place(inner_and_outer, workflow(2)) == on_spot("Argo", 1, 2)
 
 
@@ -87,46 +90,46 @@ def test_the_level_that_is_used_up_decides_and_not_the_one_with_more_attempts() 
 
 
 def test_three_levels_are_three() -> None:
-    found = read(pod_at("w(2)[0].a(0:x)(1)[3].b(0)", template("4")), workflow("7"))[0]
+    found = ask(pod_at("w(2)[0].a(0:x)(1)[3].b(0)", template("4")), workflow("7"))[0]
     assert found == [Level("Argo", 2, 7), Level("Argo", 1, 7), Level("Argo", 0, 4)]
 
 
 @pytest.mark.parametrize("node_name", ["w", "w[0].s", "w.t", "w.t(2:a)", "w[1].s(3:2)", "w.onExit", "w.t.hooks.done"])
 def test_a_step_that_is_not_retried_never_runs_on_spot_an_items_number_is_no_attempt(node_name: str) -> None:
-    assert read(pod_at(node_name, template()), workflow()) == ([Level("Argo", 0, 0)], [])
+    assert ask(pod_at(node_name, template()), workflow()) == ([Level("Argo", 0, 0)], [])
     assert place(pod_at(node_name, template()), workflow()) == off_spot("Argo", 0, 0)
 
 
 @pytest.mark.parametrize("told", [None, "offloaded", "", "{", "null", "5", "[]", '"text"', '{"retryStrategy": []}'])
 def test_where_the_template_is_not_told_the_workflows_limit_holds_else_the_default(told: str | None) -> None:
-    assert read(pod_at("w(1)", told), workflow("7")) == ([Level("Argo", 1, 7)], [])
-    assert read(pod_at("w(1)", told), workflow()) == ([Level("Argo", 1, 3)], [])
+    assert ask(pod_at("w(1)", told), workflow("7")) == ([Level("Argo", 1, 7)], [])
+    assert ask(pod_at("w(1)", told), workflow()) == ([Level("Argo", 1, 3)], [])
     settings = resolve("default", Profile(), {names.MAX_RETRIES: "8"})
-    assert read(pod_at("w(1)", told), None, settings=settings)[0] == [Level("Argo", 1, 8)]
+    assert ask(pod_at("w(1)", told), None, settings=settings)[0] == [Level("Argo", 1, 8)]
 
 
 @pytest.mark.parametrize("limit", [True, 1.5, [], [1], {}, "two", "", "{{workflow.parameters.tries}}", "{{=1+1}}"])
 def test_a_limit_that_is_no_number_is_not_known(limit: object) -> None:
-    assert read(pod_at("w(1)", template(limit)), workflow()) == ([Level("Argo", 1, 3)], [])
-    assert read(pod_at("w(1)", template()), workflow(limit)) == ([Level("Argo", 1, 3)], [])
+    assert ask(pod_at("w(1)", template(limit)), workflow()) == ([Level("Argo", 1, 3)], [])
+    assert ask(pod_at("w(1)", template()), workflow(limit)) == ([Level("Argo", 1, 3)], [])
 
 
 def test_deeply_nested_templates_are_no_error() -> None:
-    assert read(pod_at("w(1)", "[" * 100_000), workflow(2))[0] == [Level("Argo", 1, 2)]
+    assert ask(pod_at("w(1)", "[" * 100_000), workflow(2))[0] == [Level("Argo", 1, 2)]
 
 
 @pytest.mark.parametrize("value", [5, True, [], {}, ["{}"], None])
 def test_a_variable_that_is_no_text_is_no_error(value: object) -> None:
     root = pod_at("w(1)", template(9))
     root["spec"]["initContainers"][0]["env"][1]["value"] = value
-    assert read(root, workflow(2)) == ([Level("Argo", 1, 2)], [])
+    assert ask(root, workflow(2)) == ([Level("Argo", 1, 2)], [])
 
 
 @pytest.mark.parametrize("containers", [5, True, "text", {}, {"a": 1}, [5], [None], [{"env": 5}], [{"env": [5]}]])
 def test_init_containers_of_another_type_tell_no_template(containers: object) -> None:
     root = pod_at("w(1)", template(9))
     root["spec"]["initContainers"] = containers
-    assert read(root, workflow(2)) == ([Level("Argo", 1, 2)], [])
+    assert ask(root, workflow(2)) == ([Level("Argo", 1, 2)], [])
 
 
 @pytest.mark.parametrize("nonsense", NO_NUMBERS)
@@ -134,7 +137,7 @@ def test_init_containers_of_another_type_tell_no_template(containers: object) ->
     "path", [("spec",), ("spec", "retryStrategy"), ("spec", "retryStrategy", "limit"), ("status",)]
 )
 def test_nonsense_in_the_workflow_is_no_error(path: tuple[str, ...], nonsense: Any) -> None:
-    found, warnings = read(pod_at("w(1)", template(3)), with_value(workflow(), path, nonsense))
+    found, warnings = ask(pod_at("w(1)", template(3)), with_value(workflow(), path, nonsense))
     assert (found, warnings) == ([Level("Argo", 1, 3)], [])
 
 
@@ -143,7 +146,7 @@ def test_nonsense_in_the_workflow_is_no_error(path: tuple[str, ...], nonsense: A
 )
 def test_a_name_of_another_form_is_no_retry(node_name: str) -> None:
     assert place(pod_at(node_name, template(3)), workflow()).attempt == "0"
-    assert [level.attempt for level in read(pod_at(node_name, template(3)), workflow())[0]] == [0]
+    assert [level.attempt for level in ask(pod_at(node_name, template(3)), workflow())[0]] == [0]
 
 
 def test_the_agents_and_the_artifact_gcs_pods_tell_nothing() -> None:

@@ -1,5 +1,6 @@
 """The variable that Flyte tells a task's containers, and Flyte 2's label."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from tests.unit.attempts.pods import (
     read,
     with_value,
 )
-from webhook.attempts import Level
+from webhook.attempts import Level, flyte
 from webhook.objects.problem import Json
+
+ask = partial(read, of=flyte.levels)
 
 VARIABLE = "FLYTE_ATTEMPT_NUMBER"
 PRIMARY = "primary_container_name"
@@ -82,29 +85,29 @@ def test_of_two_attempts_the_second_leaves_spot() -> None:
 def test_one_attempt_and_none_stand_for_the_platforms_default_which_is_taken_to_be_the_profiles(
     min_attempts: int | None,
 ) -> None:
-    assert read(pod_at("1"), workflow(min_attempts))[0] == [Level("Flyte", 1, 3)]
-    assert read(pod_at("1"))[0] == [Level("Flyte", 1, 3)]
+    assert ask(pod_at("1"), workflow(min_attempts))[0] == [Level("Flyte", 1, 3)]
+    assert ask(pod_at("1"))[0] == [Level("Flyte", 1, 3)]
 
 
 def test_no_attempts_are_one_run() -> None:
-    assert read(pod_at("0"), workflow(0))[0] == [Level("Flyte", 0, 0)]
+    assert ask(pod_at("0"), workflow(0))[0] == [Level("Flyte", 0, 0)]
 
 
 def test_of_several_variables_the_first_is_flytes_own() -> None:
-    assert read(pod_at("2", "7", "nonsense"), workflow()) == ([Level("Flyte", 2, 3)], [])
+    assert ask(pod_at("2", "7", "nonsense"), workflow()) == ([Level("Flyte", 2, 3)], [])
 
 
 def test_the_primary_container_is_asked_before_the_others() -> None:
     containers = [container("sidecar", "7"), container("f1-n0-0", "2")]
-    assert read(pod_at(containers=containers), workflow())[0] == [Level("Flyte", 2, 3)]
+    assert ask(pod_at(containers=containers), workflow())[0] == [Level("Flyte", 2, 3)]
 
 
 def test_another_container_is_asked_where_the_primary_one_says_nothing_or_has_no_name() -> None:
     containers = [container("f1-n0-0"), container_of("bare"), container("sidecar", "2")]
-    assert read(pod_at(containers=containers), workflow())[0] == [Level("Flyte", 2, 3)]
+    assert ask(pod_at(containers=containers), workflow())[0] == [Level("Flyte", 2, 3)]
     root = pod_at("2")
     del root["metadata"]["annotations"][PRIMARY]
-    assert read(root, workflow())[0] == [Level("Flyte", 2, 3)]
+    assert ask(root, workflow())[0] == [Level("Flyte", 2, 3)]
 
 
 def test_a_pod_that_is_told_nothing_counts_as_a_first_attempt() -> None:
@@ -123,14 +126,14 @@ def test_flyte_2s_label_counts_from_one() -> None:
 
 
 def test_the_variable_wins_over_the_label() -> None:
-    assert read(pod_of_flyte_2(2, "9"), TASK_ACTION)[0] == [Level("Flyte", 2, 3)]
+    assert ask(pod_of_flyte_2(2, "9"), TASK_ACTION)[0] == [Level("Flyte", 2, 3)]
 
 
 @pytest.mark.parametrize("nonsense", NO_COUNTS)
 def test_a_malformed_variable_falls_back_to_the_label_with_one_warning(nonsense: str) -> None:
     root = pod_of_flyte_2(0, "3")
     root["spec"]["containers"][0]["env"][1]["value"] = nonsense
-    found, warnings = read(root, TASK_ACTION)
+    found, warnings = ask(root, TASK_ACTION)
     assert found == [Level("Flyte", 2, 3)]
     assert [warning.path[-1] for warning in warnings] == [VARIABLE]
 
@@ -144,26 +147,26 @@ def test_without_a_label_a_malformed_variable_tells_nothing_with_one_warning(non
 
 def test_a_malformed_variable_is_not_made_good_by_a_later_one() -> None:
     """Which of them the container would see is not known."""
-    assert read(pod_at("x", "2"), workflow())[0] == []
+    assert ask(pod_at("x", "2"), workflow())[0] == []
 
 
 @pytest.mark.parametrize("nonsense", [*NO_COUNTS, "0"])
 def test_a_malformed_label_tells_nothing_with_one_warning(nonsense: str) -> None:
-    found, warnings = read(pod_of_flyte_2(0, nonsense, told=False), TASK_ACTION)
+    found, warnings = ask(pod_of_flyte_2(0, nonsense, told=False), TASK_ACTION)
     assert found == []
     assert [warning.path for warning in warnings] == [("metadata", "labels", "attempt")]
 
 
 def test_a_variable_whose_value_comes_from_elsewhere_tells_nothing_with_one_warning() -> None:
     elsewhere = {"name": VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['attempt']"}}}
-    found, warnings = read(pod_at(containers=[{**container_of("f1-n0-0"), "env": [elsewhere]}]), workflow())
+    found, warnings = ask(pod_at(containers=[{**container_of("f1-n0-0"), "env": [elsewhere]}]), workflow())
     assert found == []
     assert len(warnings) == 1
 
 
 @pytest.mark.parametrize("value", [5, -1, 1.5, True, None, [], ["2"], {}, {"a": 1}, 10**30])
 def test_a_variable_that_is_no_text_tells_nothing_with_one_warning(value: object) -> None:
-    found, warnings = read(pod_at(value), workflow())
+    found, warnings = ask(pod_at(value), workflow())
     assert found == []
     assert len(warnings) == 1
 
@@ -172,7 +175,7 @@ def test_a_variable_that_is_no_text_tells_nothing_with_one_warning(value: object
 def test_containers_of_another_type_tell_nothing(containers: object) -> None:
     root = pod_at("1")
     root["spec"]["containers"] = containers
-    assert read(root, workflow()) == ([], [])
+    assert ask(root, workflow()) == ([], [])
 
 
 @pytest.mark.parametrize("nonsense", NO_NUMBERS)
@@ -188,5 +191,5 @@ def test_containers_of_another_type_tell_nothing(containers: object) -> None:
     ],
 )
 def test_nonsense_in_the_workflow_is_no_error(path: tuple[str, ...], nonsense: Any) -> None:
-    found, warnings = read(pod_at("1"), with_value(workflow(None), path, nonsense))
+    found, warnings = ask(pod_at("1"), with_value(workflow(None), path, nonsense))
     assert (found, warnings) == ([Level("Flyte", 1, 3)], [])

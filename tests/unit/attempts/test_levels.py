@@ -4,7 +4,7 @@ import pytest
 
 from tests.objects import job_spec, pod, stored_job
 from tests.unit.attempts.pods import UNTOUCHED, made, on_spot, owned, place, read
-from webhook.attempts import Level
+from webhook.attempts import OF_ANY, SOURCES, Level, Source
 from webhook.attempts.level import number_at
 from webhook.kube import names
 from webhook.objects.problem import Json
@@ -20,6 +20,7 @@ SIGNS: Json = {
         "volcano.sh/job-retry-count": "2",
     },
 }
+EVERY_SOURCE = [source for of in (*SOURCES.values(), OF_ANY) for group in of for source in group]
 KUBEFLOW = ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
 
@@ -106,3 +107,9 @@ def test_a_number_of_an_object_is_a_whole_one_or_none(value: object, number: int
 @pytest.mark.parametrize("status", [None, "text", 5, [], [1]])
 def test_a_number_is_none_where_what_should_hold_it_has_another_type(status: object) -> None:
     assert number_at({"status": status}, ("status", "failed")) is None
+
+
+@pytest.mark.parametrize("source", EVERY_SOURCE, ids=lambda source: source.NAME)
+def test_a_source_says_nothing_of_a_pod_without_its_signal(source: Source) -> None:
+    assert read(made(name="web"), of=source.levels)[0] == []
+    assert read(made(generateName="web-"), of=source.levels) == ([], [])

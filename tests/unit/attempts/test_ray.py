@@ -1,5 +1,6 @@
 """The failures of a RayJob, as its status has them, for the pods of its cluster and of its submitter."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,9 +19,11 @@ from tests.unit.attempts.pods import (
     read,
     with_value,
 )
-from webhook.attempts import Level
+from webhook.attempts import Level, ray
 from webhook.kube import names
 from webhook.objects.problem import Json
+
+ask = partial(read, of=ray.levels)
 
 CLUSTER = "train-abcde"
 OF_RAY_JOB = owned("ray.io/v1", "RayJob", "train")
@@ -128,6 +131,24 @@ def test_nonsense_in_the_ray_job_is_no_error_and_keeps_a_first_worker_on_spot(
     assert (placed.placement, placed.attempt) == ("Spot", "0")
 
 
+@pytest.mark.parametrize(
+    ("status", "spec", "level"),
+    [
+        ({"failed": 2, "succeeded": 0}, {"backoffLimit": 3}, Level("RayJob", 2, 3)),
+        ({}, {"backoffLimit": 3}, Level("RayJob", 0, 3)),
+        ({"failed": 1}, {}, Level("RayJob", 1, 0)),
+        ({"failed": -1}, {"backoffLimit": "many"}, Level("RayJob", 0, 0)),
+    ],
+)
+def test_failures_and_limit_are_read_of_the_controller_of_the_cluster(status: Json, spec: Json, level: Level) -> None:
+    above = {"kind": "RayJob", "metadata": {"name": "train"}, "spec": spec, "status": status}
+    assert ask(worker(), cluster(OF_RAY_JOB), above) == ([level], [])
+
+
+def test_neither_a_cluster_nor_its_pod_has_failures_of_their_own() -> None:
+    assert ask(worker(), {**cluster(), "kind": "RayCluster", "status": {"failed": 2}}) == ([], [])
+
+
 @pytest.mark.parametrize("kind", [None, 5, "JobSet", ["RayJob"]])
 def test_what_is_no_ray_job_tells_nothing(kind: object) -> None:
-    assert read(head(), cluster(), {**ray_job(2), "kind": kind}) == ([], [])
+    assert ask(head(), cluster(), {**ray_job(2), "kind": kind}) == ([], [])

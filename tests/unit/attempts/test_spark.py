@@ -1,5 +1,6 @@
 """The runs of a SparkApplication, as its status has them, for its drivers and executors."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from tests.unit.attempts.pods import (
     read,
     with_value,
 )
-from webhook.attempts import Level
+from webhook.attempts import Level, spark
 from webhook.objects.problem import Json
+
+ask = partial(read, of=spark.levels)
 
 GROUP = "sparkoperator.k8s.io"
 OPERATORS = {f"{GROUP}/app-name": "pi", f"{GROUP}/launched-by-spark-operator": "true"}
@@ -74,17 +77,17 @@ def test_its_executors_go_where_their_driver_went_though_the_run_has_been_counte
 
 
 def test_an_executor_that_comes_before_its_run_is_counted_is_of_that_run_too() -> None:
-    assert read(executor("run-2"), application(2, "run-1"))[0] == [Level("Spark", 2, 3)]
+    assert ask(executor("run-2"), application(2, "run-1"))[0] == [Level("Spark", 2, 3)]
 
 
 def test_a_run_whose_submission_failed_was_not_counted() -> None:
     failed = application(2, "run-2", "SUBMISSION_FAILED")
-    assert read(driver("run-2"), failed)[0] == [Level("Spark", 2, 3)]
+    assert ask(driver("run-2"), failed)[0] == [Level("Spark", 2, 3)]
 
 
 @pytest.mark.parametrize(("kind", "budget"), [("OnFailure", 2), ("Never", 0), ("Always", 0), (None, 0)])
 def test_retries_count_with_on_failure_alone(kind: str | None, budget: int) -> None:
-    assert read(driver("run-1"), application(1, "run-0", retries=2, kind=kind))[0] == [Level("Spark", 1, budget)]
+    assert ask(driver("run-1"), application(1, "run-0", retries=2, kind=kind))[0] == [Level("Spark", 1, budget)]
 
 
 def test_on_failure_without_a_number_has_no_retries() -> None:
@@ -115,7 +118,7 @@ def test_without_a_submission_id_the_runs_before_are_what_is_known() -> None:
     root = driver("run-1")
     del root["metadata"]["labels"][f"{GROUP}/submission-id"]
     for known in (application(1, "run-0"), with_value(application(1, "run-0"), ("status", "submissionID"), None)):
-        assert read(root, known)[0] == [Level("Spark", 1, 3)]
+        assert ask(root, known)[0] == [Level("Spark", 1, 3)]
 
 
 @pytest.mark.parametrize("nonsense", NO_NUMBERS)

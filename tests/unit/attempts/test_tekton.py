@@ -1,6 +1,7 @@
 """The names of a TaskRun's pods."""
 
 import hashlib
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ from tests.unit.attempts.pods import (
     read,
     with_value,
 )
-from webhook.attempts import Level
+from webhook.attempts import Level, tekton
 from webhook.objects.problem import Json
+
+ask = partial(read, of=tekton.levels)
 
 LONGEST_NAME = 63
 LONGEST_HEAD = 31
@@ -70,7 +73,7 @@ def test_the_number_survives_in_a_name_that_was_too_long() -> None:
 
 
 def test_more_than_nine_retries_can_be_read() -> None:
-    assert read(pod_at(10), task_run(retries=10))[0] == [Level("Tekton", 10, 10)]
+    assert ask(pod_at(10), task_run(retries=10))[0] == [Level("Tekton", 10, 10)]
 
 
 def test_a_task_run_that_says_nothing_of_retries_has_none() -> None:
@@ -82,7 +85,7 @@ def test_where_the_task_run_is_gone_the_profiles_default_is_the_budget() -> None
 
 
 def test_a_task_runs_own_name_may_end_like_a_pods() -> None:
-    assert read(named("build-pod-retry7-pod", "build-pod-retry7"), task_run())[0] == [Level("Tekton", 0, 3)]
+    assert ask(named("build-pod-retry7-pod", "build-pod-retry7"), task_run())[0] == [Level("Tekton", 0, 3)]
 
 
 def test_beside_an_affinity_assistant_spot_is_a_preference() -> None:
@@ -106,7 +109,7 @@ def test_beside_an_affinity_assistant_spot_is_a_preference() -> None:
     ],
 )
 def test_a_name_of_another_form_tells_nothing_with_one_warning(name: str) -> None:
-    found, warnings = read(named(name), task_run())
+    found, warnings = ask(named(name), task_run())
     assert found == []
     assert [warning.path for warning in warnings] == [("metadata", "name")]
     placed = place(named(name), task_run())
@@ -117,4 +120,4 @@ def test_a_name_of_another_form_tells_nothing_with_one_warning(name: str) -> Non
 @pytest.mark.parametrize("nonsense", NO_NUMBERS)
 @pytest.mark.parametrize("path", [("spec",), ("spec", "retries")])
 def test_nonsense_in_the_task_run_counts_as_no_retries(path: tuple[str, ...], nonsense: Any) -> None:
-    assert read(pod_at(1), with_value(task_run(), path, nonsense)) == ([Level("Tekton", 1, 0)], [])
+    assert ask(pod_at(1), with_value(task_run(), path, nonsense)) == ([Level("Tekton", 1, 0)], [])

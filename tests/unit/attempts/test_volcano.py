@@ -1,5 +1,6 @@
 """The annotation of Volcano's Jobs."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from tests.unit.attempts.pods import (
     read,
     with_value,
 )
-from webhook.attempts import Level
+from webhook.attempts import Level, volcano
 from webhook.objects.problem import Json
+
+ask = partial(read, of=volcano.levels)
 
 RETRY_COUNT = "volcano.sh/job-retry-count"
 
@@ -42,7 +45,7 @@ def test_max_retry_counts_runs_so_that_of_four_the_last_leaves_spot() -> None:
 
 @pytest.mark.parametrize(("max_retry", "budget"), [(None, 2), (0, 2), (1, 0), (2, 1), (11, 10)])
 def test_left_out_it_is_three_runs(max_retry: int | None, budget: int) -> None:
-    assert read(pod_at("0"), job(max_retry)) == ([Level("Volcano", 0, budget)], [])
+    assert ask(pod_at("0"), job(max_retry)) == ([Level("Volcano", 0, budget)], [])
 
 
 def test_of_two_runs_the_second_leaves_spot() -> None:
@@ -56,13 +59,13 @@ def test_where_the_job_is_gone_the_profiles_default_is_the_budget() -> None:
 def test_a_volcano_before_1_10_tells_nothing() -> None:
     root = pod_at("0")
     del root["metadata"]["annotations"][RETRY_COUNT]
-    assert read(root, job()) == ([], [])
+    assert ask(root, job()) == ([], [])
     assert place(root, job()) == on_spot("Unknown", 0, 3)
 
 
 @pytest.mark.parametrize("nonsense", NO_COUNTS)
 def test_a_malformed_count_tells_nothing_with_one_warning(nonsense: str) -> None:
-    found, warnings = read(pod_at(nonsense), job())
+    found, warnings = ask(pod_at(nonsense), job())
     assert found == []
     assert [warning.path for warning in warnings] == [("metadata", "annotations", RETRY_COUNT)]
     placed = place(pod_at(nonsense), job())
@@ -73,5 +76,5 @@ def test_a_malformed_count_tells_nothing_with_one_warning(nonsense: str) -> None
 @pytest.mark.parametrize("nonsense", NO_NUMBERS)
 @pytest.mark.parametrize("path", [("spec",), ("spec", "maxRetry"), ("status",)])
 def test_nonsense_in_the_job_is_no_error(path: tuple[str, ...], nonsense: Any) -> None:
-    found, warnings = read(pod_at("1"), with_value(job(None), path, nonsense))
+    found, warnings = ask(pod_at("1"), with_value(job(None), path, nonsense))
     assert (found, warnings) == ([Level("Volcano", 1, 2)], [])

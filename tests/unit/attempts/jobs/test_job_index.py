@@ -1,5 +1,6 @@
 """The counts of one index, on the pods of a Job with backoffLimitPerIndex."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -7,6 +8,10 @@ import pytest
 from tests.objects import job_spec, pod, stored_job
 from tests.unit.attempts.pods import NO_COUNTS, last_of_four_off_spot, of_disruptions, off_spot, on_spot, place, read
 from webhook.attempts import Level
+from webhook.attempts.jobs import ignored_failures, job_index
+
+failures_of_index = partial(read, of=job_index.levels)
+ignored_of_index = partial(read, of=ignored_failures.levels)
 
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
@@ -80,3 +85,38 @@ def test_the_failures_decide_where_there_are_more_disruptions_than_they() -> Non
 
 def test_without_backoff_limit_per_index_there_are_no_counts_and_the_jobs_status_tells() -> None:
     assert place(pod(), stored_job(job_spec(backoffLimit=3), {"failed": 2})) == on_spot("JobStatus", 2, 3)
+
+
+def test_failures_and_ignored_failures_are_two_sources() -> None:
+    indexed = pod(annotations={FAILURES: "1", IGNORED: "3"})
+    assert failures_of_index(indexed, OWNER) == ([Level("JobIndex", 1, 3)], [])
+    assert ignored_of_index(indexed, OWNER) == ([of_disruptions("JobIndex", 3)], [])
+
+
+def test_failures_that_were_not_ignored_are_no_disruptions() -> None:
+    assert ignored_of_index(pod(annotations={FAILURES: "2"}), OWNER) == ([of_disruptions("JobIndex", 0)], [])
+
+
+def test_a_pod_without_the_count_of_its_indexs_failures_says_neither() -> None:
+    """A pod of a Job without indexes, on which somebody has written the other annotation."""
+    written = pod(annotations={IGNORED: "3"})
+    assert failures_of_index(written, OWNER) == ([], [])
+    assert ignored_of_index(written, OWNER) == ([], [])
+
+
+@pytest.mark.parametrize("nonsense", NO_COUNTS)
+def test_a_malformed_count_gives_no_level_of_its_own_source(nonsense: str) -> None:
+    indexed = pod(annotations={FAILURES: nonsense, IGNORED: nonsense})
+    for source, key in ((failures_of_index, FAILURES), (ignored_of_index, IGNORED)):
+        found, warnings = source(indexed, OWNER)
+        assert (found, [warning.path[-1] for warning in warnings]) == ([], [key])
+
+
+def test_indexes_without_retries_of_their_own_say_nothing_of_the_jobs_failures() -> None:
+    indexed, owner = pod(annotations={FAILURES: "1"}), stored_job(job_spec(**SUM, backoffLimit=3))
+    assert failures_of_index(indexed, owner) == ([], [])
+    assert ignored_of_index(indexed, owner) == ([of_disruptions("JobIndex", 0)], [])
+
+
+def test_if_the_job_does_not_exist_the_settings_have_the_budget() -> None:
+    assert failures_of_index(pod(annotations={FAILURES: "1"})) == ([Level("JobIndex", 1, 3)], [])

@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from tests.admission import mutate
 from tests.objects import job_spec, pod, stored_job
-from tests.unit.attempts.pods import EKS, NOT_SPOT, SPOT
+from tests.unit.attempts.pods import EKS, NOT_SPOT, SPOT, of_disruptions, read
+from webhook.attempts.jobs import ledger
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -86,3 +87,13 @@ def test_the_threshold_holds_and_at_the_limit_none_keeps_a_pod_on_spot(
 def test_a_first_attempt_stays_on_spot_though_no_disruption_is_allowed() -> None:
     assert placed(0, policy=with_limit(0)) == ("Spot", "JobStatus", "0")
     assert placed(1, policy=with_limit(0)) == ("OnDemand", "Ledger", "1")
+
+
+@pytest.mark.parametrize("disruptions", [0, 1, 20, 21])
+def test_the_count_of_the_ledger_is_the_attempt_against_the_disruption_budget(disruptions: int) -> None:
+    expected = [of_disruptions("Ledger", disruptions)]
+    assert read(pod(), OWNER, disruptions=disruptions, of=ledger.levels) == (expected, [])
+
+
+def test_failures_that_the_ledger_has_counted_are_no_disruptions() -> None:
+    assert read(pod(), OWNER, failures=2, of=ledger.levels) == ([], [])
