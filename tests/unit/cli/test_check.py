@@ -1,0 +1,91 @@
+"""What `retry-policy check` prints, and with which exit code it ends."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from tests.objects import cron_job, job, job_spec
+from webhook.cli.check import check
+from webhook.objects.problem import Json
+
+pytestmark = pytest.mark.usefixtures("in_a_folder")
+
+TOO_MANY = "retries exceed the limit of 10 in profile 'default'; set 10 or less"
+POLICY: Json = {
+    "apiVersion": "retry-policy.dev/v1alpha1",
+    "kind": "RetryPolicy",
+    "profiles": {"default": {}, "strict": {"retries": {"limit": 2, "default": 2}}},
+}
+
+
+def write(name: str, *documents: Any) -> None:
+    Path(name).write_text(yaml.safe_dump_all(documents))
+
+
+def checked(*arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(check, arguments, input=stdin)
+
+
+def test_a_manifest_without_a_problem_prints_nothing() -> None:
+    write("job.yaml", job(job_spec(rules=[], backoffLimit=3)))
+    found = checked("-f", "job.yaml")
+    assert (found.exit_code, found.output) == (0, "")
+
+
+def test_each_problem_is_a_line_with_file_number_and_path_of_its_document() -> None:
+    write("jobs.yaml", job(job_spec(rules=[], backoffLimit=3)), cron_job(job_spec(backoffLimit=25)))
+    items = {"apiVersion": "v1", "kind": "List", "items": [job(job_spec(backoffLimit=11))]}
+    found = checked("-f", "jobs.yaml", "-f", "-", stdin=yaml.safe_dump(items))
+    assert found.exit_code == 1
+    assert found.stdout.splitlines() == [
+        f"jobs.yaml:2 spec.jobTemplate.spec.backoffLimit: 25 {TOO_MANY}",
+        f"-:1 items[0].spec.backoffLimit: 11 {TOO_MANY}",
+    ]
+
+
+def test_warnings_are_no_problems() -> None:
+    write("half.yaml", {"kind": "Job", "spec": {}})
+    found = checked("-f", "half.yaml")
+    assert (found.exit_code, found.stdout) == (0, "")
+    assert found.stderr.startswith("half.yaml:1 warning: apiVersion: is missing")
+
+
+def test_a_profile_is_applied_by_its_name() -> None:
+    write("policy.yaml", POLICY)
+    write("job.yaml", job(job_spec(rules=[], backoffLimit=3)))
+    assert checked("-f", "job.yaml", "--policy", "policy.yaml").exit_code == 0
+    found = checked("-f", "job.yaml", "--policy", "policy.yaml", "--profile", "strict")
+    assert found.exit_code == 1
+    assert "3 retries exceed the limit of 2 in profile 'strict'" in found.stdout
+
+
+def test_a_policy_without_manifests_is_checked_itself() -> None:
+    write("policy.yaml", POLICY)
+    assert checked("--policy", "policy.yaml").output == ""
+    write("policy.yaml", {**POLICY, "profiles": {"default": {"retries": {"limit": -1, "most": 3}}}})
+    found = checked("--policy", "policy.yaml")
+    assert found.exit_code == 1
+    assert [line.split(": ")[:2] for line in found.stdout.splitlines()] == [
+        ["policy.yaml", "profiles.default.retries.limit"],
+        ["policy.yaml", "profiles.default.retries.most"],
+    ]
+
+
+def test_a_policy_is_checked_for_a_profile_too() -> None:
+    write("policy.yaml", POLICY)
+    assert checked("--policy", "policy.yaml", "--profile", "strict").exit_code == 0
+    found = checked("--policy", "policy.yaml", "--profile", "gpu")
+    assert found.exit_code == 2
+    assert "the policy has no profile 'gpu'; it has: default, strict" in found.stderr
+
+
+def test_a_problem_stays_one_line_whatever_an_author_has_named_a_key() -> None:
+    write("job.yaml", job(job_spec(rules=[], backoffLimit=3), labels={"a\nb\x1b[31m": 5}))
+    found = checked("-f", "job.yaml")
+    assert found.exit_code == 1
+    assert found.stdout.splitlines() == [
+        r"job.yaml:1 metadata.labels.a\nb\x1b[31m: is an integer; must be a string",
+    ]

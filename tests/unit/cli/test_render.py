@@ -1,0 +1,111 @@
+"""What `retry-policy render` prints in each of its formats, and of which attempt."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from tests.objects import job, job_spec, pod
+from webhook.cli.render import render
+from webhook.kube import names
+from webhook.objects.problem import Json
+
+pytestmark = pytest.mark.usefixtures("in_a_folder")
+
+SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
+GKE: Json = {
+    "apiVersion": "retry-policy.dev/v1alpha1",
+    "kind": "RetryPolicy",
+    "profiles": {"default": {"placement": {"provider": "gke"}}},
+}
+
+
+def write(name: str, *documents: Any) -> None:
+    Path(name).write_text(yaml.safe_dump_all(documents))
+
+
+def rendered(*arguments: str, color: bool = False) -> Result:
+    return CliRunner().invoke(render, arguments, color=color)
+
+
+def test_yaml_has_every_document_in_its_order_and_what_admission_adds() -> None:
+    write("all.yaml", SERVICE, job(job_spec(rules=[], backoffLimit=3)))
+    found = rendered("-f", "all.yaml")
+    service, admitted = yaml.safe_load_all(found.stdout)
+    assert (found.exit_code, found.stderr, service) == (0, "", SERVICE)
+    assert admitted["metadata"]["labels"] == {names.PROFILE: "default"}
+    assert "podFailurePolicy" in admitted["spec"]
+
+
+def test_json_has_one_object_for_each_document() -> None:
+    write("all.yaml", SERVICE, job(job_spec(rules=[], backoffLimit=3)))
+    text = rendered("-f", "all.yaml", "-o", "json").stdout
+    service, end = json.JSONDecoder().raw_decode(text)
+    admitted = json.loads(text[end:])
+    assert service == SERVICE
+    assert list(yaml.safe_load_all(rendered("-f", "all.yaml").stdout))[1] == admitted
+
+
+def test_a_diff_has_only_what_changes() -> None:
+    write("all.yaml", SERVICE, job(job_spec(rules=[], backoffLimit=3)))
+    found = rendered("-f", "all.yaml", "-o", "diff").stdout.splitlines()
+    assert found[:2] == ["--- all.yaml:2", "+++ all.yaml:2 as admitted"]
+    assert f"+    {names.PROFILE}: default" in found
+    assert not [line for line in found if "Service" in line]
+
+
+def test_a_diff_is_coloured_only_for_a_terminal() -> None:
+    write("job.yaml", job(job_spec(rules=[], backoffLimit=3)))
+    assert "\x1b[32m+" in rendered("-f", "job.yaml", "-o", "diff", color=True).stdout
+    assert "\x1b[" not in rendered("-f", "job.yaml", "-o", "diff").stdout
+
+
+def test_an_object_that_would_be_denied_is_printed_and_its_problem_goes_to_stderr() -> None:
+    write("job.yaml", job(job_spec(backoffLimit=25)))
+    found = rendered("-f", "job.yaml")
+    assert found.exit_code == 1
+    assert yaml.safe_load(found.stdout)["spec"]["backoffLimit"] == 25
+    assert found.stderr.startswith("job.yaml:1 spec.backoffLimit: 25 retries exceed the limit of 10")
+
+
+def test_an_attempt_places_pods_and_nothing_else() -> None:
+    write("policy.yaml", GKE)
+    write("pod.yaml", pod(), job(job_spec(rules=[], backoffLimit=3)))
+    found = rendered("-f", "pod.yaml", "--policy", "policy.yaml", "--attempt", "2")
+    one, other = yaml.safe_load_all(found.stdout)
+    assert one["metadata"]["annotations"][names.ATTEMPT] == "2"
+    assert names.ATTEMPT not in other["metadata"].get("annotations", {})
+    assert (found.exit_code, found.stderr) == (0, "")
+
+
+def test_an_attempt_without_a_pod_is_a_warning() -> None:
+    write("job.yaml", job(job_spec(rules=[], backoffLimit=3)))
+    found = rendered("-f", "job.yaml", "--attempt", "1")
+    assert found.exit_code == 0
+    assert found.stderr == "warning: --attempt: there is no Pod that is placed by it; name a file with one\n"
+
+
+def test_a_pod_without_a_named_cloud_is_one_warning_however_many_there_are() -> None:
+    write("pods.yaml", pod(), pod())
+    found = rendered("-f", "pods.yaml", "--attempt", "0")
+    assert found.stderr == (
+        "warning: profiles.default.placement.provider: is auto, and there are no nodes to look at; "
+        "name one to see placement\n"
+    )
+
+
+@pytest.mark.parametrize("attempt", ["-1", "2147483648", "two"])
+def test_an_attempt_beyond_the_range_of_the_annotation_is_refused(attempt: str) -> None:
+    write("pod.yaml", pod())
+    found = rendered("-f", "pod.yaml", "--attempt", attempt)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "--attempt" in found.stderr
+
+
+def test_a_format_that_does_not_exist_is_answered_with_those_that_do() -> None:
+    found = rendered("-f", "x.yaml", "-o", "toml")
+    assert found.exit_code == 2
+    assert "'yaml', 'json', 'diff'" in found.stderr

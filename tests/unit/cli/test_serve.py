@@ -1,0 +1,86 @@
+"""Which options `retry-policy serve` takes, and what it refuses before it listens."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from webhook.cli import serve as command
+from webhook.serving import app, logs
+from webhook.serving.app import CannotStartError, Options
+
+
+class Started:
+    """In place of the server: keeps what it is given; raises `error`, if any."""
+
+    def __init__(self) -> None:
+        self.options: list[Options] = []
+        self.error: Exception | None = None
+
+    async def serve(self, options: Options, *_: Any) -> None:
+        self.options.append(options)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    found = Started()
+    monkeypatch.setattr(app, "serve", found.serve)
+    monkeypatch.setattr(logs, "to_stderr", lambda: None)
+    return found
+
+
+def served(*arguments: str) -> Result:
+    return CliRunner().invoke(command.serve, arguments)
+
+
+def test_without_options_it_serves_the_packaged_policy_on_this_machine(started: Started) -> None:
+    assert served().exit_code == 0
+    assert started.options == [Options()]
+    assert (started.options[0].port, started.options[0].health_port) == (8443, 8080)
+
+
+def test_each_option_reaches_the_server(started: Started) -> None:
+    paths: dict[str, Any] = {name: Path(f"/etc/{name}") for name in ("policy", "tls_cert", "tls_key", "client_ca")}
+    files = [word for name, path in paths.items() for word in (f"--{name.replace('_', '-')}", str(path))]
+    rest = ["--host", "::", "--port", "0", "--health-port", "9090", "--kubeconfig", "admin.conf", "--requested-retries"]
+    assert served(*files, *rest).exit_code == 0
+    assert started.options == [
+        Options(**paths, host="::", port=0, health_port=9090, kubeconfig="admin.conf", requested_retries=True)
+    ]
+
+
+def test_a_config_map_is_named_by_namespace_and_name(started: Started) -> None:
+    assert served("--policy-configmap", "retry-policy/policy").exit_code == 0
+    assert started.options[0].policy_configmap == ("retry-policy", "policy")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--policy-configmap", "policy"], "takes NAMESPACE/NAME"),
+        (["--policy-configmap", "/policy"], "takes NAMESPACE/NAME"),
+        (["--policy-configmap", "retry-policy/"], "takes NAMESPACE/NAME"),
+        (["--policy-configmap", "a/b", "--policy", "p.yaml"], "--policy and --policy-configmap exclude each other"),
+        (["--tls-cert", "tls.crt"], "--tls-cert and --tls-key go together"),
+        (["--tls-key", "tls.key"], "--tls-cert and --tls-key go together"),
+        (["--port", "65536"], "--port"),
+        (["--health-port", "-1"], "--health-port"),
+        (["policy.yaml"], "policy.yaml"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused_before_the_server_starts(
+    started: Started, arguments: list[str], problem: str
+) -> None:
+    found = served(*arguments)
+    assert found.exit_code == 2
+    assert problem in found.stderr
+    assert started.options == []
+
+
+def test_a_server_that_cannot_start_says_why_in_a_line(started: Started) -> None:
+    started.error = CannotStartError("policy.yaml: cannot be read; name a policy file")
+    found = served()
+    assert (found.exit_code, found.stderr) == (1, "Error: policy.yaml: cannot be read; name a policy file\n")
