@@ -1,0 +1,49 @@
+"""How rights are spelt, and what holds of an adapter that says nothing else."""
+
+from webhook.kinds import batch
+from webhook.retry.kinds.adapter import Adapter, InPlace, Right, Steps, Workload
+
+ROOT = {"metadata": {"name": "train"}}
+FOUND = Workload(root=ROOT, run=ROOT, when="2026-11-22T08:30:00Z")
+
+
+def test_a_right_is_spelt_as_kubectl_takes_it() -> None:
+    assert str(Right("patch", "batch", "jobs")) == "patch jobs"
+    assert str(Right("update", "jobset.x-k8s.io", "jobsets", "status")) == "update jobsets/status"
+
+
+def test_a_right_has_the_fields_of_an_access_review() -> None:
+    assert Right("delete", "batch", "jobs")._asdict() == {
+        "verb": "delete",
+        "group": "batch",
+        "resource": "jobs",
+        "subresource": "",
+    }
+
+
+def test_an_object_is_neither_taken_back_nor_stopped_nor_left_undone_unless_its_kind_says_so() -> None:
+    steps = Steps(record=[], deleted=(), again=lambda root: root)
+    in_place = InPlace(steps=lambda _found, _by: steps, has_begun=lambda _now, _before: False)
+    assert not in_place.is_taken_back(FOUND)
+    assert not in_place.is_stopped(FOUND)
+    assert not in_place.is_left_undone(FOUND)
+    assert in_place.resume(ROOT) == []
+    assert not in_place.watches_controller
+
+
+def adapter(runs: Adapter | None = None) -> Adapter:
+    return Adapter(
+        row=batch.JOB if runs is None else batch.CRON_JOB,
+        rights=lambda _root: [],
+        run_id=lambda _found: "",
+        refusal=lambda _found: None,
+        promise=lambda _found: "",
+        cannot_be_suspended=lambda _root: None,
+        runs=runs,
+    )
+
+
+def test_the_object_itself_runs_again_unless_it_creates_others() -> None:
+    of_job = adapter()
+    assert of_job.of_run is of_job
+    assert adapter(of_job).of_run is of_job

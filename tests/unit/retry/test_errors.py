@@ -1,0 +1,45 @@
+"""What an error of a requested retry tells the user."""
+
+import pytest
+
+from webhook.kube.client import ApiError
+from webhook.objects.problem import Problem
+from webhook.retry.errors import FINAL, LONGEST_ERROR, ProblemError, RefusedError, StuckError, brief
+
+
+@pytest.mark.parametrize("kind", [RefusedError, StuckError])
+def test_an_error_has_a_reason_and_a_remedy(kind: type[ProblemError]) -> None:
+    error = kind("Job ml/train is being deleted", "create it anew")
+    assert error.problem == Problem((), "Job ml/train is being deleted", "create it anew")
+    assert str(error) == "Job ml/train is being deleted; create it anew"
+
+
+def test_the_error_for_a_problem_is_of_the_kind_that_was_asked_for_and_names_no_path() -> None:
+    error = RefusedError.of(Problem(("metadata", "name"), "is wrong", "mend it"))
+    assert isinstance(error, RefusedError)
+    assert error.problem == Problem((), "is wrong", "mend it")
+
+
+def test_nothing_has_changed_if_a_retry_is_refused_and_something_may_have_if_it_is_stuck() -> None:
+    assert not issubclass(StuckError, RefusedError)
+    assert not issubclass(RefusedError, StuckError)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_final"),
+    [(400, True), (403, True), (404, True), (409, True), (413, True), (422, True), (401, False), (429, False)]
+    + [(status, False) for status in (408, 500, 502, 503, 504)],
+)
+def test_only_answers_about_the_object_or_the_users_rights_are_final(
+    status: int,
+    is_final: bool,  # noqa: FBT001
+) -> None:
+    assert (status in FINAL) is is_final
+
+
+def test_after_the_longest_answer_of_the_api_server_the_remedy_is_still_printed() -> None:
+    error = ApiError(403, "denied: " + "x" * 5000)
+    assert len(brief(error)) == LONGEST_ERROR
+    stuck = StuckError(f"Job {'n' * 63}/{'j' * 63} is not accepted: {brief(error)}", "ask again to go on")
+    assert str(stuck).endswith("; ask again to go on")
+    assert "…" not in str(stuck)

@@ -1,0 +1,621 @@
+"""The steps of a requested retry: in which order, after which answers, and how one that stopped is continued."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests import virtual_time
+from tests.objects import job_spec
+from tests.unit.retry.server import Server, api_of
+from webhook.kinds import batch, tekton
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
+from webhook.kube.client import ApiError
+from webhook.objects.problem import Json
+from webhook.retry import executor, record
+from webhook.retry.errors import RefusedError, StuckError
+from webhook.retry.kinds import job as of_job
+from webhook.retry.kinds import job_set as of_job_set
+from webhook.retry.kinds import pipeline_run as of_pipeline_run
+
+WHEN = "2026-11-22T08:30:00+00:00"
+ENDED = "2026-11-22T08:00:00Z"
+FAILED: Json = {"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": ENDED}]}
+TRAIN = "/apis/batch/v1/namespaces/ml/jobs/train"
+PLACEHOLDER = "/apis/batch/v1/namespaces/ml/jobs/train-retry-uid-1"
+SET = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ml/jobsets/train"
+RUN = "/apis/tekton.dev/v1/namespaces/ml/pipelineruns/train"
+TASK_RUNS = "/apis/tekton.dev/v1/namespaces/ml/taskruns"
+MANY = 10
+WRITES = {"POST", "PUT", "PATCH", "DELETE"}
+CONFLICT, FORBIDDEN, UNAVAILABLE = (ApiError(status, "no") for status in (409, 403, 503))
+
+
+def metadata(**more: Any) -> Json:
+    own = {"name": "train", "namespace": "ml", "uid": "uid-1", "resourceVersion": "1", "labels": {}}
+    return {**own, "annotations": {names.RETRYABLE: "true"}, **more}
+
+
+def job(status: Json | None = None, labels: Json | None = None, **spec: Any) -> Json:
+    return {
+        "metadata": metadata(labels=labels or {}),
+        "spec": job_spec(backoffLimit=0, **spec),
+        "status": {**FAILED, **(status or {})},
+    }
+
+
+def job_set() -> Json:
+    jobs = [{"name": "workers", "template": {"spec": job_spec()}}]
+    return {"metadata": metadata(), "spec": {"replicatedJobs": jobs}, "status": {**FAILED, "restarts": 2}}
+
+
+class World(Server):
+    """An API server, and what else acts in the cluster: `then` is called after each write with verb and path.
+
+    `stops_at`: the number of the write of which the answer is lost, `stops_before` that of one that never arrives.
+    `finalizers`: paths of what a deletion only marks.
+    """
+
+    stops_at = 0
+    stops_before = 0
+
+    def __init__(self, *items: Any) -> None:
+        super().__init__(*items)
+        self.then: Callable[[str, str], None] = lambda _verb, _path: None
+        self.finalizers: set[str] = set()
+
+    def store(self, path: str, root: Json) -> Json:
+        return super().store(path, {"status": {}, **root})  # as the API server does
+
+    async def call(self, verb: str) -> None:
+        if verb in WRITES and len(self.writes) == self.stops_before:
+            raise ConnectionResetError
+        await super().call(verb)
+
+    async def answered(self, verb: str, found: Json) -> Json:
+        answer = await super().answered(verb, found)
+        if verb in WRITES:
+            self.then(*self.writes[-1])
+            if len(self.writes) == self.stops_at:
+                raise ConnectionResetError
+        return answer
+
+    async def delete(self, path: str, uid: str, *, after: bool = False) -> None:
+        if path not in self.finalizers:
+            await super().delete(path, uid, after=after)
+            return
+        self.writes.append(("DELETE", path))
+        assert self.writes.count(("DELETE", path)) < MANY, "deletes without a pause"
+        self.items[path]["metadata"]["deletionTimestamp"] = ENDED
+
+
+def of_job_that_failed(**how: Any) -> World:
+    return World((batch.JOB, job(**how)))
+
+
+def rerun(server: Server, adapter: Any, path: str, by: str = "alice", **how: Any) -> Coroutine[Any, Any, None]:
+    return executor.rerun(api_of(server), adapter, server.items[path], by, WHEN, **how)
+
+
+def rerun_job(server: Server, by: str = "alice", **how: Any) -> Coroutine[Any, Any, None]:
+    """Rerun a Job; continue by its placeholder where there is one, as the leader and the command do."""
+    path = PLACEHOLDER if PLACEHOLDER in server.items else TRAIN
+    return rerun(server, of_job.ADAPTER, path, by, **how)
+
+
+def refused(work: Coroutine[Any, Any, None]) -> str:
+    with pytest.raises(RefusedError) as caught:
+        virtual_time.run(work)
+    return str(caught.value)
+
+
+def stuck(work: Coroutine[Any, Any, None]) -> str:
+    with pytest.raises(StuckError) as caught:
+        virtual_time.run(work)
+    return str(caught.value)
+
+
+def who_asked(root: Json) -> list[tuple[str, str]]:
+    return [(one.by, one.of) for one in record.read(root)]
+
+
+STEPS_OF_A_JOB = [
+    ("POST", PLACEHOLDER),
+    ("PATCH", PLACEHOLDER),
+    ("DELETE", TRAIN),
+    ("POST", TRAIN),
+    ("PATCH", PLACEHOLDER),
+    ("PATCH", TRAIN),
+    ("DELETE", PLACEHOLDER),
+]
+
+
+def test_a_job_is_never_without_a_manifest() -> None:
+    server = of_job_that_failed()
+    kept: list[set[str]] = []
+    server.then = lambda _verb, _path: kept.append({TRAIN, PLACEHOLDER} & server.items.keys())
+    virtual_time.run(rerun_job(server))
+    assert server.writes == STEPS_OF_A_JOB
+    assert all(kept)
+
+
+def is_rerun_once(server: World) -> bool:
+    """Whether the Job was created again exactly once, and runs as what it was."""
+    successor = server.items[TRAIN]
+    is_new = successor["metadata"]["uid"] != "uid-1"
+    return is_new and who_asked(successor) == [("alice", "uid-1")] and successor["spec"]["suspend"] is False
+
+
+@pytest.mark.parametrize("number", range(1, len(STEPS_OF_A_JOB)))
+@pytest.mark.parametrize("point", ["stops_at", "stops_before"])
+def test_a_retry_that_stopped_at_any_step_can_be_continued_by_another_user_and_names_the_first(
+    number: int, point: str
+) -> None:
+    server = of_job_that_failed()
+    setattr(server, point, number)
+    with pytest.raises(ConnectionResetError):
+        virtual_time.run(rerun_job(server))
+    assert len(server.writes) == number
+    server.stops_at = server.stops_before = 0
+    first_step_is_lost = (point, number) == ("stops_before", 1)
+    virtual_time.run(rerun_job(server, "alice" if first_step_is_lost else "bob"))
+    assert is_rerun_once(server)
+    assert PLACEHOLDER not in server.items
+    created = [write for write in server.writes if write == ("POST", TRAIN)]
+    assert len(created) == (2 if (point, number) == ("stops_before", 4) else 1)
+
+
+def test_a_placeholder_whose_last_deletion_was_lost_is_deleted_and_nothing_else_is_written() -> None:
+    server = of_job_that_failed()
+    server.stops_before = len(STEPS_OF_A_JOB)
+    with pytest.raises(ConnectionResetError):
+        virtual_time.run(rerun_job(server))
+    server.stops_before = 0
+    virtual_time.run(rerun_job(server, "bob"))
+    assert server.writes == [*STEPS_OF_A_JOB, ("DELETE", PLACEHOLDER)]
+    assert is_rerun_once(server)
+
+
+def test_two_users_who_ask_at_once_create_one_job() -> None:
+    async def work() -> None:
+        server = of_job_that_failed()
+        await asyncio.gather(*(rerun_job(server, by) for by in ("alice", "bob")), return_exceptions=True)
+        assert [write for write in server.writes if write == ("POST", TRAIN)] != []
+        assert who_asked(server.items[TRAIN]) == [("alice", "uid-1")]
+        assert server.items.keys() == {TRAIN}
+        assert server.items[TRAIN]["spec"]["suspend"] is False
+
+    virtual_time.run(work())
+
+
+def test_indexes_that_have_succeeded_are_written_before_the_job_is_released() -> None:
+    server = of_job_that_failed(
+        status={"completedIndexes": "0-2", "succeeded": 3}, completions=5, parallelism=5, completionMode="Indexed"
+    )
+    suspended: list[bool] = []
+
+    def note(_verb: str, path: str) -> None:
+        if path == f"{TRAIN}/status":
+            suspended.append(server.items[TRAIN]["spec"]["suspend"])
+
+    server.then = note
+    virtual_time.run(rerun_job(server))
+    assert suspended == [True]
+    assert server.items[TRAIN]["status"] == {"completedIndexes": "0-2", "succeeded": 3}
+    assert server.items[TRAIN]["spec"]["suspend"] is False
+
+
+def test_a_job_that_was_suspended_stays_so() -> None:
+    server = of_job_that_failed(suspend=True)
+    virtual_time.run(rerun_job(server))
+    assert server.items[TRAIN]["spec"]["suspend"] is True
+    assert names.STAYS_SUSPENDED not in server.items[TRAIN]["metadata"]["annotations"]
+
+
+def test_a_dry_run_writes_nothing_whether_it_was_begun_or_not() -> None:
+    server = of_job_that_failed()
+    virtual_time.run(rerun_job(server, dry_run=True))
+    assert server.writes == []
+    server.stops_at = 1
+    with pytest.raises(ConnectionResetError):
+        virtual_time.run(rerun_job(server))
+    virtual_time.run(rerun_job(server, "bob", dry_run=True))
+    virtual_time.run(rerun(server, of_job.ADAPTER, TRAIN, "bob", dry_run=True))
+    assert server.writes == STEPS_OF_A_JOB[:1]
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        (None, "Job ml/train is not there any more; create it anew"),
+        (job() | {"metadata": metadata(uid="uid-2")}, "Job ml/train is not there any more; create it anew"),
+        (job() | {"status": {}}, "Job ml/train has not ended; ask again once it has failed"),
+        (job() | {"metadata": metadata(annotations={})}, "Job ml/train does not say that it may run twice; if it may:"),
+    ],
+)
+def test_a_job_that_has_changed_since_it_was_read_is_refused_and_nothing_is_written(now: Json | None, why: str) -> None:
+    server = of_job_that_failed()
+    read = server.items[TRAIN]
+    del server.items[TRAIN]
+    if now is not None:
+        server.items[TRAIN] = now
+    assert refused(executor.rerun(api_of(server), of_job.ADAPTER, read, "alice", WHEN)).startswith(why)
+    assert server.writes == []
+
+
+class Rejecting(World):
+    """Answers a dry run as other webhooks, or the API server's validation, would."""
+
+    answer_to_trial: Any = None
+
+    async def create(self, path: str, root: Json, *, dry_run: bool = False) -> Json:
+        if dry_run and isinstance(self.answer_to_trial, ApiError):
+            raise self.answer_to_trial
+        return {**await super().create(path, root, dry_run=dry_run), **(self.answer_to_trial or {} if dry_run else {})}
+
+
+def test_a_job_that_would_be_rejected_today_is_not_deleted() -> None:
+    server = Rejecting((batch.JOB, job()))
+    server.answer_to_trial = ApiError(403, "exceeded policy")
+    assert refused(rerun_job(server)).startswith("Job ml/train would not be accepted if it were created now: ")
+    assert server.writes == []
+
+
+def test_a_job_that_another_webhook_would_put_into_a_queue_is_not_deleted() -> None:
+    server = Rejecting((batch.JOB, job()))
+    server.answer_to_trial = {"metadata": {"name": "x", "labels": {batch.QUEUE_NAME: "gpus"}}}
+    assert refused(rerun_job(server)) == ("Job ml/train would be put into a queue, which it was not in; create it anew")
+    assert server.writes == []
+
+
+@pytest.mark.parametrize("status", [409, 429, 500, 503])
+def test_an_answer_that_may_differ_next_time_is_no_refusal(status: int) -> None:
+    server = Rejecting((batch.JOB, job()))
+    server.answer_to_trial = ApiError(status, "later")
+    with pytest.raises(ApiError):
+        virtual_time.run(rerun_job(server))
+    assert server.items.keys() == {TRAIN}
+
+
+def test_another_users_job_under_the_name_of_the_placeholder_is_left_alone() -> None:
+    other = {**job(), "metadata": metadata(name="train-retry-uid-1", uid="uid-9")}
+    server = World((batch.JOB, job()), (batch.JOB, other))
+    assert refused(rerun(server, of_job.ADAPTER, TRAIN)).startswith("Job ml/train would not be accepted")
+    assert server.items[PLACEHOLDER]["metadata"]["uid"] == "uid-9"
+    assert TRAIN in server.items
+
+
+def begun(stops_at: int = 1) -> World:
+    """A retry that has stopped after so many of its steps."""
+    server = of_job_that_failed()
+    server.stops_at = stops_at
+    with pytest.raises(ConnectionResetError):
+        virtual_time.run(rerun_job(server))
+    server.stops_at = 0
+    server.writes.clear()
+    return server
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        (job() | {"status": {}}, "is not what it was any more; nothing was done"),
+        (job() | {"metadata": metadata(uid="uid-2")}, "is not what it was any more; nothing was done"),
+        (
+            job() | {"metadata": metadata(uid="uid-2", annotations={names.RETRY_OF: "uid-1"})},
+            "runs again already, as somebody else has asked; nothing was done",
+        ),
+    ],
+)
+def test_a_job_that_another_user_replaced_stays_and_its_placeholder_is_deleted(now: Json, why: str) -> None:
+    server = begun()
+    server.items[TRAIN] = now
+    assert refused(rerun_job(server)) == f"Job ml/train {why}"
+    assert server.writes == [("DELETE", PLACEHOLDER)]
+    assert server.items[TRAIN] == now
+
+
+def test_a_job_that_another_user_deleted_is_not_created_and_its_manifest_is_kept() -> None:
+    server = begun()
+    del server.items[TRAIN]
+    assert stuck(rerun_job(server)) == (
+        "Job ml/train has been deleted by somebody else; ml/train-retry-uid-1 keeps its manifest"
+    )
+    assert server.items.keys() == {PLACEHOLDER}
+
+
+def test_a_job_that_another_user_created_under_the_same_name_is_left_alone() -> None:
+    server = begun(3)
+    server.items[TRAIN] = {**job(), "metadata": metadata(uid="uid-2")}
+    assert stuck(rerun_job(server)) == (
+        "somebody else has created a Job ml/train meanwhile; "
+        "its manifest is kept in Job ml/train-retry-uid-1; ask again to go on"
+    )
+    assert server.items[TRAIN]["metadata"]["uid"] == "uid-2"
+
+
+def test_a_retry_whose_new_job_is_not_accepted_can_be_continued() -> None:
+    server = begun(3)
+    server.faults["POST"] = [FORBIDDEN]
+    assert stuck(rerun_job(server)).startswith("Job ml/train is not accepted: ")
+    virtual_time.run(rerun_job(server))
+    assert is_rerun_once(server)
+
+
+def test_a_retry_whose_job_cannot_be_released_can_be_continued() -> None:
+    server = begun(5)
+    server.faults["PATCH"] = [FORBIDDEN]
+    assert stuck(rerun_job(server)).startswith("Job ml/train is there again, suspended, and cannot be released: ")
+    virtual_time.run(rerun_job(server))
+    assert is_rerun_once(server)
+
+
+def test_a_job_that_a_finalizer_holds_is_waited_for_a_minute() -> None:
+    server = begun()
+    server.finalizers = {TRAIN}
+
+    async def work() -> float:
+        with pytest.raises(StuckError, match=r"Job ml/train is deleted but held by a finalizer; its manifest is kept"):
+            await rerun_job(server)
+        return virtual_time.now()
+
+    assert virtual_time.run(work()) == pytest.approx(executor.GONE_WITHIN, abs=1)
+    assert server.writes.count(("DELETE", TRAIN)) == 1
+    del server.items[TRAIN]
+    virtual_time.run(rerun_job(server, "bob"))
+    assert is_rerun_once(server)
+
+
+def test_a_job_that_a_finalizer_holds_for_a_while_is_created_after_that() -> None:
+    server = begun()
+    server.finalizers = {TRAIN}
+
+    async def work() -> None:
+        asyncio.get_running_loop().call_later(20, server.items.pop, TRAIN)
+        await rerun_job(server)
+        assert 20 <= virtual_time.now() < 21
+
+    virtual_time.run(work())
+    assert is_rerun_once(server)
+
+
+def test_a_retry_that_another_user_has_finished_meanwhile_is_left_alone() -> None:
+    server = begun(4)
+    placeholder = server.items.pop(PLACEHOLDER)
+    before = server.items[TRAIN]
+    virtual_time.run(executor.rerun(api_of(server), of_job.ADAPTER, placeholder, "bob", WHEN))
+    assert server.items == {TRAIN: before}
+
+
+def test_the_job_of_an_unreadable_placeholder_is_not_deleted() -> None:
+    server = begun()
+    text = server.items[PLACEHOLDER]["metadata"]["annotations"][names.SUCCESSOR]
+    spoilt = {**server.items[PLACEHOLDER]}
+
+    def spoil(verb: str, path: str) -> None:
+        if (verb, path) == ("PATCH", PLACEHOLDER):
+            server.items[PLACEHOLDER]["metadata"]["annotations"][names.SUCCESSOR] = text[:-10]
+
+    server.then = spoil
+    with pytest.raises(StuckError, match=r"its annotation retry-policy.dev/successor cannot be read"):
+        virtual_time.run(executor.rerun(api_of(server), of_job.ADAPTER, spoilt, "alice", WHEN))
+    assert TRAIN in server.items
+
+
+@pytest.mark.parametrize(
+    ("labels", "now", "seconds"),
+    [
+        ({}, "2026-11-22T08:00:00+00:00", 0.0),
+        ({names.PROFILE: "default"}, "2026-11-22T08:00:00+00:00", 4.0),
+        ({names.PROFILE: "default"}, "2026-11-22T08:00:03+00:00", 1.0),
+        ({names.PROFILE: "default"}, "2026-11-22T08:00:05+00:00", 0.0),
+        ({names.PROFILE: "default"}, "2026-11-22T07:00:00+00:00", 4.0),
+    ],
+)
+def test_a_job_of_which_the_ledger_keeps_an_account_waits_until_its_last_pods_are_counted(
+    labels: Json, now: str, seconds: float
+) -> None:
+    assert executor.until_counted(job(labels=labels), datetime.fromisoformat(now).astimezone(UTC)) == seconds
+
+
+def test_a_job_set_is_restarted_in_place() -> None:
+    server = World((JOB_SET, job_set()))
+    virtual_time.run(rerun(server, of_job_set.ADAPTER, SET))
+    assert server.writes == [("PATCH", SET), ("PUT", f"{SET}/status"), ("PATCH", SET)]
+    assert server.items[SET]["status"] == {"conditions": [], "restarts": 3, "restartsCountTowardsMax": 0}
+    assert who_asked(server.items[SET]) == [("alice", "restart 2")]
+    assert names.RETRY_IN_PROGRESS not in server.items[SET]["metadata"]["labels"]
+
+
+@pytest.mark.parametrize(("point", "number"), [("stops_at", 1), ("stops_before", 2), ("stops_at", 2)])
+def test_a_job_set_whose_retry_stopped_is_restarted_once_and_names_the_first_user(point: str, number: int) -> None:
+    server = World((JOB_SET, job_set()))
+    setattr(server, point, number)
+    with pytest.raises(ConnectionResetError):
+        virtual_time.run(rerun(server, of_job_set.ADAPTER, SET))
+    server.stops_at = server.stops_before = 0
+    if point == "stops_at" and number == 2:
+        assert refused(rerun(server, of_job_set.ADAPTER, SET, "bob")).startswith("JobSet ml/train has not ended")
+    else:
+        virtual_time.run(rerun(server, of_job_set.ADAPTER, SET, "bob"))
+    assert server.items[SET]["status"]["restarts"] == 3
+    assert who_asked(server.items[SET]) == [("alice", "restart 2")]
+    is_finished = names.RETRY_IN_PROGRESS not in server.items[SET]["metadata"]["labels"]
+    assert server.writes.count(("PATCH", SET)) == (2 if is_finished else 1)  # the record, and the end
+
+
+def test_a_job_set_that_changes_meanwhile_is_read_again_a_few_times() -> None:
+    server = World((JOB_SET, job_set()))
+    server.faults["PUT"] = [CONFLICT] * (executor.TRIES - 1)
+    virtual_time.run(rerun(server, of_job_set.ADAPTER, SET))
+    assert server.items[SET]["status"]["restarts"] == 3
+    server = World((JOB_SET, job_set()))
+    server.faults["PUT"] = [CONFLICT] * executor.TRIES
+    message = "JobSet ml/train is changed or ended again by others each time; ask again to go on"
+    assert stuck(rerun(server, of_job_set.ADAPTER, SET)) == message
+
+
+def test_an_answer_that_is_no_conflict_ends_the_attempt() -> None:
+    server = World((JOB_SET, job_set()))
+    server.faults["PUT"] = [UNAVAILABLE]
+    with pytest.raises(ApiError):
+        virtual_time.run(rerun(server, of_job_set.ADAPTER, SET))
+    assert [verb for verb, _ in server.writes] == ["PATCH", "PUT"]
+
+
+def test_a_dry_run_of_a_job_set_writes_nothing_and_raises_the_refusal() -> None:
+    server = World((JOB_SET, job_set()))
+    virtual_time.run(rerun(server, of_job_set.ADAPTER, SET, dry_run=True))
+    server.items[SET]["status"]["conditions"] = []
+    assert refused(rerun(server, of_job_set.ADAPTER, SET, dry_run=True)).startswith("JobSet ml/train has not ended")
+    read = server.items.pop(SET)
+    work = executor.rerun(api_of(server), of_job_set.ADAPTER, read, "alice", WHEN, dry_run=True)
+    assert refused(work) == "JobSet ml/train is not there any more; create it anew"
+    assert server.writes == []
+
+
+def task_run(task: str, status: str, uid: str | None = None) -> Json:
+    labels = {"tekton.dev/pipelineRun": "train", "tekton.dev/pipelineTask": task}
+    return {
+        "metadata": {
+            **metadata(name=f"train-{task}", uid=uid or f"uid-{task}", labels=labels),
+            "ownerReferences": [{"kind": "PipelineRun", "name": "train", "uid": "uid-1"}],
+            "creationTimestamp": "2026-11-22T07:50:00Z",
+        },
+        "spec": {},
+        "status": {"conditions": [{"type": "Succeeded", "status": status}]},
+    }
+
+
+ENDED_BADLY: Json = {"conditions": [{"type": "Succeeded", "status": "False"}], "completionTime": ENDED}
+
+
+def pipeline_run(**spec: Any) -> Json:
+    tasks = ("fetch", "build")
+    references = [{"kind": "TaskRun", "name": f"train-{task}", "pipelineTaskName": task} for task in tasks]
+    status = {"pipelineSpec": {"tasks": [{"name": task} for task in tasks]}, "childReferences": references}
+    return {"metadata": metadata(), "spec": spec, "status": {**ENDED_BADLY, **status}}
+
+
+class Tekton(World):
+    """Creates a TaskRun for each task that has none once the run goes on, but only after so many restarts."""
+
+    def __init__(self, *, after: int = 1, **spec: Any) -> None:
+        children = [(tekton.TASK_RUN, task_run(*one)) for one in (("fetch", "True"), ("build", "False"))]
+        super().__init__((tekton.PIPELINE_RUN, pipeline_run(**spec)), *children)
+        self.restarts = 0
+        self.after = after
+        self.then = self.act
+
+    def act(self, verb: str, _path: str) -> None:
+        if verb != "PUT":
+            return
+        self.restarts += 1
+        if self.restarts < self.after:  # by what it remembers the run has ended
+            self.items[RUN]["status"].update(ENDED_BADLY)
+        elif self.restarts == self.after:
+            self.items[f"{TASK_RUNS}/train-build"] = task_run("build", "Unknown", "uid-new")
+
+
+def rerun_pipeline(server: Server, by: str = "alice", **how: Any) -> Coroutine[Any, Any, None]:
+    return rerun(server, of_pipeline_run.ADAPTER, RUN, by, **how)
+
+
+def test_failed_task_runs_are_deleted_before_their_pipeline_run_continues() -> None:
+    server = Tekton()
+    virtual_time.run(rerun_pipeline(server))
+    assert server.writes == [
+        ("PATCH", RUN),
+        ("DELETE", f"{TASK_RUNS}/train-build"),
+        ("PUT", f"{RUN}/status"),
+        ("PATCH", RUN),
+    ]
+    assert server.items[f"{TASK_RUNS}/train-fetch"]["metadata"]["uid"] == "uid-fetch"
+    assert server.items[RUN]["status"]["conditions"][0]["status"] == "Unknown"
+    assert who_asked(server.items[RUN]) == [("alice", ENDED)]
+    assert names.RETRY_IN_PROGRESS not in server.items[RUN]["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_pipeline_run_whose_retry_stopped_continues_once_and_names_the_first_user(number: int) -> None:
+    server = Tekton()
+    server.stops_before = number
+    with pytest.raises(ConnectionResetError):
+        virtual_time.run(rerun_pipeline(server))
+    server.stops_before = 0
+    virtual_time.run(rerun_pipeline(server, "alice" if number == 1 else "bob"))
+    assert who_asked(server.items[RUN]) == [("alice", ENDED)]
+    assert server.items[f"{TASK_RUNS}/train-build"]["metadata"]["uid"] == "uid-new"
+
+
+def test_a_run_that_its_controller_ends_from_its_cache_is_written_again() -> None:
+    server = Tekton(after=3)
+    virtual_time.run(rerun_pipeline(server))
+    assert server.restarts == 3
+    assert len(who_asked(server.items[RUN])) == 1
+    server = Tekton(after=executor.TRIES + 1)
+    assert stuck(rerun_pipeline(server)).startswith("PipelineRun ml/train is changed or ended again by others")
+
+
+def test_a_run_without_a_controller_is_left_for_its_next_start() -> None:
+    server = Tekton()
+    server.then = lambda _verb, _path: None
+
+    async def work() -> float:
+        await rerun_pipeline(server)
+        return virtual_time.now()
+
+    assert virtual_time.run(work()) == pytest.approx(executor.TAKEN_UP_WITHIN, abs=1)
+    assert server.items[RUN]["status"]["conditions"][0]["status"] == "Unknown"
+
+
+def test_a_cancelled_run_continues_and_one_that_is_cancelled_meanwhile_does_not() -> None:
+    server = Tekton(status="Cancelled")
+    virtual_time.run(rerun_pipeline(server))
+    assert "status" not in server.items[RUN]["spec"]
+
+    server = Tekton(after=2)
+    act = server.act
+
+    def cancel(verb: str, path: str) -> None:
+        act(verb, path)
+        if verb == "PUT":
+            server.items[RUN]["spec"]["status"] = "Cancelled"
+
+    server.then = cancel
+    assert refused(rerun_pipeline(server)) == "PipelineRun ml/train has been cancelled since; ask again"
+
+
+def test_a_task_run_that_a_finalizer_holds_is_waited_for_a_minute_and_the_run_does_not_go_on() -> None:
+    server = Tekton()
+    server.finalizers = {f"{TASK_RUNS}/train-build"}
+
+    async def work() -> float:
+        with pytest.raises(StuckError, match=r"of train-build something is deleted but held by a finalizer"):
+            await rerun_pipeline(server)
+        return virtual_time.now()
+
+    assert virtual_time.run(work()) == pytest.approx(executor.GONE_WITHIN, abs=1)
+    assert server.restarts == 0
+
+
+def test_a_label_that_is_absent_already_is_no_error_and_one_that_cannot_be_removed_is() -> None:
+    marked = job_set()
+    marked["metadata"]["labels"] = {names.RETRY_IN_PROGRESS: "true"}
+    for fault in (ApiError(404, "not found"), ApiError(422, "no such path")):
+        server = World((JOB_SET, marked))
+        server.faults["PATCH"] = [fault]
+        virtual_time.run(executor.forget(api_of(server), JOB_SET, marked))
+    server = World((JOB_SET, marked))
+    server.faults["PATCH"] = [FORBIDDEN]
+    with pytest.raises(ApiError):
+        virtual_time.run(executor.forget(api_of(server), JOB_SET, marked))
+
+
+def test_an_object_without_the_label_is_not_written() -> None:
+    server = World((JOB_SET, job_set()))
+    virtual_time.run(executor.forget(api_of(server), JOB_SET, job_set()))
+    assert server.writes == []
