@@ -5,10 +5,11 @@ import pytest
 
 from tests.admission import OPTED_IN, mutate, policy, review_of, validate
 from tests.objects import cron_job, exit_codes, job, job_spec, pod, stored_job
-from webhook.admission import engine, review
+from webhook.admission import engine, modes, review
 from webhook.admission.review import WARNING_LENGTH
 from webhook.admission.subject import subject_of
-from webhook.objects.problem import Json
+from webhook.objects.patch import Edit, Editor
+from webhook.objects.problem import Json, Problem
 from webhook.policy.model import Placement, Policy, Profile, Retries
 from webhook.rules.facts import Facts
 
@@ -122,3 +123,56 @@ def test_an_audit_annotation_is_bounded() -> None:
     rules = [exit_codes("FailJobs", "NotIn", 143) for _ in range(20)]
     text = audited(engine.validate, job(job_spec(rules=rules)))["auditAnnotations"]["would-deny"]
     assert len(text) == 1024
+
+
+def edits() -> list[Edit]:
+    """One edit of each sort, and one of the metadata."""
+    editor = Editor({"metadata": {}, "spec": {"suspend": True, "rules": [1], "limit": 6}})
+    editor.rule = "retries"
+    editor.set(("spec", "limit"), 3)
+    editor.set(("spec", "policy"), {"a": 1})
+    editor.set(("spec", "rules"), [2])
+    editor.remove(("spec", "suspend"))
+    editor.rule = "annotations"
+    editor.set(("metadata", "labels"), {"a": "b"})
+    return editor.edits
+
+
+def test_a_warning_says_how_a_value_would_change_and_edits_of_the_metadata_have_none() -> None:
+    found = modes.would_change("Warn", edits(), [Problem(("spec",), "is odd", "mend it")])
+    assert [str(one) for one in found.warnings] == [
+        "spec.limit: would become 3; not done in mode Warn",
+        "spec.policy: would be added; not done in mode Warn",
+        "spec.rules: would be replaced; not done in mode Warn",
+        "spec.suspend: would be taken out; not done in mode Warn",
+        "spec: is odd; mend it",
+    ]
+    assert (found.patch, found.audit) == (b"", {})
+
+
+@pytest.mark.parametrize("mode", ["Warn", "Audit", "Nonsense"])
+def test_rules_are_counted_whatever_the_mode(mode: str) -> None:
+    assert modes.would_change(mode, edits(), []).edited == ["retries"] * 4 + ["annotations"]
+
+
+@pytest.mark.parametrize("mode", ["Audit", "Nonsense"])
+def test_any_mode_but_warn_tells_only_the_audit_log(mode: str) -> None:
+    found = modes.would_change(mode, edits(), [Problem(("spec",), "is odd", "mend it")])
+    assert found.warnings == []
+    assert found.audit == {
+        "would-change": "spec.limit: would become 3; spec.policy: would be added; spec.rules: would be replaced; "
+        "spec.suspend: would be taken out"
+    }
+    denied = modes.would_deny(mode, [("retries", Problem(("spec", "limit"), "is too much", "set 3"))])
+    assert (denied.warnings, denied.audit) == ([], {"would-deny": "spec.limit: is too much"})
+
+
+def test_where_there_is_nothing_to_tell_there_is_no_audit_annotation() -> None:
+    assert modes.would_change("Audit", [], []).audit == {}
+    assert modes.would_deny("Audit", []).audit == {}
+
+
+def test_an_audit_annotation_has_a_length_however_many_problems_there_are() -> None:
+    found = [("retries", Problem(("spec", str(index)), "is too much", "set 3")) for index in range(1000)]
+    (text,) = modes.would_deny("Audit", found).audit.values()
+    assert len(text) == modes.LONGEST_NOTE

@@ -8,10 +8,14 @@ import pytest
 from tests.admission import Answer, mutate
 from tests.objects import job, job_spec, pod
 from tests.unit.rules.job_sets.test_job_set import job_set
+from webhook.kinds import batch
+from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.ledger.model import account
 from webhook.ledger.model.account import Account
+from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
+from webhook.rules import own_keys
 from webhook.rules.facts import Facts
 
 SPENT = account.encode(Account(ended=3, cost={"retry": 2, "disruption": 1}))
@@ -103,3 +107,53 @@ def test_a_new_job_that_is_left_alone_has_none_of_it() -> None:
 def test_a_new_pod_is_not_marked_as_counted() -> None:
     marked = pod(annotations={names.COUNTED: "2026-01-01T00:00:00Z"})
     assert names.COUNTED not in mutate(marked).object["metadata"]["annotations"]
+
+
+def with_keys(ledger: str | None = SPENT, profile: str = "default", policy: str = "{}", **annotations: str) -> Json:
+    own = {names.POLICY: policy, **({} if ledger is None else {names.LEDGER: ledger}), **annotations}
+    return {"metadata": {"labels": {names.PROFILE: profile, "a": "b"}, "annotations": {**own, "c": "d"}}}
+
+
+def test_an_update_that_keeps_our_keys_is_not_edited() -> None:
+    editor = Editor(with_keys())
+    own_keys.put_back(editor, batch.JOB, with_keys())
+    assert editor.edits == []
+
+
+def test_only_our_keys_are_put_back() -> None:
+    editor = Editor({"metadata": {"labels": {names.PROFILE: "other", "a": "new"}, "annotations": {"c": "new"}}})
+    own_keys.put_back(editor, batch.JOB, with_keys())
+    assert editor.root["metadata"]["labels"] == {names.PROFILE: "default", "a": "new"}
+    assert editor.root["metadata"]["annotations"] == {names.POLICY: "{}", names.LEDGER: SPENT, "c": "new"}
+
+
+def test_an_update_that_drops_all_metadata_maps_gets_our_keys_back() -> None:
+    editor = Editor({"metadata": {"name": "train", "labels": None}})
+    own_keys.put_back(editor, batch.JOB, with_keys())
+    assert editor.root["metadata"]["labels"] == {names.PROFILE: "default"}
+    assert editor.root["metadata"]["annotations"] == {names.POLICY: "{}", names.LEDGER: SPENT}
+
+
+def test_only_a_successor_without_an_account_continues_the_one_before() -> None:
+    successor = with_keys(ledger=None, **{names.RETRY_OF: "uid-1"})
+    assert own_keys.continues_account(batch.JOB, with_keys(), successor)
+    assert not own_keys.continues_account(batch.JOB, with_keys(), with_keys(ledger=None))
+    assert not own_keys.continues_account(batch.JOB, with_keys(), with_keys(**{names.RETRY_OF: "uid-1"}))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ledger", "may"),
+    [
+        ([{"type": "Failed", "status": "True"}], account.continued(SPENT), True),
+        ([{"type": "Failed", "status": "True"}], "{}", False),
+        ([{"type": "Failed", "status": "True"}], None, False),
+        ([], account.continued(SPENT), False),
+    ],
+)
+def test_a_job_set_begins_a_new_budget_only_once_it_has_failed(
+    conditions: list[Json],
+    ledger: str | None,
+    may: bool,  # noqa: FBT001
+) -> None:
+    old = {**with_keys(), "status": {"conditions": conditions}}
+    assert own_keys.continues_account(JOB_SET, with_keys(ledger=ledger), old) is may

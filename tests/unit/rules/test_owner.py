@@ -6,7 +6,10 @@ import pytest
 
 from tests.admission import Answer, validate
 from tests.objects import job, job_spec
+from webhook.kinds.batch import JOB
+from webhook.kinds.kind_spec import controller_of
 from webhook.objects.problem import Json
+from webhook.rules import owner
 from webhook.rules.facts import Facts
 
 UNLIMITED = 2147483647
@@ -79,7 +82,7 @@ def test_a_job_whose_controller_has_gone_may_still_be_updated() -> None:
 SET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 
 
-def labelled(root: Json, name: str) -> Json:
+def labelled(root: Json, name: Any) -> Json:
     root["spec"]["template"]["metadata"] = {"labels": {SET_LABEL: name}}
     return root
 
@@ -96,3 +99,46 @@ def test_a_job_whose_pods_would_be_counted_for_a_set_that_does_not_control_it_is
 
 def test_the_job_of_a_set_may_bear_its_label() -> None:
     assert judged(labelled(of("JobSet"), "set"), RECREATING).allowed
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "spares"),
+    [
+        ("JobSet", "jobset.x-k8s.io/v1alpha2", True),
+        ("RayJob", "ray.io/v1", True),
+        ("SparkApplication", "sparkoperator.k8s.io/v1beta2", True),
+        ("CronJob", "batch/v1", False),
+        ("Workflow", "argoproj.io/v1alpha1", False),
+        ("AppWrapper", "workload.codeflare.dev/v1beta2", False),
+        ("Wonder", "x.test/v1", False),
+        ("JobSet", "x.test/v1", False),
+    ],
+)
+def test_only_a_controller_of_a_known_kind_that_runs_other_pods_too_spares_a_job(
+    kind: str,
+    version: str,
+    spares: bool,  # noqa: FBT001
+) -> None:
+    root = of(kind, version)
+    assert owner.sparing(root) == (controller_of(root) if spares else None)
+
+
+def test_a_job_without_a_controller_is_spared_nothing() -> None:
+    assert owner.sparing(job()) is None
+
+
+def label_problems(root: Json, value: Any) -> list[str]:
+    (found,) = JOB.jobs(labelled(root, value))
+    return [str(problem) for problem in owner.label_problems(found)]
+
+
+def test_pods_may_be_counted_for_the_job_set_that_controls_their_job_and_for_no_other() -> None:
+    assert label_problems(of("JobSet"), "set") == []
+    for root, value in ((of("JobSet"), "other"), (of("RayJob", "ray.io/v1"), "set"), (job(), "set")):
+        (problem,) = label_problems(root, value)
+        assert problem.startswith(f"spec.template.metadata.labels[{SET_LABEL}]: is {value!r}, and no such JobSet")
+
+
+@pytest.mark.parametrize("value", [None, 5, ["set"]])
+def test_a_label_that_is_no_text_is_left_to_the_api_server(value: Any) -> None:
+    assert label_problems(job(), value) == []

@@ -8,10 +8,13 @@ import pytest
 from tests.admission import Answer, mutate, policy, validate
 from tests.merge_cases import bug
 from tests.objects import DISRUPTION, exit_codes, job_spec
+from webhook.kinds.batch import JOB
+from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
-from webhook.objects.problem import Json
+from webhook.objects.problem import Json, Problem
 from webhook.policy.model import Disruptions, FailurePolicy, JobSet, Policy, Profile
 from webhook.rules.facts import Facts
+from webhook.rules.job_sets import job_set as rule
 
 RESTART: Json = {
     "name": "retryPolicyDisruption",
@@ -471,3 +474,82 @@ def test_who_suspends_a_set_is_warned_where_that_fails_one_of_its_jobs() -> None
 def test_a_job_without_a_pod_template_is_left_to_the_api_server_to_refuse() -> None:
     (part,) = mutate(job_set({})).object["spec"]["replicatedJobs"]
     assert not {"podFailurePolicy", "template"} & part["template"]["spec"].keys()
+
+
+FOR_ONE = rule.Rule("RestartJob", frozenset({"a"}), ())
+FOR_ALL = rule.Rule("FailJobSet", frozenset(), ())
+
+
+def test_the_first_rule_for_a_replicated_job_decides() -> None:
+    assert rule.action_for([FOR_ONE, FOR_ALL], "a") == "RestartJob"
+    assert rule.action_for([FOR_ONE, FOR_ALL], "b") == "FailJobSet"
+    assert rule.action_for([FOR_ONE], "b") == ""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_of_disruptions"),
+    [
+        ("DisruptionTarget", True),
+        ("has condition DisruptionTarget matching FailJob", True),
+        (".*DisruptionTarget.*", True),
+        ("^.*DisruptionTarget.*$", True),
+        ("DisruptionTarget|exit code 3", False),
+        ("Disruption.*", False),
+        ("", False),
+    ],
+)
+def test_a_pattern_is_of_disruptions_alone_if_it_is_plain_words_with_the_condition(
+    pattern: str,
+    is_of_disruptions: bool,  # noqa: FBT001
+) -> None:
+    assert rule.is_of_disruptions(pattern) is is_of_disruptions
+
+
+def test_rules_for_other_reasons_than_a_failure_policy_are_not_read() -> None:
+    rules = [
+        {"action": "RestartJobSet", "onJobFailureReasons": ["DeadlineExceeded"]},
+        {"action": "FailJobSet", "targetReplicatedJobs": ["r0"]},
+        {"onJobFailureReasons": None, "onJobFailureMessagePatterns": ["exit code 3"]},
+    ]
+    assert rule.rules_of(job_set(job_spec(), failure_policy={"rules": rules})) == [
+        rule.Rule("FailJobSet", frozenset({"r0"}), ()),
+        rule.Rule("", frozenset(), ("exit code 3",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failure_policy", "adds_rule", "action"),
+    [
+        (None, True, "FailJobSet"),
+        (None, False, "FailJobSet"),
+        ({"maxRestarts": 3}, True, "FailJobSet"),
+        ({"maxRestarts": 3}, False, "RestartJobSet"),
+        ({"rules": [CATCH_ALL] * 101}, True, "RestartJobSet"),
+    ],
+)
+def test_a_bug_that_no_rule_matches_restarts_a_set_that_has_restarts_and_gets_no_rule(
+    failure_policy: Json | None,
+    adds_rule: bool,  # noqa: FBT001
+    action: str,
+) -> None:
+    root = job_set(job_spec(), failure_policy=failure_policy)
+    assert rule.action_by_default(root, adds_rule=adds_rule) == action
+
+
+def test_a_warning_that_several_jobs_of_a_set_share_is_said_once_with_their_number() -> None:
+    def of_job(index: int, what: str) -> Problem:
+        return Problem(("spec", "replicatedJobs", index, "template", "spec"), what, "mend it")
+
+    of_set = Problem(("spec", "suspend"), "is odd", "mend it")
+    said = [of_job(0, "is odd"), of_set, of_job(1, "is odd"), of_job(2, "is even"), of_job(3, "is odd")]
+    found = rule.said_once(said)
+    assert [str(one) for one in found] == [
+        "spec.replicatedJobs[0].template.spec: is odd, in 3 of the set's Jobs; mend it",
+        "spec.suspend: is odd; mend it",
+        "spec.replicatedJobs[2].template.spec: is even; mend it",
+    ]
+
+
+def test_only_a_job_set_is_written() -> None:
+    assert rule.writes(JOB_SET) == (("spec", "failurePolicy"),)
+    assert rule.writes(JOB) == ()

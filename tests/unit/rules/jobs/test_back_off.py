@@ -6,7 +6,7 @@ import pytest
 
 from tests.admission import mutate, policy
 from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec, pod, stored_job
-from webhook.kinds import batch
+from webhook.kinds import EmbeddedJob, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -14,7 +14,7 @@ from webhook.policy.model import BackOff, Disruptions, FailurePolicy, Profile, R
 from webhook.policy.settings import Settings
 from webhook.rules.facts import Facts
 from webhook.rules.job_sets import free_restarts
-from webhook.rules.jobs import failure_policy
+from webhook.rules.jobs import back_off, failure_policy
 
 INDEXED: dict[str, Any] = {"completionMode": "Indexed", "completions": 4, "parallelism": 2}
 FIELDS = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
@@ -225,3 +225,48 @@ def test_a_profile_may_leave_the_wait_as_the_job_controller_has_it() -> None:
 
 def test_an_authors_own_budgets_per_index_profit_too() -> None:
     assert ignored("1", 1, spec=job_spec(**INDEXED, backoffLimitPerIndex=2)) == "0"
+
+
+SIZES: list[tuple[Json, bool]] = [
+    ({"completions": 100_001, "parallelism": 10_000}, False),
+    ({"completions": 100_000, "parallelism": 10_001}, False),
+    ({"completions": 100_001, "parallelism": 10_001}, True),
+    ({}, False),
+]
+
+
+def embedded(spec: Json) -> EmbeddedJob:
+    (found,) = batch.JOB.jobs(job(spec))
+    return found
+
+
+@pytest.mark.parametrize(("spec", "too_large"), SIZES)
+def test_the_api_bounds_completions_and_pods_at_once_together(
+    spec: Json,
+    too_large: bool,  # noqa: FBT001
+) -> None:
+    assert back_off.is_too_large(embedded(job_spec(**spec))) is too_large
+
+
+@pytest.mark.parametrize(
+    ("spec", "indexed"),
+    [
+        ({"completionMode": "Indexed", "completions": 4}, True),
+        ({"completionMode": "Indexed"}, True),
+        ({"completionMode": "Indexed", "parallelism": 4}, False),
+        ({"completionMode": "NonIndexed", "completions": 4}, False),
+        ({"completions": 4}, False),
+    ],
+)
+def test_pods_have_indexes_by_the_mode_if_their_number_is_known(
+    spec: Json,
+    indexed: bool,  # noqa: FBT001
+) -> None:
+    assert back_off.is_indexed(embedded(job_spec(**spec))) is indexed
+
+
+def test_rules_that_ignore_more_than_disruptions_cost_a_wait() -> None:
+    other = exit_codes("Ignore", "In", 75)
+    assert back_off.ignores_disruptions_alone(job_spec())
+    assert back_off.ignores_disruptions_alone(job_spec(rules=[DISRUPTION, exit_codes("FailJob", "In", 3)]))
+    assert not back_off.ignores_disruptions_alone(job_spec(rules=[DISRUPTION, other]))

@@ -8,10 +8,13 @@ import pytest
 from tests.admission import mutate, policy
 from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec
 from tests.unit.rules.job_sets.test_job_set import FAIL_ON_DISRUPTION, job_rules, job_set, set_rules
+from webhook.kinds import batch
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, FailurePolicy, Profile, Retries
+from webhook.policy.settings import resolve
 from webhook.rules.facts import Facts
+from webhook.rules.jobs import own_retries
 
 ONCE = "0: a disruption ends it too; annotation max-disruptions allows some"
 ONLY_143 = "only exit code 143 is retried; add a rule Count In [CODES]"
@@ -226,3 +229,62 @@ def test_every_warning_of_these_fits_into_what_the_api_server_shows() -> None:
     (once,) = warned(job_set(*(job_spec() for _ in range(100)), job_spec(backoffLimit=0)))
     assert told.endswith("[CODES]")
     assert once.endswith("allows some")
+
+
+@pytest.mark.parametrize(
+    ("retries", "annotations", "set_restarts", "once"),
+    [
+        (0, {}, False, True),
+        (0, {names.MAX_RETRIES: "0"}, False, True),
+        (3, {names.MAX_RETRIES: "0"}, False, True),
+        (0, {names.MAX_RETRIES: "2"}, False, False),
+        (0, {names.MAX_DISRUPTIONS: "1"}, False, False),
+        (0, {names.MAX_DISRUPTIONS: "0"}, False, True),
+        (0, {}, True, False),
+        (1, {}, False, False),
+        (None, {}, False, False),
+    ],
+)
+def test_a_job_runs_once_if_neither_field_nor_annotation_nor_its_set_runs_it_again(
+    retries: int | None,
+    annotations: dict[str, str],
+    set_restarts: bool,  # noqa: FBT001
+    once: bool,  # noqa: FBT001
+) -> None:
+    (found,) = batch.JOB.jobs(job(job_spec(backoffLimit=retries)))
+    settings = resolve("default", Profile(), annotations)
+    assert own_retries.runs_once(found, settings, set_restarts=set_restarts) is once
+
+
+@pytest.mark.parametrize(
+    ("root", "restarts"),
+    [
+        (None, False),
+        ({}, False),
+        ({"spec": {"failurePolicy": None}}, False),
+        ({"spec": {"failurePolicy": "Recreate"}}, False),
+        ({"spec": {"failurePolicy": {"maxRestarts": 0}}}, False),
+        ({"spec": {"failurePolicy": {"maxRestarts": 1}}}, True),
+        ({"spec": {"failurePolicy": {"rules": [FREE_RESTART]}}}, True),
+        ({"spec": {"failurePolicy": {"rules": [{"action": "FailJobSet"}]}}}, False),
+    ],
+)
+def test_a_set_starts_again_by_its_number_or_by_a_free_rule_of_its_author(
+    root: Json | None,
+    restarts: bool,  # noqa: FBT001
+) -> None:
+    assert own_retries.restarts(root) is restarts
+
+
+@pytest.mark.parametrize(
+    ("codes", "text"),
+    [
+        ([0], "no exit code is"),
+        ([143], "only exit code 143 is"),
+        ([137, 143], "only 137, 143 are"),
+        ([1, 2, 3], "only 1, 2, 3 are"),
+        ([1, 2, 3, 4], "only 4 exit codes are"),
+    ],
+)
+def test_few_exit_codes_are_listed_and_many_counted(codes: list[int], text: str) -> None:
+    assert own_retries.listed(codes) == text

@@ -7,9 +7,13 @@ import pytest
 
 from tests.admission import mutate, policy, validate
 from tests.objects import cron_job, job, job_spec
+from webhook.kinds import KindSpec
+from webhook.kinds.batch import CRON_JOB, JOB
+from webhook.kinds.job_set import JOB_SET
 from webhook.objects.problem import Json
 from webhook.policy.model import BackOff, Profile
 from webhook.rules.facts import Facts
+from webhook.rules.jobs import single_pod
 
 BY_INDEX = policy(default=Profile(back_off=BackOff(single_pod="Indexed")))
 FILE = Facts(profile_name="default", defaulted=False)
@@ -99,3 +103,47 @@ def test_its_rules_are_those_of_one_pod_that_nobody_scales() -> None:
     answer = validate(edited, FILE, BY_INDEX)
     assert (answer.allowed, answer.warnings) == (True, [])
     assert mutate(edited, FILE, BY_INDEX).object == edited
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_one"),
+    [
+        ({}, True),
+        ({"completions": 1}, True),
+        ({"completions": 1, "parallelism": 1}, True),
+        ({"parallelism": 1}, False),
+        ({"parallelism": 0}, False),
+        ({"completions": 1, "parallelism": 0}, False),
+        ({"completions": 0}, False),
+        ({"completions": 2, "parallelism": 1}, False),
+    ],
+)
+def test_a_job_is_of_one_pod_if_it_completes_once_and_is_no_work_queue(
+    spec: Json,
+    is_one: bool,  # noqa: FBT001
+) -> None:
+    assert single_pod.is_of_one_pod(spec) is is_one
+
+
+@pytest.mark.parametrize(
+    ("row", "metadata", "longest"),
+    [
+        (JOB, lambda length: {"name": "a" * length}, 61),
+        (JOB, lambda length: {"generateName": "a" * length}, 56),
+        (CRON_JOB, lambda length: {"name": "a" * length}, 50),
+    ],
+    ids=["Job", "generated name", "CronJob"],
+)
+def test_the_index_behind_the_name_must_leave_a_dns_label(row: KindSpec, metadata: Any, longest: int) -> None:
+    assert single_pod.is_short(metadata(longest), row)
+    assert not single_pod.is_short(metadata(longest + 1), row)
+
+
+def test_a_name_with_a_dot_is_no_dns_label() -> None:
+    assert not single_pod.is_short({"name": "train.v2"}, JOB)
+
+
+def test_only_jobs_and_cron_jobs_are_written() -> None:
+    assert single_pod.writes(JOB) == (("spec", "completionMode"), ("spec", "completions"))
+    assert single_pod.writes(CRON_JOB)[0][:3] == ("spec", "jobTemplate", "spec")
+    assert single_pod.writes(JOB_SET) == ()

@@ -7,13 +7,13 @@ import pytest
 from tests.objects import DISRUPTION, exit_codes, job_spec, pod, stored_job
 from tests.unit.attempts import test_argo, test_flyte, test_ray, test_spark
 from tests.unit.attempts.jobs.test_job_set import job_set, pod_at
-from tests.unit.attempts.pods import NOT_SPOT, made, off_spot, on_spot, owned, place
+from tests.unit.attempts.pods import NOT_SPOT, evidence, made, off_spot, on_spot, owned, place
 from webhook.attempts import Level
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
-from webhook.policy.settings import Settings
-from webhook.rules.pods import placement
+from webhook.policy.settings import Settings, resolve
+from webhook.rules.pods import loss, placement
 
 COUNTED: Final[Json] = {**DISRUPTION, "action": "Count"}
 FAILS: Final[Json] = {**DISRUPTION, "action": "FailJob"}
@@ -189,3 +189,65 @@ def test_a_threshold_of_0_keeps_even_such_a_pod_on_spot() -> None:
         profile = Profile(placement=Placement(provider="eks", interruptible_failure_threshold=threshold))
         settings = Settings(profile_name="default", profile=profile)
         assert placement.decide([Level("JobStatus", 0, 0)], settings, lost=True).off_spot is off
+
+
+RAY_CLUSTER: Final = owned("ray.io/v1", "RayCluster", "c")
+SPARK_APPLICATION: Final = owned("sparkoperator.k8s.io/v1beta2", "SparkApplication", "s")
+
+
+@pytest.mark.parametrize(
+    ("root", "replaced"),
+    [
+        (made(RAY_CLUSTER, labels={"ray.io/node-type": "worker"}), True),
+        (made(RAY_CLUSTER, labels={"ray.io/node-type": "head"}), False),
+        (made(SPARK_APPLICATION, labels={"spark-role": "executor"}), True),
+        (made(SPARK_APPLICATION, labels={"spark-role": "driver"}), False),
+        (made(owned("flyte.lyft.com/v1alpha1", "flyteworkflow", "f")), True),
+        (made(owned("batch/v1", "Job", "j"), labels={"spark-role": "executor"}), False),
+        (made(), False),
+    ],
+)
+def test_workers_and_executors_are_replaced_by_their_own_system(
+    root: Json,
+    replaced: bool,  # noqa: FBT001
+) -> None:
+    assert loss.is_replaced(evidence(root)) is replaced
+
+
+@pytest.mark.parametrize(
+    ("levels", "lost"),
+    [
+        ([], False),
+        ([Level("Tekton", 0, 0)], True),
+        ([Level("Tekton", 0, 1)], False),
+        ([Level("Argo", 0, 0), Level("Argo", 0, 2)], False),
+        ([Level("Argo", 0, 0), Level("JobIndex", 0, 20, of_disruptions=True)], True),
+        ([Level("JobIndex", 0, 0, of_disruptions=True)], False),
+    ],
+)
+def test_work_is_lost_if_its_retries_are_known_and_none(
+    levels: list[Level],
+    lost: bool,  # noqa: FBT001
+) -> None:
+    task_run = evidence(made(owned("tekton.dev/v1", "TaskRun", "t")))
+    assert loss.is_lost_when_disrupted(task_run, levels) is lost
+
+
+def test_a_pod_that_its_author_calls_interruptible_is_not_lost() -> None:
+    settings = resolve("default", Profile(), {names.INTERRUPTIBLE: "true"})
+    root = made(owned("tekton.dev/v1", "TaskRun", "t"))
+    assert not loss.is_lost_when_disrupted(evidence(root, settings=settings), [Level("Tekton", 0, 0)])
+
+
+@pytest.mark.parametrize(
+    ("rules", "action"),
+    [
+        ([], ""),
+        ([DISRUPTION], "Ignore"),
+        ([FAILS, DISRUPTION], "FailJob"),
+        ([exit_codes("FailJob", "In", 3), COUNTED], "Count"),
+        ([{**DISRUPTION, "action": None}], ""),
+    ],
+)
+def test_the_first_rule_on_disruptions_decides(rules: list[Json], action: str) -> None:
+    assert loss.action_on_disruption(job_spec(rules=rules)) == action

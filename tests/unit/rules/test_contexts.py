@@ -1,0 +1,200 @@
+"""What rules know of a workload and of each Job in it before any of them edits."""
+
+from typing import Any
+
+import pytest
+
+from tests.objects import cron_job, exit_codes, job, job_spec
+from tests.unit.attempts.pods import evidence, made
+from tests.unit.rules.job_sets.test_job_set import job_set
+from webhook.kinds import KindSpec
+from webhook.kinds.batch import CRON_JOB, JOB
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
+from webhook.objects.patch import Editor
+from webhook.objects.problem import Json
+from webhook.policy.model import Disruptions, Profile, Retries
+from webhook.policy.settings import NamedProfile
+from webhook.rules.contexts import JobContext, PodContext, WorkloadContext
+from webhook.rules.facts import Facts
+
+CONTROLLED = [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "uid": "u", "controller": True}]
+# Makes nearly every failure free.
+FREE: Json = {"action": "Ignore", "onExitCodes": {"operator": "NotIn", "values": [3]}}
+WITH_RESTARTS: Json = {"failurePolicy": {"maxRestarts": 3}}
+
+
+def workload(
+    row: KindSpec, root: Json, profile: Profile | None = None, old: Json | None = None, **facts: Any
+) -> WorkloadContext:
+    named = NamedProfile("default", profile or Profile())
+    return WorkloadContext(row, old, Facts(profile_name="default", **facts), named, Editor(root))
+
+
+def first_job(found: WorkloadContext) -> JobContext:
+    one = found.jobs[0]
+    return found.context_of(one, found.settings_of(one))
+
+
+def said(**annotations: str) -> Json:
+    return {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+
+
+def test_a_workload_has_the_jobs_of_its_kind() -> None:
+    assert [one.path for one in workload(JOB, job()).jobs] == [("spec",)]
+    assert len(workload(JOB_SET, job_set(job_spec(), job_spec())).jobs) == 2
+
+
+def test_a_jobs_own_settings_are_those_of_the_object_and_a_template_may_say_otherwise() -> None:
+    root = cron_job(template_metadata={"annotations": said(max_retries="1")}, annotations=said(max_retries="4"))
+    found = workload(CRON_JOB, root)
+    assert found.settings.max_retries == 4
+    assert found.settings_of(found.jobs[0]).max_retries == 1
+    whole = workload(JOB, job(annotations=said(max_retries="2")))
+    assert whole.settings_of(whole.jobs[0]) is whole.settings
+
+
+@pytest.mark.parametrize("allow_skip", [True, False])
+def test_a_workload_is_skipped_if_its_author_says_so_and_the_profile_allows_it(
+    allow_skip: bool,  # noqa: FBT001
+) -> None:
+    found = workload(JOB, job(annotations=said(skip="true")), Profile(allow_skip=allow_skip))
+    assert found.is_skipped is allow_skip
+
+
+@pytest.mark.parametrize(
+    ("on_exceed", "old", "clamps", "denies"),
+    [("Deny", None, False, True), ("Deny", job(), False, False), ("Clamp", None, True, False)],
+)
+def test_a_new_object_is_denied_where_the_profile_does_not_clamp(
+    on_exceed: Any,
+    old: Json | None,
+    clamps: bool,  # noqa: FBT001
+    denies: bool,  # noqa: FBT001
+) -> None:
+    found = workload(JOB, job(), Profile(retries=Retries(on_exceed=on_exceed)), old)
+    assert (found.clamps, found.denies_new) == (clamps, denies)
+
+
+def test_warnings_are_not_for_jobs_that_a_controller_created() -> None:
+    assert workload(JOB, job(ownerReferences=CONTROLLED)).is_told
+    assert not workload(JOB, job()).is_told
+
+
+def test_a_job_of_a_set_belongs_to_the_set_that_was_looked_up_and_a_set_to_itself() -> None:
+    set_ = job_set(job_spec(), **WITH_RESTARTS)
+    alone, inside, whole = workload(JOB, job()), workload(JOB, job(), owner=set_), workload(JOB_SET, set_)
+    assert [one.job_set for one in (alone, inside, whole)] == [None, set_, set_]
+    assert [one.set_restarts for one in (alone, inside, whole)] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("spec", "owner", "once"),
+    [
+        ({"backoffLimit": 0}, None, True),
+        ({}, None, False),
+        ({"backoffLimit": 0}, job_set(job_spec(), **WITH_RESTARTS), False),
+    ],
+)
+def test_a_job_runs_once_unless_it_or_its_set_is_retried(
+    spec: Json,
+    owner: Json | None,
+    once: bool,  # noqa: FBT001
+) -> None:
+    assert first_job(workload(JOB, job(job_spec(**spec)), owner=owner)).runs_once is once
+
+
+@pytest.mark.parametrize(
+    ("defaulted", "limit", "replaceable"),
+    [(True, 6, True), (True, 5, False), (True, None, True), (False, 6, False), (False, None, True)],
+)
+def test_a_six_that_the_api_may_have_written_may_be_replaced_and_one_in_a_file_not(
+    defaulted: bool,  # noqa: FBT001
+    limit: int | None,
+    replaceable: bool,  # noqa: FBT001
+) -> None:
+    budget = first_job(workload(JOB, job(job_spec(backoffLimit=limit)), defaulted=defaulted)).budget
+    assert budget is not None
+    assert budget.replaceable is replaceable
+
+
+def test_a_set_that_restarts_in_place_has_no_budget_of_its_jobs() -> None:
+    in_place = job_set(job_spec(), failurePolicy={"restartStrategy": "InPlaceRestart"})
+    assert first_job(workload(JOB_SET, in_place)).budget is None
+
+
+def test_a_set_is_to_fail_its_jobs_on_a_disruption_if_its_crd_can_tell_that_from_a_bug() -> None:
+    root = job_set(job_spec())
+    assert workload(JOB_SET, root).disruption_action == "FailJob"
+    assert workload(JOB_SET, root, message_patterns=False).disruption_action == "Ignore"
+    counting = Profile(disruptions=Disruptions(action="Count"))
+    assert workload(JOB_SET, root, counting, message_patterns=False).disruption_action == "Count"
+    assert workload(JOB, job()).disruption_action == "Ignore"
+
+
+def test_indexes_of_rules_are_kept_where_a_rule_of_the_set_reads_messages() -> None:
+    rules = [{"action": "FailJobSet", "onJobFailureMessagePatterns": ["at index 0"]}]
+    assert workload(JOB_SET, job_set(job_spec(), failure_policy={"rules": rules})).keeps_indexes
+    assert not workload(JOB_SET, job_set(job_spec())).keeps_indexes
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations", "ledger", "counted"),
+    [
+        ({}, {}, True, True),
+        ({}, {}, False, False),
+        ({"managedBy": "kueue.x-k8s.io/multikueue"}, {}, True, False),
+        ({"manualSelector": True}, {}, True, False),
+        ({}, said(skip="true"), True, False),
+    ],
+)
+def test_pods_are_counted_by_a_ledger_that_sees_them(
+    spec: Json,
+    annotations: Json,
+    ledger: bool,  # noqa: FBT001
+    counted: bool,  # noqa: FBT001
+) -> None:
+    profile = Profile(allow_skip=True)
+    root = job(job_spec(**spec), annotations=annotations)
+    assert first_job(workload(JOB, root, profile, ledger=ledger)).is_counted is counted
+
+
+def test_a_new_job_whose_rules_make_most_failures_free_will_be_denied() -> None:
+    assert first_job(workload(JOB, job(job_spec(rules=[FREE])))).will_be_denied
+    assert not first_job(workload(JOB, job(job_spec(rules=[exit_codes("Ignore", "In", 75)])))).will_be_denied
+    assert not first_job(workload(JOB, job())).will_be_denied
+
+
+def test_an_update_and_a_clamped_job_will_not_be_denied() -> None:
+    root = job(job_spec(rules=[FREE]))
+    old = first_job(workload(JOB, root, old=root))
+    clamped = first_job(workload(JOB, root, Profile(retries=Retries(on_exceed="Clamp"))))
+    assert [one.has_free_restarts for one in (old, clamped)] == [True, True]
+    assert [one.will_be_denied for one in (old, clamped)] == [False, False]
+
+
+def of_set(replicated_job: str) -> Json:
+    return job(labels={"jobset.sigs.k8s.io/replicatedjob-name": replicated_job})
+
+
+def test_a_bug_may_fail_a_job_unless_its_set_would_start_again_for_it() -> None:
+    rules = [{"action": "RestartJobSet", "targetReplicatedJobs": ["r1"]}]
+    restarting = job_set(job_spec(), job_spec(), failure_policy={"maxRestarts": 3, "rules": rules})
+    found = workload(JOB_SET, restarting)
+    contexts = [found.context_of(one, found.settings_of(one)) for one in found.jobs]
+    assert [one.fails_on_bugs for one in contexts] == [True, False]
+    assert first_job(workload(JOB, job())).fails_on_bugs
+    assert first_job(workload(JOB, of_set("r0"), owner=restarting)).fails_on_bugs is False
+    assert first_job(workload(JOB, of_set("r0"), owner=job_set(job_spec()))).fails_on_bugs is True
+
+
+def test_a_failure_policy_in_a_set_fails_its_job_on_disruptions() -> None:
+    wanted = first_job(workload(JOB_SET, job_set(job_spec()))).wanted()
+    assert (wanted.disruption_action, wanted.fails_bugs) == ("FailJob", True)
+
+
+def test_a_pod_has_no_placement_until_a_rule_decides_it() -> None:
+    root = made(name="a")
+    named = NamedProfile("default", Profile())
+    found = PodContext(evidence(root), Facts(profile_name="default"), named, Editor(root), is_of_job=False)
+    assert (found.level, found.placed) == (None, None)
