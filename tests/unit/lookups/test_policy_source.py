@@ -1,0 +1,234 @@
+"""Which policy is in force while a file or a ConfigMap changes, and what is said of a bad one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from tests import virtual_time
+from tests.metrics import counted
+from webhook.kube.client import ListMeta, Page
+from webhook.lookups.policy_source import INTERVAL, LARGEST, PolicySource
+from webhook.objects.problem import Json
+from webhook.policy.parse import KEY, load_default
+
+BAD = "apiVersion: retry-policy.dev/v1alpha1\nkind: RetryPolicy\nprofiles: {default: {retries: {limit: -1}}}\n"
+
+
+def policy(limit: int = 10) -> str:
+    retries = f"{{limit: {limit}, default: 1}}"
+    return f"apiVersion: retry-policy.dev/v1alpha1\nkind: RetryPolicy\nprofiles: {{default: {{retries: {retries}}}}}\n"
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    with capture_logs():
+        yield
+
+
+def limit_of(source: PolicySource) -> int | None:
+    return None if source.current is None else source.current.profiles["default"].retries.limit
+
+
+def refusals_of(source: PolicySource) -> list[str]:
+    """Return what is said of bad policies from now on."""
+    found: list[str] = []
+    source.refused = found.append
+    return found
+
+
+def is_last_good() -> bool:
+    """Whether the metric says so, by which an operator is alerted."""
+    return counted("retry_policy_policy_last_reload_good") == 1
+
+
+def test_without_a_policy_none_is_in_force_and_the_reason_is_known() -> None:
+    source = PolicySource()
+    assert (source.current, source.trouble) == (None, "no policy has been read yet")
+
+
+def test_a_policy_that_is_packaged_is_in_force_at_once() -> None:
+    source = PolicySource(load_default())
+    assert (source.current, source.trouble) == (load_default(), "")
+
+
+def test_a_good_policy_takes_the_place_of_the_last_one() -> None:
+    source = PolicySource()
+    source.take(policy(3), "a file")
+    assert (limit_of(source), source.trouble) == (3, "")
+    source.take(policy(4), "a file")
+    assert limit_of(source) == 4
+
+
+def test_a_bad_policy_leaves_the_last_good_one_in_force_and_is_reported_with_its_problems() -> None:
+    source = PolicySource()
+    said = refusals_of(source)
+    source.take(policy(3), "a file")
+    assert is_last_good()
+    source.take(BAD, "a file")
+    assert limit_of(source) == 3
+    assert not is_last_good()
+    assert said == [source.trouble]
+    assert source.trouble.startswith("a file: profiles.default.retries.limit: ")
+    source.take(policy(4), "a file")
+    assert (limit_of(source), source.trouble, len(said)) == (4, "", 1)
+
+
+def test_text_that_is_no_yaml_is_a_bad_policy() -> None:
+    source = PolicySource()
+    source.take("profiles: [", "a file")
+    assert source.current is None
+    assert source.trouble.startswith("a file: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"#" * (LARGEST + 1), f"is larger than {LARGEST} bytes, which no ConfigMap can hold"),
+        (b"kind: \xff", "is not UTF-8 (byte 6); save it as UTF-8"),
+    ],
+)
+def test_a_file_that_no_config_map_could_hold_is_refused(content: bytes, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_bytes(content)
+    source = PolicySource()
+    source.read(file)
+    assert source.trouble == f"{file}: {why}"
+
+
+def test_the_largest_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(policy(3) + "#" * (LARGEST - len(policy(3))))
+    source = PolicySource()
+    source.read(file)
+    assert "is larger" not in source.trouble
+
+
+def test_a_file_is_judged_once_for_each_content(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    source = PolicySource()
+    said = refusals_of(source)
+    seen = b""
+    for content in (BAD, BAD, policy(3), BAD):
+        file.write_text(content)
+        seen = source.read(file, seen)
+    assert (len(said), limit_of(source)) == (2, 3)
+
+
+def test_a_file_that_is_missing_is_reported_once_and_read_when_it_is_there_again(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    source = PolicySource()
+    said = refusals_of(source)
+    seen = source.read(file, source.read(file))
+    assert said == [f"{file}: cannot be read: No such file or directory"]
+    file.write_text(policy(3))
+    source.read(file, seen)
+    assert (limit_of(source), source.trouble) == (3, "")
+
+
+def test_a_change_of_the_file_is_in_force_within_a_second(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(policy(3))
+
+    async def work() -> None:
+        source = PolicySource()
+        following = asyncio.create_task(source.follow(file, source.read(file)))
+        await asyncio.sleep(INTERVAL * 10)
+        file.write_text(policy(4))
+        await asyncio.sleep(INTERVAL + 0.01)
+        assert limit_of(source) == 4
+        following.cancel()
+
+    virtual_time.run(work())
+
+
+class Api:
+    """Lists one ConfigMap, or none, and then tells of changes as a test makes them; None is a deletion."""
+
+    def __init__(self, data: Json | None) -> None:
+        self.data = data
+        self.changes: asyncio.Queue[Json | None] = asyncio.Queue()
+        self.query: dict[str, str] = {}
+
+    def config_map(self, data: Json | None) -> Json:
+        metadata = {"namespace": "retry-policy", "name": "policy", "uid": "u", "resourceVersion": "1"}
+        return {"metadata": metadata, "data": data}
+
+    async def pages(self, path: str, query: dict[str, str], *_: object) -> AsyncIterator[Page]:
+        assert path == "/api/v1/namespaces/retry-policy/configmaps"
+        self.query = query
+        items = [] if self.data is None else [msgspec.Raw(msgspec.json.encode(self.config_map(self.data)))]
+        yield Page(ListMeta(version="1"), items)
+
+    @asynccontextmanager
+    async def stream(self, *_: object) -> AsyncIterator[AsyncIterator[bytes]]:
+        yield self.lines()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        while True:
+            data = await self.changes.get()
+            kind = "DELETED" if data is None else "MODIFIED"
+            yield msgspec.json.encode({"type": kind, "object": self.config_map(data)})
+
+
+def following(data: Json | None, *changes: tuple[Json | None, Callable[[PolicySource], None]]) -> list[str]:
+    """Follow a ConfigMap through changes, and look at the source after each; return what is said of bad policies."""
+
+    async def work() -> list[str]:
+        source = PolicySource(config_map=("retry-policy", "policy"))
+        said = refusals_of(source)
+        server = Api(data)
+        api: Any = server
+        task = asyncio.create_task(source.follow_config_map(api))
+        await asyncio.sleep(1)
+        assert server.query["fieldSelector"] == "metadata.name=policy"
+        for change, look in changes:
+            if change is not data:
+                server.changes.put_nowait(change)
+                await asyncio.sleep(1)
+            look(source)
+        task.cancel()
+        return said
+
+    return virtual_time.run(work())
+
+
+def in_force(limit: int | None, uid: str = "u") -> Callable[[PolicySource], None]:
+    def look(source: PolicySource) -> None:
+        assert (limit_of(source), source.uid) == (limit, uid)
+
+    return look
+
+
+def test_a_config_map_is_in_force_as_it_changes() -> None:
+    first = {KEY: policy(3)}
+    said = following(first, (first, in_force(3)), ({KEY: policy(4)}, in_force(4)))
+    assert said == []
+
+
+def test_an_update_that_leaves_the_policy_as_it_was_is_not_judged_again() -> None:
+    bad = {KEY: BAD}
+    said = following(bad, (bad, in_force(None)), ({**bad, "other": "1"}, in_force(None)))
+    assert len(said) == 1
+
+
+def test_a_config_map_that_is_deleted_or_loses_its_key_leaves_the_last_policy_in_force() -> None:
+    first = {KEY: policy(3)}
+    said = following(first, ({"other": "text"}, in_force(3)), (None, in_force(3, uid="")))
+    assert said == [f"ConfigMap retry-policy/policy: has no key {KEY}, or does not exist"]
+
+
+def test_a_config_map_that_does_not_exist_yet_is_reported_and_read_when_it_does() -> None:
+    said = following(None, ({KEY: policy(3)}, in_force(3)))
+    assert said == [f"ConfigMap retry-policy/policy: has no key {KEY}, or does not exist"]
+
+
+def test_a_config_map_that_comes_back_as_it_was_is_in_force() -> None:
+    first = {KEY: policy(3)}
+    said = following(first, (None, in_force(3, uid="")), ({KEY: policy(3)}, in_force(3)))
+    assert len(said) == 1
