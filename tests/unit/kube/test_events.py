@@ -1,0 +1,115 @@
+"""Events: what they contain, and what becomes of them while the API does not take them."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from webhook.kube.client import ApiError
+from webhook.kube.events import COMPONENT, LONGEST, Events, Notice, event
+from webhook.objects.problem import Json
+
+NOTICE = Notice("Job", "ml", "train", "RetryStarted", "runs again", type="Normal", api_version="batch/v1", uid="u")
+
+
+@pytest.fixture
+def logged() -> Iterator[list[Any]]:
+    with capture_logs() as lines:
+        yield lines
+
+
+class Api:
+    """Stores Events; raises what a test has laid ready for the next ones."""
+
+    def __init__(self, *faults: Exception | None) -> None:
+        self.faults = list(faults)
+        self.paths: list[str] = []
+        self.messages: list[str] = []
+
+    async def create(self, path: str, root: Json) -> None:
+        fault = self.faults.pop(0) if self.faults else None
+        if fault is not None:
+            raise fault
+        self.paths.append(path)
+        self.messages.append(root["message"])
+
+
+def written(server: Api, *notices: Notice) -> None:
+    """Write Events until none waits."""
+
+    async def work() -> None:
+        api: Any = server
+        events = Events(api)
+        for notice in notices:
+            events.tell(notice)
+        running = asyncio.create_task(events.run())
+        for _ in range(2 * len(notices)):
+            await asyncio.sleep(0)
+        assert events.waiting.empty()
+        assert not running.done()
+        running.cancel()
+
+    asyncio.run(work())
+
+
+def say(message: str) -> Notice:
+    return Notice("ConfigMap", "retry-policy", "policy", "PolicyRefused", message)
+
+
+def test_an_event_names_the_object_by_all_that_is_known_of_it() -> None:
+    found = event(NOTICE)
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "ml", "name": "train", "uid": "u"}
+    assert found["involvedObject"] == reference
+    assert found["metadata"]["namespace"] == "ml"
+    assert (found["type"], found["reason"], found["message"]) == ("Normal", "RetryStarted", "runs again")
+    assert found["source"]["component"] == COMPONENT
+    assert found["count"] == 1
+
+
+def test_without_a_uid_an_event_is_about_any_object_of_the_name() -> None:
+    assert "uid" not in event(say("bad"))["involvedObject"]
+
+
+def test_an_event_has_another_name_for_each_message_and_begins_with_that_of_its_object() -> None:
+    names = [event(say(message))["metadata"]["name"] for message in ("a", "b")]
+    assert len(set(names)) == 2
+    assert all(name.startswith("policy.") for name in names)
+
+
+def test_a_long_message_is_cut_to_what_the_api_server_takes() -> None:
+    assert len(event(say("x" * 5000))["message"]) == LONGEST
+
+
+def test_events_are_written_in_their_order_into_the_namespace_of_their_object() -> None:
+    server = Api()
+    written(server, say("a"), NOTICE, say("b"))
+    assert server.messages == ["a", "runs again", "b"]
+    assert server.paths[1] == "/api/v1/namespaces/ml/events"
+
+
+@pytest.mark.parametrize(
+    "fault", [ApiError(403, "no"), ApiError(500, "no"), ConnectionResetError(), TimeoutError(), ValueError("odd")]
+)
+def test_an_event_that_cannot_be_written_is_logged_and_the_next_one_is_written(
+    fault: Exception, logged: list[Any]
+) -> None:
+    server = Api(fault)
+    written(server, say("a"), say("b"))
+    assert server.messages == ["b"]
+    assert [line["event"] for line in logged] == ["event not written"]
+
+
+def test_an_event_that_another_replica_has_written_is_no_error(logged: list[Any]) -> None:
+    server = Api(ApiError(409, "already exists"))
+    written(server, say("a"), say("b"))
+    assert (server.messages, logged) == (["b"], [])
+
+
+def test_while_none_can_be_written_only_so_many_wait() -> None:
+    no_api: Any = None
+    events = Events(no_api)
+    for number in range(events.waiting.maxsize + 10):
+        events.tell(say(str(number)))
+    assert events.waiting.qsize() == events.waiting.maxsize
