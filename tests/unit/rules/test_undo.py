@@ -1,0 +1,184 @@
+"""What was injected before is taken out again, and nothing that an author has changed since."""
+
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.objects import job, job_spec
+from webhook.kinds import batch
+from webhook.kinds.app_wrapper import APP_WRAPPER
+from webhook.kube import names
+from webhook.objects import bounds
+from webhook.objects.patch import Editor
+from webhook.objects.problem import Json
+from webhook.rules import undo
+from webhook.rules.undo import Injected, Record
+
+POLICY: Json = {"rules": [{"action": "Ignore"}]}
+
+
+def noted(*injected: Injected) -> str:
+    return msgspec.json.encode(Record("default", injected)).decode()
+
+
+def taken_out(spec: Json, *injected: Injected) -> Json:
+    """Return a Job's spec after these injections were taken out of it."""
+    editor = Editor(job(deepcopy(spec)))
+    undo.take_out(editor, batch.JOB, Record("default", injected))
+    found: Json = editor.root["spec"]
+    return found
+
+
+def test_edits_are_noted_as_they_can_be_undone() -> None:
+    editor = Editor(job(job_spec(backoffLimit=6, activeDeadlineSeconds=5)))
+    editor.set(("spec", "backoffLimit"), 3)
+    editor.set(("spec", "podFailurePolicy"), POLICY)
+    editor.remove(("spec", "activeDeadlineSeconds"))
+    assert undo.write(editor, batch.JOB, "strict", list(editor.edits)) == []
+    record = undo.read(editor.root)
+    assert record == Record(
+        "strict",
+        (
+            Injected("replace", "/spec/backoffLimit", now=3, was=6),
+            Injected("add", "/spec/podFailurePolicy", now=POLICY),
+            Injected("remove", "/spec/activeDeadlineSeconds", was=5),
+        ),
+    )
+
+
+def test_noted_edits_can_be_taken_out() -> None:
+    before = job_spec(backoffLimit=6)
+    editor = Editor(job(job_spec(backoffLimit=6)))
+    editor.set(("spec", "backoffLimit"), 3)
+    editor.set(("spec", "podFailurePolicy"), POLICY)
+    undo.write(editor, batch.JOB, "default", list(editor.edits))
+    record = undo.read(editor.root)
+    assert record is not None
+    undo.take_out(editor, batch.JOB, record)
+    assert editor.root["spec"] == before
+
+
+def test_our_keys_in_the_metadata_are_not_noted_except_where_a_kind_has_its_retries_there() -> None:
+    for row, path in ((batch.JOB, []), (APP_WRAPPER, ["/metadata/annotations/x"])):
+        editor = Editor(job())
+        editor.set(("metadata", "annotations"), {"x": "1"})
+        undo.write(editor, row, "default", list(editor.edits))
+        record = undo.read(editor.root)
+        assert record is not None
+        assert [one.path for one in record.injected] == path
+
+
+def test_more_than_an_annotation_may_hold_is_a_warning_and_is_not_noted() -> None:
+    editor = Editor(job())
+    editor.set(("spec", "podFailurePolicy"), {"rules": ["x" * bounds.MAX_RECORD]})
+    (warning,) = undo.write(editor, batch.JOB, "default", list(editor.edits))
+    assert "too much to note" in str(warning)
+    assert undo.read(editor.root) == Record("default")
+
+
+def deep(levels: int) -> Any:
+    """Return so many lists in each other, and a number in the innermost."""
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        "[" * 100_000,
+        '{"injected": []}',
+        '{"profile": 1}',
+        '{"profile": "p", "injected": [{"op": "add"}]}',
+        noted(Injected("add", "/spec/podFailurePolicy", now=deep(bounds.DEEPEST_INJECTED))),
+        noted(*[Injected("add", "/spec/a")] * (bounds.MOST_INJECTED + 1)),
+        " " * (bounds.MAX_RECORD + 1),
+    ],
+)
+def test_an_annotation_that_the_webhook_did_not_write_so_is_not_read(text: str) -> None:
+    assert undo.read(job(annotations={names.POLICY: text})) is None
+
+
+def test_the_deepest_value_that_is_noted_is_read() -> None:
+    text = noted(Injected("add", "/spec/podFailurePolicy", now=deep(bounds.DEEPEST_INJECTED - 1)))
+    assert undo.read(job(annotations={names.POLICY: text})) is not None
+
+
+def test_a_value_that_its_author_has_changed_since_stays() -> None:
+    changed = job_spec(backoffLimit=5, podFailurePolicy={"rules": []})
+    injected = (
+        Injected("replace", "/spec/backoffLimit", now=3, was=6),
+        Injected("add", "/spec/podFailurePolicy", now=POLICY),
+    )
+    assert taken_out(changed, *injected) == changed
+
+
+def test_keys_that_others_have_added_to_an_injected_map_stay() -> None:
+    template = {"metadata": {"annotations": {names.MAX_RETRIES: "2", "other": "1"}}, "spec": {"containers": []}}
+    injected = Injected("add", "/spec/template/metadata", now={"annotations": {names.MAX_RETRIES: "2"}})
+    found = taken_out({"template": template}, injected)
+    assert found["template"]["metadata"] == {"annotations": {"other": "1"}}
+
+
+def test_a_rule_is_taken_out_of_the_list_that_its_author_has() -> None:
+    own = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
+    injected = Injected("add", "/spec/podFailurePolicy/rules/0", now=POLICY["rules"][0])
+    found = taken_out(job_spec(rules=[*POLICY["rules"], own]), injected)
+    assert found["podFailurePolicy"]["rules"] == [own]
+
+
+def test_a_value_that_was_removed_is_put_back_unless_there_is_another() -> None:
+    injected = Injected("remove", "/spec/backoffLimitPerIndex", was=2)
+    assert taken_out(job_spec(), injected)["backoffLimitPerIndex"] == 2
+    assert taken_out(job_spec(backoffLimitPerIndex=4), injected)["backoffLimitPerIndex"] == 4
+
+
+@pytest.mark.parametrize(
+    "path", ["/spec/suspend", "/metadata/labels/a", "/spec/template/spec/containers", "/status", ""]
+)
+def test_only_fields_that_rules_write_are_touched(path: str) -> None:
+    """The annotation is its author's to change."""
+    root = job(job_spec(suspend=True), labels={"a": "b"})
+    for now in (True, "b", root["spec"]["template"]["spec"]["containers"]):
+        editor = Editor(root)
+        assert undo.take_out(editor, batch.JOB, Record("default", (Injected("add", path, now=now),))) == []
+        assert editor.edits == []
+
+
+def put_back(root: Json, old: Json) -> Json:
+    editor = Editor(root)
+    undo.put_back(editor, batch.JOB, old, lambda: msgspec.json.decode(msgspec.json.encode(old)))
+    return editor.root
+
+
+def stored() -> Json:
+    """A Job in which a limit was replaced and a policy injected."""
+    injected = (
+        Injected("replace", "/spec/backoffLimit", now=3, was=6),
+        Injected("add", "/spec/podFailurePolicy", now=POLICY),
+    )
+    return job(job_spec(backoffLimit=3, podFailurePolicy=POLICY), annotations={names.POLICY: noted(*injected)})
+
+
+def test_a_manifest_that_is_applied_again_gets_our_injections_back() -> None:
+    found = put_back(job(job_spec(backoffLimit=6)), stored())
+    assert found["spec"] == stored()["spec"]
+
+
+def test_a_field_that_its_author_has_changed_gets_none() -> None:
+    found = put_back(job(job_spec(backoffLimit=4)), stored())
+    assert found["spec"]["backoffLimit"] == 4
+    assert found["spec"]["podFailurePolicy"] == POLICY
+
+
+def test_without_an_annotation_nothing_is_put_back() -> None:
+    old = stored()
+    del old["metadata"]["annotations"]
+    root = job(job_spec(backoffLimit=6))
+    assert put_back(root, old) == job(job_spec(backoffLimit=6))
