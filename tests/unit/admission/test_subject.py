@@ -1,0 +1,191 @@
+"""Which requests the rules look at, as what, and what has to be looked up for them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.admission import review_of
+from tests.objects import cron_job, job, job_spec, pod
+from webhook.admission import review, subject
+from webhook.admission.subject import Subject, request_to_create, subject_of
+from webhook.kinds import core
+from webhook.kinds.batch import CRON_JOB, JOB
+from webhook.kinds.kind_spec import OwnerReference
+from webhook.kube import names
+from webhook.objects import bounds
+from webhook.objects.problem import Json
+
+DELETED = "2026-11-22T08:00:00Z"
+
+
+def of(root: Any, **request: Any) -> Subject | None:
+    """Return what becomes of a request as the server reads it."""
+    body = review_of(root, **request)
+    return subject_of(subject.read(body), body=body)
+
+
+def must(found: Subject | None) -> Subject:
+    assert found is not None
+    return found
+
+
+def test_an_object_of_a_known_kind_is_looked_at_as_that_kind() -> None:
+    assert must(of(job())).row is JOB
+    assert must(of(cron_job())).row is CRON_JOB
+    assert must(of(job())).root == job()
+
+
+@pytest.mark.parametrize(
+    ("root", "request_"),
+    [
+        ({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}, {}),
+        ({"apiVersion": "x.test/v1", "kind": "Job", "metadata": {"name": "train"}}, {}),
+        (job(), {"operation": "DELETE"}),
+        (job(), {"operation": "CONNECT"}),
+        (pod(), {"operation": "UPDATE", "old": pod()}),
+    ],
+)
+def test_any_other_request_is_not_looked_at(root: Json, request_: Json) -> None:
+    assert of(root, **request_) is None
+
+
+def test_a_subresource_is_not_looked_at() -> None:
+    request = msgspec.structs.replace(subject.read(review_of(job())), sub_resource="status")
+    assert subject_of(request) is None
+
+
+def test_an_update_is_looked_at_with_the_object_before_it() -> None:
+    old = job(job_spec(backoffLimit=3))
+    assert must(of(job(), operation="UPDATE", old=old)).old == old
+    assert must(of(job())).old is None
+
+
+def test_an_object_that_is_being_deleted_may_be_changed_by_whoever_removes_its_finalizers() -> None:
+    going = job(deletionTimestamp=DELETED, finalizers=["x.test/a"])
+    assert of(going, operation="UPDATE", old=going) is None
+    assert of(going) is not None  # a new object cannot be, whatever it says
+
+
+def test_wrong_types_are_named_and_those_of_the_object_before_as_such() -> None:
+    wrong = job(job_spec(backoffLimit="3"))
+    (problem,) = must(of(wrong)).malformed
+    assert str(problem) == "spec.backoffLimit: is a string; must be an integer"
+    (problem,) = must(of(job(), operation="UPDATE", old=wrong)).malformed
+    assert str(problem) == "oldObject.spec.backoffLimit: is a string; must be an integer"
+
+
+@pytest.mark.parametrize("root", [[], "text", 5])
+def test_a_value_that_is_no_object_is_malformed(root: Any) -> None:
+    request = msgspec.structs.replace(request_to_create(job()), object=msgspec.Raw(msgspec.json.encode(root)))
+    (problem,) = must(subject_of(request)).malformed
+    assert str(problem).endswith("must be an object")
+
+
+def test_more_entries_than_rules_look_at_are_one_problem() -> None:
+    containers = [{"name": f"c{number}"} for number in range(bounds.MOST_ENTRIES + 1)]
+    root = job(job_spec(containers=tuple(containers)))
+    (problem,) = must(of(root)).malformed
+    assert "spec.template.spec.containers" in str(problem)
+    assert of(root, operation="UPDATE", old=root) is None  # it was so before
+
+
+def job_set(number: int) -> Json:
+    jobs = [{"name": f"j{index}", "template": {"spec": {}}} for index in range(number)]
+    metadata = {"name": "train", "namespace": "ml"}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": metadata,
+        "spec": {"replicatedJobs": jobs},
+    }
+
+
+def test_more_jobs_than_one_request_may_have_are_one_problem() -> None:
+    assert must(of(job_set(bounds.MOST_JOBS))).malformed == []
+    (problem,) = must(of(job_set(bounds.MOST_JOBS + 1))).malformed
+    assert "is one of more than 1000 Jobs" in str(problem)
+
+
+def owned(root: Json, api_version: str, kind: str, *, controller: bool = True) -> Json:
+    reference = {"apiVersion": api_version, "kind": kind, "name": "owner", "uid": "u", "controller": controller}
+    return {**root, "metadata": {**root["metadata"], "ownerReferences": [reference]}}
+
+
+def test_a_job_is_looked_at_with_the_controller_that_spares_it_rules() -> None:
+    of_set = must(of(owned(job(), "jobset.x-k8s.io/v1alpha2", "JobSet")))
+    assert of_set.owner == OwnerReference("jobset.x-k8s.io", "v1alpha2", "JobSet", "owner", "u")
+    assert must(of(owned(job(), "batch/v1", "CronJob"))).owner is None
+
+
+BARE = pod(owner=None)
+
+
+@pytest.mark.parametrize(
+    ("root", "owner", "takes_part"),
+    [
+        (owned(BARE, "batch/v1", "Job"), "Job", True),
+        (owned(BARE, "tekton.dev/v1", "TaskRun"), "TaskRun", True),
+        (owned(BARE, "jobset.x-k8s.io/v1alpha2", "JobSet"), None, False),
+        (owned(BARE, "spark.apache.org/v1", "SparkApplication", controller=False), None, False),
+        (pod(owner=None, annotations={names.ATTEMPT: "1"}), None, True),
+        (pod(owner=None, labels={"try_number": "1", "kubernetes_executor": "True"}), None, True),
+    ],
+)
+def test_a_pod_is_looked_at_with_the_batch_object_that_it_belongs_to(
+    root: Json,
+    owner: str | None,
+    takes_part: bool,  # noqa: FBT001
+) -> None:
+    found = of(root)
+    assert (found is not None) is takes_part
+    if found is not None:
+        assert found.row is core.POD
+        assert (None if found.owner is None else found.owner.kind) == owner
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "DaemonSet", "Wonder"])
+def test_a_pod_of_a_service_is_not_looked_at(kind: str) -> None:
+    assert of(pod(owner=kind)) is None
+    assert of(BARE) is None
+
+
+def test_a_driver_belongs_to_the_application_that_owns_it_and_an_executor_to_that_of_its_labels() -> None:
+    driver = owned(BARE, "spark.apache.org/v1", "SparkApplication", controller=False)
+    driver["metadata"]["labels"] = {"spark.operator/spark-app-name": "pi"}
+    executor = owned(BARE, "v1", "Pod")
+    executor["metadata"]["labels"] = {
+        "sparkoperator.k8s.io/app-name": "pi",
+        "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+    }
+    found = [must(of(root)).owner for root in (driver, executor)]
+    assert [None if one is None else (one.group, one.name) for one in found] == [
+        ("spark.apache.org", "owner"),
+        ("sparkoperator.k8s.io", "pi"),
+    ]
+
+
+def test_of_a_pod_only_the_fields_of_its_rules_are_read_and_the_rest_on_demand() -> None:
+    root = owned(BARE, "batch/v1", "Job")
+    found = must(of(root))
+    assert "containers" not in found.root["spec"]
+    assert found.whole() == root
+
+
+def test_a_pod_with_a_wrong_type_is_read_as_a_whole_and_has_a_problem() -> None:
+    root = owned(pod({"nodeSelector": {"a": 1}}, owner=None), "batch/v1", "Job")
+    found = must(of(root))
+    assert [str(one) for one in found.malformed] == ["spec.nodeSelector.a: is an integer; must be a string"]
+    assert found.whole() == root
+
+
+def test_bytes_that_are_no_review_are_refused() -> None:
+    with pytest.raises(review.BadReviewError):
+        subject.read(b"{}")
+
+
+def test_a_file_is_looked_at_as_a_request_to_create() -> None:
+    root = job()
+    request = request_to_create(root)
+    assert (request.kind.group, request.kind.version, request.kind.kind) == ("batch", "v1", "Job")
+    assert must(subject_of(request, root)).root is root
