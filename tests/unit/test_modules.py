@@ -1,0 +1,65 @@
+"""What holds for every module: a unit test imports it, its folder is small, and no imports run in a circle."""
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+TESTS: Final = ROOT / "tests" / "unit"
+MOST_MODULES: Final = 15  # of one folder
+
+
+def name_of(file: Path) -> str:
+    """Return the name by which a module is imported."""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(), file)
+
+
+def has_code(file: Path) -> bool:
+    """Whether there is anything in a module beside its docstring."""
+    body = tree_of(file).body
+    return len(body) > 1 or (len(body) == 1 and not isinstance(body[0], ast.Expr))
+
+
+FILES: Final = {name_of(file): file for package in ("webhook", "certs") for file in (ROOT / package).rglob("*.py")}
+
+
+def imported_by(file: Path) -> Iterator[str]:
+    """Yield the modules of ours that a file imports: of `from a import b` the module a.b if there is one, else a."""
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in FILES)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno} imports by a relative name"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield from (name for name in (inner if inner in FILES else node.module,) if name in FILES)
+
+
+def test_every_module_is_imported_by_a_unit_test() -> None:
+    """Directly: a module that is tested only through others has promises that no test names."""
+    tested = {name for file in TESTS.rglob("*.py") for name in imported_by(file)}
+    assert sorted(name for name, file in FILES.items() if has_code(file) and name not in tested) == []
+
+
+def test_a_folder_has_at_most_fifteen_modules() -> None:
+    folders = {file.parent for file in FILES.values()}
+    sizes = {str(folder.relative_to(ROOT)): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {folder: size for folder, size in sizes.items() if size > MOST_MODULES} == {}
+
+
+def test_no_imports_run_in_a_circle() -> None:
+    """Between modules; which packages may import which, the contracts in pyproject.toml say."""
+    imports = {name: set(imported_by(file)) - {name} for name, file in FILES.items()}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        pytest.fail(f"in a circle: {' <- '.join(error.args[1])}")
