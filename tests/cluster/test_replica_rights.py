@@ -31,7 +31,6 @@ from webhook.retry import requests
 from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds import job_set as of_job_set
 from webhook.retry.kinds import pipeline_run as of_pipeline_run
-from webhook.retry.reading import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -80,8 +79,7 @@ class Replica:
     def of(self, row: KindSpec, name: str, *, sub: str = "", opted_in: bool = True) -> str:
         """Return an object's path."""
         namespace = (self.team if opted_in else self.strangers).name
-        found = path_of(row, namespace, name) if row.group else f"/api/v1/namespaces/{namespace}/{row.resource}/{name}"
-        return found + sub
+        return row.path(namespace, name) + sub
 
     def refused(self, write: Write) -> str:
         """Try a write; return why it is forbidden, empty where it is not; raise ApiError if something else is wrong."""
@@ -217,7 +215,7 @@ def ended(replica: Replica, conditions: list[str], *times: str) -> Write:
 
 def created(namespace: str = "", **pod_spec: Any) -> Callable[[Replica], Write]:
     """Create a Job as a requested retry does, but for some of its pods' spec."""
-    return lambda replica: Write("POST", path_of(batch.JOB, namespace or replica.team.name), successor(**pod_spec))
+    return lambda replica: Write("POST", batch.JOB.path(namespace or replica.team.name), successor(**pod_spec))
 
 
 def successor(**pod_spec: Any) -> Object:
@@ -243,7 +241,7 @@ def changed(path: tuple[str, ...], value: Any) -> Callable[[Replica], Write]:
         for part in outer:
             inner = inner[part]
         inner[last] = value
-        return Write("POST", path_of(batch.JOB, replica.team.name), manifest)
+        return Write("POST", batch.JOB.path(replica.team.name), manifest)
 
     return write
 
@@ -559,9 +557,9 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
         capabilities={"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}
     ),
     "create the Job that keeps a manifest": lambda one: Write(
-        "POST", path_of(batch.JOB, one.team.name), of_job.placeholder_for(one.found("job", "careless"), "admin", WHEN)
+        "POST", batch.JOB.path(one.team.name), of_job.placeholder_for(one.found("job", "careless"), "admin", WHEN)
     ),
-    "try to create a successor": lambda one: Write("POST", path_of(batch.JOB, one.team.name), trial(one)),
+    "try to create a successor": lambda one: Write("POST", batch.JOB.path(one.team.name), trial(one)),
     "note how far a retry has come": lambda one: Write(
         "PATCH", one.of(batch.JOB, placeholder(one)["metadata"]["name"]), of_job.staged(placeholder(one), "Deleting")
     ),

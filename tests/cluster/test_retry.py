@@ -397,7 +397,7 @@ async def ask_for_job(api: Crashing, before: Object) -> None:
     if begun:
         await executor.resume(api, begun[0])
         return
-    there = await api.find(reading.path_of(JOB, namespace, name))
+    there = await api.find(JOB.path(namespace, name))
     if there is not None and there["metadata"]["uid"] == before["metadata"]["uid"]:
         await executor.rerun(api, of_job.ADAPTER, there, "somebody", WHEN)
 
@@ -445,7 +445,7 @@ def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twi
 
 
 async def ask_for_job_set(api: Crashing, before: Object) -> None:
-    found = await api.get(reading.path_of(JOB_SET, before["metadata"]["namespace"], before["metadata"]["name"]))
+    found = await api.get(JOB_SET.path(before["metadata"]["namespace"], before["metadata"]["name"]))
     if has_failed(found) and restarts(found)[0] == 0:
         await executor.rerun(api, of_job_set.ADAPTER, found, "somebody", WHEN)
 

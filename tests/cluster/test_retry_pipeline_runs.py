@@ -14,7 +14,7 @@ from tests.cluster.test_ledger import explained
 from tests.cluster.test_retry import Crashing, asked, in_spite_of_crashes
 from webhook.kinds.tekton import PIPELINE_RUN
 from webhook.kube import names
-from webhook.retry import executor, reading, record
+from webhook.retry import executor, record
 from webhook.retry.errors import RefusedError
 from webhook.retry.kinds.pipeline_run import ADAPTER, TASK, run_of, succeeded_of
 
@@ -154,7 +154,7 @@ def test_of_a_matrix_all_combinations_run_again_and_what_was_skipped_is_asked_an
 
 async def ask_for(api: Crashing, before: Object, crashed: int) -> None:
     """Ask as the command does; after a crash it may run already."""
-    found = await api.get(reading.path_of(PIPELINE_RUN, before["metadata"]["namespace"], before["metadata"]["name"]))
+    found = await api.get(PIPELINE_RUN.path(before["metadata"]["namespace"], before["metadata"]["name"]))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         await executor.rerun(api, ADAPTER, found, "somebody", when)

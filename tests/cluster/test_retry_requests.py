@@ -485,7 +485,7 @@ async def have_all_done(kubeconfig: Path, keys: list[controller.Key], is_told: C
         watching = [asyncio.create_task(one.run()) for one in leader.lists.values()]
         watching.append(asyncio.create_task(events.run()))
         for key in keys:
-            root = await api.get(reading.path_of(key.row, key.namespace, key.name))
+            root = await api.get(key.row.path(key.namespace, key.name))
             await reading.read(api, ADAPTERS[key.row], root, WHEN)
             await reading.missing_rights(api, key.namespace, [Right("get", "", "pods")], user={"user": "x"})
             await leader.have_done(key, controller.Due("", 0.0))

@@ -12,6 +12,7 @@ import click
 from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_or_default, printable
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
+from webhook.kube.paths import is_name
 from webhook.objects.problem import Json, Problem
 from webhook.policy.parse import duration
 from webhook.retry import executor, reading
@@ -20,7 +21,6 @@ from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds.adapter import Adapter
 from webhook.retry.kinds.refusals import named
 from webhook.retry.kinds.registry import ADAPTERS
-from webhook.rules.jobs.schema import SUBDOMAIN
 
 BY_NAME: Final = {name: one for row, one in ADAPTERS.items() for name in (row.kind.lower(), row.resource)}
 KINDS: Final = "job, jobset, cronjob, pipelinerun"
@@ -101,7 +101,7 @@ def target_of(text: str, selector: str | None, failed_since: str | None, *, keep
     namespace, _, rest = text.partition("/")
     kind, _, name = rest.partition("/")
     adapter = BY_NAME.get(kind.lower())
-    if adapter is None or not SUBDOMAIN.fullmatch(namespace) or (name and not SUBDOMAIN.fullmatch(name)):
+    if adapter is None or not is_name(namespace) or (name and not is_name(name)):
         what = f"no {kind!r} can run again" if namespace and kind and adapter is None else f"{text!r} names nothing"
         raise ValueError(f"{what}; write NAMESPACE/KIND/NAME, the kind one of {KINDS}")
     if not name and selector is None and failed_since is None:
@@ -167,16 +167,16 @@ async def chosen(api: Api, target: Target, refused: list[Problem]) -> AsyncItera
 
 async def candidates(api: Api, target: Target, refused: list[Problem]) -> AsyncIterator[Json]:
     """Yield the object that is named, or those that are chosen, and have failed where they can."""
-    path = reading.path_of(target.adapter.row, target.namespace, target.name)
+    row = target.adapter.row
     if target.name:
-        one = await api.find(path)
+        one = await api.find(row.path(target.namespace, target.name))
         if one is None:
-            refused.append(await reading.absent(api, target.adapter.row, target.namespace, target.name))
+            refused.append(await reading.absent(api, row, target.namespace, target.name))
         else:
             yield one
         return
     query = {} if target.selector is None else {"labelSelector": target.selector}
-    async for one in api.objects(path, query):
+    async for one in api.objects(row.path(target.namespace), query):
         if target.adapter.runs is not None or has_failed(one, target.failed_since):
             yield one
 

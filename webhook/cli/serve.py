@@ -7,6 +7,7 @@ import click
 import uvloop
 
 from certs.rotate import Lifetimes
+from webhook.kube.paths import is_name
 from webhook.serving import app, logs
 
 PORT: Final = click.IntRange(0, 65535)
@@ -31,7 +32,7 @@ def serve(policy_configmap: str | None, **options: Any) -> None:
         if options["policy"] is not None:
             raise click.UsageError("--policy and --policy-configmap exclude each other")
         namespace, _, name = policy_configmap.partition("/")
-        if not namespace or not name:
+        if not is_name(namespace) or not is_name(name):
             raise click.UsageError("--policy-configmap takes NAMESPACE/NAME")
         options["policy_configmap"] = (namespace, name)
     if (options["tls_cert"] is None) != (options["tls_key"] is None):

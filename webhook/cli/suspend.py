@@ -48,7 +48,7 @@ async def switch_in_cluster(kubeconfig: str, target: Target, *, suspend: bool) -
     outcome = Outcome()
     async with await Api.connect(kubeconfig) as api:
         api.warned = lambda header: outcome.warnings.append(text_of(header))
-        path = reading.path_of(target.adapter.row, target.namespace, target.name)
+        path = target.adapter.row.path(target.namespace, target.name)
         root = await api.find(path)
         if root is None:
             outcome.refused.append(await reading.absent(api, target.adapter.row, target.namespace, target.name))

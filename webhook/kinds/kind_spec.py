@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook.kube.paths import path_of
 from webhook.objects.patch import Pattern, at, find
 from webhook.objects.problem import Json, Path, Problem
 from webhook.objects.shape import Shape
@@ -242,6 +243,15 @@ class KindSpec:
     judged_annotations: tuple[Field, ...] = ()  # the annotations of some of its pods: validated, not written
     embedded: tuple[Pattern, ...] = ()  # objects that are created from it, each admitted by itself then
     unbounded: Callable[[Json], Iterator[Problem]] = bounded  # yields a problem for attempts that no field limits
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion of its objects."""
+        return f"{self.group}/{self.versions[0]}" if self.group else self.versions[0]
+
+    def path(self, namespace: str | None = None, name: str | None = None) -> str:
+        """Return the path of an object, or without `name` of a list; raise ValueError for what is no name."""
+        return path_of(self.api_version, self.resource, namespace, name)
 
     def jobs(self, root: Json) -> Iterator[EmbeddedJob]:
         """Yield the JobSpecs in an object of this kind."""

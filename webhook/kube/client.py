@@ -16,6 +16,7 @@ from weakref import WeakSet
 import aiohttp
 import msgspec
 
+from webhook.kube.paths import path_of
 from webhook.kube.slices import in_slices
 from webhook.objects.problem import Json
 
@@ -206,7 +207,7 @@ class Api:
     async def username(self) -> str:
         """Return the username that the API server sees on this connection; raise as `get` does."""
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        answer = await self.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+        answer = await self.create(path_of(review["apiVersion"], "selfsubjectreviews"), review)
         return str(answer["status"]["userInfo"]["username"])
 
     async def write(self, method: str, path: str, body: Json | list[Json], query: dict[str, str] | None = None) -> Json:

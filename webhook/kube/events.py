@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from webhook.kube.client import UNREACHABLE, Api, ApiError
+from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 
 COMPONENT: Final = "retry-policy-webhook"
@@ -50,7 +51,7 @@ class Events:
         while True:
             notice = await self.waiting.get()
             try:
-                await self.api.create(f"/api/v1/namespaces/{notice.namespace}/events", event(notice))
+                await self.api.create(path_of("v1", "events", notice.namespace), event(notice))
             except ApiError as error:
                 if error.status != HTTPStatus.CONFLICT:  # another replica has written the same Event
                     log.warning("event not written", error=str(error))

@@ -17,8 +17,10 @@ from typing import Final
 import structlog
 
 from webhook.kube.client import UNREACHABLE, Api, ApiError
+from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 
+API_VERSION: Final = "coordination.k8s.io/v1"
 # Seconds: how long a lease holds, within which it must be renewed, and between tries. client-go's own.
 DURATION: Final = 15.0
 DEADLINE: Final = 10.0
@@ -49,7 +51,8 @@ class Lease:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.api = api
-        self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self.list_path = path_of(API_VERSION, "leases", namespace)
+        self.path = path_of(API_VERSION, "leases", namespace, name)
         self.name = name
         self.holder = holder
         self.clock = clock
@@ -118,11 +121,11 @@ class Lease:
     async def hold(self) -> bool:
         """Take the lease where nobody holds it any more; raise what the API raises."""
         try:
-            lease = await self.api.get(f"{self.path}/{self.name}")
+            lease = await self.api.get(self.path)
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            await self.api.create(self.path, self.lease({"metadata": {"name": self.name}}, transitions=0))
+            await self.api.create(self.list_path, self.lease({"metadata": {"name": self.name}}, transitions=0))
             return True
         spec = lease.get("spec") or {}
         if self.seen is None or self.seen[0] != spec:
@@ -136,7 +139,7 @@ class Lease:
             return False
         transitions = spec.get("leaseTransitions") or 0
         await self.api.replace(
-            f"{self.path}/{self.name}", self.lease(lease, transitions=transitions + (holder != self.holder))
+            self.path, self.lease(lease, transitions=transitions + (holder != self.holder))
         )
         return True
 
@@ -146,7 +149,7 @@ class Lease:
         before = lease.get("spec") or {}
         own = before.get("holderIdentity") == self.holder
         return {
-            "apiVersion": "coordination.k8s.io/v1",
+            "apiVersion": API_VERSION,
             "kind": "Lease",
             "metadata": lease["metadata"],
             "spec": {
@@ -160,7 +163,7 @@ class Lease:
 
     async def release(self) -> None:
         """Give the lease back, so that another replica need not wait for its end."""
-        lease = await self.api.get(f"{self.path}/{self.name}")
+        lease = await self.api.get(self.path)
         if (lease.get("spec") or {}).get("holderIdentity") == self.holder:
             lease["spec"]["holderIdentity"] = ""
-            await self.api.replace(f"{self.path}/{self.name}", lease)
+            await self.api.replace(self.path, lease)

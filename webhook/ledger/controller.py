@@ -16,7 +16,7 @@ import structlog
 
 from webhook import metrics
 from webhook.admission import modes
-from webhook.kinds import batch
+from webhook.kinds import batch, core
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError
@@ -49,10 +49,6 @@ WRITERS: Final = 8
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 
-API_VERSIONS: Final = {
-    "Job": f"{batch.JOB.group}/{batch.JOB.versions[0]}",
-    "JobSet": f"{JOB_SET.group}/{JOB_SET.versions[0]}",
-}
 ROWS: Final = {"Job": batch.JOB, "JobSet": JOB_SET}
 
 log = structlog.get_logger()
@@ -246,7 +242,7 @@ class Ledger:
         test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
         marks = [test, *annotated(names.COUNTED, now, first=not pod.annotated)]
         try:
-            await self.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", marks)
+            await self.api.patch(core.POD.path(pod.namespace, pod.name), marks)
         except ApiError as error:
             if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:  # it is gone, or will be marked next time
                 raise
@@ -325,7 +321,7 @@ class Ledger:
         key, metadata = counting.key, counting.root["metadata"]
         about: dict[str, Any] = {
             "kind": key.kind,
-            "api_version": API_VERSIONS[key.kind],
+            "api_version": ROWS[key.kind].api_version,
             "namespace": key.namespace,
             "name": key.name,
         }
@@ -391,7 +387,7 @@ def measure(counting: CountingPass) -> None:
 
 def path_of(key: Key) -> str:
     """Return the path of the object that an account is kept on."""
-    return f"/apis/{API_VERSIONS[key.kind]}/namespaces/{key.namespace}/{ROWS[key.kind].resource}/{key.name}"
+    return ROWS[key.kind].path(key.namespace, key.name)
 
 
 def operations(root: Json, before: str | None, now: str, *, suspends: bool) -> list[Json]:

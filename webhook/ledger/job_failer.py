@@ -44,7 +44,7 @@ async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: J
 
     Not the Job of a JobSet that would start again for it: then the crash costs a retry of the Job.
     """
-    job = await api.get(path_of(pod.namespace, pod.job))
+    job = await api.get(batch.JOB.path(pod.namespace, pod.job))
     metadata, spec = job["metadata"], job["spec"]
     if metadata["uid"] != pod.job_uid or metadata.get("deletionTimestamp") or spec.get("suspend"):
         return False
@@ -67,7 +67,7 @@ async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: J
 
 async def fail(api: Api, namespace: str, name: str, reason: str, message: str) -> bool:
     """End a Job; return True if its end was not decided before."""
-    return await put(api, namespace, await api.get(path_of(namespace, name)), reason, message)
+    return await put(api, namespace, await api.get(batch.JOB.path(namespace, name)), reason, message)
 
 
 async def put(api: Api, namespace: str, job: Json, reason: str, message: str) -> bool:
@@ -79,7 +79,7 @@ async def put(api: Api, namespace: str, job: Json, reason: str, message: str) ->
     target = condition("FailureTarget", reason, message)
     conditions = [*(status.get("conditions") or ()), {**target, "lastProbeTime": target["lastTransitionTime"]}]
     operations = [unless_changed(metadata), {"op": "add", "path": "/status/conditions", "value": conditions}]
-    await api.patch(f"{path_of(namespace, metadata['name'])}/status", operations)
+    await api.patch(f"{batch.JOB.path(namespace, metadata['name'])}/status", operations)
     log.info("Job failed", namespace=namespace, name=metadata["name"], reason=reason, message=message)
     return True
 
@@ -105,8 +105,3 @@ def condition(kind: str, reason: str, message: str) -> Json:
 def unless_changed(metadata: Json) -> Json:
     """Return the operation of a JSON Patch that fails where an object is not any more as it was read."""
     return {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}
-
-
-def path_of(namespace: str, name: str) -> str:
-    """Return the path of a Job."""
-    return f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from webhook import metrics
-from webhook.kinds import batch
+from webhook.kinds import batch, core
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import eager, names, terminal
@@ -72,7 +72,7 @@ class Trackers:
         self.forgotten = forgotten
         self.clock = clock
         selector = {"labelSelector": SELECTOR}
-        self.pods = Informer(cluster.api, "/api/v1/pods", pods.read, shape=pods.READ, query=selector, clock=clock)
+        self.pods = Informer(cluster.api, core.POD.path(), pods.read, shape=pods.READ, query=selector, clock=clock)
         self.pods.observers.append(PodObserver(self))
         cluster.jobs.observers.append(WorkloadObserver(self, self.see_job, self.see_job_gone))
         cluster.job_sets.observers.append(WorkloadObserver(self, self.see_job_set, self.see_job_set_gone))

@@ -5,7 +5,6 @@ answer in time, the request fails with 503: with a guess, an object could be pla
 """
 
 import asyncio
-import re
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -16,13 +15,14 @@ import structlog
 from webhook import metrics
 from webhook.capacity import Census, NodeFacts, Pool, Provider, recognise
 from webhook.capacity.pools import MOST_POOLS
-from webhook.kinds import KindSpec, OwnerReference, batch, row_of
+from webhook.kinds import OwnerReference, batch, row_of
 from webhook.kinds.job_set import COSTLY_JOB_RESTARTS, JOB_RESTARTS, JOB_SET, SPEC
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.trainer import TRAIN_JOB
 from webhook.kube import eager, names, terminal
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 from webhook.kube.informer import Informer
+from webhook.kube.paths import is_name, path_of
 from webhook.kube.slices import in_slices
 from webhook.ledger.model import account
 from webhook.ledger.model.matching import LONGEST_MESSAGE, LONGEST_PATTERN, MOST_RULES
@@ -30,11 +30,9 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.rules.job_sets.job_set import RESTART_JOB
-from webhook.rules.jobs.schema import SUBDOMAIN
 from webhook.rules.opt_in import labels_of
 
 PATIENCE: Final = 1.0  # seconds that one look-up may take; the API server waits 5 seconds for the webhook's answer
-VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 # The fields that are decoded of objects. There are tens of thousands of objects, of up to megabytes each.
 METADATA_READ: Final[Shape] = {
     **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
@@ -92,7 +90,9 @@ MOST_SHARED: Final = 4096  # bytes of a podFailurePolicy that is cached once for
 MOST_LISTED: Final = 1000  # entries of a list in a rule of a JobSet, such as the names of its Jobs
 NODES_KNOWN: Final = 300.0  # seconds between two reads of the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # seconds between two reads of the nodes until then
-CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NODES: Final = path_of("v1", "nodes")
+NODE_POOLS: Final = path_of("karpenter.sh/v1", "nodepools")
+CRDS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 RULE_SCHEMA: Final = (
     *("schema", "openAPIV3Schema"),
     *(step for field in (*SPEC, "failurePolicy", "rules") for step in ("properties", field)),
@@ -120,10 +120,10 @@ class Cluster:
         self.pools_seen: dict[str, Pool] = {}
         selector = {"labelSelector": names.PROFILE}
         self.namespaces = Informer(
-            api, "/api/v1/namespaces", opt_in_of, shape=NAMESPACE_READ, query=selector, metadata_only=True
+            api, path_of("v1", "namespaces"), opt_in_of, shape=NAMESPACE_READ, query=selector, metadata_only=True
         )
-        self.jobs = Informer(api, path_of(batch.JOB), trimmed_job, shape=JOB_READ, query=selector)
-        self.job_sets = Informer(api, path_of(JOB_SET), trimmed_job_set, shape=JOB_SET_READ, query=selector)
+        self.jobs = Informer(api, batch.JOB.path(), trimmed_job, shape=JOB_READ, query=selector)
+        self.job_sets = Informer(api, JOB_SET.path(), trimmed_job_set, shape=JOB_SET_READ, query=selector)
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
         self.job_set_crds = Informer(api, CRDS, features_of, query=only)
         only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
@@ -170,9 +170,9 @@ class Cluster:
         known = self.namespaces.items.get(("", namespace)) if self.namespaces.live else None
         if known is not None:
             return known
-        if not SUBDOMAIN.fullmatch(namespace):
-            return None, None  # not a valid name; it could change the path of the request
-        found = await ask(self.api, f"/api/v1/namespaces/{namespace}", METADATA_ONLY)
+        if not is_name(namespace):
+            return None, None
+        found = await ask(self.api, path_of("v1", "namespaces", name=namespace), METADATA_ONLY)
         return (None, None) if found is None else opt_in_of(found)
 
     def profiles_in_use(self) -> dict[str, list[str]]:
@@ -210,10 +210,10 @@ class Cluster:
             cached = cache.items.get((namespace, reference.name))
             if cached is not None and cached["metadata"]["uid"] == reference.uid:
                 return cached
-        if not SUBDOMAIN.fullmatch(reference.name) or not VERSION.fullmatch(reference.version):
-            # The API server validates ownerReferences after admission: this could change the path of the request.
+        try:
+            path = path_of(f"{row.group}/{reference.version}", row.resource, namespace, reference.name)
+        except ValueError:  # the API server validates ownerReferences after admission
             return None
-        path = f"/apis/{row.group}/{reference.version}/namespaces/{namespace}/{row.resource}/{reference.name}"
         found: Json | None = await ask(self.api, path, "application/json", Any if cache is None else cache.kind)
         if found is not None and cache is not None:
             found = cache.keep(found)
@@ -248,25 +248,20 @@ class Cluster:
 
     async def nodes(self) -> list[NodeFacts]:
         """Return the labels of all nodes, and the providerID of one node: the cloud is the same for all nodes."""
-        one = await self.api.get("/api/v1/nodes", {"limit": "1"})
+        one = await self.api.get(NODES, {"limit": "1"})
         found = [NodeFacts(labels_of(item), item["spec"].get("providerID") or "") for item in one.get("items") or ()]
-        nodes = self.api.objects("/api/v1/nodes", {}, METADATA_ONLY_LIST)
+        nodes = self.api.objects(NODES, {}, METADATA_ONLY_LIST)
         return [*found, *[NodeFacts(labels_of(item)) async for item in nodes]]
 
     async def has_node_pools(self) -> bool:
         """Return True if Karpenter has NodePools; False also without its CRD."""
         try:
-            pools = await self.api.get("/apis/karpenter.sh/v1/nodepools", {"limit": "1"}, METADATA_ONLY_LIST)
+            pools = await self.api.get(NODE_POOLS, {"limit": "1"}, METADATA_ONLY_LIST)
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return False
             raise
         return bool(pools.get("items"))
-
-
-def path_of(row: KindSpec) -> str:
-    """Return the API path of the list of a kind in all namespaces."""
-    return f"/apis/{row.group}/{row.versions[0]}/{row.resource}"
 
 
 class JobSetFeatures(NamedTuple):

@@ -15,6 +15,7 @@ from webhook import metrics
 from webhook.admission.engine import validate_policy
 from webhook.kube.client import Api
 from webhook.kube.informer import Informer
+from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.parse import KEY, parse
@@ -69,7 +70,7 @@ class PolicySource:
     async def follow_config_map(self, api: Api) -> None:
         """Watch the ConfigMap until cancelled; if it is deleted, the last good policy stays in force."""
         namespace, name = self.config_map or ("", "")
-        path = f"/api/v1/namespaces/{namespace}/configmaps"
+        path = path_of("v1", "configmaps", namespace)
         origin = f"ConfigMap {namespace}/{name}"
         watched = Informer(api, path, uid_and_text, query={"fieldSelector": f"metadata.name={name}"})
         absent: Final = object()

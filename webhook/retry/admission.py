@@ -20,6 +20,7 @@ from webhook.admission.review import Response, Review
 from webhook.kinds import KindSpec, batch
 from webhook.kube import eager, names, terminal
 from webhook.kube.client import METADATA_ONLY, UNREACHABLE, Api, ApiError
+from webhook.kube.paths import is_name
 from webhook.lookups.cluster import Cluster, UnavailableError, ask
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
@@ -28,7 +29,6 @@ from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds.adapter import Adapter
 from webhook.retry.kinds.registry import ADAPTERS
 from webhook.retry.record import Requested
-from webhook.rules.jobs.schema import SUBDOMAIN
 
 BY_KIND: Final = {(row.group, row.kind): adapter for row, adapter in ADAPTERS.items()}
 RULE: Final = "requested_retry"
@@ -144,9 +144,9 @@ class RetryAdmission:
 
     async def find(self, row: KindSpec, namespace: str, name: str, accept: str = "application/json") -> Json | None:
         """Return an object, None where there is none or this is no name; raise UnavailableError."""
-        if not SUBDOMAIN.fullmatch(namespace) or not SUBDOMAIN.fullmatch(name):
+        if not is_name(namespace) or not is_name(name):
             return None
-        return await ask(self.api, reading.path_of(row, namespace, name), accept)
+        return await ask(self.api, row.path(namespace, name), accept)
 
     async def is_stored(self, request: Request, row: KindSpec, *states: Json) -> bool:
         """Return True if all of these are states of the object that is stored under the name that they have."""

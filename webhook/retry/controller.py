@@ -22,7 +22,7 @@ from webhook.kube.client import UNREACHABLE, ApiError
 from webhook.kube.events import Events, Notice
 from webhook.kube.informer import Informer
 from webhook.kube.lease import Lease
-from webhook.lookups.cluster import Cluster, UnavailableError, path_of
+from webhook.lookups.cluster import Cluster, UnavailableError
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.retry import executor, reading, record, requests
@@ -99,7 +99,7 @@ class RetryController:
         for row in ADAPTERS:
             query = {"labelSelector": names.RETRY_IN_PROGRESS}
             self.lists[row] = Informer(
-                self.api, path_of(row), request_of, shape=READ, query=query, metadata_only=True, which="requested-"
+                self.api, row.path(), request_of, shape=READ, query=query, metadata_only=True, which="requested-"
             )
             self.lists[row].changed = self.news.set
         cluster.namespaces.changed = self.news.set
@@ -209,7 +209,7 @@ class RetryController:
 
     async def find(self, key: Key) -> Json | None:
         """Return an object as it is now, None if it is gone; raise what `Api` raises."""
-        return await self.api.find(reading.path_of(key.row, key.namespace, key.name))
+        return await self.api.find(key.row.path(key.namespace, key.name))
 
     async def carry_out(self, adapter: Adapter, root: Json) -> Requested | None:
         """Have an object run again; return who asked for it, None where that is done, or was of an earlier run.
@@ -249,7 +249,7 @@ class RetryController:
         metadata = root["metadata"]
         notice = Notice(
             kind=row.kind,
-            api_version=f"{row.group}/{row.versions[0]}",
+            api_version=row.api_version,
             namespace=metadata["namespace"],
             name=metadata["name"],
             uid=metadata["uid"],

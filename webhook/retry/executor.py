@@ -19,7 +19,7 @@ from webhook.retry.errors import FINAL, RefusedError, StuckError, brief
 from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds import refusals
 from webhook.retry.kinds.adapter import Adapter, InPlace, Workload
-from webhook.retry.reading import children_of, controller, path_of, workload_of
+from webhook.retry.reading import children_of, controller, workload_of
 
 TRIES: Final = 5
 TAKEN_UP_WITHIN: Final = 10.0  # seconds for Tekton's controller to have seen what was deleted
@@ -38,7 +38,7 @@ async def rerun(  # noqa: PLR0913 - what is done, for whom, and how
     """
     if adapter.in_place is not None:
         metadata = run["metadata"]
-        path = path_of(adapter.row, metadata["namespace"], metadata["name"])
+        path = adapter.row.path(metadata["namespace"], metadata["name"])
         before = Workload(root=run, run=run, when=when, keep_finally=keep_finally)
         await InPlaceRerun(api, adapter, adapter.in_place, path, before, by).run(dry_run=dry_run)
     elif not of_job.is_placeholder(run):
@@ -50,7 +50,7 @@ async def rerun(  # noqa: PLR0913 - what is done, for whom, and how
 async def as_it_is_now(api: Api, job: Json) -> Json:
     """Return a Job that can be asked to run again as it is now; raise RefusedError, and what `Api` raises."""
     metadata = job["metadata"]
-    current = await api.find(path_of(batch.JOB, metadata["namespace"], metadata["name"]))
+    current = await api.find(batch.JOB.path(metadata["namespace"], metadata["name"]))
     if current is None or current["metadata"]["uid"] != metadata["uid"]:
         raise RefusedError.of(refusals.is_gone(refusals.named("Job", job)))
     if problem := of_job.refusal(current, await controller(api, of_job.ADAPTER, current)):
@@ -75,7 +75,7 @@ async def replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool 
     metadata = job["metadata"]
     name_ = f"Job {metadata['namespace']}/{metadata['name']}"
     placeholder_name = of_job.placeholder_name(metadata["name"], metadata["uid"])
-    begun = await api.find(path_of(batch.JOB, metadata["namespace"], placeholder_name))
+    begun = await api.find(batch.JOB.path(metadata["namespace"], placeholder_name))
     if begun is not None and of_job.is_placeholder(begun):
         if not dry_run:
             await resume(api, begun)
@@ -85,7 +85,7 @@ async def replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool 
     if batch.is_queued(metadata):
         job = of_job.before_kueue(job, await workload_of(api, job))
     planned = of_job.placeholder_for(job, by, when)
-    jobs, name = path_of(batch.JOB, metadata["namespace"]), planned["metadata"]["name"]
+    jobs, name = batch.JOB.path(metadata["namespace"]), planned["metadata"]["name"]
     trial = of_job.successor(planned)
     trial["metadata"]["name"] = name
     try:
@@ -134,7 +134,7 @@ def readable_state(placeholder: Json) -> of_job.RetryState:
 async def check_before_deletion(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
     """See to it that the Job is still what was asked for; without it there may have been another retry."""
     namespace = placeholder["metadata"]["namespace"]
-    job = await api.find(path_of(batch.JOB, namespace, state.name))
+    job = await api.find(batch.JOB.path(namespace, state.name))
     if job is None:
         placeholder_name = f"{namespace}/{placeholder['metadata']['name']}"
         what = f"Job {namespace}/{state.name} has been deleted by somebody else"
@@ -148,7 +148,7 @@ async def check_before_deletion(api: Api, placeholder: Json, state: of_job.Retry
 
 async def advance(api: Api, placeholder: Json, stage: of_job.Stage) -> of_job.RetryState | None:
     """Write how far it has come; return the state then, None where somebody else has come to the end."""
-    path = path_of(batch.JOB, placeholder["metadata"]["namespace"], placeholder["metadata"]["name"])
+    path = batch.JOB.path(placeholder["metadata"]["namespace"], placeholder["metadata"]["name"])
     try:
         found: Json | None = await api.patch(path, of_job.staged(placeholder, stage))
     except ApiError as error:
@@ -164,7 +164,7 @@ async def advance(api: Api, placeholder: Json, stage: of_job.Stage) -> of_job.Re
 async def put_in_place(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
     """Have the successor stand where the Job was."""
     namespace = placeholder["metadata"]["namespace"]
-    jobs, path = path_of(batch.JOB, namespace), path_of(batch.JOB, namespace, state.name)
+    jobs, path = batch.JOB.path(namespace), batch.JOB.path(namespace, state.name)
     manifest = f"its manifest is kept in Job {namespace}/{placeholder['metadata']['name']}; ask again to go on"
     try:
         async with asyncio.timeout(GONE_WITHIN) as within:
@@ -190,7 +190,7 @@ async def put_in_place(api: Api, placeholder: Json, state: of_job.RetryState) ->
 
 async def release_successor(api: Api, namespace: str, state: of_job.RetryState) -> None:
     """Write into the successor what is done, and release it."""
-    path = path_of(batch.JOB, namespace, state.name)
+    path = batch.JOB.path(namespace, state.name)
     job = await api.find(path)
     if job is None or not of_job.is_successor(job, state.uid):
         return  # it has run and gone since
@@ -209,7 +209,7 @@ async def release_successor(api: Api, namespace: str, state: of_job.RetryState) 
 async def delete_placeholder(api: Api, placeholder: Json) -> None:
     """Delete a placeholder."""
     metadata = placeholder["metadata"]
-    await delete(api, path_of(batch.JOB, metadata["namespace"], metadata["name"]), metadata["uid"])
+    await delete(api, batch.JOB.path(metadata["namespace"], metadata["name"]), metadata["uid"])
 
 
 async def delete(api: Api, path: str, uid: str, *, after: bool = False) -> None:
@@ -226,7 +226,7 @@ async def forget(api: Api, row: KindSpec, root: Json) -> None:
     metadata = root["metadata"]
     try:
         if operations := requests.forget(root):
-            await api.patch(path_of(row, metadata["namespace"], metadata["name"]), operations)
+            await api.patch(row.path(metadata["namespace"], metadata["name"]), operations)
     except ApiError as error:
         if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}:
             raise
@@ -342,7 +342,7 @@ async def delete_all(api: Api, adapter: Adapter, children: tuple[Json, ...]) -> 
     paths = {}
     for child in children:
         metadata = child["metadata"]
-        paths[path_of(rows[child["kind"]], metadata["namespace"], metadata["name"])] = metadata["uid"]
+        paths[rows[child["kind"]].path(metadata["namespace"], metadata["name"])] = metadata["uid"]
     for path, uid in paths.items():
         await delete(api, path, uid, after=True)  # a TaskRun of its name would take its pod for one of its own
     try:

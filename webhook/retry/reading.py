@@ -3,32 +3,24 @@
 from datetime import UTC, datetime
 from http import HTTPStatus
 from operator import itemgetter
+from typing import Final
 
 from webhook.kinds import KindSpec, batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
+from webhook.kube.paths import is_name, path_of
 from webhook.objects.problem import Json, Problem
 from webhook.retry.errors import FINAL, RefusedError, brief
 from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds.adapter import Adapter, Right, Workload
-from webhook.rules.jobs.schema import SUBDOMAIN
+
+AUTHORIZATION: Final = "authorization.k8s.io/v1"
 
 
 def utc_now() -> datetime:
     """Return the time, in UTC."""
     return datetime.now(UTC)
-
-
-def path_of(row: KindSpec, namespace: str, name: str = "") -> str:
-    """Return the path of an object, or without a name that of all in a namespace.
-
-    Raise ValueError for what is no name.
-    """
-    if not all(SUBDOMAIN.fullmatch(one) for one in (namespace, name) if one):
-        raise ValueError(f"{namespace}/{name} is no name, and may be a path")
-    path = f"/apis/{row.group}/{row.versions[0]}/namespaces/{namespace}/{row.resource}"
-    return f"{path}/{name}" if name else path
 
 
 async def read(  # noqa: PLR0913 - what is read, and for what
@@ -65,7 +57,7 @@ async def read(  # noqa: PLR0913 - what is read, and for what
 async def last_of(api: Api, row: KindSpec, owner: Json) -> Json | None:
     """Return the newest object of a kind that another owns, None if there is none."""
     metadata = owner["metadata"]
-    path = path_of(row, metadata["namespace"])
+    path = row.path(metadata["namespace"])
     mine = [
         one["metadata"]
         async for one in api.objects(path, {}, METADATA_ONLY_LIST)
@@ -81,9 +73,9 @@ async def controller(api: Api, adapter: Adapter, root: Json) -> Json | None:
     reference, row = controller_of(root), adapter.controller
     if row is None or reference is None or (reference.group, reference.kind) != (row.group, row.kind):
         return None
-    if not SUBDOMAIN.fullmatch(reference.name):
+    if not is_name(reference.name):
         return None
-    return await api.find(path_of(row, root["metadata"]["namespace"], reference.name))
+    return await api.find(row.path(root["metadata"]["namespace"], reference.name))
 
 
 async def children_of(api: Api, adapter: Adapter, root: Json) -> tuple[Json, ...]:
@@ -96,7 +88,7 @@ async def children_of(api: Api, adapter: Adapter, root: Json) -> tuple[Json, ...
         [
             {**one, "kind": row.kind}
             for row in children.rows
-            async for one in api.objects(path_of(row, root["metadata"]["namespace"]), selector)
+            async for one in api.objects(row.path(root["metadata"]["namespace"]), selector)
             if children.is_child(one, root)
         ]
     )
@@ -105,14 +97,14 @@ async def children_of(api: Api, adapter: Adapter, root: Json) -> tuple[Json, ...
 async def placeholders(api: Api, namespace: str) -> list[Json]:
     """Return the placeholders of a namespace: of each Job that is being created again one."""
     selector = {"labelSelector": names.RETRY_OF}
-    return [one async for one in api.objects(path_of(batch.JOB, namespace), selector) if of_job.is_placeholder(one)]
+    return [one async for one in api.objects(batch.JOB.path(namespace), selector) if of_job.is_placeholder(one)]
 
 
 async def workload_of(api: Api, job: Json) -> Json | None:
     """Return Kueue's Workload of a Job, None if there is none; raise RefusedError where the user may not know."""
     try:
         version = (await api.get("/apis/kueue.x-k8s.io"))["preferredVersion"]["groupVersion"]
-        path = f"/apis/{version}/namespaces/{job['metadata']['namespace']}/workloads"
+        path = path_of(version, "workloads", job["metadata"]["namespace"])
         async for one in api.objects(path, {}, METADATA_ONLY_LIST):
             owners = one["metadata"].get("ownerReferences") or ()
             if any(owner["uid"] == job["metadata"]["uid"] for owner in owners):
@@ -137,8 +129,8 @@ async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user:
     for right in rights:
         attributes = {**right._asdict(), "namespace": namespace}
         spec = {**(user or {}), "resourceAttributes": attributes}
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-        answer = await api.create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", review)
+        review = {"apiVersion": AUTHORIZATION, "kind": kind, "spec": spec}
+        answer = await api.create(path_of(AUTHORIZATION, f"{kind.lower()}s"), review)
         if not answer["status"].get("allowed"):
             found.append(right)
     return found
@@ -146,7 +138,7 @@ async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user:
 
 async def absent(api: Api, row: KindSpec, namespace: str, name: str) -> Problem:
     """Return why an object is not found: there is none of this name, or its kind is not installed."""
-    if await api.find(path_of(row, namespace)) is None:
+    if await api.find(row.path(namespace)) is None:
         return Problem((), f"there are no {row.resource} in this cluster", f"install {row.group}")
     return Problem(
         (), f"there is no {row.kind} {namespace}/{name}", f"list them: kubectl get -n {namespace} {row.resource}"

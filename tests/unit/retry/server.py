@@ -13,7 +13,6 @@ from webhook.kube.client import Api, ApiError
 from webhook.kube.events import Events
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
-from webhook.retry.reading import path_of
 
 REVIEWS = "/apis/authorization.k8s.io/v1/"
 
@@ -33,7 +32,7 @@ class Server:
     def __init__(self, *items: tuple[KindSpec, Json]) -> None:
         self.items: dict[str, Json] = {}
         for row, root in items:
-            path = path_of(row, root["metadata"]["namespace"], root["metadata"]["name"])
+            path = row.path(root["metadata"]["namespace"], root["metadata"]["name"])
             self.items[path] = copy(root)
         self.writes: list[tuple[str, str]] = []
         self.faults: defaultdict[str, list[Exception | None]] = defaultdict(list)

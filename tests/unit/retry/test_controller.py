@@ -30,7 +30,6 @@ from webhook.retry.controller import (
     RetryController,
 )
 from webhook.retry.kinds import job as of_job
-from webhook.retry.reading import path_of
 from webhook.retry.record import Requested
 
 NO_API: Any = None
@@ -38,7 +37,7 @@ NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
 FAILED = [{"type": "Failed", "status": "True"}]
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
 TRAIN = f"{JOBS}/train"
-SETS = path_of(JOB_SET, "ml", "train")
+SETS = JOB_SET.path("ml", "train")
 PLACEHOLDER = f"{JOBS}/{of_job.placeholder_name('train', 'uid-1')}"
 SET_KEY, JOB_KEY = Key(JOB_SET, "ml", "train"), Key(batch.JOB, "ml", "train")
 UNAVAILABLE, CHANGED, FORBIDDEN = (ApiError(status, "no") for status in (503, 409, 403))

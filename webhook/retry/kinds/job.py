@@ -19,6 +19,7 @@ import msgspec
 from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
+from webhook.kube.paths import is_name
 from webhook.ledger.model import account
 from webhook.objects.patch import Editor, at, pointer
 from webhook.objects.problem import Json, Path, Problem
@@ -26,7 +27,6 @@ from webhook.retry import consent, record
 from webhook.retry.kinds import refusals
 from webhook.retry.kinds.adapter import Adapter, Right
 from webhook.rules import undo
-from webhook.rules.jobs.schema import SUBDOMAIN
 
 LONGEST_NAME: Final = 63  # of a Job, as its pods have it in a label
 UID: Final = re.compile("[0-9A-Za-z-]{1,63}")
@@ -96,7 +96,7 @@ class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         """Refuse what is no name: it becomes part of a path."""
-        if not SUBDOMAIN.fullmatch(self.name) or len(self.name) > LONGEST_NAME or not UID.fullmatch(self.uid):
+        if not is_name(self.name) or len(self.name) > LONGEST_NAME or not UID.fullmatch(self.uid):
             raise ValueError("name and uid must be a Job's")
 
 

@@ -100,7 +100,7 @@ def run_again(job_set: Json) -> Json:
     status["restarts"] = (before.get("restarts") or 0) + 1
     status["restartsCountTowardsMax"] = 0
     return {
-        "apiVersion": f"{JOB_SET.group}/{JOB_SET.versions[0]}",
+        "apiVersion": JOB_SET.api_version,
         "kind": JOB_SET.kind,
         "metadata": job_set["metadata"],
         "spec": job_set["spec"],

@@ -232,7 +232,7 @@ def run_again(run: Json, planned: Plan, when: str) -> Json:
     references = status.pop("childReferences", None) or ()
     status["childReferences"] = [one for one in references if one.get("pipelineTaskName") not in planned.again]
     return {
-        "apiVersion": f"{tekton.PIPELINE_RUN.group}/{tekton.PIPELINE_RUN.versions[0]}",
+        "apiVersion": tekton.PIPELINE_RUN.api_version,
         "kind": tekton.PIPELINE_RUN.kind,
         "metadata": run["metadata"],
         "spec": run["spec"],

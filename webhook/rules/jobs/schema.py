@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
+from webhook.kube.paths import SUBDOMAIN
 from webhook.objects.bounds import MAX_CONDITIONS, MAX_RULES, MAX_VALUES
 from webhook.objects.problem import Json, Path, Problem, listed
 
@@ -37,7 +38,6 @@ HIGHEST: Final = 2**31 - 1
 
 # A qualified name is a label key: a name, before it a DNS subdomain and a slash if need be.
 NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-SUBDOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def problems(job_spec: Json, path: Path) -> list[Problem]:

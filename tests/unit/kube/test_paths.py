@@ -1,0 +1,44 @@
+"""Paths of the API: what each kind of object has, and that no name can lead elsewhere."""
+
+import pytest
+
+from webhook.kinds import KINDS, KindSpec, core
+from webhook.kinds.batch import JOB
+from webhook.kube.paths import path_of
+
+NO_NAMES = ["", ".", "..", "a/b", "../secrets", "a?watch=1", "a%2fb", "A", "a b", "a\n", "-a", "a" * 254]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (path_of("v1", "nodes"), "/api/v1/nodes"),
+        (path_of("v1", "namespaces", name="ml"), "/api/v1/namespaces/ml"),
+        (path_of("v1", "secrets", "ml", "keys.v1"), "/api/v1/namespaces/ml/secrets/keys.v1"),
+        (core.POD.path(), "/api/v1/pods"),
+        (JOB.path(), "/apis/batch/v1/jobs"),
+        (JOB.path("ml"), "/apis/batch/v1/namespaces/ml/jobs"),
+        (JOB.path("ml", "train"), "/apis/batch/v1/namespaces/ml/jobs/train"),
+    ],
+)
+def test_an_object_has_the_path_that_the_api_gives_it(path: str, expected: str) -> None:
+    assert path == expected
+
+
+@pytest.mark.parametrize("text", NO_NAMES)
+def test_what_is_no_name_gets_no_path(text: str) -> None:
+    with pytest.raises(ValueError, match="is not the name of an object"):
+        JOB.path("ml", text)
+    with pytest.raises(ValueError, match="is not the name of an object"):
+        JOB.path(text)
+
+
+@pytest.mark.parametrize("text", ["", "v1/..", "batch/", "/v1", "batch/v1/namespaces", "../v1", "batch/v1?x=1"])
+def test_what_is_no_api_version_gets_no_path(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an apiVersion"):
+        path_of(text, "jobs", "ml", "train")
+
+
+@pytest.mark.parametrize("row", KINDS.values(), ids=lambda row: row.kind)
+def test_every_known_kind_has_a_path(row: KindSpec) -> None:
+    assert row.path("ml", "train").endswith(f"/namespaces/ml/{row.resource}/train")
