@@ -19,12 +19,18 @@ def table() -> str:
     lines += [line(rule, in_jobs(rule)) for rule in registry.JOB_RULES]
     lines += [line(rule, beside_jobs(rule)) for rule in registry.WORKLOAD_RULES]
     lines += [line(rule, spelt_all(rule.writes(core.POD))) for rule in registry.POD_RULES]
+    lines += [denying(rule) for rule in (*registry.VALIDATING_RULES, registry.CONTROLLED)]
     return "\n".join(lines) + "\n"
 
 
 def line(rule: Rule[Any], fields: Iterable[str]) -> str:
     """Show one rule."""
     return f"| {rule.name} | {rule.applies_to} | {cell(fields)} |"
+
+
+def denying(rule: Rule[Any]) -> str:
+    """Show one rule that edits nothing."""
+    return f"| {rule.name} | {rule.applies_to} | nothing: it denies |"
 
 
 def in_jobs(rule: Rule[Any]) -> list[str]:

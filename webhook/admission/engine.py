@@ -4,7 +4,7 @@ Pure: no clock, no I/O, no global state. `mutate` never denies: what it cannot r
 `validate` sees the final object and denies. The order of the rules is in webhook/rules/registry.py.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain, islice, repeat
 from typing import Final
 
@@ -15,20 +15,22 @@ from webhook.admission import edit_immutable, edit_pod, edit_workload, modes
 from webhook.admission.modes import ENFORCED
 from webhook.admission.review import Response
 from webhook.admission.subject import Subject, request_to_create, subject_of
-from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch, core, embedded_in, tekton
+from webhook.kinds import KindSpec, batch, core, embedded_in, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.patch import Editor, at
-from webhook.objects.problem import Json, Path, Problem
+from webhook.objects.problem import Json, Problem
 from webhook.policy.model import Policy
 from webhook.policy.settings import NamedProfile
-from webhook.rules import annotations, opt_in, owner, retries
+from webhook.rules import annotations, opt_in, registry, retries
+from webhook.rules.contexts import ValidationContext
 from webhook.rules.facts import Facts
 from webhook.rules.job_sets import free_restarts
 from webhook.rules.jobs import failure_policy, lint, schema
 from webhook.rules.pods import node_pools
+from webhook.rules.rule import problems
 
 # What a profile would inject into these passes the schema rule, or no Job could be created under it.
 SAMPLE_JOBS: Final = (
@@ -70,22 +72,17 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     if facts.mode not in ENFORCED:  # mutate has only announced its edits: judged is the object that they would make
         subject = replace(subject, root=edit_workload.copied(subject.root))
         edit(subject, profile, facts, Editor(subject.root))
-    found = problems_of(subject.row, subject.root, subject.old, profile, facts)
-    found += owner_problems(subject, subject.root, facts)
+    found = problems_of(ValidationContext(subject.row, subject.root, subject.old, profile, facts, subject.owner))
     if subject.old is None:
         warnings = [] if found and is_invalid(found) else lint_warnings(subject, profile, facts)
     else:
-        before = set(found_before(subject, subject.old, profile, facts)) if found else set()
-        found = [problem for problem in found if problem not in before]
+        if found:
+            before = set(problems_of(ValidationContext(subject.row, subject.old, None, profile, facts, subject.owner)))
+            found = [problem for problem in found if problem not in before]
         warnings = [*stopping_warnings(subject.row, subject.old, subject.root), *unheard_warnings(subject, facts)]
     if facts.mode not in ENFORCED:
         return modes.would_deny(facts.mode, found)
     return Response(found=found, warnings=warnings)
-
-
-def found_before(subject: Subject, old: Json, profile: NamedProfile, facts: Facts) -> list[tuple[str, Problem]]:
-    """Name what was wrong with an object before an update."""
-    return [*problems_of(subject.row, old, None, profile, facts), *owner_problems(subject, old, facts)]
 
 
 def profile_for(policy: Policy, facts: Facts) -> NamedProfile | None:
@@ -164,26 +161,25 @@ def edit(subject: Subject, profile: NamedProfile, facts: Facts, editor: Editor) 
     return edit_workload.edit(subject, facts, profile, editor), ""
 
 
-def problems_of(
-    row: KindSpec, root: Json, old: Json | None, profile: NamedProfile, facts: Facts
-) -> list[tuple[str, Problem]]:
-    """Name what is wrong with an object, each with its rule; `old` is the object before an update.
+def problems_of(context: ValidationContext) -> list[tuple[str, Problem]]:
+    """Name what is wrong with an object, each with its rule.
 
-    Of more problems than anybody mends at once, the first.
+    Of more problems than anybody mends at once, the first, and those of its controller.
     """
-    if row is core.POD and controller_of(root) is not None:
+    if context.row is core.POD and controller_of(context.root) is not None:
         return []  # judged on the workload's templates, so that no controller loops on refused pods
-    own = own_problems(row, root, old, profile, facts)
-    return list(islice(chain(own, embedded_problems(row, root, profile, facts)), bounds.MOST_PROBLEMS))
+    own = problems(registry.VALIDATING_RULES, context)
+    found = islice(chain(own, embedded_problems(context)), bounds.MOST_PROBLEMS)
+    return [*found, *problems((registry.CONTROLLED,), context)]
 
 
-def embedded_problems(row: KindSpec, root: Json, profile: NamedProfile, facts: Facts) -> Iterator[tuple[str, Problem]]:
+def embedded_problems(context: ValidationContext) -> Iterator[tuple[str, Problem]]:
     """Yield what will be wrong with the objects in an object when they are created, each with its rule.
 
     Not what depends on the parameters of an event that they will be created for.
     """
-    for path, found, _ in embedded_in(row, root):
-        for rule, problem in problems_once_created(found, profile, facts):
+    for path, found, _ in embedded_in(context.row, context.root):
+        for rule, problem in problems_once_created(found, context.profile, context.facts):
             value = at(found, problem.path)
             if not (isinstance(value, str) and tekton.EVENT_PARAMETER in value):
                 yield rule, Problem((*path, *problem.path), problem.what, problem.remedy)
@@ -200,64 +196,7 @@ def problems_once_created(found: Json, profile: NamedProfile, facts: Facts) -> I
         return
     known = replace(facts, owner=None, owners_known=False, above=None, defaulted=False)
     edit(subject, profile, known, Editor(root))
-    yield from own_problems(subject.row, root, None, profile, known)
-
-
-def own_problems(
-    row: KindSpec, root: Json, old: Json | None, profile: NamedProfile, facts: Facts
-) -> Iterator[tuple[str, Problem]]:
-    """Yield what is wrong with an object but for the objects in it, each with its rule."""
-    jobs = list(row.jobs(root))
-    invalid = chain.from_iterable(schema.problems(job.spec, job.path) for job in jobs)
-    claims = chain.from_iterable(owner.label_problems(job) for job in jobs if row is not JOB_SET)
-    return chain(
-        zip(repeat("annotations"), annotations.problems(row, root, jobs, profile), strict=False),
-        zip(repeat("owner"), claims, strict=False),
-        zip(repeat("retries"), limit_problems(row, root, old, jobs, profile, facts), strict=False),
-        zip(repeat("schema"), invalid, strict=False),
-    )
-
-
-def limit_problems(  # noqa: PLR0913, PLR0917 - what a rule may need
-    row: KindSpec, root: Json, old: Json | None, jobs: list[EmbeddedJob], profile: NamedProfile, facts: Facts
-) -> Iterator[Problem]:
-    """Yield what of an object exceeds the limit of retries, or has none."""
-    settings = profile.settings(annotations.of(root))
-    old_jobs = {} if old is None else {job.path: job for job in row.jobs(old)}
-    old_budgets = {} if old is None else {budget.path: budget for budget in all_budgets(row, old, old_jobs.values())}
-    for budget in all_budgets(row, root, jobs, old_jobs if row is batch.JOB else {}):
-        yield from retries.problems(budget, settings, old_budgets.get(budget.path))
-    for path, template in row.templates(root):
-        yield from retries.template_problems((*path, "spec"), template.get("spec") or {})
-    if row is JOB_SET:
-        yield from free_restarts.set_problems(root, jobs)
-    for job in jobs:
-        yield from retries.sum_problems(job, settings, old_jobs.get(job.path))
-        if not job.traits.restarts_in_place:
-            yield from retries.template_problems((*job.path, "template", "spec"), job.pod_spec)
-        counted = free_restarts.is_counted(job, settings, ledger=facts.ledger)
-        yield from free_restarts.problems(job, counted=counted)
-
-
-def owner_problems(subject: Subject, root: Json, facts: Facts) -> list[tuple[str, Problem]]:
-    """Name what a Job claims by a controller that is not its own; of the object before an update too."""
-    if subject.row is not batch.JOB or subject.owner is None or not facts.owners_known:
-        return []
-    return [("owner", problem) for problem in owner.problems(root, subject.owner, facts.owner)]
-
-
-def all_budgets(
-    row: KindSpec, root: Json, jobs: Iterable[EmbeddedJob], old_jobs: Mapping[Path, EmbeddedJob] = {}
-) -> Iterator[Budget]:
-    """Yield every budget that an object names, of its Jobs and beside them.
-
-    `old_jobs`: the Jobs by their paths before an update, in which backoffLimit alone may have changed.
-    """
-    for job in jobs:
-        budget = batch.budget_of(job, said=True, old=old_jobs.get(job.path))
-        if budget is not None:
-            yield budget
-    yield from row.budgets(root)
+    yield from problems(registry.VALIDATING_RULES, ValidationContext(subject.row, root, None, profile, known))
 
 
 def validate_policy(policy: Policy) -> list[Problem]:

@@ -1,11 +1,11 @@
-"""What rules are applied to: a workload, one JobSpec in it, or a pod, with what several rules need to know of it."""
+"""What rules are applied to: a workload, one JobSpec in it, or a pod; with what several rules need to know of it."""
 
 from functools import cached_property
 
 import msgspec
 
 from webhook.attempts import Evidence, Level
-from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
+from webhook.kinds import Budget, EmbeddedJob, KindSpec, OwnerReference, batch
 from webhook.kinds.job_set import JOB_SET, REPLICATED_JOB
 from webhook.kinds.kind_spec import controller_of
 from webhook.objects.patch import Editor
@@ -124,6 +124,27 @@ class JobContext(msgspec.Struct, frozen=True):
             name = job_set.name_of(workload.root, self.job)
             said = restart_policy.is_said(workload.said_restart_policies, name)
         return failure_policy.Wanted(workload.disruption_action, self.fails_on_bugs, workload.keeps_indexes, said)
+
+
+class ValidationContext:
+    """One object that rules judge, as it is after all edits."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what a rule may need
+        self,
+        row: KindSpec,
+        root: Json,
+        old: Json | None,
+        profile: NamedProfile,
+        facts: Facts,
+        owner: OwnerReference | None = None,
+    ) -> None:
+        self.row = row
+        self.root = root
+        self.old = old  # the object before an update
+        self.profile = profile
+        self.facts = facts
+        self.owner = owner  # the controller that was looked up
+        self.jobs = list(row.jobs(root))
 
 
 class PodContext:

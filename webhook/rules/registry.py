@@ -1,23 +1,25 @@
-"""Every rule that edits objects, in the order in which the rules are applied.
+"""Every rule, in the order in which the rules are applied: first those that edit objects, then those that deny them.
 
 In a workload the rules for JobSpecs are applied to each of its Jobs in turn, then the rules for what stands beside the
 JobSpecs. What a rule edits, and why, stands in the rule's own file; this one says when it applies.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import chain
 from typing import Final
 
 from webhook import attempts
-from webhook.kinds import KindSpec, core
+from webhook.kinds import KindSpec, batch, core
+from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.objects.patch import Pattern, at
 from webhook.objects.problem import Problem
 from webhook.policy.settings import count
-from webhook.rules import annotations, retries
-from webhook.rules.contexts import JobContext, PodContext, WorkloadContext
+from webhook.rules import annotations, limits, owner, retries
+from webhook.rules.contexts import JobContext, PodContext, ValidationContext, WorkloadContext
 from webhook.rules.job_sets import free_restarts, job_set, train_job
-from webhook.rules.jobs import back_off, failure_policy, own_retries, single_pod, timeouts
+from webhook.rules.jobs import back_off, failure_policy, own_retries, schema, single_pod, timeouts
 from webhook.rules.pods import loss, placement
 from webhook.rules.rule import Rule, below
 
@@ -301,6 +303,49 @@ POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
         edit=edit_pod_annotations,
         writes=in_pods(*((*annotations.OWN, key) for key in POD_KEYS), ("metadata", "labels", names.PROFILE)),
     ),
+)
+
+
+# What denies
+
+
+def problems_of_annotations(context: ValidationContext) -> Iterable[Problem]:
+    """Find malformed or forbidden values of our annotations."""
+    return annotations.problems(context.row, context.root, context.jobs, context.profile)
+
+
+def problems_of_labels(context: ValidationContext) -> Iterable[Problem]:
+    """Find labels by which the pods of a Job would be counted for a JobSet."""
+    return chain.from_iterable(map(owner.label_problems, context.jobs))
+
+
+def problems_of_schema(context: ValidationContext) -> Iterable[Problem]:
+    """Find what the API server would refuse."""
+    return chain.from_iterable(schema.problems(job.spec, job.path) for job in context.jobs)
+
+
+def problems_of_controller(context: ValidationContext) -> Iterable[Problem]:
+    """Find what a Job claims by its controller."""
+    return () if context.owner is None else owner.problems(context.root, context.owner, context.facts.owner)
+
+
+VALIDATING_RULES: Final[tuple[Rule[ValidationContext], ...]] = (
+    Rule(name="annotations", applies_to="each object", problems=problems_of_annotations),
+    Rule(
+        name="owner",
+        applies_to="each Job, but for those of a JobSet",
+        applies=lambda context: context.row is not JOB_SET,
+        problems=problems_of_labels,
+    ),
+    Rule(name="retries", applies_to="each object", problems=limits.problems),
+    Rule(name="schema", applies_to="each Job", problems=problems_of_schema),
+)
+# Not of objects in other objects: these have no controller yet.
+CONTROLLED: Final[Rule[ValidationContext]] = Rule(
+    name="owner",
+    applies_to="a Job that a controller has created",
+    applies=lambda context: context.row is batch.JOB and context.facts.owners_known,
+    problems=problems_of_controller,
 )
 
 

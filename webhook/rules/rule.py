@@ -1,7 +1,8 @@
 """What a rule is, and how rules are applied in their order."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Generic, TypeVar
 
 from webhook.kinds import KindSpec
@@ -11,18 +12,35 @@ from webhook.objects.problem import Problem
 Context = TypeVar("Context")  # what a rule is applied to: see webhook/rules/contexts.py
 
 
+def edits_nothing(_context: object) -> list[Problem]:
+    """Return no warning."""
+    return []
+
+
+def writes_nothing(_row: KindSpec) -> tuple[Pattern, ...]:
+    """Return no pattern."""
+    return ()
+
+
+def finds_nothing(_context: object) -> Iterable[Problem]:
+    """Return no problem."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Generic[Context]):
-    """One rule that edits objects."""
+    """One rule that edits objects, or denies them."""
 
-    # Recorded with each edit and counted in metrics. Rules that serve one purpose share a name.
+    # Recorded with each edit and each problem, and counted in metrics. Rules that serve one purpose share a name.
     name: str
     # Edits the object, and returns warnings.
-    edit: Callable[[Context], list[Problem]]
-    # Returns the patterns of the paths at which, or below which, the rule edits objects of a kind. A rule that writes
-    # nothing in a kind is not applied to it.
-    writes: Callable[[KindSpec], tuple[Pattern, ...]]
-    # Returns False for an object of such a kind that the rule leaves alone; None where it leaves none alone.
+    edit: Callable[[Context], list[Problem]] = edits_nothing
+    # Returns the patterns of the paths at which, or below which, the rule edits objects of a kind. A rule for JobSpecs,
+    # or for what stands beside them, that writes nothing in a kind is not applied to it.
+    writes: Callable[[KindSpec], tuple[Pattern, ...]] = writes_nothing
+    # Returns what is wrong with the object, for which it is denied.
+    problems: Callable[[Context], Iterable[Problem]] = finds_nothing
+    # Returns False for an object that the rule leaves alone; None where it leaves none alone.
     applies: Callable[[Context], bool] | None = None
     # Says for the documentation to what the rule applies.
     applies_to: str
@@ -41,3 +59,10 @@ def apply(rules: Iterable[Rule[Context]], context: Context, editor: Editor) -> l
             editor.rule = rule.name
             warnings += rule.edit(context)
     return warnings
+
+
+def problems(rules: Iterable[Rule[Context]], context: Context) -> Iterator[tuple[str, Problem]]:
+    """Yield what rules find wrong, in their order, each with the name of its rule."""
+    for rule in rules:
+        if rule.applies is None or rule.applies(context):
+            yield from zip(repeat(rule.name), rule.problems(context), strict=False)

@@ -1,4 +1,4 @@
-"""Rules edit what they say that they write, and nothing else."""
+"""Rules edit what they say that they write, and nothing else; those that deny edit nothing."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,16 +17,19 @@ from tests.unit.rules.job_sets.test_job_set import job_set
 from tests.unit.rules.job_sets.test_train_job import train_job
 from tests.unit.test_properties import CRON_JOBS, FACTS, JOBS, OTHER_KINDS, PODS, PROFILES
 from webhook.admission import edit_immutable, edit_pod, edit_workload
-from webhook.kinds import batch, core, row_for, trainer
+from webhook.kinds import KINDS, OwnerReference, batch, core, row_for, trainer
 from webhook.kinds.batch import INDEX_IGNORED_FAILURES
+from webhook.kinds.job_set import SET_NAME
 from webhook.kube import names
 from webhook.objects.patch import Edit, Editor, Pattern, fits
 from webhook.objects.problem import Json, Path
 from webhook.policy.model import BackOff, Duration, FailurePolicy, Placement, Policy, Profile, RequestedRetry, Retries
+from webhook.policy.settings import NamedProfile
 from webhook.rules import registry, undo
 from webhook.rules.annotations import OWN
+from webhook.rules.contexts import ValidationContext
 from webhook.rules.facts import Facts
-from webhook.rules.rule import Rule, apply
+from webhook.rules.rule import Rule, apply, problems
 
 JOB_SETS = job_sets((None, 0, 3, 12), (None, "Never", "OnFailure"))
 POLICIES = st.builds(
@@ -148,6 +151,30 @@ def test_each_rule_edits_one_of_these_objects() -> None:
     rules: tuple[Rule[Any], ...] = (*registry.JOB_RULES, *registry.WORKLOAD_RULES, *registry.POD_RULES)
     assert {(rule.name, rule.applies_to) for rule in rules} - watched.edited == set()
     assert set(registry.written_by_rules(batch.JOB)) - watched.reached == set()
+
+
+OF_NO_SET = {"metadata": {"labels": {SET_NAME: "train"}}}
+CONTROLLER = OwnerReference("jobset.x-k8s.io", "v1alpha2", "JobSet", "train", "uid-1")
+OWNED_BY_NONE = [
+    {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": "uid-1", "controller": True}
+]
+DENIED = [
+    job(job_spec(), annotations={names.INTERRUPTIBLE: "perhaps"}),
+    job({**job_spec(), "template": {**job_spec()["template"], **OF_NO_SET}}),
+    job(job_spec(backoffLimit=1000)),
+    job(job_spec(rules=[{"action": "Ignore"}])),
+    {**job(job_spec()), "metadata": {"name": "train-0", "ownerReferences": OWNED_BY_NONE}},
+]
+
+
+def test_each_rule_that_denies_denies_one_of_these_objects_and_edits_none() -> None:
+    rules = (*registry.VALIDATING_RULES, registry.CONTROLLED)
+    facts = Facts(profile_name="default", owners_known=True)
+    profile = NamedProfile("default", Profile())
+    contexts = [ValidationContext(batch.JOB, root, None, profile, facts, CONTROLLER) for root in DENIED]
+    denying = [[rule for rule in rules if [*problems((rule,), context)]] for context in contexts]
+    assert denying == [[rule] for rule in rules]
+    assert not any(rule.writes(row) for rule in rules for row in KINDS.values())
 
 
 @pytest.mark.parametrize(("field", "written"), [("backoffLimit", True), ("podReplacementPolicy", False)])
