@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from webhook import metrics
+from webhook.kube.backoff import Backoff
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 from webhook.kube.slices import in_slices
 from webhook.objects.problem import Json
@@ -122,7 +123,7 @@ class Informer(Generic[Kept]):
         resumed watch would look open while it still delivers what was missed.
         """
         version = ""
-        pause = SHORTEST_PAUSE
+        backoff = Backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
                 if not version:
@@ -132,28 +133,27 @@ class Informer(Generic[Kept]):
                 async with self.watch(version) as lines:
                     self.live = True
                     self.missing = False
-                    pause = min(pause, LONGEST_PAUSE_AFTER_OPENING)
+                    backoff.shorten(LONGEST_PAUSE_AFTER_OPENING)
                     async for line in lines:
                         version = self.take(event_decoder.decode(line)) or version
                         self.heard = self.clock()
-                        pause = SHORTEST_PAUSE
+                        backoff.reset()
             except (ApiError, *UNREACHABLE) as error:
                 version = ""
                 status = error.status if isinstance(error, ApiError) else None
                 if status == HTTPStatus.NOT_FOUND and not self.missing:
                     log.info("kind not installed", path=self.path)
                 elif status not in {HTTPStatus.GONE, HTTPStatus.NOT_FOUND}:
-                    log.warning("watch broken", path=self.path, error=repr(error), retry_in=round(pause, 1))
+                    log.warning("watch broken", path=self.path, error=repr(error), retry_in=round(backoff.pause, 1))
                 self.missing = status == HTTPStatus.NOT_FOUND
             except Exception:  # an answer that nobody foresaw must not end the server: what is not watched is asked for
                 version = ""
-                log.exception("watch broken", path=self.path, retry_in=round(pause, 1))
+                log.exception("watch broken", path=self.path, retry_in=round(backoff.pause, 1))
             finally:
                 if self.live:
                     self.lost = self.clock()
                 self.live = False
-            await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
-            pause = min(pause * 2, LONGEST_PAUSE)
+            await asyncio.sleep(backoff.take() * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
 
     def age(self) -> float:
         """Return for how many seconds the list has not been watched, where there is one."""

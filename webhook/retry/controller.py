@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -18,6 +18,7 @@ from webhook import metrics
 from webhook.admission import modes
 from webhook.kinds import KindSpec
 from webhook.kube import names
+from webhook.kube.backoff import Backoff
 from webhook.kube.client import UNREACHABLE, ApiError
 from webhook.kube.events import Events, Notice
 from webhook.kube.informer import Informer
@@ -60,14 +61,14 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class Due:
-    """When an object is next looked at, by the monotonic clock, and the pause after that; how often it was stuck.
+    """When an object is next looked at, by the monotonic clock, and the pauses after that; how often it was stuck.
 
     `request`: what admission has accepted; empty where somebody acts with his own rights, and may have gone.
     """
 
     request: str
     next: float
-    pause: float = SHORTEST_PAUSE
+    backoff: Backoff = field(default_factory=lambda: Backoff(SHORTEST_PAUSE, LONGEST_PAUSE))
     stuck: int = 0
     busy: bool = False
 
@@ -162,12 +163,13 @@ class RetryController:
                 await self.have_done(key, due)
         except (ApiError, UnavailableError, *UNREACHABLE) as error:
             what = f"{key.row.kind} {key.namespace}/{key.name}"
-            log.warning("not run again yet", what=what, error=str(error) or repr(error), retry_in=due.pause)
+            log.warning("not run again yet", what=what, error=str(error) or repr(error), retry_in=due.backoff.pause)
         except Exception:  # an answer that nobody foresaw must not end the server
-            log.exception("not run again yet", what=f"{key.row.kind} {key.namespace}/{key.name}", retry_in=due.pause)
+            log.exception(
+                "not run again yet", what=f"{key.row.kind} {key.namespace}/{key.name}", retry_in=due.backoff.pause
+            )
         finally:
-            due.busy, due.next = False, self.clock() + due.pause
-            due.pause = min(due.pause * 2, LONGEST_PAUSE)
+            due.busy, due.next = False, self.clock() + due.backoff.take()
             self.news.set()
 
     async def have_done(self, key: Key, due: Due) -> None:

@@ -143,7 +143,6 @@ def test_a_write_that_fails_each_time_is_tried_ever_more_seldom(monkeypatch: pyt
     assert pauses[0] == INTERVAL
     assert pauses == sorted(pauses)
     assert pauses[-1] == LONGEST_PAUSE
-    assert state.pause == LONGEST_PAUSE
 
 
 def test_a_pod_without_annotations_is_marked_too() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from webhook.kube.backoff import Backoff
 from webhook.ledger.model import limits, outcomes
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.outcomes import Cost
@@ -24,10 +25,10 @@ class WorkloadState:
     It alone sets its fields: `Trackers` tells it what the watches bring, `Ledger` what was written. Times are in
     seconds of a monotonic clock. `text`: the account that a watch brought last, None where there is none; `account`:
     the same, decoded. `costs`: what the pods of a JobSet cost that are not counted yet, by uid. `awaited`: the account
-    that was written, until a watch brings it; `written`: when it was written. `pause`: seconds after the last write,
-    where it failed, else 0. `over_limit`: whether the leader is to fail the workload. `missing_since`: since when the
-    status of the Job tells of more failures than the account, or pods have vanished. `bugs`: names of pods whose crash
-    was found to be a bug, until the account says so.
+    that was written, until a watch brings it; `written`: when it was written. `backoff`: the pauses after writes that
+    fail, None while none does. `over_limit`: whether the leader is to fail the workload. `missing_since`: since when
+    the status of the Job tells of more failures than the account, or pods have vanished. `bugs`: names of pods whose
+    crash was found to be a bug, until the account says so.
     """
 
     tracker: Tracker = field(default_factory=Tracker)
@@ -36,7 +37,7 @@ class WorkloadState:
     costs: dict[str, Cost] = field(default_factory=dict)
     awaited: str | None = None
     written: float = 0.0
-    pause: float = 0.0
+    backoff: Backoff | None = None
     over_limit: bool = False
     missing_since: float | None = None
     bugs: set[str] = field(default_factory=set)
@@ -112,10 +113,11 @@ class WorkloadState:
         self.missing_since = None
 
     def back_off(self) -> float:
-        """Return the seconds to wait after a write that has failed: twice as many each time, within bounds."""
-        self.pause = min(max(INTERVAL, 2 * self.pause), LONGEST_PAUSE)
-        return self.pause
+        """Return the seconds to wait after a write that has failed."""
+        if self.backoff is None:
+            self.backoff = Backoff(INTERVAL, LONGEST_PAUSE)
+        return self.backoff.take()
 
     def see_success(self) -> None:
         """Take in that a write has not failed."""
-        self.pause = 0.0
+        self.backoff = None
