@@ -145,23 +145,25 @@ class Ledger:
         """Write one account after the other."""
         while True:
             key = await self.queue.get()
+            pause = None
             try:
                 await asyncio.sleep(0)  # what is written may need no waiting, and admissions wait
-                await self.try_to_write(key)
+                pause = await self.try_to_write(key)
             finally:
-                self.queue.done(key)
+                self.queue.done(key, pause)
 
-    async def try_to_write(self, key: Key) -> None:
-        """Write an account; what goes wrong is logged, and the account written again later."""
+    async def try_to_write(self, key: Key) -> float | None:
+        """Write an account; return None, or where that fails the seconds after which it is to be tried again."""
         state = self.trackers.states.get(key)
         if state is None:
-            return
+            return None
         try:
             await self.write(key, state)
         except Exception as error:  # noqa: BLE001 - trouble with one workload must not end the accounts of all others
-            self.wake(key, pause_after(error, key, state))
-        else:
-            state.see_success()
+            pause = pause_after(error, key, state)
+            return pause if self.trackers.states.get(key) is state else None  # it may be gone by now
+        state.see_success()
+        return None
 
     async def write(self, key: Key, state: WorkloadState) -> None:
         """Count the pods that are not counted yet, and do what follows from it."""

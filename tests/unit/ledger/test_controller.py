@@ -120,26 +120,13 @@ def test_an_account_is_replaced_where_it_is_what_it_was() -> None:
     assert operations(root, "x" * (LARGEST + 1), "now", suspends=True)[-1]["path"] == "/spec/suspend"
 
 
-def test_a_write_that_fails_each_time_is_tried_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_each_time_is_tried_ever_more_seldom() -> None:
     found = ledger(Server(refuses=HTTPStatus.UNPROCESSABLE_ENTITY), failed(1))
-    state, pauses, enough = found.trackers.states[KEY], list[float](), asyncio.Event()
 
-    def wake(key: Key, delay: float = 0.0) -> None:
-        pauses.append(delay)
-        if len(pauses) < 8:
-            found.queue.ready.put_nowait(key)
-        else:
-            enough.set()
+    async def run() -> list[float]:
+        return [await found.try_to_write(KEY) or 0.0 for _ in range(8)]
 
-    monkeypatch.setattr(found, "wake", wake)
-
-    async def run() -> None:
-        found.queue.add(KEY, 0)
-        task = asyncio.create_task(found.write_what_is_queued())
-        await enough.wait()
-        task.cancel()
-
-    asyncio.run(run())
+    pauses = asyncio.run(run())
     assert pauses[0] == INTERVAL
     assert pauses == sorted(pauses)
     assert pauses[-1] == LONGEST_PAUSE

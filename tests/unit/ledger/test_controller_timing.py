@@ -139,6 +139,20 @@ def test_after_an_error_the_account_is_written_again_and_that_of_others_meanwhil
     assert api.writes[2].at == pytest.approx(GATHERING + pause)
 
 
+def test_news_during_a_write_that_fails_do_not_shorten_the_pause_after_it() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            see_job(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(GATHERING + 0.01)
+            ledger.trackers.see_pod(failed(2))
+            await asyncio.sleep(LONGEST_PAUSE + 2)
+
+    api = FakeApi(Answer(1.0, ApiError(500, "etcd")))
+    run(work())
+    assert times(api) == [GATHERING, GATHERING + 1 + LONGEST_PAUSE]
+
+
 def test_errors_that_last_make_the_pauses_longer_and_a_write_that_succeeds_short_again() -> None:
     async def work() -> None:
         async with leading(new_ledger(api)) as ledger:

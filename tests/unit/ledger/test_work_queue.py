@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.unit.ledger.leader import KEY
 from tests.virtual_time import now, run
 from webhook.ledger.model.tracker import Key
@@ -44,6 +46,25 @@ def test_one_that_is_worked_on_is_given_out_again_once_that_is_done() -> None:
         assert await queue.get() == OTHER
         queue.done(KEY)
         assert (await queue.get(), now()) == (KEY, 1)
+
+    run(work())
+
+
+@pytest.mark.parametrize("after", [0, 1, 30], ids=["due", "not yet due", "later than the pause"])
+def test_one_whose_work_fails_is_given_out_after_its_pause_whatever_was_queued_meanwhile(after: float) -> None:
+    async def work() -> None:
+        queue = WorkQueue()
+        queue.open()
+        queue.add(KEY, 0)
+        assert await queue.get() == KEY
+        queue.add(KEY, after)
+        queue.add(OTHER, 0.5)
+        assert await queue.get() == OTHER
+        queue.done(KEY, 10)
+        assert (await queue.get(), now()) == (KEY, 10.5)
+        queue.done(KEY)
+        queue.add(KEY, 40)
+        assert (await queue.get(), now()) == (KEY, 50.5)
 
     run(work())
 
