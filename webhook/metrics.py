@@ -115,6 +115,12 @@ CONNECTIONS_DROPPED: Final = Counter(
     ("reason",),
     registry=REGISTRY,
 )
+LEADER_FAILURES: Final = Counter(
+    "retry_policy_leader_failures",
+    "How often the work of a leader has failed, by the lease that it held. It releases the lease, and tries again.",
+    ("lease",),
+    registry=REGISTRY,
+)
 LEDGER_LEADING: Final = Gauge(
     "retry_policy_ledger_leading", "1 on the replica that writes the ledger.", registry=REGISTRY
 )

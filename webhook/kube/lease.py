@@ -16,6 +16,8 @@ from typing import Final
 
 import structlog
 
+from webhook import metrics
+from webhook.kube.backoff import Backoff
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
@@ -25,6 +27,7 @@ API_VERSION: Final = "coordination.k8s.io/v1"
 DURATION: Final = 15.0
 DEADLINE: Final = 10.0
 PAUSE: Final = 2.0
+LONGEST_PAUSE: Final = 60.0  # between two tries of a leader whose work fails
 OVERLAP: Final = 3.0  # for which one has to have watched beside the last leader to know what that left undone
 
 log = structlog.get_logger()
@@ -65,13 +68,16 @@ class Lease:
         """Run `work` whenever the lease is held, cancel it when it is lost; until cancelled.
 
         Work that raises is logged, and the lease released, so that another replica can try: admission goes on here.
+        This one tries again after a pause, which doubles until the work goes well for a while.
         """
+        backoff = Backoff(PAUSE, LONGEST_PAUSE)
         while True:
             asked = self.clock()
             while not await self.try_to_hold():
                 await asyncio.sleep(PAUSE)
                 asked = self.clock()
             log.info("leading", lease=self.name, holder=self.holder)
+            began = self.clock()
             working = asyncio.create_task(work())
             try:
                 await self.renew(working, asked)
@@ -82,8 +88,11 @@ class Lease:
                 with contextlib.suppress(Exception):  # it ends by itself in a moment
                     await asyncio.wait_for(self.release(), PAUSE)
             if not working.cancelled() and (error := working.exception()) is not None:
-                log.error("the work of the leader failed", lease=self.name, exc_info=error)
-                await asyncio.sleep(PAUSE)
+                if self.clock() - began > LONGEST_PAUSE:
+                    backoff.reset()
+                metrics.LEADER_FAILURES.labels(self.name).inc()
+                log.error("the work of the leader failed", lease=self.name, retry_in=backoff.pause, exc_info=error)
+                await asyncio.sleep(backoff.take())
 
     async def renew(self, working: "asyncio.Task[None]", renewed: float) -> None:
         """Renew the lease until that fails for too long, or `working` ends.
@@ -138,9 +147,7 @@ class Lease:
         if self.clock() < ends:
             return False
         transitions = spec.get("leaseTransitions") or 0
-        await self.api.replace(
-            self.path, self.lease(lease, transitions=transitions + (holder != self.holder))
-        )
+        await self.api.replace(self.path, self.lease(lease, transitions=transitions + (holder != self.holder)))
         return True
 
     def lease(self, lease: Json, *, transitions: int) -> Json:

@@ -11,9 +11,10 @@ import pytest
 import structlog
 
 from tests import virtual_time
+from tests.metrics import counted
 from tests.virtual_time import now
 from webhook.kube.client import ApiError
-from webhook.kube.lease import DEADLINE, DURATION, OVERLAP, PAUSE, Lease
+from webhook.kube.lease import DEADLINE, DURATION, LONGEST_PAUSE, OVERLAP, PAUSE, Lease
 from webhook.objects.problem import Json
 
 NAME = "leader"
@@ -378,6 +379,35 @@ def test_work_that_fails_is_logged_and_another_replica_leads_while_this_one_live
         await second.stop()
 
     virtual_time.run(run())
+
+
+def test_work_that_always_fails_is_tried_ever_more_seldom_and_counted() -> None:
+    async def run() -> tuple[list[list[float]], float]:
+        before = failures()
+        replica = Replica(LeaseApi(), "a", fails=0)
+        await asyncio.sleep(10 * LONGEST_PAUSE)
+        await replica.stop()
+        return replica.terms, failures() - before
+
+    def failures() -> float:
+        return counted("retry_policy_leader_failures_total", lease=NAME)
+
+    terms, count = virtual_time.run(run())
+    pauses = [after[0] - began[0] for began, after in pairwise(terms)]
+    assert pauses[:6] == [PAUSE, 2 * PAUSE, 4 * PAUSE, 8 * PAUSE, 16 * PAUSE, LONGEST_PAUSE]
+    assert set(pauses[5:]) == {LONGEST_PAUSE}
+    assert count == len(terms)
+
+
+def test_work_that_has_gone_well_for_a_while_is_tried_again_soon() -> None:
+    async def run() -> Replica:
+        replica = Replica(LeaseApi(), "a", fails=2 * LONGEST_PAUSE)
+        await asyncio.sleep(10 * LONGEST_PAUSE)
+        await replica.stop()
+        return replica
+
+    terms = virtual_time.run(run()).terms
+    assert [after[0] - before[1] for before, after in pairwise(terms)] == [PAUSE] * (len(terms) - 1)
 
 
 def test_a_replica_that_overlapped_too_little_with_the_last_leader_lets_others_go_first() -> None:
