@@ -1,7 +1,12 @@
 """Has run again what was asked for by an annotation, and goes on with what was left undone: the leader does.
 
-What is to run again has a label meanwhile, and so has a placeholder: of each kind one list by
-that label is watched, mostly empty.
+What is to run again has a label meanwhile, and so has a placeholder: of each kind one list by that label is watched,
+mostly empty.
+
+The leader holds a Lease of its own, beside the ledger's: each of the two can be installed without the other, and its
+Role grants its Lease alone. With one Lease for both the ledger would lead without its Role where requested retries are
+installed: it learns from a refused Lease that its Role is missing. And work that fails releases the Lease that it
+held: trouble with retries must not keep accounts from being written.
 """
 
 import asyncio
