@@ -30,6 +30,23 @@ class JobEnd(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class ExitCodes:
+    """What a rule's onExitCodes names: codes of a container, None for all containers."""
+
+    container: str | None
+    excluding: bool
+    values: frozenset[int]
+
+    def match(self, code: int) -> bool:
+        """Return True if a container in scope that ended with a code satisfies this."""
+        return code != 0 and (code in self.values) != self.excluding
+
+    def match_container(self, name: str, code: int) -> bool:
+        """Return True if a container of this name that ended with a code satisfies this."""
+        return self.container in {None, name} and self.match(code)
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """The rule that a pod matches: its place among the rules, its action, and what it matched.
 
@@ -45,34 +62,36 @@ class Match:
 def match(rules: list[Json], pod: Pod) -> Match | None:
     """Return the first rule that a failed pod matches; None if it matches none: then its failure is counted."""
     for index, rule in enumerate(rules):
-        on_exit_codes = rule.get("onExitCodes")
+        exit_codes = exit_codes_of(rule)
         action = rule.get("action") or ""
         where = f"matching {action} rule at index {index}"
-        if on_exit_codes is not None:
+        if exit_codes is not None:
             for one in pod.exits:
-                if matches_exit(on_exit_codes, one.container, one.code):
+                if exit_codes.match_container(one.container, one.code):
                     said = f"Container {one.container} for pod {pod.namespace}/{pod.name} failed with exit code"
                     return Match(index, action, f"{said} {one.code} {where}", one.container)
         else:
+            patterns = conditions_of(rule)
             for condition in pod.conditions:
-                patterns = rule.get("onPodConditions") or ()
-                if any(matches_condition(pattern, condition.type, condition.status) for pattern in patterns):
+                if (condition.type, condition.status) in patterns:
                     said = f"Pod {pod.namespace}/{pod.name} has condition {condition.type}"
                     return Match(index, action, f"{said} {where}")
     return None
 
 
-def matches_exit(requirement: Json, container: str, code: int) -> bool:
-    """Return True if a rule's onExitCodes names a container's code."""
-    if requirement.get("containerName") not in {None, container}:
-        return False
-    named = code in (requirement.get("values") or ())
-    return named if requirement.get("operator") == "In" else not named
+def exit_codes_of(rule: Json) -> ExitCodes | None:
+    """Return what a rule's onExitCodes names; None if it has none."""
+    requirement = rule.get("onExitCodes")
+    if requirement is None:
+        return None
+    values = frozenset(requirement.get("values") or ())
+    return ExitCodes(requirement.get("containerName"), requirement.get("operator") == "NotIn", values)
 
 
-def matches_condition(pattern: Json, kind: str, status: str) -> bool:
-    """Return True if a rule's pattern names a condition."""
-    return bool(pattern.get("type") == kind and (pattern.get("status") or "True") == status)
+def conditions_of(rule: Json) -> frozenset[tuple[str, str]]:
+    """Return the types and statuses of a rule's onPodConditions."""
+    patterns = [pattern or {} for pattern in rule.get("onPodConditions") or ()]
+    return frozenset((pattern.get("type") or "", pattern.get("status") or "True") for pattern in patterns)
 
 
 def is_of_disruptions(rule: Json) -> bool:

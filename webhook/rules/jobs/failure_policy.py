@@ -97,7 +97,7 @@ def inject(editor: Editor, job: EmbeddedJob, disruption: list[Json], exit_codes:
 
 def matches_disruption(rule: Json) -> bool:
     """Return True if a rule matches the condition DisruptionTarget=True."""
-    return any(matching.matches_condition(pattern, *DISRUPTION) for pattern in rule.get("onPodConditions") or ())
+    return DISRUPTION in matching.conditions_of(rule)
 
 
 def disruption_rule(action: str) -> Json:

@@ -11,8 +11,7 @@ Reads, in the JobSpec:
 How the Job controller matches: pkg/controller/job/pod_failure_policy.go of Kubernetes 1.36.3. Rules in order, the first
 that matches decides; a requirement on exit codes matches if any container in its scope ended with a code other than 0
 that satisfies it. webhook/ledger/model/matching.py decides the same of a pod that has failed; here it is asked of all
-pods that may fail, so requirements are sets of codes. Each warning is short enough for the 120 characters that an
-admission warning has.
+pods that may fail. Each warning is short enough for the 120 characters that an admission warning has.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from webhook.kinds.batch import DEFAULT_BACKOFF_LIMIT
+from webhook.ledger.model.matching import ExitCodes, conditions_of, exit_codes_of
 from webhook.ledger.model.pods import DISRUPTED as DISRUPTED_CONDITION
 from webhook.objects.problem import Json, Path, Problem
 
@@ -31,19 +31,6 @@ DISRUPTED: Final = (KILLED, TERMINATED)
 FAILING: Final = ("FailIndex", "FailJob")
 # What an exit-code rule must not do to a disruption before the disruption rule has its say.
 HARSHER: Final = {"Ignore": ("Count", *FAILING), "Count": FAILING}
-
-
-@dataclass(frozen=True, slots=True)
-class ExitCodes:
-    """A requirement on exit codes; `container` None means all of them."""
-
-    container: str | None
-    excluding: bool
-    values: frozenset[int]
-
-    def match(self, code: int) -> bool:
-        """Tell whether a container in scope that ended with a code satisfies this."""
-        return code != 0 and (code in self.values) != self.excluding
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,21 +162,7 @@ def read(job_spec: Json, path: Path) -> list[Rule]:
 
 def read_rule(rule: Json, path: Path) -> Rule:
     """Read one rule."""
-    patterns = [pattern or {} for pattern in rule.get("onPodConditions") or ()]
-    return Rule(
-        path,
-        rule.get("action") or "",
-        read_exit_codes(rule.get("onExitCodes")),
-        frozenset((pattern.get("type") or "", pattern.get("status") or "True") for pattern in patterns),
-    )
-
-
-def read_exit_codes(requirement: Json | None) -> ExitCodes | None:
-    """Read a requirement on exit codes."""
-    if requirement is None:
-        return None
-    values = frozenset(requirement.get("values") or ())
-    return ExitCodes(requirement.get("containerName"), requirement.get("operator") == "NotIn", values)
+    return Rule(path, rule.get("action") or "", exit_codes_of(rule), conditions_of(rule))
 
 
 def has_several_containers(job_spec: Json) -> bool:
