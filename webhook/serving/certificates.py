@@ -15,10 +15,11 @@ from certs.store import UnusableError
 from webhook import metrics
 from webhook.kube.client import Api
 from webhook.kube.informer import Informer
+from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 
 CONFIGURATIONS: Final = "retry-policy-webhook"  # the name of both
-ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+ADMISSION: Final = "admissionregistration.k8s.io/v1"
 INTERVAL: Final = 1.0  # seconds between looks at mounted files
 
 log = structlog.get_logger()
@@ -30,7 +31,7 @@ class CABundles:
     def __init__(self, api: Api) -> None:
         query = {"fieldSelector": f"metadata.name={CONFIGURATIONS}"}
         self.lists = [
-            Informer(api, f"{ADMISSION}/{resource}", whole, query=query)
+            Informer(api, path_of(ADMISSION, resource), whole, query=query)
             for resource in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
         ]
 

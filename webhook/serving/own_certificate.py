@@ -20,9 +20,11 @@ from certs.issue import KeyPair, valid, validity
 from certs.rotate import Rotation
 from certs.store import Shared, UnusableError
 from webhook import metrics
+from webhook.kube.backoff import Backoff
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.events import COMPONENT, Notice
 from webhook.kube.informer import Informer
+from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 from webhook.serving.certificates import CABundles, Served, whole
 
@@ -51,8 +53,9 @@ class OwnCertificate:
         self.rotation = rotation
         self.ca_file = ca_file
         self.tell: Callable[[Notice], None] = lambda _trouble: None
-        self.path = f"/api/v1/namespaces/{namespace}/secrets"
-        self.secrets = Informer(api, self.path, whole, query={"fieldSelector": f"metadata.name={SECRET}"})
+        self.list_path = path_of("v1", "secrets", namespace)
+        self.path = path_of("v1", "secrets", namespace, SECRET)
+        self.secrets = Informer(api, self.list_path, whole, query={"fieldSelector": f"metadata.name={SECRET}"})
         self.last_good: Shared | None = None
         self.unusable: str | None = None  # the resource version of a Secret that was complained of
         self.announcement = rotation.lifetimes.announcement.total_seconds()
@@ -70,18 +73,18 @@ class OwnCertificate:
 
     async def work(self) -> None:
         """Take the steps that are due, at every change and at least every few seconds, until cancelled."""
-        after_failure = SHORTEST_PAUSE
+        backoff = Backoff(2 * SHORTEST_PAUSE, LONGEST_PAUSE_AFTER_FAILURE)
         while True:
             self.woken.clear()
             try:
                 pause = await self.round()
-                after_failure = SHORTEST_PAUSE
+                backoff.reset()
             except (ApiError, UnusableError, *UNREACHABLE) as error:
-                pause = after_failure = min(after_failure * 2, LONGEST_PAUSE_AFTER_FAILURE)
+                pause = backoff.take()
                 told = isinstance(error, (ApiError, UnusableError))
                 self.failed(str(error) if told else f"the API server does not answer: {error!r}")
             except Exception:  # an answer that nobody foresaw must not end the server
-                pause = after_failure = min(after_failure * 2, LONGEST_PAUSE_AFTER_FAILURE)
+                pause = backoff.take()
                 log.exception("certificate not renewed")
             await self.sleep(pause)
 
@@ -165,9 +168,11 @@ class OwnCertificate:
         data = store.to_data(shared)
         try:
             if secret is None:
-                await self.api.create(self.path, {**KIND, "metadata": {"name": SECRET, "labels": LABELS}, "data": data})
+                await self.api.create(
+                    self.list_path, {**KIND, "metadata": {"name": SECRET, "labels": LABELS}, "data": data}
+                )
             else:
-                await self.api.replace(f"{self.path}/{SECRET}", {**KIND, **secret, "data": data})
+                await self.api.replace(self.path, {**KIND, **secret, "data": data})
         except ApiError as error:
             if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                 raise
@@ -213,7 +218,7 @@ class OwnCertificate:
     async def is_newest(self, secret: Json) -> bool:
         """Tell whether the Secret still is what it was."""
         try:
-            newest = await self.api.get(f"{self.path}/{SECRET}")
+            newest = await self.api.get(self.path)
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return False
