@@ -46,8 +46,7 @@ def switch(target: str, kubeconfig: str | None, *, suspend: bool) -> None:
 async def switch_in_cluster(kubeconfig: str, target: Target, *, suspend: bool) -> Outcome:
     """Suspend an object, or resume it; raise what `Api` raises."""
     outcome = Outcome()
-    async with await Api.connect(kubeconfig) as api:
-        api.warned = lambda header: outcome.warnings.append(text_of(header))
+    async with await Api.connect(kubeconfig, lambda header: outcome.warnings.append(text_of(header))) as api:
         path = target.adapter.row.path(target.namespace, target.name)
         root = await api.find(path)
         if root is None:

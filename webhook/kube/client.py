@@ -73,15 +73,19 @@ class Page(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
+def ignore(_header: str) -> None:
+    """Do nothing."""
+
+
 class Api:
     """A connection to one API server; use as an async context manager."""
 
-    def __init__(self, configuration: "Configuration") -> None:
+    def __init__(self, configuration: "Configuration", warned: Callable[[str], None] = ignore) -> None:
         from kubernetes.aio.client import ApiClient  # noqa: PLC0415 - half a second that a server without an API saves
 
         self.client = ApiClient(configuration)
         self.sockets: WeakSet[socket.socket] = WeakSet()
-        self.warned: Callable[[str], None] = lambda _header: None  # called with each Warning header of a write's answer
+        self.warned = warned
         rest = self.client.rest_client
         # The official client accepts a connector in this attribute (rest.py, _create_pool_manager).
         self.connector = aiohttp.TCPConnector(limit=rest.maxsize, ssl=rest.ssl_context, socket_factory=self.socket)
@@ -95,8 +99,11 @@ class Api:
         return opened
 
     @classmethod
-    async def connect(cls, kubeconfig: str | None) -> Self:
-        """Connect with a kubeconfig, or with the pod's service account if it is None; raise NoCredentialsError."""
+    async def connect(cls, kubeconfig: str | None, warned: Callable[[str], None] = ignore) -> Self:
+        """Connect with a kubeconfig, or with the pod's service account if it is None; raise NoCredentialsError.
+
+        `warned` is called with each Warning header of the answer to a write.
+        """
         from kubernetes.aio import config  # noqa: PLC0415 - likewise
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - likewise
 
@@ -106,7 +113,7 @@ class Api:
                 config.load_incluster_config(client_configuration=configuration)
             else:
                 await config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
-            return cls(configuration)
+            return cls(configuration, warned)
         except Exception as error:  # noqa: BLE001 - the client checks little, and fails in as many ways as files can be wrong
             raise NoCredentialsError(f"{type(error).__name__}: {error}") from None
 

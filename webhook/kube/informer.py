@@ -113,8 +113,17 @@ class Informer(Generic[Kept]):
         self.missing = False  # whether the API server knows no such kind: its CRD is not installed
         metrics.CACHE_AGE.labels(f"{which}{path.rpartition('/')[2]}").set_function(self.age)
         self.synced = asyncio.Event()  # set for ever after the first list
-        self.changed: Callable[[], None] = lambda: None  # called after every list and event
+        self.callbacks: list[Callable[[], None]] = []
         self.observers: list[Observer[Kept]] = []
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call a function after every list and event, beside those that are called already."""
+        self.callbacks.append(callback)
+
+    def notify(self) -> None:
+        """Call the functions that are to be called after every list and event."""
+        for callback in self.callbacks:
+            callback()
 
     async def run(self) -> None:
         """List and watch until cancelled.
@@ -129,7 +138,7 @@ class Informer(Generic[Kept]):
                 if not version:
                     version = await self.list()
                     self.synced.set()
-                    self.changed()
+                    self.notify()
                 async with self.watch(version) as lines:
                     self.live = True
                     self.missing = False
@@ -218,7 +227,7 @@ class Informer(Generic[Kept]):
             if read is not None:
                 for observer in self.observers:
                     self.guarded(observer.deleted if event.type == "DELETED" else observer.seen, read[1])
-            self.changed()
+            self.notify()
         return metadata.version
 
 

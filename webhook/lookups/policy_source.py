@@ -28,6 +28,10 @@ LARGEST: Final = 1024 * 1024  # bytes of a policy file; a ConfigMap cannot be la
 log = structlog.get_logger()
 
 
+def ignore(_trouble: str) -> None:
+    """Do nothing."""
+
+
 class PolicySource:
     """Holds the policy in force: `current`, None until a policy without problems was read.
 
@@ -36,12 +40,17 @@ class PolicySource:
     is called with the reason of each refusal.
     """
 
-    def __init__(self, policy: Policy | None = None, config_map: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        config_map: tuple[str, str] | None = None,
+        refused: Callable[[str], None] = ignore,
+    ) -> None:
         self.current = policy
         self.config_map = config_map
         self.uid = ""
         self.trouble = "" if policy is not None else "no policy has been read yet"
-        self.refused: Callable[[str], None] = lambda _trouble: None
+        self.refused = refused
         metrics.POLICY_GENERATION.set(policy is not None)
         metrics.POLICY_LAST_RELOAD_GOOD.set(policy is not None)
 
@@ -85,7 +94,7 @@ class PolicySource:
                 self.refuse(origin, [f"has no key {KEY}, or does not exist"])
             seen = text
 
-        watched.changed = changed
+        watched.on_change(changed)
         await watched.run()
 
     async def follow(self, file: Path, seen: bytes) -> None:

@@ -107,8 +107,8 @@ class RetryController:
             self.lists[row] = Informer(
                 self.api, row.path(), request_of, shape=READ, query=query, metadata_only=True, which="requested-"
             )
-            self.lists[row].changed = self.news.set
-        cluster.namespaces.changed = self.news.set
+            self.lists[row].on_change(self.news.set)
+        cluster.namespaces.on_change(self.news.set)
 
     async def run(self) -> None:
         """Watch until cancelled, and act while leading."""

@@ -186,9 +186,11 @@ def start_policy(options: Options, events: Events | None) -> tuple[PolicySource,
     if options.policy_configmap is not None:
         if events is None:
             raise CannotStartError("--policy-configmap needs an API server; add --kubeconfig")
-        source = PolicySource(config_map=options.policy_configmap)
         namespace, name = options.policy_configmap
-        source.refused = lambda why: events.tell(Notice("ConfigMap", namespace, name, "PolicyRefused", why))
+        source = PolicySource(
+            config_map=options.policy_configmap,
+            refused=lambda why: events.tell(Notice("ConfigMap", namespace, name, "PolicyRefused", why)),
+        )
         return source, [source.follow_config_map(events.api)]
     return PolicySource(load_default()), []
 
@@ -241,8 +243,7 @@ def start_certificate(
         return served, str(ca), []
     ca.touch()
     rotation = Rotation(name=COMPONENT, hosts=hosts_of(options), lifetimes=lifetimes)
-    own = OwnCertificate(events.api, options.namespace, served, trust, rotation, ca)
-    own.tell = events.tell
+    own = OwnCertificate(events, options.namespace, served, trust, rotation, ca)
     return served, str(ca), [own.run()]
 
 

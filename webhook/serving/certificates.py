@@ -44,7 +44,7 @@ class CABundles:
     def on_change(self, changed: Callable[[], None]) -> None:
         """Have a function called after every change."""
         for watched in self.lists:
-            watched.changed = changed
+            watched.on_change(changed)
 
     @property
     def synced(self) -> bool:

@@ -7,7 +7,6 @@ what the watch brings back, never what was meant to be written.
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
@@ -21,8 +20,8 @@ from certs.rotate import Rotation
 from certs.store import Shared, UnusableError
 from webhook import metrics
 from webhook.kube.backoff import Backoff
-from webhook.kube.client import UNREACHABLE, Api, ApiError
-from webhook.kube.events import COMPONENT, Notice
+from webhook.kube.client import UNREACHABLE, ApiError
+from webhook.kube.events import COMPONENT, Events, Notice
 from webhook.kube.informer import Informer
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
@@ -44,24 +43,24 @@ class OwnCertificate:
     """Keeps the shared certificate, its authority and the caBundles current; `ca_file` is a copy of what is trusted."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
-        self, api: Api, namespace: str, served: Served, trust: CABundles, rotation: Rotation, ca_file: Path
+        self, events: Events, namespace: str, served: Served, trust: CABundles, rotation: Rotation, ca_file: Path
     ) -> None:
-        self.api = api
+        self.api = events.api
+        self.events = events
         self.namespace = namespace
         self.served = served
         self.trust = trust
         self.rotation = rotation
         self.ca_file = ca_file
-        self.tell: Callable[[Notice], None] = lambda _trouble: None
         self.list_path = path_of("v1", "secrets", namespace)
         self.path = path_of("v1", "secrets", namespace, SECRET)
-        self.secrets = Informer(api, self.list_path, whole, query={"fieldSelector": f"metadata.name={SECRET}"})
+        self.secrets = Informer(self.api, self.list_path, whole, query={"fieldSelector": f"metadata.name={SECRET}"})
         self.last_good: Shared | None = None
         self.unusable: str | None = None  # the resource version of a Secret that was complained of
         self.announcement = rotation.lifetimes.announcement.total_seconds()
         self.seen: tuple[KeyPair, float] | None = None  # a next authority, and since when all caBundles hold it
         self.woken = asyncio.Event()
-        self.secrets.changed = self.woken.set
+        self.secrets.on_change(self.woken.set)
         trust.on_change(self.woken.set)
 
     async def run(self) -> None:
@@ -98,7 +97,7 @@ class OwnCertificate:
     def failed(self, trouble: str) -> None:
         """Say in the log, in the metrics and on the Secret what failed."""
         self.served.failed(trouble)
-        self.tell(Notice("Secret", self.namespace, SECRET, "CertificateNotRenewed", trouble))
+        self.events.tell(Notice("Secret", self.namespace, SECRET, "CertificateNotRenewed", trouble))
 
     async def round(self) -> float:
         """Take one step, if one is due; return for how many seconds none will be, unless something changes."""

@@ -457,7 +457,7 @@ def test_a_namespace_that_may_have_been_opted_in_meanwhile_is_asked_about() -> N
 def test_a_namespace_that_is_opted_in_is_news() -> None:
     async def work() -> bool:
         found = of_many(1, "other")
-        found.cluster.namespaces.changed()
+        found.cluster.namespaces.notify()
         return found.news.is_set()
 
     assert asyncio.run(work())
