@@ -34,7 +34,7 @@ BY_KIND: Final = {(row.group, row.kind): adapter for row, adapter in ADAPTERS.it
 RULE: Final = "requested_retry"
 UID: Final[Path] = ("metadata", "uid")
 IDENTITY: Final = (UID, ("metadata", "namespace"), ("metadata", "name"))
-PATIENCE: Final = 8.0  # seconds, of the ten that the API server waits
+TIMEOUT: Final = 8.0  # seconds, of the ten that the API server waits
 
 
 class UserInfo(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class RequestReview(Review, frozen=True, rename="camel"):
 class RetryAdmission:
     """Answers what is asked of /retry.
 
-    `now`: the time that a request is compared with; `patience`: seconds after which it is given up for unanswered.
+    `now`: the time that a request is compared with; `timeout`: seconds after which it is given up for unanswered.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class RetryAdmission:
         cluster: Cluster,
         *,
         now: Callable[[], datetime] = reading.utc_now,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
     ) -> None:
         self.now = now
-        self.patience = patience
+        self.timeout = timeout
         self.api = api
         self.cluster = cluster
 
@@ -111,7 +111,7 @@ class RetryAdmission:
         self, request: Request, adapter: Adapter, root: Json, old: Json, changed: list[Path], *, asks: bool
     ) -> Response:
         """Judge one who asks, and who changes what only a retry changes; raise what `Api` raises."""
-        async with asyncio.timeout(self.patience):
+        async with asyncio.timeout(self.timeout):
             if request.operation == "CREATE":
                 return await self.created(request, adapter, root)
             if not asks and changed == [record.ANNOTATION] and set(record.read(root)) <= set(record.read(old)):

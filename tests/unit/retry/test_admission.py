@@ -55,10 +55,10 @@ def with_(root: Json, **annotations: str) -> Json:
     return {**root, "metadata": {**metadata, "annotations": {**metadata["annotations"], **said}}}
 
 
-async def judged(server: Server, root: Json, old: Json, *, patience: float = 8.0, **more: Any) -> Response | None:
+async def judged(server: Server, root: Json, old: Json, *, seconds: float = 8.0, **more: Any) -> Response | None:
     """Return what admission answers to an update, at `NOW`."""
     about = {"name": root["metadata"]["name"], "userInfo": USER, **more}
-    admission = RetryAdmission(api_of(server), served(server), now=lambda: NOW, patience=patience)
+    admission = RetryAdmission(api_of(server), served(server), now=lambda: NOW, timeout=seconds)
     return await admission.judge(admission.read(review_of(root, old=old, **about)))
 
 
@@ -173,7 +173,7 @@ def test_an_answer_that_comes_too_late_is_not_waited_for(verb: str) -> None:
     server = Server((batch.JOB, TRAIN))
     server.late.add(verb)
     with pytest.raises(UnavailableError):
-        asks(server, TRAIN, patience=0.0)
+        asks(server, TRAIN, seconds=0.0)
 
 
 @pytest.mark.parametrize("verb", ["GET", "REVIEW"])
