@@ -166,7 +166,12 @@ class RetryAdmission:
     async def judge_placeholder(self, request: Request, state: of_job.RetryState) -> Response | None:
         """Deny a placeholder that says what is not so; None if all is so; raise what `Api` raises."""
         job = await self.find(batch.JOB, request.namespace, state.name)
-        if job is None or job["metadata"]["uid"] != state.uid or not terminal.has_failed(job) or state.stage != "Kept":
+        if (
+            job is None
+            or job["metadata"]["uid"] != state.uid
+            or not terminal.has_failed(job)
+            or state.stage != "Stored"
+        ):
             what = f"keeps a manifest of Job {request.namespace}/{state.name}, which has not failed, or is another one"
             return denied(Problem(requests.SUCCESSOR, what, "ask anew"))
         if state.history != of_job.history_of(job, state.by, state.at):

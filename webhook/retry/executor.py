@@ -110,7 +110,7 @@ async def resume(api: Api, placeholder: Json) -> None:
     """Bring the retry of a placeholder to its end; raise as `rerun` does."""
     namespace = placeholder["metadata"]["namespace"]
     state: of_job.RetryState | None = readable_state(placeholder)
-    if state is not None and state.stage == "Kept":
+    if state is not None and state.stage == "Stored":
         await check_before_deletion(api, placeholder, state)
         state = await advance(api, placeholder, "Deleting")
     if state is not None and state.stage == "Deleting":

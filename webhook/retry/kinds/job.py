@@ -49,14 +49,14 @@ WRITTEN_BY_KUEUE: Final = (
     *("kueue.x-k8s.io/podset", "kueue.x-k8s.io/workload", "kueue.x-k8s.io/workload-slice-name"),
     *("kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/local-queue-name"),
 )
-MANAGED_BY: Final = "retry-policy.dev/kept"  # of a placeholder: nobody runs it, even if it is resumed
+MANAGED_BY: Final = "retry-policy.dev/placeholder"  # of a placeholder: nobody runs it, even if it is resumed
 OF_DELETION: Final = ("foregroundDeletion", "orphan")  # finalizers
 
 # What a retry of a Job takes; the last one only where some of it has succeeded.
 REPLACES: Final = tuple(Right(verb, batch.JOB.group, batch.JOB.resource) for verb in ("create", "patch", "delete"))
 WRITES_WHAT_IS_DONE: Final = Right("patch", batch.JOB.group, batch.JOB.resource, "status")
 
-Stage = Literal["Kept", "Deleting", "Created"]
+Stage = Literal["Stored", "Deleting", "Created"]
 
 
 class Done(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -92,7 +92,7 @@ class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
     done: Done = Done()
     ledger: str | None = None
     history: str = ""
-    stage: Stage = "Kept"
+    stage: Stage = "Stored"
 
     def __post_init__(self) -> None:
         """Refuse what is no name: it becomes part of a path."""
