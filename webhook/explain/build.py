@@ -162,7 +162,7 @@ def ended_row(detail: Attempt, retries_left: int | None, disruptions_left: int |
         rule = f"rule {detail.rule} ({detail.action})"
     return Row(
         attempt=detail.attempt,
-        unit=detail.unit,
+        unit=detail.scope,
         pod=detail.pod,
         node=detail.node,
         placement=PLACEMENTS.get(detail.placement, ""),
@@ -184,7 +184,7 @@ def running_rows(found: list[Pod], account: Account, root: Json, *, in_set: bool
         attempt = pod.restart if in_set else pod.attempt if per_index else spent
         yield Row(
             attempt=attempt or 0,
-            unit=limits.unit_of(pod),
+            unit=limits.scope_of(pod),
             pod=pod.name,
             node=pod.node,
             placement=PLACEMENTS.get(pod.placement, ""),

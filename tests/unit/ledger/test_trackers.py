@@ -70,9 +70,9 @@ def test_many_uncounted_pods_are_all_counted_at_admission_at_little_cost() -> No
 
 
 def test_an_account_is_not_read_again_for_each_pod() -> None:
-    units = '{"units":{"2":"' + ",".join(str(2 * number) for number in range(200)) + '"}}'
-    root = job({"parallelism": 1}, annotations={names.LEDGER: units}, **STORED)
-    assert len(units) <= LARGEST
+    scopes = '{"units":{"2":"' + ",".join(str(2 * number) for number in range(200)) + '"}}'
+    root = job({"parallelism": 1}, annotations={names.LEDGER: scopes}, **STORED)
+    assert len(scopes) <= LARGEST
     found = trackers(root, None)
     assert admit(found, root) == 0
     assert instructions_of(lambda: admit(found, root)) <= 2_000

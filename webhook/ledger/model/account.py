@@ -10,10 +10,10 @@ from uuid import UUID
 
 import msgspec
 
-from webhook.ledger.model import units
+from webhook.ledger.model import scopes
 from webhook.ledger.model.outcomes import UNSEEN, Cost, Outcome
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.units import Units
+from webhook.ledger.model.scopes import Scopes
 
 LARGEST: Final = 4096  # bytes of the annotation
 DETAILS: Final = 10
@@ -30,13 +30,13 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One ended pod in detail.
 
-    `attempt`: 0-based: what its unit had spent of its retries before it, of a JobSet's pod the set's restart. `cost` is
-    that of `Outcome`; `rule` the index of the failure policy's rule that matched, and `action` its action. `settled`:
-    whether no rule, but the ledger said that it was a bug.
+    `attempt`: 0-based: what its scope had spent of its retries before it, of a JobSet's pod the set's restart. `cost`
+    is that of `Outcome`; `rule` the index of the failure policy's rule that matched, and `action` its action.
+    `settled`: whether no rule, but the ledger said that it was a bug.
     """
 
     attempt: Count
-    unit: str = ""
+    scope: str = msgspec.field(default="", name="unit")
     pod: str
     node: str = ""
     placement: str = ""
@@ -51,7 +51,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was left to the unit of the last attempt after it; None where it has no such budget."""
+    """What was left to the scope of the last attempt after it; None where it has no such budget."""
 
     retries: int | None = None
     disruptions: int | None = None
@@ -61,18 +61,18 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What the annotation holds.
 
     `ended`: pods in all. `cost`: how many of them cost what. `causes`: how many by cause and reason. `spot`: how many
-    had been placed on spot. `units`: disruptions by unit since the last reset of the limits; `free`: restarts that cost
-    nothing, by unit. `before`: how many ended pods had cost what when a person last had the workload run again.
-    `grants`: how often a suspended Job was resumed; `suspended`: whether the ledger has suspended it. `recent`: ids of
-    pods that are counted, and perhaps not marked yet.
+    had been placed on spot. `scopes`, stored as `units`: disruptions by scope since the last reset of the limits;
+    `free`: restarts that cost nothing, by scope. `before`: how many ended pods had cost what when a person last had the
+    workload run again. `grants`: how often a suspended Job was resumed; `suspended`: whether the ledger has suspended
+    it. `recent`: ids of pods that are counted, and perhaps not marked yet.
     """
 
     ended: Count = 0
     cost: dict[Cost, Count] = msgspec.field(default_factory=dict)
     causes: dict[str, dict[str, Count]] = msgspec.field(default_factory=dict)
     spot: Count = 0
-    units: Units = msgspec.field(default_factory=Units)
-    free: Units = msgspec.field(default_factory=Units)
+    scopes: Scopes = msgspec.field(default_factory=Scopes, name="units")
+    free: Scopes = msgspec.field(default_factory=Scopes)
     before: dict[Cost, Count] = msgspec.field(default_factory=dict)
     grants: Count = 0
     suspended: bool = False
@@ -104,7 +104,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def earlier(self) -> int:
-        """How many attempts there were before a person last had the workload run again, of a unit that had them all."""
+        """How many attempts a scope had, if it had them all, before a person last had the workload run again."""
         return self.before.get("retry", 0) + self.before.get("fatal", 0)
 
     @property
@@ -115,12 +115,12 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     def begin_anew(self) -> None:
         """Let every budget begin anew, and the account go on: a person has the workload run again."""
         self.before = dict(self.cost)
-        self.units = Units()
-        self.free = Units()
+        self.scopes = Scopes()
+        self.free = Scopes()
         self.suspended = False
         self.left = None
 
-    def count(self, outcome: Outcome, unit: str, attempt: int) -> Attempt:
+    def count(self, outcome: Outcome, scope: str, attempt: int) -> Attempt:
         """Count an ended pod that it does not have yet; return it in detail."""
         pod = outcome.pod
         self.recent.append(id_of(pod))
@@ -128,7 +128,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.add(
             Attempt(
                 attempt=attempt,
-                unit=unit,
+                scope=scope,
                 pod=pod.name,
                 node=pod.node,
                 placement=pod.placement,
@@ -161,15 +161,15 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Add an attempt to the counts and to the details."""
         self.add_to_counts(detail.cause, detail.reason, detail.cost, 1)
         if detail.cost == "disruption":
-            self.units.add(detail.unit)
+            self.scopes.add(detail.scope)
         elif detail.cost == "free":
-            self.free.add(detail.unit)
+            self.free.add(detail.scope)
         self.last = [*self.last, detail][-DETAILS:]
         return detail
 
     def reset_limits(self) -> None:
-        """Let every unit have as many disruptions again: its workload was resumed."""
-        self.units = Units()
+        """Let every scope have as many disruptions again: its workload was resumed."""
+        self.scopes = Scopes()
         self.grants += 1
         self.suspended = False
 
@@ -227,19 +227,19 @@ def continued(text: str | None) -> str | None:
     return encode(account)
 
 
-def write_units(value: Any) -> Any:
+def write_scopes(value: Any) -> Any:
     """Write what is not JSON's own."""
-    if isinstance(value, Units):
+    if isinstance(value, Scopes):
         return value.written()
     raise NotImplementedError
 
 
-def read_units(kind: type, value: Any) -> Any:
+def read_scopes(kind: type, value: Any) -> Any:
     """Read it again."""
-    if kind is Units:
-        return units.read(value)
+    if kind is Scopes:
+        return scopes.read(value)
     raise NotImplementedError
 
 
-decoder: Final = msgspec.json.Decoder(Account, dec_hook=read_units)  # its ValidationError is a ValueError
-encoder: Final = msgspec.json.Encoder(enc_hook=write_units)
+decoder: Final = msgspec.json.Decoder(Account, dec_hook=read_scopes)  # its ValidationError is a ValueError
+encoder: Final = msgspec.json.Encoder(enc_hook=write_scopes)

@@ -20,7 +20,7 @@ def count(account: Account, pod: Pod, job: Json, job_set: Json | None, budgets: 
     """
     attempt = limits.attempt_of(account, budgets, pod)
     outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
-    return account.count(limits.with_budget(outcome, budgets, account), limits.unit_of(pod), attempt)
+    return account.count(limits.with_budget(outcome, budgets, account), limits.scope_of(pod), attempt)
 
 
 class CountingPass:
@@ -111,17 +111,17 @@ class CountingPass:
             self.add(pod, self.root)
 
     def exceeded(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
-        """Yield the newest of these attempts first, whose unit had more disruptions than it may, with its Job."""
+        """Yield the newest of these attempts first, whose scope had more disruptions than it may, with its Job."""
         if self.settings.profile.disruptions.action != "Ignore" or self.account.suspended:
             return
         for detail, job, budgets in self.of_running_jobs(details, "disruption"):
-            if limits.is_exceeded(self.account, budgets, detail.unit):
+            if limits.is_exceeded(self.account, budgets, detail.scope):
                 yield detail, job, budgets
 
     def free_too_often(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
-        """Yield the newest of these attempts first, whose unit restarted at no cost too often, with its Job."""
+        """Yield the newest of these attempts first, whose scope restarted at no cost too often, with its Job."""
         for detail, job, budgets in self.of_running_jobs(details, "free"):
-            if limits.is_free_too_often(self.account, budgets, detail.unit):
+            if limits.is_free_too_often(self.account, budgets, detail.scope):
                 yield detail, job, budgets
 
     def of_running_jobs(
@@ -130,7 +130,7 @@ class CountingPass:
         """Yield the newest of these attempts first that cost so, and whose Job has not ended, with the Job."""
         jobs = {job["metadata"]["name"]: job for job in self.tracker.jobs.values()}
         for detail in reversed(details):
-            job = jobs.get(limits.job_of(self.key.job_set, detail.unit) or self.key.job)
+            job = jobs.get(limits.job_of(self.key.job_set, detail.scope) or self.key.job)
             known = detail.cost == cost and detail.reason != outcomes.UNSEEN
             if known and job is not None and not terminal.is_decided(job["status"]):
                 yield detail, job, self.budgets_of(job)

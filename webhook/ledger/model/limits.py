@@ -31,12 +31,12 @@ class Budgets:
 
     @property
     def disruptions(self) -> int:
-        """The disruptions of one unit."""
+        """The disruptions of one scope."""
         return self.limit * self.shares
 
     @property
     def free_restarts(self) -> int:
-        """The restarts of one unit that cost nothing."""
+        """The restarts of one scope that cost nothing."""
         return self.free_limit * self.shares
 
 
@@ -66,19 +66,19 @@ def has_ended(account: Account, job_set: Json | None) -> bool:
     return job_set is None and account.spent_now("fatal") > 0
 
 
-def unit_of(pod: Pod) -> str:
-    """Name the unit that a pod belongs to: what has a disruption budget of its own."""
-    return unit_named(pod.job_set, pod.job, pod.index)
+def scope_of(pod: Pod) -> str:
+    """Name the scope that a pod belongs to: what has a disruption budget of its own."""
+    return scope_named(pod.job_set, pod.job, pod.index)
 
 
-def unit_named(job_set: str, job: str, index: str) -> str:
-    """Name the unit of a Job's pod by its index, in a JobSet by its Job too; each is empty where there is none."""
+def scope_named(job_set: str, job: str, index: str) -> str:
+    """Name the scope of a Job's pod by its index, in a JobSet by its Job too; each is empty where there is none."""
     return f"{job.removeprefix(f'{job_set}-')}/{index}" if job_set else index
 
 
-def job_of(job_set: str, unit: str) -> str:
-    """Name the Job that a unit of a JobSet belongs to; empty where there is no set."""
-    return f"{job_set}-{unit.rpartition('/')[0]}" if job_set else ""
+def job_of(job_set: str, scope: str) -> str:
+    """Name the Job that a scope of a JobSet belongs to; empty where there is no set."""
+    return f"{job_set}-{scope.rpartition('/')[0]}" if job_set else ""
 
 
 def with_budget(outcome: Outcome, budgets: Budgets, account: Account) -> Outcome:
@@ -102,7 +102,7 @@ def attempt_of(account: Account, budgets: Budgets, pod: Pod) -> int:
 
 
 def left_of(account: Account, budgets: Budgets, detail: Attempt, job_set: Json | None) -> Left:
-    """Return what is left to a unit after an attempt that was counted: retries, of a JobSet's pod restarts."""
+    """Return what is left to a scope after an attempt that was counted: retries, of a JobSet's pod restarts."""
     if job_set is not None:
         spent = restarts_of(job_set, detail)
     elif budgets.per_index:
@@ -111,24 +111,24 @@ def left_of(account: Account, budgets: Budgets, detail: Attempt, job_set: Json |
         spent = account.spent_now("retry")
     return Left(
         retries=max(0, budgets.retries - spent),
-        disruptions=max(0, budgets.disruptions - account.units.of(detail.unit)),
+        disruptions=max(0, budgets.disruptions - account.scopes.of(detail.scope)),
     )
 
 
 def restarts_of(job_set: Json, detail: Attempt) -> int:
     """Return the restarts that count towards maxRestarts, with that which an attempt brings about."""
-    name, _, index = detail.unit.rpartition("/")[0].rpartition("-")
+    name, _, index = detail.scope.rpartition("/")[0].rpartition("-")
     alone = job_restarts(job_set, name, count(index) or 0)
     in_all = (at(job_set, ("status", "restarts")) or 0) + alone.in_all
     brings_one = detail.cost == "retry" and detail.action == "FailJob"
     return costly_restarts(job_set) + (brings_one and in_all <= detail.attempt)
 
 
-def is_exceeded(account: Account, budgets: Budgets, unit: str) -> bool:
-    """Return True if a unit had more disruptions than it may, beyond doubt."""
-    return account.units.at_least(unit) > budgets.disruptions
+def is_exceeded(account: Account, budgets: Budgets, scope: str) -> bool:
+    """Return True if a scope had more disruptions than it may, beyond doubt."""
+    return account.scopes.at_least(scope) > budgets.disruptions
 
 
-def is_free_too_often(account: Account, budgets: Budgets, unit: str) -> bool:
-    """Return True if a unit restarted at no cost more often than it may, beyond doubt."""
-    return account.free.at_least(unit) > budgets.free_restarts
+def is_free_too_often(account: Account, budgets: Budgets, scope: str) -> bool:
+    """Return True if a scope restarted at no cost more often than it may, beyond doubt."""
+    return account.free.at_least(scope) > budgets.free_restarts

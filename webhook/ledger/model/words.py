@@ -10,7 +10,7 @@ def sentence(detail: Attempt, left: Left, of: int | None) -> str:
     `of`: how many attempts there may be in all; None in a JobSet.
     """
     in_set = of is None
-    where = f"{detail.unit.rstrip('/')}: " if in_set else f"index {detail.unit}: " if detail.unit else ""
+    where = f"{detail.scope.rstrip('/')}: " if in_set else f"index {detail.scope}: " if detail.scope else ""
     ended = f"{where}attempt {detail.attempt + 1}{'' if in_set else f' of {of}'} ended: {how(detail)}"
     return "; ".join((ended, cost(detail, in_set=in_set), rest(left, in_set=in_set)))
 

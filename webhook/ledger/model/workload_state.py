@@ -60,13 +60,13 @@ class WorkloadState:
             self.costs[pod.uid] = cost
         return cost
 
-    def disruptions_of(self, unit: str, job: Json, job_set: Json | None) -> int:
-        """Return the disruptions of a unit of the workload, those included that are not counted yet."""
+    def disruptions_of(self, scope: str, job: Json, job_set: Json | None) -> int:
+        """Return the disruptions of a scope of the workload, those included that are not counted yet."""
         account = self.account
         resumed = account.suspended and not job["spec"].get("suspend")  # which resets the limit
-        count = 0 if resumed else account.units.of(unit)
+        count = 0 if resumed else account.scopes.of(scope)
         for failed in self.tracker.uncounted(account):
-            if failed.disruption is not None and limits.unit_of(failed) == unit:
+            if failed.disruption is not None and limits.scope_of(failed) == scope:
                 count += self.cost_of(failed, job_set) == "disruption"
         return count
 

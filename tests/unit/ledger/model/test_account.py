@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.costs import assert_affordable, instructions_of
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job
 from webhook.ledger.model.account import DETAILS, KEPT, LARGEST, MOST_RECENT, Account, decode, encode, id_of
-from webhook.ledger.model.limits import unit_of
+from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import UNSEEN, outcome_of
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
@@ -24,7 +24,7 @@ REASONS = (
 def counted(*pods: Pod, account: Account | None = None) -> Account:
     account = account or Account()
     for pod in pods:
-        account.count(outcome_of(pod, job()), unit_of(pod), 0)
+        account.count(outcome_of(pod, job()), scope_of(pod), 0)
     return account
 
 
@@ -99,11 +99,11 @@ def test_a_bug_counts_though_its_detail_was_pushed_out_meanwhile() -> None:
     assert account.cost == {"retry": DETAILS, "fatal": 1}
 
 
-def test_a_new_grant_forgets_the_disruptions_of_the_units_and_not_those_in_all() -> None:
+def test_a_new_grant_forgets_the_disruptions_of_the_scopes_and_not_those_in_all() -> None:
     account = counted(disrupted(1), disrupted(2))
     account.suspended = True
     account.reset_limits()
-    assert account.units.of("") == 0
+    assert account.scopes.of("") == 0
     assert account.spent("disruption") == 2
     assert (account.grants, account.suspended) == (1, False)
 
@@ -123,7 +123,7 @@ def test_ten_thousand_disruptions_fit() -> None:
         index = str(chance.randrange(2_000))
         truth[index] = truth.get(index, 0) + 1
         pod = disrupted(number, chance.choice(REASONS), index=index, name=f"train-{index}-x{number:05}")
-        account.count(outcome_of(pod, job()), unit_of(pod), 0)
+        account.count(outcome_of(pod, job()), scope_of(pod), 0)
         account.forget(KEPT, ())
         if number % 100 == 0:
             text = encode(account)
@@ -132,7 +132,7 @@ def test_ten_thousand_disruptions_fit() -> None:
     account = decode(encode(account))
     assert (account.ended, account.spent("disruption")) == (10_000, 10_000)
     assert sum(account.causes["Disruption"].values()) == 10_000
-    assert all(account.units.of(index) >= count for index, count in truth.items())
+    assert all(account.scopes.of(index) >= count for index, count in truth.items())
 
 
 names = st.text("abcdefghij-", min_size=63, max_size=63)
@@ -160,7 +160,7 @@ def test_an_annotation_that_is_longer_than_any_account_is_refused_unread() -> No
 
 
 SPENT = st.dictionaries(st.sampled_from(["retry", "disruption", "fatal", "none"]), st.integers())
-# Texts with everything that an account may have, and units as hostile as can be.
+# Texts with everything that an account may have, and `units` as hostile as can be.
 TEXTS = st.builds(
     lambda **fields: msgspec.json.encode(fields).decode(),
     ended=st.integers(),

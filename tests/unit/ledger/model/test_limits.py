@@ -6,7 +6,7 @@ from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.model.test_account import counted
 from tests.unit.ledger.pods import disrupted, failed, job, job_set, seen
 from webhook.ledger.model.account import Account, Attempt, Left
-from webhook.ledger.model.limits import attempt_of, budgets_of, is_exceeded, left_of, unit_of
+from webhook.ledger.model.limits import attempt_of, budgets_of, is_exceeded, left_of, scope_of
 from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
@@ -35,10 +35,10 @@ def test_the_limit_is_of_each_index_else_times_the_pods_that_run_at_a_time(spec:
 
 
 def test_a_unit_is_an_index_and_in_a_set_an_index_of_one_of_its_jobs() -> None:
-    assert unit_of(seen()) == ""
-    assert unit_of(seen(index="3")) == "3"
-    assert unit_of(seen(job="set-workers-0", job_set="set", index="3")) == "workers-0/3"
-    assert unit_of(seen(job="set-workers-0", job_set="set")) == "workers-0/"
+    assert scope_of(seen()) == ""
+    assert scope_of(seen(index="3")) == "3"
+    assert scope_of(seen(job="set-workers-0", job_set="set", index="3")) == "workers-0/3"
+    assert scope_of(seen(job="set-workers-0", job_set="set")) == "workers-0/"
 
 
 def test_one_disruption_more_than_the_limit_is_too_many() -> None:
@@ -51,7 +51,7 @@ def after(account: Account, pod: Pod, root: Json, above: Json | None = None) -> 
     """Count a pod: which attempt it was, and what is left after it."""
     budgets = budgets_of(root, above, settings())
     attempt = attempt_of(account, budgets, pod)
-    detail = account.count(outcome_of(pod, root, above), unit_of(pod), attempt)
+    detail = account.count(outcome_of(pod, root, above), scope_of(pod), attempt)
     return attempt, left_of(account, budgets, detail, above)
 
 

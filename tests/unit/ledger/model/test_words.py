@@ -5,7 +5,7 @@ from tests.unit.ledger.model.test_limits import PER_INDEX, settings
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job, job_set
 from webhook.ledger.model import words
 from webhook.ledger.model.account import Account
-from webhook.ledger.model.limits import attempt_of, budgets_of, left_of, unit_of
+from webhook.ledger.model.limits import attempt_of, budgets_of, left_of, scope_of
 from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
@@ -17,7 +17,7 @@ def said(*pods: Pod, root: Json | None = None, above: Json | None = None) -> str
     budgets = budgets_of(root, above, settings())
     for pod in pods:
         attempt = attempt_of(account, budgets, pod)
-        detail = account.count(outcome_of(pod, root, above), unit_of(pod), attempt)
+        detail = account.count(outcome_of(pod, root, above), scope_of(pod), attempt)
         of = None if above is not None else account.earlier + budgets.retries + 1
         text = words.sentence(detail, left_of(account, budgets, detail, above), of)
     return text

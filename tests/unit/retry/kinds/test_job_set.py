@@ -7,7 +7,7 @@ import pytest
 
 from webhook.kube import names
 from webhook.ledger.model.account import Account, decode, encode
-from webhook.ledger.model.units import Units
+from webhook.ledger.model.scopes import Scopes
 from webhook.objects.problem import Json
 from webhook.retry import record, requests
 from webhook.retry.kinds import job_set as of_job_set
@@ -64,12 +64,12 @@ def test_its_failure_is_taken_back_and_its_restarts_count_on() -> None:
 
 
 def test_the_account_goes_on() -> None:
-    spent = Account(ended=2, cost={"disruption": 2}, units=Units({"job-0-0/0": 2}))
+    spent = Account(ended=2, cost={"disruption": 2}, scopes=Scopes({"job-0-0/0": 2}))
     job_set = failed(annotations={**YES, names.LEDGER: encode(spent)})
     *_, operation = of_job_set.noted(job_set, "alice", "2026-11-21T12:00:00+00:00")
     now = decode(operation["value"])
     assert (now.ended, now.spent("disruption"), now.spent_now("disruption")) == (2, 2, 0)
-    assert now.units.of("job-0-0/0") == 0
+    assert now.scopes.of("job-0-0/0") == 0
 
 
 def test_who_asked_is_noted_once() -> None:

@@ -1,7 +1,7 @@
-"""Disruptions by unit: a completion index, in a JobSet with its Job's name before it, or "" for all pods of a Job.
+"""Disruptions by scope: a completion index, in a JobSet with its Job's name before it, or "" for all pods of a Job.
 
-Written as the units that had so many, those with consecutive numbers as a range: {"2": "0-3,7", "1": "workers-0/5"}.
-Where that grows too long, the units with the fewest disruptions are let go of; each of them then counts as having had
+Written as the scopes that had so many, those with consecutive numbers as a range: {"2": "0-3,7", "1": "workers-0/5"}.
+Where that grows too long, the scopes with the fewest disruptions are let go of; each of them then counts as having had
 as many as the most that was let go, too many perhaps and never too few (the Space-Saving algorithm of Metwally et al.).
 """
 
@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 from webhook.policy.settings import count
 
 LONGEST: Final = 800  # characters
-OTHERS: Final = "others"  # the key of what a unit may have had that is not named
+OTHERS: Final = "others"  # the key of what a scope may have had that is not named
 NO_NUMBER: Final = -1
 
 
 class Run(NamedTuple):
-    """Units with consecutive numbers that had equally many disruptions; one without a number is NO_NUMBER."""
+    """Scopes with consecutive numbers that had equally many disruptions; one without a number is NO_NUMBER."""
 
     prefix: str
     first: int
@@ -26,45 +26,45 @@ class Run(NamedTuple):
     disruptions: int
 
 
-class Units:
-    """How many disruptions each unit has had: as runs, in order, of which no two have a unit in common."""
+class Scopes:
+    """How many disruptions each scope has had: as runs, in order, of which no two have a scope in common."""
 
     def __init__(self, counts: dict[str, int] | None = None, others: int = 0) -> None:
         self.runs: list[Run] = []
         self.others = others
-        for unit, number in (counts or {}).items():
-            self.put(unit, number)
+        for scope, number in (counts or {}).items():
+            self.put(scope, number)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Units) and (merged(self.runs), self.others) == (merged(other.runs), other.others)
+        return isinstance(other, Scopes) and (merged(self.runs), self.others) == (merged(other.runs), other.others)
 
     __hash__ = None  # type: ignore[assignment]
 
-    def of(self, unit: str) -> int:
-        """Return the disruptions of a unit; no fewer than there were."""
-        place = self.place(unit)
+    def of(self, scope: str) -> int:
+        """Return the disruptions of a scope; no fewer than there were."""
+        place = self.place(scope)
         return self.others if place is None else self.runs[place].disruptions
 
-    def at_least(self, unit: str) -> int:
-        """Return the disruptions of a unit; no more than there were."""
-        return max(0, self.of(unit) - self.others)
+    def at_least(self, scope: str) -> int:
+        """Return the disruptions of a scope; no more than there were."""
+        return max(0, self.of(scope) - self.others)
 
-    def add(self, unit: str) -> None:
+    def add(self, scope: str) -> None:
         """Count one more."""
-        self.put(unit, self.of(unit) + 1)
+        self.put(scope, self.of(scope) + 1)
 
-    def place(self, unit: str) -> int | None:
-        """Return the index of the run that a unit is in, None where it is in none."""
-        prefix, number = split(unit)
+    def place(self, scope: str) -> int | None:
+        """Return the index of the run that a scope is in, None where it is in none."""
+        prefix, number = split(scope)
         place = bisect_right(self.runs, (prefix, number), key=start_of) - 1
         is_in = place >= 0 and self.runs[place].prefix == prefix and number <= self.runs[place].last
         return place if is_in else None
 
-    def put(self, unit: str, disruptions: int) -> None:
-        """Set the disruptions of a unit, taking it out of the run that it is in."""
-        prefix, number = split(unit)
+    def put(self, scope: str, disruptions: int) -> None:
+        """Set the disruptions of a scope, taking it out of the run that it is in."""
+        prefix, number = split(scope)
         new = Run(prefix, number, number, disruptions)
-        place = self.place(unit)
+        place = self.place(scope)
         if place is None:
             place = bisect_right(self.runs, (prefix, number), key=start_of)
             self.runs.insert(place, new)
@@ -91,9 +91,9 @@ class Units:
         return {**found, OTHERS: str(self.others)} if self.others else found
 
 
-def read(written: Any) -> Units:
+def read(written: Any) -> Scopes:
     """Read what was written, without expanding any range; raise ValueError where it was not."""
-    units = Units()
+    scopes = Scopes()
     if not isinstance(written, dict) or not all(isinstance(text, str) for text in written.values()):
         raise ValueError("units must be an object of strings")
     if sum(len(text) for number, text in written.items() if number != OTHERS) > LONGEST:
@@ -103,13 +103,13 @@ def read(written: Any) -> Units:
         if disruptions is None:
             raise ValueError("disruptions must be a whole number")
         if number == OTHERS:
-            units.others = disruptions
+            scopes.others = disruptions
         else:
-            units.runs += (Run(*run_of(part), disruptions) for part in text.split(","))
-    units.runs.sort()
-    if any(one.prefix == other.prefix and other.first <= one.last for one, other in pairwise(units.runs)):
+            scopes.runs += (Run(*run_of(part), disruptions) for part in text.split(","))
+    scopes.runs.sort()
+    if any(one.prefix == other.prefix and other.first <= one.last for one, other in pairwise(scopes.runs)):
         raise ValueError("a unit stands there twice")
-    return units
+    return scopes
 
 
 def merged(runs: Iterable[Run]) -> list[Run]:
@@ -147,8 +147,8 @@ def run_of(text: str) -> tuple[str, int, int]:
     return prefix + slash, first, last
 
 
-def split(unit: str) -> tuple[str, int]:
-    """Return what stands before a unit's number, and the number; NO_NUMBER where it has none."""
-    prefix, slash, number = unit.rpartition("/")
+def split(scope: str) -> tuple[str, int]:
+    """Return what stands before a scope's number, and the number; NO_NUMBER where it has none."""
+    prefix, slash, number = scope.rpartition("/")
     index = count(number)
-    return (unit, NO_NUMBER) if index is None else (prefix + slash, index)
+    return (scope, NO_NUMBER) if index is None else (prefix + slash, index)

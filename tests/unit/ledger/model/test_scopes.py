@@ -1,4 +1,4 @@
-"""Disruptions by unit, in few characters."""
+"""Disruptions by scope, in few characters."""
 
 import json
 from collections import Counter
@@ -8,22 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.costs import assert_affordable, assert_grows_with_its_input
-from webhook.ledger.model.units import LONGEST, Units, read
+from webhook.ledger.model.scopes import LONGEST, Scopes, read
 
 
 def test_consecutive_indexes_are_written_as_a_range() -> None:
-    units = Units({**{str(number): 1 for number in (0, 1, 2, 3, 7, 9, 10)}, "4": 2})
-    assert units.written() == {"2": "4", "1": "0-3,7,9-10"}
+    scopes = Scopes({**{str(number): 1 for number in (0, 1, 2, 3, 7, 9, 10)}, "4": 2})
+    assert scopes.written() == {"2": "4", "1": "0-3,7,9-10"}
 
 
 def test_indexes_of_a_sets_jobs_stand_behind_their_job() -> None:
-    units = Units({"workers-0/1": 1, "workers-0/2": 1, "driver-0/": 1, "workers-1/0": 1})
-    assert units.written() == {"1": "driver-0/,workers-0/1-2,workers-1/0"}
+    scopes = Scopes({"workers-0/1": 1, "workers-0/2": 1, "driver-0/": 1, "workers-1/0": 1})
+    assert scopes.written() == {"1": "driver-0/,workers-0/1-2,workers-1/0"}
 
 
 def test_a_job_without_indexes_is_one_unit() -> None:
-    assert Units({"": 3}).written() == {"3": ""}
-    assert read({"3": ""}) == Units({"": 3})
+    assert Scopes({"": 3}).written() == {"3": ""}
+    assert read({"3": ""}) == Scopes({"": 3})
 
 
 @given(
@@ -32,36 +32,36 @@ def test_a_job_without_indexes_is_one_unit() -> None:
     )
 )
 def test_what_is_written_is_read_again(counts: dict[str, int]) -> None:
-    units = Units(counts)
-    assert read(units.written()) == units
+    scopes = Scopes(counts)
+    assert read(scopes.written()) == scopes
 
 
-def test_where_it_grows_too_long_the_units_with_the_fewest_are_let_go_of_and_none_is_counted_too_low() -> None:
+def test_where_it_grows_too_long_the_scopes_with_the_fewest_are_let_go_of_and_none_is_counted_too_low() -> None:
     counts = {str(number * 2): 1 + number % 3 for number in range(1000)}
-    units = Units(dict(counts))
-    written = units.written()
+    scopes = Scopes(dict(counts))
+    written = scopes.written()
     assert len(json.dumps(written)) <= LONGEST + 100
     again = read(written)
-    assert all(again.of(unit) >= count for unit, count in counts.items())
-    assert all(again.at_least(unit) <= count for unit, count in counts.items())
+    assert all(again.of(scope) >= count for scope, count in counts.items())
+    assert all(again.at_least(scope) <= count for scope, count in counts.items())
     again.add("0")
-    assert again.of("0") == units.of("0") + 1
+    assert again.of("0") == scopes.of("0") + 1
 
 
 def test_a_range_is_never_written_out_so_that_any_number_of_indexes_costs_the_same() -> None:
-    units = read({"1": "0-99999,workers-0/0-99999"})
-    units.add("50000")
-    assert (units.of("0"), units.of("50000"), units.of("99999"), units.of("100000")) == (1, 2, 1, 0)
-    assert units.written() == {"2": "50000", "1": "0-49999,50001-99999,workers-0/0-99999"}
+    scopes = read({"1": "0-99999,workers-0/0-99999"})
+    scopes.add("50000")
+    assert (scopes.of("0"), scopes.of("50000"), scopes.of("99999"), scopes.of("100000")) == (1, 2, 1, 0)
+    assert scopes.written() == {"2": "50000", "1": "0-49999,50001-99999,workers-0/0-99999"}
 
 
 @given(st.lists(st.integers(0, 30).map(str) | st.sampled_from(["a/3", "a/4", "a/", ""]), max_size=60))
 def test_whatever_is_added_is_counted_once_each(added: list[str]) -> None:
-    units = Units()
-    for unit in added:
-        units.add(unit)
-    assert {unit: units.of(unit) for unit in added} == Counter(added)
-    assert read(units.written()) == units
+    scopes = Scopes()
+    for scope in added:
+        scopes.add(scope)
+    assert {scope: scopes.of(scope) for scope in added} == Counter(added)
+    assert read(scopes.written()) == scopes
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_what_reading_and_writing_costs_grows_with_the_text_and_not_with_its_num
 
 def test_the_worst_ranges_of_a_text_that_is_read_cost_next_to_nothing() -> None:
     def work() -> None:
-        units = read({"1": ",".join(f"{'x' * 300}{name}/0-2147483646" for name in "ab")})
+        scopes = read({"1": ",".join(f"{'x' * 300}{name}/0-2147483646" for name in "ab")})
         for number in range(100):
-            units.add(f"{'x' * 300}a/{2 * number}")
-        units.written()
+            scopes.add(f"{'x' * 300}a/{2 * number}")
+        scopes.written()
 
     assert_affordable(work, seconds=0.05, mebibytes=1)
