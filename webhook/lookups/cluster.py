@@ -5,27 +5,24 @@ answer in time, the request fails with 503: with a guess, an object could be pla
 """
 
 import asyncio
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
-import msgspec
 import structlog
 
 from webhook import metrics
 from webhook.capacity import Census, NodeFacts, Pool, Provider, recognise
 from webhook.capacity.pools import MOST_POOLS
 from webhook.kinds import OwnerReference, batch, row_of
-from webhook.kinds.job_set import COSTLY_JOB_RESTARTS, JOB_RESTARTS, JOB_SET, SPEC
+from webhook.kinds.job_set import JOB_SET, SPEC
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.trainer import TRAIN_JOB
-from webhook.kube import eager, names, terminal
+from webhook.kube import eager, names
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 from webhook.kube.informer import Informer
 from webhook.kube.paths import is_name, path_of
 from webhook.kube.slices import in_slices
-from webhook.ledger.model import account
-from webhook.ledger.model.matching import LONGEST_MESSAGE, LONGEST_PATTERN, MOST_RULES
+from webhook.ledger.model.cached import JOB_READ, JOB_SET_READ, trimmed_job, trimmed_job_set
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
@@ -33,61 +30,12 @@ from webhook.rules.job_sets.job_set import RESTART_JOB
 from webhook.rules.opt_in import labels_of
 
 PATIENCE: Final = 1.0  # seconds that one look-up may take; the API server waits 5 seconds for the webhook's answer
-# The fields that are decoded of objects. There are tens of thousands of objects, of up to megabytes each.
-METADATA_READ: Final[Shape] = {
-    **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
-    "labels": dict.fromkeys((names.PROFILE, batch.QUEUE_NAME, batch.JOBS_OF_SET), str),
-    "annotations": dict.fromkeys((*names.SAID_BY_AUTHORS, names.LEDGER, names.RETRY_HISTORY, batch.QUEUE_NAME), str),
-    "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
-}
 NAMESPACE_READ: Final[Shape] = {
     "metadata": {
         **dict.fromkeys(("name", "resourceVersion"), str),
         "labels": dict.fromkeys((names.PROFILE, names.MODE), str),
     }
 }
-JOB_READ: Final[Shape] = {
-    "metadata": METADATA_READ,
-    "spec": {
-        **dict.fromkeys(("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes"), int),
-        **dict.fromkeys(("completions", "parallelism"), int),
-        **dict.fromkeys(("completionMode", "podReplacementPolicy"), str),
-        "suspend": bool,
-        "podFailurePolicy": batch.FAILURE_POLICY,
-    },
-    "status": {
-        **dict.fromkeys(("failed", "succeeded"), int),
-        "uncountedTerminatedPods": {"failed": [str]},
-        "conditions": [dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), str)],
-    },
-}
-JOB_SET_READ: Final[Shape] = {
-    "metadata": METADATA_READ,
-    "spec": {
-        "failurePolicy": {
-            "maxRestarts": int,
-            "restartStrategy": str,
-            "rules": [
-                {
-                    "action": str,
-                    "onJobFailureReasons": [str],
-                    "onJobFailureMessagePatterns": [str],
-                    "targetReplicatedJobs": [str],
-                }
-            ],
-        }
-    },
-    "status": {
-        **dict.fromkeys(("restarts", "restartsCountTowardsMax"), int),
-        "replicatedJobsStatus": [{"name": str, JOB_RESTARTS: [int], COSTLY_JOB_RESTARTS: [int]}],
-    },
-}
-# Bounds on the cached data, where the API has no bound, or a higher one than is needed.
-LONGEST: Final = 64  # characters of an author's annotation; valid values are shorter
-LONGEST_OURS: Final = account.LARGEST + 1  # characters of the webhook's annotations; longer ones cannot be read
-LONGEST_REFERENCE: Final = 512  # characters of a field of an ownerReference
-MOST_SHARED: Final = 4096  # bytes of a podFailurePolicy that is cached once for many Jobs; injected ones are smaller
-MOST_LISTED: Final = 1000  # entries of a list in a rule of a JobSet, such as the names of its Jobs
 NODES_KNOWN: Final = 300.0  # seconds between two reads of the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # seconds between two reads of the nodes until then
 NODES: Final = path_of("v1", "nodes")
@@ -324,95 +272,3 @@ def opt_in_of(namespace: Json) -> OptIn:
     """Return profile and mode in a namespace's labels."""
     labels = labels_of(namespace)
     return labels.get(names.PROFILE), labels.get(names.MODE)
-
-
-def trimmed_job(job: Json) -> Json:
-    """Return the fields of a Job, decoded as JOB_READ, that placement and the ledger read: thousands are cached."""
-    spec, status = job["spec"], job.get("status") or {}
-    kept = {key: value for key, value in spec.items() if value is not None}
-    if "podFailurePolicy" in kept:
-        kept["podFailurePolicy"] = shared_if_small(kept["podFailurePolicy"])
-    counts = {"failed": batch.failed_in_status(job), "succeeded": status.get("succeeded")}
-    return {
-        "metadata": trimmed_metadata(job["metadata"]),
-        "spec": kept,
-        "status": {key: count for key, count in counts.items() if count} | conditions_of(status),
-    }
-
-
-def trimmed_metadata(metadata: Json) -> Json:
-    """Return the metadata that placement and the ledger read; without annotations if the object has none."""
-    kept = {
-        "namespace": metadata["namespace"],
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "resourceVersion": metadata["resourceVersion"],
-        "labels": metadata.get("labels") or {},
-        "ownerReferences": controllers_of(metadata),
-    }
-    if metadata.get("deletionTimestamp"):
-        kept["deletionTimestamp"] = metadata["deletionTimestamp"]
-    if metadata.get("annotations") is not None:
-        kept["annotations"] = {
-            key: value[: LONGEST_OURS if key in {names.LEDGER, names.RETRY_HISTORY} else LONGEST]
-            for key, value in metadata["annotations"].items()
-            if value is not None
-        }
-    return kept
-
-
-def controllers_of(metadata: Json) -> list[Json]:
-    """Return the ownerReference that is marked as controller, in a list; the API allows one."""
-    for reference in metadata.get("ownerReferences") or ():
-        if reference.get("controller"):
-            return [
-                {
-                    key: value[:LONGEST_REFERENCE] if isinstance(value, str) else value
-                    for key, value in reference.items()
-                }
-            ]
-    return []
-
-
-def conditions_of(status: Json) -> Json:
-    """Keep of a Job's conditions those that say that its end is decided, one of each type."""
-    found = {one["type"]: one for one in reversed(status.get("conditions") or ()) if terminal.decides(one)}
-    ends = [{key: (value or "")[:LONGEST_MESSAGE] for key, value in one.items()} for one in reversed(found.values())]
-    return {"conditions": ends} if ends else {}
-
-
-def shared_if_small(policy: Json) -> Json:
-    """Return a Job's podFailurePolicy; equal policies up to MOST_SHARED bytes are the same object, to save memory."""
-    encoded = msgspec.json.encode(policy)
-    return shared(encoded) if len(encoded) <= MOST_SHARED else policy
-
-
-@lru_cache(maxsize=1000)
-def shared(encoded: bytes) -> Json:
-    """Decode JSON; the same text gives the same object."""
-    found: Json = msgspec.json.decode(encoded)
-    return found
-
-
-def trimmed_job_set(job_set: Json) -> Json:
-    """Return the fields of a JobSet, decoded as JOB_SET_READ, that placement and the ledger read."""
-    status, policy = job_set.get("status") or {}, at(job_set, ("spec", "failurePolicy")) or {}
-    if policy.get("rules"):
-        policy["rules"] = [trimmed_rule(rule) for rule in policy["rules"][:MOST_RULES]]
-    if status.get("replicatedJobsStatus"):
-        status["replicatedJobsStatus"] = [one for one in status["replicatedJobsStatus"] if one.get(JOB_RESTARTS)]
-    return {
-        "kind": JOB_SET.kind,
-        "metadata": trimmed_metadata(job_set["metadata"]),
-        "spec": {"failurePolicy": policy},
-        "status": {key: count for key, count in status.items() if count is not None},
-    }
-
-
-def trimmed_rule(rule: Json) -> Json:
-    """Return a rule of a JobSet's failurePolicy with long texts and lists cut: a cut text matches nothing."""
-    return {
-        key: value[:LONGEST] if isinstance(value, str) else [one[: LONGEST_PATTERN + 1] for one in value[:MOST_LISTED]]
-        for key, value in rule.items()
-        if value is not None
-    }
