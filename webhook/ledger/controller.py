@@ -26,6 +26,7 @@ from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer
 from webhook.ledger.model import outcomes
 from webhook.ledger.model.account import KEPT, LARGEST, encode
+from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Exit, Pod
 from webhook.ledger.model.tracker import Key
@@ -110,7 +111,7 @@ class Ledger:
         """Take in that the API does not refuse the Lease."""
         self.forbidden = False
 
-    def see_crash(self, key: Key, pod: Pod, job: Json) -> None:
+    def see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Take in that a pod has failed by itself."""
         settings = self.settings_of(job)
         if not job_failer.may_settle(job, settings):

@@ -8,7 +8,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -21,6 +21,7 @@ from webhook.kube.informer import Informer
 from webhook.kube.slices import in_slices
 from webhook.ledger.model import limits, pods
 from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.cached import CachedJob, CachedJobSet
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker, key_of
 from webhook.ledger.model.workload_state import WorkloadState
@@ -30,6 +31,8 @@ from webhook.objects.problem import Json
 SELECTOR: Final = f"{names.PROFILE},{batch.JOB_NAME}"
 CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits for the end of the one before it to be seen
 UNSEEN_AFTER: Final = 10.0  # seconds that a pod may yet be seen of which only its Job's status tells
+
+Cached = TypeVar("Cached", CachedJob, CachedJobSet)
 
 log = structlog.get_logger()
 
@@ -62,7 +65,7 @@ class Trackers:
         cluster: Cluster,
         *,
         changed: Callable[[Key, float], None] = ignore,
-        crashed: Callable[[Key, Pod, Json], None] = ignore,
+        crashed: Callable[[Key, Pod, CachedJob], None] = ignore,
         forgotten: Callable[[Key], None] = ignore,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -138,7 +141,7 @@ class Trackers:
             if state.tracker.see_only(there, now):
                 self.changed(key, UNSEEN_AFTER)
 
-    def see_job(self, job: Json) -> None:
+    def see_job(self, job: CachedJob) -> None:
         """Take in a Job as it is now, with its account where no JobSet has it."""
         key = key_of_job(job)
         state = self.state_of(key)
@@ -148,7 +151,7 @@ class Trackers:
             if terminal.is_decided(job["status"]):
                 self.at_last.discard(key)
 
-    def see_job_gone(self, job: Json) -> None:
+    def see_job_gone(self, job: CachedJob) -> None:
         """Take in that a Job is gone."""
         key = key_of_job(job)
         state = self.states.get(key)
@@ -156,12 +159,12 @@ class Trackers:
             state.tracker.see_job_gone(job["metadata"]["uid"])
             self.tidy(key)
 
-    def see_job_set(self, job_set: Json) -> None:
+    def see_job_set(self, job_set: CachedJobSet) -> None:
         """Take in a JobSet as it is now, with its account."""
         key = key_of_job_set(job_set)
         self.see_account(key, self.state_of(key), job_set)
 
-    def see_job_set_gone(self, job_set: Json) -> None:
+    def see_job_set_gone(self, job_set: CachedJobSet) -> None:
         """Take in that a JobSet is gone."""
         self.tidy(key_of_job_set(job_set))
 
@@ -183,7 +186,7 @@ class Trackers:
             self.at_last.discard(key)
             self.forgotten(key)
 
-    def see_account(self, key: Key, state: WorkloadState, root: Json) -> None:
+    def see_account(self, key: Key, state: WorkloadState, root: CachedJob | CachedJobSet) -> None:
         """Take in an account as it is now."""
         text = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
         if text != state.text:
@@ -231,14 +234,13 @@ class Trackers:
             if not waiting:
                 self.waiting.pop(key, None)
 
-    def root_of(self, key: Key) -> Json | None:
+    def root_of(self, key: Key) -> CachedJob | CachedJobSet | None:
         """Return the object that an account is kept on."""
-        cache = self.cluster.job_sets if key.job_set else self.cluster.jobs
-        return cache.items.get((key.namespace, key.name))
+        return self.job_set_of(key) if key.job_set else self.cluster.jobs.items.get((key.namespace, key.name))
 
-    def job_set_of(self, key: Key) -> Json | None:
+    def job_set_of(self, key: Key) -> CachedJobSet | None:
         """Return the JobSet of a key that is one."""
-        return self.root_of(key) if key.job_set else None
+        return self.cluster.job_sets.items.get((key.namespace, key.name)) if key.job_set else None
 
 
 class PodObserver:
@@ -250,22 +252,22 @@ class PodObserver:
         self.deleted = trackers.see_pod_gone
 
 
-class WorkloadObserver:
+class WorkloadObserver(Generic[Cached]):
     """Passes on what the watch of Jobs brings, or that of JobSets."""
 
-    def __init__(self, trackers: Trackers, seen: Callable[[Json], None], deleted: Callable[[Json], None]) -> None:
+    def __init__(self, trackers: Trackers, seen: Callable[[Cached], None], deleted: Callable[[Cached], None]) -> None:
         self.trackers = trackers
-        self.seen = seen
-        self.deleted = deleted
+        self.seen: Callable[[Cached], None] = seen
+        self.deleted: Callable[[Cached], None] = deleted
 
-    async def listed(self, items: Iterable[Json]) -> None:
+    async def listed(self, items: Iterable[Cached]) -> None:
         """Take in all objects that there are, after a gap in the watch."""
         async for item in in_slices(items):
             self.seen(item)
         await self.trackers.forget_gone()
 
 
-def key_of_job(job: Json) -> Key:
+def key_of_job(job: CachedJob) -> Key:
     """Return the workload that a Job's pods are counted for."""
     metadata = job["metadata"]
     controller = controller_of(job)
@@ -274,7 +276,7 @@ def key_of_job(job: Json) -> Key:
     return Key(metadata["namespace"], "", metadata["name"])
 
 
-def key_of_job_set(job_set: Json) -> Key:
+def key_of_job_set(job_set: CachedJobSet) -> Key:
     """Return the workload that a JobSet is."""
     return Key(job_set["metadata"]["namespace"], job_set["metadata"]["name"], "")
 

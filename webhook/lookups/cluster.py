@@ -13,7 +13,7 @@ import structlog
 from webhook import metrics
 from webhook.capacity import Census, NodeFacts, Pool, Provider, recognise
 from webhook.capacity.pools import MOST_POOLS
-from webhook.kinds import OwnerReference, batch, row_of
+from webhook.kinds import KindSpec, OwnerReference, batch, row_of
 from webhook.kinds.job_set import JOB_SET, SPEC
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.trainer import TRAIN_JOB
@@ -76,7 +76,7 @@ class Cluster:
         self.job_set_crds = Informer(api, CRDS, features_of, query=only)
         only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
         self.train_job_crds = Informer(api, CRDS, has_runtime_patches, query=only, which="trainjob-")
-        self.caches = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
+        self.caches: dict[KindSpec, Informer[Any]] = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
 
     async def run(self) -> None:
         """Keep the caches current until cancelled."""
@@ -155,7 +155,7 @@ class Cluster:
             return None
         cache = self.caches.get(row)
         if cache is not None and cache.live:
-            cached = cache.items.get((namespace, reference.name))
+            cached: Json | None = cache.items.get((namespace, reference.name))
             if cached is not None and cached["metadata"]["uid"] == reference.uid:
                 return cached
         try:

@@ -14,6 +14,7 @@ from webhook.kube import client, names, slices
 from webhook.kube.client import Api, ApiError, Page, TooLargeError
 from webhook.kube.informer import Event, Informer
 from webhook.ledger.model.account import LARGEST
+from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
@@ -211,7 +212,7 @@ def test_thirty_large_jobs_need_no_more_memory_than_a_page_and_a_little() -> Non
 
 
 def test_an_event_tells_its_version_though_its_object_cannot_be_read() -> None:
-    JOBS.items["ml", "train"] = {}
+    JOBS.items["ml", "train"] = CachedJob({})
     hostile = job_with(conditions=3)
     assert JOBS.take(Event("MODIFIED", msgspec.Raw(msgspec.json.encode(hostile)))) == "7"
     assert ("ml", "train") not in JOBS.items  # it is asked for

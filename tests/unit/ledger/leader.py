@@ -21,6 +21,7 @@ from webhook.kube.client import ListMeta, Page
 from webhook.kube.events import Events
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.tracker import Key
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
@@ -143,7 +144,7 @@ async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
             await task
 
 
-def see_job(ledger: Ledger, text: str | None = None, *, name: str = "train", **fields: Any) -> Json:
+def see_job(ledger: Ledger, text: str | None = None, *, name: str = "train", **fields: Any) -> CachedJob:
     """Let the watch tell of a Job, with an account; return what is kept of it."""
     root = job(fields.pop("spec", None), fields.pop("status", None), name=name, uid=fields.pop("uid", "job-uid"))
     root["metadata"] |= {"resourceVersion": "7", "labels": {names.PROFILE: "default"}, "annotations": {}}

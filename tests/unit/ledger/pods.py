@@ -4,6 +4,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tests.objects import DISRUPTION, exit_codes, job_spec
+from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.pods import Condition, Exit, Pod
 from webhook.objects.problem import Json
 
@@ -41,14 +42,11 @@ def disrupted(number: int = 1, reason: str = EVICTED, code: int = 137, **fields:
     return failed(number, code, **{"conditions": (condition,), "deleting": True, **fields})
 
 
-def job(spec: Json | None = None, status: Json | None = None, **metadata: Any) -> Json:
-    """A Job as the API has it."""
+def job(spec: Json | None = None, status: Json | None = None, **metadata: Any) -> CachedJob:
+    """A Job as the API has it; as much of it is cached."""
     spec = job_spec(rules=RULES, **{"backoffLimit": 3, "podReplacementPolicy": "Failed", **(spec or {})})
-    return {
-        "metadata": {"namespace": "ml", "name": "train", "uid": "job-uid", **metadata},
-        "spec": spec,
-        "status": status or {},
-    }
+    metadata = {"namespace": "ml", "name": "train", "uid": "job-uid", **metadata}
+    return CachedJob({"metadata": metadata, "spec": spec, "status": status or {}})
 
 
 def job_set(*rules: Json, status: Json | None = None, **policy: Any) -> Json:

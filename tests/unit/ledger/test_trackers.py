@@ -1,6 +1,6 @@
 """What it costs to say at a pod's admission how often its workload was disrupted, whatever users have written."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -22,6 +22,7 @@ from webhook.objects.problem import Json
 NO_API: Any = None
 STORED: dict[str, Any] = {"namespace": "ml", "uid": "job-uid", "resourceVersion": "1"}
 RESTART = {**DISRUPTION, "action": "FailJob"}
+Kept = TypeVar("Kept")
 SET_LABELS = {"jobset.sigs.k8s.io/jobset-name": "set"}
 
 
@@ -38,7 +39,7 @@ def trackers(root: Json, above: Json | None, *pods: Pod) -> Trackers:
     return found
 
 
-def listed(cache: Informer[Json], root: Json) -> Json:
+def listed(cache: Informer[Kept], root: Json) -> Kept:
     """Have an object in a list; return what is kept of it."""
     read = cache.read(msgspec.Raw(msgspec.json.encode(root)))
     assert read is not None

@@ -11,6 +11,7 @@ from tests.unit.ledger.leader import BOOKMARK, KEY, FakeApi, api_of, stored_pod,
 from tests.unit.ledger.pods import failed, job, seen
 from tests.virtual_time import BEGIN, now, run
 from webhook.kube import names
+from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.trackers import CATCHING_UP, UNSEEN_AFTER, Counts, Trackers
@@ -34,7 +35,7 @@ class News:
         self.crashes.append(pod.name)
 
 
-def stored_job(uid: str = "job-uid", **spec: Any) -> Json:
+def stored_job(uid: str = "job-uid", **spec: Any) -> CachedJob:
     labels = {names.PROFILE: "default"}
     return job({"parallelism": 1, **spec}, uid=uid, resourceVersion="1", labels=labels)
 

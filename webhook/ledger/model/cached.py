@@ -1,7 +1,7 @@
 """What is kept of Jobs and JobSets that are cached: tens of thousands are, each of up to megabytes."""
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, NewType
 
 import msgspec
 
@@ -64,19 +64,30 @@ LONGEST_REFERENCE: Final = 512  # characters of a field of an ownerReference
 MOST_SHARED: Final = 4096  # bytes of a podFailurePolicy that is cached once for many Jobs; injected ones are smaller
 MOST_LISTED: Final = 1000  # entries of a list in a rule of a JobSet, such as the names of its Jobs
 
+# A Job as it is cached; what reads a Job of the API reads this too, within these fields. `metadata`: namespace, name,
+# uid, resourceVersion, labels, and of ownerReferences the controller's; deletionTimestamp and annotations where it has
+# them. `spec`: the fields of JOB_READ that have a value. `status`: `failed`, with the pods that the Job controller is
+# about to count, and `succeeded`, where they are not 0; the conditions that decide its end.
+CachedJob = NewType("CachedJob", Json)
+# A JobSet as it is cached. `kind`; `metadata` as of a CachedJob; `spec`: failurePolicy alone, its texts and lists cut;
+# `status`: the fields of JOB_SET_READ that have a value, of replicatedJobsStatus those whose Jobs were restarted alone.
+CachedJobSet = NewType("CachedJobSet", Json)
 
-def trimmed_job(job: Json) -> Json:
+
+def trimmed_job(job: Json) -> CachedJob:
     """Return the fields of a Job, decoded as JOB_READ, that placement and the ledger read: thousands are cached."""
     spec, status = job["spec"], job.get("status") or {}
     kept = {key: value for key, value in spec.items() if value is not None}
     if "podFailurePolicy" in kept:
         kept["podFailurePolicy"] = shared_if_small(kept["podFailurePolicy"])
     counts = {"failed": batch.failed_in_status(job), "succeeded": status.get("succeeded")}
-    return {
-        "metadata": trimmed_metadata(job["metadata"]),
-        "spec": kept,
-        "status": {key: count for key, count in counts.items() if count} | conditions_of(status),
-    }
+    return CachedJob(
+        {
+            "metadata": trimmed_metadata(job["metadata"]),
+            "spec": kept,
+            "status": {key: count for key, count in counts.items() if count} | conditions_of(status),
+        }
+    )
 
 
 def trimmed_metadata(metadata: Json) -> Json:
@@ -133,19 +144,21 @@ def shared(encoded: bytes) -> Json:
     return found
 
 
-def trimmed_job_set(job_set: Json) -> Json:
+def trimmed_job_set(job_set: Json) -> CachedJobSet:
     """Return the fields of a JobSet, decoded as JOB_SET_READ, that placement and the ledger read."""
     status, policy = job_set.get("status") or {}, at(job_set, ("spec", "failurePolicy")) or {}
     if policy.get("rules"):
         policy["rules"] = [trimmed_rule(rule) for rule in policy["rules"][:MOST_RULES]]
     if status.get("replicatedJobsStatus"):
         status["replicatedJobsStatus"] = [one for one in status["replicatedJobsStatus"] if one.get(JOB_RESTARTS)]
-    return {
-        "kind": JOB_SET.kind,
-        "metadata": trimmed_metadata(job_set["metadata"]),
-        "spec": {"failurePolicy": policy},
-        "status": {key: count for key, count in status.items() if count is not None},
-    }
+    return CachedJobSet(
+        {
+            "kind": JOB_SET.kind,
+            "metadata": trimmed_metadata(job_set["metadata"]),
+            "spec": {"failurePolicy": policy},
+            "status": {key: count for key, count in status.items() if count is not None},
+        }
+    )
 
 
 def trimmed_rule(rule: Json) -> Json:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from webhook.kinds import batch
 from webhook.kube import terminal
 from webhook.ledger.model.account import Account, id_of
+from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.outcomes import UNSEEN, is_in_doubt
 from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
 from webhook.objects.problem import Json
@@ -65,7 +66,7 @@ class Tracker:
     `failed` were seen to fail.
     """
 
-    jobs: dict[str, Json] = field(default_factory=dict)
+    jobs: dict[str, CachedJob] = field(default_factory=dict)
     jobs_gone: set[str] = field(default_factory=set)
     live: dict[str, Pod] = field(default_factory=dict)
     failed: dict[str, Pod] = field(default_factory=dict)
@@ -87,7 +88,7 @@ class Tracker:
         """Whether it knows nothing."""
         return not (self.jobs or self.live or self.failed)
 
-    def see_job(self, job: Json, *, steady: bool, alone: bool) -> None:
+    def see_job(self, job: CachedJob, *, steady: bool, alone: bool) -> None:
         """Take in a Job as it is now.
 
         `steady`: whether no pod can have gone unseen; `alone`: whether it has the account, and no other Job is in it.

@@ -5,10 +5,10 @@ from typing import Any
 from tests.objects import exit_codes
 from tests.unit.ledger.pods import RULES, disrupted, failed, job, seen
 from webhook.ledger.model.account import Account, decode, encode
+from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker
-from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile, Retries
 from webhook.policy.settings import resolve
 
@@ -18,7 +18,7 @@ INDEXED = {"completionMode": "Indexed", "completions": 8, "parallelism": 8}
 
 def counting(
     *pods: Pod,
-    root: Json | None = None,
+    root: CachedJob | None = None,
     account: Account | None = None,
     limit: int = 1,
     free_limit: int = 1,
