@@ -143,7 +143,7 @@ def stopping_warnings(row: KindSpec, old: Json, root: Json) -> Iterator[Problem]
     spec, before = root.get("spec") or {}, old.get("spec") or {}
     if spec.get("suspend") and not before.get("suspend"):
         field = "suspend"
-    elif row is batch.JOB and lint.active_pods(spec) < lint.active_pods(before):
+    elif row is batch.JOB and batch.active_pods(spec) < batch.active_pods(before):
         field = "parallelism"
     else:
         return

@@ -168,11 +168,16 @@ def is_indexed(spec: Json) -> bool:
     return bool(spec.get("completionMode") == "Indexed")
 
 
-def running_at_once(spec: Json) -> int:
-    """Return how many pods of a JobSpec run at a time, at least 1."""
+def active_pods(spec: Json) -> int:
+    """Return how many pods of a JobSpec run at a time: parallelism, by default 1, and never more than completions."""
     parallelism, completions = spec.get("parallelism"), spec.get("completions")
-    at_once = 1 if parallelism is None else parallelism
-    return max(1, at_once if completions is None else min(at_once, completions))
+    pods = 1 if parallelism is None else int(parallelism)
+    return pods if completions is None else min(pods, int(completions))
+
+
+def running_at_once(spec: Json) -> int:
+    """Return how many pods of a JobSpec run at a time while it runs: at least 1."""
+    return max(1, active_pods(spec))
 
 
 def failed_in_status(job: Json) -> int:
@@ -199,9 +204,10 @@ def retries_of_all_indexes(spec: Json) -> int | None:
 
 
 def sum_of_failures(spec: Json) -> int:
-    """Return the sum of failures that a JobSpec with backoffLimitPerIndex allows all indexes; by default UNLIMITED."""
-    limit = spec.get("backoffLimit")
-    return UNLIMITED if limit is None else int(limit)
+    """Return the failures that a JobSpec allows all its pods; with backoffLimitPerIndex by default UNLIMITED."""
+    if spec.get("backoffLimit") is None and spec.get("backoffLimitPerIndex") is not None:
+        return UNLIMITED
+    return retries_in(spec, "backoffLimit")
 
 
 def restarts_in_place_uncounted(job: EmbeddedJob) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.kinds.batch import DEFAULT_BACKOFF_LIMIT
+from webhook.kinds import batch
 from webhook.ledger.model.matching import ExitCodes, conditions_of, exit_codes_of
 from webhook.ledger.model.pods import DISRUPTED as DISRUPTED_CONDITION
 from webhook.objects.problem import Json, Path, Problem
@@ -112,8 +112,8 @@ def budget_warnings(rule: Rule, job_spec: Json, path: Path) -> Iterator[Problem]
 
     A backoffLimit of 0 allows no failure anyhow, on however many nodes.
     """
-    pods, retries = active_pods(job_spec), backoff_limit(job_spec)
-    if rule.action == "Count" and retries is not None and 0 < retries < pods:
+    pods, retries = batch.active_pods(job_spec), batch.sum_of_failures(job_spec)
+    if rule.action == "Count" and 0 < retries < pods:
         what = f"a node lost with {pods} pods spends it"
         yield Problem((*path, "backoffLimit"), what, "raise it or Ignore disruptions")
 
@@ -171,18 +171,3 @@ def has_several_containers(job_spec: Json) -> bool:
     init_containers = pod_spec.get("initContainers") or ()
     sidecars = [container for container in init_containers if (container or {}).get("restartPolicy") == "Always"]
     return len(pod_spec.get("containers") or ()) + len(sidecars) > 1
-
-
-def active_pods(job_spec: Json) -> int:
-    """Count the pods that run at a time: parallelism, by default 1, and never more than completions."""
-    parallelism, completions = job_spec.get("parallelism"), job_spec.get("completions")
-    pods = 1 if parallelism is None else int(parallelism)
-    return pods if completions is None else min(pods, int(completions))
-
-
-def backoff_limit(job_spec: Json) -> int | None:
-    """Return how many failures the Job survives; None where the API sets no bound because each index has its own."""
-    limit = job_spec.get("backoffLimit")
-    if limit is not None:
-        return int(limit)
-    return DEFAULT_BACKOFF_LIMIT if job_spec.get("backoffLimitPerIndex") is None else None
