@@ -403,7 +403,7 @@ def operations(root: Json, before: str | None, now: str, *, suspends: bool) -> l
     first, is_whole = "annotations" not in metadata, before is None or len(before) <= LARGEST
     found: list[Json] = []
     if suspends or not is_whole:
-        found.append({"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]})
+        found.append(job_failer.unless_changed(metadata))
     if is_whole and not first:
         found.append({"op": "test", "path": path, "value": before})
     found += annotated(names.LEDGER, now, first=first)
