@@ -225,6 +225,8 @@ def test_a_file_is_explained_as_json(tmp_path: Path) -> None:
     result = run("ml/train", "-f", file(tmp_path, job(ACCOUNT)), "-o", "json")
     parsed = json.loads(result.output)
     assert (parsed["name"], len(parsed["rows"])) == ("train", 3)
+    of_programs = "attempt unit pod node placement start end ended rule cost retries_left disruptions_left"
+    assert [*parsed["rows"][0]] == of_programs.split()
 
 
 def test_what_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:
