@@ -29,7 +29,7 @@ from webhook.objects.shape import Shape
 from webhook.rules.job_sets.job_set import RESTART_JOB
 from webhook.rules.opt_in import labels_of
 
-PATIENCE: Final = 1.0  # seconds that one look-up may take; the API server waits 5 seconds for the webhook's answer
+LOOKUP_TIMEOUT: Final = 1.0  # seconds of one look-up; the API server waits 5 seconds for the webhook's answer
 NAMESPACE_READ: Final[Shape] = {
     "metadata": {
         **dict.fromkeys(("name", "resourceVersion"), str),
@@ -241,7 +241,7 @@ def has_runtime_patches(crd: Json) -> bool:
 async def ask(api: Api, path: str, accept: str, kind: Any = Any) -> Json | None:
     """Return an object of the API, decoded as the type `kind`; None if there is none.
 
-    Raise UnavailableError if the API does not answer within PATIENCE.
+    Raise UnavailableError if the API does not answer within LOOKUP_TIMEOUT.
     """
     return await eager.in_task(asked(api, path, accept, kind))  # requests that use caches alone run without a task
 
@@ -249,14 +249,15 @@ async def ask(api: Api, path: str, accept: str, kind: Any = Any) -> Json | None:
 async def asked(api: Api, path: str, accept: str, kind: Any) -> Json | None:
     """Do what `ask` says; asyncio.timeout needs it to run in a task."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(LOOKUP_TIMEOUT):
             found: Json = await api.get(path, accept=accept, kind=kind)
     except ApiError as error:
         if error.status == HTTPStatus.NOT_FOUND:
             return None
         raise UnavailableError(f"{path}: the API server answered {error}") from error
     except UNREACHABLE as error:
-        raise UnavailableError(f"{path}: the API server did not answer within {PATIENCE:g} s: {error!r}") from error
+        what = f"the API server did not answer within {LOOKUP_TIMEOUT:g} s: {error!r}"
+        raise UnavailableError(f"{path}: {what}") from error
     return found
 
 

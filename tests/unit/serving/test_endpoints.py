@@ -95,7 +95,7 @@ def test_large_requests_that_wait_are_bounded_so_that_small_ones_find_room() -> 
 def test_the_api_server_is_the_one_to_close_and_is_answered_in_time() -> None:
     assert connections.KEEP_ALIVE > 90
     assert app.DRAIN >= 10
-    assert cluster.PATIENCE <= 1
+    assert cluster.LOOKUP_TIMEOUT <= 1
 
 
 def test_an_error_in_the_log_does_not_show_what_was_in_the_object() -> None:
