@@ -16,9 +16,10 @@ from webhook import metrics
 from webhook.kinds import batch, core
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
-from webhook.kube import eager, names, terminal
+from webhook.kube import names, terminal
 from webhook.kube.informer import Informer
 from webhook.kube.slices import in_slices
+from webhook.kube.tasks import in_task
 from webhook.ledger.model import limits, pods
 from webhook.ledger.model.account import Account, decode
 from webhook.ledger.model.cached import CachedJob, CachedJobSet
@@ -209,7 +210,7 @@ class Trackers:
         if state is None or not self.pods.synced.is_set() or metadata["uid"] not in state.tracker.jobs:
             return None
         if state.tracker.is_behind(metadata["uid"], index):
-            await eager.in_task(self.catch_up(key, state.tracker, metadata["uid"], index))
+            await in_task(self.catch_up(key, state.tracker, metadata["uid"], index))
         if state.text is None and not state.tracker.failed:
             return Counts(disruptions=0, failures=None if job_set else 0)
         scope = limits.scope_named(job_set, metadata["name"], index)

@@ -17,11 +17,12 @@ from webhook.kinds import KindSpec, OwnerReference, batch, row_of
 from webhook.kinds.job_set import JOB_SET, SPEC
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.trainer import TRAIN_JOB
-from webhook.kube import eager, names
+from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 from webhook.kube.informer import Informer
 from webhook.kube.paths import is_name, path_of
 from webhook.kube.slices import in_slices
+from webhook.kube.tasks import in_task
 from webhook.ledger.model.cached import JOB_READ, JOB_SET_READ, trimmed_job, trimmed_job_set
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -243,11 +244,11 @@ async def ask(api: Api, path: str, accept: str, kind: Any = Any) -> Json | None:
 
     Raise UnavailableError if the API does not answer within LOOKUP_TIMEOUT.
     """
-    return await eager.in_task(asked(api, path, accept, kind))  # requests that use caches alone run without a task
+    return await in_task(asked(api, path, accept, kind))
 
 
 async def asked(api: Api, path: str, accept: str, kind: Any) -> Json | None:
-    """Do what `ask` says; asyncio.timeout needs it to run in a task."""
+    """Do what `ask` says."""
     try:
         async with asyncio.timeout(LOOKUP_TIMEOUT):
             found: Json = await api.get(path, accept=accept, kind=kind)

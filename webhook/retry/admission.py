@@ -18,9 +18,10 @@ import msgspec
 from webhook.admission import modes, review
 from webhook.admission.review import Response, Review
 from webhook.kinds import KindSpec, batch
-from webhook.kube import eager, names, terminal
+from webhook.kube import names, terminal
 from webhook.kube.client import METADATA_ONLY, UNREACHABLE, Api, ApiError
 from webhook.kube.paths import is_name
+from webhook.kube.tasks import in_task
 from webhook.lookups.cluster import Cluster, UnavailableError, ask
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
@@ -102,8 +103,7 @@ class RetryAdmission:
         if not asks and not changed:
             return None
         try:
-            # Nobody needed a task until now.
-            return await eager.in_task(self.answer(request, adapter, root, old, changed, asks=asks))
+            return await in_task(self.answer(request, adapter, root, old, changed, asks=asks))
         except (ApiError, *UNREACHABLE) as error:
             raise UnavailableError(f"the API server did not say who may what: {error!r}") from error
 

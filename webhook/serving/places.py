@@ -5,10 +5,10 @@ namespace may have as many as are left free: one namespace alone gets half of th
 namespace of which nothing waits yet finds some as long as any are left. The same holds for the bytes of their bodies.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from types import coroutine
 from typing import Any, TypeVar
 
-from webhook.kube import eager
 from webhook.serving.limits import Limits
 
 Result = TypeVar("Result")
@@ -48,7 +48,7 @@ class Places:
             raise CrowdedError(f"{self.requests} requests of {self.bytes} bytes wait for the API")
         self.count(share, 1, size)
         try:
-            return await eager.rest_of(work, awaited)
+            return await rest_of(work, awaited)
         finally:
             self.count(share, -1, -size)
 
@@ -67,3 +67,19 @@ class Places:
         before = self.shares.pop(share, (0, 0))
         if before[0] + requests:
             self.shares[share] = before[0] + requests, before[1] + size
+
+
+@coroutine
+def rest_of(work: Coroutine[Any, Any, Result], awaited: Any) -> Generator[Any, Any, Result]:
+    """Run a suspended coroutine to its end, and return its result; `awaited` is the value that it yielded."""
+    try:
+        while True:
+            try:
+                sent = yield awaited
+            except BaseException as error:  # noqa: BLE001 - every exception is passed on to the coroutine
+                awaited = work.throw(error)
+            else:
+                awaited = work.send(sent)
+    except StopIteration as done:
+        result: Result = done.value
+        return result

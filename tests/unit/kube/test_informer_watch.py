@@ -101,7 +101,10 @@ def watched(
 
     async def run() -> None:
         api: Any = ScriptedApi(lists, watches)
-        found: Informer[Json] = Informer(api, "/apis/batch/v1/jobs", lambda item: item["metadata"], query={}, clock=now)
+        clock = asyncio.get_running_loop().time  # a gauge reads it after the loop has ended, too
+        found: Informer[Json] = Informer(
+            api, "/apis/batch/v1/jobs", lambda item: item["metadata"], query={}, clock=clock
+        )
         running = asyncio.create_task(found.run())
         try:
             await look(api, found)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.listening import eventually
 from webhook.kinds import OwnerReference
-from webhook.kube import eager
+from webhook.kube.tasks import in_task
 from webhook.lookups.cluster import Cluster, UnavailableError
 from webhook.serving.limits import LIMITS, Limits
 from webhook.serving.places import CrowdedError, Places
@@ -159,7 +159,7 @@ def test_what_runs_in_a_task_of_its_own_ends_with_the_one_who_waits_for_it() -> 
             finally:
                 ended.set()
 
-        waiting = asyncio.create_task(eager.in_task(work()))
+        waiting = asyncio.create_task(in_task(work()))
         await asyncio.sleep(0.0)
         await asyncio.sleep(0.0)
         waiting.cancel()
