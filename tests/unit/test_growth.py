@@ -5,8 +5,7 @@ as the API server stores them, cost at most 0.2 s and 128 MiB. Hypothesis search
 """
 
 import asyncio
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Final
@@ -43,15 +42,6 @@ SECONDS: Final = 0.2
 # Kinds of one shape are read alike.
 ROWS_BY_SHAPE: Final = {repr(row.shape): row for row in ROWS}
 PLACES: Final = [(row, place) for row in ROWS_BY_SHAPE.values() for place in long_places(row.shape)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _frozen() -> Iterator[None]:
-    """Have the garbage collector pass over what the tests hold: a server has not got it."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def answered(rules: Any, body: bytes) -> web.Response:
