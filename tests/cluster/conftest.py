@@ -77,7 +77,7 @@ def new_namespace(title: str, labels: Mapping[str, str], kubectl: Kubectl, api: 
     words = re.sub("[^a-z0-9]+", "-", title.lower())
     name = f"{words[:40].strip('-')}-{secrets.token_hex(3)}"
     metadata = {"name": name, "labels": dict(labels)}
-    kubectl.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    api.create("api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     created = Namespace(kubectl.program, kubectl.kubeconfig, name, api)
     created.wait_for("serviceaccounts", "default", bool)  # until then no pod can be created in it
     return created

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import secrets
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tests.awaiting import until
+from tests.cluster.kubectl import KubectlError
 from tests.cluster.nodes import MARK, own_node
 
 if TYPE_CHECKING:
@@ -109,7 +112,18 @@ def preempt(kubectl: Kubectl, team: Namespace, *pods: Object, cpu: str = "40") -
             "tolerations": [{"operator": "Exists"}],
         },
     }
-    team.create(first)
+    until(partial(is_admitted, team, first))
     ended = {pod["metadata"]["uid"] for pod in pods}
     team.wait_for_all("pods", lambda pods: all(one["metadata"]["uid"] not in ended for one in pods))
     team.run("delete", "pod", name, "--force", "--grace-period=0")
+
+
+def is_admitted(team: Namespace, pod: Object) -> bool:
+    """Create a pod, once admission has seen its priority class."""
+    try:
+        team.create(pod)
+    except KubectlError as error:
+        if "no PriorityClass" not in str(error):
+            raise
+        return False
+    return True
