@@ -9,10 +9,10 @@ import json
 import os
 from copy import deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.cluster.conftest import new_namespace
 from tests.strategies import CRON_JOBS, JOBS, PODS, judged_jobs
@@ -25,21 +25,29 @@ from webhook.policy.parse import parse
 from webhook.rules.jobs import schema
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Api, Namespace
 
+Test = TypeVar("Test", bound="Callable[..., None]")
 DEFAULT = 1000
 EXAMPLES = int(os.environ.get("RETRY_POLICY_EXAMPLES", DEFAULT))
-generated = settings(
-    max_examples=EXAMPLES,
-    derandomize=EXAMPLES == DEFAULT,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate, Phase.shrink],
-)
+PARTS = 4  # in which each test generates its objects, at the same time
+
+pytestmark = [pytest.mark.generated, pytest.mark.first, pytest.mark.parametrize("part", range(PARTS))]
 
 
-pytestmark = pytest.mark.generated
+def generated(part: int) -> Callable[[Test], Test]:
+    """Give a test its part of the objects."""
+    drawn = settings(
+        max_examples=EXAMPLES // PARTS,
+        derandomize=False,  # it would give each part the same
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink],
+    )
+    return lambda test: drawn(seed(part)(test) if EXAMPLES == DEFAULT else test)
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +77,8 @@ def fields(status: Object) -> set[str]:
     return {cause["field"] for cause in status.get("details", {}).get("causes", [])}
 
 
-def test_the_schema_rule_refuses_what_the_api_server_refuses_and_nothing_else(plain: Namespace) -> None:
-    @generated
+def test_the_schema_rule_refuses_what_the_api_server_refuses_and_nothing_else(plain: Namespace, part: int) -> None:
+    @generated(part)
     @given(judged_jobs())
     def agree(root: Object) -> None:
         answer = dry_run(plain, root)
@@ -84,11 +92,13 @@ def test_the_schema_rule_refuses_what_the_api_server_refuses_and_nothing_else(pl
     agree()
 
 
-def test_the_webhook_makes_of_an_object_what_render_makes_of_it(plain: Namespace, opted_in: Namespace) -> None:
+def test_the_webhook_makes_of_an_object_what_render_makes_of_it(
+    plain: Namespace, opted_in: Namespace, part: int
+) -> None:
     policy = parse(Path(os.environ["RETRY_POLICY_TEST_POLICY"]).read_text())
     assert isinstance(policy, Policy)
 
-    @generated
+    @generated(part)
     @given(JOBS | CRON_JOBS | PODS)
     def agree(root: Object) -> None:
         without = dry_run(plain, root)

@@ -120,6 +120,7 @@ def is_created(team: Namespace, root: Object) -> bool:
     return created.returncode == 0 or "AlreadyExists" in created.stderr
 
 
+@pytest.mark.first
 def test_large_jobs_of_any_namespace_cost_a_server_that_starts_next_to_nothing(
     namespace: NewNamespace, tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Object
 
-pytestmark = [with_operators, pytest.mark.generated]
+pytestmark = [with_operators, pytest.mark.generated, pytest.mark.first]
 SETS = 200 if EXAMPLES > DEFAULT else 20
 MOST_FAILURES = 4
 MOST_FREE = 3  # that cost no retry: after more the ledger may end the set

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, ended, is_running, restarts
@@ -146,6 +148,7 @@ def test_a_job_that_failed_a_moment_ago_is_counted_before_it_goes(namespace: New
     assert [(one["attempt"], one["cost"]) for one in account(now)["last"]] == [(0, "fatal")]
 
 
+@pytest.mark.first
 def test_of_an_indexed_job_exactly_the_indexes_that_failed_run_again(namespace: NewNamespace) -> None:
     team = namespace()
     failing = [3, 17, 18, 41, 64, 65, 99]
@@ -402,6 +405,7 @@ async def ask_for_job(api: Crashing, before: Object) -> None:
         await executor.rerun(api, of_job.ADAPTER, there, "somebody", WHEN)
 
 
+@pytest.mark.first
 def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twice(namespace: NewNamespace) -> None:
     team = namespace()
     spec = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 0}

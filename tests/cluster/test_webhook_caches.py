@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 import yaml
 
 from tests.admission import review_of
@@ -44,6 +45,7 @@ def fails(team: Namespace, failed: int) -> None:
     assert patched.returncode == 0, patched.stderr
 
 
+@pytest.mark.first
 def test_after_every_break_the_first_answer_is_the_right_one(
     tmp_path: Path, namespace: NewNamespace, kubectl: Kubectl
 ) -> None:

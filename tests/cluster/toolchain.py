@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 GO_REQUIREMENTS = Path(__file__).parents[2] / "requirements" / "go.txt"
 # The toolchain that was chosen, not one that it would download; no modules but those that are asked for.
-SETTINGS = {"GOTOOLCHAIN": "local", "GOWORK": "off"}
+# The last two are set for programs that run (Makefile); a build with them would take gigabytes.
+SETTINGS = {"GOTOOLCHAIN": "local", "GOWORK": "off", "GOGC": "", "GOMEMLIMIT": ""}
 LINES_SECONDS = 30  # between two signs of life where the output is no terminal
 REMEDY = "Go fetches modules through GOPROXY: is it reachable?"
 
