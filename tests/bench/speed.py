@@ -97,7 +97,7 @@ class Bench(Stage):
             seen = {one: [run.per_second for run in runs] for one, runs in in_turns(who, *RUN, rounds=TURNS).items()}
             size = body.stat().st_size
             per_byte[name] = [1e9 / rate / size for rate in seen["ours"]]
-            bound = ">= 0.35" if name == "6 KB pod" else ""
+            bound = ">= 0.25" if name == "6 KB pod" else ""
             rows.append(row(f"{name} ({size:,} bytes), over the echo", seen["ours"], seen["echo"], "/s", bound))
             if "yes" in who:
                 rows.append(row(f"{name}, over a Go webhook that says yes", seen["ours"], seen["yes"], "/s"))
