@@ -7,7 +7,15 @@ last byte would take 700 MiB ("bodies that lack the last byte" in tests/bench/ho
 import asyncio
 from typing import Final
 
-from aiohttp import StreamReader, hdrs, web
+from aiohttp import StreamReader, hdrs
+from aiohttp.web_exceptions import (
+    HTTPException,
+    HTTPRequestEntityTooLarge,
+    HTTPRequestTimeout,
+    HTTPTooManyRequests,
+    HTTPUnsupportedMediaType,
+)
+from aiohttp.web_request import BaseRequest
 
 from webhook.serving.limits import LARGEST_BODY, Limits
 
@@ -37,14 +45,14 @@ class Bodies:
         self.held = 0
         self.arriving: dict[ArrivingBody, None] = {}
 
-    async def read(self, request: web.BaseRequest) -> bytes:
+    async def read(self, request: BaseRequest) -> bytes:
         """Return a request's body, whose bytes count as held until `release`.
 
         Raise HTTPException for a body that is compressed or too large, that takes longer than `patience`, or for which
         there is no room; ConnectionError or RequestPayloadError if it breaks off.
         """
         if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-            raise web.HTTPUnsupportedMediaType(text="the body is compressed; send it as it is")
+            raise HTTPUnsupportedMediaType(text="the body is compressed; send it as it is")
         if request.content.is_eof():  # came with the head, in at most what is read at once
             body = request.content.read_nowait()
             self.held += len(body)
@@ -73,7 +81,7 @@ class Bodies:
             self.held += len(whole)
         except TimeoutError:
             what = f"the body was not there after {self.limits.patience:g} s"
-            raise web.HTTPRequestTimeout(text=f"{what}; send what its headers say") from None
+            raise HTTPRequestTimeout(text=f"{what}; send what its headers say") from None
         else:
             return whole
         finally:
@@ -111,11 +119,11 @@ class Bodies:
         body.chunks.clear()
 
 
-def too_large() -> web.HTTPException:
+def too_large() -> HTTPException:
     """Return the refusal of a body that is too large."""
-    return web.HTTPRequestEntityTooLarge(LARGEST_BODY, 0, text=f"the body is larger than {LARGEST_BODY} bytes")
+    return HTTPRequestEntityTooLarge(LARGEST_BODY, 0, text=f"the body is larger than {LARGEST_BODY} bytes")
 
 
-def try_again(why: str) -> web.HTTPException:
+def try_again(why: str) -> HTTPException:
     """Return the refusal for which the API server tries again inside the call's timeout."""
-    return web.HTTPTooManyRequests(text=why, headers={"Retry-After": "1"})
+    return HTTPTooManyRequests(text=why, headers={"Retry-After": "1"})

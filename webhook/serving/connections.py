@@ -11,7 +11,11 @@ import termios
 from enum import Enum
 from typing import Any, Final, cast
 
-from aiohttp import hdrs, web
+from aiohttp import hdrs
+from aiohttp.web_protocol import RequestHandler
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import Response, StreamResponse
+from aiohttp.web_server import Server
 
 from webhook import metrics
 from webhook.serving.limits import Limits
@@ -38,7 +42,7 @@ class State(Enum):
 ARRIVING: Final = {State.SILENT, State.HEAD, State.BODY}
 
 
-class Connection(web.RequestHandler):
+class Connection(RequestHandler):
     """A client's connection.
 
     `since`: when its state began, in the event loop's time. `untaken`: since when the client does not take its answer;
@@ -47,7 +51,7 @@ class Connection(web.RequestHandler):
 
     __slots__ = ("connections", "now", "since", "state", "unsent", "untaken", "wire")
 
-    def __init__(self, server: web.Server, connections: "Connections", **options: Any) -> None:
+    def __init__(self, server: Server, connections: "Connections", **options: Any) -> None:
         super().__init__(server, loop=connections.loop, **options)
         self.connections = connections
         self.now = connections.loop.time
@@ -88,13 +92,13 @@ class Connection(web.RequestHandler):
         super().resume_writing()
 
     def handle_error(
-        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
-    ) -> web.StreamResponse:
+        self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> StreamResponse:
         """Answer what is not HTTP. aiohttp would log it with a stack trace, by which clients could fill the log."""
         if message is None:
             return super().handle_error(request, status, exc, message)
         self.enter(State.LEAVING)
-        answer = web.Response(status=status, text=f"this is not HTTP/1.1: {message}\n", headers={hdrs.SERVER: NAME})
+        answer = Response(status=status, text=f"this is not HTTP/1.1: {message}\n", headers={hdrs.SERVER: NAME})
         answer.force_close()
         return answer
 

@@ -8,7 +8,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
-from aiohttp import hdrs, web
+from aiohttp import hdrs
+from aiohttp.web_response import Response as HttpResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from webhook import metrics
@@ -100,7 +101,7 @@ class Endpoints:
         """Return the handler of one admission path."""
         duration = metrics.DURATION.labels(path)
 
-        async def handle(body: bytes) -> web.Response:
+        async def handle(body: bytes) -> HttpResponse:
             start = perf_counter()
             if len(body) > LARGE:
                 answer = await self.in_turn(body, path, reader, judge)
@@ -113,7 +114,7 @@ class Endpoints:
 
         return handle
 
-    async def in_turn(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> web.Response:
+    async def in_turn(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> HttpResponse:
         """Answer a request with a large body when it is its turn.
 
         So is every piece of work on it between two looks at the API.
@@ -133,7 +134,7 @@ class Endpoints:
         async with self.turns:
             await asyncio.sleep(0)
 
-    async def answer(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> web.Response:
+    async def answer(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> HttpResponse:
         """Answer one AdmissionReview, whatever comes."""
         uid = kind = operation = ""
         try:
@@ -165,7 +166,7 @@ class Endpoints:
         # A label value for each kind that a stranger may name would have no end.
         known, result = ("", "untouched") if response is None else (kind, result_of(response))
         metrics.requests(path, known, operation, result).inc()
-        return web.Response(body=encoded, content_type="application/json")
+        return HttpResponse(body=encoded, content_type="application/json")
 
     async def judge(self, rules: Rules, request: Request, body: bytes) -> Response | None:
         """Look up what the rules need and apply them; None where they have no say."""
@@ -238,11 +239,11 @@ class Endpoints:
                 log_denial(request, response)
         return response
 
-    async def healthz(self, _: bytes) -> web.Response:
+    async def healthz(self, _: bytes) -> HttpResponse:
         """Say that the process answers."""
         return text("ok")
 
-    async def readyz(self, _: bytes) -> web.Response:
+    async def readyz(self, _: bytes) -> HttpResponse:
         """Say whether requests may be sent here, and if not, why."""
         reasons = []
         if self.draining:
@@ -254,14 +255,14 @@ class Endpoints:
         reasons += self.certificate_troubles()
         return text("\n".join(reasons or ["ok"]), 503 if reasons else 200)
 
-    async def metrics(self, _: bytes) -> web.Response:
+    async def metrics(self, _: bytes) -> HttpResponse:
         """Return the metrics in Prometheus' text format."""
-        return web.Response(body=generate_latest(metrics.REGISTRY), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})
+        return HttpResponse(body=generate_latest(metrics.REGISTRY), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})
 
 
-def text(message: str, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+def text(message: str, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:
     """Return an answer for people: one line or more."""
-    return web.Response(text=f"{message}\n", status=status, headers=headers)
+    return HttpResponse(text=f"{message}\n", status=status, headers=headers)
 
 
 def refused(path: str, status: int) -> None:
