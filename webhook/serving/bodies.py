@@ -19,7 +19,7 @@ from aiohttp.web_request import BaseRequest
 
 from webhook.serving.limits import LARGEST_BODY, Limits
 
-HASTE: Final = 1.0  # seconds within which an arriving body grows by STRIDE, or else makes room for others
+GROWS_WITHIN: Final = 1.0  # seconds within which an arriving body grows by STRIDE, or else makes room for others
 STRIDE: Final = 64 * 1024
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -102,8 +102,8 @@ class Bodies:
 
     def make_room(self, growing: ArrivingBody, now: float) -> None:
         """Give up bodies that arrive slowly, then those that began last, down to the one that has just grown."""
-        slow = [body for body in self.arriving if body.grown_at < now - HASTE]
-        quick = [body for body in self.arriving if body.grown_at >= now - HASTE]
+        slow = [body for body in self.arriving if body.grown_at < now - GROWS_WITHIN]
+        quick = [body for body in self.arriving if body.grown_at >= now - GROWS_WITHIN]
         for body in (*slow, *reversed(quick)):
             if body is growing:
                 raise try_again(f"requests of {self.held} bytes are here")

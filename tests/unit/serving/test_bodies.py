@@ -8,7 +8,7 @@ from aiohttp import StreamReader, web
 from aiohttp.test_utils import make_mocked_request
 
 from tests import virtual_time
-from webhook.serving.bodies import HASTE, STRIDE, Bodies
+from webhook.serving.bodies import GROWS_WITHIN, STRIDE, Bodies
 from webhook.serving.limits import LARGEST_BODY, LIMITS, Limits
 
 
@@ -94,7 +94,7 @@ def test_a_body_that_grows_slowly_makes_room_before_one_that_began_later() -> No
         slow, quick, last = Sender(bodies), Sender(bodies), Sender(bodies)
         for sender in (slow, quick, last):
             await sender.send(bytes(STRIDE))
-        await asyncio.sleep(2 * HASTE)
+        await asyncio.sleep(2 * GROWS_WITHIN)
         await quick.send(bytes(STRIDE))
         await last.send(bytes(STRIDE))
         assert await slow.refusal() == 429
