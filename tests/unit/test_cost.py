@@ -127,8 +127,8 @@ def pod_of_a_job(variables: int = 20) -> bytes:
 @pytest.mark.parametrize(
     ("body", "most"),
     [
-        pytest.param(pod_of_a_job(), 4050, id="a pod of a Job"),
-        pytest.param(review_of(pod(owner=None)), 750, id="a pod of nobody"),
+        pytest.param(pod_of_a_job(), 4120, id="a pod of a Job"),
+        pytest.param(review_of(pod(owner=None)), 830, id="a pod of nobody"),
         pytest.param(review_of(job(job_spec(backoffLimit=3))), 5730, id="a Job"),
     ],
 )

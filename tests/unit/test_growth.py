@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from aiohttp import web
 from hypothesis import given, settings, target
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -40,6 +39,7 @@ from webhook.objects import bounds
 from webhook.objects.problem import Json, Path
 from webhook.policy.model import FailurePolicy, Placement, Profile
 from webhook.serving.endpoints import Endpoints
+from webhook.serving.http_response import HttpResponse
 
 UNDER: Final = policy(
     default=Profile(
@@ -54,7 +54,7 @@ ROWS_BY_SHAPE: Final = {repr(row.shape): row for row in ROWS}
 PLACES: Final = [(row, place) for row in ROWS_BY_SHAPE.values() for place in long_places(row.shape)]
 
 
-def answered(rules: Any, body: bytes) -> web.Response:
+def answered(rules: Any, body: bytes) -> HttpResponse:
     with capture_logs():
         answer = asyncio.run(ENDPOINTS.answer(body, "mutate", read, partial(ENDPOINTS.judge, rules)))
     assert answer.status in {200, 400}

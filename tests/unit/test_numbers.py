@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -21,6 +20,7 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.retry.admission import RetryAdmission
 from webhook.serving.endpoints import Endpoints
+from webhook.serving.http_response import HttpResponse
 
 HERE: Final = "value that stands here"
 QUOTED: Final = f'"{HERE}"'.encode()
@@ -36,16 +36,16 @@ TOO_LARGE: Final = [
 ENDPOINTS: Final = Endpoints(PolicySource(policy()), None)
 
 
-def answer_of(root: Any, text: bytes, rules: Any, old: Any = None) -> web.Response:
+def answer_of(root: Any, text: bytes, rules: Any, old: Any = None) -> HttpResponse:
     """Ask about an object with a JSON text in place of HERE."""
     body = review_of(root, old=old).replace(QUOTED, text)
     with capture_logs():  # to show a traceback takes long
         return asyncio.run(ENDPOINTS.answer(body, "mutate", read, partial(ENDPOINTS.judge, rules)))
 
 
-def response_of(answer: web.Response) -> Json:
+def response_of(answer: HttpResponse) -> Json:
     assert answer.status == 200
-    found: Json = msgspec.json.decode(str(answer.text))["response"]
+    found: Json = msgspec.json.decode(answer.body)["response"]
     return found
 
 

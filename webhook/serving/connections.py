@@ -11,13 +11,13 @@ import termios
 from enum import Enum
 from typing import Any, Final, cast
 
-from aiohttp import hdrs
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
-from aiohttp.web_response import Response, StreamResponse
+from aiohttp.web_response import StreamResponse
 from aiohttp.web_server import Server
 
 from webhook import metrics
+from webhook.serving.http_response import text
 from webhook.serving.limits import Limits
 
 HASTE: Final = 1.0  # seconds after which a request that has not arrived is no reason to keep its connection
@@ -25,7 +25,6 @@ SWEEP: Final = 1.0  # seconds between two checks of what clients owe
 RETIRE: Final = 0.02  # seconds between two checks for requests that are still to be answered before the end
 # Longer than the 90 s after which the API server closes an idle connection: it must be the one to close.
 KEEP_ALIVE: Final = 120.0
-NAME: Final = "retry-policy-webhook"  # in each answer; aiohttp would tell its version and Python's
 
 
 class State(Enum):
@@ -81,6 +80,11 @@ class Connection(RequestHandler):
             self.enter(State.HEAD)
         super().data_received(data)
 
+    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - as in aiohttp
+        """Go on with reading where it was paused; aiohttp goes through parser and transport after each body."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def pause_writing(self) -> None:
         """Note that the client does not take its answer."""
         self.untaken = self.now()
@@ -98,9 +102,9 @@ class Connection(RequestHandler):
         if message is None:
             return super().handle_error(request, status, exc, message)
         self.enter(State.LEAVING)
-        answer = Response(status=status, text=f"this is not HTTP/1.1: {message}\n", headers={hdrs.SERVER: NAME})
+        answer = text(f"this is not HTTP/1.1: {message}", status)
         answer.force_close()
-        return answer
+        return cast("StreamResponse", answer)
 
     def is_asking(self) -> bool:
         """Whether a request is just arriving: began less than HASTE ago, or waits to be read."""

@@ -1,15 +1,13 @@
 """The way of a request over HTTP: bytes in, what the rules need looked up, bytes out."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
-from aiohttp import hdrs
-from aiohttp.web_response import Response as HttpResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from webhook import metrics
@@ -23,6 +21,7 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.policy.model import Policy
 from webhook.rules.facts import Facts
 from webhook.serving.bodies import Bodies
+from webhook.serving.http_response import HttpResponse, text
 from webhook.serving.limits import LIMITS, Limits
 from webhook.serving.places import CrowdedError, Places
 from webhook.serving.server import Handler, Site
@@ -166,7 +165,7 @@ class Endpoints:
         # A label value for each kind that a stranger may name would have no end.
         known, result = ("", "untouched") if response is None else (kind, result_of(response))
         metrics.requests(path, known, operation, result).inc()
-        return HttpResponse(body=encoded, content_type="application/json")
+        return HttpResponse(encoded)
 
     async def judge(self, rules: Rules, request: Request, body: bytes) -> Response | None:
         """Look up what the rules need and apply them; None where they have no say."""
@@ -257,12 +256,7 @@ class Endpoints:
 
     async def metrics(self, _: bytes) -> HttpResponse:
         """Return the metrics in Prometheus' text format."""
-        return HttpResponse(body=generate_latest(metrics.REGISTRY), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})
-
-
-def text(message: str, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:
-    """Return an answer for people: one line or more."""
-    return HttpResponse(text=f"{message}\n", status=status, headers=headers)
+        return HttpResponse(generate_latest(metrics.REGISTRY), content_type=CONTENT_TYPE_LATEST)
 
 
 def refused(path: str, status: int) -> None:

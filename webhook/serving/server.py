@@ -3,7 +3,7 @@
 Modules of `aiohttp.web` are imported one by one: the package brings applications and files too, 1.3 MiB a replica.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -13,11 +13,12 @@ from aiohttp import hdrs
 from aiohttp.web_exceptions import HTTPException, HTTPMethodNotAllowed, HTTPNotFound
 from aiohttp.web_protocol import RequestPayloadError
 from aiohttp.web_request import BaseRequest
-from aiohttp.web_response import Response
+from aiohttp.web_response import StreamResponse
 from aiohttp.web_server import Server as HttpServer
 
 from webhook.serving.bodies import Bodies
-from webhook.serving.connections import KEEP_ALIVE, NAME, Connection, Connections, State
+from webhook.serving.connections import KEEP_ALIVE, Connection, Connections, State
+from webhook.serving.http_response import HttpResponse, text
 from webhook.serving.limits import HEADERS, LONGEST_HEADER
 
 LARGE_ANSWER: Final = 64 * 1024  # bytes; patches are smaller, unless an object is made to need a large one
@@ -30,7 +31,7 @@ OPTIONS: Final[dict[str, Any]] = {
     "max_headers": HEADERS,
 }
 
-Handler = Callable[[bytes], Coroutine[Any, Any, Response]]  # of a request's body
+Handler = Callable[[bytes], Coroutine[Any, Any, HttpResponse]]  # of a request's body
 
 log = structlog.get_logger()
 
@@ -50,7 +51,7 @@ class Server(HttpServer):
     """aiohttp's server, with the bounds of Connections and Bodies."""
 
     def __init__(self, site: Site, connections: Connections) -> None:
-        super().__init__(self.answer)
+        super().__init__(cast("Callable[[BaseRequest], Awaitable[StreamResponse]]", self.answer))
         self.site = site
         self.bounds = connections
 
@@ -58,7 +59,7 @@ class Server(HttpServer):
         """Return the protocol of a new connection."""
         return Connection(self, self.bounds, lingering_time=self.bounds.limits.patience, **OPTIONS)
 
-    async def answer(self, request: BaseRequest) -> Response:
+    async def answer(self, request: BaseRequest) -> HttpResponse:
         """Answer a request, whatever comes."""
         connection = cast("Connection", request.protocol)
         connection.enter(State.BODY)
@@ -67,17 +68,17 @@ class Server(HttpServer):
             answer = await self.handle(request, path, connection)
         except HTTPException as refusal:
             self.site.refused(path, refusal.status)
-            answer = Response(status=refusal.status, text=f"{refusal.text}\n", headers=kept(refusal.headers))
+            answer = text(str(refusal.text), refusal.status, kept(refusal.headers))
         except (ConnectionError, RequestPayloadError):  # the client has gone, or what it sent is not HTTP
             self.site.refused(path, HTTPStatus.BAD_REQUEST)
-            answer = Response(status=HTTPStatus.BAD_REQUEST, text="this is not HTTP/1.1: the body is broken\n")
+            answer = text("this is not HTTP/1.1: the body is broken", HTTPStatus.BAD_REQUEST)
         except Exception:
             log.exception("internal error", path=path)
-            answer = Response(status=500, text="internal error; the server's log tells more\n")
+            answer = text("internal error; the server's log tells more", HTTPStatus.INTERNAL_SERVER_ERROR)
         self.finish(request, answer, connection)
         return answer
 
-    async def handle(self, request: BaseRequest, path: str, connection: Connection) -> Response:
+    async def handle(self, request: BaseRequest, path: str, connection: Connection) -> HttpResponse:
         """Read a request and have its handler answer; raise HTTPException where there is none."""
         method, handler = self.site.routes.get(path, (None, None))
         if handler is None:
@@ -91,10 +92,9 @@ class Server(HttpServer):
         finally:
             self.site.bodies.release(len(body))
 
-    def finish(self, request: BaseRequest, answer: Response, connection: Connection) -> None:
+    def finish(self, request: BaseRequest, answer: HttpResponse, connection: Connection) -> None:
         """Decide whether the connection ends with an answer: where a body was not read, and after a large answer."""
-        answer.headers[hdrs.SERVER] = NAME
-        size = len(cast("bytes", answer.body))
+        size = len(answer.body)
         if size > LARGE_ANSWER:  # the connection would keep as much memory for as long as it is open
             self.bounds.hold(connection, size)
         if size > LARGE_ANSWER or not request.content.is_eof():
@@ -104,4 +104,4 @@ class Server(HttpServer):
 
 def kept(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of a refusal but those of its text, which the answer gets anew."""
-    return {name: value for name, value in headers.items() if name != hdrs.CONTENT_TYPE}
+    return {name: value for name, value in headers.items() if name not in {hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH}}

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
 from certs import issue
 from certs.reload import ReloadableContext
@@ -21,6 +20,7 @@ from tests.objects import job
 from tests.served import raw, serving
 from webhook.serving.bodies import Bodies
 from webhook.serving.connections import Connections
+from webhook.serving.http_response import HttpResponse
 from webhook.serving.limits import LIMITS, OPEN_FILES, Limits
 from webhook.serving.listen import listen
 from webhook.serving.server import Server, Site
@@ -43,20 +43,20 @@ class Waiting:
         found = {path: ("GET", handler) for path, handler in routes.items()}
         return Site(Bodies(limits), {**found, "/mutate": ("POST", self.reads)})
 
-    async def at_once(self, _: bytes) -> web.Response:
-        return web.Response(body=b"here")
+    async def at_once(self, _: bytes) -> HttpResponse:
+        return HttpResponse(b"here")
 
-    async def waits(self, _: bytes) -> web.Response:
+    async def waits(self, _: bytes) -> HttpResponse:
         self.asked += 1
         await self.answers.wait()
-        return web.Response(body=b"at last")
+        return HttpResponse(b"at last")
 
-    async def reads(self, body: bytes) -> web.Response:
-        return web.Response(body=body)
+    async def reads(self, body: bytes) -> HttpResponse:
+        return HttpResponse(body)
 
-    async def large(self, _: bytes) -> web.Response:
+    async def large(self, _: bytes) -> HttpResponse:
         self.asked += 1
-        return web.Response(body=b" " * LARGE)
+        return HttpResponse(b" " * LARGE)
 
 
 async def asked(server: Listening) -> Client:

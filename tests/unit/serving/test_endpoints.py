@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from tests.admission import review_of
 from tests.metrics import counted
@@ -22,10 +21,11 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.policy.parse import load_default
 from webhook.serving import app, connections
 from webhook.serving.endpoints import LARGE, QUEUED, Endpoints
+from webhook.serving.http_response import HttpResponse
 from webhook.serving.limits import LARGEST_BODY, LIMITS
 
 
-def answered(body: bytes, rules: Any = engine.mutate) -> web.Response:
+def answered(body: bytes, rules: Any = engine.mutate) -> HttpResponse:
     endpoints = Endpoints(PolicySource(load_default()), None)
     return asyncio.run(endpoints.answer(body, "mutate", read, partial(endpoints.judge, rules)))
 
@@ -39,8 +39,8 @@ def test_a_bug_of_ours_is_an_honest_500_with_the_uid_and_no_stack_trace(capsys: 
     before = counted("retry_policy_admission_requests_total", **labels)
     answer = answered(review_of(job()), broken)
     assert answer.status == 500
-    assert "0c5a-uid" in str(answer.text)
-    assert "KeyError" not in str(answer.text)
+    assert "0c5a-uid" in answer.body.decode()
+    assert "KeyError" not in answer.body.decode()
     assert counted("retry_policy_admission_requests_total", **labels) == before + 1
     assert "0c5a-uid" in capsys.readouterr().out
 
@@ -83,7 +83,7 @@ def test_large_requests_that_wait_are_bounded_so_that_small_ones_find_room() -> 
     handler = endpoints.admission().routes["/mutate"][1]
     body = large_review(QUEUED // 2)
 
-    async def run() -> list[web.Response]:
+    async def run() -> list[HttpResponse]:
         return await asyncio.gather(*(handler(one) for one in (body, body, review_of(job()))))
 
     first, second, small = asyncio.run(run())

@@ -85,7 +85,7 @@ class Port:
         body = review_of(root, **request)
         answer = asyncio.run(self.site.routes[path][1](body))
         assert answer.status == 200, answer.body
-        return answer_of(str(answer.text).encode(), root)
+        return answer_of(answer.body, root)
 
     def retries(self, root: Json, old: Json | None = None) -> Answer:
         """Return what the server answers to one who asks for a retry, or writes what a retry writes."""
