@@ -122,7 +122,7 @@ ANNOTATIONS = st.dictionaries(
     max_size=2,
 )
 LABELS = st.dictionaries(st.sampled_from(["team", "kueue.x-k8s.io/queue-name"]), st.just("a"), max_size=2)
-# Not 6, which nobody can tell from the API's default once it is stored: docs/what-happens-to-a-job.md.
+# Not 6, which nobody can tell from the API's default once it is stored: docs/explanation/what-happens-to-a-job.md.
 COUNTS = mostly(st.integers(0, 10), st.integers(-1, 40)).filter(lambda count: count != 6)
 EXPRESSIONS = mostly(
     st.sampled_from(

@@ -1,8 +1,8 @@
 """Many Jobs at once on 200 nodes: with our webhook, with one that does nothing, without any.
 
 Each run brings a control plane of its own, with all controllers and no client rate limits to speak of: `python -m
-tests.bench.scale [JOBS …]`, by default 100 1000 10000, which takes twenty minutes. Writes docs/scale.json and draws
-docs/scale.svg.
+tests.bench.scale [JOBS …]`, by default 100 1000 10000, which takes twenty minutes. Writes docs/reference/scale.json and
+draws docs/reference/scale.svg.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ WEBHOOKS = {"none": "no webhook", "yes": "a webhook that does nothing", "ours": 
 EACH = 10  # Jobs in each namespace
 NODES = 100  # of each pool
 AT_ONCE = 32  # requests of ours
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
 DURATION = "apiserver_admission_webhook_admission_duration_seconds"
 POST = "apiserver_request_duration_seconds"
 COMPLETE = {"fieldSelector": "status.successful=1", "watch": "1", "timeoutSeconds": "3600"}

@@ -1,7 +1,7 @@
 """How fast the server is, as ratios to others that are measured beside it: `make bench`, a quarter of an hour.
 
 Everything is asked in turns, round after round, so that what else happens on the machine happens to all of them. Prints
-one table and writes docs/performance.json.
+one table and writes docs/reference/performance.json.
 """
 
 import base64

@@ -117,7 +117,7 @@ class _ControlPlane:
         )
 
     def _admission(self) -> Path:
-        """Have the API server show webhooks a certificate of its own, where they ask for one (docs/certificates.md)."""
+        """Have the API server show webhooks a client certificate if they ask for one (docs/how-to/certificates.md)."""
         certificate, key = self.credentials.client("kube-apiserver-to-webhooks")
         user = {"name": "*", "user": {"client-certificate": str(certificate), "client-key": str(key)}}
         kubeconfig = self.credentials.folder / "webhooks.kubeconfig"

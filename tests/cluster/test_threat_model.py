@@ -1,4 +1,4 @@
-"""What docs/threat-model.md gives to copy, on a real API server."""
+"""What docs/explanation/threat-model.md gives to copy, on a real API server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Kubectl
 
-PAGE = Path(__file__).parents[2] / "docs" / "threat-model.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "threat-model.md"
 TENANT = "--as=tenant"
 REFUSED = "only cluster admins opt a namespace in or out of the retry policy"
 

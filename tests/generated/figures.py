@@ -1,11 +1,11 @@
-"""The table of docs/performance.md, from what `make bench` wrote."""
+"""The table of docs/reference/performance.md, from what `make bench` wrote."""
 
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-MEASURED: Final = Path(__file__).parents[2] / "docs" / "performance.json"
+MEASURED: Final = Path(__file__).parents[2] / "docs" / "reference" / "performance.json"
 
 
 def table() -> str:

@@ -1,4 +1,4 @@
-"""The table of kinds in docs/workloads.md, from the table of kinds in the code."""
+"""The table of kinds in docs/reference/workloads.md, from the table of kinds in the code."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""The table of rules in docs/workloads.md, from the registry of rules."""
+"""The table of rules in docs/reference/workloads.md, from the registry of rules."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -18,7 +18,7 @@ from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.rules.facts import Facts
 
-PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 
 
 @pytest.mark.parametrize("file", PARTS)
@@ -39,7 +39,7 @@ def test_a_link_leads_somewhere(page: Path) -> None:
 
 
 def test_the_threat_model_says_of_every_key_who_writes_it() -> None:
-    page = (ROOT / "docs" / "threat-model.md").read_text()
+    page = (ROOT / "docs" / "explanation" / "threat-model.md").read_text()
     table = page.split("## Labels and annotations")[1].split("## ")[0]
     keys = re.findall(r"^\|[^|]+\| `([a-z-]+)` \|[^|]+\|[^|]+\|$", table, re.MULTILINE)
     assert set(keys) == {
@@ -52,8 +52,8 @@ def test_the_threat_model_says_of_every_key_who_writes_it() -> None:
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kind that docs/workloads.md adds, added."""
-    page = (ROOT / "docs" / "workloads.md").read_text()
+    """The kind that docs/reference/workloads.md adds, added."""
+    page = (ROOT / "docs" / "reference" / "workloads.md").read_text()
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(dedent(block), given := dict(GIVEN))  # noqa: S102 - our own page
         if "RENDER" in given:

@@ -27,6 +27,7 @@ ROOT: Final = Path(__file__).parents[2]
 MANIFESTS: Final = ROOT / "manifests"
 BASE: Final = MANIFESTS / "base"
 OVERLAYS: Final = MANIFESTS / "overlays"
+HOW_TO: Final = ROOT / "docs" / "how-to"
 NAME: Final = "retry-policy-webhook"
 SYSTEM: Final = "retry-policy-system"
 POLICIES: Final = sorted(MANIFESTS.glob("samples/policy-*.yaml"))
@@ -152,7 +153,7 @@ def ingress(policy: Json | None = None) -> dict[str, Any]:
 
 def block_of(page: str, language: str, containing: str) -> str:
     """The one block of a page in that language that contains a text."""
-    blocks = re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    blocks = re.findall(rf"```{language}\n(.*?)```", (HOW_TO / page).read_text(), re.DOTALL)
     (found,) = [block for block in blocks if containing in block]
     return str(found)
 
@@ -161,7 +162,7 @@ def test_metrics_are_for_the_namespaces_that_the_docs_label_and_for_nobody_else(
     labelled = {"metrics": "enabled"}
     assert ingress()["http"] == [{"namespaceSelector": {"matchLabels": labelled}}]
     command = "kubectl label namespace monitoring metrics=enabled"
-    assert [page for page in ("install.md", "network.md") if command not in (ROOT / "docs" / page).read_text()] == []
+    assert [page for page in ("install.md", "network.md") if command not in (HOW_TO / page).read_text()] == []
 
 
 def test_admission_is_open_as_shipped_and_for_the_api_servers_alone_with_the_patch_of_the_docs() -> None:

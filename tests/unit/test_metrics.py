@@ -8,7 +8,7 @@ from prometheus_client import generate_latest
 from tests.metrics import counted
 from webhook import metrics
 
-PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text()
 
 
 def test_the_page_lists_every_metric() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-MEASURED = Path(__file__).parents[3] / "docs" / "market.json"
+MEASURED = Path(__file__).parents[3] / "docs" / "explanation" / "market.json"
 ON_DEMAND = "on-demand, no webhook"
 SPOT_PRICE = 0.3  # of an on-demand machine's
 TIME_WANTED = 2  # on-demand's
@@ -111,7 +111,7 @@ def lines(cells: list[Cell]) -> list[Line]:
 
 
 def table(cells: list[Cell] | None = None) -> str:
-    """Return the table of docs/market.md."""
+    """Return the table of docs/explanation/market.md."""
     measured = msgspec.json.decode(MEASURED.read_bytes(), type=list[Cell]) if cells is None else cells
     head = (
         *("Spot life", "Policy", "Good Jobs in time", "given up"),
