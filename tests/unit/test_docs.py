@@ -18,7 +18,10 @@ from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.rules.facts import Facts
 
-PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("**/*.md")),
+]
 
 
 @pytest.mark.parametrize("file", PARTS)
@@ -33,9 +36,26 @@ def test_every_generated_part_stands_somewhere(file: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_link_leads_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
-    assert [link for link in links if not (page.parent / link).exists()] == []
+def test_a_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text())
+    assert [link for link in links if not leads_somewhere(page, *link)] == []
+
+
+def leads_somewhere(page: Path, file: str, anchor: str) -> bool:
+    target = page.parent / file if file else page
+    return target.exists() and (not anchor or anchor in anchors(target.read_text()))
+
+
+def anchors(text: str) -> list[str]:
+    """The anchors of a page's headings, as GitHub spells them."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
+def test_the_index_names_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    named = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)#]+)", index.read_text())}
+    assert sorted(page for page in (ROOT / "docs").glob("*/*.md") if page not in named) == []
 
 
 def test_the_threat_model_says_of_every_key_who_writes_it() -> None:
