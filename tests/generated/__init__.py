@@ -22,9 +22,9 @@ PART: Final = re.compile(
 )
 PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/explanation/market.md": {"market": market.table},
+    "docs/reference/modes.md": {"modes": docs.modes_table},
     "docs/reference/performance.md": {"figures": figures.table},
     "docs/reference/policy.md": {"policy": docs.policy_reference},
-    "docs/how-to/roll-out.md": {"modes": docs.modes_table},
     "docs/reference/workloads.md": {"kinds": kinds.table, "rules": rules.table},
     "manifests/base/admission-policies.yaml": {
         f"metadata of {resource}": partial(written.validations, resource) for resource in ("pods", "jobs", "jobsets")
