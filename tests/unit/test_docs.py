@@ -79,8 +79,8 @@ def test_the_page_of_the_account_names_every_field() -> None:
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kind that docs/reference/workloads.md adds, added."""
-    page = (ROOT / "docs" / "reference" / "workloads.md").read_text()
+    """The kind that docs/how-to/add-a-kind.md adds."""
+    page = (ROOT / "docs" / "how-to" / "add-a-kind.md").read_text()
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(dedent(block), given := dict(GIVEN))  # noqa: S102 - our own page
         if "RENDER" in given:
