@@ -1,4 +1,4 @@
-"""Where the time of a request goes: draws docs/reference/flame.svg with py-spy while pods are placed at full speed.
+"""Where the time of a request goes: draws docs/explanation/flame.svg with py-spy while pods are placed at full speed.
 
 `python -m tests.bench.flame`: the server as it is installed, its Python frames, 250 times a second, not stopped for it.
 """
@@ -11,7 +11,7 @@ from tests.bench.beside import Stage
 from tests.cluster import installation
 from tests.cluster.processes import Processes
 
-DOCS = Path(__file__).parents[2] / "docs" / "reference"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation"
 SECONDS = 20
 
 
