@@ -59,9 +59,9 @@ def test_the_index_names_every_page() -> None:
     assert sorted(page for page in (ROOT / "docs").glob("*/*.md") if page not in named) == []
 
 
-def test_the_threat_model_says_of_every_key_who_writes_it() -> None:
-    page = (ROOT / "docs" / "explanation" / "threat-model.md").read_text()
-    table = page.split("## Labels and annotations")[1].split("## ")[0]
+def test_the_page_of_labels_and_annotations_says_of_every_key_who_writes_it() -> None:
+    page = (ROOT / "docs" / "reference" / "labels-and-annotations.md").read_text()
+    table = page.split("## Who writes what")[1]
     keys = re.findall(r"^\|[^|]+\| `([a-z-]+)` \|[^|]+\|[^|]+\|$", table, re.MULTILINE)
     assert set(keys) == {
         value.removeprefix(names.PREFIX)
