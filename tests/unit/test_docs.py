@@ -53,6 +53,15 @@ def anchors(text: str) -> list[str]:
     return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("**/*.md")), ids=lambda page: page.name)
+def test_a_page_says_for_whom_it_is_and_shows_an_example_before_it_explains(page: Path) -> None:
+    opening = page.read_text().split("\n## ")[0]
+    first = opening.split("\n\n")[1]
+    assert first.startswith("For ")
+    assert "After this page" in first
+    assert "```" in opening or "For example" in opening
+
+
 def test_the_index_names_every_page() -> None:
     index = ROOT / "docs" / "README.md"
     named = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)#]+)", index.read_text())}
