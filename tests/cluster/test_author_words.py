@@ -31,7 +31,7 @@ def warned(team: Namespace, manifest: Object, *command: str) -> list[str]:
 def test_a_job_that_runs_once_is_evicted_and_stays_ended(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "require")
     assert warned(team, job("train", backoffLimit=0)) == [
-        "spec.backoffLimit: 0: a disruption ends it too; annotation max-disruptions allows some"
+        "spec.backoffLimit: 0: disruptions fail the Job too; max-disruptions allows some"
     ]
     (pod,) = team.running("train", 1)
     assert required(pod) == [{"matchExpressions": [OFF_SPOT]}]

@@ -85,7 +85,7 @@ WAYS = {
     ),
     "nobody counts": (
         with_rules(exit_codes("Ignore", "In", 75), managedBy="example.test/another"),
-        "spec.podFailurePolicy.rules[0]: failures cost no retry, and no ledger counts them here; use Count, or set",
+        "spec.podFailurePolicy.rules[0]: failures cost no retry, and no ledger counts them; use Count, or set",
         with_rules(exit_codes("Ignore", "In", 75), managedBy="example.test/another", activeDeadlineSeconds=3600),
     ),
     "an owner that does not exist": (
@@ -117,12 +117,12 @@ WAYS_OF_SETS = {
     ),
     "a bug does": (
         restarting(onJobFailureReasons=["BackoffLimitExceeded"]),
-        "spec.failurePolicy.rules[0].action: restarts at no cost, without a bound, after BackoffLimitExceeded",
+        "spec.failurePolicy.rules[0].action: restarts without limit and at no cost after BackoffLimitExceeded",
         restarting(onJobFailureReasons=["PodFailurePolicy"]),
     ),
     "any message does": (
         restarting(onJobFailureMessagePatterns=[".*"]),
-        "spec.failurePolicy.rules[0].action: restarts at no cost, without a bound, after BackoffLimitExceeded",
+        "spec.failurePolicy.rules[0].action: restarts without limit and at no cost after BackoffLimitExceeded",
         restarting(onJobFailureMessagePatterns=["has condition Maintenance"]),
     ),
 }

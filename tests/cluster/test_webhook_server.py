@@ -89,7 +89,7 @@ def test_a_job_that_selects_a_pool_without_on_demand_nodes_is_accepted_with_a_wa
     manifest["spec"]["template"]["spec"]["nodeSelector"] = {POOL: "spot"}
     body = served.post("/validate", review_of(manifest, namespace=team.name)).body
     assert answer_of(body, manifest).warnings == [
-        "spec.template.spec: fits on no on-demand node that was seen; it waits until there is one"
+        "spec.template.spec: fits on no on-demand node of this cluster; its pods wait for one"
     ]
 
 

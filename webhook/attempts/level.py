@@ -68,7 +68,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     def warn(self, path: Path, text: object) -> None:
         """Append a warning about the malformed signal of another system."""
-        self.warnings.append(Problem(path, f"is {str(text)[:20]!r}", "not a count, not used"))
+        self.warnings.append(Problem(path, f"is {str(text)[:20]!r}", "ignored: must be 0 or more"))
 
 
 def number_at(root: Json | None, path: Path) -> int | None:

@@ -57,7 +57,7 @@ def restarts_by_exit_code(replicas: Pattern, root: Json) -> Iterator[Problem]:
     """
     for path, replica in find(root, replicas):
         if replica.get("restartPolicy") == "ExitCode":
-            what = "could not bound ExitCode: no field counts new pods"
+            what = "ExitCode restarts pods without limit"
             yield Problem((*path, "restartPolicy"), what, "use OnFailure")
             return
 

@@ -101,7 +101,7 @@ def annotation_problems(profile_name: str, profile: Profile, annotations: Json, 
             found.append(Problem((*path, key), f"is {value[:40]!r}", 'must be "true" or "false"'))
     if annotations.get(names.SKIP) == "true" and not profile.allow_skip:
         what = f"profile {profile_name!r} does not allow workloads to be left alone"
-        found.append(Problem((*path, names.SKIP), what, "take the annotation out"))
+        found.append(Problem((*path, names.SKIP), what, "remove the annotation"))
     return found
 
 

@@ -40,13 +40,13 @@ def problems(job: Json, reference: OwnerReference, owner: Json | None) -> Iterat
         return  # the Job before an update, which had another
     if owner is None:
         what = f"the controller is {reference.kind} {reference.name!r} with uid {reference.uid!r}, which does not exist"
-        yield Problem(REFERENCES, what, "leave it out: a controller writes it into the Jobs that it creates")
+        yield Problem(REFERENCES, what, "remove it: a controller writes it into the Jobs that it creates")
         return
     if (reference.group, reference.kind) != batch.JOB_SET:
         return
     in_place = at(owner, ("spec", "failurePolicy", "restartStrategy")) == "InPlaceRestart"
     if at(job, BACKOFF_LIMIT) == batch.UNLIMITED and not in_place and at(job, PER_INDEX) is None:
-        what = f"is without a bound, and {reference.kind} {reference.name!r} has no restartStrategy InPlaceRestart"
+        what = f"is unlimited, and {reference.kind} {reference.name!r} has no restartStrategy InPlaceRestart"
         yield Problem(BACKOFF_LIMIT, what, "set as many retries as the JobSet's template")
 
 
@@ -58,5 +58,5 @@ def label_problems(job: EmbeddedJob) -> Iterator[Problem]:
         return  # none, or one that the API server refuses
     controller = sparing({"metadata": job.metadata})
     if controller is None or (controller.group, controller.kind, controller.name) != (*batch.JOB_SET, value):
-        remedy = "take it out: the JobSet controller writes it into the Jobs that it creates"
+        remedy = "remove it: the JobSet controller writes it into the Jobs that it creates"
         yield Problem((*job.path, *path), f"is {value[:40]!r}, and no such JobSet controls the Job", remedy)

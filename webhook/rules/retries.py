@@ -54,9 +54,10 @@ def edit(budget: Budget, settings: Settings, editor: Editor) -> list[Problem]:
             retries = settings.max_retries
             allow(budget, retries, editor)
         else:
-            warnings = [Problem(budget.path, f"stays {retries}", f"{names.MAX_RETRIES} cannot raise it here")]
+            what = f"stays {retries}: other fields forbid retries"
+            warnings = [Problem(budget.path, what, f"remove {names.MAX_RETRIES}")]
     elif budget.expression is not None:
-        return [Problem(budget.path, f"{budget.expression[:40]!r} is not judged", "its value is not known here")]
+        return [Problem(budget.path, f"{budget.expression[:40]!r} is not checked", "write a number to have it checked")]
     elif not settings.skip and budget.replaceable and (retries is None or settings.default_retries < retries):
         retries = settings.default_retries
         allow(budget, retries, editor)
@@ -92,7 +93,7 @@ def edit_template(path: Path, pod_spec: Json, settings: Settings, editor: Editor
             for name in CONTAINER_FIELDS:
                 if at(editor.root, (*container, name)) is not None:  # null is absent, and could not be put back
                     editor.remove((*container, name))
-            warnings.append(Problem(container, "restarts in place were taken out", "they have no bound"))
+            warnings.append(Problem(container, "unlimited restarts in place removed", "leave out restartPolicy"))
     return warnings
 
 
@@ -110,7 +111,7 @@ def clamp(budget: Budget, retries: int | None, settings: Settings, editor: Edito
     if not exceeds(retries, limit):
         return []
     allow(budget, limit, editor)
-    before = "no bound" if retries is None else retries + budget.single
+    before = "unlimited" if retries is None else retries + budget.single
     what = f"{before} lowered to {limit + budget.single}"
     return [Problem(budget.path, what, f"profile {settings.profile_name!r} allows no more")]
 
@@ -123,18 +124,18 @@ def problems(budget: Budget, settings: Settings, old: Budget | None) -> list[Pro
     if budget.retries is None and budget.beside is not None:
         path, counting = budget.beside
         remedy = f"set {counting}, and {budget.path[-1]} {limit + budget.single} or less"
-        return [Problem(path, "makes retries without bound", remedy)]
-    amount = "retries without bound" if budget.retries is None else f"{budget.retries} retries"
+        return [Problem(path, "allows unlimited retries", remedy)]
+    amount = "unlimited retries" if budget.retries is None else f"{budget.retries} retries"
     what = f"{amount} exceed the limit of {limit} in profile {settings.profile_name!r}"
     if budget.single:
-        what += f" (the field counts runs: {budget.single} is no retry)"
+        what += f" (the field counts runs: {budget.single} means no retry)"
     return [Problem(budget.path, what, f"set {limit + budget.single} or less")]
 
 
 def template_problems(path: Path, pod_spec: Json) -> list[Problem]:
     """Name what restarts in place in the pod spec at `path`."""
-    what = "restarts the container in place without bound"
-    remedy = "leave restartPolicy and restartPolicyRules out, so that each failure counts against the retries"
+    what = "restarts the container in place without limit"
+    remedy = "remove restartPolicy and restartPolicyRules, so that each failure counts against the retries"
     return [Problem(container, what, remedy) for container in in_place_restarts(path, pod_spec)]
 
 
@@ -142,8 +143,8 @@ def template_warnings(path: Path, pod_spec: Json) -> Iterator[Problem]:
     """Say of native sidecars that nothing bounds their restarts: they are no attempts of the program."""
     for index, container in enumerate(pod_spec.get("initContainers") or ()):
         if container.get("restartPolicy") == "Always":
-            what = "a sidecar restarts in place without a bound"
-            yield Problem((*path, "initContainers", index), what, "no retry is counted for it")
+            what = "a sidecar restarts without limit"
+            yield Problem((*path, "initContainers", index), what, "allowed: costs no retry")
             return  # one is enough to say so
 
 
@@ -160,7 +161,7 @@ def sum_problems(job: EmbeddedJob, settings: Settings, old: EmbeddedJob | None) 
         path = (*job.path, "template", "spec", "restartPolicy")
         what = "OnFailure restarts containers in place, which backoffLimitPerIndex does not count"
         return [Problem(path, what, f"use Never, or {remedy}")]
-    what = f"allows {retries} retries of all indexes together, {profile} {limit} (retries.total)"
+    what = f"allows {retries} retries of all indexes together, and {profile} allows {limit} (retries.total)"
     return [Problem((*job.path, "backoffLimitPerIndex"), what, remedy)]
 
 
@@ -171,7 +172,7 @@ def clamp_sum(job: EmbeddedJob, settings: Settings, editor: Editor, old: Embedde
         return []
     path = (*job.path, "backoffLimit")
     editor.set(path, found[1])
-    what = f"became {found[1]}, the most retries of all indexes together"
+    what = f"lowered to {found[1]}, the limit of retries of all indexes together"
     return [Problem(path, what, f"profile {settings.profile_name!r} allows no more")]
 
 

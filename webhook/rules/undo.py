@@ -49,7 +49,7 @@ def write(editor: Editor, row: KindSpec, profile_name: str, edits: list[Edit]) -
     text = msgspec.json.encode(Record(profile_name, injected)).decode()
     warnings = []
     if len(text) > bounds.MAX_RECORD:
-        warnings = [Problem(ANNOTATION, "too much to note", "it cannot be applied again as it was")]
+        warnings = [Problem(ANNOTATION, "too many injected fields to record", "to change it, delete and create it")]
         text = msgspec.json.encode(Record(profile_name)).decode()
     editor.update(("metadata", "annotations"), {names.POLICY: text})
     return warnings

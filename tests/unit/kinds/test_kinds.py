@@ -145,7 +145,7 @@ def test_the_default_raises_nothing_that_is_bounded_where_it_is_left_out(case: t
 @pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].negative_is_unlimited], ids=spelt)
 def test_a_negative_number_that_means_no_bound_is_one(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, -1)
-    assert validate(root).message.startswith(f"{field(path)}: retries without bound exceed the limit of 10")
+    assert validate(root).message.startswith(f"{field(path)}: unlimited retries exceed the limit of 10")
     assert at(mutate(root, under=CLAMPING).object, path) == 10 + case[1].single
 
 

@@ -76,7 +76,7 @@ def test_new_pods_for_an_exit_code_are_limited_by_no_field(kind: str) -> None:
     (problem,) = unbounded(KINDS[kind], job(kind, replicas=replicas))
     path, _, what = problem.partition(": ")
     assert path == f"spec.{REPLICA_SPECS[kind]}.Worker.restartPolicy"
-    assert what == "could not bound ExitCode: no field counts new pods; use OnFailure"
+    assert what == "ExitCode restarts pods without limit; use OnFailure"
 
 
 @pytest.mark.parametrize("restart_policy", ["OnFailure", "Never", "Always", None])

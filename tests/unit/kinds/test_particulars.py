@@ -42,7 +42,7 @@ def workflow(spec: Json, **annotations: str) -> Json:
 def test_a_spark_application_that_always_runs_again_has_no_bound_whatever_its_retries() -> None:
     root = spark({"type": "Always", "onFailureRetries": 2})
     assert validate(root).message == (
-        "spec.restartPolicy.type: makes retries without bound; set OnFailure, and onFailureRetries 10 or less"
+        "spec.restartPolicy.type: allows unlimited retries; set OnFailure, and onFailureRetries 10 or less"
     )
     clamped = mutate(root, under=CLAMPING)
     assert clamped.object["spec"]["restartPolicy"] == {"type": "OnFailure", "onFailureRetries": 10}
@@ -65,7 +65,7 @@ def test_a_spark_application_that_names_no_number_is_not_retried_and_stays_so(re
 def test_a_count_of_restarts_that_is_reset_has_no_bound(kind: str) -> None:
     root = apache_spark({"restartPolicy": kind, "maxRestartAttempts": 2, "restartCounterResetMillis": 60000})
     path = "spec.applicationTolerations.restartConfig.restartCounterResetMillis"
-    assert validate(root).message == (f"{path}: makes retries without bound; set -1, and maxRestartAttempts 10 or less")
+    assert validate(root).message == (f"{path}: allows unlimited retries; set -1, and maxRestartAttempts 10 or less")
     clamped = mutate(root, under=CLAMPING).object
     assert restart_config_of(clamped) == {
         "restartPolicy": kind,
@@ -229,7 +229,7 @@ def test_flytes_nodes_count_runs() -> None:
     root = root_of("flyte.lyft.com/v1alpha1", "FlyteWorkflow", {"nodes": {"n0": {"retry": {"minAttempts": 12}}}})
     assert validate(root).message == (
         "spec.nodes.n0.retry.minAttempts: 11 retries exceed the limit of 10 in profile 'default' "
-        "(the field counts runs: 1 is no retry); set 11 or less"
+        "(the field counts runs: 1 means no retry); set 11 or less"
     )
 
 
@@ -251,12 +251,7 @@ def test_retries_that_no_field_of_kubeflow_limits_cause_one_warning(kind: str) -
     answer = validate(root)
     assert (answer.allowed, answer.warnings) == (
         True,
-        [
-            (
-                f"spec.{KUBEFLOW[kind]}.Worker.restartPolicy: could not bound ExitCode: no field counts new pods; "
-                "use OnFailure"
-            )
-        ],
+        [(f"spec.{KUBEFLOW[kind]}.Worker.restartPolicy: ExitCode restarts pods without limit; use OnFailure")],
     )
     assert mutate(root).warnings == []
     assert validate(root, old=root).warnings == []

@@ -101,7 +101,9 @@ def test_edits_that_do_not_fit_into_the_record_are_not_recorded_with_a_warning()
         "profile": "default",
         "injected": [],
     }
-    assert answer.warnings[-1].startswith("metadata.annotations[retry-policy.dev/policy]: too much to note")
+    assert answer.warnings[-1].startswith(
+        "metadata.annotations[retry-policy.dev/policy]: too many injected fields to record"
+    )
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def judged(root: Json, owner: Json | None, old: Json | None = None) -> Answer:
 def test_a_job_whose_controller_does_not_exist_is_denied(kind: str, version: str) -> None:
     assert judged(of(kind, version), None).message == (
         f"metadata.ownerReferences: the controller is {kind} 'set' with uid 'u', which does not exist; "
-        "leave it out: a controller writes it into the Jobs that it creates"
+        "remove it: a controller writes it into the Jobs that it creates"
     )
 
 
@@ -59,7 +59,7 @@ def test_a_job_without_a_bound_is_accepted_of_a_set_that_restarts_in_place() -> 
 
 def test_of_another_set_it_is_denied() -> None:
     assert judged(of("JobSet", backoffLimit=UNLIMITED), RECREATING).message == (
-        "spec.backoffLimit: is without a bound, and JobSet 'set' has no restartStrategy InPlaceRestart; "
+        "spec.backoffLimit: is unlimited, and JobSet 'set' has no restartStrategy InPlaceRestart; "
         "set as many retries as the JobSet's template"
     )
     assert judged(of("JobSet", backoffLimit=3), RECREATING).allowed
@@ -89,7 +89,7 @@ def labelled(root: Json, name: Any) -> Json:
 
 def test_a_job_whose_pods_would_be_counted_for_a_set_that_does_not_control_it_is_denied() -> None:
     path = f"spec.template.metadata.labels[{SET_LABEL}]"
-    remedy = "take it out: the JobSet controller writes it into the Jobs that it creates"
+    remedy = "remove it: the JobSet controller writes it into the Jobs that it creates"
     for root in (labelled(job(), "set"), labelled(of("CronJob", "batch/v1"), "set"), labelled(of("JobSet"), "other")):
         name = root["spec"]["template"]["metadata"]["labels"][SET_LABEL]
         assert judged(root, RECREATING).message == (

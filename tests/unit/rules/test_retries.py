@@ -216,8 +216,8 @@ def sums(spec: Json, given: Settings, old: Json | None = None) -> list[str]:
 def test_more_retries_of_all_indexes_together_than_their_limit_are_refused(fields: Json, in_all: int) -> None:
     assert sums(of_indexes(**fields), settings()) == [
         (
-            f"spec.backoffLimitPerIndex: allows {in_all} retries of all indexes together, profile 'gpu' 1000 "
-            "(retries.total); set spec.backoffLimit, which bounds their sum, to 1000 or less"
+            f"spec.backoffLimitPerIndex: allows {in_all} retries of all indexes together, and profile 'gpu' "
+            "allows 1000 (retries.total); set spec.backoffLimit, which bounds their sum, to 1000 or less"
         )
     ]
 
@@ -258,7 +258,10 @@ def test_a_clamping_profile_bounds_their_sum(restart_policy: str, limit: int) ->
     warnings = retries.clamp_sum(next(batch.JOB.jobs(root)), given, editor)
     assert root["spec"]["backoffLimit"] == limit
     assert [str(one) for one in warnings] == [
-        f"spec.backoffLimit: became {limit}, the most retries of all indexes together; profile 'gpu' allows no more"
+        (
+            f"spec.backoffLimit: lowered to {limit}, the limit of retries of all indexes together; "
+            "profile 'gpu' allows no more"
+        )
     ]
     assert retries.clamp_sum(next(batch.JOB.jobs(root)), given, editor) == []
 
@@ -276,5 +279,5 @@ def test_a_native_sidecar_is_never_refused_and_is_said_to_have_no_bound() -> Non
     answer = validate(job(spec))
     assert answer.allowed
     assert answer.warnings == [
-        "spec.template.spec.initContainers[1]: a sidecar restarts in place without a bound; no retry is counted for it"
+        "spec.template.spec.initContainers[1]: a sidecar restarts without limit; allowed: costs no retry"
     ]

@@ -74,7 +74,7 @@ def test_more_than_an_annotation_may_hold_is_a_warning_and_is_not_noted() -> Non
     editor = Editor(job())
     editor.set(("spec", "podFailurePolicy"), {"rules": ["x" * bounds.MAX_RECORD]})
     (warning,) = undo.write(editor, batch.JOB, "default", list(editor.edits))
-    assert "too much to note" in str(warning)
+    assert "too many injected fields to record" in str(warning)
     assert undo.read(editor.root) == Record("default")
 
 

@@ -76,10 +76,10 @@ def problems(job: EmbeddedJob, *, counted: bool) -> Iterator[Problem]:
         return
     for rule, too_wide in free_rules(job):
         if too_wide:
-            what = f"failures cost no retry after {too_wide}"
-            yield Problem(rule.path, what, f"name the few that are worth it, {DEADLINE_REMEDY}")
+            what = f"ignores {too_wide}, so failures without limit cost no retry"
+            yield Problem(rule.path, what, f"ignore only the few that are worth a retry, {DEADLINE_REMEDY}")
         elif not counted:
-            yield Problem(rule.path, "failures cost no retry, and no ledger counts them here", DEADLINE_REMEDY)
+            yield Problem(rule.path, "failures cost no retry, and no ledger counts them", DEADLINE_REMEDY)
 
 
 def warnings(job: EmbeddedJob, settings: Settings) -> Iterator[Problem]:
@@ -88,7 +88,7 @@ def warnings(job: EmbeddedJob, settings: Settings) -> Iterator[Problem]:
         limit = settings.profile.retries.limit
         for rule, too_wide in free_rules(job):
             if not too_wide:
-                yield Problem(rule.path, "costs no retry", f"the ledger ends the Job after {limit} such failures")
+                yield Problem(rule.path, "costs no retry", f"the ledger fails the Job after {limit} such failures")
 
 
 def free_rules(job: EmbeddedJob) -> Iterator[tuple[lint.Rule, str]]:
@@ -158,8 +158,8 @@ def set_problems(root: Json, jobs: list[EmbeddedJob]) -> Iterator[Problem]:
     """Name the rules of a JobSet by which it restarts at no cost after bugs; `jobs` are those of the set."""
     for path, ending in free_after_bugs(root, jobs).items():
         action = at(root, path)
-        what = f"restarts at no cost, without a bound, after {ending.reason}: {ending.message}"
-        yield Problem(path, what, f"use {counting(action)}, which maxRestarts bounds")
+        what = f"restarts without limit and at no cost after {ending.reason}: {ending.message}"
+        yield Problem(path, what, f"use {counting(action)}, which maxRestarts limits")
 
 
 def free_after_bugs(root: Json, jobs: list[EmbeddedJob]) -> dict[Path, JobEnd]:
@@ -216,8 +216,8 @@ def clamp_job(job: EmbeddedJob, settings: Settings, editor: Editor, *, counted: 
     for problem in list(problems(job, counted=counted)):
         path = (*problem.path, "action")
         editor.set(path, "Count")
-        remedy = f"profile {settings.profile_name!r} allows no retries without a bound"
-        warnings.append(Problem(path, "became Count", remedy))
+        remedy = f"profile {settings.profile_name!r} allows no unlimited retries"
+        warnings.append(Problem(path, "changed to Count", remedy))
     return warnings
 
 
@@ -227,8 +227,8 @@ def clamp(root: Json, jobs: list[EmbeddedJob], settings: Settings, editor: Edito
     for path in free_after_bugs(root, jobs):
         action = counting(at(root, path))
         editor.set(path, action)
-        remedy = f"profile {settings.profile_name!r} allows no restarts without a bound"
-        warnings.append(Problem(path, f"became {action}", remedy))
+        remedy = f"profile {settings.profile_name!r} allows no unlimited restarts"
+        warnings.append(Problem(path, f"changed to {action}", remedy))
     return warnings
 
 

@@ -49,12 +49,12 @@ def edit(
         return warnings
     wanted = {key: said[key] for key in names.COPIED_TO_JOBS if key in said}
     if wanted and runtime_patches is None and at(root, PATCHES) is None:
-        remedy = "where an older one is installed, set spec.annotations"
-        warnings.append(Problem(PATCHES, "taken to be for Kubeflow Trainer 2.2 or later", remedy))
+        remedy = "for an older one set spec.annotations"
+        warnings.append(Problem(PATCHES, "assumes Kubeflow Trainer 2.2 or later", remedy))
     if old is not None and not (is_suspended(old) or is_suspended(root)):
         before = patched(old)
         if before != wanted:
-            warnings.append(Problem(PATCHES, "stays as it was while the TrainJob runs", "suspend it for the change"))
+            warnings.append(Problem(PATCHES, "cannot change while the TrainJob runs", "suspend the TrainJob first"))
         wanted = before
     return warnings + put(root, wanted, editor)
 
@@ -78,7 +78,7 @@ def put(root: Json, wanted: Json, editor: Editor) -> list[Problem]:
         template = {"metadata": {"annotations": wanted}}
         editor.append(PATCHES, {"manager": MANAGER, "trainingRuntimeSpec": {"template": template}})
     else:
-        return [Problem(PATCHES, f"has {MOST_PATCHES} entries, no room for annotations of ours", "merge some")]
+        return [Problem(PATCHES, f"has {MOST_PATCHES} entries, so no annotations can be added", "merge some")]
     return []
 
 

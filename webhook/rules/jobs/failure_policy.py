@@ -67,7 +67,11 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -
     if len(author_rules) + len(disruption) + len(exit_codes) > bounds.MAX_RULES:
         exit_codes = []
         warnings = [
-            Problem(rules, f"more than {bounds.MAX_RULES} with those of the retry policy", "merge some of yours")
+            Problem(
+                rules,
+                f"more than {bounds.MAX_RULES} with those of the policy, which were left out",
+                "merge some of yours",
+            )
         ]
     if len(author_rules) + len(disruption) > bounds.MAX_RULES:
         disruption = []
@@ -163,7 +167,7 @@ def judged_containers(job: EmbeddedJob) -> tuple[list[str], list[Problem]]:
     if default in containers:
         return [default], []
     path = (*job.path, "template", "metadata", "annotations", DEFAULT_CONTAINER)
-    return containers, [Problem(path, f"no container {default[:40]!r}", "all are judged")]
+    return containers, [Problem(path, f"no container {default[:40]!r}", "name one that exists")]
 
 
 def uncovered(containers: list[str], author_rules: list[Json]) -> list[str]:

@@ -54,7 +54,7 @@ def warnings(job_spec: Json, path: Path, *, suspendable: bool = False) -> list[P
     for index, rule in enumerate(rules):
         earlier = rules[:index]
         if is_shadowed(rule, earlier):
-            found.append(Problem(rule.path, "can never match, earlier rules do", "move or remove it"))
+            found.append(Problem(rule.path, "never matches: earlier rules do", "move or remove it"))
             continue
         found += scope_warnings(rule, job_spec)
         if suspendable:
@@ -73,7 +73,7 @@ def scope_warnings(rule: Rule, job_spec: Json) -> Iterator[Problem]:
     """
     exit_codes = rule.exit_codes
     if exit_codes and exit_codes.excluding and exit_codes.container is None and has_several_containers(job_spec):
-        yield Problem(rule.path, "NotIn judges sidecars too", "set onExitCodes.containerName")
+        yield Problem(rule.path, "NotIn covers sidecars too", "set onExitCodes.containerName")
 
 
 def suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
@@ -82,8 +82,8 @@ def suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem
     Pods deleted so end with 137 and without DisruptionTarget, and the Job controller judges them like any other.
     """
     if fails_if_killed(rule, earlier):
-        remedy = f"add {KILLED} to values" if rule.exit_codes and rule.exit_codes.excluding else f"take {KILLED} out"
-        yield Problem(rule.path, f"matches {KILLED}, how suspended pods end", remedy)
+        remedy = f"add {KILLED} to values" if rule.exit_codes and rule.exit_codes.excluding else f"remove {KILLED}"
+        yield Problem(rule.path, f"fails suspended pods (exit code {KILLED})", remedy)
 
 
 def fails_by_killing(job_spec: Json) -> bool:
@@ -102,8 +102,8 @@ def order_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
     for index, other in enumerate(earlier):
         code = next((code for code in DISRUPTED if takes(other, code, earlier[:index])), None)
         if other.action in HARSHER.get(rule.action, ()) and code is not None:
-            what = f"rules[{other.path[-1]}] takes exit code {code} first"
-            yield Problem(rule.path, what, "put this rule first")
+            what = f"rules[{other.path[-1]}] matches code {code} first"
+            yield Problem(rule.path, what, "move this rule up")
             return
 
 
@@ -114,7 +114,7 @@ def budget_warnings(rule: Rule, job_spec: Json, path: Path) -> Iterator[Problem]
     """
     pods, retries = batch.active_pods(job_spec), batch.sum_of_failures(job_spec)
     if rule.action == "Count" and 0 < retries < pods:
-        what = f"a node lost with {pods} pods spends it"
+        what = f"losing {pods} pods at once uses it up"
         yield Problem((*path, "backoffLimit"), what, "raise it or Ignore disruptions")
 
 

@@ -43,7 +43,7 @@ def once_warning(path: Path, job: EmbeddedJob, settings: Settings) -> list[Probl
         return []
     if any(map(failure_policy.matches_disruption, (own or {}).get("rules") or ())):
         return []
-    return [Problem(path, "0: a disruption ends it too", "annotation max-disruptions allows some")]
+    return [Problem(path, "0: disruptions fail the Job too", "max-disruptions allows some")]
 
 
 def meaning_warning(budget: Budget, job: EmbeddedJob, settings: Settings, *, ledger: bool) -> list[Problem]:

@@ -79,7 +79,7 @@ def action_problems(rule: Json, job_spec: Json, path: Path) -> Iterator[Problem]
     action = rule.get("action")
     yield from unless_one_of(ACTIONS, action, path)
     if action == "FailIndex" and job_spec.get("backoffLimitPerIndex") is None:
-        yield Problem(path, "is FailIndex without a backoffLimitPerIndex", "must be FailJob, or have one")
+        yield Problem(path, "is FailIndex without a backoffLimitPerIndex", "use FailJob, or set backoffLimitPerIndex")
 
 
 def requirement_problems(rule: Json, containers: dict[str, None], path: Path) -> Iterator[Problem]:
@@ -94,7 +94,7 @@ def requirement_problems(rule: Json, containers: dict[str, None], path: Path) ->
     if conditions:
         yield from pod_condition_problems(conditions, (*path, "onPodConditions"))
     if exit_codes is not None and conditions:
-        yield Problem(path, "has both onExitCodes and onPodConditions", "must have one of them: make it two rules")
+        yield Problem(path, "has both onExitCodes and onPodConditions", "split it into two rules")
     if exit_codes is None and not conditions:
         yield Problem(path, "has neither onExitCodes nor onPodConditions", "must have one of them")
 
@@ -136,7 +136,7 @@ def value_problems(values: list[int], operator: str | None, path: Path) -> Itera
         if value == 0 and operator == "In":
             yield Problem(place, "is 0, which is no failure", "must not be 0 for the operator In")
         if value in seen:
-            yield Problem(place, "is there twice", "must be there once")
+            yield Problem(place, "is listed twice", "remove one")
         seen.add(value)
     for index, (before, after) in enumerate(pairwise(values)):
         if before > after:

@@ -48,7 +48,7 @@ def of_job(
     path = (*job.path, "template", "spec")
     for what, requirement in requirements(job.pod_spec, settings, provider):
         if fitting and requirement and not any(all(map(pool.meets, requirement)) for pool in fitting):
-            yield Problem(path, f"fits on no {what} node that was seen", "it waits until there is one")
+            yield Problem(path, f"fits on no {what} node of this cluster", "its pods wait for one")
 
 
 def requirements(pod_spec: Json, settings: Settings, provider: capacity.Provider) -> Iterator[tuple[str, list[Json]]]:

@@ -15,7 +15,7 @@ from webhook.policy.model import Disruptions, FailurePolicy, Policy, Profile, Re
 from webhook.rules.facts import Facts
 
 WITHOUT_LEDGER = Facts(profile_name="default", ledger=False)
-WITH_BOUND = "name the few that are worth it, use Count, or set activeDeadlineSeconds"
+WITH_BOUND = "ignore only the few that are worth a retry, use Count, or set activeDeadlineSeconds"
 
 
 def condition(kind: str, status: str = "True", action: str = "Ignore") -> Json:
@@ -49,13 +49,14 @@ def every_code(*actions: str) -> list[Json]:
 )
 def test_a_rule_that_ignores_most_exit_codes_is_denied_whatever_counts_them(rule: Json) -> None:
     message = judged(rule).message
-    assert message.startswith("spec.podFailurePolicy.rules[0]: failures cost no retry after ")
-    assert message.endswith(f" of the 255 exit codes; {WITH_BOUND}")
+    assert message.startswith("spec.podFailurePolicy.rules[0]: ignores ")
+    assert message.endswith(f" of the 255 exit codes, so failures without limit cost no retry; {WITH_BOUND}")
 
 
 def test_rules_that_ignore_most_exit_codes_together_are_denied() -> None:
     assert judged(*every_code("Ignore")).message == (
-        "spec.podFailurePolicy.rules[0]: failures cost no retry after 255 of the 255 exit codes; " + WITH_BOUND
+        "spec.podFailurePolicy.rules[0]: ignores 255 of the 255 exit codes, so failures without limit cost no retry; "
+        + WITH_BOUND
     )
 
 
@@ -77,8 +78,8 @@ def test_a_rule_that_ignores_a_condition_of_nearly_every_failed_pod_is_denied(ki
     rule = condition(kind, status)
     rule["onPodConditions"].append({"type": "DisruptionTarget", "status": "True"})
     assert judged(rule).message == (
-        f"spec.podFailurePolicy.rules[0]: failures cost no retry after {kind}={status}, "
-        f"as nearly every failed pod has it; {WITH_BOUND}"
+        f"spec.podFailurePolicy.rules[0]: ignores {kind}={status}, as nearly every failed pod has it, "
+        f"so failures without limit cost no retry; {WITH_BOUND}"
     )
 
 
@@ -96,7 +97,7 @@ NARROW = [
 def test_a_rule_for_few_failures_is_allowed_with_a_warning_where_the_ledger_counts_them(rule: Json) -> None:
     answer = judged(rule, containers=("main", "side"))
     assert answer.allowed
-    warning = "spec.podFailurePolicy.rules[0]: costs no retry; the ledger ends the Job after 10 such failures"
+    warning = "spec.podFailurePolicy.rules[0]: costs no retry; the ledger fails the Job after 10 such failures"
     assert warning in answer.warnings
     assert len(warning) <= WARNING_LENGTH
 
@@ -105,14 +106,14 @@ def test_the_warning_names_the_profiles_limit_of_retries() -> None:
     root = job(job_spec(rules=[exit_codes("Ignore", "In", 75)], backoffLimit=2))
     few = policy(default=Profile(retries=Retries(limit=2)))
     assert validate(root, under=few).warnings == [
-        "spec.podFailurePolicy.rules[0]: costs no retry; the ledger ends the Job after 2 such failures"
+        "spec.podFailurePolicy.rules[0]: costs no retry; the ledger fails the Job after 2 such failures"
     ]
 
 
 @pytest.mark.parametrize("rule", NARROW)
 def test_the_same_rule_is_denied_where_no_ledger_counts(rule: Json) -> None:
     assert judged(rule, containers=("main", "side"), facts=WITHOUT_LEDGER).message == (
-        "spec.podFailurePolicy.rules[0]: failures cost no retry, and no ledger counts them here; "
+        "spec.podFailurePolicy.rules[0]: failures cost no retry, and no ledger counts them; "
         "use Count, or set activeDeadlineSeconds"
     )
 
@@ -166,7 +167,7 @@ def test_a_clamping_profile_makes_such_a_rule_count() -> None:
     rules = answer.object["spec"]["podFailurePolicy"]["rules"]
     assert [rule["action"] for rule in rules][1:3] == ["Count", "Ignore"]
     assert answer.warnings == [
-        "spec.podFailurePolicy.rules[1].action: became Count; profile 'default' allows no retries without a bound"
+        "spec.podFailurePolicy.rules[1].action: changed to Count; profile 'default' allows no unlimited retries"
     ]
     assert validate(answer.object, under=clamping()).allowed
 
@@ -195,9 +196,9 @@ BUG_RULE = exit_codes("FailJob", "NotIn", 143)
 def test_a_set_that_restarts_at_no_cost_after_bugs_is_denied(action: str, narrowed: Json) -> None:
     root = job_set(job_spec(backoffLimit=1), failure_policy={"rules": [restarting(action, **narrowed)]})
     assert validate(root).message == (
-        "spec.failurePolicy.rules[0].action: restarts at no cost, without a bound, after BackoffLimitExceeded: "
+        "spec.failurePolicy.rules[0].action: restarts without limit and at no cost after BackoffLimitExceeded: "
         f"Job has reached the specified backoff limit; use {action.removesuffix('AndIgnoreMaxRestarts')}, "
-        "which maxRestarts bounds"
+        "which maxRestarts limits"
     )
 
 
@@ -316,5 +317,5 @@ def test_a_clamping_profile_makes_it_count_towards_max_restarts(action: str) -> 
     answer = mutate(root, under=clamping(disruptions=Disruptions(limit=5)))
     counting = action.removesuffix("AndIgnoreMaxRestarts")
     assert [rule["action"] for rule in set_rules(answer)][1] == counting
-    assert any(warning.startswith("spec.failurePolicy.rules[1].action: became") for warning in answer.warnings)
+    assert any(warning.startswith("spec.failurePolicy.rules[1].action: changed to") for warning in answer.warnings)
     assert validate(answer.object, under=clamping()).allowed

@@ -75,7 +75,7 @@ def test_a_running_train_job_keeps_its_patch_and_whoever_changes_the_annotations
     answer = mutate(changed, NEWER, old=stored)
     assert patches(answer) == [OURS]
     assert [warning.partition(";")[0] for warning in answer.warnings] == [
-        "spec.runtimePatches: stays as it was while the TrainJob runs"
+        "spec.runtimePatches: cannot change while the TrainJob runs"
     ]
 
 
@@ -102,7 +102,7 @@ def test_offline_any_other_is_taken_to_be_for_a_newer_crd_and_that_is_said() -> 
     answer = mutate(train_job())
     assert patches(answer) == [OURS]
     assert [warning.partition(";")[0] for warning in answer.warnings] == [
-        "spec.runtimePatches: taken to be for Kubeflow Trainer 2.2 or later"
+        "spec.runtimePatches: assumes Kubeflow Trainer 2.2 or later"
     ]
     assert mutate(train_job(runtimePatches=[])).warnings == []
 

@@ -123,7 +123,7 @@ def test_an_invalid_policy_keeps_its_authors_numbering(wrong: list[Json]) -> Non
 def test_rules_that_do_not_fit_are_left_out_with_a_warning(name: str) -> None:
     _, warnings = edited(job(deepcopy(CASES[name][0])))
     assert [str(warning) for warning in warnings] == [
-        "spec.podFailurePolicy.rules: more than 20 with those of the retry policy; merge some of yours"
+        "spec.podFailurePolicy.rules: more than 20 with those of the policy, which were left out; merge some of yours"
     ]
 
 

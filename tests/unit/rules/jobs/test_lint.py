@@ -95,7 +95,7 @@ def test_an_exit_code_rule_that_takes_disruptions_must_not_stand_before_their_ow
     action: str, operator: str, values: list[int], code: int
 ) -> None:
     assert warned(job_spec(on_codes(action, operator, *values), IGNORE_DISRUPTIONS)) == [
-        f"podFailurePolicy.rules[1]: rules[0] takes exit code {code} first; put this rule first"
+        f"podFailurePolicy.rules[1]: rules[0] matches code {code} first; move this rule up"
     ]
 
 
@@ -111,7 +111,7 @@ def test_the_first_rule_that_takes_disruptions_is_the_one_named() -> None:
         on_codes("FailJob", "NotIn", 42),
         IGNORE_DISRUPTIONS,
     )
-    assert warned(spec) == ["podFailurePolicy.rules[3]: rules[1] takes exit code 137 first; put this rule first"]
+    assert warned(spec) == ["podFailurePolicy.rules[3]: rules[1] matches code 137 first; move this rule up"]
 
 
 def test_a_rule_behind_one_that_ignores_its_codes_takes_no_disruption() -> None:
@@ -145,7 +145,7 @@ def test_a_rule_on_other_conditions_may_stand_anywhere() -> None:
 def test_a_status_that_is_left_out_is_true() -> None:
     ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
     assert warned(job_spec(on_codes("FailJob", "In", 137), ignored)) == [
-        "podFailurePolicy.rules[1]: rules[0] takes exit code 137 first; put this rule first"
+        "podFailurePolicy.rules[1]: rules[0] matches code 137 first; move this rule up"
     ]
 
 
@@ -154,7 +154,7 @@ def test_a_status_that_is_left_out_is_true() -> None:
 
 def test_not_in_should_name_a_container_where_there_are_several() -> None:
     assert warned(job_spec(on_codes("FailJob", "NotIn", 143), containers=("main", "helper"))) == [
-        "podFailurePolicy.rules[0]: NotIn judges sidecars too; set onExitCodes.containerName"
+        "podFailurePolicy.rules[0]: NotIn covers sidecars too; set onExitCodes.containerName"
     ]
 
 
@@ -209,7 +209,7 @@ def test_any_other_rule_may_leave_the_container_open(rule: Json) -> None:
 def test_a_rule_that_earlier_ones_cover_can_never_match(earlier: list[Json], later: Json) -> None:
     index = len(earlier)
     assert warned(job_spec(*earlier, later)) == [
-        f"podFailurePolicy.rules[{index}]: can never match, earlier rules do; move or remove it"
+        f"podFailurePolicy.rules[{index}]: never matches: earlier rules do; move or remove it"
     ]
 
 
@@ -236,7 +236,7 @@ def test_a_rule_that_can_match_somewhere_is_left_alone(earlier: Json, later: Jso
 
 def test_nothing_else_is_said_of_a_rule_that_can_never_match() -> None:
     spec = job_spec(on_codes("Count", "NotIn", 0, name="main"), on_codes("Ignore", "In", 1, name="main"))
-    assert ["can never match" in warning for warning in warned(spec)] == [True]
+    assert ["never matches" in warning for warning in warned(spec)] == [True]
 
 
 CODES = (1, 2, 3)
@@ -298,7 +298,7 @@ def test_exactly_those_rules_can_never_match_that_decide_no_pod(rules: list[Json
 )
 def test_one_lost_node_can_spend_a_budget_smaller_than_the_number_of_pods(fields: Json, pods: int) -> None:
     assert warned(job_spec(COUNT_DISRUPTIONS, **fields)) == [
-        f"backoffLimit: a node lost with {pods} pods spends it; raise it or Ignore disruptions"
+        f"backoffLimit: losing {pods} pods at once uses it up; raise it or Ignore disruptions"
     ]
 
 
@@ -341,14 +341,14 @@ def test_the_first_rule_on_disruptions_is_the_one_that_decides() -> None:
 @pytest.mark.parametrize("action", ["FailIndex", "FailJob"])
 @pytest.mark.parametrize(
     ("operator", "values", "remedy"),
-    [("NotIn", [143], "add 137 to values"), ("In", [1, 137], "take 137 out")],
+    [("NotIn", [143], "add 137 to values"), ("In", [1, 137], "remove 137")],
 )
 def test_a_job_that_may_be_suspended_must_not_fail_on_137(
     action: str, operator: str, values: list[int], remedy: str
 ) -> None:
     spec = job_spec(IGNORE_DISRUPTIONS, on_codes(action, operator, *values))
     assert warned(spec, suspendable=True) == [
-        f"podFailurePolicy.rules[1]: matches 137, how suspended pods end; {remedy}"
+        f"podFailurePolicy.rules[1]: fails suspended pods (exit code 137); {remedy}"
     ]
 
 
@@ -382,12 +382,12 @@ def test_every_warning_is_short_enough_to_be_passed_on(path: Path) -> None:
     texts = [str(warning) for spec in (bad, judged, counted) for warning in lint.warnings(spec, path, suspendable=True)]
     remedies = {text.rpartition("; ")[2] for text in texts}
     assert remedies == {
-        "put this rule first",
+        "move this rule up",
         "set onExitCodes.containerName",
         "move or remove it",
         "raise it or Ignore disruptions",
         "add 137 to values",
-        "take 137 out",
+        "remove 137",
     }
     assert [text for text in texts if len(text) > WARNING_LENGTH] == []
 
@@ -425,7 +425,7 @@ def test_null_counts_as_absent_everywhere() -> None:
 def test_a_rule_that_the_api_server_refuses_for_matching_nothing_is_left_to_it(rule: Any) -> None:
     taken = on_codes("FailJob", "In", 137)
     texts = [str(warning) for warning in lint.warnings(job_spec(rule, taken, IGNORE_DISRUPTIONS), JOB)]
-    assert texts == ["spec.podFailurePolicy.rules[2]: rules[1] takes exit code 137 first; put this rule first"]
+    assert texts == ["spec.podFailurePolicy.rules[2]: rules[1] matches code 137 first; move this rule up"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from webhook.policy.settings import resolve
 from webhook.rules.facts import Facts
 from webhook.rules.jobs import own_retries
 
-ONCE = "0: a disruption ends it too; annotation max-disruptions allows some"
+ONCE = "0: disruptions fail the Job too; max-disruptions allows some"
 ONLY_143 = "only exit code 143 is retried; add a rule Count In [CODES]"
 WRITTEN = Facts(profile_name="default", defaulted=False)
 COUPLED: Json = {"completions": 8, "parallelism": 4, "completionMode": "Indexed"}

@@ -20,8 +20,8 @@ SPOT = {"cloud.google.com/gke-spot": "true"}
 ON_DEMAND_NODE = NodeFacts({POOL: "default"})
 SPOT_NODE = NodeFacts({POOL: "spot", **SPOT})
 GPU_NODE = NodeFacts({POOL: "gpu", **GPU})
-NO_SPOT = "spec.template.spec: fits on no spot node that was seen; it waits until there is one"
-NO_ON_DEMAND = "spec.template.spec: fits on no on-demand node that was seen; it waits until there is one"
+NO_SPOT = "spec.template.spec: fits on no spot node of this cluster; its pods wait for one"
+NO_ON_DEMAND = "spec.template.spec: fits on no on-demand node of this cluster; its pods wait for one"
 
 
 def selecting(selector: Json | None = None, **fields: Any) -> Json:
