@@ -245,11 +245,11 @@ def refusals(team: Namespace) -> dict[str, str]:
     team.running("runs", 1)
     name = f"Job {team.name}"
     return {
-        "job/good": f"{name}/good has succeeded; nothing of it runs again",
-        "job/runs": f"{name}/runs has not ended; ask again once it has failed",
+        "job/good": f"{name}/good has succeeded; create another one to run it again",
+        "job/runs": f"{name}/runs has not ended; request the retry again once it has failed",
         "job/silent": f"{name}/silent does not say that it may run twice; if it may: "
         f"kubectl annotate -n {team.name} job/silent {names.RETRYABLE}=true",
-        "job/nobody": f"there is no Job {team.name}/nobody; list them: kubectl get -n {team.name} jobs",
+        "job/nobody": f"Job {team.name}/nobody does not exist; list them: kubectl get -n {team.name} jobs",
     }
 
 
@@ -367,7 +367,8 @@ def test_one_that_somebody_deleted_meanwhile_is_not_created_again_and_its_manife
     crash_after(str(team.kubeconfig), 2, retry_of(before))
     (placeholder,) = placeholders(team)
     assert team.run("delete", "job", "train").returncode == 0
-    why = f"Job {team.name}/train has been deleted by somebody else; {team.name}/{placeholder} keeps its manifest"
+    remedy = f"create it again: Job {team.name}/{placeholder} has its manifest"
+    why = f"Job {team.name}/train was deleted by another user; {remedy}"
     assert asked(team, "job/train", "--yes") == (1, "", why)
     assert placeholders(team) == [placeholder]
 

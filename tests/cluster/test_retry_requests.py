@@ -96,7 +96,7 @@ def test_a_job_that_is_asked_for_by_an_annotation_runs_again(namespace: NewNames
     team.ends(team.running("train", 1)[0], 0)
     team.wait_for("jobs", "train", is_complete)
     team.wait_for_all("events", lambda events: any(one["reason"] == "RetryStarted" for one in events))
-    assert team.told("train", "RetryStarted")[0] == "runs again, as admin asked"
+    assert team.told("train", "RetryStarted")[0] == "runs again, as admin requested"
     assert placeholders(team) == []
 
 
@@ -109,7 +109,7 @@ def test_what_it_was_asked_long_ago_has_nothing_run_again_wherever_it_comes_from
     before = team.wait_for("jobs", "train", has_failed)
     again = asks(team, "job/train", datetime.now(UTC) - timedelta(hours=1))
     assert again.returncode == 0
-    assert "is from before it ended" in again.stderr
+    assert "is earlier than the end of this run" in again.stderr
     now = team.get("job", "train")
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
     assert is_forgotten(now)
@@ -174,9 +174,9 @@ def test_a_request_is_refused_at_once_with_the_reason_and_changes_nothing(namesp
 def test_a_time_that_is_none_or_is_to_come_is_refused(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     failed_job(team, retryable(job("train", backoffLimit=0)))
-    assert "is 'yes'; must be now, such as" in asks(team, "job/train", "yes").stderr
+    assert "is 'yes'; must be the current time, RFC 3339" in asks(team, "job/train", "yes").stderr
     to_come = asks(team, "job/train", datetime.now(UTC) + timedelta(hours=1))
-    assert "which is to come; must be now" in to_come.stderr
+    assert "which is in the future; must be the current time" in to_come.stderr
 
 
 def test_in_a_namespace_that_only_warns_nothing_runs_again(namespace: NewNamespace) -> None:
@@ -184,7 +184,7 @@ def test_in_a_namespace_that_only_warns_nothing_runs_again(namespace: NewNamespa
     failed_job(team, retryable(job("train", backoffLimit=0)))
     asked = asks(team, "job/train")
     assert asked.returncode == 0
-    assert "nothing runs again in mode Warn; use retry-policy retry" in asked.stderr
+    assert "retries cannot be requested in mode Warn; run: retry-policy retry" in asked.stderr
     assert is_forgotten(team.get("job", "train"))
 
 
@@ -233,10 +233,10 @@ def test_who_may_is_named_as_who_asked_and_nobody_else(namespace: NewNamespace, 
     where = f"--namespace={team.name}"
     for more in ((), ("--overwrite", f"{names.RETRY_REQUESTED_AT}={LONG_AGO}")):
         refused = user.run("annotate", "job/train", f"{names.RETRY_ACCEPTED}={forged}", *more, where)
-        assert "is written by the webhook alone; set retry-policy.dev/retry-requested-at in its place" in refused.stderr
+        assert "is written by the webhook alone; set retry-policy.dev/retry-requested-at instead" in refused.stderr
     refused = user.run("annotate", "job/train", f"{names.RETRY_HISTORY}=[{forged}]", where)
     me = f"system:serviceaccount:{team.name}:asks"
-    assert f"says that admin asked, and you are {me}; ask for yourself" in refused.stderr
+    assert f"names admin as requester, and you are {me}; request the retry in your own name" in refused.stderr
     when = datetime.now(UTC).isoformat(timespec="seconds")
     both = (f"{names.RETRY_REQUESTED_AT}={when}", f"{names.RETRY_ACCEPTED}={forged}")
     assert user.run("annotate", "job/train", *both, where).stderr == ""
@@ -264,7 +264,7 @@ def test_a_job_that_may_do_more_than_the_leader_may_grant_is_refused_and_runs_ag
     before = failed_job(team, manifest)
     why = refused_of(team, "train")
     assert "may create no Job in the namespaces of a node" in why
-    assert "with rights of your own it runs again: retry-policy retry; nothing has changed" in why
+    assert "with rights of your own it runs again: retry-policy retry; nothing was changed" in why
     assert asked(team, "job/train", "--yes")[0] == 0
     team.wait_for("jobs", "train", runs_anew(before))
 
@@ -317,7 +317,7 @@ def test_what_a_command_has_begun_and_left_behind_is_taken_up(namespace: NewName
     # Nobody can end this one; its manifest stays, and that is told where it is.
     placeholder = placeholder_name("taken", taken["metadata"]["uid"])
     team.wait_for_all("events", lambda events: any(one["involvedObject"]["name"] == placeholder for one in events))
-    assert f"somebody else has created a Job {team.name}/taken meanwhile" in team.told(placeholder, "RetryStuck")[0]
+    assert f"another user has created a Job {team.name}/taken meanwhile" in team.told(placeholder, "RetryStuck")[0]
     assert placeholders(team) == [placeholder]
 
 
@@ -357,8 +357,8 @@ def test_a_placeholder_that_says_what_is_not_so_is_refused(namespace: NewNamespa
     me, where = f"system:serviceaccount:{team.name}:asks", f"--namespace={team.name}"
     forged = record.with_new(before, record.Requested(at=WHEN, by="somebody", of=before["metadata"]["uid"]))
     for by, requested, why in (
-        ("admin", None, f"says that admin asked, and you are {me}"),
-        (me, forged, f"does not say who asked as Job {team.name}/train does"),
+        ("admin", None, f"names admin as requester, and you are {me}"),
+        (me, forged, f"names another requester than Job {team.name}/train does"),
     ):
         placeholder = placeholder_for(before, by, WHEN)
         state = state_of(placeholder)
@@ -368,14 +368,14 @@ def test_a_placeholder_that_says_what_is_not_so_is_refused(namespace: NewNamespa
         assert why in refused.stderr
     other = placeholder_for({**before, "metadata": {**before["metadata"], "uid": "another"}}, me, WHEN)
     refused = user.run("create", "--filename=-", where, stdin=json.dumps(other))
-    assert "which has not failed, or is another one" in refused.stderr
+    assert "which has not failed, or has another uid" in refused.stderr
     crash_after(str(team.kubeconfig), 2, retry_of(before))
     (name,) = placeholders(team)
     state = state_of(team.get("job", name))
     state.history = forged
     text = msgspec.json.encode(state).decode()
     refused = user.run("annotate", f"job/{name}", f"{names.SUCCESSOR}={text}", "--overwrite", where)
-    assert "is not to be changed; delete the Job if nobody needs it" in refused.stderr
+    assert "must not be changed; delete the Job if the retry is not needed" in refused.stderr
 
 
 def test_a_job_that_becomes_a_placeholder_later_is_judged_all_the_same(namespace: NewNamespace, tmp_path: Path) -> None:
@@ -390,13 +390,13 @@ def test_a_job_that_becomes_a_placeholder_later_is_judged_all_the_same(namespace
     assert names.SUCCESSOR not in made["metadata"].get("annotations", {})
     said = {"metadata": {"labels": labels, "annotations": placeholder["metadata"]["annotations"]}}
     refused = user.run("patch", f"job/{made['metadata']['name']}", where, "--type=merge", f"--patch={json.dumps(said)}")
-    assert "is not to be changed" in refused.stderr
+    assert "must not be changed" in refused.stderr
     assert team.run("delete", "job", made["metadata"]["name"]).returncode == 0
     placeholder = placeholder_for(before, me, WHEN)
     (advanced,) = [one["value"] for one in staged(placeholder, "Deleting") if one["op"] == "replace"]
     placeholder["metadata"]["annotations"][names.SUCCESSOR] = advanced
     refused = user.run("create", "--filename=-", where, stdin=json.dumps(placeholder))
-    assert "which has not failed, or is another one" in refused.stderr
+    assert "which has not failed, or has another uid" in refused.stderr
 
 
 @with_operators
@@ -452,7 +452,7 @@ def test_of_a_cron_job_whose_last_job_has_a_placeholder_no_older_one_runs_again(
     last = team.wait_for("jobs", "nightly-2", has_failed)
     crash_after(str(team.kubeconfig), 4, retry_of(last))
     answer = asks(team, "cronjob/nightly")
-    assert "its last Job is being made to run again; wait for that" in answer.stderr
+    assert "a retry of its last Job has begun; wait until it has ended" in answer.stderr
     assert team.get("job", "nightly-1")["metadata"]["uid"] == older["metadata"]["uid"]
 
 

@@ -133,7 +133,7 @@ def unheard_warnings(subject: Subject, facts: Facts) -> Iterator[Problem]:
     if facts.requested_retries or asks in {None, before}:
         return
     path = (*annotations.OWN, names.RETRY_REQUESTED_AT)
-    yield Problem(path, "nobody hears it", "ask by: retry-policy retry")
+    yield Problem(path, "nobody hears it", "run: retry-policy retry")
 
 
 def stopping_warnings(row: KindSpec, old: Json, root: Json) -> Iterator[Problem]:

@@ -117,7 +117,9 @@ class RetryAdmission:
             if not asks and changed == [record.ANNOTATION] and set(record.read(root)) <= set(record.read(old)):
                 return patched(requests.put_back_record(root, old))  # who replaces an object asks for nothing
             if not await self.is_stored(request, adapter.row, root, old):
-                return denied(Problem(UID, f"no {adapter.row.kind} with this uid has this name", "read it again"))
+                return denied(
+                    Problem(UID, f"no {adapter.row.kind} has this name and uid", "read it again, and repeat the change")
+                )
             found = await self.asked_for(request, adapter, root) if asks else Response()
             if found.patch:
                 changed = [path for path in changed if path not in {requests.ACCEPTED, requests.MARK}]  # written anew
@@ -172,19 +174,20 @@ class RetryAdmission:
             or not terminal.has_failed(job)
             or state.stage != "Stored"
         ):
-            what = f"keeps a manifest of Job {request.namespace}/{state.name}, which has not failed, or is another one"
-            return denied(Problem(requests.SUCCESSOR, what, "ask anew"))
+            name = f"Job {request.namespace}/{state.name}"
+            what = f"contains the manifest of {name}, which has not failed, or has another uid"
+            return denied(Problem(requests.SUCCESSOR, what, "request the retry again"))
         if state.history != of_job.history_of(job, state.by, state.at):
-            what = f"does not say who asked as Job {request.namespace}/{state.name} does"
-            return denied(Problem(requests.SUCCESSOR, what, "ask by: retry-policy retry"))
+            what = f"names another requester than Job {request.namespace}/{state.name}"
+            return denied(Problem(requests.SUCCESSOR, what, "run: retry-policy retry"))
         return await self.in_others_names(request, {state.by}, requests.SUCCESSOR)
 
     async def asked_for(self, request: Request, adapter: Adapter, root: Json) -> Response:
         """Judge one who asks for a retry; raise what `Api` raises."""
         _, mode = await self.cluster.opt_in(request.namespace)
         if mode not in modes.ENFORCED:
-            what = f"nothing runs again in mode {mode}"
-            return Response(warnings=[Problem(requests.ASKS, what, "use retry-policy retry")])
+            what = f"retries cannot be requested in mode {mode}"
+            return Response(warnings=[Problem(requests.ASKS, what, "run: retry-policy retry")])
         now = self.now()
         if problem := requests.problem(root, now):
             return denied(problem)
@@ -214,17 +217,19 @@ class RetryAdmission:
         if not missing:
             return None
         what = f"{request.user_info.username} may not {', '.join(str(right) for right in missing)}"
-        return denied(Problem(path, what, "ask who may, or for the right"))
+        return denied(Problem(path, what, "ask for these rights, or a user who has them"))
 
     async def forged(self, request: Request, root: Json, old: Json, changed: list[Path]) -> Response | None:
         """Deny it to write down that somebody else asks, which the leader alone does; raise what `Api` raises."""
         if requests.ACCEPTED in changed and at(root, requests.ACCEPTED) is not None:
             path, what = requests.ACCEPTED, "is written by the webhook alone"
-            return denied(Problem(path, what, f"set {requests.ASKS[-1]} in its place"))
+            return denied(Problem(path, what, f"set {requests.ASKS[-1]} instead"))
         if requests.SUCCESSOR in changed and at(root, requests.SUCCESSOR) is not None:
             if of_job.is_placeholder(root) and of_job.is_placeholder(old) and of_job.differ_in_stage_alone(root, old):
                 return None
-            return denied(Problem(requests.SUCCESSOR, "is not to be changed", "delete the Job if nobody needs it"))
+            return denied(
+                Problem(requests.SUCCESSOR, "must not be changed", "delete the Job if the retry is not needed")
+            )
         if record.ANNOTATION not in changed or await self.is_as_noted(request, root, old):
             return None
         before = record.read(old)
@@ -242,8 +247,8 @@ class RetryAdmission:
         others = asks - {name}
         if not others or name == await self.api.username():
             return None
-        what = f"says that {', '.join(sorted(others))} asked, and you are {name}"
-        return denied(Problem(path, what, "ask for yourself"))
+        what = f"names {', '.join(sorted(others))} as requester, and you are {name}"
+        return denied(Problem(path, what, "request the retry in your own name"))
 
 
 def called_off(root: Json) -> Response:

@@ -185,14 +185,16 @@ class RetryController:
         try:
             request = await self.carry_out(ADAPTERS[key.row], root)
         except RefusedError as error:
-            self.tell(key.row, root, "RetryRefused", f"does not run again: {error}")
+            self.tell(key.row, root, "RetryRefused", f"not retried: {error}")
             await executor.forget(self.api, key.row, root)
         except StuckError as error:
             await self.stuck(key, root, due, str(error))
         except ApiError as error:
             if error.status not in FINAL:
                 raise
-            await self.stuck(key, root, due, f"the API server does not do it: {error}")
+            await self.stuck(
+                key, root, due, f"the API server rejects it: {error}; remove the cause, and request the retry again"
+            )
         else:
             if request is not None:
                 await self.tell_of_start(key, root, request)
@@ -212,7 +214,7 @@ class RetryController:
             key = key._replace(name=of_job.state_of(root).name)
         now = await self.find(key)
         if now is not None:
-            self.tell(key.row, now, "RetryStarted", f"runs again, as {request.by} asked")
+            self.tell(key.row, now, "RetryStarted", f"runs again, as {request.by} requested")
 
     async def find(self, key: Key) -> Json | None:
         """Return an object as it is now, None if it is gone; raise what `Api` raises."""
@@ -247,7 +249,7 @@ class RetryController:
             return
         placeholders = await reading.placeholders(self.api, found.root["metadata"]["namespace"])
         if all(of_job.state_of(one).uid != request.of for one in placeholders):
-            raise RefusedError("another Job has begun since, or the last one is gone", "ask again")
+            raise RefusedError("another Job has begun since, or the last one was deleted", "request the retry again")
 
     def tell(self, row: KindSpec, root: Json, reason: str, message: str) -> None:
         """Write an Event on an object, and count."""
@@ -285,8 +287,10 @@ def placeholder_of(root: Json) -> Json:
     executor.readable_state(root)
     if not of_job.is_placeholder(root):
         metadata = root["metadata"]
-        what = f"Job {metadata['namespace']}/{metadata['name']} has the label {names.RETRY_OF}, and keeps no manifest"
-        raise StuckError(what, "take the label off, or delete it")
+        what = (
+            f"Job {metadata['namespace']}/{metadata['name']} has the label {names.RETRY_OF}, but contains no manifest"
+        )
+        raise StuckError(what, "remove the label, or delete the Job")
     return root
 
 

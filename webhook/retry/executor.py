@@ -91,7 +91,9 @@ async def replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool 
     try:
         accepted = await api.create(jobs, trial, dry_run=True)
         if of_job.is_queued_by_others(accepted, of_job.state_of(planned)):
-            raise RefusedError(f"{name_} would be put into a queue, which it was not in", "create it anew")
+            raise RefusedError(
+                f"{name_} would be put into a Kueue queue, which it was not in before", "create it again"
+            )
         placeholder = await api.create(jobs, planned, dry_run=dry_run)
     except ApiError as error:
         found = await api.find(f"{jobs}/{name}") if error.status == HTTPStatus.CONFLICT else None
@@ -100,7 +102,7 @@ async def replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool 
             if of_quota or error.status not in FINAL:
                 raise
             what = f"{name_} would not be accepted if it were created now: {brief(error)}"
-            raise RefusedError(what, "nothing has changed") from None
+            raise RefusedError(what, "nothing was changed: remove the cause, and request the retry again") from None
         placeholder = found  # somebody else has asked: it is one and the same retry
     if not dry_run:
         await resume(api, placeholder)
@@ -127,8 +129,8 @@ def readable_state(placeholder: Json) -> of_job.RetryState:
         return of_job.state_of(placeholder)
     except ValueError as error:
         name = f"{placeholder['metadata']['namespace']}/{placeholder['metadata']['name']}"
-        what = f"Job {name} keeps a manifest, and its annotation {names.SUCCESSOR} cannot be read: {error}"
-        raise StuckError(what, "create the Job anew, and delete this one") from None
+        what = f"Job {name} is a placeholder, and its annotation {names.SUCCESSOR} cannot be read: {error}"
+        raise StuckError(what, "create the failed Job again, and delete this one") from None
 
 
 async def check_before_deletion(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
@@ -137,13 +139,16 @@ async def check_before_deletion(api: Api, placeholder: Json, state: of_job.Retry
     job = await api.find(batch.JOB.path(namespace, state.name))
     if job is None:
         placeholder_name = f"{namespace}/{placeholder['metadata']['name']}"
-        what = f"Job {namespace}/{state.name} has been deleted by somebody else"
-        raise StuckError(what, f"{placeholder_name} keeps its manifest")
+        what = f"Job {namespace}/{state.name} was deleted by another user"
+        raise StuckError(what, f"create it again: Job {placeholder_name} has its manifest")
     if job["metadata"]["uid"] != state.uid or not terminal.has_failed(job):
         await delete_placeholder(api, placeholder)
         again = of_job.is_successor(job, state.uid)
-        what = "runs again already, as somebody else has asked" if again else "is not what it was any more"
-        raise RefusedError(f"Job {namespace}/{state.name} {what}", "nothing was done")
+        what = "runs again already, as another user requested" if again else "has changed since the request"
+        raise RefusedError(
+            f"Job {namespace}/{state.name} {what}",
+            "nothing was changed: look at it, and request the retry again if needed",
+        )
 
 
 async def advance(api: Api, placeholder: Json, stage: of_job.Stage) -> of_job.RetryState | None:
@@ -165,7 +170,8 @@ async def put_in_place(api: Api, placeholder: Json, state: of_job.RetryState) ->
     """Have the successor stand where the Job was."""
     namespace = placeholder["metadata"]["namespace"]
     jobs, path = batch.JOB.path(namespace), batch.JOB.path(namespace, state.name)
-    manifest = f"its manifest is kept in Job {namespace}/{placeholder['metadata']['name']}; ask again to go on"
+    keeper = f"{namespace}/{placeholder['metadata']['name']}"
+    remedy = f"request the retry again to continue: Job {keeper} has its manifest"
     try:
         async with asyncio.timeout(GONE_WITHIN) as within:
             while (there := await api.find(path)) is not None and there["metadata"]["uid"] == state.uid:
@@ -176,16 +182,18 @@ async def put_in_place(api: Api, placeholder: Json, state: of_job.RetryState) ->
     except TimeoutError:
         if not within.expired():
             raise
-        raise StuckError(f"Job {namespace}/{state.name} is deleted but held by a finalizer", manifest) from None
+        raise StuckError(f"Job {namespace}/{state.name} is being deleted, but a finalizer holds it", remedy) from None
     if there is None:
         try:
             there = await api.create(jobs, of_job.successor(placeholder))
         except ApiError as error:
             there = await api.find(path) if error.status == HTTPStatus.CONFLICT else None
             if there is None:
-                raise StuckError(f"Job {namespace}/{state.name} is not accepted: {brief(error)}", manifest) from None
+                raise StuckError(
+                    f"Job {namespace}/{state.name} is rejected by the API server: {brief(error)}", remedy
+                ) from None
     if not of_job.is_successor(there, state.uid):
-        raise StuckError(f"somebody else has created a Job {namespace}/{state.name} meanwhile", manifest)
+        raise StuckError(f"another user has created a Job {namespace}/{state.name} in the meantime", remedy)
 
 
 async def release_successor(api: Api, namespace: str, state: of_job.RetryState) -> None:
@@ -202,8 +210,8 @@ async def release_successor(api: Api, namespace: str, state: of_job.RetryState) 
     except ApiError as error:
         now = await api.find(path)
         if now is not None and not of_job.is_released(now, state.uid):
-            what = f"Job {namespace}/{state.name} is there again, suspended, and cannot be released"
-            raise StuckError(f"{what}: {brief(error)}", "ask again to go on") from None
+            what = f"Job {namespace}/{state.name} exists again, suspended, and cannot be resumed"
+            raise StuckError(f"{what}: {brief(error)}", "request the retry again to continue") from None
 
 
 async def delete_placeholder(api: Api, placeholder: Json) -> None:
@@ -256,7 +264,7 @@ class InPlaceRerun:
                 await forget(self.api, self.adapter.row, now.root)  # another user asked at the same time
                 return
             if is_resumed and self.in_place.is_stopped(now):
-                raise RefusedError(f"{self.name} has been cancelled since", "ask again")
+                raise RefusedError(f"{self.name} was cancelled after the request", "request the retry again")
             stored = await self.write(now, is_ended=first is None or not self.in_place.is_taken_back(now))
             first = first or now
             if stored is None:
@@ -265,7 +273,7 @@ class InPlaceRerun:
             if not self.in_place.watches_controller or await self.is_taken_up(first):
                 await forget(self.api, self.adapter.row, stored)
                 return
-        raise StuckError(f"{self.name} is changed or ended again by others each time", "ask again to go on")
+        raise StuckError(f"{self.name} was changed or ended by others each time", "request the retry again to continue")
 
     @property
     def name(self) -> str:
@@ -354,4 +362,6 @@ async def delete_all(api: Api, adapter: Adapter, children: tuple[Json, ...]) -> 
         if not within.expired():
             raise
         held = ", ".join(child["metadata"]["name"] for child in children)
-        raise StuckError(f"of {held} something is deleted but held by a finalizer", "ask again to go on") from None
+        raise StuckError(
+            f"a finalizer holds some of {held}, which are being deleted", "request the retry again to continue"
+        ) from None

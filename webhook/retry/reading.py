@@ -113,9 +113,9 @@ async def workload_of(api: Api, job: Json) -> Json | None:
         if error.status not in FINAL:
             raise
         if error.status != HTTPStatus.NOT_FOUND:
-            what = f"Job {job['metadata']['namespace']}/{job['metadata']['name']} is in a queue"
+            what = f"Job {job['metadata']['namespace']}/{job['metadata']['name']} is in a Kueue queue"
             what += f", and its Workload, which keeps its manifest, cannot be read: {brief(error)}"
-            raise RefusedError(what, "ask for the right, or create it anew") from None
+            raise RefusedError(what, "ask for the right to read it, or create the Job again") from None
     return None
 
 
@@ -139,7 +139,7 @@ async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user:
 async def absent(api: Api, row: KindSpec, namespace: str, name: str) -> Problem:
     """Return why an object is not found: there is none of this name, or its kind is not installed."""
     if await api.find(row.path(namespace)) is None:
-        return Problem((), f"there are no {row.resource} in this cluster", f"install {row.group}")
+        return Problem((), f"this cluster does not serve {row.resource}", f"install the CRD of {row.group}")
     return Problem(
-        (), f"there is no {row.kind} {namespace}/{name}", f"list them: kubectl get -n {namespace} {row.resource}"
+        (), f"{row.kind} {namespace}/{name} does not exist", f"list them: kubectl get -n {namespace} {row.resource}"
     )

@@ -59,9 +59,11 @@ def problem(root: Json, now: datetime) -> Problem | None:
     text = at(root, ASKS)
     when = time_of(text)
     if when is None:
-        return Problem(ASKS, f"is {text[:40]!r}", "must be now, such as 2026-11-22T08:30:00Z (RFC 3339)")
+        return Problem(ASKS, f"is {text[:40]!r}", "must be the current time, RFC 3339, from date -u +%FT%TZ")
     if when > now + CLOCKS_DIFFER:
-        return Problem(ASKS, f"is {text}, which is to come", "must be now: nothing can be asked for beforehand")
+        return Problem(
+            ASKS, f"is {text}, which is in the future", "must be the current time: a retry cannot be scheduled"
+        )
     return None
 
 
@@ -78,7 +80,7 @@ def outdated(root: Json, run: Json) -> Problem | None:
     since = [time_of(one) for one in ([ended] if ended else began) if one]
     if all(one is None or when >= one for one in since):
         return None
-    return Problem(ASKS, f"is from before it {'ended' if ended else 'began'}", "set it to now")
+    return Problem(ASKS, f"is earlier than the {'end' if ended else 'start'} of this run", "set the current time")
 
 
 def accepted(root: Json) -> Requested | None:

@@ -149,7 +149,7 @@ def test_who_asks_for_a_retry_where_nobody_hears_it_is_warned_once() -> None:
     asks = {**stored, "metadata": {**stored["metadata"], "annotations": {names.RETRY_REQUESTED_AT: "x"}}}
     deaf = Facts(profile_name="default", requested_retries=False)
     assert validate(asks, deaf, old=stored).warnings == [
-        f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: nobody hears it; ask by: retry-policy retry"
+        f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: nobody hears it; run: retry-policy retry"
     ]
     assert validate(asks, deaf, old=asks).warnings == []
     assert validate(asks, old=stored).warnings == []

@@ -97,7 +97,7 @@ def test_a_cron_job_without_a_job_is_left_alone_with_a_warning() -> None:
     found = asks(Server((batch.CRON_JOB, NIGHTLY)), NIGHTLY)
     assert (found.patch, problems(found)) == (b"", [])
     path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]"
-    what = "it has no Job that could run again; wait for the next"
+    what = "it has no Job to retry; wait for its next Job"
     assert len(str(found.warnings[0])) <= WARNING_LENGTH
     assert [str(one) for one in found.warnings] == [f"{path}: {what}"]
 
@@ -108,12 +108,15 @@ def test_a_cron_job_whose_last_job_is_being_created_again_is_left_alone_with_a_w
     placeholder = of_job.placeholder_for(last, "bob", ASKED)
     found = asks(Server((batch.CRON_JOB, NIGHTLY), (batch.JOB, placeholder)), NIGHTLY)
     assert (found.patch, problems(found)) == (b"", [])
-    assert "its last Job is being made to run again; wait for that" in str(found.warnings[0])[:WARNING_LENGTH]
+    assert "a retry of its last Job has begun; wait until it has ended" in str(found.warnings[0])[:WARNING_LENGTH]
 
 
 @pytest.mark.parametrize(
     ("when", "what"),
-    [("2026-11-22T08:32:00Z", "which is to come; must be now"), ("soon", "is 'soon'; must be now, such as")],
+    [
+        ("2026-11-22T08:32:00Z", "which is in the future; must be the current time"),
+        ("soon", "is 'soon'; must be the current time, RFC 3339"),
+    ],
 )
 def test_a_time_that_is_to_come_or_is_none_is_denied_before_rights_are_looked_up(when: str, what: str) -> None:
     server = Server((batch.JOB, TRAIN))
@@ -125,14 +128,14 @@ def test_a_time_that_is_to_come_or_is_none_is_denied_before_rights_are_looked_up
 def test_a_time_before_the_end_of_the_run_is_of_an_earlier_one_and_asks_for_nothing() -> None:
     found = asks(Server((batch.JOB, TRAIN)), TRAIN, "2026-11-22T07:59:59Z")
     assert (found.patch, problems(found)) == (b"", [])
-    assert "is from before it ended" in str(found.warnings[0])
+    assert "is earlier than the end of this run" in str(found.warnings[0])
 
 
 def test_a_refusal_is_denied_with_its_remedy_at_the_annotation() -> None:
     root = workload(batch.JOB, job_spec(), {})
     (problem,) = problems(asks(Server((batch.JOB, root)), root))
     path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]"
-    assert problem == f"{path}: Job ml/train has not ended; ask again once it has failed"
+    assert problem == f"{path}: Job ml/train has not ended; request the retry again once it has failed"
 
 
 def test_who_lacks_a_right_is_told_which_and_not_why_it_could_not_run_again() -> None:
@@ -140,7 +143,9 @@ def test_who_lacks_a_right_is_told_which_and_not_why_it_could_not_run_again() ->
     server = Server((batch.JOB, root))
     server.is_allowed = False
     (problem,) = problems(asks(server, root))
-    assert problem.endswith(": alice may not create jobs, patch jobs, delete jobs; ask who may, or for the right")
+    assert problem.endswith(
+        ": alice may not create jobs, patch jobs, delete jobs; ask for these rights, or a user who has them"
+    )
 
 
 @pytest.mark.parametrize("mode", ["Warn", "Audit"])
@@ -156,7 +161,7 @@ def test_in_another_mode_than_enforce_nothing_is_accepted(mode: str) -> None:
     found = asyncio.run(work())
     assert found is not None
     assert (found.patch, problems(found)) == (b"", [])
-    assert f"nothing runs again in mode {mode}" in str(found.warnings[0])
+    assert f"retries cannot be requested in mode {mode}" in str(found.warnings[0])
 
 
 @pytest.mark.parametrize("verb", ["GET", "REVIEW"])
@@ -203,7 +208,7 @@ def test_one_that_was_deleted_or_created_anew_meanwhile_is_denied() -> None:
     anew = {**TRAIN, "metadata": {**TRAIN["metadata"], "uid": "uid-2"}}
     for server in (Server(), Server((batch.JOB, anew))):
         (problem,) = problems(asks(server, TRAIN))
-        assert problem == "metadata.uid: no Job with this uid has this name; read it again"
+        assert problem == "metadata.uid: no Job has this name and uid; read it again, and repeat the change"
 
 
 def test_a_history_that_an_update_has_dropped_is_put_back_without_asking_the_api() -> None:
@@ -221,7 +226,7 @@ def test_a_user_may_not_write_that_another_asked_and_the_leader_may() -> None:
     server = Server((batch.JOB, TRAIN))
     found = asyncio.run(judged(server, root, TRAIN))
     assert found is not None
-    assert "says that bob asked, and you are alice; ask for yourself" in problems(found)[0]
+    assert "names bob as requester, and you are alice; request the retry in your own name" in problems(found)[0]
     found = asyncio.run(judged(server, root, TRAIN, userInfo={"username": "leader"}))
     assert found is not None
     assert problems(found) == []

@@ -110,7 +110,7 @@ def test_a_job_set_is_recorded_then_restarted_and_last_its_mark_is_taken_off() -
         assert stored["status"] == {"conditions": [], "restarts": 1, "restartsCountTowardsMax": 0}
         assert [(one.by, one.of, one.at) for one in record.read(stored)] == [("alice", "restart 0", NOW.isoformat())]
         assert not requests.is_marked(stored)
-        assert told(leader.events) == [("RetryStarted", "runs again, as alice asked")]
+        assert told(leader.events) == [("RetryStarted", "runs again, as alice requested")]
 
     run(work)
 
@@ -164,7 +164,7 @@ def test_a_job_set_that_another_user_restarts_meanwhile_is_not_restarted_twice()
         assert server.writes == [("PATCH", SETS), ("PUT", f"{SETS}/status"), ("PATCH", SETS)]
         assert server.items[SETS]["status"]["restarts"] == 1
         assert not requests.is_marked(server.items[SETS])
-        assert told(leader.events) == [("RetryStarted", "runs again, as alice asked")]
+        assert told(leader.events) == [("RetryStarted", "runs again, as alice requested")]
 
     run(work)
 
@@ -181,7 +181,7 @@ def test_a_job_that_somebody_deletes_meanwhile_is_not_created_again_and_its_plac
             server.answer.set()
         ((reason, message),) = told(leader.events)
         assert reason == "RetryStuck"
-        assert message.startswith("Job ml/train has been deleted by somebody else; ml/train-retry-uid-1 keeps")
+        assert message.startswith("Job ml/train was deleted by another user; create it again")
         assert server.items.keys() == {PLACEHOLDER}
 
     run(work)
@@ -256,7 +256,7 @@ def test_what_cannot_run_again_is_refused_in_an_event_and_its_mark_is_taken_off(
         await leader.act()
         ((reason, message),) = told(leader.events)
         assert reason == "RetryRefused"
-        assert message.startswith("does not run again: JobSet ml/train does not say of a that it may run twice; if")
+        assert message.startswith("not retried: JobSet ml/train does not say of a that it may run twice; if")
         assert server.writes == [("PATCH", SETS)]
         assert not requests.is_marked(server.items[SETS])
 

@@ -9,9 +9,9 @@ from webhook.retry.errors import FINAL, LONGEST_ERROR, ProblemError, RefusedErro
 
 @pytest.mark.parametrize("kind", [RefusedError, StuckError])
 def test_an_error_has_a_reason_and_a_remedy(kind: type[ProblemError]) -> None:
-    error = kind("Job ml/train is being deleted", "create it anew")
-    assert error.problem == Problem((), "Job ml/train is being deleted", "create it anew")
-    assert str(error) == "Job ml/train is being deleted; create it anew"
+    error = kind("Job ml/train is being deleted", "create it again once it is gone")
+    assert error.problem == Problem((), "Job ml/train is being deleted", "create it again once it is gone")
+    assert str(error) == "Job ml/train is being deleted; create it again once it is gone"
 
 
 def test_the_error_for_a_problem_is_of_the_kind_that_was_asked_for_and_names_no_path() -> None:
@@ -40,6 +40,6 @@ def test_only_answers_about_the_object_or_the_users_rights_are_final(
 def test_after_the_longest_answer_of_the_api_server_the_remedy_is_still_printed() -> None:
     error = ApiError(403, "denied: " + "x" * 5000)
     assert len(brief(error)) == LONGEST_ERROR
-    stuck = StuckError(f"Job {'n' * 63}/{'j' * 63} is not accepted: {brief(error)}", "ask again to go on")
+    stuck = StuckError(f"Job {'n' * 63}/{'j' * 63} is rejected by the API server: {brief(error)}", "ask again to go on")
     assert str(stuck).endswith("; ask again to go on")
     assert "…" not in str(stuck)

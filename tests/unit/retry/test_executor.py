@@ -230,9 +230,9 @@ def test_a_dry_run_writes_nothing_whether_it_was_begun_or_not() -> None:
 @pytest.mark.parametrize(
     ("now", "why"),
     [
-        (None, "Job ml/train is not there any more; create it anew"),
-        (job() | {"metadata": metadata(uid="uid-2")}, "Job ml/train is not there any more; create it anew"),
-        (job() | {"status": {}}, "Job ml/train has not ended; ask again once it has failed"),
+        (None, "Job ml/train no longer exists; create it again"),
+        (job() | {"metadata": metadata(uid="uid-2")}, "Job ml/train no longer exists; create it again"),
+        (job() | {"status": {}}, "Job ml/train has not ended; request the retry again once it has failed"),
         (job() | {"metadata": metadata(annotations={})}, "Job ml/train does not say that it may run twice; if it may:"),
     ],
 )
@@ -267,7 +267,9 @@ def test_a_job_that_would_be_rejected_today_is_not_deleted() -> None:
 def test_a_job_that_another_webhook_would_put_into_a_queue_is_not_deleted() -> None:
     server = Rejecting((batch.JOB, job()))
     server.answer_to_trial = {"metadata": {"name": "x", "labels": {batch.QUEUE_NAME: "gpus"}}}
-    assert refused(rerun_job(server)) == ("Job ml/train would be put into a queue, which it was not in; create it anew")
+    assert refused(rerun_job(server)) == (
+        "Job ml/train would be put into a Kueue queue, which it was not in before; create it again"
+    )
     assert server.writes == []
 
 
@@ -302,11 +304,20 @@ def begun(stops_at: int = 1) -> World:
 @pytest.mark.parametrize(
     ("now", "why"),
     [
-        (job() | {"status": {}}, "is not what it was any more; nothing was done"),
-        (job() | {"metadata": metadata(uid="uid-2")}, "is not what it was any more; nothing was done"),
+        (
+            job() | {"status": {}},
+            "has changed since the request; nothing was changed: look at it, and request the retry again if needed",
+        ),
+        (
+            job() | {"metadata": metadata(uid="uid-2")},
+            "has changed since the request; nothing was changed: look at it, and request the retry again if needed",
+        ),
         (
             job() | {"metadata": metadata(uid="uid-2", annotations={names.RETRY_OF: "uid-1"})},
-            "runs again already, as somebody else has asked; nothing was done",
+            (
+                "runs again already, as another user requested; "
+                "nothing was changed: look at it, and request the retry again if needed"
+            ),
         ),
     ],
 )
@@ -322,7 +333,7 @@ def test_a_job_that_another_user_deleted_is_not_created_and_its_manifest_is_kept
     server = begun()
     del server.items[TRAIN]
     assert stuck(rerun_job(server)) == (
-        "Job ml/train has been deleted by somebody else; ml/train-retry-uid-1 keeps its manifest"
+        "Job ml/train was deleted by another user; create it again: Job ml/train-retry-uid-1 has its manifest"
     )
     assert server.items.keys() == {PLACEHOLDER}
 
@@ -331,8 +342,8 @@ def test_a_job_that_another_user_created_under_the_same_name_is_left_alone() -> 
     server = begun(3)
     server.items[TRAIN] = {**job(), "metadata": metadata(uid="uid-2")}
     assert stuck(rerun_job(server)) == (
-        "somebody else has created a Job ml/train meanwhile; "
-        "its manifest is kept in Job ml/train-retry-uid-1; ask again to go on"
+        "another user has created a Job ml/train in the meantime; "
+        "request the retry again to continue: Job ml/train-retry-uid-1 has its manifest"
     )
     assert server.items[TRAIN]["metadata"]["uid"] == "uid-2"
 
@@ -340,7 +351,7 @@ def test_a_job_that_another_user_created_under_the_same_name_is_left_alone() -> 
 def test_a_retry_whose_new_job_is_not_accepted_can_be_continued() -> None:
     server = begun(3)
     server.faults["POST"] = [FORBIDDEN]
-    assert stuck(rerun_job(server)).startswith("Job ml/train is not accepted: ")
+    assert stuck(rerun_job(server)).startswith("Job ml/train is rejected by the API server: ")
     virtual_time.run(rerun_job(server))
     assert is_rerun_once(server)
 
@@ -348,7 +359,7 @@ def test_a_retry_whose_new_job_is_not_accepted_can_be_continued() -> None:
 def test_a_retry_whose_job_cannot_be_released_can_be_continued() -> None:
     server = begun(5)
     server.faults["PATCH"] = [FORBIDDEN]
-    assert stuck(rerun_job(server)).startswith("Job ml/train is there again, suspended, and cannot be released: ")
+    assert stuck(rerun_job(server)).startswith("Job ml/train exists again, suspended, and cannot be resumed: ")
     virtual_time.run(rerun_job(server))
     assert is_rerun_once(server)
 
@@ -358,7 +369,10 @@ def test_a_job_that_a_finalizer_holds_is_waited_for_a_minute() -> None:
     server.finalizers = {TRAIN}
 
     async def work() -> float:
-        with pytest.raises(StuckError, match=r"Job ml/train is deleted but held by a finalizer; its manifest is kept"):
+        with pytest.raises(
+            StuckError,
+            match=r"Job ml/train is being deleted, but a finalizer holds it; request the retry again to continue",
+        ):
             await rerun_job(server)
         return virtual_time.now()
 
@@ -454,7 +468,7 @@ def test_a_job_set_that_changes_meanwhile_is_read_again_a_few_times() -> None:
     assert server.items[SET]["status"]["restarts"] == 3
     server = World((JOB_SET, job_set()))
     server.faults["PUT"] = [CONFLICT] * executor.TRIES
-    message = "JobSet ml/train is changed or ended again by others each time; ask again to go on"
+    message = "JobSet ml/train was changed or ended by others each time; request the retry again to continue"
     assert stuck(rerun(server, of_job_set.ADAPTER, SET)) == message
 
 
@@ -473,7 +487,7 @@ def test_a_dry_run_of_a_job_set_writes_nothing_and_raises_the_refusal() -> None:
     assert refused(rerun(server, of_job_set.ADAPTER, SET, dry_run=True)).startswith("JobSet ml/train has not ended")
     read = server.items.pop(SET)
     work = executor.rerun(api_of(server), of_job_set.ADAPTER, read, "alice", WHEN, dry_run=True)
-    assert refused(work) == "JobSet ml/train is not there any more; create it anew"
+    assert refused(work) == "JobSet ml/train no longer exists; create it again"
     assert server.writes == []
 
 
@@ -557,7 +571,7 @@ def test_a_run_that_its_controller_ends_from_its_cache_is_written_again() -> Non
     assert server.restarts == 3
     assert len(who_asked(server.items[RUN])) == 1
     server = Tekton(after=executor.TRIES + 1)
-    assert stuck(rerun_pipeline(server)).startswith("PipelineRun ml/train is changed or ended again by others")
+    assert stuck(rerun_pipeline(server)).startswith("PipelineRun ml/train was changed or ended by others")
 
 
 def test_a_run_without_a_controller_is_left_for_its_next_start() -> None:
@@ -586,7 +600,10 @@ def test_a_cancelled_run_continues_and_one_that_is_cancelled_meanwhile_does_not(
             server.items[RUN]["spec"]["status"] = "Cancelled"
 
     server.then = cancel
-    assert refused(rerun_pipeline(server)) == "PipelineRun ml/train has been cancelled since; ask again"
+    assert (
+        refused(rerun_pipeline(server))
+        == "PipelineRun ml/train was cancelled after the request; request the retry again"
+    )
 
 
 def test_a_task_run_that_a_finalizer_holds_is_waited_for_a_minute_and_the_run_does_not_go_on() -> None:
@@ -594,7 +611,7 @@ def test_a_task_run_that_a_finalizer_holds_is_waited_for_a_minute_and_the_run_do
     server.finalizers = {f"{TASK_RUNS}/train-build"}
 
     async def work() -> float:
-        with pytest.raises(StuckError, match=r"of train-build something is deleted but held by a finalizer"):
+        with pytest.raises(StuckError, match=r"a finalizer holds some of train-build, which are being deleted"):
             await rerun_pipeline(server)
         return virtual_time.now()
 

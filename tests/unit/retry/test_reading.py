@@ -173,7 +173,7 @@ def test_a_workload_that_the_user_may_not_read_is_a_refusal_and_one_that_fails_n
     server = with_workload("job-train-1", "train")
     server.faults["LIST"] = [ApiError(403, "forbidden"), ApiError(503, "later")]
     with pytest.raises(
-        RefusedError, match=r"Job ml/train is in a queue, and its Workload.* cannot be read: .*forbidden"
+        RefusedError, match=r"Job ml/train is in a Kueue queue, and its Workload.* cannot be read: .*forbidden"
     ):
         run(reading.workload_of(api_of(server), root("train")))
     with pytest.raises(ApiError):
@@ -221,8 +221,8 @@ def test_an_object_that_is_absent_is_told_from_a_kind_that_is_not_installed() ->
     server = Server()
     server.items["/apis/batch/v1/namespaces/ml/jobs"] = {"metadata": {}}
     assert str(run(reading.absent(api_of(server), batch.JOB, "ml", "train"))) == (
-        "there is no Job ml/train; list them: kubectl get -n ml jobs"
+        "Job ml/train does not exist; list them: kubectl get -n ml jobs"
     )
     assert str(run(reading.absent(api_of(server), JOB_SET, "ml", "train"))) == (
-        "there are no jobsets in this cluster; install jobset.x-k8s.io"
+        "this cluster does not serve jobsets; install the CRD of jobset.x-k8s.io"
     )

@@ -55,12 +55,12 @@ def test_now_is_a_time_to_ask_at_whatever_its_zone_and_if_clocks_differ_a_little
 @pytest.mark.parametrize(
     ("when", "what"),
     [
-        ("now", "is 'now'; must be now, such as"),
+        ("now", "is 'now'; must be the current time, RFC 3339"),
         ("", "is ''"),
         ("2026-11-22", "is '2026-11-22'"),
         ("2026-11-22T08:30:00", "is '2026-11-22T08:30:00'"),
         ("2026-13-22T08:30:00Z", "is '2026-13-22T08:30:00Z'"),
-        ("2026-11-22T08:32:00Z", "is 2026-11-22T08:32:00Z, which is to come; must be now"),
+        ("2026-11-22T08:32:00Z", "is 2026-11-22T08:32:00Z, which is in the future; must be the current time"),
     ],
 )
 def test_no_other_time_is(when: str, what: str) -> None:
@@ -71,9 +71,9 @@ def test_no_other_time_is(when: str, what: str) -> None:
     ("root", "what"),
     [
         (failed("2026-11-22T08:00:00Z"), None),
-        (failed("2026-11-22T07:59:59Z"), "is from before it ended; set it to now"),
+        (failed("2026-11-22T07:59:59Z"), "is earlier than the end of this run; set the current time"),
         (running("2026-11-22T07:30:00Z"), None),
-        (running("2026-11-22T06:30:00Z"), "is from before it began; set it to now"),
+        (running("2026-11-22T06:30:00Z"), "is earlier than the start of this run; set the current time"),
     ],
 )
 def test_what_was_asked_before_a_run_ended_or_began_was_asked_of_another(root: Json, what: str | None) -> None:
@@ -119,7 +119,7 @@ def test_what_was_asked_before_it_ran_again_was_asked_of_the_run_before() -> Non
     again = Requested(at="2026-11-22T08:10:00+00:00", by="alice", of="restart 0")
     root = running("2026-11-22T08:05:00Z")
     root["metadata"]["annotations"][names.RETRY_HISTORY] = record.with_new(root, again)
-    assert "is from before it began" in str(requests.outdated(root, root))
+    assert "is earlier than the start of this run" in str(requests.outdated(root, root))
     root = running("2026-11-22T08:15:00Z")
     root["metadata"]["annotations"][names.RETRY_HISTORY] = record.with_new(root, again)
     assert requests.outdated(root, root) is None

@@ -179,7 +179,7 @@ def test_who_does_not_know_the_stored_object_has_nobodys_rights_looked_up(labels
         answers.append(port.retries(with_(before, uid="forged", labels=labels, **said), before))
         assert (port.stored.rights, port.stored.asked) == (0, [JOB])
     assert answers[0] == answers[1]
-    assert answers[0].message == "metadata.uid: no Job with this uid has this name; read it again"
+    assert answers[0].message == "metadata.uid: no Job has this name and uid; read it again, and repeat the change"
 
 
 @pytest.mark.parametrize(("labels", "said"), UPDATES)
@@ -221,7 +221,7 @@ def test_a_new_job_keeps_the_manifest_only_of_one_whose_uid_it_knows() -> None:
         answers.append(port.retries(forged))
         assert (port.stored.rights, port.stored.asked) == (0, [JOB])
     assert answers[0] == answers[1]
-    assert "keeps a manifest of Job ml/train, which has not failed, or is another one" in answers[0].message
+    assert "contains the manifest of Job ml/train, which has not failed, or has another uid" in answers[0].message
     assert "alice may not create jobs" in Port({JOB: TRAIN}).retries(placeholder).message
 
 

@@ -24,9 +24,9 @@ def refusal(found: Workload) -> Problem | None:
     Without the name of the CronJob, for the user is warned of these, and a warning has 120 characters.
     """
     if found.placeholder is not None:
-        return Problem((), "its last Job is being made to run again", "wait for that")
+        return Problem((), "a retry of its last Job has begun", "wait until it has ended")
     if found.run is None:
-        return Problem((), "it has no Job that could run again", "wait for the next")
+        return Problem((), "it has no Job to retry", "wait for its next Job")
     return job.refusal(found.run, found.root)
 
 

@@ -108,7 +108,7 @@ def refusal(job: Json, outer: Json | None = None) -> Problem | None:
         return refusals.is_being_deleted(name)
     if controller is not None and (controller.group, controller.kind) == batch.JOB_SET:
         whole = f"{metadata['namespace']}/jobset/{controller.name}"
-        return Problem((), f"{name} is run by a JobSet", f"ask for all of it: retry-policy retry {whole}")
+        return Problem((), f"{name} belongs to a JobSet", f"retry the whole JobSet: retry-policy retry {whole}")
     if controller is not None and (controller.group, controller.kind) != (batch.CRON_JOB.group, batch.CRON_JOB.kind):
         return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
     if (job["spec"].get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER:
@@ -366,7 +366,7 @@ def cannot_be_suspended(job: Json) -> Problem | None:
     """Return why a Job can be neither suspended nor resumed; None if it can."""
     name = refusals.named("Job", job)
     if is_placeholder(job) or names.RETRY_OF in (job["metadata"].get("annotations") or {}):
-        return Problem((), f"{name} is part of a retry that was begun", "retry-policy retry goes on with that")
+        return Problem((), f"{name} is part of a retry that has begun", "continue it with retry-policy retry")
     return refusals.is_queued(name) if batch.is_queued(job["metadata"]) else None
 
 

@@ -38,7 +38,7 @@ def refusal(job_set: Json) -> Problem | None:
     if controller is not None:
         return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
     if batch.is_queued(metadata):
-        what = f"{name} is in a queue, which holds it for ended and would not count what runs again"
+        what = f"{name} is in a Kueue queue, which has finished with it and would not count a rerun"
         return Problem((), what, "create it anew")
     if terminal.has_ended_well(job_set):
         return refusals.has_succeeded(name)

@@ -72,7 +72,7 @@ def refusal(run: Json, children: list[Json], when: str, *, keep_finally: bool) -
     planned = plan(run, children, keep_finally=keep_finally)
     why = cannot(run, children, planned) or too_late(run, children, planned, when)
     if why:
-        return Problem((), f"{name}: {why}", "start it anew")
+        return Problem((), f"{name}: {why}", "create another PipelineRun")
     return None if is_noted(run) else silent(run, planned, name)
 
 
@@ -86,7 +86,7 @@ def too_late(run: Json, children: list[Json], planned: Plan, when: str) -> str |
     since = min(stay)
     if (datetime.fromisoformat(when) - datetime.fromisoformat(since)).total_seconds() < limit:
         return None
-    return f"its timeout of {limit} s counts from {since}, when the first of its tasks began that stay, and has passed"
+    return f"its timeout of {limit} s has passed: it counts from {since}, when the first task started that would stay"
 
 
 def limit_of(timeouts: Json) -> int | None:
@@ -104,10 +104,10 @@ def cannot(run: Json, children: list[Json], planned: Plan) -> str | None:
     for reference in at(run, ("status", "childReferences")) or ():
         task = reference.get("pipelineTaskName")
         if task in planned.again and reference.get("kind") == tekton.PIPELINE_RUN.kind:
-            return f"its task {task} is a PipelineRun, which cannot run again in another"
+            return f"its task {task} is a PipelineRun, which cannot be retried inside another"
         if reference.get("name") not in found and not is_noted(run):
-            what = f"{reference.get('kind')} {reference.get('name')} of its task {task} is gone"
-            return f"{what}: nobody knows whether it had succeeded"
+            what = f"{reference.get('kind')} {reference.get('name')} of its task {task} no longer exists"
+            return f"{what}: whether it succeeded is unknown"
     some_stay = len(planned.gone) < len(children)
     if some_stay and any(AFFINITY_ASSISTANT in (child["metadata"].get("annotations") or {}) for child in children):
         return "its tasks share a volume by an affinity assistant, which Tekton has deleted and does not create again"
@@ -272,7 +272,7 @@ def cannot_be_suspended(run: Json) -> Problem:
     which = f"-n {run['metadata']['namespace']} pipelinerun/{run['metadata']['name']}"
     cancel = f"""kubectl patch {which} --type=merge -p '{{"spec":{{"status":"CancelledRunFinally"}}}}'"""
     name = refusals.named("PipelineRun", run)
-    return Problem((), f"{name} cannot be suspended", f"cancel it: {cancel}; retry-policy retry lets it go on")
+    return Problem((), f"{name} cannot be suspended", f"cancel it: {cancel}; continue it later with retry-policy retry")
 
 
 CHILDREN: Final = Children(

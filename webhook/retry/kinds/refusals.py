@@ -13,27 +13,27 @@ def named(kind: str, root: Json) -> str:
 
 def is_being_deleted(name: str) -> Problem:
     """Return the refusal of an object with a deletionTimestamp."""
-    return Problem((), f"{name} is being deleted", "create it anew")
+    return Problem((), f"{name} is being deleted", "create it again once it is gone")
 
 
 def is_run_by(name: str, runner: str) -> Problem:
     """Return the refusal of an object that another controller runs."""
-    return Problem((), f"{name} is run by {runner}, which alone decides on retries", "ask it")
+    return Problem((), f"{name} is managed by {runner}, which decides on retries", f"use the retries of {runner}")
 
 
 def has_succeeded(name: str) -> Problem:
     """Return the refusal of an object that has ended well."""
-    return Problem((), f"{name} has succeeded", "nothing of it runs again")
+    return Problem((), f"{name} has succeeded", "create another one to run it again")
 
 
 def has_not_ended(name: str, until: str = "it has failed") -> Problem:
     """Return the refusal of an object that runs."""
-    return Problem((), f"{name} has not ended", f"ask again once {until}")
+    return Problem((), f"{name} has not ended", f"request the retry again once {until}")
 
 
 def is_gone(name: str) -> Problem:
     """Return the refusal of an object that was deleted."""
-    return Problem((), f"{name} is not there any more", "create it anew")
+    return Problem((), f"{name} no longer exists", "create it again")
 
 
 def may_not_run_twice(name: str, target: str, root: Json, parts: Sequence[str] = ()) -> Problem:
@@ -49,4 +49,4 @@ def may_not_run_twice(name: str, target: str, root: Json, parts: Sequence[str] =
 
 def is_queued(name: str) -> Problem:
     """Return why an object in one of Kueue's queues can be neither suspended nor resumed."""
-    return Problem((), f"{name} is in a queue, which decides when it runs", "deactivate its Workload")
+    return Problem((), f"{name} is in a Kueue queue, which decides when it runs", "set spec.active in its Workload")

@@ -61,7 +61,7 @@ def test_a_last_job_that_did_not_fail_is_refused(conditions: list[Json], why: st
 
 
 def test_without_a_job_there_is_nothing_to_run_again() -> None:
-    assert str(cron_job.refusal(found(None, YES))) == "it has no Job that could run again; wait for the next"
+    assert str(cron_job.refusal(found(None, YES))) == "it has no Job to retry; wait for its next Job"
     assert cron_job.run_id(found(None)) == ""
     assert cron_job.promise(found(None)) == ""
 
@@ -69,7 +69,7 @@ def test_without_a_job_there_is_nothing_to_run_again() -> None:
 def test_a_cron_job_whose_last_job_is_being_created_again_is_refused() -> None:
     placeholder = of_job.placeholder_for(last_job(YES), "alice", WHEN)
     begun = found(None, YES, placeholder)
-    assert str(cron_job.refusal(begun)) == "its last Job is being made to run again; wait for that"
+    assert str(cron_job.refusal(begun)) == "a retry of its last Job has begun; wait until it has ended"
     assert cron_job.promise(begun) == "Job ml/nightly-29391: goes on with the retry that was begun"
 
 

@@ -43,7 +43,7 @@ def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
         (failed(status={"conditions": []}), "has not ended"),
         (failed(status={"conditions": [{"type": "FailureTarget", "status": "True"}]}), "has not ended"),
         (failed(status={"conditions": [{"type": "Complete", "status": "True"}]}), "has succeeded"),
-        (failed(job_spec(managedBy="kueue.x-k8s.io/multikueue")), "is run by kueue.x-k8s.io/multikueue"),
+        (failed(job_spec(managedBy="kueue.x-k8s.io/multikueue")), "is managed by kueue.x-k8s.io/multikueue"),
     ],
 )
 def test_any_other_is_refused_with_the_reason(job: Json, why: str) -> None:
@@ -53,8 +53,8 @@ def test_any_other_is_refused_with_the_reason(job: Json, why: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "version", "why"),
     [
-        ("JobSet", "jobset.x-k8s.io/v1alpha2", "ask for all of it: retry-policy retry ml/jobset/above"),
-        ("Workflow", "argoproj.io/v1alpha1", "is run by Workflow above, which alone decides"),
+        ("JobSet", "jobset.x-k8s.io/v1alpha2", "retry the whole JobSet: retry-policy retry ml/jobset/above"),
+        ("Workflow", "argoproj.io/v1alpha1", "is managed by Workflow above, which decides"),
     ],
 )
 def test_one_that_something_else_runs_is_refused(kind: str, version: str, why: str) -> None:

@@ -41,7 +41,7 @@ def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
         (failed({}, {"metadata": {"annotations": {names.RETRYABLE: "false"}}}), "does not say of job-1"),
         (failed(conditions=[]), "has not ended"),
         (failed(conditions=[{"type": "Completed", "status": "True"}]), "has succeeded"),
-        (failed(spec={"managedBy": "kueue.x-k8s.io/multikueue"}), "is run by kueue.x-k8s.io/multikueue"),
+        (failed(spec={"managedBy": "kueue.x-k8s.io/multikueue"}), "is managed by kueue.x-k8s.io/multikueue"),
     ],
 )
 def test_any_other_is_refused_with_the_reason(job_set: Json, why: str) -> None:

@@ -110,7 +110,7 @@ def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
         ({"status": {"conditions": [succeeded("Unknown")]}}, "has not ended"),
         ({"status": {"conditions": []}}, "has not ended"),
         ({"status": {"completionTime": None}}, "has not ended"),  # by which a run is told from the next
-        ({"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}, "is run by kueue.x-k8s.io/multikueue"),
+        ({"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}, "is managed by kueue.x-k8s.io/multikueue"),
         ({"metadata": {"deletionTimestamp": ENDED}}, "is being deleted"),
     ],
 )
@@ -120,7 +120,7 @@ def test_any_other_is_refused_with_the_reason(how: Json, why: str) -> None:
 
 def test_one_that_something_else_runs_is_refused() -> None:
     owner = {"apiVersion": "example.test/v1", "kind": "Release", "name": "above", "uid": "u", "controller": True}
-    assert "is run by Release above" in refusal([child("b", "bad")], metadata={"ownerReferences": [owner]})
+    assert "is managed by Release above" in refusal([child("b", "bad")], metadata={"ownerReferences": [owner]})
 
 
 def test_a_task_that_has_not_run_need_not_say_anything() -> None:
@@ -131,7 +131,7 @@ def test_a_task_that_has_not_run_need_not_say_anything() -> None:
 def test_one_whose_task_runs_are_gone_is_refused_unless_we_have_deleted_them() -> None:
     children = [child("a", "good"), child("b", "bad")]
     run = run_of(children)
-    assert "TaskRun build-a of its task a is gone" in refusal(children[1:], run)
+    assert "TaskRun build-a of its task a no longer exists" in refusal(children[1:], run)
     planned = of_pipeline_run.plan(run, children, keep_finally=False)
     run = jsonpatch.apply_patch(run, of_pipeline_run.noted(run, planned, "alice", WHEN, keep_finally=False))
     assert not refusal(children[:1], run)

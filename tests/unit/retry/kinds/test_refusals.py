@@ -17,13 +17,19 @@ def test_an_object_is_named_by_kind_namespace_and_name() -> None:
 @pytest.mark.parametrize(
     ("problem", "text"),
     [
-        (refusals.is_being_deleted(NAME), "is being deleted; create it anew"),
-        (refusals.is_run_by(NAME, "RayJob ray"), "is run by RayJob ray, which alone decides on retries; ask it"),
-        (refusals.has_succeeded(NAME), "has succeeded; nothing of it runs again"),
-        (refusals.has_not_ended(NAME), "has not ended; ask again once it has failed"),
-        (refusals.has_not_ended(NAME, "it was cancelled"), "has not ended; ask again once it was cancelled"),
-        (refusals.is_gone(NAME), "is not there any more; create it anew"),
-        (refusals.is_queued(NAME), "is in a queue, which decides when it runs; deactivate its Workload"),
+        (refusals.is_being_deleted(NAME), "is being deleted; create it again once it is gone"),
+        (
+            refusals.is_run_by(NAME, "RayJob ray"),
+            "is managed by RayJob ray, which decides on retries; use the retries of RayJob ray",
+        ),
+        (refusals.has_succeeded(NAME), "has succeeded; create another one to run it again"),
+        (refusals.has_not_ended(NAME), "has not ended; request the retry again once it has failed"),
+        (
+            refusals.has_not_ended(NAME, "it was cancelled"),
+            "has not ended; request the retry again once it was cancelled",
+        ),
+        (refusals.is_gone(NAME), "no longer exists; create it again"),
+        (refusals.is_queued(NAME), "is in a Kueue queue, which decides when it runs; set spec.active in its Workload"),
     ],
 )
 def test_each_refusal_has_a_reason_and_a_remedy(problem: Problem, text: str) -> None:

@@ -53,7 +53,7 @@ def test_an_object_that_is_being_deleted_is_refused(adapter: Adapter) -> None:
 
 @EVERY
 def test_an_object_of_another_controller_is_refused(adapter: Adapter) -> None:
-    assert "is run by Wonder w" in str(adapter.refusal(workload(failed(ownerReferences=[OWNER]))))
+    assert "is managed by Wonder w" in str(adapter.refusal(workload(failed(ownerReferences=[OWNER]))))
 
 
 @EVERY
