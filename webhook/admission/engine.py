@@ -105,7 +105,7 @@ def response_without_profile(policy: Policy, facts: Facts) -> Response:
     if facts.profile_name not in policy.profiles:
         return unknown_profile(policy, facts.profile_name)
     path = ("Namespace", "metadata", "labels", names.MODE)
-    return Response(warnings=[Problem(path, f"no mode {facts.mode!r}, nothing done", opt_in.ALLOWED_MODES)])
+    return Response(warnings=[Problem(path, f"no mode {facts.mode!r}: object left alone", opt_in.ALLOWED_MODES)])
 
 
 def is_invalid(found: list[tuple[str, Problem]]) -> bool:
@@ -133,7 +133,7 @@ def unheard_warnings(subject: Subject, facts: Facts) -> Iterator[Problem]:
     if facts.requested_retries or asks in {None, before}:
         return
     path = (*annotations.OWN, names.RETRY_REQUESTED_AT)
-    yield Problem(path, "nobody hears it", "run: retry-policy retry")
+    yield Problem(path, "ignored: not enabled here", "run: retry-policy retry")
 
 
 def stopping_warnings(row: KindSpec, old: Json, root: Json) -> Iterator[Problem]:
@@ -148,8 +148,8 @@ def stopping_warnings(row: KindSpec, old: Json, root: Json) -> Iterator[Problem]
     else:
         return
     if any(lint.fails_by_killing(job.spec) for job in row.jobs(root)):
-        remedy = "safe if it ends on SIGTERM with 143"
-        yield Problem(("spec", field), "a pod that is killed by this may fail the Job", remedy)
+        remedy = "safe if they exit with 143 on SIGTERM"
+        yield Problem(("spec", field), "pods that this ends may fail the Job", remedy)
 
 
 def edit(subject: Subject, profile: NamedProfile, facts: Facts, editor: Editor) -> tuple[list[Problem], str]:
@@ -210,7 +210,8 @@ def validate_policy(policy: Policy) -> list[Problem]:
             failure_policy.edit(job, settings, Editor(root), failure_policy.Wanted(profile.disruptions.action))
             path = ("profiles", name, "failurePolicy")
             found += [
-                Problem(path, f"injects {problem}", "change it") for problem in schema.problems(job.spec, job.path)
+                Problem(path, f"would inject what the API server rejects: {problem}", "change failurePolicy")
+                for problem in schema.problems(job.spec, job.path)
             ]
     return found
 
@@ -219,5 +220,5 @@ def unknown_profile(policy: Policy, profile_name: str) -> Response:
     """Return a response that leaves an object alone, whose namespace names a profile that the policy does not have."""
     path = ("Namespace", "metadata", "labels", names.PROFILE)
     remedy = opt_in.nearest_profile(profile_name, policy)
-    warning = Problem(path, f"no profile {profile_name!r}, nothing was done", remedy)
+    warning = Problem(path, f"no profile {profile_name!r}: object left alone", remedy)
     return Response(warnings=[warning], unknown_profile=True)

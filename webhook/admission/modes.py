@@ -41,7 +41,7 @@ def rules_of(edits: list[Edit]) -> list[str]:
 def what(edit: Edit) -> str:
     """Say in a few words what an edit would do; a value in full where it is a short one."""
     if edit.value is None:
-        return "would be taken out"
+        return "would be removed"
     value = edit.value.decode()
     if value[0] in "[{":
         return "would be added" if edit.op == "add" else "would be replaced"

@@ -12,7 +12,7 @@ from webhook.objects.problem import Path, Problem
 # The API server cuts longer ones, and all of them together at 4096 (Kubernetes' page on admission webhooks).
 WARNING_LENGTH: Final = 120
 WARNINGS_LENGTH: Final = 4096
-TOO_DEEP: Final = "the body is nested too deeply; no Kubernetes object is"
+TOO_DEEP: Final = "the body is nested too deeply; send an AdmissionReview of a Kubernetes object"
 SEARCHED: Final = 1024 * 1024  # bytes that are looked through for the path of a number
 IN_RANGE: Final = "an integer of at most 64 bits, or a float of 64 bits"
 
@@ -103,14 +103,12 @@ def decode(body: bytes, reader: msgspec.json.Decoder[Review] | None = None) -> R
     except RecursionError:
         raise BadReviewError(TOO_DEEP) from None
     except msgspec.DecodeError as error:  # its subclass ValidationError names the field
-        raise BadReviewError(f"the body is not an AdmissionReview: {error}") from None
+        raise BadReviewError(f"the body is not an AdmissionReview: {error}; send one of admission.k8s.io/v1") from None
     if review.api_version != "admission.k8s.io/v1" or review.kind != "AdmissionReview":
         what = f"{review.api_version} {review.kind}"
-        raise BadReviewError(
-            f"the body is {what[:100]!r}; admission.k8s.io/v1 AdmissionReview is what this server reads"
-        )
+        raise BadReviewError(f"the body is {what[:100]!r}; send an AdmissionReview of admission.k8s.io/v1")
     if not review.request.uid:
-        raise BadReviewError("request.uid is empty; the API server sets it on every request")
+        raise BadReviewError("request.uid is empty; set it, as the API server does")
     return review.request
 
 
@@ -118,14 +116,16 @@ def decode_value(value: msgspec.Raw) -> Any:
     """Read what a request holds; raise BadReviewError for what is nested too deeply, UnreadableError for the rest."""
     if has_too_many_parts(value):
         what = f"has more than {bounds.MOST_PARTS} objects and lists"
-        raise UnreadableError(Problem((), what, "make it smaller, or several objects"))
+        raise UnreadableError(Problem((), what, "split it into several objects"))
     try:
         return msgspec.json.decode(value)
     except RecursionError:
         raise BadReviewError(TOO_DEEP) from None
     except msgspec.ValidationError:
         path = path_of_number(value)
-        raise UnreadableError(Problem(path, "is or holds a number out of range", f"must be {IN_RANGE}")) from None
+        raise UnreadableError(
+            Problem(path, "is or contains a number that is out of range", f"must be {IN_RANGE}")
+        ) from None
 
 
 def has_too_many_parts(value: msgspec.Raw | bytes) -> bool:

@@ -146,7 +146,7 @@ def beyond(root: Any, row: KindSpec, size: int = LARGE) -> Problem | None:
     jobs = [(*path, *spec) for path, found, one in every for spec in job_specs_of(one, found)]
     if len(jobs) <= bounds.MOST_JOBS:
         return None
-    return Problem(jobs[-1], f"is one of more than {bounds.MOST_JOBS} Jobs", "make several objects of it")
+    return Problem(jobs[-1], f"is one of more than {bounds.MOST_JOBS} Jobs", "split it into several objects")
 
 
 def job_specs_of(row: KindSpec, root: Any) -> Iterator[Path]:

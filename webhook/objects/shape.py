@@ -79,7 +79,7 @@ def crowded(*unread_first: tuple[Path, Any, Shape]) -> Problem | None:
             left -= len(value) if has_parts else len(value) // bounds.PLAIN_ENTRIES
             if left < 0:
                 what = f"has {len(value)} entries, too many with those of other lists and maps"
-                return Problem(path, what, f"must be at most {bounds.MOST_ENTRIES} together")
+                return Problem(path, what, f"all lists and maps together may have {bounds.MOST_ENTRIES}")
             if not has_parts:
                 continue
         unread += [((*path, key), entry, inner) for key, entry, inner in parts_of(value, shape)]
@@ -102,7 +102,7 @@ def misfits(value: Any, shape: Shape, path: Path) -> Iterator[Problem]:
     """Yield a problem for every field of a value at `path` that does not have the type in the shape."""
     allowed = shape if isinstance(shape, tuple) else (shape if isinstance(shape, type) else type(shape),)
     if not allowed:
-        yield Problem(path, "is nested too deep to be read", "must stand further up")
+        yield Problem(path, "is nested too deeply", "move it up")
         return
     if type(value) not in allowed:
         yield Problem(path, f"is {type_name(value)}", f"must be {' or '.join(type_names[one] for one in allowed)}")

@@ -125,7 +125,7 @@ def number(text: str) -> float:
     if math.isfinite(value):
         return value
     shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
-    raise JsonError(f"the number {shown} is too large", "write one that a double can hold, or put it in quotes")
+    raise JsonError(f"the number {shown} is too large", "write one that fits a 64-bit float, or put it in quotes")
 
 
 def not_json(constant: str) -> None:
@@ -140,4 +140,4 @@ def refuse_halves(value: Any) -> None:
     except UnicodeEncodeError as error:
         half = ord(error.object[error.start])
         what = f"\\u{half:04x} is half of a character"
-        raise JsonError(what, "write both halves, or take it out") from None
+        raise JsonError(what, "write both halves, or remove it") from None

@@ -68,18 +68,18 @@ UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U
 
 # `{{` with no quote before it; in quotes it is an ordinary string.
 TEMPLATE: Final = re.compile(r"[^\"'#]*\{\{")
-RENDER_FIRST: Final = "render a template before (helm template), or put {{ }} in quotes"
+RENDER_FIRST: Final = "render the template first (helm template), or put {{ }} in quotes"
 
 # A part of the parser's message, and what to do about it.
 REMEDIES: Final = {
-    "mapping values are not allowed": 'put a value that contains ": " in quotes, or mend the indentation',
+    "mapping values are not allowed": 'put a value that contains ": " in quotes, or correct the indentation',
     "cannot start any token": "put a value that begins with a special character in quotes",
     "found unexpected ':'": "put a value that ends with a colon in quotes",
-    "<document start>": "put a line with --- between two documents, or mend the indentation",
+    "<document start>": "put a line with --- between two documents, or correct the indentation",
     "end of stream": "close the quote",
     "escape character": "write what JSON allows after a backslash, or use single quotes",
-    "incompatible YAML": "take the %YAML line out",
-    "": "mend the indentation, or close what is still open",
+    "incompatible YAML": "remove the %YAML line",
+    "": "correct the indentation, or close what is still open",
 }
 
 
@@ -103,7 +103,7 @@ def read(text: str, *, strict: bool = False) -> Iterator[tuple[Any, list[Problem
     """
     if found := UNPRINTABLE.search(text):
         line, column = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
-        raise YamlError(line, column, f"the character U+{ord(found[0]):04X} is not allowed", "take it out")
+        raise YamlError(line, column, f"the character U+{ord(found[0]):04X} is not allowed", "remove it")
     if found := next(islice(DIRECTIVE.finditer(text), MOST_DIRECTIVES, None), None):
         line = text.count("\n", 0, found.start()) + 1
         raise YamlError(line, 1, f"more than {MOST_DIRECTIVES} lines begin with %", REMEDIES["incompatible YAML"])
@@ -188,12 +188,12 @@ class Reader:
     def key(self, event: Any, path: Path) -> str:
         """Make a key a string as sigs.k8s.io/yaml does."""
         if isinstance(event, yaml.MappingStartEvent):  # before it is read: its nesting makes no path longer
-            raise failure(event, "an object stands where a key should, as {{ }} makes it", RENDER_FIRST)
+            raise failure(event, "an object is in the place of a key, as {{ }} produces it", RENDER_FIRST)
         value = None if isinstance(event, yaml.SequenceStartEvent) else self.node(event, path)
         if isinstance(value, str):
             return value
         if value is None or isinstance(value, dict | list):
-            raise failure(event, "what stands before the colon is no key", "write a name there")
+            raise failure(event, "there is no key before the colon", "write a name there")
         text = str(value).lower() if isinstance(value, bool) else str(value)
         self.refuse(event, (*path, text), "is a key that is not a string", "put it in quotes")
         return text
@@ -214,9 +214,13 @@ class Reader:
         """Return a copy of the anchor's value."""
         anchored = self.anchors.get(event.anchor)
         if anchored is None:
-            raise failure(event, f"no &{event.anchor} stands before *{event.anchor}", "write the value out")
+            raise failure(
+                event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it", "write the value out"
+            )
         if not anchored:
-            raise failure(event, f"*{event.anchor} stands inside &{event.anchor}", "write the value out")
+            raise failure(
+                event, f"the alias *{event.anchor} is inside its own anchor &{event.anchor}", "write the value out"
+            )
         self.refuse(event, path, "is an alias", "write the value out")
         return self.copied(anchored[0], event, len(path))
 
@@ -226,7 +230,7 @@ class Reader:
             raise too_deep(event)
         self.left_to_aliases -= VALUE_COST + (len(value) if isinstance(value, str) else 0)
         if self.left_to_aliases < 0:
-            raise failure(event, "the aliases expand beyond all measure", "write the values out")
+            raise failure(event, "the aliases expand to too much data", "write the values out")
         if isinstance(value, dict):
             return {key: self.copied(entry, event, depth + 1) for key, entry in value.items()}
         if isinstance(value, list):
@@ -256,7 +260,7 @@ def scalar(event: Any) -> Any:
     if event.tag is None:
         value = resolve(text) if event.implicit[0] else text
     elif event.tag == "tag:yaml.org,2002:binary":
-        raise failure(event, "!!binary has no place in JSON", "write the base64 text as a string")
+        raise failure(event, "!!binary is not allowed in JSON", "write the base64 text as a string")
     elif event.tag in TAGGED:
         value = resolve(text)
         if type(value) not in TAGGED[event.tag]:
@@ -265,7 +269,7 @@ def scalar(event: Any) -> Any:
     else:
         value = text
     if isinstance(value, float) and not math.isfinite(value):
-        raise failure(event, f"{text} has no place in JSON", "write a finite number, or put it in quotes")
+        raise failure(event, f"{text} is not allowed in JSON", "write a finite number, or put it in quotes")
     return value
 
 
@@ -305,7 +309,7 @@ def failure(event: Any, what: str, remedy: str) -> YamlError:
 def too_deep(event: Any) -> YamlError:
     """Return the error for a value that is nested too deep."""
     return failure(
-        event, f"the document is nested more than {DEPTH} levels deep", "no Kubernetes object is; make it flat"
+        event, f"the document is nested more than {DEPTH} levels deep", "no Kubernetes object is: check the indentation"
     )
 
 

@@ -287,9 +287,9 @@ def exit_codes_once(failure_policy: FailurePolicy) -> Wrong:
 def custom_with_provider(placement: Placement) -> Wrong:
     """Require `custom` with the provider custom, and no `custom` with any other provider."""
     if placement.provider == "custom" and placement.custom is None:
-        return "is missing", "must say with provider custom how to tell spot nodes: spotLabels, tolerations"
+        return "is missing", "must describe the spot nodes for provider custom: spotLabels, tolerations"
     if placement.provider != "custom" and placement.custom is not None:
-        return f"means nothing with provider {placement.provider}", "take it out, or set provider to custom"
+        return f"has no effect with provider {placement.provider}", "remove it, or set provider to custom"
     return None
 
 
@@ -310,14 +310,14 @@ def toleration_has_key(toleration: Toleration) -> Wrong:
 def toleration_has_no_value(toleration: Toleration) -> Wrong:
     """Reject a value with the operator Exists, which tolerates all values (ValidateTolerations)."""
     return (
-        ("stands with operator Exists", "take it out") if toleration.value and toleration.operator == "Exists" else None
+        ("is set with operator Exists", "remove it") if toleration.value and toleration.operator == "Exists" else None
     )
 
 
 def toleration_seconds_evict(toleration: Toleration) -> Wrong:
     """Reject tolerationSeconds unless the effect is NoExecute, the only one that evicts pods (ValidateTolerations)."""
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
-        return "stands without effect NoExecute", "take it out, or set effect to NoExecute"
+        return "is set without effect NoExecute", "remove it, or set effect to NoExecute"
     return None
 
 

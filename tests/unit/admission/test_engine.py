@@ -132,7 +132,7 @@ def test_who_ends_pods_that_run_is_warned_where_that_fails_their_job(change: Jso
     changed = {**stored, "spec": {**stored["spec"], **change}}
     (field,) = change
     assert validate(changed, old=stored).warnings == [
-        f"spec.{field}: a pod that is killed by this may fail the Job; safe if it ends on SIGTERM with 143"
+        f"spec.{field}: pods that this ends may fail the Job; safe if they exit with 143 on SIGTERM"
     ]
     assert validate(stored, old=changed).warnings == []
     assert validate({**changed, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}, old=changed).warnings == []
@@ -149,7 +149,7 @@ def test_who_asks_for_a_retry_where_nobody_hears_it_is_warned_once() -> None:
     asks = {**stored, "metadata": {**stored["metadata"], "annotations": {names.RETRY_REQUESTED_AT: "x"}}}
     deaf = Facts(profile_name="default", requested_retries=False)
     assert validate(asks, deaf, old=stored).warnings == [
-        f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: nobody hears it; run: retry-policy retry"
+        f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: ignored: not enabled here; run: retry-policy retry"
     ]
     assert validate(asks, deaf, old=asks).warnings == []
     assert validate(asks, old=stored).warnings == []
@@ -195,7 +195,7 @@ def test_a_profile_that_the_policy_does_not_know_leaves_alone_and_warns_with_the
     answer = mutate(job(job_spec(backoffLimit=99)), unknown)
     assert answer.patch == []
     assert answer.warnings == [
-        "Namespace.metadata.labels[retry-policy.dev/profile]: no profile 'defautl', nothing was done; label it default"
+        "Namespace.metadata.labels[retry-policy.dev/profile]: no profile 'defautl': object left alone; label it default"
     ]
     assert validate(job(job_spec(backoffLimit=99)), unknown).allowed
 

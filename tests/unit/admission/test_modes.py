@@ -107,7 +107,10 @@ def test_a_mode_that_nobody_knows_leaves_alone_with_a_warning() -> None:
     answer = mutate(job(), unknown)
     assert answer.patch == []
     assert answer.warnings == [
-        "Namespace.metadata.labels[retry-policy.dev/mode]: no mode 'warn', nothing done; must be Enforce, Warn or Audit"
+        (
+            "Namespace.metadata.labels[retry-policy.dev/mode]: no mode 'warn': object left alone; "
+            "must be Enforce, Warn or Audit"
+        )
     ]
     assert validate(job(job_spec(backoffLimit=25)), unknown).allowed
 
@@ -144,7 +147,7 @@ def test_a_warning_says_how_a_value_would_change_and_edits_of_the_metadata_have_
         "spec.limit: would become 3; not done in mode Warn",
         "spec.policy: would be added; not done in mode Warn",
         "spec.rules: would be replaced; not done in mode Warn",
-        "spec.suspend: would be taken out; not done in mode Warn",
+        "spec.suspend: would be removed; not done in mode Warn",
         "spec: is odd; mend it",
     ]
     assert (found.patch, found.audit) == (b"", {})
@@ -161,7 +164,7 @@ def test_any_mode_but_warn_tells_only_the_audit_log(mode: str) -> None:
     assert found.warnings == []
     assert found.audit == {
         "would-change": "spec.limit: would become 3; spec.policy: would be added; spec.rules: would be replaced; "
-        "spec.suspend: would be taken out"
+        "spec.suspend: would be removed"
     }
     denied = modes.would_deny(mode, [("retries", Problem(("spec", "limit"), "is too much", "set 3"))])
     assert (denied.warnings, denied.audit) == ([], {"would-deny": "spec.limit: is too much"})

@@ -74,7 +74,7 @@ def test_text_beyond_ascii_is_read() -> None:
         (body(uid=""), "request.uid is empty"),
         (body(kind="Job"), "at `$.request.kind`"),
         (body().replace(b"u-1", b"\xff"), "the body is not UTF-8 (byte "),
-        (body().replace(b"v1", b"v1beta1", 1), "'admission.k8s.io/v1beta1 AdmissionReview'; admission.k8s.io/v1"),
+        (body().replace(b"v1", b"v1beta1", 1), "'admission.k8s.io/v1beta1 AdmissionReview'; send an AdmissionReview"),
         (body().replace(b"AdmissionReview", b"TokenReview"), "'admission.k8s.io/v1 TokenReview'"),
         (body().replace(b'"u-1"', b'"u-1","extra":' + b"[" * 100_000), "nested too deeply"),
         (body(object="HERE").replace(b'"HERE"', b"[" * 100_000 + b"]" * 100_000), "nested too deeply"),

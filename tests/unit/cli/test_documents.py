@@ -160,9 +160,9 @@ def test_a_key_written_twice_in_json_is_a_warning_as_in_yaml() -> None:
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        ("1e400", "the number 1e400 is too large; write one that a double can hold, or put it in quotes"),
-        ("9" * 5000, f"the number {'9' * 40}… is too large; write one that a double can hold, or put it in quotes"),
-        ('"\\ud800"', "\\ud800 is half of a character; write both halves, or take it out"),
+        ("1e400", "the number 1e400 is too large; write one that fits a 64-bit float, or put it in quotes"),
+        ("9" * 5000, f"the number {'9' * 40}… is too large; write one that fits a 64-bit float, or put it in quotes"),
+        ('"\\ud800"', "\\ud800 is half of a character; write both halves, or remove it"),
     ],
 )
 def test_json_that_nothing_could_write_again_is_unusable(value: str, error: str) -> None:
@@ -222,7 +222,7 @@ def test_what_comes_before_an_error_is_read(tmp_path: Path) -> None:
     assert isinstance(other, Document)
     assert str(error) == (
         f"{tmp_path}/a.yaml:5: mapping values are not allowed in this context; "
-        'put a value that contains ": " in quotes, or mend the indentation'
+        'put a value that contains ": " in quotes, or correct the indentation'
     )
 
 
@@ -231,7 +231,7 @@ def test_a_template_is_unusable_and_says_what_to_do(tmp_path: Path) -> None:
     file.write_text("apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ .Release.Name }}\n")
     (error,) = bad(read(file))
     assert error.startswith(f"{file}:4: ")
-    assert error.endswith("; render a template before (helm template), or put {{ }} in quotes")
+    assert error.endswith("; render the template first (helm template), or put {{ }} in quotes")
 
 
 @pytest.mark.parametrize(

@@ -190,10 +190,10 @@ def test_documents_before_one_that_cannot_be_read_are_checked() -> None:
     ("content", "what"),
     [
         (b"\x7fELF\x02\x01\x01\x00\xff\xfe\xfd", "is not utf-8; save it as UTF-8"),
-        (b"a: \x00\n", "the character U+0000 is not allowed; take it out"),
+        (b"a: \x00\n", "the character U+0000 is not allowed; remove it"),
         (b"", "holds no document; must hold one or more"),
         (b"a:\n\tb: 1\n", "indent with spaces, not with tabs"),
-        (TEMPLATE.encode(), "render a template before (helm template), or put {{ }} in quotes"),
+        (TEMPLATE.encode(), "render the template first (helm template), or put {{ }} in quotes"),
     ],
     ids=["binary", "zero byte", "empty", "tabs", "Helm template"],
 )

@@ -96,7 +96,7 @@ def test_with_the_label_it_is_judged_by_the_profile_that_the_label_names() -> No
     ]
     unknown = admit(of_the_whole_cluster(**{names.PROFILE: "gpus"}), strict)
     assert unknown.problems == []
-    assert "no profile 'gpus', nothing was done" in str(unknown.warnings[0])
+    assert "no profile 'gpus': object left alone" in str(unknown.warnings[0])
 
 
 def test_a_kind_that_nobody_registered_stays_as_it_is() -> None:

@@ -137,7 +137,7 @@ def nested(depth: int) -> Json:
 def test_inline_templates_are_read_to_a_depth_and_refused_below() -> None:
     assert list(retries(WORKFLOW, nested(DEEPEST)).values()) == [0, 3]
     (found,) = wrong(WORKFLOW, nested(DEEPEST + 1))
-    assert found.endswith("is nested too deep to be read; must stand further up")
+    assert found.endswith("is nested too deeply; move it up")
 
 
 @pytest.mark.parametrize(

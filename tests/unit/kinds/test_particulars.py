@@ -222,7 +222,7 @@ def test_templates_within_templates_without_end_are_refused() -> None:
     for _ in range(20):
         template = {"steps": [[{"inline": template}]]}
     message = validate(workflow({"templates": [template]})).message
-    assert message.endswith("is nested too deep to be read; must stand further up")
+    assert message.endswith("is nested too deeply; move it up")
 
 
 def test_flytes_nodes_count_runs() -> None:

@@ -54,7 +54,7 @@ def test_pipelines_are_read_to_a_depth_and_refused_below() -> None:
     deepest = "spec" + ".finally[0].pipelineSpec" * DEEPEST
     assert retries(PIPELINE, nested(DEEPEST))[f"{deepest}.tasks[0].retries"] == 2
     (found,) = wrong(PIPELINE, nested(DEEPEST + 1))
-    assert found.endswith("is nested too deep to be read; must stand further up")
+    assert found.endswith("is nested too deeply; move it up")
 
 
 def test_a_task_that_goes_on_after_an_error_may_not_get_retries() -> None:

@@ -116,7 +116,7 @@ def test_reads_a_scalar_as_kubernetes_does(
 
 @pytest.mark.parametrize("text", [".inf", "-.INF", "+.Inf", ".nan", "!!float .nan", "[.NaN]", "{.inf: 1}"])
 def test_refuses_what_json_cannot_say(text: str) -> None:
-    assert "no place in JSON" in failure(f"a: {text}").what
+    assert "not allowed in JSON" in failure(f"a: {text}").what
 
 
 @pytest.mark.parametrize("text", ["!!int x", "!!int 5.5", "!!int true", "!!bool 1", "!!null 0", "!!binary aGk="])
@@ -249,7 +249,7 @@ BIG_STRING = f"a: &a {'x' * 1_000_000}\nb: [{', '.join(['*a'] * 100)}]\n"
 
 @pytest.mark.parametrize("text", [LAUGHS, BIG_STRING])
 def test_aliases_that_expand_beyond_all_measure_are_refused(text: str) -> None:
-    assert failure(text).what == "the aliases expand beyond all measure"
+    assert failure(text).what == "the aliases expand to too much data"
 
 
 def test_a_large_document_without_aliases_is_read() -> None:
@@ -259,7 +259,7 @@ def test_a_large_document_without_aliases_is_read() -> None:
 def test_all_documents_of_a_text_share_the_room_for_aliases() -> None:
     text = f"a: &a {'x' * 9_000_000}\nb: *a\n"
     assert value(text)["b"] == "x" * 9_000_000
-    assert failure(f"{text}---\n{text}").what == "the aliases expand beyond all measure"
+    assert failure(f"{text}---\n{text}").what == "the aliases expand to too much data"
 
 
 MANY = {
@@ -288,7 +288,7 @@ def test_an_object_takes_as_much_room_as_three_strings(monkeypatch: pytest.Monke
 def test_more_directives_than_anybody_writes_are_refused() -> None:
     text = "".join(f"%TAG !a{number}! b\n" for number in range(200_000))
     error = failure(f"{text}---\na: 1\n")
-    assert (error.line, error.remedy) == (101, "take the %YAML line out")
+    assert (error.line, error.remedy) == (101, "remove the %YAML line")
     assert value("a: |\n" + "  %\n" * 200)
     assert list(strict_yaml.read("%YAML 1.1\n---\na: 1\n...\n" * 100))
 
@@ -362,18 +362,18 @@ def test_refuses_what_is_nested_beyond_reason(text: str) -> None:
     [
         ("a:\n\tb: c\n", 2, 1, "indent with spaces, not with tabs"),
         ("a: b\n\tc: d\n", 2, 1, "indent with spaces, not with tabs"),
-        ("a: 1\nb: c: d\n", 2, 5, 'put a value that contains ": " in quotes, or mend the indentation'),
-        ("a: 1\n b: 2\n", 2, 3, 'put a value that contains ": " in quotes, or mend the indentation'),
+        ("a: 1\nb: c: d\n", 2, 5, 'put a value that contains ": " in quotes, or correct the indentation'),
+        ("a: 1\n b: 2\n", 2, 3, 'put a value that contains ": " in quotes, or correct the indentation'),
         ("a: @b\n", 1, 4, "put a value that begins with a special character in quotes"),
         ('a: "b\nc: 1\n', 3, 1, "close the quote"),
-        ("a: [1,\nb: 2\n", 3, 1, "mend the indentation, or close what is still open"),
-        ("- a\nb: 1\n", 2, 1, "mend the indentation, or close what is still open"),
-        ('{"a": 1}\n{"b": 2}\n', 2, 1, "put a line with --- between two documents, or mend the indentation"),
+        ("a: [1,\nb: 2\n", 3, 1, "correct the indentation, or close what is still open"),
+        ("- a\nb: 1\n", 2, 1, "correct the indentation, or close what is still open"),
+        ('{"a": 1}\n{"b": 2}\n', 2, 1, "put a line with --- between two documents, or correct the indentation"),
         ('a: "\\q"\n', 1, 5, "write what JSON allows after a backslash, or use single quotes"),
         ("a: [b:, c]\n", 1, 6, "put a value that ends with a colon in quotes"),
-        ("%YAML 2.0\n---\na: 1\n", 1, 1, "take the %YAML line out"),
-        ("a: \x07b\n", 1, 4, "take it out"),
-        ("a: 1\nb: \ud800\n", 2, 4, "take it out"),
+        ("%YAML 2.0\n---\na: 1\n", 1, 1, "remove the %YAML line"),
+        ("a: \x07b\n", 1, 4, "remove it"),
+        ("a: 1\nb: \ud800\n", 2, 4, "remove it"),
         ("a: 1\nb: {~: 1}\n", 2, 5, "write a name there"),
     ],
 )
@@ -400,7 +400,7 @@ TEMPLATES = [
 
 @pytest.mark.parametrize("text", TEMPLATES)
 def test_a_template_must_be_rendered_before(text: str) -> None:
-    assert failure(text).remedy == "render a template before (helm template), or put {{ }} in quotes"
+    assert failure(text).remedy == "render the template first (helm template), or put {{ }} in quotes"
 
 
 def test_an_expression_in_quotes_or_in_a_text_is_no_template() -> None:

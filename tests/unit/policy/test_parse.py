@@ -134,7 +134,7 @@ def test_a_policy_is_an_object(text: str, shown: str) -> None:
     assert problems(text) == [f"is {shown}; must be an object"]
 
 
-OPEN = "while parsing a flow mapping that begins in line 1; mend the indentation, or close what is still open"
+OPEN = "while parsing a flow mapping that begins in line 1; correct the indentation, or close what is still open"
 
 
 def test_a_syntax_error_has_line_and_column() -> None:
@@ -342,14 +342,14 @@ CUSTOM = "custom: {spotLabels: {a: [b]}}"
 
 def test_a_provider_of_ones_own_must_be_described() -> None:
     assert profile_problems("{placement: {provider: custom}}") == [
-        "placement.custom: is missing; must say with provider custom how to tell spot nodes: spotLabels, tolerations"
+        "placement.custom: is missing; must describe the spot nodes for provider custom: spotLabels, tolerations"
     ]
 
 
 @pytest.mark.parametrize("provider", ["gke", "auto"])
 def test_no_other_provider_is_described(provider: str) -> None:
     assert profile_problems(f"{{placement: {{provider: {provider}, {CUSTOM}}}}}") == [
-        f"placement.custom: means nothing with provider {provider}; take it out, or set provider to custom"
+        f"placement.custom: has no effect with provider {provider}; remove it, or set provider to custom"
     ]
 
 
@@ -361,7 +361,7 @@ def test_a_description_is_not_judged_by_a_provider_that_is_wrong_itself() -> Non
 def test_a_description_is_judged_by_its_provider_even_if_it_is_wrong_itself() -> None:
     assert profile_problems("{placement: {provider: gke, custom: {}}}") == [
         "placement.custom.spotLabels: is missing; must be an object",
-        "placement.custom: means nothing with provider gke; take it out, or set provider to custom",
+        "placement.custom: has no effect with provider gke; remove it, or set provider to custom",
     ]
 
 
@@ -404,14 +404,14 @@ def test_the_prefix_of_a_label_has_at_most_253_characters(length: int) -> None:
         ("{key: a, value: true}", '.value: is true; must be a string: "true"'),
         ("{key: a, value: b c}", f'.value: is "b c"{VALUE}'),
         ("{key: a, operator: exists}", '.operator: is "exists"; must be Equal or Exists (did you mean Exists?)'),
-        ("{key: a, operator: Exists, value: b}", ".value: stands with operator Exists; take it out"),
+        ("{key: a, operator: Exists, value: b}", ".value: is set with operator Exists; remove it"),
         (
             "{key: a, effect: NoScheduling}",
             '.effect: is "NoScheduling"; must be NoExecute, NoSchedule or PreferNoSchedule (did you mean NoSchedule?)',
         ),
         (
             "{key: a, effect: NoSchedule, tolerationSeconds: 5}",
-            ".tolerationSeconds: stands without effect NoExecute; take it out, or set effect to NoExecute",
+            ".tolerationSeconds: is set without effect NoExecute; remove it, or set effect to NoExecute",
         ),
         ("{key: a, effect: NoExecute, tolerationSeconds: 5s}", '.tolerationSeconds: is "5s"; must be an integer'),
         ("{key: a, effects: NoExecute}", f".effects: is not a field; must be {FIELDS} (did you mean effect?)"),

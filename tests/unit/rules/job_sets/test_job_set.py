@@ -468,7 +468,7 @@ def test_the_jobs_of_a_set_that_restarts_in_place_are_not_refused_for_what_it_de
 def test_who_suspends_a_set_is_warned_where_that_fails_one_of_its_jobs() -> None:
     stored = job_set(job_spec(), job_spec(rules=[exit_codes("FailJob", "NotIn", 143, container="main")]))
     (warning,) = validate({**stored, "spec": {**stored["spec"], "suspend": True}}, old=stored).warnings
-    assert warning.startswith("spec.suspend: a pod that is killed by this may fail the Job")
+    assert warning.startswith("spec.suspend: pods that this ends may fail the Job")
 
 
 def test_a_job_without_a_pod_template_is_left_to_the_api_server_to_refuse() -> None:
