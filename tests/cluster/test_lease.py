@@ -157,8 +157,8 @@ def test_without_the_right_to_nobody_leads_and_is_told_so(namespace: NewNamespac
                 team.name,
                 NAME,
                 "nobody",
-                refused=lambda: told.append("refused"),
-                allowed=lambda: told.append("allowed"),
+                on_forbidden=lambda: told.append("refused"),
+                on_permitted=lambda: told.append("allowed"),
             )
             return await wanted.try_to_hold()
 

@@ -1,8 +1,8 @@
-"""Pauses between tries that fail."""
+"""Back-off: the pauses between attempts that fail."""
 
 
 class Backoff:
-    """Pauses that double, from the shortest to the longest; in seconds. `pause` is the next one."""
+    """Pauses that double, from the shortest to the longest, in seconds; `pause` is the next pause."""
 
     __slots__ = ("longest", "pause", "shortest")
 
@@ -12,15 +12,15 @@ class Backoff:
         self.pause = shortest
 
     def take(self) -> float:
-        """Return the next pause; the one after it is twice as long."""
+        """Return the next pause, and double the one after it."""
         pause = self.pause
         self.pause = min(2 * pause, self.longest)
         return pause
 
     def shorten(self, longest: float) -> None:
-        """Let the next pause be no longer than this."""
+        """Limit the next pause to `longest` seconds."""
         self.pause = min(self.pause, longest)
 
     def reset(self) -> None:
-        """Begin with the shortest pause again, after a success."""
+        """Start again with the shortest pause, after a success."""
         self.pause = self.shortest

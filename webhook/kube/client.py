@@ -36,7 +36,7 @@ LARGEST_PAGE: Final = 8 * 1024 * 1024  # bytes of a page, which is read into mem
 # Seconds without a line after which a watch is taken to be dead: the API server sends a bookmark about once a minute.
 SILENCE: Final = 150.0
 LONGEST_MESSAGE: Final = 4096  # characters of an error, which may quote a user's whole object
-GOODBYE: Final = 1.0  # seconds to wait until connections are closed
+CLOSING_TIME: Final = 1.0  # seconds to wait until connections are closed
 
 
 class NoCredentialsError(Exception):
@@ -56,7 +56,7 @@ class ApiError(Exception):
 
 
 class TooLargeError(Exception):
-    """An answer is larger than the caller allows; it was not read to its end."""
+    """The answer is larger than the caller allows; its rest was not read."""
 
 
 class ListMeta(msgspec.Struct, frozen=True):
@@ -80,29 +80,30 @@ def ignore(_header: str) -> None:
 class Api:
     """A connection to one API server; use as an async context manager."""
 
-    def __init__(self, configuration: "Configuration", warned: Callable[[str], None] = ignore) -> None:
+    def __init__(self, configuration: "Configuration", on_warning: Callable[[str], None] = ignore) -> None:
         from kubernetes.aio.client import ApiClient  # noqa: PLC0415 - half a second that a server without an API saves
 
         self.client = ApiClient(configuration)
         self.sockets: WeakSet[socket.socket] = WeakSet()
-        self.warned = warned
+        self.on_warning = on_warning
         rest = self.client.rest_client
         # The official client accepts a connector in this attribute (rest.py, _create_pool_manager).
         self.connector = aiohttp.TCPConnector(limit=rest.maxsize, ssl=rest.ssl_context, socket_factory=self.socket)
         configuration.client_session_kwargs = {"connector": self.connector}
 
     def socket(self, address: "AddrInfoType") -> socket.socket:
-        """Open a socket, and remember it so that `__aexit__` can close it."""
+        """Return a new socket, and remember it so that `__aexit__` can close it."""
         family, kind, protocol, *_ = address
         opened = socket.socket(family, kind, protocol)
         self.sockets.add(opened)
         return opened
 
     @classmethod
-    async def connect(cls, kubeconfig: str | None, warned: Callable[[str], None] = ignore) -> Self:
-        """Connect with a kubeconfig, or with the pod's service account if it is None; raise NoCredentialsError.
+    async def connect(cls, kubeconfig: str | None, on_warning: Callable[[str], None] = ignore) -> Self:
+        """Return a connection with a kubeconfig, or with the pod's service account if `kubeconfig` is None.
 
-        `warned` is called with each Warning header of the answer to a write.
+        `on_warning` is called with each Warning header of the answer to a write. Raise NoCredentialsError if the
+        credentials cannot be used.
         """
         from kubernetes.aio import config  # noqa: PLC0415 - likewise
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - likewise
@@ -113,7 +114,7 @@ class Api:
                 config.load_incluster_config(client_configuration=configuration)
             else:
                 await config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
-            return cls(configuration, warned)
+            return cls(configuration, on_warning)
         except Exception as error:  # noqa: BLE001 - the client checks little, and fails in as many ways as files can be wrong
             raise NoCredentialsError(f"{type(error).__name__}: {error}") from None
 
@@ -125,18 +126,21 @@ class Api:
         await self.connector.close()
         # A connection whose call was cancelled does a TLS shutdown and waits up to 30 s for the answer, in the
         # background. If uvloop is closed in that time, it hangs or fails.
-        for left in self.sockets:
+        for opened in self.sockets:
             with contextlib.suppress(OSError):  # closed already
-                left.shutdown(socket.SHUT_RDWR)
+                opened.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GOODBYE):
-                while any(left.fileno() >= 0 for left in self.sockets):  # noqa: ASYNC110 - no event to await
+            async with asyncio.timeout(CLOSING_TIME):
+                while any(opened.fileno() >= 0 for opened in self.sockets):  # noqa: ASYNC110 - no event to await
                     await asyncio.sleep(0.005)  # uvloop closes them in its next iterations
 
     async def get(
         self, path: str, query: dict[str, str] | None = None, accept: str = "application/json", kind: Any = Any
     ) -> Any:
-        """Return the answer decoded as a type; raise ApiError unless it is 2xx, one of UNREACHABLE if none comes."""
+        """Return the answer, decoded as the type `kind`.
+
+        Raise ApiError if its status is not 2xx, and one of UNREACHABLE if there is no answer.
+        """
         return msgspec.json.decode(await self.body(path, query or {}, accept), type=kind)
 
     async def body(self, path: str, query: dict[str, str], accept: str, most: float = math.inf) -> bytearray:
@@ -204,7 +208,7 @@ class Api:
         return await self.write("PATCH", path, operations)
 
     async def delete(self, path: str, uid: str, *, after: bool = False) -> None:
-        """Delete the object with this uid, and the objects that it owns: `after` those, or else before them.
+        """Delete the object with this uid, and the objects that it owns: `after` those objects, or else before them.
 
         Raise as `get` does: ApiError with 409 if another object has this path now.
         """
@@ -219,11 +223,11 @@ class Api:
 
     async def write(self, method: str, path: str, body: Json | list[Json], query: dict[str, str] | None = None) -> Json:
         """Send a body; return the decoded answer; raise as `get` does."""
-        patience = aiohttp.ClientTimeout(total=30)
-        async with await self.request(path, query or {}, "application/json", patience, method, body) as response:
+        timeout = aiohttp.ClientTimeout(total=30)
+        async with await self.request(path, query or {}, "application/json", timeout, method, body) as response:
             answer = await response.read()
             for header in response.headers.getall("Warning", ()):
-                self.warned(header)
+                self.on_warning(header)
             if not response.ok:
                 raise ApiError(response.status, message_of(answer))
             found: Json = msgspec.json.decode(answer)
@@ -232,18 +236,18 @@ class Api:
     @asynccontextmanager
     async def stream(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a watch, and yield an iterator over its lines as they arrive; raise as `get` does."""
-        patience = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENCE)
-        async with await self.request(path, query, accept, patience) as response:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENCE)
+        async with await self.request(path, query, accept, timeout) as response:
             if not response.ok:
                 raise ApiError(response.status, message_of(await response.read()))
             yield lines_of(response)
 
-    async def request(  # noqa: PLR0913, PLR0917 - what HTTP has
+    async def request(  # noqa: PLR0913, PLR0917 - the parts of an HTTP request
         self,
         path: str,
         query: dict[str, str],
         accept: str,
-        patience: aiohttp.ClientTimeout,
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own, which bounds more than the total time
         method: str = "GET",
         body: Json | list[Json] | None = None,
     ) -> aiohttp.ClientResponse:
@@ -255,7 +259,7 @@ class Api:
                 query_params=list(query.items()),
                 header_params={
                     "Accept": accept,
-                    "Accept-Encoding": "identity",  # a few bytes that expand to many would not be bounded
+                    "Accept-Encoding": "identity",  # the size of a compressed answer would not bound its memory
                     **({"Content-Type": JSON_PATCH} if method == "PATCH" else {}),
                 },
                 auth_settings=["BearerToken"],
@@ -263,14 +267,14 @@ class Api:
         except Exception as error:
             raise NoCredentialsError(f"{type(error).__name__}: {error}") from error
         answer = await self.client.rest_client.request(
-            method, url, headers=headers, body=body, _request_timeout=patience
+            method, url, headers=headers, body=body, _request_timeout=timeout
         )
         response: aiohttp.ClientResponse = answer.response
         return response
 
 
 async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Yield the lines of a body, each of any length; a last line without an end is dropped."""
+    """Yield the lines of a body, each of any length; drop a last line that does not end."""
     pieces: list[bytes] = []
     async for chunk in response.content.iter_any():
         *lines, rest = chunk.split(b"\n")
@@ -281,7 +285,7 @@ async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 def message_of(body: bytes | bytearray) -> str:
-    """Return the message of a Status object; if the body is not one, its first 200 bytes."""
+    """Return the message of a Status object; the first 200 bytes of the body if it is not one."""
     try:
         return str(msgspec.json.decode(body)["message"])[:LONGEST_MESSAGE]
     except (msgspec.DecodeError, KeyError, TypeError):

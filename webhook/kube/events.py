@@ -1,4 +1,4 @@
-"""Write Kubernetes Events about objects, such as about a ConfigMap whose new policy has problems."""
+"""Write Kubernetes Events about objects, for example about a ConfigMap whose new policy has problems."""
 
 import asyncio
 import hashlib
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """The content of an Event, and the object that it is about; `uid` is empty if any object of that name is meant."""
+    """The content of an Event and the object that it is about; an empty `uid` means any object of that name."""
 
     kind: str
     namespace: str

@@ -1,7 +1,8 @@
 """A copy of one list of the API, kept current by list and watch.
 
-Bookmarks keep the resource version fresh; 410 Gone lists again; anything else is tried again with back-off and jitter.
-Our own, because the official client's watch gives up at the first broken connection and decodes into models.
+Bookmarks update the resource version. After 410 Gone the list is read again, and after every other error too, with
+back-off and jitter. The official client's watch is not used: it ends with the first broken connection, and decodes
+objects into models.
 """
 
 import asyncio
@@ -25,76 +26,77 @@ from webhook.objects.shape import Shape, type_of
 SHORTEST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 30.0
 LONGEST_ERROR: Final = 500  # characters of a log line
-LONGEST_PAUSE_AFTER_OPENING: Final = 1.0  # an API that opens watches is well, unless it closes each at once
+# An API that opens a watch works, so the next pause may be short; not the shortest, as it may close each watch at once.
+LONGEST_PAUSE_AFTER_OPENING: Final = 1.0
 
-Kept = TypeVar("Kept")
-Told_contra = TypeVar("Told_contra", contravariant=True)
+Item = TypeVar("Item")
+Item_contra = TypeVar("Item_contra", contravariant=True)
 
 log = structlog.get_logger()
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One line of a watch, its object not decoded yet."""
+    """One line of a watch; its object is not decoded yet."""
 
     type: str
     object: msgspec.Raw
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """Which object an event tells of, and which version of it, or with a bookmark of the list."""
+    """The name and version of the object in an event; in a bookmark, the version of the list."""
 
     namespace: str = ""
     name: str = ""
     version: str | None = msgspec.field(name="resourceVersion", default=None)
 
 
-class Told(msgspec.Struct, frozen=True):
-    """What every object of an event has, but that of an error."""
+class EventObject(msgspec.Struct, frozen=True):
+    """The part that all objects in events have in common, except for the Status in an ERROR event."""
 
     metadata: Metadata
 
 
 class Status(msgspec.Struct, frozen=True):
-    """What the API server says of an error."""
+    """The object in an ERROR event."""
 
     code: int = 0
     message: str = ""
 
 
-class Observer(Protocol[Told_contra]):
-    """Who wants to know of every change."""
+class Observer(Protocol[Item_contra]):
+    """Is notified of every change of a list."""
 
-    async def listed(self, items: Iterable[Told_contra]) -> None:
-        """Hear what there is, at the start and after a gap in which anything may have happened.
+    async def listed(self, items: Iterable[Item_contra]) -> None:
+        """Take all objects of the list: at the start, and after each gap in which changes may have been missed.
 
-        There may be tens of thousands: taken in slices.
+        There may be tens of thousands, so implementations process them in slices.
         """
 
-    def seen(self, item: Told_contra) -> None:
-        """Hear of an object that is new, or has changed."""
+    def seen(self, item: Item_contra) -> None:
+        """Take an object that was created or has changed."""
 
-    def deleted(self, item: Told_contra) -> None:
-        """Hear of an object that is gone, as it was last."""
+    def deleted(self, item: Item_contra) -> None:
+        """Take the last state of an object that was deleted."""
 
 
-class Informer(Generic[Kept]):
-    """The objects of one list by namespace and name, each reduced to what `keep` returns of it.
+class Informer(Generic[Item]):
+    """The objects of one list by namespace and name, each reduced to the value that `keep` returns for it.
 
-    `shape`: what is decoded of an object for that, by default all of it: one may be of megabytes, and a list have
-    thousands. `which`: what its metric has before the resource, where another list is of the same. `clock`: seconds of
-    a monotonic clock.
+    `shape`: the fields that are decoded for `keep`, by default all: an object may have megabytes, and a list thousands
+    of objects. `metric_prefix`: precedes the resource in the label of the metric, to distinguish two lists of the same
+    resource. `clock`: a monotonic clock, in seconds.
     """
 
-    def __init__(  # noqa: PLR0913 - what a list has
+    def __init__(  # noqa: PLR0913 - the parameters of a list
         self,
         api: Api,
         path: str,
-        keep: Callable[[Json], Kept],
+        keep: Callable[[Json], Item],
         *,
         shape: Shape = dict,
         query: dict[str, str],
         metadata_only: bool = False,
-        which: str = "",
+        metric_prefix: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.api = api
@@ -106,30 +108,30 @@ class Informer(Generic[Kept]):
         self.query = query
         self.list_accept = METADATA_ONLY_LIST if metadata_only else "application/json"
         self.watch_accept = METADATA_ONLY if metadata_only else "application/json"
-        self.items: dict[tuple[str, str], Kept] = {}
-        self.live = False  # whether a watch is open, so that `items` is no older than its latency
-        self.lost = self.clock()  # when that was last so
-        self.heard = 0.0  # when the watch told something last: an event, or once a minute that there is none
-        self.missing = False  # whether the API server knows no such kind: its CRD is not installed
-        metrics.CACHE_AGE.labels(f"{which}{path.rpartition('/')[2]}").set_function(self.age)
-        self.synced = asyncio.Event()  # set for ever after the first list
+        self.items: dict[tuple[str, str], Item] = {}
+        self.live = False  # whether a watch is open, so that `items` is out of date by no more than its latency
+        self.last_live = self.clock()  # the time until which a watch was open last
+        self.last_event = 0.0  # the time of the last event of the watch; without changes a bookmark comes each minute
+        self.missing = False  # whether the API server does not know the kind, because its CRD is not installed
+        metrics.CACHE_AGE.labels(f"{metric_prefix}{path.rpartition('/')[2]}").set_function(self.age)
+        self.synced = asyncio.Event()  # set after the first list, and never cleared
         self.callbacks: list[Callable[[], None]] = []
-        self.observers: list[Observer[Kept]] = []
+        self.observers: list[Observer[Item]] = []
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call a function after every list and event, beside those that are called already."""
+        """Add a function that is called after every list and event."""
         self.callbacks.append(callback)
 
     def notify(self) -> None:
-        """Call the functions that are to be called after every list and event."""
+        """Call the functions that `on_change` has added."""
         for callback in self.callbacks:
             callback()
 
     async def run(self) -> None:
         """List and watch until cancelled.
 
-        A watch that the server ends in order is resumed where it ended. After a broken one the list is read again: a
-        resumed watch would look open while it still delivers what was missed.
+        A watch that the server ends normally is resumed at the last version. After a broken watch the list is read
+        again: a resumed watch would count as live while it still delivers the events that were missed.
         """
         version = ""
         backoff = Backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
@@ -145,7 +147,7 @@ class Informer(Generic[Kept]):
                     backoff.shorten(LONGEST_PAUSE_AFTER_OPENING)
                     async for line in lines:
                         version = self.take(event_decoder.decode(line)) or version
-                        self.heard = self.clock()
+                        self.last_event = self.clock()
                         backoff.reset()
             except (ApiError, *UNREACHABLE) as error:
                 version = ""
@@ -155,22 +157,22 @@ class Informer(Generic[Kept]):
                 elif status not in {HTTPStatus.GONE, HTTPStatus.NOT_FOUND}:
                     log.warning("watch broken", path=self.path, error=repr(error), retry_in=round(backoff.pause, 1))
                 self.missing = status == HTTPStatus.NOT_FOUND
-            except Exception:  # an answer that nobody foresaw must not end the server: what is not watched is asked for
+            except Exception:  # an unexpected answer must not end the server: without a watch, look-ups ask the API
                 version = ""
                 log.exception("watch broken", path=self.path, retry_in=round(backoff.pause, 1))
             finally:
                 if self.live:
-                    self.lost = self.clock()
+                    self.last_live = self.clock()
                 self.live = False
             await asyncio.sleep(backoff.take() * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
 
     def age(self) -> float:
-        """Return for how many seconds the list has not been watched, where there is one."""
-        return 0.0 if self.live or self.missing else self.clock() - self.lost
+        """Return the seconds since the list was last watched; 0 if it is watched now, or its kind is not installed."""
+        return 0.0 if self.live or self.missing else self.clock() - self.last_live
 
     async def list(self) -> str:
-        """Replace `items` by the server's list, read in pages; return its resource version."""
-        found: dict[tuple[str, str], Kept] = {}
+        """Replace `items` by the API server's list, and notify the observers; return the list's resource version."""
+        found: dict[tuple[str, str], Item] = {}
         version = ""
         async for page in self.api.pages(self.path, self.query, self.list_accept):
             async for raw in in_slices(page.items or ()):
@@ -181,12 +183,12 @@ class Informer(Generic[Kept]):
         for observer in self.observers:
             try:
                 await observer.listed(found.values())
-            except Exception:  # its trouble is not this list's, which stays current for all others
+            except Exception:  # the list stays current for everything else that uses it
                 log.exception("not taken in", path=self.path)
         return version
 
-    def read(self, raw: msgspec.Raw) -> tuple[tuple[str, str], Kept] | None:
-        """Return the key of an object and what is kept of it; None where it is not as the API promises."""
+    def read(self, raw: msgspec.Raw) -> tuple[tuple[str, str], Item] | None:
+        """Return the key of an object and the value that `keep` returns for it; None if the object is malformed."""
         try:
             item = self.decoder.decode(raw)
             return key_of(item), self.keep(item)
@@ -194,15 +196,15 @@ class Informer(Generic[Kept]):
             log.warning("object not read", path=self.path, error=repr(error)[:LONGEST_ERROR])
             return None
 
-    def guarded(self, hear: Callable[[Any], None], what: Any) -> None:
-        """Have an observer hear of something; its trouble is not this list's."""
+    def notify_observer(self, callback: Callable[[Any], None], item: Any) -> None:
+        """Call an observer's method with an object; log what it raises."""
         try:
-            hear(what)
-        except Exception:  # the list stays current for all others
+            callback(item)
+        except Exception:  # the list stays current for everything else that uses it
             log.exception("not taken in", path=self.path)
 
     def watch(self, version: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Watch from a resource version; the server ends the watch after a few minutes."""
+        """Open a watch from a resource version; the API server ends it after five to ten minutes."""
         query = {
             **self.query,
             "watch": "1",
@@ -213,11 +215,11 @@ class Informer(Generic[Kept]):
         return self.api.stream(self.path, query, self.watch_accept)
 
     def take(self, event: Event) -> str | None:
-        """Apply one event; return the resource version to go on from. An ERROR event raises ApiError."""
+        """Apply one event; return the resource version after it. Raise ApiError for an ERROR event."""
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object, type=Status)
             raise ApiError(status.code, status.message)
-        metadata = told_decoder.decode(event.object).metadata
+        metadata = event_object_decoder.decode(event.object).metadata
         if event.type in {"ADDED", "MODIFIED", "DELETED"}:
             read, key = self.read(event.object), (metadata.namespace, metadata.name)
             if read is None or event.type == "DELETED":
@@ -226,16 +228,16 @@ class Informer(Generic[Kept]):
                 self.items[key] = read[1]
             if read is not None:
                 for observer in self.observers:
-                    self.guarded(observer.deleted if event.type == "DELETED" else observer.seen, read[1])
+                    self.notify_observer(observer.deleted if event.type == "DELETED" else observer.seen, read[1])
             self.notify()
         return metadata.version
 
 
 def key_of(item: Json) -> tuple[str, str]:
-    """Return an object's namespace, empty where it has none, and name."""
+    """Return an object's namespace, empty if it has none, and its name."""
     metadata = item["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
 
 
 event_decoder = msgspec.json.Decoder(Event)
-told_decoder = msgspec.json.Decoder(Told)
+event_object_decoder = msgspec.json.Decoder(EventObject)

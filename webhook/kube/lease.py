@@ -1,9 +1,9 @@
-"""Leader election by a Lease, so that one replica writes what all of them know.
+"""Leader election by a Lease: one replica writes what all replicas know.
 
-As in client-go (tools/leaderelection): who holds the lease renews it in good time or stops leading before it ends;
-clocks are never compared, only how long a lease has stayed as it is. Our own, because the official client's sets no
-deadline on its calls, so that a leader whose call hangs leads on after its lease has ended; it does not give a lease
-back, and a task that it has started fails unheard.
+As in client-go (tools/leaderelection): the holder renews the lease in time, or stops leading before the lease ends.
+Clocks of replicas are never compared; each replica measures for how long it has seen the lease unchanged. The official
+client's election is not used: it sets no deadline on its calls, so that a leader whose call hangs leads after its lease
+has ended; it does not release a lease; and it does not report a task that fails.
 """
 
 import asyncio
@@ -23,25 +23,26 @@ from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 
 API_VERSION: Final = "coordination.k8s.io/v1"
-# Seconds: how long a lease holds, within which it must be renewed, and between tries. client-go's own.
+# Seconds: the validity of a lease, the time within which it must be renewed, the pause between attempts. As client-go.
 DURATION: Final = 15.0
 DEADLINE: Final = 10.0
 PAUSE: Final = 2.0
-LONGEST_PAUSE: Final = 60.0  # between two tries of a leader whose work fails
-OVERLAP: Final = 3.0  # for which one has to have watched beside the last leader to know what that left undone
+LONGEST_PAUSE: Final = 60.0  # between two attempts of a leader whose work fails
+# A replica that has watched for this long while the last leader still led has seen all that the leader left unfinished.
+OVERLAP: Final = 3.0
 
 log = structlog.get_logger()
 
 
 class Lease:
-    """One name that at most one replica holds.
+    """A lease that at most one replica holds.
 
-    `since` returns since when this replica has seen what a leader writes about. `refused` is called whenever the API
-    forbids the lease, `allowed` whenever it does not. `clock` and `since` return seconds that never go back; they are
-    never compared with another replica's.
+    `since` returns the time from which this replica has watched the objects that the leader works on. `on_forbidden` is
+    called after each attempt that the API forbids, `on_permitted` after each other answer of the API. `clock` and
+    `since` are in seconds of a monotonic clock of this replica.
     """
 
-    def __init__(  # noqa: PLR0913 - what a lease has
+    def __init__(  # noqa: PLR0913 - the parameters of a lease
         self,
         api: Api,
         namespace: str,
@@ -49,8 +50,8 @@ class Lease:
         holder: str,
         *,
         since: Callable[[], float] = lambda: float("-inf"),
-        refused: Callable[[], None] = lambda: None,
-        allowed: Callable[[], None] = lambda: None,
+        on_forbidden: Callable[[], None] = lambda: None,
+        on_permitted: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.api = api
@@ -59,76 +60,77 @@ class Lease:
         self.name = name
         self.holder = holder
         self.clock = clock
-        self.seen: tuple[Json, float] | None = None  # the lease's spec, and since when it is as it is
+        self.seen: tuple[Json, float] | None = None  # the lease's spec, and the time since which it is unchanged
         self.since = since
-        self.refused = refused
-        self.allowed = allowed
+        self.on_forbidden = on_forbidden
+        self.on_permitted = on_permitted
 
     async def lead(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Run `work` whenever the lease is held, cancel it when it is lost; until cancelled.
+        """Run `work` while the lease is held, and cancel it when the lease is lost; again and again until cancelled.
 
-        Work that raises is logged, and the lease released, so that another replica can try: admission goes on here.
-        This one tries again after a pause, which doubles until the work goes well for a while.
+        An exception of `work` is logged, and the lease is released, so that another replica can lead; this replica
+        keeps answering admission requests. It tries to lead again after a pause, which doubles until `work` has run
+        for more than LONGEST_PAUSE.
         """
         backoff = Backoff(PAUSE, LONGEST_PAUSE)
         while True:
-            asked = self.clock()
+            requested_at = self.clock()
             while not await self.try_to_hold():
                 await asyncio.sleep(PAUSE)
-                asked = self.clock()
+                requested_at = self.clock()
             log.info("leading", lease=self.name, holder=self.holder)
-            began = self.clock()
+            started_at = self.clock()
             working = asyncio.create_task(work())
             try:
-                await self.renew(working, asked)
+                await self.renew(working, requested_at)
             finally:
                 working.cancel()
                 await asyncio.wait({working})
                 log.info("no longer leading", lease=self.name, holder=self.holder)
-                with contextlib.suppress(Exception):  # it ends by itself in a moment
+                with contextlib.suppress(Exception):  # a lease that is not released ends after DURATION
                     await asyncio.wait_for(self.release(), PAUSE)
             if not working.cancelled() and (error := working.exception()) is not None:
-                if self.clock() - began > LONGEST_PAUSE:
+                if self.clock() - started_at > LONGEST_PAUSE:
                     backoff.reset()
                 metrics.LEADER_FAILURES.labels(self.name).inc()
                 log.error("the work of the leader failed", lease=self.name, retry_in=backoff.pause, exc_info=error)
                 await asyncio.sleep(backoff.take())
 
-    async def renew(self, working: "asyncio.Task[None]", renewed: float) -> None:
-        """Renew the lease until that fails for too long, or `working` ends.
+    async def renew(self, working: "asyncio.Task[None]", renewed_at: float) -> None:
+        """Renew the lease until `working` ends, or no attempt has succeeded for DEADLINE seconds.
 
-        `renewed`: when the last write that succeeded was begun. Its answer may come much later, and other replicas
-        count the lease's duration from when they see the write.
+        `renewed_at`: the time at which the last successful write was sent. Its answer may come much later, and other
+        replicas count the lease's duration from the moment at which they see the write.
         """
-        while not working.done() and self.clock() - renewed < DEADLINE:
+        while not working.done() and self.clock() - renewed_at < DEADLINE:
             await asyncio.wait({working}, timeout=PAUSE)
-            left = DEADLINE - (self.clock() - renewed)
-            asked = self.clock()
+            left = DEADLINE - (self.clock() - renewed_at)
+            requested_at = self.clock()
             with contextlib.suppress(TimeoutError):
                 if await asyncio.wait_for(self.try_to_hold(), max(left, 0.1)):
-                    renewed = asked
+                    renewed_at = requested_at
 
     async def try_to_hold(self) -> bool:
-        """Take the lease or renew it; tell whether it is held now."""
+        """Acquire or renew the lease; return True if this replica holds it now. Log what the API raises."""
         try:
             held = await self.hold()
         except ApiError as error:
             if error.status == HTTPStatus.FORBIDDEN:
-                self.refused()
+                self.on_forbidden()
             elif error.status != HTTPStatus.CONFLICT:
                 log.warning("lease not held", lease=self.name, error=str(error))
             return False
         except UNREACHABLE as error:
             log.warning("lease not held", lease=self.name, error=repr(error))
             return False
-        except Exception:  # an answer that nobody foresaw must not end the server
+        except Exception:  # an unexpected answer of the API must not end the server
             log.exception("lease not held", lease=self.name)
             return False
-        self.allowed()
+        self.on_permitted()
         return held
 
     async def hold(self) -> bool:
-        """Take the lease where nobody holds it any more; raise what the API raises."""
+        """Acquire or renew the lease if no other replica holds it; return True if so. Raise as `Api` does."""
         try:
             lease = await self.api.get(self.path)
         except ApiError as error:
@@ -143,7 +145,7 @@ class Lease:
         changed = self.seen[1]
         ends = changed if holder in {None, "", self.holder} else changed + (spec.get("leaseDurationSeconds") or 0)
         if self.since() > changed - OVERLAP and holder != self.holder:
-            ends += DURATION  # another one may have seen what the last leader left undone
+            ends += DURATION  # a replica that watched beside the last leader may lead first
         if self.clock() < ends:
             return False
         transitions = spec.get("leaseTransitions") or 0
@@ -151,10 +153,10 @@ class Lease:
         return True
 
     def lease(self, lease: Json, *, transitions: int) -> Json:
-        """Return the lease as one that this replica holds."""
+        """Return the lease with this replica as its holder."""
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        before = lease.get("spec") or {}
-        own = before.get("holderIdentity") == self.holder
+        spec = lease.get("spec") or {}
+        own = spec.get("holderIdentity") == self.holder
         return {
             "apiVersion": API_VERSION,
             "kind": "Lease",
@@ -162,14 +164,14 @@ class Lease:
             "spec": {
                 "holderIdentity": self.holder,
                 "leaseDurationSeconds": int(DURATION),
-                "acquireTime": before.get("acquireTime") if own else now,
+                "acquireTime": spec.get("acquireTime") if own else now,
                 "renewTime": now,
                 "leaseTransitions": transitions,
             },
         }
 
     async def release(self) -> None:
-        """Give the lease back, so that another replica need not wait for its end."""
+        """Release the lease, so that another replica need not wait until it ends."""
         lease = await self.api.get(self.path)
         if (lease.get("spec") or {}).get("holderIdentity") == self.holder:
             lease["spec"]["holderIdentity"] = ""

@@ -63,22 +63,22 @@ KEEP_FINALLY: Final = PREFIX + "keep-finally"
 # Annotation on a workload, written by the webhook, read by its leader: JSON, the user and the content of the request.
 RETRY_ACCEPTED: Final = PREFIX + "retry-accepted"
 
-# Label on a workload while it is made to run again, and on a placeholder: the leader finds them by it.
+# Label on a workload during a requested retry, and on a placeholder: the leader lists objects by it.
 RETRY_IN_PROGRESS: Final = PREFIX + "retry-in-progress"
 
 # Annotation on workloads, written by the executor of a requested retry: JSON, the user and time of each (see
 # webhook/retry/record.py).
 RETRY_HISTORY: Final = PREFIX + "retry-history"
 
-# Label on a placeholder, the suspended Job that keeps the manifest of a Job while that is created again: the uid of
-# the Job that has failed. Label and annotation on the Job that is created from it, until that is released.
+# Label on a placeholder: the uid of the failed Job. A placeholder is a suspended Job that keeps the manifest of the
+# failed Job while its successor is created. Label and annotation on the successor until it is released.
 RETRY_OF: Final = PREFIX + "retry-of"
 
-# Annotation on a Job that is created so, until it is released: "true" where it then stays suspended, for a queue or a
-# person to resume.
+# Annotation on a successor until it is released: "true" if it stays suspended then, until a queue or a person resumes
+# it.
 STAYS_SUSPENDED: Final = PREFIX + "stays-suspended"
 
-# Annotation on a placeholder: JSON, the retry state, with what its successor has and it has not (see
+# Annotation on a placeholder: JSON, the retry state, with the fields of the successor that the placeholder lacks (see
 # webhook/retry/kinds/job.py).
 SUCCESSOR: Final = PREFIX + "successor"
 

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-# A name that most objects may have, and every namespace: a DNS subdomain.
+# A DNS subdomain: the names of most objects and of all namespaces.
 SUBDOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 
@@ -14,7 +14,7 @@ def is_name(text: str) -> bool:
 
 
 def path_of(api_version: str, resource: str, namespace: str | None = None, name: str | None = None) -> str:
-    """Return the path of an object, without `name` that of a list.
+    """Return the path of an object, or of a list if `name` is None.
 
     Raise ValueError if `api_version`, `namespace` or `name` is not valid: it may come from a client.
     """

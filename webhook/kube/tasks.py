@@ -1,4 +1,4 @@
-"""Runs I/O in a Task of its own, so that a coroutine which waits for it may be closed."""
+"""Run I/O in a new Task, so that a coroutine which waits for it may be closed."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,4 +1,4 @@
-"""How a Job, a JobSet, a TaskRun or a PipelineRun has ended, or is about to, by its conditions.
+"""Whether and how a Job, JobSet, TaskRun or PipelineRun has ended, or its end is decided, according to its conditions.
 
 Reads:
     status.{conditions,completionTime}

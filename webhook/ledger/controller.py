@@ -309,7 +309,7 @@ class Ledger:
         end = crash.seen + within
         if self.clock() < end or not state.tracker.has_counted(uid):
             return False
-        if not (self.trackers.pods.live and self.trackers.pods.heard > end):
+        if not (self.trackers.pods.live and self.trackers.pods.last_event > end):
             crash.next = self.clock() + WATCH_DELAY
             await self.mark(pod)  # when the watch tells of that, it has told of all that was before
             return False

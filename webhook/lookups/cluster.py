@@ -76,7 +76,7 @@ class Cluster:
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
         self.job_set_crds = Informer(api, CRDS, features_of, query=only)
         only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
-        self.train_job_crds = Informer(api, CRDS, has_runtime_patches, query=only, which="trainjob-")
+        self.train_job_crds = Informer(api, CRDS, has_runtime_patches, query=only, metric_prefix="trainjob-")
         self.caches: dict[KindSpec, Informer[Any]] = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
 
     async def run(self) -> None:

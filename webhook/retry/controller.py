@@ -105,7 +105,13 @@ class RetryController:
         for row in ADAPTERS:
             query = {"labelSelector": names.RETRY_IN_PROGRESS}
             self.lists[row] = Informer(
-                self.api, row.path(), request_of, shape=READ, query=query, metadata_only=True, which="requested-"
+                self.api,
+                row.path(),
+                request_of,
+                shape=READ,
+                query=query,
+                metadata_only=True,
+                metric_prefix="requested-",
             )
             self.lists[row].on_change(self.news.set)
         cluster.namespaces.on_change(self.news.set)

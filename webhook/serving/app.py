@@ -158,8 +158,8 @@ def ledger_lease(ledger: Ledger, namespace: str) -> Lease:
         LEASE,
         identity(),
         since=lambda: ledger.trackers.watching_since,
-        refused=ledger.see_refused,
-        allowed=ledger.see_allowed,
+        on_forbidden=ledger.see_refused,
+        on_permitted=ledger.see_allowed,
     )
 
 

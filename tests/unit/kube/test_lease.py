@@ -439,8 +439,8 @@ def test_a_lease_that_the_api_forbids_is_reported_until_it_is_allowed() -> None:
         api, told = LeaseApi(), list[str]()
         api.fault = ApiError(403, "forbidden")
         replica = Replica(api, "a")
-        replica.lease.refused = lambda: told.append("refused")
-        replica.lease.allowed = lambda: told.append("allowed")
+        replica.lease.on_forbidden = lambda: told.append("refused")
+        replica.lease.on_permitted = lambda: told.append("allowed")
         await asyncio.sleep(PAUSE / 2)
         api.fault = None
         await replica.leading.wait()

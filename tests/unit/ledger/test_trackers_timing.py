@@ -115,7 +115,7 @@ def test_since_when_pods_are_watched_is_when_they_were_last_listed() -> None:
             tell(api, PODS, BOOKMARK)
             await asyncio.sleep(1)
             assert found.watching_since == BEGIN
-            assert found.pods.heard > BEGIN + 60
+            assert found.pods.last_event > BEGIN + 60
             tell(api, PODS, TimeoutError())
             await asyncio.sleep(1)
             assert BEGIN + 61 < found.watching_since <= BEGIN + 62.5
