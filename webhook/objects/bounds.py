@@ -1,7 +1,7 @@
-"""All bounds on the size of one object, so that no request costs too much; the API's own bound where it has one.
+"""All bounds on the size of one object, so that no request costs too much; the API's own bound if it has one.
 
-What exceeds a bound is reported as one problem and not examined further: /mutate leaves the object unchanged, with a
-warning, and /validate denies it.
+An object that exceeds a bound has one problem and is not examined further: /mutate leaves it unchanged, with a warning,
+and /validate denies it.
 """
 
 from typing import Final

@@ -49,9 +49,9 @@ class Problem(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         where = field(self.path)
-        said = f"{where}: {self.what}" if where else self.what
+        text = f"{where}: {self.what}" if where else self.what
         remedy = cut(f"; {self.remedy}", bounds.MAX_PROBLEM // 2)
-        return cut(said, bounds.MAX_PROBLEM - len(remedy)) + remedy
+        return cut(text, bounds.MAX_PROBLEM - len(remedy)) + remedy
 
 
 def cut(text: str, longest: int) -> str:

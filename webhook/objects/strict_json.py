@@ -113,7 +113,7 @@ def past_space(text: str, position: int) -> int:
 
 
 def integer(text: str) -> int | float:
-    """Return an integer; as a float if it does not fit 64 bits, as in kubectl. Raise JsonError as `number` does."""
+    """Return an integer, or a float if it does not fit 64 bits, as in kubectl; raise JsonError as `number` does."""
     if len(text) <= LONGEST_INTEGER and -(2**63) <= (value := int(text)) < 2**64:
         return value
     return number(text)

@@ -1,14 +1,14 @@
-"""YAML text to plain JSON values, read as kubectl reads it: `1e3` is a number, a date and `1:30` are strings.
+"""Decode YAML text to plain JSON values as kubectl does: `1e3` is a number, a date and `1:30` are strings.
 
-kubectl turns YAML into JSON with sigs.k8s.io/yaml, which is built on go-yaml v2: what a scalar, a key or a merge means
-follows their sources (resolve.go, decode.go; YAMLToJSON). PyYAML parses the text into events. Its loaders, and what
-derives from them, cannot build the values:
+kubectl converts YAML to JSON with sigs.k8s.io/yaml, which uses go-yaml v2. Scalars, keys and merges are read as in
+their sources (resolve.go, decode.go; YAMLToJSON). PyYAML parses the text into events. Its loaders, and classes derived
+from them, cannot build the values:
 
-- The composer refuses an anchor that is written twice, which kubectl accepts. Its tree of nodes takes nine times the
+- The composer rejects an anchor that is written twice, which kubectl accepts. Its tree of nodes takes nine times the
   memory of the values, and two to five times the CPU time.
-- A resolver finds a type by a regular expression. go-yaml drops the underscores of a number first, reads as a float the
-  integer that exceeds 64 bits, and compares an explicit tag with the type that the text would have without it.
-- A constructor gives all aliases the same object, and does not know the path of what it constructs.
+- A resolver finds a type by a regular expression. go-yaml first removes the underscores of a number, reads an integer
+  that exceeds 64 bits as a float, and compares an explicit tag with the type that the text would have without it.
+- A constructor gives all aliases the same object, and does not know the path of the value that it constructs.
 """
 
 import math
@@ -21,26 +21,26 @@ import yaml
 
 from webhook.objects.problem import Path, Problem
 
-# libyaml's parser is ten times as fast; a PyYAML built without it has its own.
+# libyaml's parser is ten times as fast as PyYAML's own; a PyYAML that was built without libyaml has only its own.
 Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# More than any Kubernetes object has (the deepest are schemas of custom resources), and few enough for a recursion over
-# the value: Python's limit is 1000 calls.
+# Levels of one document: more than any Kubernetes object has (the deepest are schemas of custom resources), and few
+# enough for a recursion over the value: Python's limit is 1000 calls.
 DEPTH: Final = 100
 
-# The most that aliases may add to one text: each value counts its characters and VALUE_COST for the memory around them.
+# The most that aliases may add to one text: for each value its characters and VALUE_COST, for the memory of the value.
 ALIASES_ADD: Final = 16 * 1024 * 1024
 VALUE_COST: Final = 32
 
-# Values in one text, keys included; an object or a list takes as much memory as three strings do, up to 300 bytes.
+# Values in one text, including keys; an object or a list takes as much memory as three strings, up to 300 bytes.
 MOST_VALUES: Final = 4_000_000
 CONTAINER: Final = 3
 
-# Bounds the lines that begin with %, as the parser compares each %TAG with all before it.
+# Lines that begin with %: the parser compares each %TAG with all earlier ones.
 MOST_DIRECTIVES: Final = 100
 DIRECTIVE: Final = re.compile("^%", re.MULTILINE)
 
-MOST_PROBLEMS: Final = 1000  # that are reported of one document
+MOST_PROBLEMS: Final = 1000  # reported for one document
 LINE: Final = re.compile("([^\n\r\x85\u2028\u2029]*)(?:\r\n|[\n\r\x85\u2028\u2029]|$)")
 
 WORDS: Final = (
@@ -52,7 +52,7 @@ WORDS: Final = (
     | dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf)
 )
 INTEGER: Final = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|(0[0-7]+)|0|[1-9][0-9]*)")
-INTEGER_LENGTH: Final = 70  # the longest that fits 64 bits is binary, with sign and prefix
+INTEGER_LENGTH: Final = 70  # characters; the longest integer of 64 bits is binary, with sign and prefix
 NUMBER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 # The explicit tags that go-yaml checks, with the types that the value may have. It ignores all other tags.
@@ -70,7 +70,7 @@ UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U
 TEMPLATE: Final = re.compile(r"[^\"'#]*\{\{")
 RENDER_FIRST: Final = "render the template first (helm template), or put {{ }} in quotes"
 
-# A part of the parser's message, and what to do about it.
+# The remedy for each part that a message of the parser may contain.
 REMEDIES: Final = {
     "mapping values are not allowed": 'put a value that contains ": " in quotes, or correct the indentation',
     "cannot start any token": "put a value that begins with a special character in quotes",
@@ -95,11 +95,12 @@ class YamlError(Exception):
 
 
 def read(text: str, *, strict: bool = False) -> Iterator[tuple[Any, list[Problem]]]:
-    """Yield each document's value and its problems; raise YamlError where the text cannot be read.
+    """Yield each document's value and its problems; raise YamlError if the text cannot be read.
 
-    An empty document is None. The values share no object: an alias becomes a copy. Keys are strings, as kubectl makes
-    them from numbers and booleans. A key written twice is a problem; its last value counts, as in kubectl. With
-    `strict`, so are an alias, a merge key, a tag and a key that is no string. A document names at most MOST_PROBLEMS.
+    The value of an empty document is None. The values share no object: an alias becomes a copy. All keys are strings:
+    numbers and booleans are converted, as in kubectl. A duplicate key is a problem; its last value is used, as in
+    kubectl. With `strict`, an alias, a merge key, a tag and a key that is not a string are problems too. At most
+    MOST_PROBLEMS are reported for each document.
     """
     if found := UNPRINTABLE.search(text):
         line, column = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
@@ -107,16 +108,17 @@ def read(text: str, *, strict: bool = False) -> Iterator[tuple[Any, list[Problem
     if found := next(islice(DIRECTIVE.finditer(text), MOST_DIRECTIVES, None), None):
         line = text.count("\n", 0, found.start()) + 1
         raise YamlError(line, 1, f"more than {MOST_DIRECTIVES} lines begin with %", REMEDIES["incompatible YAML"])
-    try:  # kubectl's reader ends the last line too, so that a block scalar keeps its newline
+    try:  # kubectl's reader adds the last newline too, so that a block scalar keeps it
         yield from Reader(text if text.endswith("\n") else f"{text}\n", strict=strict).documents()
     except yaml.MarkedYAMLError as error:
         raise syntax_error(text, error) from None
 
 
 class Reader:
-    """Builds values from the parser's events: no deeper than DEPTH, and in the whole text no more than MOST_VALUES.
+    """Builds values from the parser's events.
 
-    Aliases add no more than ALIASES_ADD.
+    They have at most DEPTH levels, there are at most MOST_VALUES in the whole text, and aliases add at most
+    ALIASES_ADD.
     """
 
     def __init__(self, text: str, *, strict: bool) -> None:
@@ -127,8 +129,8 @@ class Reader:
         self.begin()
 
     def begin(self) -> None:
-        """Start a document: anchors and problems of the one before do not count."""
-        self.anchors: dict[str, list[Any]] = {}  # the value in a list, which is empty as long as the value is open
+        """Start a document: forget the anchors and problems of the one before."""
+        self.anchors: dict[str, list[Any]] = {}  # each a list with the value; the list is empty until the value ends
         self.problems: list[Problem] = []
 
     def documents(self) -> Iterator[tuple[Any, list[Problem]]]:
@@ -139,7 +141,7 @@ class Reader:
                 yield self.node(next(self.events), ()), self.problems
 
     def node(self, event: Any, path: Path) -> Any:
-        """Build the value that begins with this event."""
+        """Return the value at `path`, which begins with this event; raise YamlError if it has too many levels."""
         if len(path) > DEPTH:
             raise too_deep(event)
         if isinstance(event, yaml.AliasEvent):
@@ -163,14 +165,14 @@ class Reader:
         return value
 
     def sequence(self, path: Path) -> list[Any]:
-        """Build a list up to its end."""
+        """Return the list at `path`, read up to its end."""
         result: list[Any] = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             result.append(self.node(event, (*path, len(result))))
         return result
 
     def mapping(self, path: Path) -> dict[str, Any]:
-        """Build an object up to its end."""
+        """Return the object at `path`, read up to its end."""
         result: dict[str, Any] = {}
         written: set[str] = set()
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
@@ -186,8 +188,8 @@ class Reader:
         return result
 
     def key(self, event: Any, path: Path) -> str:
-        """Make a key a string as sigs.k8s.io/yaml does."""
-        if isinstance(event, yaml.MappingStartEvent):  # before it is read: its nesting makes no path longer
+        """Return a key as a string, as sigs.k8s.io/yaml does; raise YamlError if it is an object, a list or null."""
+        if isinstance(event, yaml.MappingStartEvent):  # refused before it is read, because its levels are not in a path
             raise failure(event, "an object is in the place of a key, as {{ }} produces it", RENDER_FIRST)
         value = None if isinstance(event, yaml.SequenceStartEvent) else self.node(event, path)
         if isinstance(value, str):
@@ -201,7 +203,8 @@ class Reader:
     def merge(self, result: dict[str, Any], event: Any, path: Path) -> None:
         """Add the fields of the merged objects to `result`.
 
-        As in go-yaml, the later of a merge and the object's own field wins; of several merged objects the first wins.
+        As in go-yaml, a merge replaces the fields before it, and later fields replace those of the merge. If several
+        merged objects have a field, the first one's value is used. Raise YamlError if a merged value is not an object.
         """
         self.refuse(event, path, "merges another object", "write its fields out")
         value = self.node(next(self.events), path)
@@ -211,7 +214,7 @@ class Reader:
             result.update(source)
 
     def alias(self, event: Any, path: Path) -> Any:
-        """Return a copy of the anchor's value."""
+        """Return a copy of the anchor's value; raise YamlError if there is no such anchor, or it has not ended."""
         anchored = self.anchors.get(event.anchor)
         if anchored is None:
             raise failure(
@@ -225,7 +228,7 @@ class Reader:
         return self.copied(anchored[0], event, len(path))
 
     def copied(self, value: Any, event: Any, depth: int) -> Any:
-        """Return a copy of a value; raise YamlError where it is too deep or aliases have added too much."""
+        """Return a copy of a value; raise YamlError if it has too many levels or aliases have added too much."""
         if depth > DEPTH:
             raise too_deep(event)
         self.left_to_aliases -= VALUE_COST + (len(value) if isinstance(value, str) else 0)
@@ -248,14 +251,17 @@ class Reader:
             self.problems.append(problem)
 
     def take(self, count: int, event: Any) -> None:
-        """Count values; raise YamlError where the text holds too many."""
+        """Count values; raise YamlError if the text has too many."""
         self.left -= count
         if self.left < 0:
             raise failure(event, f"there are more than {MOST_VALUES:,} values up to here", "split the file")
 
 
 def scalar(event: Any) -> Any:
-    """Return the value of a scalar: a quoted one is a string, the text of a plain one decides its type."""
+    """Return the value of a scalar: a string if it is quoted; if it is plain, the type depends on its text.
+
+    Raise YamlError if JSON has no such value, or if the text does not fit an explicit tag.
+    """
     text: str = event.value
     if event.tag is None:
         value = resolve(text) if event.implicit[0] else text
@@ -274,9 +280,9 @@ def scalar(event: Any) -> Any:
 
 
 def resolve(text: str) -> Any:
-    """Read a plain scalar as go-yaml v2 does (resolve.go).
+    """Return the value of a plain scalar, as go-yaml v2 does (resolve.go).
 
-    A float without a fraction becomes an integer: kubectl's JSON says 1000 for 1e3 and 6 for 6.0.
+    A float without a fraction becomes an integer: kubectl's JSON has 1000 for 1e3 and 6 for 6.0.
     """
     if text in WORDS:
         return WORDS[text]
@@ -307,14 +313,14 @@ def failure(event: Any, what: str, remedy: str) -> YamlError:
 
 
 def too_deep(event: Any) -> YamlError:
-    """Return the error for a value that is nested too deep."""
+    """Return the error for a value with too many levels."""
     return failure(
         event, f"the document is nested more than {DEPTH} levels deep", "no Kubernetes object is: check the indentation"
     )
 
 
 def syntax_error(text: str, error: Any) -> YamlError:
-    """Return the parser's error with what remedies it."""
+    """Return the parser's error with a remedy."""
     line: int = error.problem_mark.line
     column: int = error.problem_mark.column
     near = [found[1] for found in islice(LINE.finditer(text), max(line - 1, 0), line + 1)]
