@@ -164,24 +164,24 @@ def retries_in(spec: Json, name: str) -> int:
 
 
 def is_indexed(spec: Json) -> bool:
-    """Tell whether a JobSpec's pods have completion indexes."""
+    """Return True if a JobSpec's pods have completion indexes."""
     return bool(spec.get("completionMode") == "Indexed")
 
 
 def active_pods(spec: Json) -> int:
-    """Return how many pods of a JobSpec run at a time: parallelism, by default 1, and never more than completions."""
+    """Return the number of pods of a JobSpec that run at a time: parallelism, by default 1, at most completions."""
     parallelism, completions = spec.get("parallelism"), spec.get("completions")
     pods = 1 if parallelism is None else int(parallelism)
     return pods if completions is None else min(pods, int(completions))
 
 
 def running_at_once(spec: Json) -> int:
-    """Return how many pods of a JobSpec run at a time while it runs: at least 1."""
+    """Return the number of pods of a JobSpec that run at a time, but at least 1: parallelism 0 only pauses a Job."""
     return max(1, active_pods(spec))
 
 
 def failed_in_status(job: Json) -> int:
-    """Return the failures that a Job's status tells of, those included that the Job controller is about to count."""
+    """Return the number of failures in a Job's status, including those that the Job controller has not counted yet."""
     status = job.get("status") or {}
     return (status.get("failed") or 0) + len((status.get("uncountedTerminatedPods") or {}).get("failed") or ())
 

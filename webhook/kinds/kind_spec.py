@@ -151,18 +151,20 @@ class RetryField(Field):
         parent = at(found, self.name[:-1])
         value = None if parent is None else parent.get(self.name[-1])
         beside = None if self.counts_with is None else ((*path[:-1], self.counts_with[0]), self.counts_with[1])
-        said = partial(Budget, path, single=self.single, text=self.text, beside=beside, may_raise=self.may_raise(found))
+        budget_with = partial(
+            Budget, path, single=self.single, text=self.text, beside=beside, may_raise=self.may_raise(found)
+        )
         if self.unlimited_with is not None and beside is not None and at(root, beside[0]) == self.unlimited_with:
-            return said(None)
+            return budget_with(None)
         if value is None or (self.text and not NUMBER.fullmatch(value)):
             retries = self.where_absent(root, parent)
             if self.is_inherited(root) or (retries is not None and not self.made):
                 return None
-            return said(retries, replaceable=retries is None)
+            return budget_with(retries, replaceable=retries is None)
         if isinstance(value, str) and not NUMBER.fullmatch(value):
-            return said(0, expression=value)
+            return budget_with(0, expression=value)
         number = int(value)
-        return said(None if self.negative_is_unlimited and number < 0 else max(0, number - self.single))
+        return budget_with(None if self.negative_is_unlimited and number < 0 else max(0, number - self.single))
 
     def where_absent(self, root: Json, parent: Json | None) -> int | None:
         """Return the retries if the field is left out, None for unlimited; `parent` is None if that is left out too."""
@@ -250,7 +252,7 @@ class KindSpec:
         return f"{self.group}/{self.versions[0]}" if self.group else self.versions[0]
 
     def path(self, namespace: str | None = None, name: str | None = None) -> str:
-        """Return the path of an object, or without `name` of a list; raise ValueError for what is no name."""
+        """Return the path of an object, or of a list if `name` is None; raise ValueError if a name is not valid."""
         return path_of(self.api_version, self.resource, namespace, name)
 
     def jobs(self, root: Json) -> Iterator[EmbeddedJob]:
@@ -286,11 +288,11 @@ class OwnerReference(msgspec.Struct, frozen=True):
     uid: str
     submission: str = ""
 
-    def is_to(self, root: Json) -> bool:
-        """Return True if this reference proves that its author may know the object `root`: it has its random id.
+    def identifies(self, root: Json) -> bool:
+        """Return True if this reference has the random id of the object `root`, so that its author may know the object.
 
-        Anybody can write a reference with an object's name. The uid is 122 random bits, as is the submission id: only
-        users that may read the object, or objects created from it, know them.
+        Any client can write a reference with an object's name. The uid is 122 random bits, as is the submission id:
+        only users that may read the object, or objects created from it, know them.
         """
         if self.submission:
             return bool(at(root, ("status", "submissionID")) == self.submission)
@@ -298,7 +300,7 @@ class OwnerReference(msgspec.Struct, frozen=True):
 
 
 def owner_references(root: Json) -> Iterator[OwnerReference]:
-    """Yield all owners of an object, also those that are not its controller."""
+    """Yield all owners of an object, including those that are not its controller."""
     for reference in (root.get("metadata") or {}).get("ownerReferences") or ():
         yield owner_reference(reference)
 

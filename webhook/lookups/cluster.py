@@ -1,7 +1,7 @@
 """Look up facts about the cluster for the rules: profiles of namespaces, owners of pods, the capacity provider.
 
-Most answers come from caches. If a cache lacks an object, or may be out of date, the API is asked. If the API does not
-answer in time, the request fails with 503: with a guess, an object could be placed or admitted wrongly, unnoticed.
+Most answers come from caches. If a cache lacks an object, or may be out of date, the API is called. If the API does not
+answer in time, the request fails with 503: a guess could silently place or admit an object wrongly.
 """
 
 import asyncio
@@ -121,7 +121,7 @@ class Cluster:
             return known
         if not is_name(namespace):
             return None, None
-        found = await ask(self.api, path_of("v1", "namespaces", name=namespace), METADATA_ONLY)
+        found = await look_up(self.api, path_of("v1", "namespaces", name=namespace), METADATA_ONLY)
         return (None, None) if found is None else opt_in_of(found)
 
     def profiles_in_use(self) -> dict[str, list[str]]:
@@ -163,10 +163,10 @@ class Cluster:
             path = path_of(f"{row.group}/{reference.version}", row.resource, namespace, reference.name)
         except ValueError:  # the API server validates ownerReferences after admission
             return None
-        found: Json | None = await ask(self.api, path, "application/json", Any if cache is None else cache.kind)
+        found: Json | None = await look_up(self.api, path, "application/json", Any if cache is None else cache.kind)
         if found is not None and cache is not None:
             found = cache.keep(found)
-        return found if found is not None and reference.is_to(found) else None
+        return found if found is not None and reference.identifies(found) else None
 
     async def look_at_nodes(self) -> None:
         """Read the nodes and recognise the capacity provider, at intervals, until cancelled."""
@@ -239,16 +239,16 @@ def has_runtime_patches(crd: Json) -> bool:
     )
 
 
-async def ask(api: Api, path: str, accept: str, kind: Any = Any) -> Json | None:
-    """Return an object of the API, decoded as the type `kind`; None if there is none.
+async def look_up(api: Api, path: str, accept: str, kind: Any = Any) -> Json | None:
+    """Return an object from the API, decoded as the type `kind`; None if there is none.
 
     Raise UnavailableError if the API does not answer within LOOKUP_TIMEOUT.
     """
-    return await in_task(asked(api, path, accept, kind))
+    return await in_task(request(api, path, accept, kind))
 
 
-async def asked(api: Api, path: str, accept: str, kind: Any) -> Json | None:
-    """Do what `ask` says."""
+async def request(api: Api, path: str, accept: str, kind: Any) -> Json | None:
+    """Do the work of `look_up` in the current Task."""
     try:
         async with asyncio.timeout(LOOKUP_TIMEOUT):
             found: Json = await api.get(path, accept=accept, kind=kind)

@@ -33,7 +33,7 @@ def ignore(_trouble: str) -> None:
 
 
 class PolicySource:
-    """Holds the policy in force: `current`, None until a policy without problems was read.
+    """Holds the policy in force: `current`, None until a policy without problems has been read.
 
     `trouble`: why the last version was refused, else empty. `config_map`: namespace and name of the ConfigMap with the
     policy, None if it comes from elsewhere. `uid`: the uid of the stored ConfigMap, empty if there is none. `refused`

@@ -22,7 +22,7 @@ from webhook.kube import names, terminal
 from webhook.kube.client import METADATA_ONLY, UNREACHABLE, Api, ApiError
 from webhook.kube.paths import is_name
 from webhook.kube.tasks import in_task
-from webhook.lookups.cluster import Cluster, UnavailableError, ask
+from webhook.lookups.cluster import Cluster, UnavailableError, look_up
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import reading, record, requests
@@ -148,7 +148,7 @@ class RetryAdmission:
         """Return an object, None where there is none or this is no name; raise UnavailableError."""
         if not is_name(namespace) or not is_name(name):
             return None
-        return await ask(self.api, row.path(namespace, name), accept)
+        return await look_up(self.api, row.path(namespace, name), accept)
 
     async def is_stored(self, request: Request, row: KindSpec, *states: Json) -> bool:
         """Return True if all of these are states of the object that is stored under the name that they have."""
