@@ -1,4 +1,4 @@
-"""Find which attempt of its workload a pod is: one file for each source. A new source is a file, its test, a line here.
+"""Find which attempt of its workload a pod is: one file for each source. A new source is a file, a test, a line here.
 
 A pod can have several levels, each a counter with its own budget; placement considers all of them. The annotation
 `attempt` wins over every other source. A source that does not apply, or whose signal is malformed, gives no level.
@@ -20,10 +20,10 @@ class Source(Protocol):
 
     @property
     def NAME(self) -> str:  # noqa: N802 - a module's constant
-        """The value that the annotation attempt-source gets."""
+        """The value of the annotation attempt-source."""
 
     def levels(self, evidence: Evidence) -> list[Level]:
-        """Return the levels that it finds; empty if it does not apply. Append warnings to `evidence.warnings`."""
+        """Return the levels of a pod; none if the source does not apply. Append warnings to `evidence.warnings`."""
 
 
 # The sources by group and kind of a pod's controller, the kind in lower case. The levels of all tuples are collected.
@@ -44,23 +44,23 @@ OF_ANY: Final[tuple[tuple[Source, ...], ...]] = ((airflow,), (app_wrapper,))
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Return the levels of a pod, empty if no source has one; append a warning for each malformed signal."""
+    """Return the levels of a pod, none if no source has one; append a warning for each malformed signal."""
     attempt = annotation.attempt(evidence)
     if attempt is None:
-        return told(evidence)
-    budgets = [level.budget for level in told(replace(evidence, warnings=[]))]
-    return [Level(annotation.NAME, attempt, budgets[0] if budgets else evidence.said_budget)]
+        return levels_of_systems(evidence)
+    budgets = [level.budget for level in levels_of_systems(replace(evidence, warnings=[]))]
+    return [Level(annotation.NAME, attempt, budgets[0] if budgets else evidence.settings_budget)]
 
 
-def told(evidence: Evidence) -> list[Level]:
-    """Return the levels from the signals of the systems that created the pod."""
+def levels_of_systems(evidence: Evidence) -> list[Level]:
+    """Return the levels from the signals of the systems that created the pod, without the annotation `attempt`."""
     controller = evidence.controller
     system = () if controller is None else SOURCES.get((controller.group, controller.kind.lower()), ())
     found: list[Level] = []
     for sources in (*system, *OF_ANY):
         for source in sources:
-            said = source.levels(evidence)
-            if said:
-                found += said
+            of_source = source.levels(evidence)
+            if of_source:
+                found += of_source
                 break
     return found

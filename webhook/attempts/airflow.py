@@ -26,4 +26,4 @@ def levels(evidence: Evidence) -> list[Level]:
     number = evidence.count_in_labels(TRY_NUMBER)
     if number == 0:
         evidence.warn(("metadata", "labels", TRY_NUMBER), number)
-    return [Level(NAME, number - 1, evidence.said_budget)] if number else []
+    return [Level(NAME, number - 1, evidence.settings_budget)] if number else []

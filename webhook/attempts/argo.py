@@ -42,7 +42,7 @@ def budget_of_template(evidence: Evidence) -> int:
     if not isinstance(strategy, dict):
         return budget_of_any(evidence)
     limit = limit_of(strategy.get("limit"))
-    return evidence.said_budget if limit is None else limit
+    return evidence.settings_budget if limit is None else limit
 
 
 def budget_of_any(evidence: Evidence) -> int:
@@ -52,7 +52,7 @@ def budget_of_any(evidence: Evidence) -> int:
             limit = limit_of(at(evidence.owner, (*spec, *strategy, "limit")))
             if limit is not None:
                 return limit
-    return evidence.said_budget
+    return evidence.settings_budget
 
 
 def limit_of(value: Any) -> int | None:

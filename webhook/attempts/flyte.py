@@ -59,6 +59,6 @@ def budget_of(evidence: Evidence) -> int:
     node = evidence.labels.get(NODE)
     name, execution = at(evidence.pod, ("metadata", "name")), evidence.controller
     if execution is None or str(name).rpartition("-")[0] != f"{execution.name}-{node}":
-        return evidence.said_budget
+        return evidence.settings_budget
     attempts = number_at(evidence.owner, ("spec", "nodes", node or "", "retry", "minAttempts"))
-    return evidence.said_budget if attempts in {None, 1} else max(0, (attempts or 0) - 1)
+    return evidence.settings_budget if attempts in {None, 1} else max(0, (attempts or 0) - 1)

@@ -46,8 +46,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[Problem] = msgspec.field(default_factory=list)
 
     @property
-    def said_budget(self) -> int:
-        """The retries of a workload without a field for them: max-retries, or else the profile's default."""
+    def settings_budget(self) -> int:
+        """The retries of a workload that has no field for them: max-retries, or else the profile's default."""
         max_retries = self.settings.max_retries
         return self.settings.default_retries if max_retries is None else max_retries
 
@@ -60,7 +60,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return self.count(self.labels.get(key), "labels", key)
 
     def count(self, text: str | None, part: str, key: str) -> int | None:
-        """Return the whole number in `text`, which the pod's metadata.PART has at a key; as `count_in_labels`."""
+        """Return the whole number in `text`, the value of a key in the pod's metadata.PART; see `count_in_labels`."""
         number = None if text is None else count(text)
         if text is not None and number is None:
             self.warn(("metadata", part, key), text)

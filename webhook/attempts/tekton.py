@@ -21,7 +21,7 @@ def levels(evidence: Evidence) -> list[Level]:
     if found is None:
         evidence.warn(("metadata", "name"), name[-20:])
         return []
-    budget = evidence.said_budget
+    budget = evidence.settings_budget
     if evidence.owner is not None:
         budget = number_at(evidence.owner, ("spec", "retries")) or 0
     return [Level(NAME, int(found[1] or 0), budget)]

@@ -14,7 +14,7 @@ def levels(evidence: Evidence) -> list[Level]:
     retries = evidence.count_in_annotations(RETRY_COUNT)
     if retries is None:
         return []
-    budget = evidence.said_budget
+    budget = evidence.settings_budget
     if evidence.owner is not None:
         budget = max(0, (number_at(evidence.owner, ("spec", "maxRetry")) or DEFAULT_MAX_RETRY) - 1)
     return [Level(NAME, retries, budget)]

@@ -104,7 +104,10 @@ def combine(first: Provider, *others: Provider) -> Provider:
 
 
 def custom(spot_labels: Mapping[str, Sequence[str]], tolerations: Sequence[Json]) -> Provider:
-    """Return the provider that a policy describes; each key has a value or more, and `[""]` means the key alone."""
+    """Return the provider that a policy describes.
+
+    Each key of `spot_labels` has at least one value; `[""]` means that the presence of the key marks a spot node.
+    """
     return Provider(
         name="custom",
         spot_labels={key: tuple(values) for key, values in spot_labels.items()},

@@ -1,4 +1,4 @@
-"""Find whether a pod requires reserved capacity, which is neither spot nor on-demand, such as a reservation.
+"""Find whether a pod requires capacity that is set aside: neither spot nor on-demand, such as a reservation.
 
 Reads spec.nodeSelector, spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution and annotations. The
 types of these fields have been checked; any of them may be absent or null. Nodes of spot and on-demand pools have none
@@ -40,7 +40,7 @@ ANNOTATIONS: Final = (
 
 
 def set_aside(pod_spec: Json, annotations: Json) -> Path | None:
-    """Return the path of the annotation, node selector key or expression that requires it; None if there is none."""
+    """Return the path of the annotation, node selector key or expression that requires such capacity; or None."""
     for key in ANNOTATIONS:
         if key in annotations:
             return ("metadata", "annotations", key)
@@ -51,18 +51,21 @@ def set_aside(pod_spec: Json, annotations: Json) -> Path | None:
 
 
 def in_every_term(pod_spec: Json) -> Path | None:
-    """Return the path of the first expression that requires it, if every term has one; else None: terms are ORed."""
+    """Return the path of the first expression that requires such capacity, if every term has one; else None.
+
+    Terms are ORed: with one term that has no such expression, the pod can run elsewhere.
+    """
     first = None
     for index, expressions in terms(pod_spec):
-        position = asking(expressions)
+        position = requiring(expressions)
         if position is None:
             return None
         first = first or (*TERMS, index, "matchExpressions", position)
     return first
 
 
-def asking(expressions: Sequence[Json]) -> int | None:
-    """Return the index of a term's first expression that requires it; None if there is none."""
+def requiring(expressions: Sequence[Json]) -> int | None:
+    """Return the index of a term's first expression that requires such capacity; None if there is none."""
     for position, expression in enumerate(expressions):
         others = LABELS.get(expression.get("key") or "")
         if others is None:

@@ -36,7 +36,10 @@ class Restart(msgspec.Struct):
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Return the levels of the restarts of the JobSet and of the pod's Job: those with a cost, and disruptions."""
+    """Return two levels for the restarts of the JobSet and of the pod's Job: those that cost a retry, and disruptions.
+
+    One level if the JobSet is not known, and none if the pod has no such label or annotation.
+    """
     restarts = evidence.count_in_labels(RESTART)
     if restarts is None:
         restarts = evidence.count_in_annotations(RESTART)
@@ -47,14 +50,14 @@ def levels(evidence: Evidence) -> list[Level]:
     restarts += evidence.count_in_labels(JOB_RESTART) or 0
     job_set = evidence.above
     if job_set is None:
-        return [Level(NAME, restarts, evidence.said_budget)]
+        return [Level(NAME, restarts, evidence.settings_budget)]
     budget = number_at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
     in_all = max(0, (number_at(job_set, ("status", "restarts")) or 0) - before)
     costly = number_at(job_set, ("status", "restartsCountTowardsMax")) or 0  # a count of 0 is left out
     alone = job_restarts(job_set, evidence.labels.get(REPLICATED_JOB) or "", evidence.count_in_labels(JOB_INDEX) or 0)
     ignored = min(max(0, in_all - costly) + max(0, alone.in_all - alone.costly), restarts)
     spent = restarts - ignored
-    if spent:  # a Job that was never started again is at its first attempt, whatever the others have spent
+    if spent:  # a Job that was never restarted is at its first attempt, even if other Jobs have used retries
         spent += costly_restarts(job_set) - costly - alone.costly
     return [
         Level(NAME, spent, budget),
@@ -63,7 +66,7 @@ def levels(evidence: Evidence) -> list[Level]:
 
 
 def restarts_before(job_set: Json) -> int:
-    """Return the number of restarts up to the last requested retry, which is itself a restart and included."""
+    """Return the number of restarts up to the last requested retry, including the restart of that retry itself."""
     text = at(job_set, ("metadata", "annotations", names.RETRY_HISTORY)) or "[]"
     try:
         last = msgspec.json.decode(text, type=list[Restart])[-1:] if len(text) <= LONGEST else []

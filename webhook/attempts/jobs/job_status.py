@@ -43,4 +43,4 @@ def has_index_budgets(owner: Json | None) -> bool:
 def budget_of(evidence: Evidence) -> int:
     """Return the retries that the Job allows; of the settings if the Job's spec is not known."""
     owner = evidence.owner
-    return evidence.said_budget if owner is None or owner.get("spec") is None else batch.retry_budget(owner["spec"])
+    return evidence.settings_budget if owner is None or owner.get("spec") is None else batch.retry_budget(owner["spec"])

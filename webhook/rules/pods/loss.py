@@ -43,7 +43,7 @@ def is_lost_when_disrupted(evidence: Evidence, levels: list[Level]) -> bool:
     if controller is not None and controller.group == batch.JOB.group and owner is not None:
         return ends_job(evidence, owner.get("spec") or {})
     if levels and levels[0].source == annotation.NAME:  # it has the budget of one level alone
-        levels = attempts.told(replace(evidence, warnings=[])) or levels
+        levels = attempts.levels_of_systems(replace(evidence, warnings=[])) or levels
     retries = [level.budget for level in levels if not level.of_disruptions]
     return bool(retries) and not any(retries)
 
