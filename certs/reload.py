@@ -22,7 +22,7 @@ class ReloadableContext:
     """
 
     def __init__(self, client_ca: bytes | None = None) -> None:
-        """Start without a certificate: until `show`, every connection is refused.
+        """Start without a certificate: until `load`, every connection is refused.
 
         `client_ca` (PEM): the CAs of which clients need a certificate; None if clients need none. Raise UnusableError
         if `client_ca` contains no certificate.
@@ -30,16 +30,16 @@ class ReloadableContext:
         self.chain: KeyPair | None = None
         self.current = context_for(client_ca)
         self.context = context_for(client_ca)
-        self.context.sni_callback = self.hand_over  # called for every connection, also if the client names no host
+        self.context.sni_callback = self.switch  # called for every connection, also if the client names no host
 
-    def hand_over(self, connection: ssl.SSLObject, _host: str | None, _context: ssl.SSLContext) -> int | None:
+    def switch(self, connection: ssl.SSLObject, _host: str | None, _context: ssl.SSLContext) -> int | None:
         """Switch a new connection to the current certificate; if there is none, return a TLS alert that refuses it."""
         if self.chain is None:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
         connection.context = self.current
         return None
 
-    def show(self, chain: KeyPair, client_ca: bytes | None = None) -> None:
+    def load(self, chain: KeyPair, client_ca: bytes | None = None) -> None:
         """Use another certificate for new connections: the leaf first, then its issuers.
 
         `client_ca` replaces the CAs of which clients need a certificate. Raise UnusableError, and change nothing, if

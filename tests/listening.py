@@ -11,7 +11,7 @@ import uvloop
 
 from tests.awaiting import INTERVAL, SECONDS
 from webhook.serving.listen import listen
-from webhook.serving.server import Site
+from webhook.serving.server import Routes
 
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 
@@ -68,9 +68,9 @@ class Listening:
 
 
 @contextlib.asynccontextmanager
-async def listening(site: Site, context: ssl.SSLContext | None = None) -> AsyncIterator[Listening]:
+async def listening(routes: Routes, context: ssl.SSLContext | None = None) -> AsyncIterator[Listening]:
     async with contextlib.AsyncExitStack() as stack:
-        address = await listen(stack, site, ("127.0.0.1", 0), context)
+        address = await listen(stack, routes, ("127.0.0.1", 0), context)
         server = Listening(int(address.rpartition(":")[2]))
         try:
             yield server

@@ -95,8 +95,8 @@ def instructions(body: bytes, path: bytes = b"mutate") -> Counter[str]:
 
     async def run() -> None:
         sent = Sent()
-        site = warm().admission()
-        connection = Server(site, Connections(site.bodies.limits))()
+        routes = warm().admission()
+        connection = Server(routes, Connections(routes.bodies.limits))()
         connection.connection_made(sent)
         request = HEAD % (path, len(body)) + body
 

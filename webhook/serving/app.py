@@ -1,4 +1,4 @@
-"""Starts the server, drains it on SIGTERM, stops it."""
+"""Start the server, drain it on SIGTERM, and stop it."""
 
 import asyncio
 import contextlib
@@ -30,22 +30,22 @@ from webhook.policy.parse import load_default
 from webhook.serving.certificates import CABundles, MountedCertificate, Served
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.listen import CannotListenError, listen
-from webhook.serving.memory import give_back
+from webhook.serving.memory import trim_after_bursts
 from webhook.serving.own_certificate import OwnCertificate
 
-# How long a replica keeps serving after SIGTERM: API servers keep their connections to a pod that is going away.
+# Seconds for which a replica serves after SIGTERM: API servers keep their connections to a pod that is terminating.
 DRAIN: Final = 10.0
-GARBAGE: Final = 20_000  # objects more than there were before the collector looks at the newest
+GARBAGE: Final = 20_000  # new objects after which the garbage collector examines the youngest generation
 LEASE: Final = f"{COMPONENT}-ledger"
 RETRIES_LEASE: Final = f"{COMPONENT}-requested-retries"
-SELF_MADE: Final = Lifetimes(leaf=timedelta(days=365))  # nothing renews it
+SELF_MADE: Final = Lifetimes(leaf=timedelta(days=365))  # of a certificate that is not renewed
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line says; None where it says nothing."""
+    """The options of the command line; None for an option that was not given."""
 
     policy: Path | None = None
     policy_configmap: tuple[str, str] | None = None
@@ -60,22 +60,22 @@ class Options:
 
     @property
     def in_cluster(self) -> bool:
-        """Whether this runs in a pod."""
+        """Whether the server runs in a pod."""
         return "KUBERNETES_SERVICE_HOST" in os.environ
 
     @property
     def namespace(self) -> str | None:
-        """The namespace that this runs in, which the Deployment says by the downward API."""
+        """The namespace of the server's pod, which the Deployment passes by the downward API; None without a pod."""
         return os.environ.get("POD_NAMESPACE")
 
     @property
     def address(self) -> str:
-        """Where to listen: all addresses inside a cluster, loopback outside."""
+        """The address to listen on: by default all addresses in a cluster, and loopback elsewhere."""
         return self.host or ("0.0.0.0" if self.in_cluster else "127.0.0.1")  # noqa: S104 - a pod's only network
 
 
 class CannotStartError(Exception):
-    """What the command line asks for cannot be had; the message says what would help."""
+    """The server cannot start with these options; the message has a remedy."""
 
 
 def utc_now() -> datetime:
@@ -84,7 +84,10 @@ def utc_now() -> datetime:
 
 
 async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], datetime] = utc_now) -> None:
-    """Serve until SIGTERM has been drained, or SIGINT. `lifetimes` are those of a certificate of our own."""
+    """Serve until drained after SIGTERM, or until SIGINT; raise CannotStartError.
+
+    `lifetimes`: those of a certificate that the server issues itself. `now` returns the time, in UTC.
+    """
     draining, stopped = stop_signals()
     async with contextlib.AsyncExitStack() as stack:
         cluster = events = None
@@ -104,7 +107,7 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             if cluster is None or events is None or options.namespace is None:
                 raise CannotStartError("--requested-retries needs a cluster, and POD_NAMESPACE in the environment")
             from webhook.retry.admission import RetryAdmission  # noqa: PLC0415 - likewise
-            from webhook.retry.controller import RetryController  # noqa: PLC0415 - a MiB, and milliseconds, that others save
+            from webhook.retry.controller import RetryController  # noqa: PLC0415 - a MiB, and milliseconds, that a server without it saves
 
             retry_requests = RetryAdmission(cluster.api, cluster)
             lease = Lease(events.api, options.namespace, RETRIES_LEASE, identity())
@@ -121,12 +124,12 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
         )
         host = options.address
         try:
-            https = await listen(stack, endpoints.admission(), (host, options.port), served.shown.context)
+            https = await listen(stack, endpoints.admission(), (host, options.port), served.tls.context)
             http = await listen(stack, endpoints.health(), (host, options.health_port), None)
         except CannotListenError as error:
             raise CannotStartError(str(error)) from None
         async with asyncio.TaskGroup() as group:  # a background task that fails brings the server down, loudly
-            tasks = [group.create_task(work) for work in (*background, give_back())]
+            tasks = [group.create_task(work) for work in (*background, trim_after_bursts())]
             settle_memory()
             announce({"https": f"https://{https}", "http": f"http://{http}", "ca": ca})
             await draining.wait()
@@ -140,10 +143,10 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
 
 
 def settle_memory() -> None:
-    """Take what the start has made out of the garbage collector's sight, and have it look at the rest less often.
+    """Exclude all objects of the start from garbage collection, and run the collector less often.
 
-    All of it stays. Looking through it takes 20 ms and more each time, in which nobody is answered; and a request
-    leaves no cycles: what it makes goes with it.
+    These objects live as long as the process. To examine them takes 20 ms and more each time, in which no request is
+    answered. Requests leave no reference cycles, so the collector has little to do for them.
     """
     gc.collect()
     gc.freeze()
@@ -164,12 +167,12 @@ def ledger_lease(ledger: Ledger, namespace: str) -> Lease:
 
 
 def identity() -> str:
-    """Name this process, as no other is named."""
+    """Return a unique name for this process."""
     return f"{os.uname().nodename}_{uuid4()}"
 
 
 async def connect(kubeconfig: str | None) -> Api:
-    """Read the credentials for the API."""
+    """Return a connection to the API; raise CannotStartError if the credentials cannot be used."""
     try:
         return await Api.connect(kubeconfig)
     except NoCredentialsError as error:
@@ -178,7 +181,7 @@ async def connect(kubeconfig: str | None) -> Api:
 
 
 def start_policy(options: Options, events: Events | None) -> tuple[PolicySource, list[Coroutine[None, None, None]]]:
-    """Return the source of the policy, and what keeps it current."""
+    """Return the source of the policy, and the tasks that keep it current; raise CannotStartError."""
     if options.policy is not None:
         source = PolicySource()
         seen = source.read(options.policy)
@@ -196,7 +199,7 @@ def start_policy(options: Options, events: Events | None) -> tuple[PolicySource,
 
 
 def stop_signals() -> tuple[asyncio.Event, asyncio.Event]:
-    """Return two events: the first SIGTERM drains; SIGINT, or a second SIGTERM, stops at once."""
+    """Return two events: `draining`, set by the first SIGTERM, and `stopped`, set by SIGINT or a second SIGTERM."""
     draining, stopped = asyncio.Event(), asyncio.Event()
 
     def terminate() -> None:
@@ -219,10 +222,10 @@ def start_certificate(
     lifetimes: Lifetimes,
     now: Callable[[], datetime],
 ) -> tuple[Served, str | None, list[Coroutine[None, None, None]]]:
-    """Return the certificate, a file with the authorities that it asks for, and what keeps both current.
+    """Return the certificate, the path of a file with its authorities, and the tasks that keep both current.
 
-    The file is None with --tls-cert. Without, and in a namespace of a cluster, the certificate is shared with other
-    replicas; else it is made here, for this process.
+    With --tls-cert the path is None. Without --tls-cert, in a namespace of a cluster, all replicas share a certificate;
+    elsewhere one is issued for this process alone. Raise CannotStartError if a file cannot be used.
     """
     try:
         client_ca = None if options.client_ca is None else content_of(options.client_ca)
@@ -238,7 +241,7 @@ def start_certificate(
     ca = Path(folder, "ca.crt")
     if events is None or options.namespace is None or trust is None:
         shared = Rotation(name=COMPONENT, hosts=hosts_of(options), lifetimes=SELF_MADE).begin(now())
-        served.show(shared.leaf)
+        served.load(shared.leaf)
         ca.write_bytes(shared.authority.certificate)
         return served, str(ca), []
     ca.touch()
@@ -248,7 +251,7 @@ def start_certificate(
 
 
 def hosts_of(options: Options) -> list[str]:
-    """Return the names under which a client may call: those of this machine and, in a namespace, of the Service."""
+    """Return the hosts in the certificate: those of this machine and, in a namespace, the name of the Service."""
     hosts = dict.fromkeys(("localhost", "127.0.0.1", "::1", options.address))
     if options.namespace is not None:
         hosts[f"{COMPONENT}.{options.namespace}.svc"] = None
@@ -256,6 +259,6 @@ def hosts_of(options: Options) -> list[str]:
 
 
 def announce(addresses: dict[str, str | None]) -> None:
-    """Say on stdout, in its only line, that both ports listen."""
+    """Print the addresses of both ports as JSON: the only line on stdout, once both ports listen."""
     sys.stdout.buffer.write(msgspec.json.encode(addresses) + b"\n")
     sys.stdout.buffer.flush()

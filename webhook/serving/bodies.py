@@ -1,7 +1,7 @@
 """Reads the bodies of requests, in bounded time and memory.
 
-aiohttp bounds one body. Many that arrive slowly need a bound for all of them: 100 clients that send 7 MiB but for the
-last byte would take 700 MiB ("bodies that lack the last byte" in tests/bench/hostile_clients.py).
+aiohttp bounds the size of one body. Many slow bodies need a bound for all of them together: 100 clients that send 7 MiB
+without the last byte would take 700 MiB ("bodies that lack the last byte" in tests/bench/hostile_clients.py).
 """
 
 import asyncio
@@ -19,13 +19,17 @@ from aiohttp.web_request import BaseRequest
 
 from webhook.serving.limits import LARGEST_BODY, Limits
 
-GROWS_WITHIN: Final = 1.0  # seconds within which an arriving body grows by STRIDE, or else makes room for others
+# Seconds and bytes: a body that has not grown by STRIDE within GROWS_WITHIN is discarded first if memory is short.
+GROWS_WITHIN: Final = 1.0
 STRIDE: Final = 64 * 1024
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class ArrivingBody:
-    """A body of which not all has come; `grown_at`: when it had last grown by STRIDE, in the event loop's time."""
+    """A body that is not complete yet.
+
+    `grown` and `grown_at`: size and time of the last growth by STRIDE, in seconds of the event loop's clock.
+    """
 
     def __init__(self, content: StreamReader, now: float) -> None:
         self.content = content
@@ -35,9 +39,10 @@ class ArrivingBody:
 
 
 class Bodies:
-    """The bodies of one listener. A client that sends slowly takes no place, only room for what it has sent.
+    """The bodies of one listener; a client that sends slowly only takes the memory of the bytes that it has sent.
 
-    `held`: bytes of all bodies, from when they arrive until `release`. `arriving`: in the order in which they began.
+    `held`: the bytes of all bodies, from their arrival until `release`. `arriving`: the bodies that are not complete,
+    oldest first.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -46,14 +51,14 @@ class Bodies:
         self.arriving: dict[ArrivingBody, None] = {}
 
     async def read(self, request: BaseRequest) -> bytes:
-        """Return a request's body, whose bytes count as held until `release`.
+        """Return a request's body; its bytes count as held until `release`.
 
-        Raise HTTPException for a body that is compressed or too large, that takes longer than `patience`, or for which
-        there is no room; ConnectionError or RequestPayloadError if it breaks off.
+        Raise HTTPException if the body is compressed or too large, takes longer than `client_timeout`, or if there is
+        no room for it; ConnectionError or RequestPayloadError if the client does not send all of it.
         """
         if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
             raise HTTPUnsupportedMediaType(text="the body is compressed; send it as it is")
-        if request.content.is_eof():  # came with the head, in at most what is read at once
+        if request.content.is_eof():  # arrived together with the head, so its size is at most that of one read
             body = request.content.read_nowait()
             self.held += len(body)
             return body
@@ -61,35 +66,35 @@ class Bodies:
             raise too_large()
         if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
             await request.writer.write(CONTINUE)
-            request.writer.output_size = 0  # the answer has not begun
+            request.writer.output_size = 0  # CONTINUE is not a part of the answer
         return await self.arrive(request.content)
 
     def release(self, size: int) -> None:
-        """Give back what a body has taken."""
+        """Stop counting a body of `size` bytes as held."""
         self.held -= size
 
     async def arrive(self, content: StreamReader) -> bytes:
-        """Return a body when all of it has come."""
+        """Return a body when it is complete; raise as `read` does."""
         loop = asyncio.get_running_loop()
         body = ArrivingBody(content, loop.time())
         self.arriving[body] = None
         try:
-            async with asyncio.timeout(self.limits.patience):
+            async with asyncio.timeout(self.limits.client_timeout):
                 async for chunk in content.iter_any():
                     self.add(body, chunk, loop.time())
-            whole = b"".join(body.chunks)
-            self.held += len(whole)
+            complete = b"".join(body.chunks)
+            self.held += len(complete)
         except TimeoutError:
-            what = f"the body was not there after {self.limits.patience:g} s"
+            what = f"the body was not there after {self.limits.client_timeout:g} s"
             raise HTTPRequestTimeout(text=f"{what}; send what its headers say") from None
         else:
-            return whole
+            return complete
         finally:
-            self.give_up(body)
+            self.discard(body)
             del self.arriving[body]
 
     def add(self, body: ArrivingBody, chunk: bytes, now: float) -> None:
-        """Add what has come of a body; make room where too much is held."""
+        """Add a chunk to a body; raise HTTPException if the body is too large, or if no room can be made for it."""
         body.chunks.append(chunk)
         body.size += len(chunk)
         self.held += len(chunk)
@@ -101,29 +106,32 @@ class Bodies:
             self.make_room(body, now)
 
     def make_room(self, growing: ArrivingBody, now: float) -> None:
-        """Give up bodies that arrive slowly, then those that began last, down to the one that has just grown."""
+        """Discard slow bodies, oldest first, then the others, newest first, until the bodies held are within the bound.
+
+        Raise HTTPException if it is the turn of `growing`.
+        """
         slow = [body for body in self.arriving if body.grown_at < now - GROWS_WITHIN]
         quick = [body for body in self.arriving if body.grown_at >= now - GROWS_WITHIN]
         for body in (*slow, *reversed(quick)):
             if body is growing:
                 raise try_again(f"requests of {self.held} bytes are here")
-            self.give_up(body)
+            self.discard(body)
             body.content.set_exception(try_again("slow bodies make room for others"))
             if self.held <= self.limits.held_bytes:
                 return
 
-    def give_up(self, body: ArrivingBody) -> None:
-        """Release what has come of a body."""
+    def discard(self, body: ArrivingBody) -> None:
+        """Release the bytes of a body that have arrived."""
         self.held -= body.size
         body.size = 0
         body.chunks.clear()
 
 
 def too_large() -> HTTPException:
-    """Return the refusal of a body that is too large."""
+    """Return the error for a body that is too large."""
     return HTTPRequestEntityTooLarge(LARGEST_BODY, 0, text=f"the body is larger than {LARGEST_BODY} bytes")
 
 
 def try_again(why: str) -> HTTPException:
-    """Return the refusal for which the API server tries again inside the call's timeout."""
+    """Return the error after which the API server sends the request again, within the timeout of the call."""
     return HTTPTooManyRequests(text=why, headers={"Retry-After": "1"})

@@ -1,4 +1,4 @@
-"""The certificate that is served: whether it is valid and trusted, and how one from mounted files is kept current."""
+"""The certificate that is served: whether it is valid and trusted, and its renewal from mounted files."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,15 +18,18 @@ from webhook.kube.informer import Informer
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 
-CONFIGURATIONS: Final = "retry-policy-webhook"  # the name of both
+CONFIGURATIONS: Final = "retry-policy-webhook"  # the name of both webhook configurations
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
-INTERVAL: Final = 1.0  # seconds between looks at mounted files
+INTERVAL: Final = 1.0  # seconds between two reads of mounted files
 
 log = structlog.get_logger()
 
 
 class CABundles:
-    """Whom the API server trusts when it calls: the webhook configurations' caBundles. A missing one calls nobody."""
+    """The caBundles of the webhook configurations: the authorities that the API server trusts when it calls.
+
+    A configuration that does not exist calls no webhook, so it is left out.
+    """
 
     def __init__(self, api: Api) -> None:
         query = {"fieldSelector": f"metadata.name={CONFIGURATIONS}"}
@@ -42,41 +45,44 @@ class CABundles:
                 group.create_task(watched.run())
 
     def on_change(self, changed: Callable[[], None]) -> None:
-        """Have a function called after every change."""
+        """Call a function after every change."""
         for watched in self.lists:
             watched.on_change(changed)
 
     @property
     def synced(self) -> bool:
-        """Whether both have been read once."""
+        """Whether both configurations have been read once."""
         return all(watched.synced.is_set() for watched in self.lists)
 
     @property
     def live(self) -> bool:
-        """Whether both are watched just now."""
+        """Whether both configurations are watched now."""
         return all(watched.live for watched in self.lists)
 
     @property
     def configurations(self) -> dict[str, Json]:
-        """Return those that there are, by their path."""
+        """The configurations that exist, by path."""
         return {
             f"{watched.path}/{CONFIGURATIONS}": configuration
             for watched in self.lists
             for configuration in watched.items.values()
         }
 
-    def includes(self, chain: bytes) -> bool:
-        """Tell whether every entry trusts who signed a chain, or an authority itself (PEM)."""
+    def trusts(self, chain: bytes) -> bool:
+        """Return True if every caBundle has an authority that signed `chain` (PEM), which may be an authority itself.
+
+        False until both configurations have been read.
+        """
         return self.synced and bundle.trust(self.configurations.values(), chain)
 
 
 class Served:
-    """The certificate that is served. `trust` is None where nobody can tell who trusts it."""
+    """The certificate that is served; `trust` is None if the caBundles cannot be read."""
 
     def __init__(
-        self, shown: ReloadableContext, client_ca: Path | None, trust: CABundles | None, now: Callable[[], datetime]
+        self, tls: ReloadableContext, client_ca: Path | None, trust: CABundles | None, now: Callable[[], datetime]
     ) -> None:
-        self.shown = shown
+        self.tls = tls
         self.client_ca = client_ca
         self.trust = trust
         self.now = now
@@ -84,38 +90,41 @@ class Served:
         self.trouble = "none has been read yet"
         metrics.CERTIFICATE_TRUSTED.set_function(lambda: self.trusted)
 
-    def show(self, chain: KeyPair) -> None:
-        """Serve this certificate to new connections, unless it was tried before; UnusableError if that cannot be."""
+    def load(self, chain: KeyPair) -> None:
+        """Serve this certificate to new connections; do nothing if it was the last one that was tried.
+
+        Raise UnusableError if the certificate or the file with the clients' authorities cannot be used.
+        """
         client_ca = None if self.client_ca is None else content_of(self.client_ca)
         if (chain, client_ca) == self.tried:
             return
         self.tried = chain, client_ca
-        self.shown.show(chain, client_ca)
+        self.tls.load(chain, client_ca)
         _, not_after = validity(chain)
         metrics.CERTIFICATE_RENEWALS.labels("good").inc()
         metrics.CERTIFICATE_NOT_AFTER.labels("leaf").set(not_after.timestamp())
         log.info("certificate in use", not_after=f"{not_after:%FT%TZ}")
 
     def failed(self, trouble: str) -> None:
-        """Keep what is served, count and tell."""
+        """Record and log that a renewal failed, and count it; the certificate that is served stays."""
         self.trouble = trouble
         metrics.CERTIFICATE_RENEWALS.labels("bad").inc()
-        log.error("certificate not renewed", error=trouble, in_use="the last good one" if self.shown.chain else "none")
+        log.error("certificate not renewed", error=trouble, in_use="the last good one" if self.tls.chain else "none")
 
     @property
     def trusted(self) -> bool:
-        """Whether the API server trusts what is served, as far as that is known."""
-        chain = self.shown.chain
-        return chain is not None and (self.trust is None or self.trust.includes(chain.certificate))
+        """Whether the API server trusts the certificate; True also if the caBundles cannot be read."""
+        chain = self.tls.chain
+        return chain is not None and (self.trust is None or self.trust.trusts(chain.certificate))
 
     @property
     def usable(self) -> bool:
-        """Whether an API server that calls now is answered."""
+        """Whether the API server can open a TLS connection now."""
         return not self.troubles()
 
     def troubles(self) -> list[str]:
-        """Say why an API server that calls now is not answered; empty where it is."""
-        chain = self.shown.chain
+        """Return the reasons why the API server cannot open a TLS connection now; empty if it can."""
+        chain = self.tls.chain
         if chain is None:
             return [f"no certificate: {self.trouble}"]
         if not valid(chain, self.now()):
@@ -127,7 +136,10 @@ class Served:
 
 
 class MountedCertificate:
-    """A certificate in files that somebody else renews. They are swapped by a symlink: content counts, not events."""
+    """A certificate in files that another program renews.
+
+    The files are read at intervals, because they are replaced by changing a symlink, of which file events tell nothing.
+    """
 
     def __init__(self, certificate: Path, key: Path, served: Served) -> None:
         self.certificate = certificate
@@ -135,18 +147,18 @@ class MountedCertificate:
         self.served = served
 
     def read(self) -> None:
-        """Serve what the files hold; UnusableError if that cannot be."""
-        self.served.show(KeyPair(content_of(self.certificate), content_of(self.key)))
+        """Serve the certificate in the files; raise UnusableError if it cannot be used."""
+        self.served.load(KeyPair(content_of(self.certificate), content_of(self.key)))
 
     async def run(self) -> None:
-        """Follow the files, and who trusts what they hold, until cancelled."""
+        """Follow the files and the caBundles until cancelled."""
         async with asyncio.TaskGroup() as group:
             if self.served.trust is not None:
                 group.create_task(self.served.trust.run())
             group.create_task(self.follow())
 
     async def follow(self) -> None:
-        """Read the files again and again until cancelled."""
+        """Read the files every INTERVAL seconds until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL)
             try:
@@ -159,5 +171,5 @@ class MountedCertificate:
 
 
 def whole(root: Json) -> Json:
-    """Keep all of an object."""
+    """Return the object unchanged, for an Informer that keeps all of it."""
     return root

@@ -1,8 +1,9 @@
-"""Bounds the open connections of a listener, and closes them at the end without losing a request.
+"""Bounds the open connections of a listener, and closes them on shutdown without losing a request.
 
-aiohttp bounds neither how many connections are open, nor how long a client may take for the head of a request or to
-take an answer, and closes idle connections without a look at what has just come in. Each piece here names the fault
-that demands it: a kind of client in tests/bench/hostile_clients.py, or the roll-outs in tests/bench/rollouts.py.
+aiohttp bounds neither the number of open connections, nor the time in which a client sends the head of a request or
+reads an answer; and it closes idle connections without checking whether a request has just arrived. Each function here
+names the fault that demands it: a kind of client in tests/bench/hostile_clients.py, or the roll-outs in
+tests/bench/rollouts.py.
 """
 
 import asyncio
@@ -20,22 +21,23 @@ from webhook import metrics
 from webhook.serving.http_response import text
 from webhook.serving.limits import Limits
 
-HASTE: Final = 1.0  # seconds after which a request that has not arrived is no reason to keep its connection
-SWEEP: Final = 1.0  # seconds between two checks of what clients owe
-RETIRE: Final = 0.02  # seconds between two checks for requests that are still to be answered before the end
-# Longer than the 90 s after which the API server closes an idle connection: it must be the one to close.
+ARRIVES_WITHIN: Final = 1.0  # seconds within which a request must arrive to protect its connection from being closed
+SWEEP_INTERVAL: Final = 1.0  # seconds between two checks for connections that are overdue
+DRAIN_INTERVAL: Final = 0.02  # seconds between two checks for requests that must be answered before shutdown
+# Seconds; more than the 90 s after which the API server closes an idle connection. If the server closed it first, a
+# request that is on its way would be lost.
 KEEP_ALIVE: Final = 120.0
 
 
 class State(Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
-    SILENT = "no byte of a request has come yet"
+    SILENT = "no byte of a request has arrived yet"
     HEAD = "the head of a request is arriving"
     BODY = "the body of a request is arriving"
-    BUSY = "a request is worked on"
+    BUSY = "a request is being processed"
     IDLE = "all requests are answered"
-    LEAVING = "had its last answer"
+    LEAVING = "the last answer was sent, and the connection is being closed"
 
 
 ARRIVING: Final = {State.SILENT, State.HEAD, State.BODY}
@@ -44,38 +46,39 @@ ARRIVING: Final = {State.SILENT, State.HEAD, State.BODY}
 class Connection(RequestHandler):
     """A client's connection.
 
-    `since`: when its state began, in the event loop's time. `untaken`: since when the client does not take its answer;
-    None where it does. `unsent`: bytes of a large answer that is its last.
+    `since`: the time at which its state began, in seconds of the event loop's clock. `write_paused_at`: the time at
+    which the client stopped reading its answer; None if it reads. `unsent`: the bytes of a large answer, which is the
+    last one of the connection.
     """
 
-    __slots__ = ("connections", "now", "since", "state", "unsent", "untaken", "wire")
+    __slots__ = ("connections", "now", "since", "state", "unsent", "wire", "write_paused_at")
 
     def __init__(self, server: Server, connections: "Connections", **options: Any) -> None:
         super().__init__(server, loop=connections.loop, **options)
         self.connections = connections
         self.now = connections.loop.time
-        self.untaken: float | None = None
+        self.write_paused_at: float | None = None
         self.unsent = 0
         self.enter(State.SILENT)
 
     def enter(self, state: State) -> None:
-        """Change the state."""
+        """Change the state, and record the time."""
         self.state = state
         self.since = self.now()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, after the TLS handshake."""
+        """Start after the TLS handshake."""
         self.wire = cast("asyncio.Transport", transport)  # uvloop's have its methods, but do not derive from it
         super().connection_made(transport)
         self.connections.add(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """End."""
+        """Remove the closed connection from the open ones."""
         self.connections.open.pop(self, None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Note when a request begins."""
+        """Record the time at which a request begins."""
         if self.state is State.IDLE or self.state is State.SILENT:
             self.enter(State.HEAD)
         super().data_received(data)
@@ -86,19 +89,19 @@ class Connection(RequestHandler):
             super().resume_reading(resume_parser)
 
     def pause_writing(self) -> None:
-        """Note that the client does not take its answer."""
-        self.untaken = self.now()
+        """Record the time at which the client stopped reading its answer."""
+        self.write_paused_at = self.now()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Note that the client takes its answer."""
-        self.untaken = None
+        """Record that the client reads its answer again."""
+        self.write_paused_at = None
         super().resume_writing()
 
     def handle_error(
         self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> StreamResponse:
-        """Answer what is not HTTP. aiohttp would log it with a stack trace, by which clients could fill the log."""
+        """Answer a request that is not HTTP. aiohttp logs a stack trace, with which clients could fill the log."""
         if message is None:
             return super().handle_error(request, status, exc, message)
         self.enter(State.LEAVING)
@@ -106,19 +109,19 @@ class Connection(RequestHandler):
         answer.force_close()
         return cast("StreamResponse", answer)
 
-    def is_asking(self) -> bool:
-        """Whether a request is just arriving: began less than HASTE ago, or waits to be read."""
-        if self.wire.is_closing() or self.untaken is not None or self.state is State.LEAVING:
+    def is_receiving(self) -> bool:
+        """Return True if a request is arriving: it began within ARRIVES_WITHIN, or its bytes are not read yet."""
+        if self.wire.is_closing() or self.write_paused_at is not None or self.state is State.LEAVING:
             return False
         if self.state is State.HEAD or self.state is State.BODY:
-            return self.since > self.now() - HASTE
+            return self.since > self.now() - ARRIVES_WITHIN
         try:
             return fcntl.ioctl(self.wire.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4)) != bytes(4)
-        except (OSError, ValueError):  # closed meanwhile
+        except (OSError, ValueError):  # the connection was closed
             return False
 
     def drop(self, reason: str) -> None:
-        """Close at once."""
+        """Close the connection at once; `reason` is the label of the metric."""
         metrics.CONNECTIONS_DROPPED.labels(reason).inc()
         self.connections.open.pop(self, None)
         self.wire.abort()
@@ -133,21 +136,22 @@ class Connections:
         self.open: dict[Connection, None] = {}  # the oldest first
 
     def add(self, connection: Connection) -> None:
-        """Take in a new connection; where there are too many, close the one that is missed least, or the new one."""
+        """Add a new connection; if there are too many, close the one that `make_room` chooses, or else the new one."""
         if len(self.open) >= self.limits.connections and not self.make_room():
             connection.drop("room")
         else:
             self.open[connection] = None
 
     def make_room(self) -> bool:
-        """Close the connection that is missed least; return False where each has a request in progress.
+        """Close the connection whose loss does least harm; return False if every connection has a request in progress.
 
-        That is one that had its last answer; the oldest of those whose request has not arrived within HASTE, or where
-        there are more of these than `spare`, the oldest of all of them; then the longest idle. ("heads byte by byte",
-        "silent after the handshake", "idle after a request": without this each kind takes all memory.)
+        In this order: one whose last answer was sent; the oldest whose request has not arrived within ARRIVES_WITHIN,
+        or, if more than `spare` requests are arriving, the oldest of those; the one that has been idle for longest.
+        Without this each of these clients takes all memory: "heads byte by byte", "silent after the handshake", "idle
+        after a request".
         """
         arriving = sum(connection.state in ARRIVING for connection in self.open)
-        late = self.loop.time() if arriving > self.limits.spare else self.loop.time() - HASTE
+        late = self.loop.time() if arriving > self.limits.spare else self.loop.time() - ARRIVES_WITHIN
 
         def rank(connection: Connection) -> tuple[int, float]:
             if connection.state in ARRIVING:
@@ -155,19 +159,19 @@ class Connections:
             return (0 if connection.state is State.LEAVING else 2), connection.since
 
         for connection in sorted((one for one in self.open if one.state is not State.BUSY), key=rank):
-            if rank(connection)[0] < 2 or not connection.is_asking():  # noqa: PLR2004
+            if rank(connection)[0] < 2 or not connection.is_receiving():  # noqa: PLR2004
                 connection.drop("room")
                 return True
         return False
 
-    def hold(self, connection: Connection, size: int) -> None:
-        """Make room for a large answer, the last of its connection: close others that do not take theirs.
+    def reserve_answer(self, connection: Connection, size: int) -> None:
+        """Make room for a large answer of `size` bytes: close other connections whose large answers are not read.
 
-        TLS keeps up to three times as much for each ("large answers that nobody takes").
+        TLS keeps up to three times as much memory for each ("large answers that nobody takes").
         """
-        untaken = [other for other in self.open if other.unsent]
-        held = size + sum(other.unsent for other in untaken)
-        for other in untaken:
+        unread = [other for other in self.open if other.unsent]
+        held = size + sum(other.unsent for other in unread)
+        for other in unread:
             if held <= self.limits.answer_bytes:
                 break
             held -= other.unsent
@@ -175,15 +179,16 @@ class Connections:
         connection.unsent = size
 
     def sweep(self) -> None:
-        """Close what has waited too long: for the head of a request, for an answer to be taken, or in vain.
+        """Close overdue connections: no complete head, an answer that is not read, or no request, for `client_timeout`.
 
-        A connection that never asked is no sign of a bad client: a Go client opens one for each call that finds none
-        idle, and uses another that became free meanwhile. To close it saves nothing and may meet the next call.
+        Up to `spare` connections without a request stay open: they do not mean a bad client. A Go client opens one for
+        each call that finds no idle connection, and then uses another one that became idle first. Closing the new one
+        saves little, and could lose the next call.
         """
-        late = self.loop.time() - self.limits.patience
+        late = self.loop.time() - self.limits.client_timeout
         for connection in list(self.open):
             slow = connection.state in {State.HEAD, State.LEAVING} and connection.since < late
-            if slow or (connection.untaken is not None and connection.untaken < late):
+            if slow or (connection.write_paused_at is not None and connection.write_paused_at < late):
                 connection.drop("slow")
         silent = [connection for connection in self.open if connection.state is State.SILENT]
         for connection in silent[: max(len(silent) - self.limits.spare, 0)]:
@@ -191,32 +196,32 @@ class Connections:
                 connection.drop("silent")
 
     async def run(self) -> None:
-        """Sweep for ever."""
+        """Sweep every SWEEP_INTERVAL seconds until cancelled."""
         while True:
-            await asyncio.sleep(SWEEP)
+            await asyncio.sleep(SWEEP_INTERVAL)
             self.sweep()
 
-    async def retire(self, seconds: float) -> None:
-        """Close each connection at a moment when no request is arriving; wait for the others that long at most.
+    async def drain(self, seconds: float) -> None:
+        """Close each connection when no request is arriving on it; return after `seconds` at the latest.
 
         aiohttp's shutdown closes idle connections at once: a request that has just arrived would be lost (roll-outs).
         """
         end = self.loop.time() + seconds
-        await asyncio.sleep(RETIRE)  # for the handshakes of those that were accepted last
+        await asyncio.sleep(DRAIN_INTERVAL)  # for the handshakes of the connections that were accepted last
         while self.loop.time() < end and any(is_needed(connection) for connection in self.open):
-            late = self.loop.time() - HASTE
+            late = self.loop.time() - ARRIVES_WITHIN
             for connection in list(self.open):
                 is_new = connection.state is State.SILENT and connection.since > late  # its request is on its way
-                if connection.state in {State.IDLE, State.SILENT} and not is_new and not connection.is_asking():
+                if connection.state in {State.IDLE, State.SILENT} and not is_new and not connection.is_receiving():
                     connection.force_close()
-            await asyncio.sleep(RETIRE)
+            await asyncio.sleep(DRAIN_INTERVAL)
 
     def abort(self) -> None:
-        """Close what is still open."""
+        """Close all connections that are still open."""
         for connection in list(self.open):
             connection.wire.abort()
 
 
 def is_needed(connection: Connection) -> bool:
-    """Whether a connection has something left to do, if only to send the rest of an answer."""
+    """Return True if a connection is still open, or has the rest of an answer to send."""
     return not connection.wire.is_closing() or connection.wire.get_write_buffer_size() > 0

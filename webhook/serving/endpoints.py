@@ -1,4 +1,4 @@
-"""The way of a request over HTTP: bytes in, what the rules need looked up, bytes out."""
+"""The handlers of HTTP requests: decode a review, look up the facts that the rules need, encode the answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,36 +24,37 @@ from webhook.serving.bodies import Bodies
 from webhook.serving.http_response import HttpResponse, text
 from webhook.serving.limits import LIMITS, Limits
 from webhook.serving.places import CrowdedError, Places
-from webhook.serving.server import Handler, Site
+from webhook.serving.server import Handler, Routes
 
 if TYPE_CHECKING:
     from webhook.retry.admission import Request as RetryRequest
     from webhook.retry.admission import RetryAdmission
 
 LOGGED: Final = 20  # problems of one denial
-# Bytes of a body that is worked on alone, after all that came before it: work of this size takes 20 ms.
+# Bytes: larger bodies are processed one at a time, in the order of their arrival; work on 256 KiB takes 20 ms.
 LARGE: Final = 256 * 1024
-# Bytes of such bodies that may wait, for their turn or for the API: half of what may be held, so that small ones find
-# room meanwhile. Of those that wait for the API `places` bounds how many are decoded.
+# Bytes of large bodies that may wait, for their turn or for the API: half of the bytes that may be held, so that small
+# bodies have room. `places` bounds the number of decoded ones that wait for the API.
 QUEUED: Final = LIMITS.held_bytes // 2
-RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server tries again inside the call's timeout
+RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server sends the request again, within the timeout of the call
 
 Rules = Callable[[Subject, Policy, Facts], Response]
 Read = TypeVar("Read", bound=Request)
 Reader = Callable[[bytes], Read]
-Judge = Callable[[Read, bytes], Awaitable[Response | None]]  # None where no rule has a say
+Judge = Callable[[Read, bytes], Awaitable[Response | None]]  # returns None if no rule applies
 
 log = structlog.get_logger()
 
 
 class Endpoints:
-    """Answers requests; `cluster` is None where there is no API: every namespace counts as one of profile default.
+    """Answers requests; if `cluster` is None there is no API, and every namespace has the profile default.
 
-    `retry_requests`: None where requested retries are not enabled. `certificate_troubles`: why no TLS connection can
-    be served. `keeps_ledger`: whether a leader may write the ledger; by default where there are trackers.
+    `retry_requests`: None if requested retries are not enabled. `certificate_troubles` returns the reasons why no TLS
+    connection is possible. `keeps_ledger` returns True if the leader may write the ledger; by default if there are
+    trackers.
     """
 
-    def __init__(  # noqa: PLR0913 - each of them answers for something else
+    def __init__(  # noqa: PLR0913 - the parts of the server that requests need
         self,
         policy: PolicySource,
         cluster: Cluster | None,
@@ -78,8 +79,8 @@ class Endpoints:
         self.certificate_troubles = certificate_troubles
         self.keeps_ledger = keeps_ledger or (lambda: trackers is not None)
 
-    def admission(self) -> Site:
-        """Return what is asked over HTTPS: /mutate and /validate, and where retries can be asked for /retry."""
+    def admission(self) -> Routes:
+        """Return the routes over HTTPS: /mutate, /validate and, if requested retries are enabled, /retry."""
         found = {
             "/mutate": ("POST", self.handler("mutate", read, partial(self.judge, engine.mutate))),
             "/validate": ("POST", self.handler("validate", read, partial(self.judge, engine.validate))),
@@ -89,12 +90,12 @@ class Endpoints:
                 "POST",
                 self.handler("retry", self.retry_requests.read, partial(self.judge_retry_request, self.retry_requests)),
             )
-        return Site(self.bodies, found, refused)
+        return Routes(self.bodies, found, refused)
 
-    def health(self) -> Site:
-        """Return what is asked over HTTP: /healthz, /readyz and /metrics."""
+    def health(self) -> Routes:
+        """Return the routes over HTTP: /healthz, /readyz and /metrics."""
         found = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}
-        return Site(Bodies(self.bodies.limits), {path: ("GET", handler) for path, handler in found.items()})
+        return Routes(Bodies(self.bodies.limits), {path: ("GET", handler) for path, handler in found.items()})
 
     def handler(self, path: str, reader: Reader[Read], judge: Judge[Read]) -> Handler:
         """Return the handler of one admission path."""
@@ -114,9 +115,9 @@ class Endpoints:
         return handle
 
     async def in_turn(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> HttpResponse:
-        """Answer a request with a large body when it is its turn.
+        """Answer a request with a large body when its turn comes, or with 429 if too many large bodies wait.
 
-        So is every piece of work on it between two looks at the API.
+        After each look-up the request waits for its turn again.
         """
         if self.queued and self.queued + len(body) > QUEUED:
             refused(f"/{path}", HTTPStatus.TOO_MANY_REQUESTS)
@@ -129,12 +130,12 @@ class Endpoints:
             self.queued -= len(body)
 
     async def turn(self) -> None:
-        """Wait for the others before, and let the event loop go round: it answers all small requests that are here."""
+        """Wait for earlier large requests, and for one iteration of the event loop, which answers small requests."""
         async with self.turns:
             await asyncio.sleep(0)
 
     async def answer(self, body: bytes, path: str, reader: Reader[Read], judge: Judge[Read]) -> HttpResponse:
-        """Answer one AdmissionReview, whatever comes."""
+        """Return the answer to one AdmissionReview; an exception becomes an error status."""
         uid = kind = operation = ""
         try:
             request = reader(body)
@@ -150,7 +151,7 @@ class Endpoints:
         except UnavailableError as error:
             metrics.requests(path, kind, operation, "unavailable").inc()
             log.warning("not answered", uid=uid, kind=kind, reason=str(error))
-            # Over another connection it may reach a replica that is not cut off from the API.
+            # Over another connection the next attempt may reach a replica that can reach the API.
             answer = text(str(error), 503, headers=RETRY_AFTER)
             answer.force_close()
             return answer
@@ -158,17 +159,20 @@ class Endpoints:
             metrics.requests(path, kind, operation, "overloaded").inc()
             return text(str(error), 429, headers=RETRY_AFTER)
         except Exception:
-            # An invented denial would defeat the failurePolicy that the admin configured: an honest 500 lets it decide.
+            # With status 500 the failurePolicy of the webhook configuration decides; a denial would bypass it.
             metrics.requests(path, kind, operation, "error").inc()
             log.exception("internal error", uid=uid, kind=kind, operation=operation)
             return text(f"internal error; the server's log tells more under uid {uid}", 500)
-        # A label value for each kind that a stranger may name would have no end.
+        # Only kinds that a rule applies to become label values: a client may send any number of other names.
         known, result = ("", "untouched") if response is None else (kind, result_of(response))
         metrics.requests(path, known, operation, result).inc()
         return HttpResponse(encoded)
 
     async def judge(self, rules: Rules, request: Request, body: bytes) -> Response | None:
-        """Look up what the rules need and apply them; None where they have no say."""
+        """Look up the facts that the rules need, and apply the rules; return None if no rule applies to the request.
+
+        Raise UnavailableError if the API does not answer, and CrowdedError if too many requests wait for it.
+        """
         if rules is engine.validate and configuration.is_asked_about(request, self.policy.config_map):
             in_use = {} if self.cluster is None else self.cluster.profiles_in_use()
             response = configuration.validate(request, self.policy.current, in_use, self.policy.uid)
@@ -191,9 +195,9 @@ class Endpoints:
         return response
 
     async def facts(self, subject: Subject) -> Facts:
-        """Look up what a namespace's labels say and, if it is opted in, owners.
+        """Return the facts about a subject: profile and mode of its namespace and, if that is opted in, the owners.
 
-        An object of the whole cluster has no namespace: it is opted in by its own label.
+        A cluster-scoped object has no namespace: it is opted in by its own label. Raise UnavailableError.
         """
         if self.cluster is None:
             return Facts(profile_name="default")
@@ -229,7 +233,7 @@ class Endpoints:
     async def judge_retry_request(
         self, retry_requests: "RetryAdmission", request: "RetryRequest", body: bytes
     ) -> Response | None:
-        """Judge what may ask for a retry; None where it does not."""
+        """Judge a request that may ask for a retry; return None if it does not. Raise as `judge` does."""
         response = await self.places.wait(retry_requests.judge(request), request.namespace, len(body))
         if response is not None:
             if not request.dry_run:
@@ -239,11 +243,11 @@ class Endpoints:
         return response
 
     async def healthz(self, _: bytes) -> HttpResponse:
-        """Say that the process answers."""
+        """Answer 200 while the process runs."""
         return text("ok")
 
     async def readyz(self, _: bytes) -> HttpResponse:
-        """Say whether requests may be sent here, and if not, why."""
+        """Answer 200 if requests may be sent to this replica, else 503 with the reasons, a line each."""
         reasons = []
         if self.draining:
             reasons.append("shutting down")
@@ -260,19 +264,19 @@ class Endpoints:
 
 
 def refused(path: str, status: int) -> None:
-    """Count what no rule has seen."""
+    """Count a request that was answered without its handler."""
     if path in {"/mutate", "/validate", "/retry"}:
         result = "overloaded" if status == HTTPStatus.TOO_MANY_REQUESTS else "bad"
         metrics.requests(path[1:], "", "", result).inc()
 
 
 def result_of(response: Response) -> str:
-    """Say in a word what became of a request."""
+    """Return the label value for a response: denied, patched or allowed."""
     return "denied" if response.found else "patched" if response.patch else "allowed"
 
 
 def count(response: Response, mode: str) -> None:
-    """Count what was done, or in another mode than Enforce told."""
+    """Count a response's edits and problems by rule and mode; in Warn and Audit those that Enforce would cause."""
     for rule in response.edited:
         metrics.edits(rule, mode).inc()
     for rule, _ in response.found:

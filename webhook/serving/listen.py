@@ -1,7 +1,7 @@
-"""Accepts connections and agrees on TLS, in bounded time and number.
+"""Accepts connections and does their TLS handshakes, in bounded time and number.
 
-uvloop's own server accepts whatever arrives, and a TLS handshake takes 25 to 65 KiB from its first moment: 10,000
-connections without a word would take all memory, and honest clients would wait behind them ("TCP without TLS" in
+uvloop's own server accepts every connection, and a TLS handshake takes 25 to 65 KiB from its start: 10,000 connections
+that send nothing would take all memory, and other clients would wait behind them ("TCP without TLS" in
 tests/bench/hostile_clients.py).
 """
 
@@ -14,36 +14,39 @@ from typing import Final
 from webhook import metrics
 from webhook.serving.connections import Connections
 from webhook.serving.limits import raise_open_files
-from webhook.serving.server import Server, Site
+from webhook.serving.server import Routes, Server
 
 BACKLOG: Final = 1024  # connections that the kernel holds until they are accepted
-AT_ONCE: Final = 16  # accepted in one iteration of the event loop: open connections must not wait for all of them
-# The most that the kernel keeps unread for a connection. Without, it may be 32 MiB, which count as the container's
-# memory; and the TLS layer's buffers grow with what can be read at once, and stay so.
+AT_ONCE: Final = 16  # connections accepted in one iteration of the event loop; open connections wait for that long
+# Bytes that the kernel keeps unread for a connection. By default it may keep 32 MiB, which count as memory of the
+# container; and the buffers of the TLS layer grow with the size of one read, and never shrink.
 RECEIVE_BUFFER: Final = 32 * 1024
-STALLED: Final = 3.0  # seconds that a handshake may wait for its client while others wait for it
+STALLED: Final = 3.0  # seconds that a handshake may wait for its client while other connections wait for a handshake
 ROOM_POLL: Final = 0.02  # seconds between two checks for a free handshake
-CLOSING: Final = 2.0  # seconds for a client to agree that TLS is at its end
-LAST_ANSWERS: Final = 5.0  # seconds at the end for requests in progress
+CLOSING: Final = 2.0  # seconds for a client to confirm the end of TLS
+LAST_ANSWERS: Final = 5.0  # seconds to finish requests in progress on shutdown
 
 
 class CannotListenError(Exception):
-    """The address cannot be had; the message says what would help."""
+    """The address cannot be used; the message has a remedy."""
 
 
 async def listen(
     stack: contextlib.AsyncExitStack,
-    site: Site,
+    routes: Routes,
     address: tuple[str, int],
     context: ssl.SSLContext | None,
 ) -> str:
-    """Listen on a host and port until the stack is left; return them as HOST:PORT, with what port 0 was replaced by."""
+    """Listen on a host and port until the stack exits; return HOST:PORT, with the chosen port if `address` has port 0.
+
+    Raise CannotListenError if the address cannot be used.
+    """
     raise_open_files()
-    connections = Connections(site.bodies.limits)
+    connections = Connections(routes.bodies.limits)
     stack.callback(connections.abort)
-    acceptor = Acceptor(Server(site, connections), connections, context)
+    acceptor = Acceptor(Server(routes, connections), connections, context)
     stack.callback(acceptor.abort)
-    stack.push_async_callback(connections.retire, LAST_ANSWERS)
+    stack.push_async_callback(connections.drain, LAST_ANSWERS)
     try:
         sockets = await bind(*address)
     except (OSError, UnicodeError) as error:
@@ -59,7 +62,7 @@ async def listen(
 
 
 async def bind(host: str, port: int) -> list[socket.socket]:
-    """Return a listening socket for each address of a host; OSError or UnicodeError where that cannot be."""
+    """Return a listening socket for each address of a host; raise OSError or UnicodeError if there cannot be one."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     with contextlib.ExitStack() as opened:
         sockets = []
@@ -73,11 +76,11 @@ async def bind(host: str, port: int) -> list[socket.socket]:
 
 
 class Acceptor:
-    """Accepts connections, and begins the TLS handshake of those that have sent something.
+    """Accepts connections, and begins a TLS handshake when the client sends its first bytes.
 
-    A connection that has sent nothing costs little; the oldest of them is closed where there are too many. A handshake
-    that has begun is not ended for a newer one: on a machine that is short of CPU that would end just those that are
-    nearly done, and their clients would begin again. Where too many are in progress the kernel holds the next ones.
+    A connection without a byte takes little memory; if there are too many, the oldest is closed. A handshake in
+    progress is not ended for a newer one: on a machine with little CPU this would end those that are nearly complete,
+    and their clients would begin again. While too many handshakes are in progress, new connections stay in the kernel.
     """
 
     def __init__(self, server: Server, connections: Connections, context: ssl.SSLContext | None) -> None:
@@ -86,30 +89,30 @@ class Acceptor:
         self.limits = connections.limits
         self.context = context
         self.loop = asyncio.get_running_loop()
-        self.silent: dict[socket.socket, asyncio.TimerHandle] = {}  # have sent nothing; the oldest first
-        self.handshakes: dict[asyncio.Task[None], tuple[socket.socket, float]] = {}  # since when; the oldest first
+        self.silent: dict[socket.socket, asyncio.TimerHandle] = {}  # connections without a byte, oldest first
+        self.handshakes: dict[asyncio.Task[None], tuple[socket.socket, float]] = {}  # with their start; oldest first
 
     def open(self, listening: socket.socket) -> None:
-        """Accept what comes to a socket, if it is still open."""
+        """Accept the connections of a listening socket from now on, if the socket is still open."""
         if listening.fileno() >= 0:
             self.loop.add_reader(listening, self.accept, listening)
 
     def close(self, listening: socket.socket) -> None:
-        """Accept what has come until now, and nothing more."""
+        """Accept the connections that have arrived until now, and no later ones."""
         for _ in range(BACKLOG // AT_ONCE):
             self.accept(listening)
         self.loop.remove_reader(listening)
         listening.close()
 
     def abort(self) -> None:
-        """End the handshakes that are not done."""
+        """Close all connections whose handshake is not complete."""
         for accepted in list(self.silent):
             self.forget(accepted).close()
         for task in self.handshakes:
             task.cancel()
 
     def accept(self, listening: socket.socket) -> None:
-        """Accept a few connections."""
+        """Accept up to AT_ONCE connections; pause if too many handshakes are in progress or too many files are open."""
         for _ in range(AT_ONCE):
             if len(self.handshakes) >= self.limits.handshakes and not self.end_stalled():
                 self.pause(listening, ROOM_POLL)
@@ -118,7 +121,7 @@ class Acceptor:
                 accepted, _ = listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
-            except OSError:  # no free file descriptor: until a connection is closed
+            except OSError:  # no file descriptor is free until a connection is closed
                 if not self.connections.make_room():
                     self.pause(listening, 1.0)
                 return
@@ -129,30 +132,30 @@ class Acceptor:
                 self.wait_for_first_bytes(accepted)
 
     def pause(self, listening: socket.socket, seconds: float) -> None:
-        """Let the kernel hold new connections for a while."""
+        """Leave new connections in the kernel for some seconds."""
         self.loop.remove_reader(listening)
         self.loop.call_later(seconds, self.open, listening)
 
     def wait_for_first_bytes(self, accepted: socket.socket) -> None:
-        """Begin a connection when it sends something; where too many send nothing, close the oldest."""
+        """Begin the handshake when the client sends its first bytes; if too many wait for that, close the oldest."""
         if len(self.silent) >= self.limits.silent:
             self.drop(next(iter(self.silent)))
-        self.silent[accepted] = self.loop.call_later(self.limits.patience, self.drop, accepted)
+        self.silent[accepted] = self.loop.call_later(self.limits.client_timeout, self.drop, accepted)
         self.loop.add_reader(accepted, lambda: self.begin(self.forget(accepted)))
 
     def drop(self, accepted: socket.socket) -> None:
-        """Close a connection that has sent nothing."""
+        """Close a connection without a byte."""
         metrics.CONNECTIONS_DROPPED.labels("handshake").inc()
         self.forget(accepted).close()
 
     def forget(self, accepted: socket.socket) -> socket.socket:
-        """Stop waiting for a connection's first bytes."""
+        """Stop waiting for the first bytes of a connection, and return its socket."""
         self.silent.pop(accepted).cancel()
         self.loop.remove_reader(accepted)
         return accepted
 
     def end_stalled(self) -> bool:
-        """End the oldest handshake that its client has left; return whether there is one."""
+        """End the oldest handshake whose client has sent nothing for it since STALLED seconds; return True if so."""
         late = self.loop.time() - STALLED
         for task, (accepted, since) in self.handshakes.items():
             if since > late:
@@ -165,20 +168,21 @@ class Acceptor:
         return False
 
     def begin(self, accepted: socket.socket) -> None:
-        """Begin a connection."""
+        """Begin the handshake of a connection."""
         task = self.loop.create_task(self.connect(accepted))
         self.handshakes[task] = accepted, self.loop.time()
         task.add_done_callback(lambda done: self.handshakes.pop(done, None))
 
     async def connect(self, accepted: socket.socket) -> None:
-        """Agree on TLS, if this listener has it, and hand the connection to the HTTP server."""
-        tls = {"ssl_handshake_timeout": self.limits.patience, "ssl_shutdown_timeout": CLOSING} if self.context else {}
+        """Do the TLS handshake, if this listener uses TLS, and pass the connection to the HTTP server."""
+        timeout = self.limits.client_timeout
+        tls = {"ssl_handshake_timeout": timeout, "ssl_shutdown_timeout": CLOSING} if self.context else {}
         with contextlib.suppress(OSError):  # not TLS, or closed by the client
             await self.loop.connect_accepted_socket(self.server, accepted, ssl=self.context, **tls)
 
 
 def has_sent(accepted: socket.socket) -> bool:
-    """Whether a connection has sent something that has not been read, if only its end."""
+    """Return True if a connection has bytes that are not read yet, or was closed by the client."""
     try:
         accepted.recv(1, socket.MSG_PEEK)
     except BlockingIOError:

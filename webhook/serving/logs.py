@@ -1,4 +1,4 @@
-"""Log lines: one JSON object each, on stderr. Never a request's body, never a secret."""
+"""Log lines: one JSON object each, on stderr, without requests' bodies and without secrets."""
 
 import logging
 import sys
@@ -8,13 +8,13 @@ from structlog.tracebacks import ExceptionDictTransformer
 
 
 def to_stderr() -> None:
-    """Configure structlog, and the standard library's loggers, through which others warn."""
+    """Configure structlog, and the standard library's loggers, which other libraries use for warnings."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            # Without the frames' locals: they hold the object, and so its author's secrets.
+            # Without the frames' locals: they contain the object, and so its author's secrets.
             structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
             structlog.processors.JSONRenderer(),
         ],

@@ -1,9 +1,9 @@
 """Returns freed memory to the system after a burst of requests.
 
-glibc keeps memory that was freed in the middle of its heap, so the process would stay as large as the burst made it.
-Its settings do not replace the timer. MALLOC_TRIM_THRESHOLD_ of 128 KiB returns as much, but a request of 4 KiB then
-takes four page faults and one of 200 KB 280, where there were none: a third more CPU time, and twice as much. Larger
-thresholds, which cost nothing, leave 10 to 20 MiB more. jemalloc returns as much only with a thread of its own.
+glibc keeps memory that was freed in the middle of its heap, so the process would stay as large as during the burst.
+Settings of glibc do not replace the timer. A MALLOC_TRIM_THRESHOLD_ of 128 KiB returns as much, but then a request of
+4 KiB causes 4 page faults instead of none, and one of 200 KB 280: a third more CPU time, and twice as much. Larger
+thresholds have no cost, but leave 10 to 20 MiB more. jemalloc returns as much only with an additional thread.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 PAUSE: Final = 10.0  # seconds
-BURST: Final = 8 * 2**20  # bytes of growth below which nothing is trimmed: it takes milliseconds, without an answer
+BURST: Final = 8 * 2**20  # bytes of growth before the heap is trimmed, which blocks the server for milliseconds
 RESIDENT: Final = Path("/proc/self/statm")
 
 
-async def give_back() -> None:
-    """Trim the heap after each burst until cancelled; return at once where the C library is not glibc."""
+async def trim_after_bursts() -> None:
+    """Trim the heap after each burst until cancelled; return at once if the C library is not glibc."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     settled = 0
     while trim is not None:

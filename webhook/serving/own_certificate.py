@@ -1,7 +1,7 @@
-"""A certificate by an authority of our own: one Secret for all replicas, and the caBundles that trust it.
+"""A certificate that the server's own authority signs: one Secret for all replicas, and the caBundles that trust it.
 
-Every replica takes whatever step is due, by writes that fail where another was first. What is served or trusted next is
-what the watch brings back, never what was meant to be written.
+Every replica takes each step that is due, by writes that fail if another replica was faster. A replica serves and
+trusts only certificates that the watch has returned, never those that it has tried to write.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ SECRET: Final = "retry-policy-webhook-certificates"  # noqa: S105 - a name
 KIND: Final = {"apiVersion": "v1", "kind": "Secret", "type": store.TYPE}
 LABELS: Final = {"app.kubernetes.io/name": COMPONENT, "app.kubernetes.io/managed-by": COMPONENT}
 # Seconds.
-LOOK_AT_CLOCK: Final = 1.0  # it may jump, as on a machine that was suspended
+CLOCK_INTERVAL: Final = 1.0  # between two reads of the wall clock, which may jump, as on a machine that was suspended
 LONGEST_PAUSE: Final = 10.0
 SHORTEST_PAUSE: Final = 0.2
 LONGEST_PAUSE_AFTER_FAILURE: Final = 60.0
@@ -40,7 +40,10 @@ log = structlog.get_logger()
 
 
 class OwnCertificate:
-    """Keeps the shared certificate, its authority and the caBundles current; `ca_file` is a copy of what is trusted."""
+    """Keeps the shared certificate, its authority and the caBundles current.
+
+    `ca_file`: a file that gets the authorities (PEM) that clients must trust.
+    """
 
     def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
         self, events: Events, namespace: str, served: Served, trust: CABundles, rotation: Rotation, ca_file: Path
@@ -56,12 +59,12 @@ class OwnCertificate:
         self.path = path_of("v1", "secrets", namespace, SECRET)
         self.secrets = Informer(self.api, self.list_path, whole, query={"fieldSelector": f"metadata.name={SECRET}"})
         self.last_good: Shared | None = None
-        self.unusable: str | None = None  # the resource version of a Secret that was complained of
+        self.unusable: str | None = None  # the resource version of the last Secret that was reported as unusable
         self.announcement = rotation.lifetimes.announcement.total_seconds()
-        self.seen: tuple[KeyPair, float] | None = None  # a next authority, and since when all caBundles hold it
-        self.woken = asyncio.Event()
-        self.secrets.on_change(self.woken.set)
-        trust.on_change(self.woken.set)
+        self.seen: tuple[KeyPair, float] | None = None  # a next authority, and since when it is in all caBundles
+        self.changed = asyncio.Event()
+        self.secrets.on_change(self.changed.set)
+        trust.on_change(self.changed.set)
 
     async def run(self) -> None:
         """Keep everything current until cancelled."""
@@ -71,36 +74,42 @@ class OwnCertificate:
             group.create_task(self.work())
 
     async def work(self) -> None:
-        """Take the steps that are due, at every change and at least every few seconds, until cancelled."""
+        """Take the steps that are due, at every change and at least every LONGEST_PAUSE seconds, until cancelled.
+
+        After an error the pause doubles, up to LONGEST_PAUSE_AFTER_FAILURE.
+        """
         backoff = Backoff(2 * SHORTEST_PAUSE, LONGEST_PAUSE_AFTER_FAILURE)
         while True:
-            self.woken.clear()
+            self.changed.clear()
             try:
-                pause = await self.round()
+                pause = await self.take_step()
                 backoff.reset()
             except (ApiError, UnusableError, *UNREACHABLE) as error:
                 pause = backoff.take()
-                told = isinstance(error, (ApiError, UnusableError))
-                self.failed(str(error) if told else f"the API server does not answer: {error!r}")
-            except Exception:  # an answer that nobody foresaw must not end the server
+                is_explained = isinstance(error, (ApiError, UnusableError))
+                self.failed(str(error) if is_explained else f"the API server does not answer: {error!r}")
+            except Exception:  # an unexpected answer of the API must not end the server
                 pause = backoff.take()
                 log.exception("certificate not renewed")
             await self.sleep(pause)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the wall clock has moved by so much, however it moved, or until something changes."""
+        """Wait until the wall clock has advanced by `seconds`, also by a jump, or until something changes."""
         end = self.served.now() + timedelta(seconds=seconds)
-        while not self.woken.is_set() and (left := (end - self.served.now()).total_seconds()) > 0:
+        while not self.changed.is_set() and (left := (end - self.served.now()).total_seconds()) > 0:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.woken.wait(), min(left, LOOK_AT_CLOCK))
+                await asyncio.wait_for(self.changed.wait(), min(left, CLOCK_INTERVAL))
 
     def failed(self, trouble: str) -> None:
-        """Say in the log, in the metrics and on the Secret what failed."""
+        """Report a failure in the log, in the metrics and in an Event on the Secret."""
         self.served.failed(trouble)
         self.events.tell(Notice("Secret", self.namespace, SECRET, "CertificateNotRenewed", trouble))
 
-    async def round(self) -> float:
-        """Take one step, if one is due; return for how many seconds none will be, unless something changes."""
+    async def take_step(self) -> float:
+        """Take one step if one is due; return the seconds until the next one may be due, unless something changes.
+
+        Raise UnusableError, and as `Api` does.
+        """
         if not (self.secrets.synced.is_set() and self.trust.synced):
             return LONGEST_PAUSE
         secret = self.secrets.items.get((self.namespace, SECRET))
@@ -110,12 +119,12 @@ class OwnCertificate:
             await self.write(secret, due)
         elif secret is not None and shared is not None:
             self.serve(shared)
-            await self.have_trusted(secret, shared)
+            await self.write_ca_bundles(secret, shared)
             return self.pause(shared)
         return LONGEST_PAUSE
 
     def read(self, secret: Json) -> Shared | None:
-        """Return what a Secret holds; None, once with a complaint, if that cannot be used."""
+        """Return the certificates in a Secret; None if they cannot be used, which is reported once per version."""
         try:
             return store.from_data(secret.get("data") or {})
         except UnusableError as error:
@@ -126,24 +135,24 @@ class OwnCertificate:
             return None
 
     def next_state(self, shared: Shared | None, *, deleted: bool) -> Shared | None:
-        """Return what is to be stored now, None where all is well."""
+        """Return the next state to store; None if nothing is due. `deleted`: whether there is no Secret."""
         now = self.served.now()
         if shared is not None:
             before = self.last_good
             if before and valid(before.leaf, now) and not store.issued_by(before.leaf.certificate, shared.trusted):
-                # Somebody put another Secret in its place, such as a backup: what is served now stays trusted.
+                # The Secret was replaced by another one, such as a backup: the certificate in use must stay trusted.
                 return self.rotation.keep_trusted(shared, before.trusted, now)
             self.last_good = shared
             return self.rotation.step(shared, now, announced=self.announced(shared))
         if self.last_good is None:
             return self.rotation.begin(now, bundle.trusted_by_any(self.trust.configurations.values()))
-        # Who deletes the Secret wants other keys. Those in use stay until the others are trusted.
+        # A user who deletes the Secret wants new keys. The keys in use stay until the new authority is trusted.
         return self.rotation.restart(self.last_good, now) if deleted else self.last_good
 
     def announced(self, shared: Shared) -> bool:
-        """Tell whether the next authority has been in every caBundle for long enough."""
+        """Return True if the next authority has been in every caBundle for `Lifetimes.announcement`."""
         authority = shared.next_authority
-        if authority is None or not (self.trust.live and self.trust.includes(authority.certificate)):
+        if authority is None or not (self.trust.live and self.trust.trusts(authority.certificate)):
             self.seen = None
             return False
         if self.seen is None or self.seen[0] != authority:
@@ -151,18 +160,21 @@ class OwnCertificate:
         return self.announced_for() >= self.announcement
 
     def announced_for(self) -> float:
-        """Return for how many seconds the next authority has been in every caBundle."""
+        """Return the seconds for which the next authority has been in every caBundle."""
         return 0.0 if self.seen is None else time.monotonic() - self.seen[1]
 
     def pause(self, shared: Shared) -> float:
-        """Return for how many seconds no step will be due by the clock."""
+        """Return the seconds until a step is due by the clock, between SHORTEST_PAUSE and LONGEST_PAUSE."""
         seconds = (self.rotation.due(shared) - self.served.now()).total_seconds()
         if self.seen is not None:
             seconds = min(seconds, self.announcement - self.announced_for())
         return min(max(seconds, SHORTEST_PAUSE), LONGEST_PAUSE)
 
     async def write(self, secret: Json | None, shared: Shared) -> None:
-        """Store the next state, unless another replica was first: then the watch brings what it stored."""
+        """Store the next state; do nothing if another replica was faster, because the watch returns that state.
+
+        Raise as `Api` does.
+        """
         before = {} if secret is None else secret.get("data") or {}
         data = store.to_data(shared)
         try:
@@ -180,22 +192,26 @@ class OwnCertificate:
             log.info("certificates stored", secret=f"{self.namespace}/{SECRET}", changed=changed)
 
     def serve(self, shared: Shared) -> None:
-        """Serve the leaf as soon as everybody trusts it; at once, where nothing is served that anybody trusts."""
+        """Serve the leaf once every caBundle trusts it, or at once if the certificate in use is not usable.
+
+        Also write `ca_file`, and the expiry of the authority into the metrics.
+        """
         leaf = shared.leaf
-        if (self.trust.includes(leaf.certificate) and valid(leaf, self.served.now())) or not self.served.usable:
-            self.served.show(leaf)
+        if (self.trust.trusts(leaf.certificate) and valid(leaf, self.served.now())) or not self.served.usable:
+            self.served.load(leaf)
         metrics.CERTIFICATE_NOT_AFTER.labels("authority").set(validity(shared.authority)[1].timestamp())
         if self.ca_file.read_bytes() != shared.trusted:
             new = self.ca_file.with_suffix(".new")
             new.write_bytes(shared.trusted)
             new.replace(self.ca_file)
 
-    async def have_trusted(self, secret: Json, shared: Shared) -> None:
-        """Write the authorities into every caBundle that differs, and no other field."""
+    async def write_ca_bundles(self, secret: Json, shared: Shared) -> None:
+        """Write the authorities into every caBundle that differs, and into no other field; raise as `Api` does."""
         edits = {path: bundle.edits(root, shared.trusted) for path, root in self.trust.configurations.items()}
         if not any(edits.values()):
             return
-        # By the newest state: that of a watch that lags would take away what another replica has just announced.
+        # Only for the newest Secret: with an older one, from a slow watch, this would remove an authority that another
+        # replica has just announced.
         if not await self.is_newest(secret):
             return
         refused = None
@@ -207,7 +223,7 @@ class OwnCertificate:
                     if error.status not in {
                         HTTPStatus.CONFLICT,
                         HTTPStatus.NOT_FOUND,
-                    }:  # it was changed meanwhile: the watch brings that
+                    }:  # the configuration has changed: the watch returns its new state
                         refused = error
                 else:
                     log.info("caBundle written", configuration=path)
@@ -215,7 +231,7 @@ class OwnCertificate:
             raise refused
 
     async def is_newest(self, secret: Json) -> bool:
-        """Tell whether the Secret still is what it was."""
+        """Return True if the API server has no newer version of the Secret; raise as `Api` does."""
         try:
             newest = await self.api.get(self.path)
         except ApiError as error:

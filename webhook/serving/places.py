@@ -1,8 +1,8 @@
-"""Places for requests that wait for the API: a bounded number, which no namespace can take from the others.
+"""Places for requests that wait for the API: their number is bounded, and no namespace can take all of them.
 
-A request whose answer is in the caches needs none, so nothing that waits can refuse it. Among those that wait, a
-namespace may have as many as are left free: one namespace alone gets half of the places, two get a third each, and a
-namespace of which nothing waits yet finds some as long as any are left. The same holds for the bytes of their bodies.
+A request that is answered from the caches needs no place, so waiting requests cannot cause its refusal. A namespace may
+have as many places as remain free: one namespace alone gets half of the places, two get a third each, and a namespace
+without a waiting request gets a place as long as one is free. The same holds for the bytes of the bodies.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -21,8 +21,8 @@ class CrowdedError(Exception):
 class Places:
     """Bounds the requests that wait for the API and the bytes of their bodies, whose objects are in memory.
 
-    `is_known`: whether a namespace is one that the server serves. All others count as one namespace: a client that
-    makes up names would otherwise have a share for each.
+    `is_known` returns True for a namespace that the server serves. All others count as one namespace: otherwise a
+    client that invents names would have a share for each.
     """
 
     def __init__(self, limits: Limits, is_known: Callable[[str], bool]) -> None:
@@ -30,12 +30,12 @@ class Places:
         self.is_known = is_known
         self.requests = 0
         self.bytes = 0
-        self.shares: dict[str, tuple[int, int]] = {}  # requests and bytes of each namespace; none that has no request
+        self.shares: dict[str, tuple[int, int]] = {}  # requests and bytes of each namespace with a waiting request
 
     async def wait(self, work: Coroutine[Any, Any, Result], namespace: str, size: int) -> Result:
-        """Return what `work` returns; if it has to wait, hold a place for `size` bytes until it is done.
+        """Return the result of `work`; if `work` has to wait, hold a place for `size` bytes until it ends.
 
-        Raise CrowdedError where there is no place. The work is closed then: what it waits for must not go on.
+        Raise CrowdedError if there is no place, and close `work`, which cancels the look-up that it waits for.
         """
         try:
             awaited = work.send(None)
@@ -53,7 +53,7 @@ class Places:
             self.count(share, -1, -size)
 
     def has_room(self, share: str, size: int) -> bool:
-        """Return True if one more request of a namespace may wait; a single large one may if nothing else waits."""
+        """Return True if one more request of a namespace may wait; also True if no other request waits."""
         if not self.requests:
             return True
         requests, held = self.shares.get(share, (0, 0))
@@ -61,7 +61,7 @@ class Places:
         return requests < self.limits.requests - self.requests and held + size <= free
 
     def count(self, share: str, requests: int, size: int) -> None:
-        """Add to what waits, in all and of a namespace."""
+        """Add requests and bytes to the totals and to a namespace's share; negative numbers subtract."""
         self.requests += requests
         self.bytes += size
         before = self.shares.pop(share, (0, 0))

@@ -57,8 +57,8 @@ def rsa_pair() -> KeyPair:
 class Caller:
     """Connects to one socket that shows a certificate; every line that is sent comes back."""
 
-    def __init__(self, shown: ReloadableContext, folder: Path) -> None:
-        self.shown = shown
+    def __init__(self, reloadable: ReloadableContext, folder: Path) -> None:
+        self.reloadable = reloadable
         self.folder = folder
         self.port = 0
         self.open: list[asyncio.StreamWriter] = []
@@ -96,11 +96,11 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 def served(
-    run: Callable[[Any], None], shown: ReloadableContext, folder: Path, body: Callable[[Caller], Awaitable[None]]
+    run: Callable[[Any], None], reloadable: ReloadableContext, folder: Path, body: Callable[[Caller], Awaitable[None]]
 ) -> None:
     async def main() -> None:
-        caller = Caller(shown, folder)
-        server = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=shown.context)
+        caller = Caller(reloadable, folder)
+        server = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=reloadable.context)
         caller.port = server.sockets[0].getsockname()[1]
         await body(caller)
         for writer in caller.open:
@@ -117,35 +117,35 @@ def served(
 def test_a_new_connection_gets_the_new_certificate_and_an_open_one_stays_open(
     run: Callable[[Any], None], tmp_path: Path
 ) -> None:
-    shown, one, two = ReloadableContext(), authority(), authority()
+    reloadable, one, two = ReloadableContext(), authority(), authority()
 
     async def body(caller: Caller) -> None:
-        assert not await caller.call(one)  # nothing is shown yet
-        shown.show(leaf_of(one))
+        assert not await caller.call(one)  # no certificate is loaded yet
+        reloadable.load(leaf_of(one))
         reader, writer = await caller.connect(one)
         assert await echoed(reader, writer)
-        shown.show(leaf_of(two))
+        reloadable.load(leaf_of(two))
         assert await caller.call(two)
         assert not await caller.call(one)
         assert await echoed(reader, writer)
 
-    served(run, shown, tmp_path, body)
+    served(run, reloadable, tmp_path, body)
 
 
 @RUNNERS
 def test_nothing_remains_of_a_replaced_certificate_with_another_type_of_key(
     run: Callable[[Any], None], tmp_path: Path
 ) -> None:
-    shown, one, other = ReloadableContext(), authority(), rsa_pair()
+    reloadable, one, other = ReloadableContext(), authority(), rsa_pair()
 
     async def body(caller: Caller) -> None:
-        shown.show(other)
+        reloadable.load(other)
         assert await caller.call(other, "localhost")
-        shown.show(leaf_of(one))
+        reloadable.load(leaf_of(one))
         assert await caller.call(one)
         assert not await caller.call(other, "localhost")
 
-    served(run, shown, tmp_path, body)
+    served(run, reloadable, tmp_path, body)
 
 
 @RUNNERS
@@ -153,18 +153,18 @@ def test_the_authorities_of_accepted_clients_change_with_the_certificate(
     run: Callable[[Any], None], tmp_path: Path
 ) -> None:
     server, old, new = authority(), authority(), authority()
-    shown = ReloadableContext(old.certificate)
-    shown.show(leaf_of(server), old.certificate)
+    reloadable = ReloadableContext(old.certificate)
+    reloadable.load(leaf_of(server), old.certificate)
 
     async def body(caller: Caller) -> None:
         assert await caller.call(server, client=leaf_of(old, client=True))
         assert not await caller.call(server)
         assert not await caller.call(server, client=leaf_of(new, client=True))
-        shown.show(leaf_of(server), new.certificate)
+        reloadable.load(leaf_of(server), new.certificate)
         assert await caller.call(server, client=leaf_of(new, client=True))
         assert not await caller.call(server, client=leaf_of(old, client=True))
 
-    served(run, shown, tmp_path, body)
+    served(run, reloadable, tmp_path, body)
 
 
 def encrypted(pair: KeyPair) -> KeyPair:
@@ -186,16 +186,16 @@ UNUSABLE = {
 
 @pytest.mark.parametrize("unusable", UNUSABLE.values(), ids=UNUSABLE)
 def test_an_unusable_certificate_raises_an_error_and_the_former_one_stays(tmp_path: Path, unusable: KeyPair) -> None:
-    shown, one = ReloadableContext(), authority()
-    shown.show(leaf_of(one))
+    reloadable, one = ReloadableContext(), authority()
+    reloadable.load(leaf_of(one))
 
     async def body(caller: Caller) -> None:
         with pytest.raises(UnusableError) as raised:
-            shown.show(unusable)
+            reloadable.load(unusable)
         assert "PRIVATE" not in str(raised.value)
         assert await caller.call(one)
 
-    served(asyncio.run, shown, tmp_path, body)
+    served(asyncio.run, reloadable, tmp_path, body)
 
 
 def test_client_authorities_that_are_not_certificates_raise_an_error() -> None:
@@ -205,8 +205,8 @@ def test_client_authorities_that_are_not_certificates_raise_an_error() -> None:
 
 
 def test_an_older_protocol_than_tls_1_3_is_refused(tmp_path: Path) -> None:
-    shown, one = ReloadableContext(), authority()
-    shown.show(leaf_of(one))
+    reloadable, one = ReloadableContext(), authority()
+    reloadable.load(leaf_of(one))
 
     async def body(caller: Caller) -> None:
         context = ssl.create_default_context(cadata=one.certificate.decode())
@@ -214,7 +214,7 @@ def test_an_older_protocol_than_tls_1_3_is_refused(tmp_path: Path) -> None:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await asyncio.open_connection("127.0.0.1", caller.port, ssl=context, server_hostname="127.0.0.1")
 
-    served(asyncio.run, shown, tmp_path, body)
+    served(asyncio.run, reloadable, tmp_path, body)
 
 
 def test_a_mounted_file_is_read_up_to_a_bound(tmp_path: Path) -> None:

@@ -49,9 +49,9 @@ def test_a_body_counts_as_held_until_it_is_released() -> None:
     virtual_time.run(run())
 
 
-def test_a_body_that_does_not_end_is_408_when_patience_is_over() -> None:
+def test_a_body_that_does_not_end_is_408_after_the_client_timeout() -> None:
     async def run() -> None:
-        bodies = Bodies(Limits(patience=10))
+        bodies = Bodies(Limits(client_timeout=10))
         sender = Sender(bodies)
         for _ in range(3):
             await sender.send(b"a")
@@ -90,7 +90,7 @@ def test_a_body_that_will_be_refused_is_refused_before_it_comes(name: str, value
 
 def test_a_body_that_grows_slowly_makes_room_before_one_that_began_later() -> None:
     async def run() -> None:
-        bodies = Bodies(Limits(held_bytes=4 * STRIDE, patience=60))
+        bodies = Bodies(Limits(held_bytes=4 * STRIDE, client_timeout=60))
         slow, quick, last = Sender(bodies), Sender(bodies), Sender(bodies)
         for sender in (slow, quick, last):
             await sender.send(bytes(STRIDE))

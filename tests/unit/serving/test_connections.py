@@ -23,7 +23,7 @@ from webhook.serving.connections import Connections
 from webhook.serving.http_response import HttpResponse
 from webhook.serving.limits import LIMITS, OPEN_FILES, Limits
 from webhook.serving.listen import listen
-from webhook.serving.server import Server, Site
+from webhook.serving.server import Routes, Server
 
 REVIEW = review_of(job())
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -38,10 +38,10 @@ class Waiting:
         self.asked = 0
         self.answers = asyncio.Event()
 
-    def site(self, limits: Limits = LIMITS) -> Site:
+    def routes(self, limits: Limits = LIMITS) -> Routes:
         routes = {"/": self.at_once, "/waits": self.waits, "/large": self.large}
         found = {path: ("GET", handler) for path, handler in routes.items()}
-        return Site(Bodies(limits), {**found, "/mutate": ("POST", self.reads)})
+        return Routes(Bodies(limits), {**found, "/mutate": ("POST", self.reads)})
 
     async def at_once(self, _: bytes) -> HttpResponse:
         return HttpResponse(b"here")
@@ -74,7 +74,7 @@ async def is_served(client: Client) -> bool:
 
 @on_uvloop
 async def test_a_head_that_does_not_end_closes_its_connection_and_no_idle_one() -> None:
-    async with listening(Waiting().site(Limits(patience=0.1))) as server:
+    async with listening(Waiting().routes(Limits(client_timeout=0.1))) as server:
         idle, silent, beginning, later = (
             await asked(server),
             *[await server.connect() for _ in range(2)],
@@ -89,7 +89,7 @@ async def test_a_head_that_does_not_end_closes_its_connection_and_no_idle_one() 
 
 @on_uvloop
 async def test_of_those_that_never_asked_only_a_few_may_stay() -> None:
-    async with listening(Waiting().site(Limits(patience=0.1, spare=2))) as server:
+    async with listening(Waiting().routes(Limits(client_timeout=0.1, spare=2))) as server:
         idle = await asked(server)
         silent = [await server.connect() for _ in range(5)]
         await eventually(lambda: sum(client.closed for client in silent) == 3)
@@ -101,7 +101,7 @@ async def test_of_those_that_never_asked_only_a_few_may_stay() -> None:
 @on_uvloop
 async def test_above_the_bound_those_that_never_asked_go_first_then_the_longest_idle_and_never_one_in_use() -> None:
     waiting = Waiting()
-    async with listening(waiting.site(Limits(connections=4, spare=0))) as server:
+    async with listening(waiting.routes(Limits(connections=4, spare=0))) as server:
         busy, silent, second, first = (
             await server.connect(),
             await server.connect(),
@@ -123,7 +123,7 @@ async def test_above_the_bound_those_that_never_asked_go_first_then_the_longest_
 
 @on_uvloop
 async def test_many_that_have_just_begun_a_head_go_before_one_that_is_idle() -> None:
-    async with listening(Waiting().site(Limits(connections=4, spare=2))) as server:
+    async with listening(Waiting().routes(Limits(connections=4, spare=2))) as server:
         idle = await asked(server)
         beginning = [await server.connect() for _ in range(6)]
         for client in beginning:
@@ -141,7 +141,7 @@ async def test_many_that_have_just_begun_a_head_go_before_one_that_is_idle() -> 
 @on_uvloop
 async def test_where_every_connection_is_in_use_the_new_one_goes() -> None:
     waiting = Waiting()
-    async with listening(waiting.site(Limits(connections=2))) as server:
+    async with listening(waiting.routes(Limits(connections=2))) as server:
         busy = [await server.connect() for _ in range(2)]
         for client in busy:
             client.send(GET.replace(b"/", b"/waits", 1))
@@ -155,11 +155,11 @@ async def test_where_every_connection_is_in_use_the_new_one_goes() -> None:
 
 @on_uvloop
 async def test_a_connection_whose_body_stands_still_goes_before_an_idle_one() -> None:
-    site = Waiting().site(Limits(connections=2))
-    async with listening(site) as server:
+    routes = Waiting().routes(Limits(connections=2))
+    async with listening(routes) as server:
         idle, slow = await asked(server), await server.connect()
         slow.send(HEAD % 10 + b"{")
-        await eventually(lambda: site.bodies.arriving)
+        await eventually(lambda: routes.bodies.arriving)
         await asyncio.sleep(1.1)  # what has just begun is given a second
         await asked(server)
         await eventually(lambda: slow.closed)
@@ -173,7 +173,7 @@ def dropped_as_slow() -> float:
 @on_uvloop
 async def test_a_client_that_does_not_take_its_answers_is_closed() -> None:
     before, waiting = dropped_as_slow(), Waiting()
-    async with listening(waiting.site(Limits(patience=0.1))) as server:
+    async with listening(waiting.routes(Limits(client_timeout=0.1))) as server:
         stubborn, idle = await server.connect(), await asked(server)
         stubborn.writer.transport.pause_reading()  # type: ignore[attr-defined]
         stubborn.send(GET.replace(b"/", b"/large", 1))
@@ -184,7 +184,7 @@ async def test_a_client_that_does_not_take_its_answers_is_closed() -> None:
 @on_uvloop
 async def test_of_large_answers_that_nobody_takes_only_so_much_is_held() -> None:
     before, waiting = dropped_as_slow(), Waiting()
-    async with listening(waiting.site(Limits(answer_bytes=2 * LARGE)), server_context()) as server:
+    async with listening(waiting.routes(Limits(answer_bytes=2 * LARGE)), server_context()) as server:
         stubborn = [await server.connect(trusting()) for _ in range(5)]
         for number, client in enumerate(stubborn, 1):
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -195,7 +195,7 @@ async def test_of_large_answers_that_nobody_takes_only_so_much_is_held() -> None
 
 @on_uvloop
 async def test_a_large_answer_is_the_last_on_its_connection() -> None:
-    async with listening(Waiting().site(LIMITS), server_context()) as server:
+    async with listening(Waiting().routes(LIMITS), server_context()) as server:
         client = await server.connect(trusting())
         client.send(GET.replace(b"/", b"/large", 1))
         status, headers = await client.answer()
@@ -206,9 +206,9 @@ async def test_a_large_answer_is_the_last_on_its_connection() -> None:
 def server_context() -> ssl.SSLContext:
     now = datetime.now(UTC)
     authority = issue.new_authority("test", now=now, lifetime=timedelta(hours=1))
-    shown = ReloadableContext()
-    shown.show(issue.issue(authority, "webhook", now=now, lifetime=timedelta(hours=1), hosts=["127.0.0.1"]))
-    return shown.context
+    reloadable = ReloadableContext()
+    reloadable.load(issue.issue(authority, "webhook", now=now, lifetime=timedelta(hours=1), hosts=["127.0.0.1"]))
+    return reloadable.context
 
 
 def trusting() -> ssl.SSLContext:
@@ -220,7 +220,7 @@ def trusting() -> ssl.SSLContext:
 
 @on_uvloop
 async def test_a_handshake_that_is_not_done_is_ended() -> None:
-    async with listening(Waiting().site(Limits(patience=0.1)), server_context()) as server:
+    async with listening(Waiting().routes(Limits(client_timeout=0.1)), server_context()) as server:
         served = await server.connect(trusting())
         half_open = await server.connect()
         assert await half_open.reader.read() == b""
@@ -229,7 +229,7 @@ async def test_a_handshake_that_is_not_done_is_ended() -> None:
 
 @on_uvloop
 async def test_where_too_many_say_nothing_the_oldest_of_them_go_and_who_speaks_is_served() -> None:
-    async with listening(Waiting().site(Limits(silent=2)), server_context()) as server:
+    async with listening(Waiting().routes(Limits(silent=2)), server_context()) as server:
         half_open = [await server.connect() for _ in range(5)]
         served = await server.connect(trusting())
         assert await is_served(served)
@@ -239,7 +239,7 @@ async def test_where_too_many_say_nothing_the_oldest_of_them_go_and_who_speaks_i
 
 @on_uvloop
 async def test_more_handshakes_at_once_than_the_bound_are_all_done_one_after_the_other() -> None:
-    async with listening(Waiting().site(Limits(handshakes=2)), server_context()) as server:
+    async with listening(Waiting().routes(Limits(handshakes=2)), server_context()) as server:
         clients = await asyncio.gather(*(server.connect(trusting()) for _ in range(20)))
         assert all([await is_served(client) for client in clients])
 
@@ -247,7 +247,7 @@ async def test_more_handshakes_at_once_than_the_bound_are_all_done_one_after_the
 @on_uvloop
 async def test_handshakes_that_their_clients_have_left_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhook.serving.listen.STALLED", 0.1)
-    async with listening(Waiting().site(Limits(handshakes=2)), server_context()) as server:
+    async with listening(Waiting().routes(Limits(handshakes=2)), server_context()) as server:
         stalled = [await server.connect() for _ in range(4)]
         for client in stalled:
             client.send(client_hello())
@@ -266,20 +266,20 @@ def client_hello() -> bytes:
 @on_uvloop
 async def test_what_has_arrived_and_nobody_has_read_counts_as_a_request() -> None:
     connections = Connections(LIMITS)
-    serve = Server(Waiting().site(), connections)
+    serve = Server(Waiting().routes(), connections)
     server = await asyncio.get_running_loop().create_server(serve, "127.0.0.1", 0)
     with socket.create_connection(server.sockets[0].getsockname()) as client, contextlib.closing(server):
         await eventually(lambda: connections.open)
         (connection,) = connections.open
-        assert not connection.is_asking()
+        assert not connection.is_receiving()
         client.sendall(b"P")  # and the loop has no turn
-        assert connection.is_asking()
+        assert connection.is_receiving()
 
 
 @on_uvloop
 async def test_who_waits_for_an_answer_and_asked_for_the_connection_to_end_gets_both() -> None:
     waiting = Waiting()
-    async with listening(waiting.site()) as server:
+    async with listening(waiting.routes()) as server:
         client = await server.connect()
         client.send(b"GET /waits HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         await eventually(lambda: waiting.asked)
@@ -291,7 +291,7 @@ async def test_who_waits_for_an_answer_and_asked_for_the_connection_to_end_gets_
 
 @on_uvloop
 async def test_requests_that_come_at_once_are_answered_in_turn() -> None:
-    async with listening(Waiting().site()) as server:
+    async with listening(Waiting().routes()) as server:
         client = await server.connect()
         client.send(GET * 100)
         assert [(await client.answer())[0] for _ in range(100)] == [200] * 100
@@ -301,7 +301,7 @@ async def test_requests_that_come_at_once_are_answered_in_turn() -> None:
 @on_uvloop
 async def test_a_client_that_asks_again_before_its_answer_is_answered_in_turn(pieces: int) -> None:
     waiting = Waiting()
-    async with listening(waiting.site()) as server:
+    async with listening(waiting.routes()) as server:
         client, first = await server.connect(), GET.replace(b"/", b"/waits", 1)
         for piece in [first + GET] if pieces == 1 else [first, GET]:
             client.send(piece)
@@ -314,7 +314,7 @@ async def test_a_client_that_asks_again_before_its_answer_is_answered_in_turn(pi
 @on_uvloop
 async def test_at_the_end_a_request_that_has_arrived_is_answered_and_idle_connections_are_closed() -> None:
     async with contextlib.AsyncExitStack() as stack:
-        host, _, port = (await listen(stack, Waiting().site(), ("127.0.0.1", 0), None)).rpartition(":")
+        host, _, port = (await listen(stack, Waiting().routes(), ("127.0.0.1", 0), None)).rpartition(":")
         with socket.create_connection((host, int(port))) as asking, socket.create_connection((host, int(port))) as idle:
             for connection in (asking, idle):
                 connection.sendall(GET)
@@ -331,7 +331,7 @@ async def test_at_the_end_what_has_begun_is_waited_for(begun: int) -> None:
     asking = HEAD % len(REVIEW) + REVIEW
     waiting = Waiting()
     async with contextlib.AsyncExitStack() as stack:
-        host, _, port = (await listen(stack, waiting.site(), ("127.0.0.1", 0), None)).rpartition(":")
+        host, _, port = (await listen(stack, waiting.routes(), ("127.0.0.1", 0), None)).rpartition(":")
         with socket.create_connection((host, int(port))) as client:
             client.sendall(asking[:begun])
             ending = asyncio.create_task(stack.aclose())
@@ -345,7 +345,7 @@ async def test_at_the_end_what_has_begun_is_waited_for(begun: int) -> None:
 @on_uvloop
 async def test_at_the_end_a_connection_that_nobody_has_accepted_yet_is_answered() -> None:
     async with contextlib.AsyncExitStack() as stack:
-        host, _, port = (await listen(stack, Waiting().site(), ("127.0.0.1", 0), None)).rpartition(":")
+        host, _, port = (await listen(stack, Waiting().routes(), ("127.0.0.1", 0), None)).rpartition(":")
         with socket.create_connection((host, int(port))) as client:
             client.sendall(GET)  # and the loop has no turn
             await stack.aclose()
@@ -356,7 +356,7 @@ async def test_at_the_end_a_connection_that_nobody_has_accepted_yet_is_answered(
 async def test_at_the_end_a_request_in_progress_is_answered() -> None:
     waiting = Waiting()
     async with contextlib.AsyncExitStack() as stack:
-        host, _, port = (await listen(stack, waiting.site(), ("127.0.0.1", 0), None)).rpartition(":")
+        host, _, port = (await listen(stack, waiting.routes(), ("127.0.0.1", 0), None)).rpartition(":")
         with socket.create_connection((host, int(port))) as client:
             client.sendall(GET.replace(b"/", b"/waits", 1))
             await eventually(lambda: waiting.asked)
@@ -370,7 +370,7 @@ async def test_at_the_end_a_request_in_progress_is_answered() -> None:
 @on_uvloop
 async def test_at_the_end_an_answer_that_is_being_taken_is_written_to_its_end() -> None:
     async with contextlib.AsyncExitStack() as stack:
-        host, _, port = (await listen(stack, Waiting().site(), ("127.0.0.1", 0), None)).rpartition(":")
+        host, _, port = (await listen(stack, Waiting().routes(), ("127.0.0.1", 0), None)).rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(GET.replace(b"/", b"/large", 1))
         assert (await reader.readline()) == ANSWERED
@@ -385,7 +385,7 @@ async def test_a_host_is_listened_to_at_all_its_addresses() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     async with contextlib.AsyncExitStack() as stack:
-        await listen(stack, Waiting().site(), ("localhost", port), None)
+        await listen(stack, Waiting().routes(), ("localhost", port), None)
         for *_, address in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM):
             with socket.create_connection((str(address[0]), port)) as connection:
                 connection.sendall(GET)

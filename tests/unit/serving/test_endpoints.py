@@ -59,7 +59,7 @@ def large_review(size: int = LARGE) -> bytes:
 
 
 def test_between_two_large_requests_small_ones_are_answered() -> None:
-    handler = Endpoints(PolicySource(load_default()), None).admission().routes["/mutate"][1]
+    handler = Endpoints(PolicySource(load_default()), None).admission().by_path["/mutate"][1]
     answers: list[str] = []
 
     async def ask(name: str, body: bytes) -> None:
@@ -80,7 +80,7 @@ def test_between_two_large_requests_small_ones_are_answered() -> None:
 def test_large_requests_that_wait_are_bounded_so_that_small_ones_find_room() -> None:
     assert LIMITS.held_bytes - QUEUED > LARGEST_BODY
     endpoints = Endpoints(PolicySource(load_default()), None)
-    handler = endpoints.admission().routes["/mutate"][1]
+    handler = endpoints.admission().by_path["/mutate"][1]
     body = large_review(QUEUED // 2)
 
     async def run() -> list[HttpResponse]:

@@ -40,7 +40,7 @@ def trims(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> int:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(malloc_trim=heap.trim))
 
     async def run() -> None:
-        giving = asyncio.create_task(memory.give_back())
+        giving = asyncio.create_task(memory.trim_after_bursts())
         for _ in heap.grow():
             await asyncio.sleep(PAUSE)
         giving.cancel()
@@ -59,4 +59,4 @@ def test_a_heap_that_grows_little_is_left_alone(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_c_library_that_cannot_trim_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace())
-    virtual_time.run(memory.give_back())
+    virtual_time.run(memory.trim_after_bursts())

@@ -209,7 +209,7 @@ async def test_a_body_that_stands_still_makes_room_for_others() -> None:
 
 @on_uvloop
 async def test_a_body_that_never_ends_is_408_and_the_connection_is_closed() -> None:
-    limits = Limits(patience=0.1)
+    limits = Limits(client_timeout=0.1)
     house = endpoints(limits)
     async with listening(house.admission()) as server:
         client = await server.connect()

@@ -78,12 +78,12 @@ class Port:
         cluster.namespaces.live = True
         policy = PolicySource(load_default(), POLICY)
         policy.uid = "policy-uid"
-        self.site = Endpoints(policy, cluster, retry_requests=RetryAdmission(api, cluster)).admission()
+        self.routes = Endpoints(policy, cluster, retry_requests=RetryAdmission(api, cluster)).admission()
 
     def asks(self, path: str, root: Json, **request: Any) -> Answer:
         """Return what a review is answered."""
         body = review_of(root, **request)
-        answer = asyncio.run(self.site.routes[path][1](body))
+        answer = asyncio.run(self.routes.by_path[path][1](body))
         assert answer.status == 200, answer.body
         return answer_of(answer.body, root)
 
