@@ -16,6 +16,7 @@ from typing import Any
 from certs.rotate import Lifetimes
 from webhook.cli import main as cli
 from webhook.kube.client import Api
+from webhook.kube.clock import utc_now
 from webhook.serving import app
 
 WRITES = ("create", "replace", "patch")
@@ -32,7 +33,7 @@ def main() -> None:
 
     def now() -> datetime:
         behind = 0.0 if clock is None else float(clock.read_text())
-        return app.utc_now() - timedelta(seconds=behind)
+        return utc_now() - timedelta(seconds=behind)
 
     async def with_ours(chosen: app.Options, *_: object, **__: object) -> None:
         await serve(chosen, lifetimes=lifetimes, now=now)

@@ -20,6 +20,7 @@ from webhook.admission.review import Response, Review
 from webhook.kinds import KindSpec, batch
 from webhook.kube import names, terminal
 from webhook.kube.client import METADATA_ONLY, UNREACHABLE, Api, ApiError
+from webhook.kube.clock import utc_now
 from webhook.kube.paths import is_name
 from webhook.kube.tasks import in_task
 from webhook.lookups.cluster import Cluster, UnavailableError, look_up
@@ -74,7 +75,7 @@ class RetryAdmission:
         api: Api,
         cluster: Cluster,
         *,
-        now: Callable[[], datetime] = reading.utc_now,
+        now: Callable[[], datetime] = utc_now,
         timeout: float = TIMEOUT,
     ) -> None:
         self.now = now

@@ -25,6 +25,7 @@ from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.kube.backoff import Backoff
 from webhook.kube.client import UNREACHABLE, ApiError
+from webhook.kube.clock import utc_now
 from webhook.kube.events import Events, Notice
 from webhook.kube.informer import Informer
 from webhook.kube.lease import Lease
@@ -91,7 +92,7 @@ class RetryController:
         lease: Lease,
         *,
         clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = reading.utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.clock = clock
         self.now = now

@@ -6,13 +6,14 @@ A Job runs again as another one, its successor, which takes the place of a place
 import asyncio
 import dataclasses
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from http import HTTPStatus
 from typing import Final
 
 from webhook.kinds import KindSpec, batch
 from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, Api, ApiError
+from webhook.kube.clock import utc_now
 from webhook.objects.problem import Json
 from webhook.retry import requests
 from webhook.retry.errors import FINAL, RefusedError, StuckError, brief
@@ -80,7 +81,7 @@ async def replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool 
         if not dry_run:
             await resume(api, begun)
         return
-    await asyncio.sleep(0.0 if dry_run else until_counted(job, datetime.now(UTC)))
+    await asyncio.sleep(0.0 if dry_run else until_counted(job, utc_now()))
     job = await as_it_is_now(api, job)
     if batch.is_queued(metadata):
         job = of_job.before_kueue(job, await workload_of(api, job))

@@ -1,6 +1,5 @@
 """Reads from the API what a requested retry is decided by: a workload, what is around it, and a user's rights."""
 
-from datetime import UTC, datetime
 from http import HTTPStatus
 from operator import itemgetter
 from typing import Final
@@ -16,11 +15,6 @@ from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds.adapter import Adapter, Right, Workload
 
 AUTHORIZATION: Final = "authorization.k8s.io/v1"
-
-
-def utc_now() -> datetime:
-    """Return the time, in UTC."""
-    return datetime.now(UTC)
 
 
 async def read(  # noqa: PLR0913 - what is read, and for what

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -21,6 +21,7 @@ from certs.reload import ReloadableContext, content_of
 from certs.rotate import Lifetimes, Rotation
 from certs.store import UnusableError
 from webhook.kube.client import Api, NoCredentialsError
+from webhook.kube.clock import utc_now
 from webhook.kube.events import COMPONENT, Events, Notice
 from webhook.kube.lease import Lease
 from webhook.ledger.controller import Ledger
@@ -76,11 +77,6 @@ class Options:
 
 class CannotStartError(Exception):
     """The server cannot start with these options; the message has a remedy."""
-
-
-def utc_now() -> datetime:
-    """Return the time."""
-    return datetime.now(UTC)
 
 
 async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], datetime] = utc_now) -> None:
