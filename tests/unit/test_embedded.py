@@ -61,7 +61,7 @@ def test_what_stands_in_an_app_wrapper_is_held_to_the_limit() -> None:
 
 
 def test_what_will_get_a_bound_when_it_is_created_has_none_to_be_denied_for() -> None:
-    assert validate(workflow()).message.startswith("spec.retryStrategy.limit: retries without bound")
+    assert validate(workflow()).message.startswith("spec.retryStrategy.limit: unlimited retries")
     assert validate(app_wrapper(workflow())).allowed
 
 
