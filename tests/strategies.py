@@ -2,12 +2,21 @@
 
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.objects import container_of
 from webhook.kube import names
 
 Strategy = st.SearchStrategy[Any]
+
+
+def examples(number: int) -> settings:
+    """Return the settings that draw so many examples in `make test-long`, and a third of them in `make test`.
+
+    `make test` draws the same ones each time, so what they find was found when they were first drawn.
+    """
+    return settings(max_examples=number // 3 if settings().derandomize else number)
 
 
 def maybe(strategy: Strategy) -> Strategy:

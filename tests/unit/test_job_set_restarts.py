@@ -1,11 +1,12 @@
 """Nothing rendered restarts more often than its original, but for disruptions: by a model of the controllers."""
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.admission import mutate, policy, validate
 from tests.job_sets import EVICTED, Course, Failure, failed_pod, failures, job_sets, spec_of, unlimited_to
+from tests.strategies import examples
 from webhook.ledger.model.outcomes import outcome_of
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, FailurePolicy, JobSet, Profile, Retries
@@ -27,7 +28,7 @@ JOB_SETS = job_sets((None, 0, 1, 2), ("Never", "Never", "Never", "OnFailure", No
 
 @pytest.mark.parametrize("name", PROFILES)
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_no_failure_restarts_a_rendered_set_more_often_than_its_original(name: str, data: st.DataObject) -> None:
     original = data.draw(JOB_SETS)
     under = policy(default=PROFILES[name])

@@ -7,12 +7,12 @@ from typing import Any
 
 import jsonpatch
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.admission import mutate, policy, review_of, validate
 from tests.objects import cron_job, job, pod, stored_job
-from tests.strategies import CONTAINERS, maybe
+from tests.strategies import CONTAINERS, examples, maybe
 from webhook.admission import engine, review
 from webhook.admission.subject import read, subject_of
 from webhook.kinds import KINDS, KindSpec
@@ -196,14 +196,14 @@ FACTS = st.builds(
 
 
 @given(JOBS | CRON_JOBS | PODS | OTHER_KINDS, POLICIES, FACTS)
-@settings(max_examples=500)
+@examples(500)
 def test_applied_twice_the_second_time_changes_nothing(root: Json, under: Policy, facts: Facts) -> None:
     once = mutate(root, facts, under).object
     assert mutate(once, facts, under).patch == []
 
 
 @given(JOBS | CRON_JOBS | PODS | OTHER_KINDS, POLICIES, FACTS)
-@settings(max_examples=500)
+@examples(500)
 def test_fields_that_nobody_knows_survive(root: Json, under: Policy, facts: Facts) -> None:
     before = deepcopy(root)
     after = mutate(root, facts, under).object
@@ -225,7 +225,7 @@ def unknown(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...]
 
 
 @given(JOBS | OTHER_KINDS.filter(is_immutable), POLICIES, POLICIES)
-@settings(max_examples=500)
+@examples(500)
 def test_an_unchanged_manifest_is_put_back_whatever_the_policy_has_become(
     root: Json, under: Policy, later: Policy
 ) -> None:
@@ -241,7 +241,7 @@ def test_an_unchanged_manifest_is_put_back_whatever_the_policy_has_become(
 
 
 @given(JOBS | CRON_JOBS | OTHER_KINDS, POLICIES)
-@settings(max_examples=200)
+@examples(200)
 def test_an_object_that_is_there_may_always_be_labelled(root: Json, under: Policy) -> None:
     labelled = deepcopy(root)
     labelled["metadata"]["labels"] = {"team": "a"}
@@ -265,7 +265,7 @@ def objects_of_any_shape() -> st.SearchStrategy[Json]:
     st.sampled_from(list(KINDS)),
     st.sampled_from(["CREATE", "UPDATE"]),
 )
-@settings(max_examples=500)
+@examples(500)
 def test_no_object_makes_an_uncaught_exception(root: Any, old: Any, kind: tuple[str, str], operation: str) -> None:
     request = {"kind": {"group": kind[0], "kind": kind[1]}, "operation": operation, "old": old}
     assert mutate(root, **request).allowed
@@ -273,7 +273,7 @@ def test_no_object_makes_an_uncaught_exception(root: Any, old: Any, kind: tuple[
 
 
 @given(ANYTHING | objects_of_any_shape(), ANNOTATIONS, st.sampled_from([[], pod()["metadata"]["ownerReferences"]]))
-@settings(max_examples=500)
+@examples(500)
 def test_a_pod_of_which_rules_are_shown_a_part_is_answered_as_one_of_which_they_are_shown_all(
     root: Any, annotations: Json, references: list[Json]
 ) -> None:
@@ -290,21 +290,21 @@ def test_a_pod_of_which_rules_are_shown_a_part_is_answered_as_one_of_which_they_
 
 
 @given(st.binary(max_size=200) | ANYTHING.map(msgspec.json.encode))
-@settings(max_examples=300)
+@examples(300)
 def test_no_body_makes_another_exception_than_bad_review(body: bytes) -> None:
     with contextlib.suppress(review.BadReviewError):
         review.decode(body)
 
 
 @given(ANYTHING)
-@settings(max_examples=200)
+@examples(200)
 def test_what_is_not_asked_about_stays_as_it_is(root: Any) -> None:
     decoded = review.decode(review_of({"apiVersion": "x.test/v1", "kind": "Wonder", "spec": root}))
     assert subject_of(decoded) is None
 
 
 @given(st.dictionaries(st.text(max_size=4), ANYTHING, max_size=4), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_the_patch_is_what_the_editor_did(root: Json, data: st.DataObject) -> None:
     before = deepcopy(root)
     editor = Editor(root)

@@ -5,12 +5,13 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.admission import mutate, policy, validate
 from tests.costs import assert_grows_with_its_input, bytes_of
 from tests.objects import cron_job, job, job_spec, pod
+from tests.strategies import examples
 from tests.unit.test_properties import CRON_JOBS, JOBS, PODS, POLICIES
 from webhook.cli import offline
 from webhook.cli.documents import Document
@@ -290,7 +291,7 @@ def defaulted(manifest: Json) -> Json:
 
 
 @given(JOBS, POLICIES)
-@settings(max_examples=300)
+@examples(300)
 def test_a_job_of_which_check_says_nothing_is_admitted_by_the_cluster(manifest: Json, under: Policy) -> None:
     sent = defaulted(manifest)
     said = [str(problem) for problem in admit(manifest, under).problems]
@@ -300,7 +301,7 @@ def test_a_job_of_which_check_says_nothing_is_admitted_by_the_cluster(manifest: 
 
 
 @given(JOBS | CRON_JOBS | PODS, POLICIES, st.none() | st.integers(0, 5))
-@settings(max_examples=300)
+@examples(300)
 def test_rendering_what_was_rendered_changes_nothing(manifest: Json, under: Policy, attempt: int | None) -> None:
     once = offline.as_yaml(admitted(written_and_read(manifest), under, attempt))
     ((read, _),) = strict_yaml.read(once)
@@ -416,7 +417,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 @example({"a": -0.0})
-@settings(max_examples=1000)
+@examples(1000)
 def test_what_is_written_is_read_back_by_kubectl(value: Any) -> None:
     assert_read_back(value)
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.admission import mutate, policy
 from tests.job_sets import job_sets
 from tests.objects import exit_codes, job, job_spec, pod, stored_job
-from tests.strategies import maybe
+from tests.strategies import examples, maybe
 from tests.unit.rules.job_sets.test_job_set import job_set
 from tests.unit.rules.job_sets.test_train_job import train_job
 from tests.unit.test_properties import CRON_JOBS, FACTS, JOBS, OTHER_KINDS, PODS, PROFILES
@@ -94,7 +94,7 @@ def watching() -> Iterator[Watched]:
 
 
 @given(JOBS | CRON_JOBS | PODS | JOB_SETS | OTHER_KINDS, POLICIES, POLICIES, FACTS)
-@settings(max_examples=500)
+@examples(500)
 def admit(root: Json, under: Policy, later: Policy, facts: Facts) -> None:
     """Create an object, create it again under another policy as a copy, and update it."""
     stored = mutate(root, facts, under).object
