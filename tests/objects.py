@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from webhook.kube import names
 from webhook.objects.problem import Json
 
 DISRUPTION: Json = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
@@ -80,5 +81,6 @@ def pod(spec: Json | None = None, *, owner: str | None = "Job", **metadata: Any)
 
 
 def stored_job(spec: Json | None = None, status: Json | None = None, **metadata: Any) -> Json:
-    """A Job as its pods' owner is looked up."""
-    return {**job(spec, uid="job-uid", **metadata), "status": status or {}}
+    """A Job as its pods' owner is looked up, admitted when it was created."""
+    labels = {names.PROFILE: "default", **metadata.pop("labels", {})}
+    return {**job(spec, uid="job-uid", labels=labels, **metadata), "status": status or {}}

@@ -165,6 +165,24 @@ def test_a_label_that_changes_is_seen(namespace: NewNamespace, kubectl: Kubectl)
     until(lambda: not team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr)
 
 
+def test_a_job_from_before_the_opt_in_keeps_its_spec_and_the_pods_that_replace_its_pods_are_not_placed(
+    namespace: NewNamespace, kubectl: Kubectl
+) -> None:
+    team = namespace()
+    before = team.create(job("train", backoffLimit=3))
+    (first,) = team.running("train", 1)
+    kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=require")
+    until(lambda: "podFailurePolicy" in team.create(job("later"), "--dry-run=server")["spec"])
+
+    team.evict(first["metadata"]["name"])
+
+    (second,) = team.running("train", 1, but=first)
+    assert team.get("job", "train")["spec"] == before["spec"]
+    assert "affinity" not in first["spec"]
+    assert "affinity" not in second["spec"]
+    assert names.PLACEMENT not in (second["metadata"].get("annotations") or {})
+
+
 def test_a_cron_jobs_policy_reaches_its_jobs_and_pods(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "require")
     template = {"spec": job("train", backoffLimit=2)["spec"]}

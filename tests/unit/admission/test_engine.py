@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.admission import answer_of, mutate, policy, review_of, validate
 from tests.merge_cases import CASES, bug
@@ -334,6 +335,38 @@ def test_a_pods_last_attempt_is_on_demand_and_says_why() -> None:
 def test_a_pod_of_a_skipped_job_is_left_alone() -> None:
     facts = Facts(profile_name="eks", owner=stored_job(annotations={names.SKIP: "true"}))
     assert mutate(pod(), facts, policy(eks=EKS)).patch == []
+
+
+def older(**annotations: str) -> Facts:
+    """The facts about a pod of a Job that was created without the policy."""
+    return Facts(profile_name="eks", owner={**job(uid="job-uid", annotations=annotations), "status": {"failed": 1}})
+
+
+def test_a_pod_of_a_job_that_was_created_without_the_policy_is_left_alone() -> None:
+    assert mutate(pod(), older(), policy(eks=EKS)).patch == []
+    assert mutate(pod(), older(**{names.MAX_RETRIES: "2"}), policy(eks=EKS)).patch == []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "placement"),
+    [
+        ((names.INTERRUPTIBLE, "true"), "Spot"),
+        ((names.INTERRUPTIBLE, "false"), "OnDemand"),
+        ((names.ATTEMPT, "0"), "Spot"),
+    ],
+)
+def test_an_annotation_places_the_pods_of_such_a_job(annotation: tuple[str, str], placement: str) -> None:
+    of_job, of_pod = older(**dict([annotation])), pod(annotations=dict([annotation]))
+    for placed in (mutate(pod(), of_job, policy(eks=EKS)), mutate(of_pod, older(), policy(eks=EKS))):
+        assert placed.object["metadata"]["annotations"][names.PLACEMENT] == placement
+
+
+@pytest.mark.parametrize("mode", ["Warn", "Audit"])
+def test_in_warn_and_audit_where_no_job_is_labelled_the_placement_of_its_pods_is_still_told(mode: str) -> None:
+    root = pod()
+    subject = subject_of(review.decode(review_of(root)), root)
+    assert subject is not None
+    assert "placement" in engine.mutate(subject, policy(eks=EKS), replace(older(), mode=mode)).edited
 
 
 def test_a_pod_of_a_workload_that_is_not_interruptible_starts_on_demand() -> None:

@@ -32,6 +32,7 @@ TRAIN: Json = {
         "namespace": "ml",
         "uid": UID,
         "resourceVersion": "1",
+        "labels": {names.PROFILE: "default"},
         "annotations": {names.RETRYABLE: "true"},
     },
 }
