@@ -309,6 +309,7 @@ def test_about_a_new_pod_is_asked_when_it_says_something_that_the_rules_read(
         for key in names.SAID_BY_AUTHORS:
             value = "1" if key in {names.ATTEMPT, names.MAX_RETRIES, names.MAX_DISRUPTIONS} else "true"
             assert asked("create", stdin=pod("new", {key: value})) == (key in keys)
+        assert asked("create", stdin=pod("new", {f"{names.PREFIX}interuptible": "true"})) == (kind == CONFIGURATIONS[1])
         assert not asked("create", stdin=pod("new"))
         assert not asked("create", stdin=pod("new", {"example.test/note": "x"}))
         assert not asked("annotate", "pod/there", f"{names.ATTEMPT}=2", "--overwrite")
@@ -355,7 +356,7 @@ def test_about_a_jobs_pod_is_asked_whatever_it_says(
         assert not asked("create", stdin=pod("new"))
 
 
-def test_about_a_namespace_is_asked_when_its_profile_or_mode_is_set_and_never_when_it_is_opted_out(
+def test_about_a_namespace_is_asked_when_a_key_of_ours_is_set_and_never_when_it_is_opted_out(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace
 ) -> None:
     team = namespace({names.PROFILE: "default", names.MODE: "Audit", "a": "b"})
@@ -364,6 +365,8 @@ def test_about_a_namespace_is_asked_when_its_profile_or_mode_is_set_and_never_wh
     with nobody_answering(kubectl, team, configuration, "namespaces.retry-policy.dev") as asked:
         until(lambda: asked(*label, f"{names.PROFILE}=clamp"))
         assert asked(*label, f"{names.MODE}=Warn")
+        assert asked(*label, f"{names.PREFIX}modes=Warn")
+        assert asked("annotate", f"namespace/{team.name}", f"{names.PROFILE}=default")
         assert not asked(*label, "a=c")
         assert not asked("annotate", f"namespace/{team.name}", "a=b")
         assert not asked(*label, f"{names.MODE}-")
@@ -372,7 +375,7 @@ def test_about_a_namespace_is_asked_when_its_profile_or_mode_is_set_and_never_wh
     kubectl.run(*label, f"{names.PROFILE}-", f"{names.MODE}-")
     with nobody_answering(kubectl, team, of_kind(CONFIGURATIONS[1], base), "namespaces.retry-policy.dev") as asked:
         until(lambda: asked(*label, f"{names.PROFILE}=default"))
-        assert not asked(*label, f"{names.MODE}=Warn")  # without a profile it means nothing
+        assert asked(*label, f"{names.MODE}=Warn")  # without a profile it has no effect, which is a warning
 
 
 def test_about_a_config_map_is_asked_when_it_is_the_policy_and_its_text_is_new(

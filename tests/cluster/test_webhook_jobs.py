@@ -8,7 +8,7 @@ from tests.admission import mutate
 from tests.awaiting import until
 from tests.cluster.conftest import NewNamespace, opted_in
 from tests.cluster.kubectl import Kubectl, Object
-from tests.cluster.manifests import exits, job
+from tests.cluster.manifests import exits, job, pod
 from tests.cluster.nodes import PLACEMENT
 from tests.cluster.objects import condition, noted, required
 from tests.merge_cases import CASES, bug
@@ -142,6 +142,24 @@ def test_an_unknown_profile_or_mode_is_refused_when_a_namespace_is_labelled(
     )
     assert "label it default" in refused.stderr
     assert "must be Enforce, Warn or Audit (did you mean Warn?)" in refused.stderr
+
+
+def test_a_misspelt_key_is_a_warning_on_a_namespace_a_job_and_a_bare_pod(
+    namespace: NewNamespace, kubectl: Kubectl
+) -> None:
+    team = namespace()
+    label = ("label", "--dry-run=server", "namespace", team.name)
+    lonely = kubectl.run(*label, f"{names.MODE}=enforce")
+    assert (lonely.returncode, "did you mean Enforce?" in lonely.stderr) == (0, True)
+    assert f"no effect without the label {names.PROFILE}" in lonely.stderr
+    assert "use profile" in kubectl.run(*label, f"{names.PREFIX}proflie=default").stderr
+    kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")
+    create = ("create", "--dry-run=server", "--filename=-")
+    until(lambda: "use max-retries" in team.run(*create, stdin=job("a", {f"{names.PREFIX}max-retrys": "1"})).stderr)
+    assert "use interruptible" in team.run(*create, stdin=pod("b", {f"{names.PREFIX}interuptible": "true"})).stderr
+    bulky = {f"{number:05d}": "" for number in range(50_000)}  # as many keys as an object may have
+    told = team.run(*create, stdin=pod("b", {**bulky, f"{names.PREFIX}interuptible": "true"}))
+    assert "use interruptible" in told.stderr
 
 
 def test_warn_tells_and_audit_is_silent(namespace: NewNamespace) -> None:

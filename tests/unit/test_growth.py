@@ -200,6 +200,7 @@ def nested(depth: int) -> Any:
 OF_OURS: Final = {"op": "add", "path": "/spec/backoffLimit", "now": 3}
 SAID: Final = {names.MAX_RETRIES: "2", names.INTERRUPTIBLE: "true"}
 MANY: Final = {f"example.test/{index}": "" for index in range(20_000)}
+UNKNOWN: Final = {f"{names.PREFIX}max-retrys-{'interuptible' * 4}-{index}": "" for index in range(1000)}
 PIPELINE_RUN: Final = {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "metadata": {"name": "a"}}
 TORCH: Final = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a"}}
 
@@ -223,6 +224,9 @@ WORST: Final[dict[str, Callable[[], Json]]] = {
     "the most Jobs": lambda: job_set(*times(job_spec(), 1000 * 100)),
     "annotations of ours beside many, for each of many Jobs": lambda: job_set(
         *[job_spec()] * bounds.MOST_JOBS, annotations=SAID | MANY
+    ),
+    "unknown keys of ours, for each of many Jobs": lambda: job_set(
+        *[job_spec(pod_annotations=UNKNOWN)] * 40, annotations=UNKNOWN
     ),
     "the most Jobs in an AppWrapper": lambda: app_wrapper(*times(job(job_spec()), 1000 * 100)),
     "the most JobSets in an AppWrapper, each wrong": lambda: app_wrapper(

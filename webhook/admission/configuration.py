@@ -18,7 +18,7 @@ from webhook.rules import opt_in
 NAMESPACE: Final = ("", "Namespace")
 CONFIG_MAP: Final = ("", "ConfigMap")
 SHAPES: Final[dict[tuple[str, str], Shape]] = {
-    NAMESPACE: {"metadata": {"labels": {ANY_KEY: str}}},
+    NAMESPACE: {"metadata": {"labels": {ANY_KEY: str}, "annotations": {ANY_KEY: str}}},
     CONFIG_MAP: {"data": {ANY_KEY: str}},
 }
 
@@ -52,9 +52,8 @@ def validate(request: Request, policy: Policy | None, in_use: Mapping[str, list[
         is_stored = bool(uid and at(old, ("metadata", "uid")) == uid)
         found = policy_problems(text, in_use, named=is_stored)
         return Response(found=[("policy", problem) for problem in found])
-    if policy is None:
-        return Response()
-    return Response(found=[("opt_in", problem) for problem in opt_in.problems(root, old, policy)])
+    found = [] if policy is None else opt_in.problems(root, old, policy)
+    return Response(found=[("opt_in", problem) for problem in found], warnings=opt_in.warnings(root, old))
 
 
 def policy_problems(text: str | None, in_use: Mapping[str, list[str]], *, named: bool) -> list[Problem]:

@@ -24,7 +24,7 @@ from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Problem
 from webhook.policy.model import Policy
 from webhook.policy.settings import NamedProfile
-from webhook.rules import annotations, opt_in, registry, retries
+from webhook.rules import annotations, opt_in, registry, retries, unknown_keys
 from webhook.rules.contexts import ValidationContext
 from webhook.rules.facts import Facts
 from webhook.rules.job_sets import free_restarts
@@ -72,7 +72,9 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     if facts.mode not in ENFORCED:  # mutate has only announced its edits: judged is the object that they would make
         subject = replace(subject, root=edit_workload.copied(subject.root))
         edit(subject, profile, facts, Editor(subject.root))
-    found = problems_of(ValidationContext(subject.row, subject.root, subject.old, profile, facts, subject.owner))
+    context = ValidationContext(subject.row, subject.root, subject.old, profile, facts, subject.owner)
+    found = problems_of(context)
+    unknown = unknown_keys.warnings(context)
     if subject.old is None:
         warnings = [] if found and is_invalid(found) else lint_warnings(subject, profile, facts)
     else:
@@ -81,8 +83,8 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
             found = [problem for problem in found if problem not in before]
         warnings = [*stopping_warnings(subject.row, subject.old, subject.root), *unheard_warnings(subject, facts)]
     if facts.mode not in ENFORCED:
-        return modes.would_deny(facts.mode, found)
-    return Response(found=found, warnings=warnings)
+        return modes.would_deny(facts.mode, found, unknown)
+    return Response(found=found, warnings=[*unknown, *warnings])
 
 
 def profile_for(policy: Policy, facts: Facts) -> NamedProfile | None:

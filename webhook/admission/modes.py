@@ -1,5 +1,6 @@
 """What becomes of edits and problems in a namespace whose mode is not Enforce: they are told, and nothing is done."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from webhook.admission.review import Response
@@ -24,12 +25,12 @@ def would_change(mode: str | None, edits: list[Edit], warnings: list[Problem]) -
     return Response(edited=rules_of(edits), audit=note("would-change", told))
 
 
-def would_deny(mode: str | None, found: list[tuple[str, Problem]]) -> Response:
-    """Tell which problems would deny the request."""
+def would_deny(mode: str | None, found: list[tuple[str, Problem]], others: Sequence[Problem] = ()) -> Response:
+    """Tell which problems would deny the request; in Warn also the warnings that hold in every mode."""
     problems = [problem for _, problem in found]
     if mode == WARN:
         warnings = [Problem(problem.path, f"would deny: {problem.what}", problem.remedy) for problem in problems]
-        return Response(announced=found, warnings=warnings)
+        return Response(announced=found, warnings=[*warnings, *others])
     return Response(announced=found, audit=note("would-deny", problems))
 
 

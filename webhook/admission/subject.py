@@ -172,7 +172,7 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
     reference, row = owner_of(root, controller, labels)
     is_batch = reference is not None or airflow.is_task(labels) or apache_spark.APPLICATION in labels
     takes_part = placement.takes_part(root, controller, batch=is_batch)
-    judged = controller is None and not names.SAID.isdisjoint(annotations)
+    judged = controller is None and any(key.startswith(names.PREFIX) for key in annotations)
     if not takes_part and not judged:
         return None
     return Subject(

@@ -11,16 +11,19 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from webhook.admission import engine
+from webhook.admission import configuration, engine
 from webhook.admission.subject import Subject, request_to_create, subject_of
 from webhook.cli import line_diff
 from webhook.cli.documents import Document, items
 from webhook.kinds.batch import JOB
 from webhook.kube import names
+from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem, type_name
+from webhook.objects.shape import wrong_types
 from webhook.objects.strict_yaml import resolve
 from webhook.policy.model import Policy
+from webhook.rules import opt_in
 from webhook.rules.facts import Facts
 
 Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -56,6 +59,8 @@ class Verdict:
 
 def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *, compare: bool = False) -> Verdict:
     """Mutate and then validate an object in place; `attempt` has the effect of the annotation on a Pod."""
+    if (root["apiVersion"], root["kind"]) == ("v1", "Namespace"):
+        return verdict_on_namespace(root)
     admitted = root
     if attempt is not None and root["kind"] == "Pod":
         admitted = {**root, "metadata": with_attempt(root.get("metadata"), attempt)}
@@ -83,6 +88,16 @@ def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *,
         verdict.placed = True
         root.update(admitted)
     return verdict
+
+
+def verdict_on_namespace(root: Json) -> Verdict:
+    """Judge the keys and the mode of a Namespace; its profile only the policy of its cluster can judge."""
+    malformed = list(islice(wrong_types(root, configuration.SHAPES[configuration.NAMESPACE]), bounds.MOST_PROBLEMS))
+    if malformed:
+        return Verdict(problems=malformed)
+    labels = opt_in.labels_of(root)
+    problems = opt_in.mode_problems(labels) if names.PROFILE in labels else []
+    return Verdict(problems=problems, warnings=opt_in.warnings(root, None))
 
 
 def warnings(document: Document) -> Iterator[Problem]:

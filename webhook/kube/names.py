@@ -91,3 +91,21 @@ COPIED_TO_JOBS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUP
 # Annotations that an author may write, whose values are validated.
 SAID_BY_AUTHORS: Final = (ATTEMPT, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, RETRYABLE, SKIP)
 SAID: Final = frozenset(SAID_BY_AUTHORS)  # a set: every annotations map is tested against it
+
+# The keys that have a meaning as a label, or as an annotation, of a workload or pod; the labels of a Namespace.
+LABELS: Final = frozenset({PROFILE, RETRY_IN_PROGRESS, RETRY_OF})
+ANNOTATIONS: Final = SAID | {
+    ATTEMPT_SOURCE,
+    COUNTED,
+    KEEP_FINALLY,
+    LEDGER,
+    PLACEMENT,
+    POLICY,
+    RETRY_ACCEPTED,
+    RETRY_HISTORY,
+    RETRY_OF,
+    RETRY_REQUESTED_AT,
+    STAYS_SUSPENDED,
+    SUCCESSOR,
+}
+NAMESPACE_LABELS: Final = frozenset({MODE, PROFILE})

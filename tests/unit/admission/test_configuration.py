@@ -73,6 +73,23 @@ def test_a_namespace_whose_profile_has_gone_may_be_changed_otherwise() -> None:
     assert problems(namespace(team="a"), policy(), old=old) == []
 
 
+@pytest.mark.parametrize("in_force", [None, policy()], ids=["no policy yet", "a policy"])
+def test_a_mode_that_has_no_effect_is_a_warning_whatever_the_policy(in_force: Policy | None) -> None:
+    request = review.decode(review_of(namespace(mode="enforce")))
+    response = configuration.validate(request, in_force, {}, "")
+    assert response.problems == []
+    assert {str(one).partition(";")[0] for one in response.warnings} == {
+        f"metadata.labels[{names.MODE}]: is 'enforce'",
+        f"metadata.labels[{names.MODE}]: no effect without the label {names.PROFILE}",
+    }
+
+
+def test_annotations_of_a_wrong_type_are_denied_with_their_path() -> None:
+    root = namespace()
+    root["metadata"]["annotations"] = {"a": 5}
+    assert problems(root)[0].startswith("metadata.annotations.a: is an integer")
+
+
 def test_without_a_policy_in_force_no_label_is_judged() -> None:
     assert problems(namespace(profile="any")) == []
 

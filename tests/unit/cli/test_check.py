@@ -7,7 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from tests.objects import cron_job, job, job_spec
+from tests.objects import cron_job, job, job_spec, pod
 from webhook.cli.check import check
 from webhook.objects.problem import Json
 
@@ -23,6 +23,11 @@ POLICY: Json = {
 
 def write(name: str, *documents: Any) -> None:
     Path(name).write_text(yaml.safe_dump_all(documents))
+
+
+def team(**labels: str) -> Json:
+    named = {f"retry-policy.dev/{key}": value for key, value in labels.items()}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml", "labels": named}}
 
 
 def checked(*arguments: str, stdin: str = "") -> Result:
@@ -51,6 +56,33 @@ def test_warnings_are_no_problems() -> None:
     found = checked("-f", "half.yaml")
     assert (found.exit_code, found.stdout) == (0, "")
     assert found.stderr.startswith("half.yaml:1 warning: apiVersion: is missing")
+
+
+def test_a_misspelt_key_is_a_warning_and_names_the_nearest() -> None:
+    typo = job(job_spec(rules=[], backoffLimit=3), annotations={"retry-policy.dev/max-retrys": "2"})
+    bare = pod(owner=None, annotations={"retry-policy.dev/interuptible": "true"})
+    write("typos.yaml", typo, bare, team(mode="enforce"), team(proflie="default"))
+    found = checked("-f", "typos.yaml")
+    assert (found.exit_code, found.stdout) == (0, "")
+    pod_key = "typos.yaml:2 warning: metadata.annotations[retry-policy.dev/interuptible]: "
+    mode = "typos.yaml:3 warning: metadata.labels[retry-policy.dev/mode]: "
+    assert found.stderr.splitlines() == [
+        "typos.yaml:1 warning: metadata.annotations[retry-policy.dev/max-retrys]: unknown, no effect; use max-retries",
+        f"{pod_key}unknown, no effect; use interruptible",
+        f"{mode}is 'enforce'; must be Enforce, Warn or Audit (did you mean Enforce?)",
+        f"{mode}no effect without the label retry-policy.dev/profile; add it",
+        "typos.yaml:4 warning: metadata.labels[retry-policy.dev/proflie]: unknown, no effect; use profile",
+    ]
+
+
+def test_the_mode_of_a_namespace_with_a_profile_is_a_problem_and_the_profile_is_left_to_its_cluster() -> None:
+    write("team.yaml", team(profile="of-another-policy", mode="enforce"))
+    assert checked("-f", "team.yaml").stdout == (
+        "team.yaml:1 metadata.labels[retry-policy.dev/mode]: is 'enforce';"
+        " must be Enforce, Warn or Audit (did you mean Enforce?)\n"
+    )
+    write("team.yaml", {**team(profile="default"), "metadata": {"labels": {"a": 5}}})
+    assert "metadata.labels.a: is an integer" in checked("-f", "team.yaml").stdout
 
 
 def test_a_profile_is_applied_by_its_name() -> None:

@@ -40,3 +40,28 @@ def test_a_label_that_was_wrong_before_hinders_no_other_change() -> None:
 def test_a_mode_that_was_wrong_before_is_a_problem_once_the_namespace_is_opted_in() -> None:
     (problem,) = said(namespace("default", "sometimes"), namespace(mode="sometimes"))
     assert "is 'sometimes'" in problem
+
+
+def warned(root: Json, old: Json | None = None) -> list[str]:
+    return [str(problem) for problem in opt_in.warnings(root, old)]
+
+
+def test_a_mode_without_a_profile_denies_nothing_and_warns() -> None:
+    assert said(namespace(mode="enforce")) == said(namespace(mode="Warn")) == []
+    without = f"metadata.labels[{names.MODE}]: no effect without the label {names.PROFILE}; add it"
+    assert warned(namespace(mode="Warn")) == [without]
+    assert warned(namespace(mode="enforce")) == [
+        f"metadata.labels[{names.MODE}]: is 'enforce'; must be Enforce, Warn or Audit (did you mean Enforce?)",
+        without,
+    ]
+
+
+def test_an_update_that_leaves_the_mode_as_it_was_warns_of_nothing() -> None:
+    assert warned(namespace(mode="enforce"), namespace(mode="enforce")) == []
+    assert warned(namespace("default", "Warn"), namespace(mode="Warn")) == []
+
+
+def test_a_misspelt_label_warns_and_names_the_nearest() -> None:
+    root = namespace("default")
+    root["metadata"]["labels"]["retry-policy.dev/modes"] = "Warn"
+    assert warned(root) == ["metadata.labels[retry-policy.dev/modes]: unknown, no effect; use mode"]

@@ -1,0 +1,128 @@
+"""A key of ours that nothing reads where it stands is no silent mistake: its writer is warned, and told the nearest."""
+
+from typing import Any
+
+import pytest
+
+from tests.admission import OPTED_IN, mutate, validate
+from tests.objects import cron_job, job, job_spec, pod
+from webhook.kinds import argo
+from webhook.kube import names
+from webhook.objects import bounds
+from webhook.objects.problem import Json
+from webhook.policy.parse import load_default
+from webhook.rules import opt_in, unknown_keys
+from webhook.rules.facts import Facts
+
+PREFIX = names.PREFIX
+TYPO = {f"{PREFIX}max-retrys": "2"}
+WARNING = f"metadata.annotations[{PREFIX}max-retrys]: unknown, no effect; use max-retries"
+
+
+def told(root: Json, facts: Facts = OPTED_IN, **request: Any) -> list[str]:
+    return [text for text in validate(root, facts, **request).warnings if "no effect" in text]
+
+
+@pytest.mark.parametrize(
+    ("key", "remedy"),
+    [
+        ("max-retrys", "use max-retries"),
+        ("interuptible", "use interruptible"),
+        ("Skip", "use skip"),
+        ("max_disruptions", "use max-disruptions"),
+        ("retry-requested", "use retry-requested-at"),
+        ("profile", "label the Namespace with it"),
+        ("mode", "label the Namespace with it"),
+        ("zzz", "known: attempt, interruptible, max-disruptions, max-retries, retryable, skip, retry-requested-at"),
+    ],
+)
+def test_an_unknown_annotation_is_named_with_the_one_that_was_probably_meant(key: str, remedy: str) -> None:
+    (text,) = told(job(annotations={PREFIX + key: "true"}))
+    assert text.startswith(f"metadata.annotations[{PREFIX}{key}]: unknown, no effect; {remedy}"[:119])
+
+
+def test_an_annotation_that_was_made_a_label_is_told_where_it_belongs() -> None:
+    assert told(job(labels={names.SKIP: "true"})) == [
+        f"metadata.labels[{names.SKIP}]: unknown, no effect; annotate the workload with it"
+    ]
+
+
+def test_no_key_that_this_project_reads_or_writes_is_unknown() -> None:
+    every = {value for value in vars(names).values() if isinstance(value, str) and value.startswith(PREFIX)} - {PREFIX}
+    assert every == names.ANNOTATIONS | names.LABELS | names.NAMESPACE_LABELS
+    assert told(job(annotations=dict.fromkeys(names.ANNOTATIONS, "1"), labels=dict.fromkeys(names.LABELS, "x"))) == []
+
+
+def test_a_key_of_others_is_none_of_our_business() -> None:
+    assert told(job(annotations={"example.test/max-retrys": "2", "max-retrys": "2", "retry-policy.dev": "x"})) == []
+
+
+def test_a_job_as_it_is_stored_has_no_unknown_key() -> None:
+    assert told(mutate(job(annotations={names.MAX_RETRIES: "2"})).object) == []
+
+
+TEMPLATE: Json = {"metadata": {"annotations": TYPO}, "spec": {"containers": [{"name": "main"}]}}
+WORKFLOW: Json = {
+    "apiVersion": "argoproj.io/v1alpha1",
+    "kind": "Workflow",
+    "metadata": {"name": "flow"},
+    "spec": {"entrypoint": "main", "templates": [{"name": "main", "metadata": {"annotations": TYPO}}]},
+}
+WRAPPER: Json = {
+    "apiVersion": "workload.codeflare.dev/v1beta2",
+    "kind": "AppWrapper",
+    "metadata": {"name": "wrapped"},
+    "spec": {"components": [{"template": job(annotations=TYPO)}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("root", "where"),
+    [
+        (job(job_spec(pod_annotations=TYPO)), "spec.template.metadata"),
+        (cron_job(annotations=TYPO), "metadata"),
+        (cron_job(template_metadata={"annotations": TYPO}), "spec.jobTemplate.metadata"),
+        (cron_job(job_spec(pod_annotations=TYPO)), "spec.jobTemplate.spec.template.metadata"),
+        (pod(owner=None, annotations=TYPO), "metadata"),
+        (WORKFLOW, "spec.templates[0].metadata"),
+        (WRAPPER, "spec.components[0].template.metadata"),
+    ],
+    ids=["a Job's pods", "CronJob", "its Jobs", "their pods", "bare pod", "a Workflow's pods", "Job in an AppWrapper"],
+)
+def test_wherever_in_an_object_it_stands(root: Json, where: str) -> None:
+    assert told(root) == [f"{where}.annotations[{PREFIX}max-retrys]: unknown, no effect; use max-retries"]
+
+
+def test_an_update_is_warned_of_what_it_adds_alone() -> None:
+    assert told(cron_job(annotations=TYPO), old=cron_job()) == [WARNING]
+    assert told(cron_job(annotations=TYPO, labels={"a": "b"}), old=cron_job(annotations=TYPO)) == []
+
+
+@pytest.mark.parametrize(("mode", "warned"), [("Enforce", [WARNING]), ("Warn", [WARNING]), ("Audit", [])])
+def test_in_warn_too_and_in_audit_nobody_is_bothered(mode: str, warned: list[str]) -> None:
+    assert told(job(annotations=TYPO), Facts(profile_name="default", mode=mode)) == warned
+
+
+def test_the_mode_has_an_effect_on_a_template_of_the_whole_cluster_which_has_no_namespace() -> None:
+    (row,) = [one for one in argo.ROWS if not one.namespaced]
+    root: Json = {"apiVersion": row.api_version, "kind": row.kind, "metadata": {"name": "all"}, "spec": {}}
+    assert told({**root, "metadata": {"name": "all", "labels": {names.MODE: "Warn"}}}) == []
+
+
+def test_of_thousands_a_few_are_named() -> None:
+    many = {f"{PREFIX}{number}{'max-retries' * 30}": "" for number in range(20_000)}
+    found = unknown_keys.of_namespace({"metadata": {"labels": many}}, None)
+    assert len(found) == bounds.LISTED_NAMES
+    assert {one.remedy for one in found} == {"known: profile, mode"}
+
+
+def test_on_a_namespace_profile_and_mode_are_known_and_no_annotation_is() -> None:
+    labels = {f"{PREFIX}proflie": "default", names.MODE: "Warn", names.PROFILE: "default"}
+    root = {"metadata": {"labels": labels, "annotations": {names.PROFILE: "default", names.SKIP: "true"}}}
+    assert [str(one) for one in unknown_keys.of_namespace(root, None)] == [
+        f"metadata.labels[{PREFIX}proflie]: unknown, no effect; use profile",
+        f"metadata.annotations[{names.PROFILE}]: unknown, no effect; label the Namespace with it",
+        f"metadata.annotations[{names.SKIP}]: unknown, no effect; annotate the workload with it",
+    ]
+    assert unknown_keys.of_namespace(root, root) == []
+    assert opt_in.problems(root, None, load_default()) == []
