@@ -47,10 +47,12 @@ test-image: install  ## the image, built and run as the Deployment does; as root
 kind: install  ## with your docker and kind: the cluster tests in a kind cluster, then the image installed there
 	hack/kind.sh
 
+# A cluster of yours only where it is named on make's command line: one that the shell exports may be anybody's.
+YOURS = $(if $(findstring command line,$(origin KUBECONFIG)),--kubeconfig=$(KUBECONFIG) )
 # The outer process starts the control plane and the webhook; pytest then runs against KUBECONFIG as on any cluster.
 .PHONY: test-cluster
-test-cluster: install  ## tests on a control plane built from source, or on yours: KUBECONFIG=... make test-cluster
-	$(BIN)/python -m tests.cluster -- $(BIN)/pytest -q $(AT_ONCE) -m "not long and not kueue" tests/cluster
+test-cluster: install  ## tests on a control plane built from source, or on yours: make test-cluster KUBECONFIG=...
+	$(BIN)/python -m tests.cluster $(YOURS)-- $(BIN)/pytest -q $(AT_ONCE) -m "not long and not kueue" tests/cluster
 # Most of the time they wait. The API server keeps a gigabyte: to look for garbage when there is twice as much takes a
 # sixth of its CPU time.
 AT_ONCE := -n 8 --dist worksteal
@@ -80,8 +82,8 @@ test-hardest-faults: install  ## the six of these that hit live admission hardes
 	$(BIN)/pytest -q -m hardest tests/faults
 
 .PHONY: cluster
-cluster: install  ## a control plane with the webhook and a few nodes to play with, until Ctrl-C
-	$(BIN)/python -m tests.cluster
+cluster: install  ## a control plane with the webhook and a few nodes to play with, until Ctrl-C; on yours: KUBECONFIG=...
+	$(BIN)/python -m tests.cluster $(YOURS)
 
 .PHONY: demo
 demo: install  ## the product at work in a few seconds, without a cluster

@@ -19,7 +19,7 @@ kind create cluster --name retry-policy --wait 2m
 # The tests' server runs on this machine: there the cluster finds it under the address of its network's gateway.
 RETRY_POLICY_WEBHOOK_HOST=$(docker network inspect kind --format '{{range .IPAM.Config}}{{println .Gateway}}{{end}}' | grep -F .)
 export RETRY_POLICY_WEBHOOK_HOST
-make test-cluster
+make test-cluster KUBECONFIG="$KUBECONFIG"
 
 # What the tests took away can take a moment to go.
 kubectl wait --for=delete namespace/retry-policy-system --timeout=2m

@@ -1,7 +1,8 @@
 """Runs a command (the tests) in a test cluster that has the webhook: `python -m tests.cluster [-- COMMAND …]`.
 
-Without KUBECONFIG the cluster is a control plane of its own, built if need be; with KUBECONFIG it is that cluster, and
-what was created in it is taken away at the end. Without COMMAND the cluster stands until Ctrl-C. For COMMAND our own
+The cluster is a control plane of its own, built if need be; with --kubeconfig it is the cluster of that file, and what
+was created in it is taken away at the end. A KUBECONFIG in the environment is not used: it may name a cluster that
+people work on. Without COMMAND the cluster stands until Ctrl-C (playground.py). For COMMAND our own
 control plane has the CRDs of all workload kinds, and the controllers of JobSet and Tekton (operators.py); Kueue's runs
 where it is asked for, because it takes six minutes to build and only its own scenarios need it.
 
@@ -33,6 +34,7 @@ from tests.cluster import (
     kueue_controller,
     nodes,
     operators,
+    playground,
     tekton_controller,
 )
 from tests.cluster.kubectl import Kubectl, KubectlError
@@ -54,6 +56,7 @@ def main() -> int:
         help="no CRDs, no controllers but Kubernetes' own: up in half the time",
     )
     parser.add_argument("--with-kueue", action="store_true", help="Kueue's controller beside JobSet's and Tekton's")
+    parser.add_argument("--kubeconfig", metavar="FILE", help="act on this cluster, and on no control plane of our own")
     parser.add_argument("command", nargs="*", help="runs with KUBECONFIG set; its exit code is the result")
     options = parser.parse_args()
     # Ended from outside, the runner cleans up as it does after Ctrl-C; under nohup it stays deaf to SIGHUP.
@@ -64,9 +67,11 @@ def main() -> int:
         with ExitStack() as stack:
             if options.without_operators and options.with_kueue:
                 parser.error("--without-operators and --with-kueue exclude each other")
+            _tell_what_is_not_used(options.kubeconfig)
             return _run(
                 stack,
                 options.command,
+                options.kubeconfig,
                 without_operators=options.without_operators,
                 with_kueue=options.with_kueue,
             )
@@ -77,8 +82,19 @@ def main() -> int:
         return 128 + signal.SIGINT
 
 
-def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool, with_kueue: bool) -> int:
-    foreign = bool(os.environ.get("KUBECONFIG"))
+def _tell_what_is_not_used(chosen: str | None) -> None:
+    exported = os.environ.get("KUBECONFIG")
+    if exported and chosen is None:
+        sys.stderr.write(
+            f"KUBECONFIG={exported} is not used: this is a control plane of its own.\n"
+            f"For that cluster: make … KUBECONFIG={exported}, or: python -m tests.cluster --kubeconfig={exported}\n"
+        )
+
+
+def _run(
+    stack: ExitStack, command: Sequence[str], chosen: str | None, *, without_operators: bool, with_kueue: bool
+) -> int:
+    foreign = chosen is not None
     with_operators = bool(command) and not foreign and not without_operators
     needed = binaries.foreign_cluster() if foreign else binaries.own_cluster()
     of_operators = [binaries.JOB_SET, binaries.TEKTON] if with_operators else []
@@ -91,8 +107,8 @@ def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool, w
     processes.logs.mkdir()
     stack.callback(processes.stop)
 
-    if foreign:
-        kubeconfig = _flat_kubeconfig(programs["kubectl"], folder)
+    if chosen is not None:
+        kubeconfig = _flat_kubeconfig(programs["kubectl"], chosen, folder)
     else:
         kubeconfig = control_plane.start(programs, processes, folder)
     kubectl = Kubectl(programs["kubectl"], kubeconfig)
@@ -119,8 +135,7 @@ def _run(stack: ExitStack, command: Sequence[str], *, without_operators: bool, w
         "RETRY_POLICY_TEST_KUEUE": "true" if with_kueue else "",
     }
     if not command:
-        _explain(environment, json.loads((folder / installation.ANSWER).read_text())["http"])
-        processes.wait()
+        playground.keep(processes, environment, json.loads((folder / installation.ANSWER).read_text())["http"])
     code = _call(command, environment)
     processes.check()
     return code
@@ -163,12 +178,13 @@ def _refuse_if_taken(kubectl: Kubectl) -> None:
             )
 
 
-def _flat_kubeconfig(kubectl: Path, folder: Path) -> Path:
-    """Copy the current context of KUBECONFIG, which may name several files, into one without references to others."""
+def _flat_kubeconfig(kubectl: Path, chosen: str, folder: Path) -> Path:
+    """Copy the current context of what was chosen, perhaps several files, into one without references to others."""
     command = [str(kubectl), "config", "view", "--raw", "--flatten", "--minify"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "KUBECONFIG": chosen}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise HarnessError(f"KUBECONFIG={os.environ['KUBECONFIG']} cannot be used: {result.stderr}")
+        raise HarnessError(f"--kubeconfig={chosen} cannot be used: {result.stderr}")
     file = folder / "kubeconfig"
     file.write_text(result.stdout)
     return file
@@ -197,31 +213,6 @@ def _locked(descriptor: int) -> Iterator[bool]:
         yield False
     else:
         yield True
-
-
-def _explain(environment: Mapping[str, str], http: str) -> None:
-    sys.stdout.write(f"""
-A Kubernetes control plane with the retry policy webhook is up; Ctrl-C stops it. In another terminal:
-
-  export KUBECONFIG={environment["KUBECONFIG"]}
-  export PATH={Path(environment["PATH"].split(os.pathsep)[0])}:$PATH
-
-  kubectl label namespace default retry-policy.dev/profile=default
-  kubectl create -f manifests/samples/job.yaml
-  kubectl get jobs,pods -o yaml                                  # what was made of it
-  kubectl annotate pods --all retry-policy-test/exit-code=143    # nothing is really run: a pod ends as it is told to
-  kubectl annotate pods --all --overwrite retry-policy-test/exit-code=1  # a bug: the Job fails at once
-  kubectl annotate job train retry-policy.dev/retryable=true     # its author: it may run twice
-  retry-policy retry default/job/train                           # asks for it; so does, without the command:
-  kubectl annotate job train --overwrite retry-policy.dev/retry-requested-at=$(date -u +%FT%TZ)
-  kubectl create --dry-run=server -f manifests/samples/job-with-25-retries.yaml  # is refused
-
-  kubectl -n retry-policy-system edit configmap retry-policy     # the policy; a bad one is refused
-
-Metrics: {http}/metrics
-Logs: {environment["RETRY_POLICY_TEST_LOGS"]}
-""")
-    sys.stdout.flush()
 
 
 def _exit(number: int, _frame: object) -> NoReturn:

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from tests.cluster.control_plane import free_ports
 from tests.cluster.kubectl import KubectlError
 from tests.cluster.manifests import job
 from tests.cluster.processes import HarnessError
 from webhook.kube.names import POLICY, PROFILE
+from webhook.policy.parse import KEY
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl, Object
@@ -32,6 +34,7 @@ INSTALLED = Path(__file__).parent / "installed"
 SYSTEM = "retry-policy-system"
 SERVICE_ACCOUNT = "retry-policy-webhook"
 LIFETIME = "168h"  # `make cluster` may stand for a while; some providers grant less
+FIRST_POLICY = BASE.parent / "samples" / "policy-gke.yaml"
 TEST_POLICY = Path(__file__).parent / "policy.yaml"
 PROBE = "retry-policy-probe"
 ANSWER = "serve.json"  # the one line that the server prints: its addresses
@@ -43,7 +46,8 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bo
     """Install the manifests, start the server, register its webhooks, wait until the API server asks them.
 
     For tests the policy is a copy of theirs, in the file that is returned, which the server reads again when it
-    changes; else the manifests' ConfigMap, as in an installation. The API server reaches this machine under
+    changes; else a ConfigMap, as in an installation, with the policy that the README shows first. Then the server has
+    ports of its own, so that it can be started again. The API server reaches this machine under
     RETRY_POLICY_WEBHOOK_HOST (default: 127.0.0.1, as both are on it).
     """
     policy = folder / "policy.yaml"
@@ -54,6 +58,10 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bo
     manifests = built(kubectl, INSTALLED)
     webhooks = [manifest for manifest in manifests if "webhooks" in manifest]
     others = [manifest for manifest in manifests if manifest not in webhooks]
+    if not for_tests:
+        (config_map,) = [manifest for manifest in others if manifest["kind"] == "ConfigMap"]
+        config_map["data"] = {KEY: FIRST_POLICY.read_text()}
+    https, http = (0, 0) if for_tests else free_ports(2)
     kubectl.apply({"apiVersion": "v1", "kind": "List", "items": others})
     kubeconfig = folder / f"{SERVICE_ACCOUNT}.kubeconfig"
     kubeconfig.write_text(json.dumps(as_service_account(kubectl)))  # JSON is YAML too
@@ -66,8 +74,8 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bo
             "serve",
             f"--policy={policy}" if for_tests else f"--policy-configmap={CONFIG_MAP}",
             f"--kubeconfig={kubeconfig}",
-            "--port=0",
-            "--health-port=0",
+            f"--port={https}",
+            f"--health-port={http}",
             "--requested-retries",
             *([f"--host={host}"] if host else []),
         ],

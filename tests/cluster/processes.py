@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Processes:
 
     logs: Path
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    starts: dict[str, Callable[[], None]] = field(default_factory=dict)  # starts a program as it was started first
 
     def start(
         self,
@@ -49,6 +50,7 @@ class Processes:
         stdout: Path | None = None,
     ) -> None:
         """Start a program; `stdout` goes to that file, where given, and everything else to the log."""
+        self.starts[name] = partial(self.start, name, command, env=env, stdout=stdout)
         log = self.log(name)
         with log.open("ab") as errors, (stdout or log).open("ab") as output:
             self.running[name] = subprocess.Popen(
@@ -72,16 +74,15 @@ class Processes:
             process.kill()
             process.wait()
 
-    def check(self) -> None:
-        """HarnessError with the log's tail if a program has ended by itself."""
-        for name, process in self.running.items():
-            if process.poll() is not None:
-                raise HarnessError(f"{name} ended with exit code {process.returncode}\n{self.tail(name)}")
+    def has_ended(self, name: str) -> bool:
+        """Return True if a program has ended by itself."""
+        return self.running[name].poll() is not None
 
-    def wait(self) -> None:
-        """Wait until a program ends by itself, and say which."""
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-        self.check()
+    def check(self, *, but: str = "") -> None:
+        """HarnessError with the log's tail if a program has ended by itself; `but`: one that may."""
+        for name, process in self.running.items():
+            if name != but and process.poll() is not None:
+                raise HarnessError(f"{name} ended with exit code {process.returncode}\n{self.tail(name)}")
 
     def wait_until(self, condition: Callable[[], object], what: str, *, log: str, seconds: float = 60) -> None:
         """Wait for a condition; HarnessError with that program's log if it does not come, or a program ends."""

@@ -1,0 +1,83 @@
+"""The cluster without a command, as `make cluster` has it: says what to type, and lets the webhook stop and start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, NoReturn
+
+from tests.cluster.installation import SERVER
+from tests.cluster.processes import POLL_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.cluster.processes import Processes
+
+START_AGAIN = signal.SIGUSR1
+
+
+def keep(processes: Processes, environment: Mapping[str, str], http: str) -> NoReturn:
+    """Keep the cluster until Ctrl-C; HarnessError if another program than the webhook's server ends.
+
+    The server may be ended: that is an outage. START_AGAIN, sent to this process, starts it again.
+    """
+    asked: list[int] = []
+    signal.signal(START_AGAIN, lambda number, _frame: asked.append(number))
+    _say(explanation(environment, http, processes.running[SERVER].pid))
+    told = False
+    while True:
+        processes.check(but=SERVER)
+        if processes.has_ended(SERVER):
+            if not told:
+                _say(f"The webhook has ended; the cluster stays. Start it again: {start_again()}\n")
+                told = True
+            if asked:
+                processes.starts[SERVER]()
+                _say(f"The webhook is started again. Stop it: kill {processes.running[SERVER].pid}\n")
+                told = False
+        asked.clear()
+        time.sleep(POLL_SECONDS)
+
+
+def start_again() -> str:
+    """Return the command that starts the server again."""
+    return f"kill -{START_AGAIN.name.removeprefix('SIG')} {os.getpid()}"
+
+
+def explanation(environment: Mapping[str, str], http: str, server: int) -> str:
+    """Say what to type in another terminal; `http`: where the metrics are; `server`: the process of the webhook."""
+    folders = environment["PATH"].removesuffix(os.environ["PATH"]).removesuffix(os.pathsep)
+    return f"""
+The retry policy webhook is up on a Kubernetes cluster; Ctrl-C stops what was started. In another terminal:
+
+  export KUBECONFIG={environment["KUBECONFIG"]}
+  export PATH={folders}:$PATH                                    # kubectl, retry-policy
+
+  kubectl label namespace default retry-policy.dev/profile=default
+  kubectl create -f manifests/samples/job.yaml
+  kubectl get jobs,pods -o yaml                                  # what was made of it
+  kubectl annotate pods --all retry-policy-test/exit-code=143    # nothing is really run: a pod ends as it is told to
+  kubectl annotate pods --all --overwrite retry-policy-test/exit-code=1  # a bug: the Job fails at once
+  kubectl annotate job train retry-policy.dev/retryable=true     # its author: it may run twice
+  retry-policy retry default/job/train                           # asks for it; so does, without the command:
+  kubectl annotate job train --overwrite retry-policy.dev/retry-requested-at=$(date -u +%FT%TZ)
+  kubectl create --dry-run=server -f manifests/samples/job-with-25-retries.yaml  # is refused
+
+  kubectl -n retry-policy-system edit configmap retry-policy     # the policy; a bad one is refused
+                                                                 # as installed: manifests/samples/policy-gke.yaml
+
+  kill {server}                                                  # an outage: the webhook is away, all else stays
+  kill -STOP {server}                                            # another: it does not answer; -CONT ends that
+  {start_again()}                                                # starts the webhook again
+
+Metrics: {http}/metrics
+Logs: {environment["RETRY_POLICY_TEST_LOGS"]}
+"""
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

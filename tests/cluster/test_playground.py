@@ -1,0 +1,97 @@
+"""`make cluster` as an admin tries it: by what it prints alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.awaiting import until
+from tests.cluster.conftest import OWN_CONTROL_PLANE
+from webhook.policy.parse import KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+LABEL = "kubectl label namespace default retry-policy.dev/profile=default"
+CREATE = "kubectl create --dry-run=server -f manifests/samples/job.yaml -o yaml"
+
+pytestmark = pytest.mark.skipif(not OWN_CONTROL_PLANE, reason="has a control plane of its own, which it would build")
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A cluster to play with, of which a reader knows what it has printed."""
+
+    runner: subprocess.Popen[str]
+    text: str
+
+    def command(self, pattern: str) -> str:
+        """Return the printed command that matches."""
+        (found,) = re.findall(rf"^  ({pattern})(?:  +#.*)?$", self.text, re.MULTILINE)
+        return str(found)
+
+    def type(self, command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in a shell with the printed exports."""
+        exports = "\n".join(re.findall(r"^  (export .*)$", self.text, re.MULTILINE))
+        return subprocess.run(
+            ["sh", "-c", f"{exports}\n{command}"], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+
+    def next_line(self) -> str:
+        assert self.runner.stdout
+        return self.runner.stdout.readline()
+
+
+@pytest.fixture
+def printed() -> Iterator[Printed]:
+    """Yield what `make cluster` runs, in a shell that exports the KUBECONFIG of another cluster: that of the tests."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.cluster"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as runner:
+        try:
+            assert runner.stdout
+            text = ""
+            while "\nLogs: " not in text:
+                line = runner.stdout.readline()
+                assert line, text
+                text += line
+            yield Printed(runner, text)
+        finally:
+            runner.send_signal(signal.SIGTERM)
+
+
+def test_a_cluster_to_play_with_is_its_own_has_the_readmes_policy_and_outlives_its_webhook(printed: Printed) -> None:
+    exported = os.environ["KUBECONFIG"]
+    assert f"KUBECONFIG={exported} is not used" in printed.text
+    assert f"make … KUBECONFIG={exported}" in printed.text
+    assert printed.command("export KUBECONFIG=.*") != f"export KUBECONFIG={exported}"
+    assert printed.type("retry-policy --version && kubectl version").returncode == 0
+    stored = printed.type("kubectl -n retry-policy-system get configmap retry-policy -o yaml").stdout
+    assert yaml.safe_load(stored)["data"][KEY] == (ROOT / "manifests" / "samples" / "policy-gke.yaml").read_text()
+
+    assert printed.type(printed.command(LABEL)).returncode == 0
+    until(lambda: "podFailurePolicy" in printed.type(CREATE).stdout)
+
+    printed.type(printed.command(r"kill \d+"))
+    assert "Start it again: kill -USR1" in printed.next_line()
+    refused = printed.type(CREATE)
+    assert (refused.returncode, "connection refused" in refused.stderr) == (1, True)
+
+    printed.type(printed.command(r"kill -USR1 \d+"))
+    assert "Stop it: kill" in printed.next_line()
+    until(lambda: "podFailurePolicy" in printed.type(CREATE).stdout)
