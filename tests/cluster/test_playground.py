@@ -1,4 +1,4 @@
-"""`make cluster` as an admin tries it: by what it prints alone."""
+"""`make cluster`, and the end of an installation, as an admin tries them: by what is printed and documented alone."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ import yaml
 
 from tests.awaiting import until
 from tests.cluster.conftest import OWN_CONTROL_PLANE
+from tests.cluster.installation import INSTALLED, PROBE, built
+from tests.cluster.kubectl import Kubectl
 from webhook.policy.parse import KEY
 
 if TYPE_CHECKING:
@@ -95,3 +97,33 @@ def test_a_cluster_to_play_with_is_its_own_has_the_readmes_policy_and_outlives_i
     printed.type(printed.command(r"kill -USR1 \d+"))
     assert "Stop it: kill" in printed.next_line()
     until(lambda: "podFailurePolicy" in printed.type(CREATE).stdout)
+
+
+def test_uninstall_as_documented_succeeds_and_leaves_nothing(printed: Printed, kubectl: Kubectl) -> None:
+    printed.type(printed.command(LABEL))
+    until(lambda: "podFailurePolicy" in printed.type(CREATE).stdout)
+
+    commands = documented("Uninstall")
+    assert commands
+    for command in commands:
+        done = printed.type(command)
+        assert done.returncode == 0, done.stderr
+
+    manifests = yaml.safe_dump_all(built(kubectl, INSTALLED))
+    kubeconfig = printed.command("export KUBECONFIG=.*").partition("=")[2]
+    left = Kubectl(kubectl.program, Path(kubeconfig)).run(
+        "get", "--filename=-", "--ignore-not-found", "--output=name", stdin=manifests
+    )
+    assert (left.stdout, left.stderr) == ("", "")
+    every = "kubectl api-resources --verbs=list -o name | paste -sd, | xargs -I{} kubectl get {} -A -o name"
+    names = set(printed.type(every).stdout.split())
+    assert {name for name in names if "retry-policy" in name} <= {f"namespace/{PROBE}"}
+    assert "retry-policy.dev" not in printed.type("kubectl get namespaces --show-labels").stdout
+    assert "podFailurePolicy" not in printed.type(CREATE).stdout
+
+
+def documented(heading: str) -> list[str]:
+    """Return the commands of the section of the docs with that heading."""
+    pages = [page.read_text() for page in (ROOT / "docs").rglob("*.md")]
+    (section,) = [page.partition(f"\n## {heading}\n")[2] for page in pages if f"\n## {heading}\n" in page]
+    return re.findall(r"^\$ (.*)$", section.partition("\n## ")[0], re.MULTILINE)

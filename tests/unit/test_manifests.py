@@ -73,6 +73,19 @@ def test_the_shipped_policy_is_the_packaged_one() -> None:
     assert kind("ConfigMap")["data"][KEY] == (ROOT / "webhook" / "policy" / "default.yaml").read_text()
 
 
+def test_the_documented_uninstall_deletes_every_kind_that_is_in_no_namespace_and_the_namespace() -> None:
+    pages = [page.read_text() for page in (ROOT / "docs").rglob("*.md")]
+    (section,) = [page.partition("\n## Uninstall\n")[2] for page in pages if "\n## Uninstall\n" in page]
+    deleted = {
+        kind for kinds in re.findall(r"^\$ kubectl delete (\S+)", section, re.MULTILINE) for kind in kinds.split(",")
+    }
+    files = [*BASE.glob("*.yaml"), *OVERLAYS.glob("*/*.yaml")]
+    manifests = [one for file in files if file.name != "kustomization.yaml" for one in documents(file)]
+    assert {one["metadata"].get("namespace", SYSTEM) for one in manifests} == {SYSTEM}
+    without_namespace = {one["kind"].lower() for one in manifests if "namespace" not in one["metadata"]}
+    assert deleted == {f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s" for kind in without_namespace}
+
+
 def test_image_and_labels_bear_the_products_version() -> None:
     kustomization = documents(BASE / "kustomization.yaml")[0]
     assert [(image["name"], image["newTag"]) for image in kustomization["images"]] == [(NAME, __version__)]
