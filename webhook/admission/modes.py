@@ -19,10 +19,18 @@ LONGEST_NOTE: Final = 1024  # characters of an audit annotation: it stands in ev
 
 def would_change(mode: str | None, edits: list[Edit], warnings: list[Problem]) -> Response:
     """Tell which edits would be made: as warnings, or in Audit as an audit annotation."""
-    told = [Problem(edit.path, what(edit), f"not done in mode {mode}") for edit in edits if edit.path[0] != BOOKKEEPING]
+    would = [
+        (edit.rule, Problem(edit.path, what(edit), f"not done in mode {mode}"))
+        for edit in edits
+        if edit.path[0] != BOOKKEEPING
+    ]
+    told = [problem for _, problem in would]
+    response = Response(edited=rules_of(edits), would_change=would)
     if mode == WARN:
-        return Response(edited=rules_of(edits), warnings=[*told, *warnings])
-    return Response(edited=rules_of(edits), audit=note("would-change", told))
+        response.warnings = [*told, *warnings]
+    else:
+        response.audit = note("would-change", told)
+    return response
 
 
 def would_deny(mode: str | None, found: list[tuple[str, Problem]], others: Sequence[Problem] = ()) -> Response:
@@ -30,8 +38,8 @@ def would_deny(mode: str | None, found: list[tuple[str, Problem]], others: Seque
     problems = [problem for _, problem in found]
     if mode == WARN:
         warnings = [Problem(problem.path, f"would deny: {problem.what}", problem.remedy) for problem in problems]
-        return Response(announced=found, warnings=[*warnings, *others])
-    return Response(announced=found, audit=note("would-deny", problems))
+        return Response(would_deny=found, warnings=[*warnings, *others])
+    return Response(would_deny=found, audit=note("would-deny", problems))
 
 
 def rules_of(edits: list[Edit]) -> list[str]:

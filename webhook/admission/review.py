@@ -69,9 +69,11 @@ class Response(msgspec.Struct, kw_only=True):
     `patch` is an encoded JSON Patch document, empty for none. `found` are the problems that deny the request, with code
     422, each with the name of its rule; `warnings` are shown to the user either way; `audit` are audit annotations.
 
-    For metrics: `edited` names a rule for each edit that was made, or in another mode than Enforce would have been;
-    `announced` are problems that would have denied the request; `placement` is what was decided for a pod;
-    `unknown_profile` says whether the namespace names a profile that the policy does not have.
+    In modes other than Enforce, `would_deny` are the problems that Enforce would deny the request for, and
+    `would_change` the edits that Enforce would make, except those of the metadata, each with the name of its rule.
+
+    For metrics: `edited` names a rule for each edit that was made, or that Enforce would make; `placement` is what was
+    decided for a pod; `unknown_profile` says whether the namespace names a profile that the policy does not have.
     """
 
     patch: bytes = b""
@@ -79,7 +81,8 @@ class Response(msgspec.Struct, kw_only=True):
     warnings: list[Problem] = msgspec.field(default_factory=list)
     audit: dict[str, str] = msgspec.field(default_factory=dict)
     edited: list[str] = msgspec.field(default_factory=list)
-    announced: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
+    would_deny: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
+    would_change: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
     placement: str = ""
     unknown_profile: bool = False
 

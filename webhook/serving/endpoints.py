@@ -281,7 +281,7 @@ def count(response: Response, mode: str) -> None:
         metrics.edits(rule, mode).inc()
     for rule, _ in response.found:
         metrics.problems(rule, mode).inc()
-    for rule, _ in response.announced:
+    for rule, _ in response.would_deny:
         metrics.problems(rule, mode).inc()
     if response.unknown_profile:
         metrics.UNKNOWN_PROFILES.inc()

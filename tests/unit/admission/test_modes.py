@@ -119,7 +119,22 @@ def test_what_would_have_been_done_is_counted_by_rule() -> None:
     subject = subject_of(review.decode(review_of(job(job_spec(backoffLimit=25)))))
     assert subject is not None
     assert engine.mutate(subject, policy(), AUDIT).edited[:1] == ["failure_policy"]
-    assert [rule for rule, _ in engine.validate(subject, policy(), AUDIT).announced] == ["retries"]
+    assert [rule for rule, _ in engine.validate(subject, policy(), AUDIT).would_deny] == ["retries"]
+
+
+@pytest.mark.parametrize("mode", ["Warn", "Audit"])
+def test_who_reports_finds_what_would_be_denied_and_changed_as_values(mode: str) -> None:
+    facts = Facts(profile_name="default", mode=mode)
+    subject = subject_of(review.decode(review_of(job(job_spec(backoffLimit=25)))))
+    assert subject is not None
+    changed = engine.mutate(subject, policy(), facts).would_change
+    assert [(rule, problem.path) for rule, problem in changed] == [("failure_policy", ("spec", "podFailurePolicy"))]
+    denied = engine.validate(subject, policy(), facts).would_deny
+    assert [(rule, problem.path) for rule, problem in denied] == [("retries", ("spec", "backoffLimit"))]
+
+
+def test_notes_in_the_metadata_are_no_change_to_report() -> None:
+    assert [rule for rule, _ in modes.would_change("Audit", edits(), []).would_change] == ["retries"] * 4
 
 
 def test_an_audit_annotation_is_bounded() -> None:
