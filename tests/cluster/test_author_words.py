@@ -31,7 +31,7 @@ def warned(team: Namespace, manifest: Object, *command: str) -> list[str]:
 def test_a_job_that_runs_once_is_evicted_and_stays_ended(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "require")
     assert warned(team, job("train", backoffLimit=0)) == [
-        "spec.backoffLimit: 0: disruptions fail the Job too; max-disruptions allows some"
+        f"Job {team.name}/train: spec.backoffLimit: 0: disruptions fail the Job too; max-disruptions allows some"
     ]
     (pod,) = team.running("train", 1)
     assert required(pod) == [{"matchExpressions": [OFF_SPOT]}]
@@ -84,7 +84,7 @@ def test_the_ledger_settles_no_crash_whose_code_the_author_has_not_listed(namesp
 def test_an_author_is_told_once_what_explicit_retries_mean(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     told = "spec.backoffLimit: only exit code 143 is retried; add a rule Count In [CODES]"
-    assert warned(team, job("said", backoffLimit=4)) == [told]
+    assert warned(team, job("said", backoffLimit=4)) == [f"Job {team.name}/said: {told}"]
     assert warned(team, job("defaulted")) == []
     assert warned(team, job("listed", backoffLimit=4, podFailurePolicy=LISTED)) == []
     template = {"spec": job("x", backoffLimit=4)["spec"]}
@@ -95,6 +95,6 @@ def test_an_author_is_told_once_what_explicit_retries_mean(namespace: NewNamespa
         "spec": {"schedule": "0 3 * * *", "jobTemplate": template},
     }
     in_template = told.replace("spec.", "spec.jobTemplate.spec.")
-    assert warned(team, nightly, "apply", "--server-side") == [in_template]
+    assert warned(team, nightly, "apply", "--server-side") == [f"CronJob {team.name}/nightly: {in_template}"]
     assert warned(team, nightly, "apply", "--server-side") == []
     assert team.run("create", "job", "tonight", "--from=cronjob/nightly").stderr == ""

@@ -181,9 +181,10 @@ def test_an_empty_restart_policy_becomes_never_with_one_warning_for_the_user(
     verb = flags if flags == ("create",) else ("apply", *flags)
     created = team.run(*verb, "--filename=-", stdin=job_set("train", *parts))
     warnings = [line for line in created.stderr.splitlines() if "restartPolicy" in line]
+    told = f"Warning: JobSet {team.name}/train:"
     assert [line.partition(";")[0] for line in warnings] == [
-        f"Warning: spec.replicatedJobs[0].{RESTART_POLICY}: OnFailure allows no failure policy",
-        f"Warning: spec.replicatedJobs[1].{RESTART_POLICY}: left out, becomes Never, in 2 of the set's Jobs",
+        f"{told} spec.replicatedJobs[0].{RESTART_POLICY}: OnFailure allows no failure policy",
+        f"{told} spec.replicatedJobs[1].{RESTART_POLICY}: left out, becomes Never, in 2 of the set's Jobs",
     ]
     driver, *others = jobs_of(team.get("jobset", "train"))
     assert driver["template"]["spec"]["restartPolicy"] == "OnFailure"

@@ -105,13 +105,41 @@ def test_a_job_with_25_retries_is_refused_with_path_value_limit_and_profile(name
     team = opted_in(namespace)
     refused = team.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
     assert refused.returncode != 0
-    assert "spec.backoffLimit: 25 retries exceed the limit of 10 in profile 'default'; set 10 or less" in refused.stderr
+    problem = "spec.backoffLimit: 25 retries exceed the limit of 10 in profile 'default'; set 10 or less"
+    assert f"denied the request: Job {team.name}/train: {problem}" in refused.stderr
+
+
+def test_a_job_whose_name_the_api_server_completes_is_refused_by_the_name_in_its_manifest(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace)
+    manifest = job("train", backoffLimit=25)
+    manifest["metadata"] = {"generateName": "train-"}
+    refused = team.run("create", "--filename=-", stdin=manifest)
+    assert f"denied the request: Job {team.name}/train-*: spec.backoffLimit: 25 retries" in refused.stderr
+
+
+def test_a_warning_is_told_of_each_object_of_a_manifest(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "clamp")
+    both: Object = {"apiVersion": "v1", "kind": "List", "items": [job(name, backoffLimit=25) for name in ("a", "b")]}
+    told = team.run("create", "--filename=-", stdin=both).stderr
+    for name in ("a", "b"):
+        assert f"Warning: Job {team.name}/{name}: spec.backoffLimit: 25 lowered to 10" in told
+
+
+def test_a_long_warning_is_passed_on_whole(namespace: NewNamespace) -> None:
+    team = namespace({names.PROFILE: "default", names.MODE: "Warn"})
+    name = "j" * 63
+    told = team.run("create", "--filename=-", stdin=job(name, backoffLimit=25)).stderr
+    warning = f"Warning: Job {team.name}/{name}: spec.backoffLimit: would deny: 25 retries exceed the limit of 10"
+    assert f"{warning} in profile 'default'; set 10 or less\n" in told
 
 
 def test_a_clamping_profile_lowers_with_a_warning_for_the_user(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "clamp")
     created = team.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
-    assert "Warning: spec.backoffLimit: 25 lowered to 10; profile 'clamp' allows no more" in created.stderr
+    warning = "spec.backoffLimit: 25 lowered to 10; profile 'clamp' allows no more"
+    assert f"Warning: Job {team.name}/train: {warning}" in created.stderr
     assert team.get("job", "train")["spec"]["backoffLimit"] == 10
 
 
@@ -165,7 +193,8 @@ def test_a_misspelt_key_is_a_warning_on_a_namespace_a_job_and_a_bare_pod(
 def test_warn_tells_and_audit_is_silent(namespace: NewNamespace) -> None:
     warned = namespace({names.PROFILE: "default", names.MODE: "Warn"})
     told = warned.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
-    assert "Warning: spec.backoffLimit: would deny: 25 retries exceed the limit of 10" in told.stderr
+    would = "spec.backoffLimit: would deny: 25 retries exceed the limit of 10"
+    assert f"Warning: Job {warned.name}/train: {would}" in told.stderr
     assert "podFailurePolicy" not in warned.get("job", "train")["spec"]
     audited = namespace({names.PROFILE: "default", names.MODE: "Audit"})
     silent = audited.run("create", "--filename=-", stdin=job("train", backoffLimit=25))

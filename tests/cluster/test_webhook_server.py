@@ -88,9 +88,8 @@ def test_a_job_that_selects_a_pool_without_on_demand_nodes_is_accepted_with_a_wa
     manifest = job("train")
     manifest["spec"]["template"]["spec"]["nodeSelector"] = {POOL: "spot"}
     body = served.post("/validate", review_of(manifest, namespace=team.name)).body
-    assert answer_of(body, manifest).warnings == [
-        "spec.template.spec: fits on no on-demand node of this cluster; its pods wait for one"
-    ]
+    warning = "spec.template.spec: fits on no on-demand node of this cluster; its pods wait for one"
+    assert answer_of(body, manifest).warnings == [f"Job {team.name}/train: {warning}"]
 
 
 def test_an_owner_that_is_gone_or_another_by_that_name_tells_nothing(
@@ -149,7 +148,7 @@ def test_only_an_update_of_the_stored_policy_is_told_which_namespaces_use_a_prof
     assert "profiles.default: is missing, and in use by " in known
     assert set(strangers) == {
         (
-            "profiles: lack a profile that a namespace is labelled with;"
+            f"ConfigMap {team.name}/retry-policy: profiles: lack a profile that a namespace is labelled with;"
             " see: kubectl get namespaces -L retry-policy.dev/profile"
         )
     }

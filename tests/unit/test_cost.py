@@ -132,7 +132,7 @@ def pod_of_a_job(variables: int = 20) -> bytes:
     [
         pytest.param(pod_of_a_job(), 4120, id="a pod of a Job"),
         pytest.param(review_of(pod(owner=None)), 830, id="a pod of nobody"),
-        pytest.param(review_of(job(job_spec(backoffLimit=3))), 5730, id="a Job"),
+        pytest.param(review_of(job(job_spec(backoffLimit=3))), 6010, id="a Job with a warning"),
     ],
 )
 def test_a_request_executes_no_more_instructions_than_it_did(body: bytes, most: int) -> None:

@@ -7,11 +7,14 @@ from typing import Any, Final, Literal
 import msgspec
 
 from webhook.objects import bounds
-from webhook.objects.problem import Path, Problem
+from webhook.objects.problem import Path, Problem, cut
 
-# The API server cuts longer ones, and all of them together at 4096 (Kubernetes' page on admission webhooks).
-WARNING_LENGTH: Final = 120
-WARNINGS_LENGTH: Final = 4096
+# Characters of one warning, and of all warnings of one answer. Once the warnings of a request have more than 4096, the
+# API server cuts each to 256, and passes no others on (endpoints/filters/warning.go in k8s.io/apiserver). An object has
+# answers of /mutate and of /validate.
+WARNING_LENGTH: Final = 256
+WARNINGS_LENGTH: Final = 2048
+PROBLEM_LENGTH: Final = 120  # characters of a warning that stay free of the object's name
 TOO_DEEP: Final = "the body is nested too deeply; send an AdmissionReview of a Kubernetes object"
 SEARCHED: Final = 1024 * 1024  # bytes that are looked through for the path of a number
 IN_RANGE: Final = "an integer of at most 64 bits, or a float of 64 bits"
@@ -68,6 +71,7 @@ class Response(msgspec.Struct, kw_only=True):
 
     `patch` is an encoded JSON Patch document, empty for none. `found` are the problems that deny the request, with code
     422, each with the name of its rule; `warnings` are shown to the user either way; `audit` are audit annotations.
+    `name` names the object in both, empty where there is nothing to say.
 
     In modes other than Enforce, `would_deny` are the problems that Enforce would deny the request for, and
     `would_change` the edits that Enforce would make, except those of the metadata, each with the name of its rule.
@@ -79,6 +83,7 @@ class Response(msgspec.Struct, kw_only=True):
     patch: bytes = b""
     found: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
     warnings: list[Problem] = msgspec.field(default_factory=list)
+    name: str = ""
     audit: dict[str, str] = msgspec.field(default_factory=dict)
     edited: list[str] = msgspec.field(default_factory=list)
     would_deny: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
@@ -173,19 +178,20 @@ def encode(uid: str, response: Response) -> bytes:
     """Write the AdmissionReview that answers `uid`."""
     answer: dict[str, Any] = {"uid": uid, "allowed": not response.found}
     if response.found:
-        answer["status"] = {"code": 422, "reason": "Invalid", "message": message_of(response.problems)}
+        answer["status"] = {"code": 422, "reason": "Invalid", "message": message_of(response)}
     elif response.patch:
         answer["patchType"] = "JSONPatch"
         answer["patch"] = response.patch  # bytes are written in base64
     if response.audit:
         answer["auditAnnotations"] = response.audit
     if response.warnings:
-        answer["warnings"] = fit_warnings(response.warnings)
+        answer["warnings"] = fit_warnings(response)
     return encoder.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer})
 
 
-def message_of(problems: list[Problem]) -> str:
-    """List what denies a request, as far as anybody reads."""
+def message_of(response: Response) -> str:
+    """Name the object, and list what denies its request, as far as anybody reads."""
+    problems = response.problems
     lines: list[str] = []
     left = bounds.MAX_MESSAGE
     for problem in problems[: bounds.LISTED_PROBLEMS]:
@@ -195,17 +201,29 @@ def message_of(problems: list[Problem]) -> str:
             break
         lines.append(line)
     more = len(problems) - len(lines)
-    return "\n".join([*lines, f"and {more} more"] if more else lines)
+    return about(response.name) + "\n".join([*lines, f"and {more} more"] if more else lines)
 
 
-def fit_warnings(warnings: list[Problem]) -> list[str]:
-    """Cut warnings to what the API server passes on."""
-    return [shorten(" ".join(str(warning).split())) for warning in warnings[: WARNINGS_LENGTH // WARNING_LENGTH]]
+def fit_warnings(response: Response) -> list[str]:
+    """Return as many warnings as the API server passes on, and the number of the others.
+
+    Each names the object: kubectl prints a warning once, however many objects of a manifest have it.
+    """
+    start = about(cut(response.name, WARNING_LENGTH - PROBLEM_LENGTH - len(": ")))
+    texts: list[str] = []
+    left = WARNINGS_LENGTH - WARNING_LENGTH  # room for the number of the others
+    for warning in response.warnings:
+        text = cut(" ".join(f"{start}{warning}".split()), WARNING_LENGTH)
+        left -= len(text)
+        if left < 0:
+            return [*texts, f"{start}and {len(response.warnings) - len(texts)} more warnings"]
+        texts.append(text)
+    return texts
 
 
-def shorten(text: str) -> str:
-    """Cut one warning to its length."""
-    return text if len(text) <= WARNING_LENGTH else text[: WARNING_LENGTH - 1] + "…"
+def about(name: str) -> str:
+    """Return the beginning of a text about an object."""
+    return f"{name}: " if name else ""
 
 
 decoder = msgspec.json.Decoder(Review)

@@ -12,6 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from webhook import metrics
 from webhook.admission import configuration, engine, review
+from webhook.admission.object_name import name_of
 from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Subject, read, subject_of
 from webhook.kinds import batch
@@ -190,8 +191,8 @@ class Endpoints:
             mode = facts.mode
         if not request.dry_run:
             count(response, mode or "Enforce")
-        if response.found:
-            log_denial(request, response)
+        if response.found or response.warnings:
+            tell(request, body, response)
         return response
 
     async def facts(self, subject: Subject) -> Facts:
@@ -238,8 +239,8 @@ class Endpoints:
         if response is not None:
             if not request.dry_run:
                 count(response, "Enforce")
-            if response.found:
-                log_denial(request, response)
+            if response.found or response.warnings:
+                tell(request, body, response)
         return response
 
     async def healthz(self, _: bytes) -> HttpResponse:
@@ -289,8 +290,10 @@ def count(response: Response, mode: str) -> None:
         metrics.placements(response.placement).inc()
 
 
-def log_denial(request: Request, response: Response) -> None:
-    """Write one line per denial, without the object."""
-    problems = [str(problem) for problem in response.problems[:LOGGED]]
-    where = {"namespace": request.namespace, "name": request.name, "kind": request.kind.kind}
-    log.info("denied", uid=request.uid, **where, problems=problems)
+def tell(request: Request, body: bytes, response: Response) -> None:
+    """Name the object in an answer that says something of it, and log a denial: one line, without the object."""
+    name = name_of(request, body)
+    response.name = str(name)
+    if response.found:
+        problems = [str(problem) for problem in response.problems[:LOGGED]]
+        log.info("denied", uid=request.uid, **name.fields, problems=problems)

@@ -147,7 +147,8 @@ def test_who_suspends_a_running_job_that_this_may_fail_is_warned(scene: NewScene
     here.create("one-pod.yaml")
     here.team.running("train", 1)
     warned = here.patch("job", "train", '{"suspend":true}')
-    assert "Warning: spec.suspend: pods that this ends may fail the Job; safe if it ends on SIGTERM" in warned
+    told = "spec.suspend: pods that this ends may fail the Job; safe if they exit with 143 on SIGTERM"
+    assert f"Warning: Job {here.team.name}/train: {told}" in warned
 
 
 def test_an_elastic_job_is_scaled_down_and_goes_on(scene: NewScene) -> None:

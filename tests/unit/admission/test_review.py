@@ -154,18 +154,47 @@ def warnings_of(*whats: str) -> list[str]:
     return found
 
 
-def test_a_warning_of_120_characters_is_whole_and_a_longer_one_is_cut_to_120() -> None:
-    fits, cut = warnings_of("x" * 117, "y" * 118)
-    assert fits == "x" * 117 + "; r"
-    assert cut == "y" * 118 + ";…"
-    assert (len(fits), len(cut)) == (120, 120)
+def test_a_warning_of_256_characters_is_whole_and_a_longer_one_is_cut_to_256() -> None:
+    fits, cut = warnings_of("x" * 253, "y" * 254)
+    assert fits == "x" * 253 + "; r"
+    assert cut == "y" * 254 + ";…"
+    assert (len(fits), len(cut)) == (256, 256)
+
+
+def test_a_denial_begins_with_the_name_of_the_object() -> None:
+    assert answer(found=FOUND, name="Job team/b")["status"]["message"] == (
+        "Job team/b: spec.a: is 1; set 2\nspec.b[0]: is missing; must be there"
+    )
+
+
+def test_each_warning_names_the_object_because_kubectl_prints_equal_ones_once() -> None:
+    assert answer(warnings=PROBLEMS, name="Job team/b")["warnings"] == [
+        "Job team/b: spec.a: is 1; set 2",
+        "Job team/b: spec.b[0]: is missing; must be there",
+    ]
+
+
+def test_the_longest_name_of_a_job_leaves_a_warning_120_characters() -> None:
+    job = f"Job {'n' * 63}/{'j' * 63}"
+    (text,) = answer(warnings=[Problem((), "x" * 117, "r")], name=job)["warnings"]
+    assert text == f"{job}: {'x' * 117}; r"
+    (text,) = answer(warnings=[Problem((), "x" * 117, "r")], name=job + "j" * 190)["warnings"]
+    assert text.endswith(f"j…: {'x' * 117}; r")
+    assert len(text) == 256
 
 
 def test_a_warning_has_no_line_breaks() -> None:
     assert warnings_of("a\nb\r\n\tc\u2028d\x85e") == ["a b c d e; r"]
 
 
-def test_all_warnings_together_have_at_most_4096_characters() -> None:
-    found = warnings_of(*(f"{number} " + "é" * 200 for number in range(100)))
-    assert sum(len(text) for text in found) <= 4096
-    assert [text.split()[0] for text in found] == [str(number) for number in range(34)]
+def test_all_warnings_of_one_answer_have_at_most_half_of_what_a_request_may_have() -> None:
+    found = warnings_of(*(f"{number} " + "é" * 1000 for number in range(100)))
+    assert sum(len(text) for text in found) <= 4096 // 2
+    assert [text.split()[0] for text in found[:-1]] == [str(number) for number in range(7)]
+
+
+def test_the_last_warning_tells_how_many_others_there_are() -> None:
+    found = warnings_of(*("x" * 100 for _ in range(100)))
+    assert len(found) == 18
+    assert found[-1] == "and 83 more warnings"
+    assert len(warnings_of(*("x" * 100 for _ in range(17)))) == 17

@@ -8,7 +8,6 @@ import pytest
 
 from tests.admission import mutate, policy, validate
 from tests.objects import job_spec
-from webhook.admission.review import shorten
 from webhook.kinds import KINDS, KindSpec
 from webhook.kinds.kind_spec import Field, RetryField
 from webhook.kube import names
@@ -110,7 +109,7 @@ def test_too_many_retries_are_lowered_where_the_profile_clamps(case: tuple[KindS
     root, path = with_retries(row, one, 25)
     answer = mutate(root, under=CLAMPING)
     assert at(answer.object, path) == written(one, 10 + one.single)
-    lowered = shorten(f"{field(path)}: 25 lowered to {10 + one.single}; {NO_MORE}")
+    lowered = f"{field(path)}: 25 lowered to {10 + one.single}; {NO_MORE}"
     assert [warning for warning in answer.warnings if warning.startswith(field(path))] == [lowered]
     assert validate(answer.object, under=CLAMPING).allowed
 

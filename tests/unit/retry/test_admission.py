@@ -12,7 +12,7 @@ import pytest
 from tests.admission import review_of
 from tests.objects import job_spec
 from tests.unit.retry.server import Server, api_of, served
-from webhook.admission.review import WARNING_LENGTH, Response
+from webhook.admission.review import PROBLEM_LENGTH, Response
 from webhook.kinds import KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
@@ -98,7 +98,7 @@ def test_a_cron_job_without_a_job_is_left_alone_with_a_warning() -> None:
     assert (found.patch, problems(found)) == (b"", [])
     path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]"
     what = "it has no Job to retry; wait for its next Job"
-    assert len(str(found.warnings[0])) <= WARNING_LENGTH
+    assert len(str(found.warnings[0])) <= PROBLEM_LENGTH
     assert [str(one) for one in found.warnings] == [f"{path}: {what}"]
 
 
@@ -108,7 +108,7 @@ def test_a_cron_job_whose_last_job_is_being_created_again_is_left_alone_with_a_w
     placeholder = of_job.placeholder_for(last, "bob", ASKED)
     found = asks(Server((batch.CRON_JOB, NIGHTLY), (batch.JOB, placeholder)), NIGHTLY)
     assert (found.patch, problems(found)) == (b"", [])
-    assert "a retry of its last Job has begun; wait until it has ended" in str(found.warnings[0])[:WARNING_LENGTH]
+    assert "a retry of its last Job has begun; wait until it has ended" in str(found.warnings[0])[:PROBLEM_LENGTH]
 
 
 @pytest.mark.parametrize(

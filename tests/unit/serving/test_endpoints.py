@@ -19,7 +19,7 @@ from webhook.admission.subject import read
 from webhook.lookups import cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.parse import load_default
-from webhook.serving import app, connections
+from webhook.serving import app, connections, endpoints
 from webhook.serving.endpoints import LARGE, QUEUED, Endpoints
 from webhook.serving.http_response import HttpResponse
 from webhook.serving.limits import LARGEST_BODY, LIMITS
@@ -113,3 +113,33 @@ except ValueError:
     done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
     assert "s3cr3t" not in done.stderr
     assert json.loads(done.stderr)["exception"][0]["exc_type"] == "ValueError"
+
+
+def said(root: Any, rules: Any) -> Any:
+    answer = answered(review_of(root, name=root["metadata"].get("name", "")), rules)
+    assert isinstance(answer.body, bytes)
+    return json.loads(answer.body)["response"]
+
+
+def test_a_denial_names_the_object_that_is_denied() -> None:
+    message = said(job(job_spec(backoffLimit=25)), engine.validate)["status"]["message"]
+    assert message.startswith("Job ml/train: spec.backoffLimit: 25 retries exceed the limit of 10")
+    made_up = {**job(job_spec(backoffLimit=25)), "metadata": {"generateName": "train-"}}
+    assert said(made_up, engine.validate)["status"]["message"].startswith("Job ml/train-*: spec.backoffLimit: ")
+
+
+def test_a_warning_names_the_object_that_it_is_about() -> None:
+    on_failure = job(job_spec(restart_policy="OnFailure", backoffLimit=3))
+    assert said(on_failure, engine.mutate)["warnings"][0].startswith("Job ml/train: spec.template.spec.restartPolicy: ")
+
+
+def test_an_answer_that_says_nothing_does_not_look_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints, "name_of", broken)
+    assert "warnings" not in said(job(), engine.mutate)
+
+
+def test_a_denial_is_logged_with_the_name_of_the_object(capsys: pytest.CaptureFixture[str]) -> None:
+    said({**job(job_spec(backoffLimit=25)), "metadata": {"generateName": "train-"}}, engine.validate)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "denied" in line]
+    for field in ("namespace=ml", "name=train-*", "kind=Job"):
+        assert field in line

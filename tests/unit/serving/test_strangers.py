@@ -180,7 +180,8 @@ def test_who_does_not_know_the_stored_object_has_nobodys_rights_looked_up(labels
         answers.append(port.retries(with_(before, uid="forged", labels=labels, **said), before))
         assert (port.stored.rights, port.stored.asked) == (0, [JOB])
     assert answers[0] == answers[1]
-    assert answers[0].message == "metadata.uid: no Job has this name and uid; read it again, and repeat the change"
+    what = "metadata.uid: no Job has this name and uid; read it again, and repeat the change"
+    assert answers[0].message == f"Job ml/train: {what}"
 
 
 @pytest.mark.parametrize(("labels", "said"), UPDATES)

@@ -8,7 +8,7 @@ import pytest
 from tests.admission import Answer, mutate, policy, validate
 from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec
 from tests.unit.rules.job_sets.test_job_set import RESTART, job_rules, job_set, set_rules
-from webhook.admission.review import WARNING_LENGTH
+from webhook.admission.review import PROBLEM_LENGTH
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, FailurePolicy, Policy, Profile, Retries
@@ -99,7 +99,7 @@ def test_a_rule_for_few_failures_is_allowed_with_a_warning_where_the_ledger_coun
     assert answer.allowed
     warning = "spec.podFailurePolicy.rules[0]: costs no retry; the ledger fails the Job after 10 such failures"
     assert warning in answer.warnings
-    assert len(warning) <= WARNING_LENGTH
+    assert len(warning) <= PROBLEM_LENGTH
 
 
 def test_the_warning_names_the_profiles_limit_of_retries() -> None:

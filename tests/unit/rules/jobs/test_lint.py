@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.ledger.pods import disrupted, failed
-from webhook.admission.review import WARNING_LENGTH
+from webhook.admission.review import PROBLEM_LENGTH
 from webhook.ledger.model import matching
 from webhook.objects.problem import Json, Path, field
 from webhook.rules.jobs import lint, schema
@@ -389,7 +389,7 @@ def test_every_warning_is_short_enough_to_be_passed_on(path: Path) -> None:
         "add 137 to values",
         "remove 137",
     }
-    assert [text for text in texts if len(text) > WARNING_LENGTH] == []
+    assert [text for text in texts if len(text) > PROBLEM_LENGTH] == []
 
 
 def test_warnings_of_a_cron_job_are_named_where_its_job_template_stands() -> None:

@@ -1,0 +1,119 @@
+"""The name of a request's object, as its author knows it."""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from webhook.admission.review import Request
+from webhook.kinds import core
+from webhook.kube.paths import is_name
+from webhook.objects.problem import cut
+
+MOST: Final = 63  # characters that are shown of what cannot be a name
+MOST_REFERENCES: Final = 16 * 1024  # bytes of ownerReferences that are read
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """An entry of metadata.ownerReferences."""
+
+    kind: str = ""
+    name: str = ""
+    controller: bool = False
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields of an object's metadata that name it."""
+
+    name: str = ""
+    generate_name: str = ""
+    owner_references: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Object(msgspec.Struct, frozen=True):
+    """An object, of which only the name is read."""
+
+    metadata: Metadata | None = None
+
+
+class Content(msgspec.Struct, frozen=True):
+    """The request of an AdmissionReview, of which only the object's name is read."""
+
+    object: Object | None = None
+
+
+class Review(msgspec.Struct, frozen=True):
+    """An AdmissionReview, of which only the object's name is read."""
+
+    request: Content
+
+
+class ObjectName(NamedTuple):
+    """What names an object; as a string `Job team/train`.
+
+    `name` ends with `*` where the API server makes up the end of it. `controller`: of a pod that a controller made,
+    kind and name of that controller, `Job/train`; else empty. Such a pod is as a string `Pod of Job team/train`.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    controller: str = ""
+
+    def __str__(self) -> str:
+        kind, name = self.kind, self.name
+        if self.controller:
+            owner, _, name = self.controller.partition("/")
+            kind = f"{kind} of {owner}"
+        return f"{kind} {self.namespace}/{name}" if self.namespace else f"{kind} {name}"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields of a log line that name the object."""
+        return {field: value for field, value in self._asdict().items() if value}
+
+
+def name_of(request: Request, body: bytes) -> ObjectName:
+    """Return the name of a request's object; `body` are the bytes that the request was read from."""
+    kind = request.kind.kind
+    metadata = metadata_in(body)
+    controller = controller_in(metadata) if kind == core.POD.kind else ""
+    return ObjectName(kind, shown(request.namespace), shown(given_name(request, metadata)), controller)
+
+
+def metadata_in(body: bytes) -> Metadata:
+    """Return what names the object in an AdmissionReview; nothing of it where a field has a wrong type."""
+    try:
+        found = decoder.decode(body).request.object
+    except msgspec.DecodeError:
+        return Metadata()
+    return Metadata() if found is None or found.metadata is None else found.metadata
+
+
+def controller_in(metadata: Metadata) -> str:
+    """Return kind and name of the controller that made an object, `Job/train`; empty if there is none."""
+    if len(memoryview(metadata.owner_references)) > MOST_REFERENCES:
+        return ""
+    try:
+        references = references_decoder.decode(metadata.owner_references) or ()
+    except msgspec.DecodeError:
+        return ""
+    for one in references:
+        if one.controller and one.kind.isalnum() and is_name(one.name):
+            return f"{cut(one.kind, MOST)}/{one.name}"
+    return ""
+
+
+def given_name(request: Request, metadata: Metadata) -> str:
+    """Return the name that an object has; of a new one whose name ends as the API server chooses, `train-*`."""
+    name, prefix = request.name or metadata.name, metadata.generate_name
+    is_made_up = request.operation == "CREATE" and prefix and name.startswith(prefix)
+    return f"{prefix}*" if is_made_up or (prefix and not name) else name
+
+
+def shown(name: str) -> str:
+    """Return a name; what cannot be one, which the API server refuses only after admission, is quoted and cut."""
+    return name if not name or is_name(name.replace("*", "x")) else ascii(cut(name, MOST))
+
+
+decoder = msgspec.json.Decoder(Review)
+references_decoder = msgspec.json.Decoder(tuple[Reference, ...] | None)
