@@ -16,6 +16,12 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.rules.facts import Facts
 
+PLAIN: dict[type, str] = {
+    inspect.BoolType: "`true`, `false`",
+    inspect.StrType: "a string",
+    inspect.NoneType: "`null`",
+    inspect.CustomType: "a duration",
+}
 FIELD = re.compile(r"^(?P<indent> *)(?P<name>\w+):(?P<value>.*)$")
 
 OBJECTS: dict[str, Json] = {
@@ -76,13 +82,20 @@ def paths_of(patch: list[Json]) -> list[str]:
 
 
 def policy_reference() -> str:
-    """Make a table of every field: its type and default from the model, its meaning from the packaged policy."""
+    """Make a table of every field: type and default from the model, meaning from the packaged policy or the model."""
     meanings = dict(comments())
     lines = ["| Field | Values | Default | |", "|---|---|---|---|"]
     for path, field in fields(inspect.type_info(Profile), ""):
         default = msgspec.json.encode(field.default, enc_hook=int).decode()
-        lines.append(f"| `{path}` | {values(field.type)} | `{default}` | {meanings[path]} |")
+        meaning = meanings.get(path) or stated(field.type)
+        lines.append(f"| `{path}` | {values(field.type)} | `{default}` | {meaning} |")
     return "\n".join(lines) + "\n"
+
+
+def stated(kind: Any) -> str:
+    """Return the meaning that the model states for a field which the packaged policy leaves out."""
+    (extra,) = (one.extra or {} for one in kind.types if isinstance(one, inspect.Metadata))
+    return str(extra["meaning"])
 
 
 def fields(struct: Any, prefix: str) -> Iterator[tuple[str, Any]]:
@@ -104,20 +117,15 @@ def values(kind: Any) -> str:
             return f"{kind.ge} to {kind.le}" if kind.le is not None else f"{kind.ge} or more"
         case inspect.IntType():
             return "a whole number"
-        case inspect.BoolType():
-            return "`true`, `false`"
         case inspect.VarTupleType():
             return f"a list of {values(kind.item_type)}"
         case inspect.UnionType():
             return " or ".join(values(one) for one in kind.types)
-        case inspect.NoneType():
-            return "`null`"
-        case inspect.CustomType():
-            return "a duration"
+        case inspect.Metadata():
+            return values(kind.type)
         case inspect.StructType():
             return "`{" + ", ".join(field.encode_name for field in kind.fields) + "}`"
-        case _:
-            raise TypeError(kind)
+    return PLAIN[type(kind)]
 
 
 def comments() -> Iterator[tuple[str, str]]:

@@ -71,7 +71,8 @@ class Response(msgspec.Struct, kw_only=True):
 
     `patch` is an encoded JSON Patch document, empty for none. `found` are the problems that deny the request, with code
     422, each with the name of its rule; `warnings` are shown to the user either way; `audit` are audit annotations.
-    `name` names the object in both, empty where there is nothing to say.
+    `name` names the object in both, and `message` is what its profile says at the end; both are empty where there is
+    nothing to say.
 
     In modes other than Enforce, `would_deny` are the problems that Enforce would deny the request for, and
     `would_change` the edits that Enforce would make, except those of the metadata, each with the name of its rule.
@@ -84,6 +85,7 @@ class Response(msgspec.Struct, kw_only=True):
     found: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
     warnings: list[Problem] = msgspec.field(default_factory=list)
     name: str = ""
+    message: str = ""
     audit: dict[str, str] = msgspec.field(default_factory=dict)
     edited: list[str] = msgspec.field(default_factory=list)
     would_deny: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
@@ -190,7 +192,7 @@ def encode(uid: str, response: Response) -> bytes:
 
 
 def message_of(response: Response) -> str:
-    """Name the object, and list what denies its request, as far as anybody reads."""
+    """Name the object, and list what denies its request, as far as anybody reads; at the end the profile's message."""
     problems = response.problems
     lines: list[str] = []
     left = bounds.MAX_MESSAGE
@@ -201,23 +203,31 @@ def message_of(response: Response) -> str:
             break
         lines.append(line)
     more = len(problems) - len(lines)
-    return about(response.name) + "\n".join([*lines, f"and {more} more"] if more else lines)
+    if more:
+        lines.append(f"and {more} more")
+    if response.message:
+        lines.append(response.message)
+    return about(response.name) + "\n".join(lines)
 
 
 def fit_warnings(response: Response) -> list[str]:
-    """Return as many warnings as the API server passes on, and the number of the others.
+    """Return as many warnings as the API server passes on, the number of the others, and the profile's message.
 
-    Each names the object: kubectl prints a warning once, however many objects of a manifest have it.
+    Each warning names the object, and the message does not: kubectl prints equal ones once for all objects of a
+    manifest.
     """
     start = about(cut(response.name, WARNING_LENGTH - PROBLEM_LENGTH - len(": ")))
     texts: list[str] = []
-    left = WARNINGS_LENGTH - WARNING_LENGTH  # room for the number of the others
+    left = WARNINGS_LENGTH - len(response.message) - WARNING_LENGTH  # room for the number of the others
     for warning in response.warnings:
         text = cut(" ".join(f"{start}{warning}".split()), WARNING_LENGTH)
         left -= len(text)
         if left < 0:
-            return [*texts, f"{start}and {len(response.warnings) - len(texts)} more warnings"]
+            texts.append(f"{start}and {len(response.warnings) - len(texts)} more warnings")
+            break
         texts.append(text)
+    if response.message and not response.found:  # a denial says it already
+        texts.append(response.message)
     return texts
 
 

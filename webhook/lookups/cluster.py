@@ -124,6 +124,10 @@ class Cluster:
         found = await look_up(self.api, path_of("v1", "namespaces", name=namespace), METADATA_ONLY)
         return (None, None) if found is None else opt_in_of(found)
 
+    def known_opt_in(self, namespace: str) -> OptIn:
+        """Return profile and mode in a namespace's labels, according to the cache."""
+        return self.namespaces.items.get(("", namespace), (None, None))
+
     def profiles_in_use(self) -> dict[str, list[str]]:
         """Return the names of the opted-in namespaces by profile, according to the cache."""
         found: dict[str, list[str]] = {}

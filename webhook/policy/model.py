@@ -35,6 +35,17 @@ LabelKey = Annotated[
         "digits, -, _ or ., the ends letters or digits",
     ),
 ]
+Message = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?=[^\x00-\x1f\x7f-\x9f\u2028\u2029]{10,200}\Z)\S.*\S\Z",
+        description='one line of 10 to 200 characters, in quotes: in YAML a comment begins at " #"',
+        extra={
+            "meaning": 'A line for users, 10 to 200 characters in quotes, such as `"Ask #batch, https://wiki/batch"`: '
+            "the last line of a denial, and one more warning where there are warnings."
+        },
+    ),
+]
 
 
 class Duration(int):
@@ -134,6 +145,7 @@ class Profile(Struct, frozen=True, kw_only=True, rename="camel"):
     requested_retry: RequestedRetry = RequestedRetry()
     attempt_timeout: Duration | None = None
     allow_skip: bool = True
+    message: Message | None = None
 
 
 class Policy(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -177,7 +177,7 @@ class Endpoints:
         if rules is engine.validate and configuration.is_asked_about(request, self.policy.config_map):
             in_use = {} if self.cluster is None else self.cluster.profiles_in_use()
             response = configuration.validate(request, self.policy.current, in_use, self.policy.uid)
-            mode = None
+            profile_name = mode = None
         else:
             subject = subject_of(request, body=body)
             if subject is None:
@@ -188,12 +188,24 @@ class Endpoints:
             if len(body) > LARGE:
                 await self.turn()
             response = rules(subject, self.policy.current, facts)
-            mode = facts.mode
+            profile_name, mode = facts.profile_name, facts.mode
         if not request.dry_run:
             count(response, mode or "Enforce")
         if response.found or response.warnings:
-            tell(request, body, response)
+            self.tell(request, body, response, profile_name)
         return response
+
+    def tell(self, request: Request, body: bytes, response: Response, profile_name: str | None) -> None:
+        """Name the object in an answer that says something of it, add its profile's message, and log a denial."""
+        name = name_of(request, body)
+        response.name = str(name)
+        policy = self.policy.current
+        profile = None if policy is None or profile_name is None else policy.profiles.get(profile_name)
+        if profile is not None and profile.message is not None:
+            response.message = profile.message
+        if response.found:
+            problems = [str(problem) for problem in response.problems[:LOGGED]]
+            log.info("denied", uid=request.uid, **name.fields, problems=problems)
 
     async def facts(self, subject: Subject) -> Facts:
         """Return the facts about a subject: profile and mode of its namespace and, if that is opted in, the owners.
@@ -240,7 +252,8 @@ class Endpoints:
             if not request.dry_run:
                 count(response, "Enforce")
             if response.found or response.warnings:
-                tell(request, body, response)
+                profile_name, _ = retry_requests.cluster.known_opt_in(request.namespace)
+                self.tell(request, body, response, profile_name)
         return response
 
     async def healthz(self, _: bytes) -> HttpResponse:
@@ -288,12 +301,3 @@ def count(response: Response, mode: str) -> None:
         metrics.UNKNOWN_PROFILES.inc()
     if response.placement:
         metrics.placements(response.placement).inc()
-
-
-def tell(request: Request, body: bytes, response: Response) -> None:
-    """Name the object in an answer that says something of it, and log a denial: one line, without the object."""
-    name = name_of(request, body)
-    response.name = str(name)
-    if response.found:
-        problems = [str(problem) for problem in response.problems[:LOGGED]]
-        log.info("denied", uid=request.uid, **name.fields, problems=problems)

@@ -198,3 +198,24 @@ def test_the_last_warning_tells_how_many_others_there_are() -> None:
     assert len(found) == 18
     assert found[-1] == "and 83 more warnings"
     assert len(warnings_of(*("x" * 100 for _ in range(17)))) == 17
+
+
+def test_the_message_of_a_profile_is_the_last_line_of_a_denial_and_no_warning_besides() -> None:
+    response = answer(found=FOUND, warnings=PROBLEMS, name="Job team/b", message="Ask #batch")
+    assert response["status"]["message"].splitlines() == [
+        "Job team/b: spec.a: is 1; set 2",
+        "spec.b[0]: is missing; must be there",
+        "Ask #batch",
+    ]
+    assert "Ask #batch" not in response["warnings"]
+
+
+def test_the_message_of_a_profile_is_one_warning_equal_for_all_objects_and_there_is_none_without_others() -> None:
+    assert answer(warnings=PROBLEMS, name="Job team/b", message="Ask #batch")["warnings"][2:] == ["Ask #batch"]
+    assert answer(message="Ask #batch") == {"allowed": True}
+
+
+def test_the_message_of_a_profile_has_room_beside_as_many_warnings_as_there_may_be() -> None:
+    found = answer(warnings=[Problem((), "x" * 1000, "r")] * 100, name="Job team/b", message="m" * 200)["warnings"]
+    assert found[-2:] == ["Job team/b: and 94 more warnings", "m" * 200]
+    assert sum(map(len, found)) <= 2048

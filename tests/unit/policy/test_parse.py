@@ -301,6 +301,39 @@ def test_any_other_duration_is_a_problem(text: str) -> None:
     assert problem.endswith(DURATION)
 
 
+def test_an_admin_can_add_a_sentence_and_a_link() -> None:
+    sentence = "Ask #batch, https://wiki.example/batch?x=1#y: «été»"
+    assert profile(f"{{message: {json.dumps(sentence, ensure_ascii=False)}}}").message == sentence
+    assert profile("{}").message is None
+    assert len(profile(f"{{message: {'x' * 200}}}").message or "") == 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'Ask'",
+        f"'{'x' * 201}'",
+        '"two lines:\\none, two"',
+        '"a bell: \\a\\a\\a\\a\\a"',
+        '"an escape \\e[31m"',
+        '"a separator \\L of lines"',
+        "' begins with a space'",
+        "'ends with a space '",
+        "[a, list]",
+    ],
+)
+def test_a_message_that_is_not_one_line_of_a_sentences_length_is_a_problem(text: str) -> None:
+    (problem,) = profile_problems(f"{{message: {text}}}")
+    assert problem.startswith("message: is ")
+    assert "one line of 10 to 200 characters" in problem
+
+
+def test_a_message_that_yaml_cuts_at_a_comment_is_a_problem_that_says_so() -> None:
+    (problem,) = problems(f"{HEAD}profiles:\n  default:\n    message: Ask #batch, https://wiki.example\n")
+    assert problem.startswith('profiles.default.message: is "Ask"; must be ')
+    assert problem.endswith('in quotes: in YAML a comment begins at " #"')
+
+
 @pytest.mark.parametrize("text", ["2147483648", "99999999999999999999s", "596524h", "\u0663s"])
 def test_a_duration_beyond_what_the_api_takes_is_a_problem(text: str) -> None:
     (problem,) = profile_problems(f"{{attemptTimeout: {text}}}")

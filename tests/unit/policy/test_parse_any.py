@@ -40,6 +40,8 @@ tolerations = st.fixed_dictionaries(
     {"operator": st.just("Exists"), "effect": st.just("NoExecute")},
     optional={"key": label_keys, "tolerationSeconds": st.integers(-(2**63), 2**63 - 1)},
 )
+characters = st.characters(max_codepoint=0xFFFF, exclude_categories=["C", "Z"])  # in JSON others are two escapes
+messages = st.text(characters | st.just(" "), min_size=10, max_size=200).filter(lambda text: text == text.strip())
 profiles = st.builds(
     Profile,
     retries=st.integers(0, 10).flatmap(
@@ -83,6 +85,7 @@ profiles = st.builds(
     | st.builds(Placement, provider=st.just("any"), spot=st.sampled_from(["Prefer", "Allow"])),
     attempt_timeout=st.none() | st.integers(1, 2147483647).map(Duration),
     allow_skip=st.booleans(),
+    message=st.none() | messages,
 )
 policies = st.builds(
     Policy,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.admission import review_of
+from tests.admission import policy, review_of
 from tests.metrics import counted
 from tests.objects import job, job_spec
 from webhook.admission import engine
@@ -18,15 +18,17 @@ from webhook.admission.review import Response
 from webhook.admission.subject import read
 from webhook.lookups import cluster
 from webhook.lookups.policy_source import PolicySource
+from webhook.policy.model import Policy, Profile
 from webhook.policy.parse import load_default
+from webhook.retry.admission import RetryAdmission
 from webhook.serving import app, connections, endpoints
 from webhook.serving.endpoints import LARGE, QUEUED, Endpoints
 from webhook.serving.http_response import HttpResponse
 from webhook.serving.limits import LARGEST_BODY, LIMITS
 
 
-def answered(body: bytes, rules: Any = engine.mutate) -> HttpResponse:
-    endpoints = Endpoints(PolicySource(load_default()), None)
+def answered(body: bytes, rules: Any = engine.mutate, policy: Policy | None = None) -> HttpResponse:
+    endpoints = Endpoints(PolicySource(policy or load_default()), None)
     return asyncio.run(endpoints.answer(body, "mutate", read, partial(endpoints.judge, rules)))
 
 
@@ -115,9 +117,8 @@ except ValueError:
     assert json.loads(done.stderr)["exception"][0]["exc_type"] == "ValueError"
 
 
-def said(root: Any, rules: Any) -> Any:
-    answer = answered(review_of(root, name=root["metadata"].get("name", "")), rules)
-    assert isinstance(answer.body, bytes)
+def said(root: Any, rules: Any, policy: Policy | None = None) -> Any:
+    answer = answered(review_of(root, name=root["metadata"].get("name", "")), rules, policy)
     return json.loads(answer.body)["response"]
 
 
@@ -131,6 +132,32 @@ def test_a_denial_names_the_object_that_is_denied() -> None:
 def test_a_warning_names_the_object_that_it_is_about() -> None:
     on_failure = job(job_spec(restart_policy="OnFailure", backoffLimit=3))
     assert said(on_failure, engine.mutate)["warnings"][0].startswith("Job ml/train: spec.template.spec.restartPolicy: ")
+
+
+ASKING = policy(default=Profile(message="Ask #batch, https://wiki.example/batch"))
+
+
+def test_a_denial_ends_with_the_message_of_the_profile() -> None:
+    denial = said(job(job_spec(backoffLimit=25)), engine.validate, ASKING)
+    assert denial["status"]["message"].endswith("; set 10 or less\nAsk #batch, https://wiki.example/batch")
+
+
+def test_warnings_end_with_the_message_of_the_profile_once() -> None:
+    told = said(job(job_spec(restart_policy="OnFailure", backoffLimit=3)), engine.mutate, ASKING)
+    assert told["warnings"][1:] == ["Ask #batch, https://wiki.example/batch"]
+
+
+def test_a_refused_request_for_a_retry_ends_with_the_message_of_the_namespaces_profile() -> None:
+    api: Any = None
+    known = cluster.Cluster(api)
+    known.namespaces.items["", "ml"] = ("default", None)
+    retry_requests = RetryAdmission(api, known)
+    server = Endpoints(PolicySource(ASKING), known, retry_requests=retry_requests)
+    unreadable = review_of(job({"backoffLimit": "HUGE"}), userInfo={"username": "alice"}).replace(b'"HUGE"', b"1e999")
+    answer = asyncio.run(server.admission().by_path["/retry"][1](unreadable))
+    message = json.loads(answer.body)["response"]["status"]["message"].splitlines()
+    assert message[0].startswith("Job ml/train: spec.backoffLimit: ")
+    assert message[1:] == ["Ask #batch, https://wiki.example/batch"]
 
 
 def test_an_answer_that_says_nothing_does_not_look_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
