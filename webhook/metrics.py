@@ -1,7 +1,7 @@
 """The server's metrics: names, labels, help and buckets, each stated once.
 
-An admission counts through `requests`, `edits`, `problems` and `placements`, which hold the children of their metric:
-prometheus_client's `labels` checks its arguments and takes a lock, at twice the cost of the increment itself.
+An admission counts through `requests`, `edits`, `problems`, `not_enforced` and `placements`, which hold the children of
+their metric: prometheus_client's `labels` checks its arguments and takes a lock, at twice the cost of the increment.
 """
 
 from functools import cache
@@ -46,6 +46,14 @@ PROBLEMS: Final = Counter(
     registry=REGISTRY,
 )
 problems: Final = cache(PROBLEMS.labels)
+NOT_ENFORCED: Final = Counter(
+    "retry_policy_requests_not_enforced",
+    "Requests in namespaces of mode Warn or Audit, by what Enforce would do: denied or changed. After 200 pairs of "
+    "namespace and profile the namespace is (other).",
+    ("namespace", "profile", "would_be"),
+    registry=REGISTRY,
+)
+not_enforced: Final = cache(NOT_ENFORCED.labels)
 PLACEMENTS: Final = Counter(
     "retry_policy_placements",
     "Pods placed, by placement (Spot, OnDemand, None).",

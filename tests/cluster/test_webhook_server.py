@@ -92,6 +92,25 @@ def test_a_job_that_selects_a_pool_without_on_demand_nodes_is_accepted_with_a_wa
     assert answer_of(body, manifest).warnings == [f"Job {team.name}/train: {warning}"]
 
 
+def test_an_admin_sees_in_log_and_metrics_who_would_be_denied_where_nothing_is_enforced(
+    served: Served, namespace: NewNamespace
+) -> None:
+    team = namespace({names.PROFILE: "default", names.MODE: "Audit"})
+    assert served.post("/validate", review_of(job("train", backoffLimit=25), namespace=team.name)).status == 200
+    (line,) = [line for line in map(json.loads, served.log_text().splitlines()) if line["event"] == "not enforced"]
+    assert (line["namespace"], line["kind"], line["name"]) == (team.name, "Job", "train")
+    assert (line["profile"], line["mode"], line["would_be"], line["rules"]) == (
+        "default",
+        "Audit",
+        "denied",
+        ["retries"],
+    )
+    series = (
+        f'retry_policy_requests_not_enforced_total{{namespace="{team.name}",profile="default",would_be="denied"}} 1.0'
+    )
+    assert series.encode() in served.get("/metrics").body
+
+
 def test_an_owner_that_is_gone_or_another_by_that_name_tells_nothing(
     served: Served, namespace: NewNamespace, kubectl: Kubectl
 ) -> None:

@@ -24,6 +24,8 @@ from webhook.rules.facts import Facts
 from webhook.serving.bodies import Bodies
 from webhook.serving.http_response import HttpResponse, text
 from webhook.serving.limits import LIMITS, Limits
+from webhook.serving.logs import LogLines
+from webhook.serving.not_enforced import NotEnforced
 from webhook.serving.places import CrowdedError, Places
 from webhook.serving.server import Handler, Routes
 
@@ -74,6 +76,7 @@ class Endpoints:
         self.cluster = cluster
         self.trackers = trackers
         self.retry_requests = retry_requests
+        self.not_enforced = NotEnforced(LogLines())
         self.draining = False
         self.queued = 0  # bytes of large bodies
         self.turns = asyncio.Lock()
@@ -191,6 +194,8 @@ class Endpoints:
             profile_name, mode = facts.profile_name, facts.mode
         if not request.dry_run:
             count(response, mode or "Enforce")
+            if mode is not None and profile_name is not None and (response.would_deny or response.would_change):
+                self.not_enforced.report(name_of(request, body), response, profile_name, mode)
         if response.found or response.warnings:
             self.tell(request, body, response, profile_name)
         return response

@@ -1,8 +1,12 @@
-"""Log lines, in a process of their own: the configuration is the process's."""
+"""Log lines: how they are written, in a process of their own, as the configuration is the process's; and how many."""
 
 import json
 import subprocess
 import sys
+
+import pytest
+
+from webhook.serving.logs import LINES, NAMESPACE_LINES, PERIOD, LogLines
 
 PROGRAM = """
 import structlog
@@ -29,3 +33,50 @@ def test_a_line_is_one_json_object_and_an_exception_shows_no_values_of_its_frame
     assert said["exception"][0]["exc_value"] == "cannot be read"
     assert "hunter2" not in line.replace('read(\\"hunter2\\")', "")
     assert done.stdout == ""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_each_line_is_written_and_the_same_one_once_in_a_period() -> None:
+    clock = Clock()
+    lines = LogLines(clock)
+    assert [lines.has_room("ml", name) for name in ("a", "b", "a", "b")] == [True, True, False, False]
+    assert lines.has_room("team", "a")
+    clock.seconds += PERIOD
+    assert lines.has_room("ml", "a")
+
+
+def test_one_namespace_leaves_the_others_their_lines() -> None:
+    lines = LogLines(Clock())
+    assert [lines.has_room("hostile", number) for number in range(1000)].count(True) == NAMESPACE_LINES
+    assert lines.has_room("ml", "a")
+
+
+def test_all_namespaces_together_write_a_bounded_number_of_lines_and_as_many_are_remembered() -> None:
+    lines = LogLines(Clock())
+    found = [lines.has_room(f"team-{number}", "a") for number in range(10_000)]
+    assert found.count(True) == LINES
+    assert len(lines.written) == len(lines.of_namespace) == LINES
+
+
+def test_the_number_of_lines_that_were_left_out_is_logged_in_the_next_period(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = Clock()
+    lines = LogLines(clock)
+    for number in range(NAMESPACE_LINES + 7):
+        lines.has_room("ml", number)
+        lines.has_room("ml", 0)  # which is not left out: it was written
+    assert "left out" not in capsys.readouterr().out
+    clock.seconds += PERIOD
+    lines.has_room("ml", "a")
+    assert "lines=7" in capsys.readouterr().out
+    clock.seconds += PERIOD
+    lines.has_room("ml", "a")
+    assert "left out" not in capsys.readouterr().out
