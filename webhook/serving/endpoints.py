@@ -12,13 +12,14 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from webhook import metrics
 from webhook.admission import configuration, engine, review
-from webhook.admission.object_name import name_of
+from webhook.admission.object_name import ObjectName, name_of
 from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Subject, read, subject_of
 from webhook.kinds import batch
 from webhook.ledger.trackers import Trackers
 from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.lookups.policy_source import PolicySource
+from webhook.objects.problem import cut
 from webhook.policy.model import Policy
 from webhook.rules.facts import Facts
 from webhook.serving.bodies import Bodies
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from webhook.retry.admission import Request as RetryRequest
     from webhook.retry.admission import RetryAdmission
 
-LOGGED: Final = 20  # problems of one denial
+LOGGED: Final = 10  # problems of one denial
+LOGGED_LENGTH: Final = 200  # characters of one of them
 # Bytes: larger bodies are processed one at a time, in the order of their arrival; work on 256 KiB takes 20 ms.
 LARGE: Final = 256 * 1024
 # Bytes of large bodies that may wait, for their turn or for the API: half of the bytes that may be held, so that small
@@ -76,7 +78,8 @@ class Endpoints:
         self.cluster = cluster
         self.trackers = trackers
         self.retry_requests = retry_requests
-        self.not_enforced = NotEnforced(LogLines())
+        self.log_lines = LogLines()
+        self.not_enforced = NotEnforced(self.log_lines)
         self.draining = False
         self.queued = 0  # bytes of large bodies
         self.turns = asyncio.Lock()
@@ -209,7 +212,12 @@ class Endpoints:
         if profile is not None and profile.message is not None:
             response.message = profile.message
         if response.found:
-            problems = [str(problem) for problem in response.problems[:LOGGED]]
+            self.log_denial(request, name, response)
+
+    def log_denial(self, request: Request, name: ObjectName, response: Response) -> None:
+        """Write one line per denial, without the object."""
+        problems = [cut(str(problem), LOGGED_LENGTH) for problem in response.problems[:LOGGED]]
+        if self.log_lines.has_room(name.namespace, ("denied", name.kind, name.controller or name.name, *problems)):
             log.info("denied", uid=request.uid, **name.fields, problems=problems)
 
     async def facts(self, subject: Subject) -> Facts:

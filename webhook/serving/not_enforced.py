@@ -32,8 +32,8 @@ class NotEnforced:
             if not found:
                 continue
             metrics.not_enforced(self.label(name.namespace, profile_name), profile_name, would_be).inc()
-            if self.lines.has_room(name.namespace, (would_be, name.kind, name.controller or name.name)):
-                rules = sorted({rule for rule, _ in found})
+            rules = sorted({rule for rule, _ in found})
+            if self.lines.has_room(name.namespace, (would_be, name.kind, name.controller or name.name, *rules)):
                 what = {"would_be": would_be, "profile": profile_name, "mode": mode, "rules": rules}
                 log.info("not enforced", **name.fields, **what)
 

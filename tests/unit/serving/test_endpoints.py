@@ -12,7 +12,7 @@ import pytest
 
 from tests.admission import policy, review_of
 from tests.metrics import counted
-from tests.objects import job, job_spec
+from tests.objects import exit_codes, job, job_spec
 from webhook.admission import engine
 from webhook.admission.review import Response
 from webhook.admission.subject import read
@@ -25,6 +25,7 @@ from webhook.serving import app, connections, endpoints
 from webhook.serving.endpoints import LARGE, QUEUED, Endpoints
 from webhook.serving.http_response import HttpResponse
 from webhook.serving.limits import LARGEST_BODY, LIMITS
+from webhook.serving.logs import NAMESPACE_LINES
 
 
 def answered(body: bytes, rules: Any = engine.mutate, policy: Policy | None = None) -> HttpResponse:
@@ -163,6 +164,21 @@ def test_a_refused_request_for_a_retry_ends_with_the_message_of_the_namespaces_p
 def test_an_answer_that_says_nothing_does_not_look_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "name_of", broken)
     assert "warnings" not in said(job(), engine.mutate)
+
+
+def test_denials_do_not_fill_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    server = Endpoints(PolicySource(load_default()), None)
+    handler = server.admission().by_path["/validate"][1]
+    rules = [exit_codes("x" * 500, "NotIn", 143) for _ in range(20)]
+
+    def lines(*names: str) -> list[str]:
+        for name in names:
+            asyncio.run(handler(review_of(job(job_spec(rules=rules), name=name), name=name)))
+        return [line for line in capsys.readouterr().out.splitlines() if "denied" in line]
+
+    (line,) = lines("train", "train")
+    assert len(line) < 3000
+    assert len(lines(*(f"train-{number}" for number in range(100)))) == NAMESPACE_LINES - 1
 
 
 def test_a_denial_is_logged_with_the_name_of_the_object(capsys: pytest.CaptureFixture[str]) -> None:
