@@ -259,10 +259,10 @@ async def request(api: Api, path: str, accept: str, kind: Any) -> Json | None:
     except ApiError as error:
         if error.status == HTTPStatus.NOT_FOUND:
             return None
-        raise UnavailableError(f"{path}: the API server answered {error}") from error
+        raise UnavailableError(f"{path}: the API server answered {error}; try again") from error
     except UNREACHABLE as error:
         what = f"the API server did not answer within {LOOKUP_TIMEOUT:g} s: {error!r}"
-        raise UnavailableError(f"{path}: {what}") from error
+        raise UnavailableError(f"{path}: {what}; try again") from error
     return found
 
 

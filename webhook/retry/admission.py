@@ -106,7 +106,9 @@ class RetryAdmission:
         try:
             return await in_task(self.answer(request, adapter, root, old, changed, asks=asks))
         except (ApiError, *UNREACHABLE) as error:
-            raise UnavailableError(f"the API server did not say who may what: {error!r}") from error
+            raise UnavailableError(
+                f"the API server did not check the rights of the user: {error!r}; try again"
+            ) from error
 
     async def answer(  # noqa: PLR0913 - as above
         self, request: Request, adapter: Adapter, root: Json, old: Json, changed: list[Path], *, asks: bool

@@ -101,7 +101,9 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
         retry_requests = None
         if options.requested_retries:
             if cluster is None or events is None or options.namespace is None:
-                raise CannotStartError("--requested-retries needs a cluster, and POD_NAMESPACE in the environment")
+                raise CannotStartError(
+                    "--requested-retries needs a cluster; add --kubeconfig, and set POD_NAMESPACE in the environment"
+                )
             from webhook.retry.admission import RetryAdmission  # noqa: PLC0415 - likewise
             from webhook.retry.controller import RetryController  # noqa: PLC0415 - a MiB, and milliseconds, that a server without it saves
 
@@ -173,7 +175,7 @@ async def connect(kubeconfig: str | None) -> Api:
         return await Api.connect(kubeconfig)
     except NoCredentialsError as error:
         what = "the pod's service account" if kubeconfig is None else f"the kubeconfig {kubeconfig}"
-        raise CannotStartError(f"{what} cannot be used: {error}") from None
+        raise CannotStartError(f"{what} cannot be used: {error}; name another with --kubeconfig") from None
 
 
 def start_policy(options: Options, events: Events | None) -> tuple[PolicySource, list[Coroutine[None, None, None]]]:
@@ -232,7 +234,9 @@ def start_certificate(
             mounted.read()
             return served, None, [mounted.run()]
     except UnusableError as error:
-        raise CannotStartError(f"the certificate files cannot be used: {error}") from None
+        raise CannotStartError(
+            f"the certificate files cannot be used: {error}; correct --tls-cert, --tls-key or --client-ca"
+        ) from None
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="retry-policy-"))
     ca = Path(folder, "ca.crt")
     if events is None or options.namespace is None or trust is None:

@@ -85,8 +85,8 @@ class Bodies:
             complete = b"".join(body.chunks)
             self.held += len(complete)
         except TimeoutError:
-            what = f"the body was not there after {self.limits.client_timeout:g} s"
-            raise HTTPRequestTimeout(text=f"{what}; send what its headers say") from None
+            what = f"the body had not arrived after {self.limits.client_timeout:g} s"
+            raise HTTPRequestTimeout(text=f"{what}; send as many bytes as its headers announce") from None
         else:
             return complete
         finally:
@@ -114,9 +114,9 @@ class Bodies:
         quick = [body for body in self.arriving if body.grown_at >= now - GROWS_WITHIN]
         for body in (*slow, *reversed(quick)):
             if body is growing:
-                raise try_again(f"requests of {self.held} bytes are here")
+                raise try_again(f"requests of {self.held} bytes are held in memory already; try again in a second")
             self.discard(body)
-            body.content.set_exception(try_again("slow bodies make room for others"))
+            body.content.set_exception(try_again("slow request bodies make room for others; send the body faster"))
             if self.held <= self.limits.held_bytes:
                 return
 
@@ -129,7 +129,9 @@ class Bodies:
 
 def too_large() -> HTTPException:
     """Return the error for a body that is too large."""
-    return HTTPRequestEntityTooLarge(LARGEST_BODY, 0, text=f"the body is larger than {LARGEST_BODY} bytes")
+    return HTTPRequestEntityTooLarge(
+        LARGEST_BODY, 0, text=f"the body is larger than {LARGEST_BODY} bytes; make the object smaller"
+    )
 
 
 def try_again(why: str) -> HTTPException:

@@ -128,7 +128,7 @@ class Endpoints:
         """
         if self.queued and self.queued + len(body) > QUEUED:
             refused(f"/{path}", HTTPStatus.TOO_MANY_REQUESTS)
-            return text("large requests wait", 429, headers=RETRY_AFTER)
+            return text("too many large requests wait; try again in a second", 429, headers=RETRY_AFTER)
         self.queued += len(body)
         try:
             await self.turn()
@@ -169,7 +169,7 @@ class Endpoints:
             # With status 500 the failurePolicy of the webhook configuration decides; a denial would bypass it.
             metrics.requests(path, kind, operation, "error").inc()
             log.exception("internal error", uid=uid, kind=kind, operation=operation)
-            return text(f"internal error; the server's log tells more under uid {uid}", 500)
+            return text(f"internal error; read the server's log at uid {uid}", 500)
         # Only kinds that a rule applies to become label values: a client may send any number of other names.
         known, result = ("", "untouched") if response is None else (kind, result_of(response))
         metrics.requests(path, known, operation, result).inc()
@@ -189,7 +189,7 @@ class Endpoints:
             if subject is None:
                 return None
             if self.policy.current is None:
-                raise UnavailableError(f"no policy in force: {self.policy.trouble}")
+                raise UnavailableError(f"no policy in force: {self.policy.trouble}; correct the policy")
             facts = await self.places.wait(self.facts(subject), request.namespace, len(body))
             if len(body) > LARGE:
                 await self.turn()
@@ -279,7 +279,7 @@ class Endpoints:
         if self.draining:
             reasons.append("shutting down")
         if self.policy.current is None:
-            reasons.append(f"no policy in force: {self.policy.trouble}")
+            reasons.append(f"no policy in force: {self.policy.trouble}; correct the policy")
         if self.cluster is not None and not self.cluster.synced:
             reasons.append("caches not filled yet: the API has not answered")
         reasons += self.certificate_troubles()

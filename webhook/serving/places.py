@@ -45,7 +45,9 @@ class Places:
         share = namespace if self.is_known(namespace) else ""
         if not self.has_room(share, size):
             work.close()
-            raise CrowdedError(f"{self.requests} requests of {self.bytes} bytes wait for the API")
+            raise CrowdedError(
+                f"{self.requests} requests of {self.bytes} bytes wait for the API already; try again in a second"
+            )
         self.count(share, 1, size)
         try:
             return await rest_of(work, awaited)

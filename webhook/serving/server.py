@@ -71,10 +71,10 @@ class Server(HttpServer):
             answer = text(str(refusal.text), refusal.status, without_text_headers(refusal.headers))
         except (ConnectionError, RequestPayloadError):  # the client has closed the connection, or the body is not HTTP
             self.routes.on_refused(path, HTTPStatus.BAD_REQUEST)
-            answer = text("this is not HTTP/1.1: the body is broken", HTTPStatus.BAD_REQUEST)
+            answer = text("the body is not valid HTTP/1.1; send it as its headers announce", HTTPStatus.BAD_REQUEST)
         except Exception:
             log.exception("internal error", path=path)
-            answer = text("internal error; the server's log tells more", HTTPStatus.INTERNAL_SERVER_ERROR)
+            answer = text("internal error; read the server's log", HTTPStatus.INTERNAL_SERVER_ERROR)
         self.finish(request, answer, connection)
         return answer
 
@@ -82,9 +82,9 @@ class Server(HttpServer):
         """Return the answer of a request's handler; raise HTTPException if it has none, and as `Bodies.read` does."""
         method, handler = self.routes.by_path.get(path, (None, None))
         if handler is None:
-            raise HTTPNotFound(text="nothing is here")
+            raise HTTPNotFound(text=f"no such path; use {', '.join(self.routes.by_path)}")
         if request.method != method and (request.method, method) != (hdrs.METH_HEAD, hdrs.METH_GET):
-            raise HTTPMethodNotAllowed(request.method, [str(method)], text=f"only {method} is answered here")
+            raise HTTPMethodNotAllowed(request.method, [str(method)], text=f"the method is not allowed; use {method}")
         body = await self.routes.bodies.read(request)
         try:
             connection.enter(State.BUSY)

@@ -263,7 +263,9 @@ def test_what_cannot_be_had_is_said_without_a_stack_trace(tmp_path: Path) -> Non
     assert "NAMESPACE/NAME" in refusal("--policy-configmap", "retry-policy")
     assert "exclude each other" in refusal("--policy-configmap", "a/b", "--policy", "x")
     assert "needs an API server" in refusal("--policy-configmap", "a/b")
-    assert "--requested-retries needs a cluster, and POD_NAMESPACE" in refusal("--requested-retries")
+    assert "--requested-retries needs a cluster; add --kubeconfig, and set POD_NAMESPACE" in refusal(
+        "--requested-retries"
+    )
 
 
 def test_who_has_nothing_run_again_imports_nothing_of_it() -> None:
