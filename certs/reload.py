@@ -54,7 +54,7 @@ class ReloadableContext:
                 file.write_bytes(chain.certificate + b"\n" + chain.key)
                 context.load_cert_chain(file, password=b"")  # without it OpenSSL asks for a password on the terminal
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise UnusableError(f"certificate and key cannot be used together: {error}") from None
+            raise UnusableError(f"certificate and key cannot be used together: {error}; replace both") from None
         self.chain, self.current = chain, context
 
 
@@ -67,7 +67,7 @@ def context_for(client_ca: bytes | None) -> ssl.SSLContext:
         try:
             context.load_verify_locations(cadata=client_ca.decode("ascii"))
         except (ssl.SSLError, ValueError) as error:
-            raise UnusableError(f"client certificate authorities: {error}") from None
+            raise UnusableError(f"client certificate authorities: {error}; write PEM certificates there") from None
         context.verify_mode = ssl.CERT_REQUIRED
     return context
 
@@ -78,7 +78,7 @@ def content_of(file: Path) -> bytes:
         with file.open("rb") as opened:
             content = opened.read(LARGEST + 1)
     except OSError as error:
-        raise UnusableError(f"{file}: {error.strerror}") from None
+        raise UnusableError(f"{file}: cannot be read: {error.strerror}; make it readable") from None
     if len(content) > LARGEST:
-        raise UnusableError(f"{file}: larger than {LARGEST} bytes")
+        raise UnusableError(f"{file}: larger than {LARGEST} bytes; make it smaller")
     return content

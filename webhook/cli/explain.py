@@ -41,7 +41,7 @@ def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfi
     no such workload or it cannot be read.
     """
     if not files and workload is None:
-        raise click.UsageError("name a workload, as NAMESPACE/NAME, or a file with -f")
+        raise click.UsageError("no workload is named; name one as NAMESPACE/NAME, or a file with -f")
     namespace, _, name = (workload or "").rpartition("/")
     if workload is not None and not (namespace and name):
         raise click.UsageError(f"{workload!r} names no namespace; write NAMESPACE/NAME")
@@ -79,7 +79,8 @@ def of_cluster(kubeconfig: str, namespace: str, name: str) -> Explanation:
             f"the cluster of {kubeconfig} cannot be asked: {error}; name another with --kubeconfig"
         ) from None
     except ValueError as error:
-        raise UnexplainableError(f"the ledger of {namespace}/{name} cannot be read: {error}") from None
+        remedy = "a new one starts when the next attempt ends"
+        raise UnexplainableError(f"the ledger of {namespace}/{name} cannot be read: {error}; {remedy}") from None
 
 
 def of_files(files: tuple[str, ...], stdin: BinaryIO, only: tuple[str, str] | None) -> list[Explanation]:
@@ -128,7 +129,9 @@ def of_objects(root: Json, labelled: Labelled) -> Explanation:
     try:
         return explained(root, parts, pods)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, IndexError) as error:
-        raise UnexplainableError(f"{namespace}/{name} is not as the API writes it: {error!r}") from None
+        raise UnexplainableError(
+            f"{namespace}/{name} is not as the API writes it: {error!r}; write it with kubectl get -o yaml"
+        ) from None
 
 
 def explained(root: Json, parts: list[Json], pods: list[Json]) -> Explanation:

@@ -54,7 +54,7 @@ class Run:
 
     def __init__(self, files: tuple[str, ...], policy: Path | None, profile_name: str | None) -> None:
         if not files:
-            raise click.UsageError("-f is missing: name a file, a folder, or - for stdin")
+            raise click.UsageError("-f is missing; name a file, a folder, or - for stdin")
         self.files = files
         self.policy = usable_policy(policy)
         self.profile_name = profile_name or "default"

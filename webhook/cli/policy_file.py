@@ -40,7 +40,7 @@ def policy_or_problems(file: Path) -> Policy | list[Problem]:
     try:
         text = policy_text(file)
     except ValueError as error:
-        click.echo(printable(f"{file}: {error}; name a policy file"), err=True)
+        click.echo(printable(f"{file}: {error}"), err=True)
         sys.exit(UNUSABLE)
     policy = parse(text)
     return policy if isinstance(policy, list) else validate_policy(policy) or policy
@@ -52,10 +52,10 @@ def policy_text(file: Path) -> str:
         with file.open("rb") as opened:
             data = opened.read(LARGEST_POLICY + 1)
     except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from None
+        raise ValueError(f"cannot be read: {error.strerror}; name a policy file") from None
     if len(data) > LARGEST_POLICY:
-        raise ValueError("is larger than 1 MiB, which no ConfigMap holds")
+        raise ValueError("is larger than 1 MiB, which no ConfigMap holds; make it smaller")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ValueError("is not utf-8") from None
+        raise ValueError("is not UTF-8; save it as UTF-8") from None

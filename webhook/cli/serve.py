@@ -30,13 +30,13 @@ def serve(policy_configmap: str | None, **options: Any) -> None:
     """Answer admission requests until SIGTERM."""
     if policy_configmap is not None:
         if options["policy"] is not None:
-            raise click.UsageError("--policy and --policy-configmap exclude each other")
+            raise click.UsageError("--policy and --policy-configmap exclude each other; leave one out")
         namespace, _, name = policy_configmap.partition("/")
         if not is_name(namespace) or not is_name(name):
-            raise click.UsageError("--policy-configmap takes NAMESPACE/NAME")
+            raise click.UsageError("--policy-configmap does not name a ConfigMap; write NAMESPACE/NAME")
         options["policy_configmap"] = (namespace, name)
     if (options["tls_cert"] is None) != (options["tls_key"] is None):
-        raise click.UsageError("--tls-cert and --tls-key go together")
+        raise click.UsageError("--tls-cert and --tls-key go together; add the other one")
     logs.to_stderr()
     try:
         uvloop.run(app.serve(app.Options(**options), Lifetimes()))

@@ -31,7 +31,7 @@ async def fetch(kubeconfig: str | None, namespace: str, name: str) -> tuple[Json
     """
     async with await Api.connect(kubeconfig) as api:
         if not all(map(is_name, (namespace, name))):
-            raise NoSuchWorkloadError(f"{NOTHING} {namespace}/{name}")
+            raise NoSuchWorkloadError(f"{NOTHING} {namespace}/{name}; list them with kubectl get -n {namespace} jobs")
         job = await api.find(batch.JOB.path(namespace, name))
         controller = None if job is None else controller_of(job)
         set_name = name if job is None else None
@@ -59,7 +59,7 @@ async def fetch_pipeline_run(api: Api, namespace: str, name: str) -> tuple[Json,
         if error.status != HTTPStatus.FORBIDDEN:  # who may not read any has none
             raise
     if run is None:
-        raise NoSuchWorkloadError(f"{NOTHING} {namespace}/{name}")
+        raise NoSuchWorkloadError(f"{NOTHING} {namespace}/{name}; list them with kubectl get -n {namespace} jobs")
     return (
         run,
         list(await children_of(api, pipeline_run.ADAPTER, run)),

@@ -91,7 +91,7 @@ class PolicySource:
             if text is not None and text != seen:
                 self.take(text, origin)
             elif text is None and seen is not None:
-                self.refuse(origin, [f"has no key {KEY}, or does not exist"])
+                self.refuse(origin, [f"has no key {KEY}, or does not exist; create it with this key"])
             seen = text
 
         watched.on_change(changed)
@@ -111,7 +111,7 @@ class PolicySource:
         except OSError as error:
             digest = str(error).encode()
             if digest != seen:
-                self.refuse(str(file), [f"cannot be read: {error.strerror}"])
+                self.refuse(str(file), [f"cannot be read: {error.strerror}; make it readable"])
             return digest
         digest = hashlib.sha256(content).digest()
         if digest != seen:
@@ -121,7 +121,7 @@ class PolicySource:
     def take_bytes(self, content: bytes, origin: str) -> None:
         """Put the policy in a file's content in force; refuse it if it is too large for a ConfigMap or not UTF-8."""
         if len(content) > LARGEST:
-            self.refuse(origin, [f"is larger than {LARGEST} bytes, which no ConfigMap can hold"])
+            self.refuse(origin, [f"is larger than {LARGEST} bytes, which no ConfigMap can hold; make it smaller"])
             return
         try:
             text = content.decode()

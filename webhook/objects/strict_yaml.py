@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -70,17 +70,27 @@ UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U
 TEMPLATE: Final = re.compile(r"[^\"'#]*\{\{")
 RENDER_FIRST: Final = "render the template first (helm template), or put {{ }} in quotes"
 
-# The remedy for each part that a message of the parser may contain.
-REMEDIES: Final = {
-    "mapping values are not allowed": 'put a value that contains ": " in quotes, or correct the indentation',
-    "cannot start any token": "put a value that begins with a special character in quotes",
-    "found unexpected ':'": "put a value that ends with a colon in quotes",
-    "<document start>": "put a line with --- between two documents, or correct the indentation",
-    "end of stream": "close the quote",
-    "escape character": "write what JSON allows after a backslash, or use single quotes",
-    "incompatible YAML": "remove the %YAML line",
-    "": "correct the indentation, or close what is still open",
-}
+NO_DIRECTIVE: Final = "remove the %YAML line"
+
+
+class Known(NamedTuple):
+    """A part of what the parser says, and its remedy."""
+
+    what: str
+    remedy: str
+
+
+# The first whose part is in the parser's message; the last one is in every message.
+KNOWN: Final = (
+    Known("mapping values are not allowed", 'put a value that contains ": " in quotes, or correct the indentation'),
+    Known("cannot start any token", "put a value that begins with a special character in quotes"),
+    Known("found unexpected ':'", "put a value that ends with a colon in quotes"),
+    Known("<document start>", "put a line with --- between two documents, or correct the indentation"),
+    Known("end of stream", "close the quote"),
+    Known("escape character", "write what JSON allows after a backslash, or use single quotes"),
+    Known("incompatible YAML", NO_DIRECTIVE),
+    Known("", "correct the indentation, or close what is still open"),
+)
 
 
 class YamlError(Exception):
@@ -107,7 +117,7 @@ def read(text: str, *, strict: bool = False) -> Iterator[tuple[Any, list[Problem
         raise YamlError(line, column, f"the character U+{ord(found[0]):04X} is not allowed", "remove it")
     if found := next(islice(DIRECTIVE.finditer(text), MOST_DIRECTIVES, None), None):
         line = text.count("\n", 0, found.start()) + 1
-        raise YamlError(line, 1, f"more than {MOST_DIRECTIVES} lines begin with %", REMEDIES["incompatible YAML"])
+        raise YamlError(line, 1, f"more than {MOST_DIRECTIVES} lines begin with %", NO_DIRECTIVE)
     try:  # kubectl's reader adds the last newline too, so that a block scalar keeps it
         yield from Reader(text if text.endswith("\n") else f"{text}\n", strict=strict).documents()
     except yaml.MarkedYAMLError as error:
@@ -325,7 +335,7 @@ def syntax_error(text: str, error: Any) -> YamlError:
     column: int = error.problem_mark.column
     near = [found[1] for found in islice(LINE.finditer(text), max(line - 1, 0), line + 1)]
     what = str(error.problem)
-    remedy = next(remedy for part, remedy in REMEDIES.items() if part in what)
+    remedy = next(known.remedy for known in KNOWN if known.what in what)
     if error.context is not None:
         what += f", {error.context}"
     if error.context_mark is not None and error.context_mark.line != line:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import yaml
@@ -35,8 +35,12 @@ PLAIN: Final[dict[type, str]] = {
 }
 SHOWN: Final = 60  # characters of a wrong value in a message
 
-# What is wrong, and what would be right; None if nothing is wrong.
-Wrong = tuple[str, str] | None
+
+class Wrong(NamedTuple):
+    """What is wrong with the relation of fields, and what would be right."""
+
+    what: str
+    remedy: str
 
 
 def parse(text: str) -> Policy | list[Problem]:
@@ -270,60 +274,60 @@ def duration(raw: Any) -> Duration | None:
     return Duration(seconds) if type(seconds) is int and 1 <= seconds <= LONGEST else None
 
 
-def default_within_limit(retries: Retries) -> Wrong:
+def default_within_limit(retries: Retries) -> Wrong | None:
     """Require that the default number of retries does not exceed the limit."""
     if retries.default <= retries.limit:
         return None
-    return f"is {retries.default}, above the limit", f"must be at most {retries.limit}"
+    return Wrong(f"is {retries.default}, above the limit", f"must be at most {retries.limit}")
 
 
-def exit_codes_once(failure_policy: FailurePolicy) -> Wrong:
+def exit_codes_once(failure_policy: FailurePolicy) -> Wrong | None:
     """Require that no exit code is listed twice: the API rejects a podFailurePolicy rule with duplicates."""
     codes = Counter(code for code in failure_policy.retriable_exit_codes if isinstance(code, int))
     twice = [str(code) for code, times in codes.items() if times > 1]
-    return (f"has {', '.join(twice)} more than once", "must have each code once") if twice else None
+    return Wrong(f"has {', '.join(twice)} more than once", "must have each code once") if twice else None
 
 
-def custom_with_provider(placement: Placement) -> Wrong:
+def custom_with_provider(placement: Placement) -> Wrong | None:
     """Require `custom` with the provider custom, and no `custom` with any other provider."""
     if placement.provider == "custom" and placement.custom is None:
-        return "is missing", "must describe the spot nodes for provider custom: spotLabels, tolerations"
+        return Wrong("is missing", "must describe the spot nodes for provider custom: spotLabels, tolerations")
     if placement.provider != "custom" and placement.custom is not None:
-        return f"has no effect with provider {placement.provider}", "remove it, or set provider to custom"
+        return Wrong(f"has no effect with provider {placement.provider}", "remove it, or set provider to custom")
     return None
 
 
-def any_cannot_require(placement: Placement) -> Wrong:
+def any_cannot_require(placement: Placement) -> Wrong | None:
     """Reject spot Require with the provider any: no label is common to the spot nodes of all providers."""
     if placement.provider == "any" and placement.spot == "Require":
-        return "is Require with provider any", "must be Prefer or Allow, or name the provider"
+        return Wrong("is Require with provider any", "must be Prefer or Allow, or name the provider")
     return None
 
 
-def toleration_has_key(toleration: Toleration) -> Wrong:
+def toleration_has_key(toleration: Toleration) -> Wrong | None:
     """Require a key, unless the operator is Exists, which without a key tolerates all keys (ValidateTolerations)."""
     if toleration.key is None and toleration.operator != "Exists":
-        return "is missing", "must be a label key, or the operator Exists"
+        return Wrong("is missing", "must be a label key, or the operator Exists")
     return None
 
 
-def toleration_has_no_value(toleration: Toleration) -> Wrong:
+def toleration_has_no_value(toleration: Toleration) -> Wrong | None:
     """Reject a value with the operator Exists, which tolerates all values (ValidateTolerations)."""
-    return (
-        ("is set with operator Exists", "remove it") if toleration.value and toleration.operator == "Exists" else None
-    )
+    if toleration.value and toleration.operator == "Exists":
+        return Wrong("is set with operator Exists", "remove it")
+    return None
 
 
-def toleration_seconds_evict(toleration: Toleration) -> Wrong:
+def toleration_seconds_evict(toleration: Toleration) -> Wrong | None:
     """Reject tolerationSeconds unless the effect is NoExecute, the only one that evicts pods (ValidateTolerations)."""
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
-        return "is set without effect NoExecute", "remove it, or set effect to NoExecute"
+        return Wrong("is set without effect NoExecute", "remove it, or set effect to NoExecute")
     return None
 
 
 # Checks on several fields of one object, by the object's type: the fields that a check reads, and the check. The
 # problem has the path of the first field.
-RELATIONS: Final[dict[type, tuple[tuple[tuple[str, ...], Callable[[Any], Wrong]], ...]]] = {
+RELATIONS: Final[dict[type, tuple[tuple[tuple[str, ...], Callable[[Any], Wrong | None]], ...]]] = {
     Retries: ((("default", "limit"), default_within_limit),),
     FailurePolicy: ((("retriable_exit_codes",), exit_codes_once),),
     Placement: ((("custom", "provider"), custom_with_provider), (("spot", "provider"), any_cannot_require)),

@@ -234,9 +234,7 @@ def start_certificate(
             mounted.read()
             return served, None, [mounted.run()]
     except UnusableError as error:
-        raise CannotStartError(
-            f"the certificate files cannot be used: {error}; correct --tls-cert, --tls-key or --client-ca"
-        ) from None
+        raise CannotStartError(f"the certificate files cannot be used: {error}") from None
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="retry-policy-"))
     ca = Path(folder, "ca.crt")
     if events is None or options.namespace is None or trust is None:

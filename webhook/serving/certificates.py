@@ -126,12 +126,15 @@ class Served:
         """Return the reasons why the API server cannot open a TLS connection now; empty if it can."""
         chain = self.tls.chain
         if chain is None:
-            return [f"no certificate: {self.trouble}"]
+            return [f"no certificate: {self.trouble}; correct what it names"]
         if not valid(chain, self.now()):
             times = "from {:%FT%TZ} to {:%FT%TZ}".format(*validity(chain))
-            return [f"the certificate is valid {times}, and by this clock it is {self.now():%FT%TZ}"]
+            what = f"the certificate is valid {times}, and by this clock it is {self.now():%FT%TZ}"
+            return [f"{what}; renew it, or correct the clock"]
         if not self.trusted:
-            return [f"a caBundle of the webhook configurations {CONFIGURATIONS} lacks the certificate's authority"]
+            return [
+                f"a caBundle of the webhook configurations {CONFIGURATIONS} lacks the certificate's authority; add it"
+            ]
         return []
 
 

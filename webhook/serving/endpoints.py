@@ -277,11 +277,11 @@ class Endpoints:
         """Answer 200 if requests may be sent to this replica, else 503 with the reasons, a line each."""
         reasons = []
         if self.draining:
-            reasons.append("shutting down")
+            reasons.append("shutting down; ask another replica")
         if self.policy.current is None:
             reasons.append(f"no policy in force: {self.policy.trouble}; correct the policy")
         if self.cluster is not None and not self.cluster.synced:
-            reasons.append("caches not filled yet: the API has not answered")
+            reasons.append("caches not filled yet: the API has not answered; check the connection to the API server")
         reasons += self.certificate_troubles()
         return text("\n".join(reasons or ["ok"]), 503 if reasons else 200)
 

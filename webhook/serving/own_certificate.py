@@ -87,7 +87,8 @@ class OwnCertificate:
             except (ApiError, UnusableError, *UNREACHABLE) as error:
                 pause = backoff.take()
                 is_explained = isinstance(error, (ApiError, UnusableError))
-                self.failed(str(error) if is_explained else f"the API server does not answer: {error!r}")
+                what = f"the API server does not answer: {error!r}; the server tries again"
+                self.failed(str(error) if is_explained else what)
             except Exception:  # an unexpected answer of the API must not end the server
                 pause = backoff.take()
                 log.exception("certificate not renewed")
@@ -131,7 +132,7 @@ class OwnCertificate:
             version = secret["metadata"]["resourceVersion"]
             if self.unusable != version:
                 self.unusable = version
-                self.failed(f"Secret {self.namespace}/{SECRET}: {error}; it is written anew")
+                self.failed(f"Secret {self.namespace}/{SECRET}: {error}; the server writes a new one")
             return None
 
     def next_state(self, shared: Shared | None, *, deleted: bool) -> Shared | None:

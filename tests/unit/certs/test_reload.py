@@ -219,7 +219,7 @@ def test_an_older_protocol_than_tls_1_3_is_refused(tmp_path: Path) -> None:
 
 def test_a_mounted_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
     file = tmp_path / "tls.crt"
-    with pytest.raises(UnusableError, match=r"tls\.crt: No such file"):
+    with pytest.raises(UnusableError, match=r"tls\.crt: cannot be read: No such file"):
         content_of(file)
     with pytest.raises(UnusableError, match="directory"):
         content_of(tmp_path)

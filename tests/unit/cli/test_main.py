@@ -252,7 +252,7 @@ def test_without_a_file_it_says_how_to_name_one() -> None:
     for command in ("check", "render"):
         out, err = run(command, code=2)
         assert out == ""
-        assert "-f is missing: name a file, a folder, or - for stdin" in err
+        assert "-f is missing; name a file, a folder, or - for stdin" in err
 
 
 def test_a_file_named_without_f_is_answered_with_the_usage() -> None:
@@ -311,7 +311,7 @@ def test_a_policy_that_cannot_be_read_is_refused_with_a_sentence() -> None:
     _, err = check("--policy", ".", code=2)
     assert err == ".: cannot be read: Is a directory; name a policy file\n"
     _, err = check("--policy", "binary", "-f", "-", code=2)
-    assert err == "binary: is not utf-8; name a policy file\n"
+    assert err == "binary: is not UTF-8; save it as UTF-8\n"
 
 
 FROM_THE_API = """
@@ -422,7 +422,7 @@ def test_a_policy_that_no_config_map_can_hold_is_not_read() -> None:
     file = write("policy.yaml", GKE_POLICY + "# " + "x" * 2**20)
     for arguments in (("--policy", file), ("--policy", file, "-f", write("a.yaml", GOOD))):
         _, err = check(*arguments, code=2)
-        assert err == "policy.yaml: is larger than 1 MiB, which no ConfigMap holds; name a policy file\n"
+        assert err == "policy.yaml: is larger than 1 MiB, which no ConfigMap holds; make it smaller\n"
 
 
 def test_the_items_of_a_list_have_a_diff_each() -> None:

@@ -22,7 +22,7 @@ def test_a_profile_that_the_policy_lacks_is_a_usage_error_which_names_those_it_h
 
 @pytest.mark.parametrize(
     ("data", "what"),
-    [(b"\xff", "is not utf-8"), (b"#" * (MIB + 1), "is larger than 1 MiB"), (None, "cannot be read: No such file")],
+    [(b"\xff", "is not UTF-8"), (b"#" * (MIB + 1), "is larger than 1 MiB"), (None, "cannot be read: No such file")],
 )
 def test_a_file_that_holds_no_policy_is_said_in_a_line(tmp_path: Path, data: bytes | None, what: str) -> None:
     file = tmp_path / "policy.yaml"

@@ -60,12 +60,15 @@ def test_a_config_map_is_named_by_namespace_and_name(started: Started) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--policy-configmap", "policy"], "takes NAMESPACE/NAME"),
-        (["--policy-configmap", "/policy"], "takes NAMESPACE/NAME"),
-        (["--policy-configmap", "retry-policy/"], "takes NAMESPACE/NAME"),
-        (["--policy-configmap", "a/b", "--policy", "p.yaml"], "--policy and --policy-configmap exclude each other"),
-        (["--tls-cert", "tls.crt"], "--tls-cert and --tls-key go together"),
-        (["--tls-key", "tls.key"], "--tls-cert and --tls-key go together"),
+        (["--policy-configmap", "policy"], "write NAMESPACE/NAME"),
+        (["--policy-configmap", "/policy"], "write NAMESPACE/NAME"),
+        (["--policy-configmap", "retry-policy/"], "write NAMESPACE/NAME"),
+        (
+            ["--policy-configmap", "a/b", "--policy", "p.yaml"],
+            "--policy and --policy-configmap exclude each other; leave one out",
+        ),
+        (["--tls-cert", "tls.crt"], "--tls-cert and --tls-key go together; add the other one"),
+        (["--tls-key", "tls.key"], "--tls-cert and --tls-key go together; add the other one"),
         (["--port", "65536"], "--port"),
         (["--health-port", "-1"], "--health-port"),
         (["policy.yaml"], "policy.yaml"),

@@ -89,7 +89,7 @@ def test_text_that_is_no_yaml_is_a_bad_policy() -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"#" * (LARGEST + 1), f"is larger than {LARGEST} bytes, which no ConfigMap can hold"),
+        (b"#" * (LARGEST + 1), f"is larger than {LARGEST} bytes, which no ConfigMap can hold; make it smaller"),
         (b"kind: \xff", "is not UTF-8 (byte 6); save it as UTF-8"),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_file_that_is_missing_is_reported_once_and_read_when_it_is_there_again
     source = PolicySource()
     said = refusals_of(source)
     seen = source.read(file, source.read(file))
-    assert said == [f"{file}: cannot be read: No such file or directory"]
+    assert said == [f"{file}: cannot be read: No such file or directory; make it readable"]
     file.write_text(policy(3))
     source.read(file, seen)
     assert (limit_of(source), source.trouble) == (3, "")
@@ -220,12 +220,12 @@ def test_an_update_that_leaves_the_policy_as_it_was_is_not_judged_again() -> Non
 def test_a_config_map_that_is_deleted_or_loses_its_key_leaves_the_last_policy_in_force() -> None:
     first = {KEY: policy(3)}
     said = following(first, ({"other": "text"}, in_force(3)), (None, in_force(3, uid="")))
-    assert said == [f"ConfigMap retry-policy/policy: has no key {KEY}, or does not exist"]
+    assert said == [f"ConfigMap retry-policy/policy: has no key {KEY}, or does not exist; create it with this key"]
 
 
 def test_a_config_map_that_does_not_exist_yet_is_reported_and_read_when_it_does() -> None:
     said = following(None, ({KEY: policy(3)}, in_force(3)))
-    assert said == [f"ConfigMap retry-policy/policy: has no key {KEY}, or does not exist"]
+    assert said == [f"ConfigMap retry-policy/policy: has no key {KEY}, or does not exist; create it with this key"]
 
 
 def test_a_config_map_that_comes_back_as_it_was_is_in_force() -> None:

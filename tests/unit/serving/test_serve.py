@@ -202,7 +202,7 @@ def test_sigterm_drains_not_ready_still_serving_and_closing_connections(tmp_path
         until(lambda: running.get("/readyz").status != 200)
         reply = request(connection, "POST", "/mutate", review_of(job()))
         assert (reply.status, reply.headers["Connection"]) == (200, "close")
-        assert running.get("/readyz").body == b"shutting down\n"
+        assert running.get("/readyz").body == b"shutting down; ask another replica\n"
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait() == 0
 

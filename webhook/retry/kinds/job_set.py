@@ -39,7 +39,7 @@ def refusal(job_set: Json) -> Problem | None:
         return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
     if batch.is_queued(metadata):
         what = f"{name} is in a Kueue queue, which has finished with it and would not count a rerun"
-        return Problem((), what, "create it anew")
+        return Problem((), what, "create it again")
     if terminal.has_ended_well(job_set):
         return refusals.has_succeeded(name)
     if not terminal.has_failed(job_set):
