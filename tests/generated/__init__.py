@@ -11,7 +11,7 @@ from textwrap import indent
 from typing import Final
 
 from tests.bench.market import figures as market
-from tests.generated import commands, docs, figures, kinds, manifests, rules, written
+from tests.generated import commands, docs, figures, kinds, manifests, messages, rules, written
 
 ROOT: Final = Path(__file__).parents[2]
 PART: Final = re.compile(
@@ -27,6 +27,7 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/reference/performance.md": {"figures": figures.table},
     "docs/reference/policy.md": {"policy": docs.policy_reference},
     "docs/reference/workloads.md": {"kinds": kinds.table, "rules": rules.table},
+    messages.PAGE: {"messages": messages.table},
     "manifests/base/admission-policies.yaml": {
         f"metadata of {resource}": partial(written.validations, resource) for resource in ("pods", "jobs", "jobsets")
     },

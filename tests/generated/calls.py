@@ -1,0 +1,193 @@
+"""Reads every message that users can see from the calls that make them.
+
+A call makes a message if it calls a class of ours with a `what` and a `remedy`, a function that passes its own
+parameters on to one, or what TEXTS lists, which takes one text: the cause and, after the first semicolon, the remedy.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from operator import attrgetter
+from typing import Final, cast
+
+from tests.generated.sources import Definition, Function, Program, program
+from tests.generated.texts import GIVEN, Known, Reading, Texts, placeholder, shown
+
+HTTP_ERRORS: Final = (
+    "HTTPMethodNotAllowed",
+    "HTTPNotFound",
+    "HTTPRequestEntityTooLarge",
+    "HTTPRequestTimeout",
+    "HTTPTooManyRequests",
+    "HTTPUnsupportedMediaType",
+)
+# Errors of ours whose text users see.
+ERRORS: Final = (
+    "certs.store.UnusableError",
+    "webhook.admission.review.BadReviewError",
+    "webhook.cli.explain.UnexplainableError",
+    "webhook.explain.load.NoSuchWorkloadError",
+    "webhook.lookups.cluster.UnavailableError",
+    "webhook.serving.app.CannotStartError",
+    "webhook.serving.listen.CannotListenError",
+    "webhook.serving.places.CrowdedError",
+)
+NOTICE: Final = ["kind", "namespace", "name", "reason", "message", "type", "api_version", "uid"]
+# What takes one text: its parameters, and the text that is made of them.
+TEXTS: Final[dict[str, tuple[list[str], str]]] = {
+    **{error: (["text"], "{text}") for error in (*ERRORS, "click.ClickException", "click.UsageError")},
+    **{f"aiohttp.web_exceptions.{error}": ([], "{text}") for error in HTTP_ERRORS},
+    "ValueError": (["text"], "{text}"),  # of the command line
+    "click.echo": (["text"], "{text}"),  # to stderr
+    "reasons.append": (["text"], "{text}"),  # why a replica is not ready
+    "webhook.kube.events.Notice": (NOTICE, "{reason}: {message}"),
+    "webhook.ledger.job_failer.condition": (["kind", "reason", "message"], "{reason}: {message}"),
+    "webhook.lookups.policy_source.PolicySource.refuse": (["origin", "problems"], "{origin}: {problems}"),
+    "webhook.serving.http_response.text": (["text", "status", "headers"], "{text}"),
+}
+
+
+# Functions that return such texts.
+RETURNED: Final = frozenset(("webhook.serving.certificates.Served.troubles",))
+EVENTS: Final = ("webhook.kube.events.Notice", "webhook.ledger.job_failer.condition")
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a call makes a message: templates over the parameters of what is called.
+
+    `remedy`: None with one text; `is_event`: whether that is a reason and a message, of an Event or a condition.
+    """
+
+    parameters: list[str]
+    what: Texts
+    remedy: Texts | None
+    is_event: bool = False
+
+    def joined(self, other: "Way | None") -> "Way":
+        """Return this way and another of the same function as one."""
+        if other is None:
+            return self
+        remedy = None if self.remedy is None or other.remedy is None else unique((*self.remedy, *other.remedy))
+        return Way(self.parameters, unique((*self.what, *other.what)), remedy, self.is_event)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A call that makes a message: where it stands, and the alternatives of cause and remedy as people read them."""
+
+    file: str
+    line: int
+    function: str
+    what: Texts
+    remedy: Texts
+    is_event: bool
+
+    @property
+    def place(self) -> str:
+        """Where it is made."""
+        return f"{self.file}:{self.line}"
+
+
+@cache
+def messages() -> tuple[Message, ...]:
+    """Return all messages of the program, in the order of its files."""
+    return tuple(sorted(messages_of(program()), key=attrgetter("file", "line")))
+
+
+def messages_of(program: Program) -> list[Message]:
+    """Return the messages that modules make."""
+    ways = {**dict(ways_of_classes(program)), **dict(ways_of_texts())}
+    own = set(ways)
+    readings = [Reading(program, function) for function in program.functions.values()]
+    while True:
+        passed_on: dict[str, Way] = {}
+        found: list[Message] = []
+        for reading in readings:
+            for call, known in reading.calls:
+                way = ways.get(program.target(reading.function, call.func))
+                if way is not None and is_seen(reading.function, call):
+                    made = made_by(reading, call, known, way)
+                    if any(GIVEN in text for text in (*made.what, *(made.remedy or ()))):
+                        key = reading.function.key
+                        passed_on[key] = made.joined(passed_on.get(key))
+                    else:
+                        found.append(message(reading.function, call.lineno, made))
+        new = {key: way for key, way in passed_on.items() if key not in own}
+        if new.keys() <= ways.keys():
+            return [*found, *returned(program)]
+        ways |= new
+
+
+def ways_of_classes(program: Program) -> Iterator[tuple[str, Way]]:
+    """Yield the classes with a cause and a remedy."""
+    for name in program.classes:
+        fields = program.fields(name)
+        if {"what", "remedy"} <= set(fields):
+            yield name, Way(fields, (given("what"),), (given("remedy"),))
+
+
+def ways_of_texts() -> Iterator[tuple[str, Way]]:
+    """Yield what takes one text."""
+    for name, (parameters, form) in TEXTS.items():
+        yield name, Way(parameters, (form.replace("{", GIVEN).replace("}", GIVEN),), None, name in EVENTS)
+
+
+def given(name: str) -> str:
+    """Return the template of a parameter."""
+    return f"{GIVEN}{name}{GIVEN}"
+
+
+def made_by(reading: Reading, call: ast.Call, known: Known, way: Way) -> Way:
+    """Return what a call makes, over the parameters of the function that it stands in."""
+    arguments = dict(zip(way.parameters, call.args, strict=False))
+    arguments |= {one.arg: one.value for one in call.keywords if one.arg}
+
+    def filled(templates: Texts) -> Texts:
+        found: list[str] = []
+        for template in templates:
+            parts = template.split(GIVEN)
+            ways = [texts_of(part) if index % 2 else (part,) for index, part in enumerate(parts)]
+            found += ["".join(one) for one in product(*ways)]
+        return unique(found)
+
+    def texts_of(name: str) -> Texts:
+        node = arguments.get(name)
+        return (placeholder(name),) if node is None else reading.or_placeholder(node, known)
+
+    remedy = None if way.remedy is None else filled(way.remedy)
+    return Way(reading.function.parameters, filled(way.what), remedy, way.is_event)
+
+
+def returned(program: Program) -> Iterator[Message]:
+    """Yield the messages that functions return."""
+    for key in program.functions.keys() & RETURNED:
+        function = program.functions[key]
+        for texts in filter(None, Reading(program, function).returns):
+            yield message(function, cast("Definition", function.node).lineno, Way([], texts, None))
+
+
+def message(function: Function, line: int, made: Way) -> Message:
+    """Return what a call makes as people read it."""
+    if made.remedy is not None:
+        what, remedy = made.what, made.remedy
+    else:
+        split = [text.partition("; ") for text in made.what]
+        what, remedy = unique(one for one, _, _ in split), unique(one for _, _, one in split if one)
+    what, remedy = (unique(map(shown, texts)) for texts in (what, remedy))
+    return Message(function.module.file, line, function.key, what, remedy, made.is_event)
+
+
+def is_seen(function: Function, call: ast.Call) -> bool:
+    """Return False for what a command was asked for, on stdout, and for a ValueError within the program."""
+    called = ast.unparse(call.func)
+    if called == "click.echo":
+        return any(one.arg == "err" for one in call.keywords)
+    return called != "ValueError" or function.module.name.startswith("webhook.cli.")
+
+
+def unique(texts: Iterable[str]) -> Texts:
+    """Return each of some texts once."""
+    return tuple(dict.fromkeys(texts))

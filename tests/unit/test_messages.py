@@ -1,0 +1,153 @@
+"""The page of messages has every message that users can see, each with its cause and its remedy."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Final
+
+import pytest
+
+from tests.generated import calls, messages
+from tests.generated.calls import Message
+from tests.generated.messages import PASSED_ON
+from tests.generated.sources import Program, parsed, program
+
+# What the program raises, and catches itself: its callers make the message.
+CAUGHT: Final = frozenset(
+    (
+        "NotImplementedError",  # of a method that a base class leaves out
+        "TypeError",  # of a bug: a type of the policy's model, a packaged policy with problems
+        "webhook.admission.review.UnreadableError",  # carries a Problem
+        "webhook.kube.client.ApiError",  # carries what the API server answered
+        "webhook.kube.client.NoCredentialsError",
+        "webhook.kube.client.TooLargeError",
+        "webhook.policy.parse.TooManyProblemsError",
+    )
+)
+
+
+def test_every_message_says_what_to_do() -> None:
+    assert [f"{one.place}: {one.what}" for one in messages.listed() if not messages.remedy_of(one)] == []
+
+
+def test_every_message_is_a_text_or_a_template_that_the_page_can_show() -> None:
+    """One that is put together elsewhere is unread: write it where the call is, or choose it by a condition there."""
+    assert [
+        f"{one.place}: {text}" for one in calls.messages() for text in (*one.what, *one.remedy) if is_unread(text)
+    ] == []
+
+
+def is_unread(text: str) -> bool:
+    """Whether nothing of a text is known, and it is no message that has its own line."""
+    return text.isupper() and not text.endswith(tuple(PASSED_ON))
+
+
+def test_every_message_has_a_section() -> None:
+    assert [one.place for one in messages.listed() if messages.section_of(one) is None] == []
+
+
+def test_what_the_page_reads_by_name_is_there() -> None:
+    whole = program()
+    named = {name for name in (*calls.TEXTS, *calls.RETURNED) if name.startswith(("webhook.", "certs."))}
+    assert named - {*whole.classes, *whole.functions} == set()
+
+
+def test_every_error_that_is_raised_is_a_message_or_is_caught() -> None:
+    whole = program()
+    seen = {*dict(calls.ways_of_classes(whole)), *dict(calls.ways_of_texts()), *whole.functions}
+    assert sorted(set(raised(whole)) - seen - CAUGHT) == []
+
+
+def raised(whole: Program) -> Iterator[str]:
+    """Yield what modules raise: a class, or a function that returns the error."""
+    for function in whole.functions.values():
+        for node in (node for statement in function.body for node in ast.walk(statement)):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                yield whole.target(function, node.exc.func).removesuffix(".of")
+
+
+SOURCE: Final = """
+MOST = 1_000
+
+
+class Problem:
+    path: tuple
+    what: str
+    remedy: str
+
+
+class Refused(Exception):
+    def __init__(self, what, remedy):
+        super().__init__(str(Problem((), what, remedy)))
+
+
+def too_many(number, limit, name):
+    amount = "unlimited" if number is None else f"{number} retries"
+    what = f"{amount} exceed the limit of {limit}"
+    if name:
+        what += f" in profile {name!r}"
+    return Problem(("spec",), what, "set fewer")
+
+
+def described(value):
+    return "is missing" if value is None else f"is {value[:40]!r}"
+
+
+def missing(value):
+    return Problem(("spec",), described(value), f"must be at most {MOST:,}")
+
+
+def refuse(place, what, remedy):
+    return Problem(place, f"{what} (line {place.line})", remedy)
+
+
+def tag(place):
+    return refuse(place, "has a tag", "leave it out")
+
+
+def gone(name):
+    raise Refused(f"{name} is gone", "create it again")
+
+
+def unread(find):
+    return Problem((), find(), "mend it")
+"""
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, Message]:
+    """The messages of a small module, by the functions that make them."""
+    module = ModuleType("small")
+    exec(SOURCE, module.__dict__)  # noqa: S102 - our own
+    monkeypatch.setitem(sys.modules, "small", module)
+    return {one.function: one for one in calls.messages_of(Program([parsed("small", "small.py", SOURCE)]))}
+
+
+def test_a_text_that_is_chosen_and_continued_is_read_with_its_alternatives(found: dict[str, Message]) -> None:
+    assert found["small.too_many"].what == (
+        "unlimited exceed the limit of LIMIT in profile 'NAME'",
+        "NUMBER retries exceed the limit of LIMIT in profile 'NAME'",
+        "unlimited exceed the limit of LIMIT",
+        "NUMBER retries exceed the limit of LIMIT",
+    )
+    assert found["small.too_many"].remedy == ("set fewer",)
+
+
+def test_a_text_of_another_function_and_a_constant_are_read(found: dict[str, Message]) -> None:
+    assert found["small.missing"].what == ("is missing", "is 'VALUE'")
+    assert found["small.missing"].remedy == ("must be at most 1,000",)
+
+
+def test_a_function_that_passes_texts_on_makes_the_messages_of_its_callers(found: dict[str, Message]) -> None:
+    assert "small.refuse" not in found
+    assert (found["small.tag"].what, found["small.tag"].remedy) == (("has a tag (line LINE)",), ("leave it out",))
+
+
+def test_an_error_with_a_cause_and_a_remedy_is_a_message(found: dict[str, Message]) -> None:
+    assert (found["small.gone"].what, found["small.gone"].remedy) == (("NAME is gone",), ("create it again",))
+
+
+def test_a_text_that_no_line_shows_is_unread(found: dict[str, Message]) -> None:
+    (text,) = found["small.unread"].what
+    assert is_unread(text)
