@@ -6,7 +6,7 @@ parameters on to one, or what TEXTS lists, which takes one text: the cause and, 
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from operator import attrgetter
@@ -83,7 +83,7 @@ class Message:
     function: str
     what: Texts
     remedy: Texts
-    is_event: bool
+    form: str  # "event" for an Event or a condition, "log" for a log line, else empty
 
     @property
     def place(self) -> str:
@@ -117,7 +117,7 @@ def messages_of(program: Program) -> list[Message]:
                         found.append(message(reading.function, call.lineno, made))
         new = {key: way for key, way in passed_on.items() if key not in own}
         if new.keys() <= ways.keys():
-            return [*found, *returned(program)]
+            return [*found, *returned(program), *log_lines(readings)]
         ways |= new
 
 
@@ -169,6 +169,22 @@ def returned(program: Program) -> Iterator[Message]:
             yield message(function, cast("Definition", function.node).lineno, Way([], texts, None))
 
 
+def log_lines(readings: Iterable[Reading]) -> Iterator[Message]:
+    """Yield the log lines that are no mere information."""
+    for reading in readings:
+        for call, known in reading.calls:
+            if ast.unparse(call.func) in {"log.error", "log.exception", "log.warning"}:
+                one = message(reading.function, call.lineno, Way([], reading.or_placeholder(call.args[0], known), None))
+                yield replace(one, remedy=one.remedy or (remedy_in_fields(call),), form="log")
+
+
+def remedy_in_fields(call: ast.Call) -> str:
+    """Return what the fields of a log line say of a remedy."""
+    fields = {one.arg for one in call.keywords if one.arg}
+    why = next((name for name in ("error", "reason", "problems") if name in fields), "exception")
+    return f"see the field {why}" + ("; the server tries again" if "retry_in" in fields else "")
+
+
 def message(function: Function, line: int, made: Way) -> Message:
     """Return what a call makes as people read it."""
     if made.remedy is not None:
@@ -177,7 +193,7 @@ def message(function: Function, line: int, made: Way) -> Message:
         split = [text.partition("; ") for text in made.what]
         what, remedy = unique(one for one, _, _ in split), unique(one for _, _, one in split if one)
     what, remedy = (unique(map(shown, texts)) for texts in (what, remedy))
-    return Message(function.module.file, line, function.key, what, remedy, made.is_event)
+    return Message(function.module.file, line, function.key, what, remedy, "event" if made.is_event else "")
 
 
 def is_seen(function: Function, call: ast.Call) -> bool:

@@ -35,6 +35,11 @@ EVENTS_AND_CONDITIONS: Final = Section(
     "For admins and for authors of workloads: `kubectl describe` shows them, reason and message.",
     (),
 )
+LOG_LINES: Final = Section(
+    "Log lines",
+    "For admins: the field `event` of the warnings and errors in the server's log. Other fields name the object.",
+    (),
+)
 SECTIONS: Final = (
     EVENTS_AND_CONDITIONS,
     Section(
@@ -81,6 +86,7 @@ SECTIONS: Final = (
         "For admins: Events, log lines, and at the start of the server.",
         ("certs/",),
     ),
+    LOG_LINES,
 )
 
 
@@ -96,9 +102,9 @@ def is_passed_on(one: Message) -> bool:
 
 def section_of(one: Message) -> Section | None:
     """Return where a message stands; None if no section has it."""
-    if one.is_event:
-        return EVENTS_AND_CONDITIONS
-    return next((section for section in SECTIONS if one.file.startswith(section.made_in)), None)
+    by_form = {"event": EVENTS_AND_CONDITIONS, "log": LOG_LINES}
+    by_file = next((section for section in SECTIONS if one.file.startswith(section.made_in)), None)
+    return by_form.get(one.form, by_file)
 
 
 def table() -> str:

@@ -67,6 +67,12 @@ def raised(whole: Program) -> Iterator[str]:
                 yield whole.target(function, node.exc.func).removesuffix(".of")
 
 
+def test_a_log_line_without_a_remedy_names_the_field_that_says_why() -> None:
+    lines = {one.what: one.remedy for one in messages.listed() if one.form == "log"}
+    assert lines["policy refused",] == ("see the field problems",)
+    assert all(remedy for remedies in lines.values() for remedy in remedies)
+
+
 SOURCE: Final = """
 MOST = 1_000
 

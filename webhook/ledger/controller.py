@@ -104,7 +104,8 @@ class Ledger:
     def see_refused(self) -> None:
         """Take in that the API refuses the Lease: the Role which lets a ledger be written is missing."""
         if not self.forbidden:
-            log.error("no ledger: its Role is not installed", disruptions="have no limit", settle="acts as Retry")
+            what = "no ledger: its Role is not installed; apply manifests/base/ledger-rbac.yaml"
+            log.error(what, disruptions="have no limit", settle="acts as Retry")
         self.forbidden = True
 
     def see_allowed(self) -> None:

@@ -188,7 +188,10 @@ class Cluster:
                 if provider is not None and provider != self.recognised:
                     log.info("capacity provider recognised", provider=provider.name)
                 elif provider is None and (self.recognised is not None or not looked):
-                    log.warning("no capacity provider recognised: profiles with provider auto place no pod")
+                    log.warning(
+                        "no capacity provider recognised: profiles with provider auto place no pod; "
+                        "name the provider in the policy"
+                    )
                 looked = True
                 self.recognised = provider
                 metrics.PROVIDER_RECOGNISED.set(provider is not None)
