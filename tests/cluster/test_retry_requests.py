@@ -184,7 +184,7 @@ def test_in_a_namespace_that_only_warns_nothing_runs_again(namespace: NewNamespa
     failed_job(team, retryable(job("train", backoffLimit=0)))
     asked = asks(team, "job/train")
     assert asked.returncode == 0
-    assert "retries cannot be requested in mode Warn; run: retry-policy retry" in asked.stderr
+    assert "no retries in mode Warn; run: retry-policy retry" in asked.stderr
     assert is_forgotten(team.get("job", "train"))
 
 
@@ -358,7 +358,7 @@ def test_a_placeholder_that_says_what_is_not_so_is_refused(namespace: NewNamespa
     forged = record.with_new(before, record.Requested(at=WHEN, by="somebody", of=before["metadata"]["uid"]))
     for by, requested, why in (
         ("admin", None, f"names admin as requester, and you are {me}"),
-        (me, forged, f"names another requester than Job {team.name}/train does"),
+        (me, forged, f"names another requester than Job {team.name}/train"),
     ):
         placeholder = placeholder_for(before, by, WHEN)
         state = state_of(placeholder)

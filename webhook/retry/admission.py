@@ -189,7 +189,7 @@ class RetryAdmission:
         """Judge one who asks for a retry; raise what `Api` raises."""
         _, mode = await self.cluster.opt_in(request.namespace)
         if mode not in modes.ENFORCED:
-            what = f"retries cannot be requested in mode {mode}"
+            what = f"no retries in mode {mode}"
             return Response(warnings=[Problem(requests.ASKS, what, "run: retry-policy retry")])
         now = self.now()
         if problem := requests.problem(root, now):
