@@ -76,7 +76,7 @@ POLICY_RELOADS: Final = Counter(
 )
 POLICY_LAST_RELOAD_GOOD: Final = Gauge(
     "retry_policy_policy_last_reload_good",
-    "1 if the newest policy text is in force; 0 if it was refused, and the one before is.",
+    "1 if the newest policy text is in force; 0 if it was refused, and the one before is, or none.",
     registry=REGISTRY,
 )
 CACHE_AGE: Final = Gauge(
@@ -109,7 +109,7 @@ CERTIFICATE_RENEWALS: Final = Counter(
 )
 IN_HOUSE: Final = Gauge(
     "retry_policy_admission_requests_in_house",
-    "Requests that wait for the API.",
+    "Requests that wait for the API, at most 128; of one namespace as many as are left free.",
     registry=REGISTRY,
 )
 HELD_BYTES: Final = Gauge(

@@ -11,7 +11,7 @@ from textwrap import indent
 from typing import Final
 
 from tests.bench.market import figures as market
-from tests.generated import commands, docs, figures, kinds, manifests, messages, rules, written
+from tests.generated import commands, docs, figures, kinds, manifests, messages, metrics, rules, written
 
 ROOT: Final = Path(__file__).parents[2]
 PART: Final = re.compile(
@@ -23,6 +23,11 @@ PART: Final = re.compile(
 PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/explanation/market.md": {"market": market.table},
     "docs/reference/command-line.md": {"commands": commands.reference},
+    "docs/reference/metrics.md": {
+        "metrics": metrics.table,
+        "labels": metrics.labels_table,
+        "alerts": metrics.alerts_table,
+    },
     "docs/reference/modes.md": {"modes": docs.modes_table},
     "docs/reference/performance.md": {"figures": figures.table},
     "docs/reference/policy.md": {"policy": docs.policy_reference},

@@ -1,20 +1,42 @@
-"""The metrics as Prometheus reads them, beside the page that lists them."""
+"""The metrics as Prometheus reads them, beside the page that defines them."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from prometheus_client import generate_latest
-
+from tests.generated.metrics import LABELS, REMEDIES, collectors, labels_of, short
 from tests.metrics import counted
 from webhook import metrics
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text()
+CODE = Path(metrics.__file__).parent
+COUNTS = re.compile(r"metrics\.(?:(\w+)\.labels|(requests|edits|problems|not_enforced|placements))")
 
 
-def test_the_page_lists_every_metric() -> None:
-    text = generate_latest(metrics.REGISTRY).decode()
-    reported = re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)
-    assert {name.removesuffix("_total") for name in reported} == set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))
+def spelt_out() -> Iterator[tuple[str, str, str]]:
+    """Yield metric, label and value wherever the code counts under a value that it spells out."""
+    names = {metric: name for name, metric in collectors().items()}
+    for file in CODE.rglob("*.py"):
+        for call in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(call, ast.Call) or not (found := COUNTS.fullmatch(ast.unparse(call.func))):
+                continue
+            metric = getattr(metrics, found[1] or found[2].upper())  # a function that holds children
+            for label, value in zip(labels_of(metric), call.args, strict=True):
+                if isinstance(value, ast.Constant) and value.value:
+                    yield short(names[metric]), label, str(value.value)
+
+
+def test_the_page_defines_every_metric_and_each_of_its_labels() -> None:
+    metrics_of_page = {short(name): metric for name, metric in collectors().items()}
+    assert {family.name for family in metrics.REGISTRY.collect()} == set(collectors())
+    assert REMEDIES.keys() == metrics_of_page.keys()
+    assert LABELS.keys() == {(name, label) for name, metric in metrics_of_page.items() for label in labels_of(metric)}
+
+
+def test_the_page_defines_every_value_that_the_code_spells_out() -> None:
+    found = set(spelt_out())
+    assert ("admission_requests", "result", "error") in found
+    assert [one for one in found if f"`{one[2]}`" not in LABELS[one[:2]]] == []
 
 
 def test_a_held_child_counts_in_its_metric() -> None:
@@ -30,3 +52,10 @@ def test_the_time_of_admissions_is_reported_before_the_first_one() -> None:
             metrics.REGISTRY.get_sample_value("retry_policy_admission_duration_seconds_count", {"path": path})
             is not None
         )
+
+
+def test_the_page_names_log_lines_that_the_code_writes() -> None:
+    named = {line for remedy in REMEDIES.values() for line in re.findall(r"log line `(.+?)`", remedy)}
+    code = "".join(file.read_text() for file in CODE.rglob("*.py"))
+    assert len(named) > 5
+    assert [line for line in named if f'"{line}"' not in code] == []

@@ -1,0 +1,212 @@
+"""The tables of docs/metrics.md: the metrics from the registry of the server, the alerts from the PrometheusRule."""
+
+import re
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import yaml
+from prometheus_client import Metric
+from prometheus_client.metrics import MetricWrapperBase
+
+from webhook import metrics
+from webhook.kinds import KINDS
+from webhook.ledger.model.outcomes import DISRUPTIONS, Cause
+from webhook.retry.admission import RULE
+from webhook.retry.kinds.registry import ADAPTERS
+from webhook.rules import opt_in, registry
+from webhook.rules.rule import Rule
+from webhook.serving import app
+
+ALERTS: Final = Path(__file__).parents[2] / "manifests" / "overlays" / "prometheus" / "prometheusrule.yaml"
+UNITS: Final = {"_timestamp_seconds": "Unix time, seconds", "_seconds": "seconds", "_bytes": "bytes"}
+
+# What an admin does about a metric.
+REMEDIES: Final[dict[str, str]] = {
+    "admission_requests": (
+        "`error`: a bug, report it with the log line `internal error`; `unavailable`: the log line `not answered` says "
+        "what is missing; `overloaded`: add CPU or replicas; `bad`: somebody other than an API server calls the port"
+    ),
+    "admission_duration_seconds": "above 1 s: give the replicas more CPU, or look why the API server answers slowly",
+    "edits": "in Audit and Warn: judge by it what Enforce will change",
+    "problems": "in Audit and Warn: judge by it what Enforce will deny",
+    "requests_not_enforced": "before you set Enforce: ask these namespaces; `retry-policy check` names the fields",
+    "placements": "many `None`: the page on troubleshooting lists the reasons",
+    "unknown_profile_requests": "rises: add the profile, or label the namespace with one that exists",
+    "policy_generation": "0: the replica is not ready; the Event `NotReady` of its pod says why",
+    "policy_reloads": "`bad` rises: the Event `PolicyRefused` says what is wrong",
+    "policy_last_reload_good": "0: correct the policy; the Event `PolicyRefused` says what is wrong",
+    "cache_age_seconds": "above 60: the log line `watch broken` says why",
+    "capacity_provider_recognised": "0, and a profile has provider `auto`: name the provider in the policy",
+    "certificate_not_after_timestamp_seconds": "less than 5 days ahead: the Event `CertificateNotRenewed` says why",
+    "certificate_trusted": "0: find what else writes `caBundle`",
+    "certificate_renewals": "`bad` rises: the Event `CertificateNotRenewed` says why",
+    "admission_requests_in_house": "stays near 128: the API server answers slowly",
+    "admission_held_bytes": "stays high: add a replica",
+    "connections_dropped": "rises: let only the API server reach the port",
+    "leader_failures": "rises: a bug, report it with the log line `the work of the leader failed`",
+    "ledger_leading": "no replica has 1: the log line `lease not held` says why",
+    "ledger_forbidden": "1: apply `ledger-rbac.yaml` of the base again",
+    "ledger_workloads": "none",
+    "ledger_workloads_at_last_attempt": "none; take the `max` of the replicas, because every replica knows them all",
+    "ledger_attempts": "none; many `ExitCode` with `fatal` are bugs that were found at once",
+    "ledger_disruptions": "none; compare zones, machine types and times of day",
+    "ledger_spot_attempts_lost": "none; compare it with what spot capacity saves",
+    "ledger_attempts_saved": "none; it is what the policy has saved",
+    "ledger_writes": "`bad` rises: the log line `account not written` says why",
+    "ledger_behind": "rises: the API server sends watch events late",
+    "requested_retries": "`stuck` rises: the Event `RetryStuck` on the object names reason and remedy",
+    "build_info": "none; `count by (version)` shows a roll-out",
+}
+
+
+def defined(**meanings: str) -> str:
+    """Define the values of a label."""
+    return "; ".join(f"`{value}`: {meaning}" for value, meaning in meanings.items())
+
+
+def quoted(values: Any) -> str:
+    """List values that say themselves what they mean."""
+    return ", ".join(f"`{value}`" for value in values)
+
+
+EDITING: Final[list[Rule[Any]]] = [*registry.JOB_RULES, *registry.WORKLOAD_RULES, *registry.POD_RULES]
+DENYING: Final[list[Rule[Any]]] = [*registry.VALIDATING_RULES, registry.CONTROLLED]
+RULES: Final = dict.fromkeys(rule.name for rule in EDITING + DENYING)
+PATH: Final = "what the API server asked: `mutate`, `validate` or `retry`"
+OF_RULES: Final = (
+    f"the rule: {quoted(RULES)}; beside these `{RULE}`, and of problems "
+    "`shape` (wrong types), `policy` and `opt_in` (a Namespace's labels); empty where an injected field is put back"
+)
+MODE: Final = f"the mode of the namespace: {quoted(opt_in.MODES)}"
+CACHES: Final = (
+    *("namespaces", "jobs", "jobsets", "pods", "customresourcedefinitions", "trainjob-customresourcedefinitions"),
+    *("configmaps", "secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+    *(f"requested-{row.resource}" for row in ADAPTERS),
+)
+# The values of each label.
+LABELS: Final[dict[tuple[str, str], str]] = {
+    ("admission_requests", "path"): PATH,
+    ("admission_requests", "kind"): (
+        f"one of {len(KINDS)} kinds, `Namespace` or `ConfigMap`; empty for a kind that no rule is about"
+    ),
+    ("admission_requests", "operation"): (
+        "`CREATE`, `UPDATE`; `DELETE` and `CONNECT`, always `untouched`; empty if the request could not be read"
+    ),
+    ("admission_requests", "result"): defined(
+        patched="edited",
+        allowed="allowed as it is",
+        denied="denied",
+        untouched="of a kind or operation that no rule is about",
+        unavailable="answered 503, because the API server did not answer a look-up or no policy is in force",
+        overloaded="answered 429, because too many requests wait",
+        bad="answered 4xx, because the request is no review",
+        error="answered 500",
+    ),
+    ("admission_duration_seconds", "path"): PATH,
+    ("edits", "rule"): OF_RULES,
+    ("edits", "mode"): MODE,
+    ("problems", "rule"): OF_RULES,
+    ("problems", "mode"): MODE,
+    ("requests_not_enforced", "namespace"): "that of the object; `(other)` after 200 pairs of namespace and profile",
+    ("requests_not_enforced", "profile"): "of the namespace",
+    ("requests_not_enforced", "would_be"): defined(denied="Enforce would deny it", changed="Enforce would change it"),
+    ("placements", "placement"): defined(Spot="on spot", OnDemand="on demand", **{"None": "neither"}),
+    ("policy_reloads", "result"): defined(good="put in force", bad="refused"),
+    ("cache_age_seconds", "list"): f"what is watched: {quoted(CACHES)}",
+    ("certificate_not_after_timestamp_seconds", "certificate"): defined(
+        leaf="the one that is served", authority="the one that signs"
+    ),
+    ("certificate_renewals", "result"): defined(
+        good="a certificate was taken into use", bad="it could not be renewed or loaded, or no `caBundle` written"
+    ),
+    ("connections_dropped", "reason"): defined(
+        handshake="TLS was not finished in 10 s, or to make room",
+        slow="a request or its answer made too little progress",
+        silent="nothing was asked in 10 s",
+        room="to make room for others",
+    ),
+    ("leader_failures", "lease"): quoted((app.LEASE, app.RETRIES_LEASE)),
+    ("ledger_attempts", "cause"): quoted(get_args(Cause)),
+    ("ledger_attempts", "cost"): defined(
+        retry="one of the retries",
+        disruption="one of the disruptions",
+        free="no budget: a restart that the author's rules make free",
+        fatal="ended the workload or its index",
+        none="the pod was taken away, nothing failed",
+    ),
+    ("ledger_disruptions", "reason"): f"of the condition `DisruptionTarget`: {quoted(sorted(DISRUPTIONS))}, `Other`",
+    ("ledger_writes", "result"): defined(
+        good="written",
+        conflict="the account had changed meanwhile; it is written again",
+        bad="failed; it is tried again",
+        mark="a counted pod that stays was marked",
+    ),
+    ("requested_retries", "kind"): quoted(row.kind for row in ADAPTERS),
+    ("requested_retries", "result"): defined(
+        started="runs again", refused="does not run again", stuck="cannot go on; it is tried again"
+    ),
+    ("build_info", "version"): "of the server",
+}
+
+
+def collectors() -> dict[str, MetricWrapperBase]:
+    """Return the server's metrics by name."""
+    every = [one for one in vars(metrics).values() if isinstance(one, MetricWrapperBase)]
+    return {family_of(one).name: one for one in every}
+
+
+def family_of(metric: MetricWrapperBase) -> Metric:
+    """Return name, type and help of a metric."""
+    (family,) = metric.describe()
+    return family
+
+
+def labels_of(metric: MetricWrapperBase) -> tuple[str, ...]:
+    """Return the names of a metric's labels."""
+    names: tuple[str, ...] = metric._labelnames  # noqa: SLF001 - nothing public has them before the first count
+    return names
+
+
+def short(name: str) -> str:
+    """Return a metric's name without the prefix that all have."""
+    return name.removeprefix("retry_policy_")
+
+
+def table() -> str:
+    """Show each metric."""
+    lines = ["| Metric | Type, unit | Labels | Meaning | What to do |", "|---|---|---|---|---|"]
+    for name, metric in collectors().items():
+        family = family_of(metric)
+        labels = quoted(labels_of(metric)) or "-"
+        kind = ", ".join(filter(None, (family.type, unit(name))))
+        lines.append(f"| `{name}` | {kind} | {labels} | {family.documentation} | {REMEDIES[short(name)]} |")
+    return "\n".join(lines) + "\n"
+
+
+def unit(name: str) -> str:
+    """Return the unit that a metric's name ends in, empty for a plain number."""
+    return next((unit for end, unit in UNITS.items() if name.endswith(end)), "")
+
+
+def labels_table() -> str:
+    """Show the values of each label."""
+    lines = ["| Metric | Label | Values |", "|---|---|---|"]
+    for name, metric in collectors().items():
+        lines += [f"| `{name}` | `{label}` | {LABELS[short(name), label]} |" for label in labels_of(metric)]
+    return "\n".join(lines) + "\n"
+
+
+def alerts() -> dict[str, Any]:
+    """Return the alerts by name."""
+    (group,) = yaml.safe_load(ALERTS.read_text())["spec"]["groups"]
+    return {rule["alert"]: rule for rule in group["rules"]}
+
+
+def alerts_table() -> str:
+    """Show each alert."""
+    lines = ["| Alert | Severity | Fires when | What to do |", "|---|---|---|---|"]
+    for name, rule in alerts().items():
+        condition = re.sub(r"\s+", " ", rule["expr"]) + (f" for {rule['for']}" if "for" in rule else "")
+        severity = rule["labels"]["severity"]
+        lines.append(f"| {name} | {severity} | `{condition}` | {rule['annotations']['description']} |")
+    return "\n".join(lines) + "\n"
