@@ -79,6 +79,12 @@ POLICY_LAST_RELOAD_GOOD: Final = Gauge(
     "1 if the newest policy text is in force; 0 if it was refused, and the one before is, or none.",
     registry=REGISTRY,
 )
+POLICY_PROFILES: Final = Gauge(
+    "retry_policy_policy_profiles",
+    "Profiles of the policy in force, by the provider that they name.",
+    ("provider",),
+    registry=REGISTRY,
+)
 CACHE_AGE: Final = Gauge(
     "retry_policy_cache_age_seconds",
     "How long a cache has not been watched: 0 while its watch is open. Meanwhile everything is asked from the API.",

@@ -11,6 +11,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from webhook import metrics
 from webhook.kinds import KINDS
 from webhook.ledger.model.outcomes import DISRUPTIONS, Cause
+from webhook.policy.model import Placement
 from webhook.retry.admission import RULE
 from webhook.retry.kinds.registry import ADAPTERS
 from webhook.rules import opt_in, registry
@@ -35,6 +36,7 @@ REMEDIES: Final[dict[str, str]] = {
     "policy_generation": "0: the replica is not ready; the Event `NotReady` of its pod says why",
     "policy_reloads": "`bad` rises: the Event `PolicyRefused` says what is wrong",
     "policy_last_reload_good": "0: correct the policy; the Event `PolicyRefused` says what is wrong",
+    "policy_profiles": "none; compare `auto` with `retry_policy_capacity_provider_recognised`",
     "cache_age_seconds": "above 60: the log line `watch broken` says why",
     "capacity_provider_recognised": "0, and a profile has provider `auto`: name the provider in the policy",
     "certificate_not_after_timestamp_seconds": "less than 5 days ahead: the Event `CertificateNotRenewed` says why",
@@ -112,6 +114,9 @@ LABELS: Final[dict[tuple[str, str], str]] = {
     ("requests_not_enforced", "would_be"): defined(denied="Enforce would deny it", changed="Enforce would change it"),
     ("placements", "placement"): defined(Spot="on spot", OnDemand="on demand", **{"None": "neither"}),
     ("policy_reloads", "result"): defined(good="put in force", bad="refused"),
+    ("policy_profiles", "provider"): (
+        f"`placement.provider` of the profile: {quoted(get_args(Placement.__annotations__['provider']))}"
+    ),
     ("cache_age_seconds", "list"): f"what is watched: {quoted(CACHES)}",
     ("certificate_not_after_timestamp_seconds", "certificate"): defined(
         leaf="the one that is served", authority="the one that signs"

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.served import COMMAND
-from webhook import __version__, metrics
+from webhook import __version__
 from webhook.cli.main import main
 from webhook.kinds import batch, job_set
 from webhook.kube import names
@@ -31,8 +31,6 @@ HOW_TO: Final = ROOT / "docs" / "how-to"
 NAME: Final = "retry-policy-webhook"
 SYSTEM: Final = "retry-policy-system"
 POLICIES: Final = sorted(MANIFESTS.glob("samples/policy-*.yaml"))
-# What ends the names of the series that Prometheus has of a metric.
-SERIES: Final = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_count", "_sum"]}
 # What an app.Application is given to finish open requests, for each of the two ports.
 SHUTDOWN: Final = 2 * 5.0
 
@@ -261,16 +259,6 @@ def test_the_certificate_is_for_the_service_and_lies_where_the_server_reads_it(c
     assert volume == {"name": mount["name"], "secret": {"secretName": issued[NAME]["secretName"]}}
     files = (Path(mount["mountPath"]) / "tls.crt", Path(mount["mountPath"]) / "tls.key")
     assert (options["tls_cert"], options["tls_key"]) == files
-
-
-def test_every_alert_reads_metrics_that_there_are() -> None:
-    families = {family.name: family.type for family in metrics.REGISTRY.collect()}
-    known = {name + suffix for name, metric in families.items() for suffix in SERIES[metric]}
-    (group,) = kind("PrometheusRule", OVERLAYS / "prometheus")["spec"]["groups"]
-    for rule in group["rules"]:
-        read = set(re.findall(r"retry_policy_\w+", rule["expr"]))
-        assert read
-        assert read <= known
 
 
 def test_prometheus_scrapes_the_services_metrics_port() -> None:

@@ -5,6 +5,7 @@ If a new version has problems, the last good one stays in force.
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -51,6 +52,8 @@ class PolicySource:
         self.uid = ""
         self.trouble = "" if policy is not None else "no policy has been read yet"
         self.refused = refused
+        if policy is not None:
+            count_providers(policy)
         metrics.POLICY_GENERATION.set(policy is not None)
         metrics.POLICY_LAST_RELOAD_GOOD.set(policy is not None)
 
@@ -63,6 +66,7 @@ class PolicySource:
             return
         self.current = parsed
         self.trouble = ""
+        count_providers(parsed)
         metrics.POLICY_GENERATION.inc()
         metrics.POLICY_RELOADS.labels("good").inc()
         metrics.POLICY_LAST_RELOAD_GOOD.set(1)
@@ -129,6 +133,13 @@ class PolicySource:
             self.refuse(origin, [f"is not UTF-8 (byte {error.start}); save it as UTF-8"])
         else:
             self.take(text, origin)
+
+
+def count_providers(policy: Policy) -> None:
+    """Set the metric of the profiles in force, by provider."""
+    metrics.POLICY_PROFILES.clear()
+    for provider, profiles in Counter(one.placement.provider for one in policy.profiles.values()).items():
+        metrics.POLICY_PROFILES.labels(provider).set(profiles)
 
 
 def uid_and_text(config_map: Json) -> tuple[str, str | None]:

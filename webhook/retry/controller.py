@@ -47,6 +47,8 @@ GATHERING: Final = 0.1
 AT_ONCE: Final = 8
 TRIES: Final = 3  # of what is undone as often; it may never go on
 
+RESULTS: Final = ("started", "refused", "stuck")
+
 READ: Final[Shape] = {
     "metadata": {
         **dict.fromkeys(("namespace", "name", "resourceVersion"), str),
@@ -115,6 +117,8 @@ class RetryController:
                 metric_prefix="requested-",
             )
             self.lists[row].on_change(self.news.set)
+            for result in RESULTS:
+                metrics.REQUESTED_RETRIES.labels(row.kind, result)  # reported as 0: an alert must see the first one
         cluster.namespaces.on_change(self.news.set)
 
     async def run(self) -> None:

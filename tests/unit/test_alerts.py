@@ -1,0 +1,132 @@
+"""The alerts of the PrometheusRule: they read metrics and labels that there are, and the fault of each raises them."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests import virtual_time
+from tests.admission import policy
+from tests.generated.metrics import alerts, collectors, family_of, labels_of
+from tests.metrics import counted
+from tests.unit.ledger.leader import FakeApi, beside, new_ledger
+from tests.unit.retry.server import Server
+from tests.unit.retry.test_controller import JOB_KEY, Leader, job
+from webhook import metrics
+from webhook.kube.client import ApiError
+from webhook.kube.lease import PAUSE
+from webhook.lookups.cluster import NODES, NODES_UNKNOWN, Cluster
+from webhook.lookups.policy_source import PolicySource
+from webhook.objects.problem import Json
+from webhook.policy.model import Placement, Profile
+from webhook.retry.kinds.registry import ADAPTERS
+from webhook.serving.app import ledger_lease
+
+ALERTS: Final[dict[str, Json]] = alerts()
+# What Prometheus adds to each series of a pod, and to those of a histogram.
+ADDED: Final = {"pod", "le"}
+# What ends the names of the series that Prometheus has of a metric.
+SERIES: Final = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_count", "_sum"]}
+FORBIDDEN: Final = ApiError(403, "forbidden")
+
+
+def labels_by_series() -> dict[str, set[str]]:
+    """Return the names of the labels of each series that Prometheus reads."""
+    return {
+        name + suffix: set(labels_of(metric))
+        for name, metric in collectors().items()
+        for suffix in SERIES[family_of(metric).type]
+    }
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_an_alert_reads_metrics_and_labels_that_there_are(alert: str) -> None:
+    known, expression = labels_by_series(), ALERTS[alert]["expr"]
+    read = re.findall(r"(retry_policy_\w+)(?:\{(.*?)\})?", expression)
+    assert read
+    assert {name for name, _ in read} <= known.keys()
+    for name, matchers in read:
+        assert set(re.findall(r"(\w+)=", matchers)) <= known[name]
+    grouped = {label for labels in re.findall(r"by \((.*?)\)", expression) for label in labels.split(", ")}
+    said = set(re.findall(r"\$labels\.(\w+)", yaml.safe_dump(ALERTS[alert]["annotations"])))
+    every = set.union(*(known[name] for name, _ in read)) | ADDED
+    assert grouped <= every
+    assert said <= (grouped or every)
+
+
+class NodesApi:
+    """Lists one node."""
+
+    def __init__(self, labels: Json) -> None:
+        self.labels = labels
+
+    async def get(self, path: str, *_: object) -> Json:
+        return {"items": [{"metadata": {"labels": self.labels}, "spec": {}}] if path == NODES else []}
+
+    async def objects(self, *_: object) -> AsyncIterator[Json]:
+        yield {"metadata": {"labels": self.labels}}
+
+
+def recognised(server: Any) -> float:
+    """Look at the nodes once; return what the metric says of them."""
+
+    async def work() -> float:
+        async with beside(Cluster(server).look_at_nodes()):
+            await asyncio.sleep(NODES_UNKNOWN / 2)
+            return counted("retry_policy_capacity_provider_recognised")
+
+    return virtual_time.run(work())
+
+
+def profiles_with_auto(*profiles: Profile) -> float:
+    """Put profiles in force; return of how many the metric says that their provider is to be recognised."""
+    PolicySource(policy(**{f"p{number}": one for number, one in enumerate(profiles)}, default=profiles[0]))
+    return counted("retry_policy_policy_profiles", provider="auto")
+
+
+def test_a_provider_that_is_not_recognised_raises_its_alert() -> None:
+    assert recognised(NodesApi({"cloud.google.com/gke-nodepool": "a"})) == 1
+    assert recognised(NodesApi({"example.test/pool": "a"})) == 0
+
+
+def test_a_provider_that_is_not_recognised_raises_no_alert_where_every_profile_names_its_own() -> None:
+    named, auto = Profile(placement=Placement(provider="gke")), Profile()
+    assert profiles_with_auto(named, auto) == 1
+    assert profiles_with_auto(named, named) == 0
+
+
+def test_a_lease_that_is_forbidden_raises_the_alert_of_the_ledger() -> None:
+    class Forbidding(FakeApi):
+        async def get(self, _: str) -> Json:
+            raise FORBIDDEN
+
+    async def work() -> float:
+        api: Any = Forbidding()
+        ledger = new_ledger(api)
+        assert counted("retry_policy_ledger_forbidden") == 0
+        async with beside(ledger_lease(ledger, "retry-policy-system").lead(ledger.work)):
+            await asyncio.sleep(PAUSE / 2)
+            return counted("retry_policy_ledger_forbidden")
+
+    assert virtual_time.run(work()) == 1
+
+
+def stuck(kind: str) -> float | None:
+    return metrics.REGISTRY.get_sample_value("retry_policy_requested_retries_total", {"kind": kind, "result": "stuck"})
+
+
+def test_a_retry_that_is_stuck_raises_its_alert_the_first_time_too() -> None:
+    # Prometheus sees no increase of a series that begins with 1.
+    async def work() -> None:
+        server = Server(job())
+        server.faults["DELETE"] = [FORBIDDEN]
+        leader = Leader(server, JOB_KEY)
+        before = {row.kind: stuck(row.kind) for row in ADAPTERS}
+        assert None not in before.values()
+        await leader.act()
+        assert stuck("Job") == (before["Job"] or 0) + 1
+
+    asyncio.run(work())
