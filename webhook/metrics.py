@@ -113,6 +113,11 @@ CERTIFICATE_RENEWALS: Final = Counter(
     ("result",),
     registry=REGISTRY,
 )
+READY: Final = Gauge(
+    "retry_policy_ready",
+    "1 if requests may be sent to this replica, as /readyz says.",
+    registry=REGISTRY,
+)
 IN_HOUSE: Final = Gauge(
     "retry_policy_admission_requests_in_house",
     "Requests that wait for the API, at most 128; of one namespace as many as are left free.",

@@ -42,6 +42,7 @@ REMEDIES: Final[dict[str, str]] = {
     "certificate_not_after_timestamp_seconds": "less than 5 days ahead: the Event `CertificateNotRenewed` says why",
     "certificate_trusted": "0: find what else writes `caBundle`",
     "certificate_renewals": "`bad` rises: the Event `CertificateNotRenewed` says why",
+    "ready": "0: the Event `NotReady` of the pod says why",
     "admission_requests_in_house": "stays near 128: the API server answers slowly",
     "admission_held_bytes": "stays high: add a replica",
     "connections_dropped": "rises: let only the API server reach the port",

@@ -22,8 +22,10 @@ from webhook.lookups.cluster import NODES, NODES_UNKNOWN, Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
+from webhook.policy.parse import load_default
 from webhook.retry.kinds.registry import ADAPTERS
 from webhook.serving.app import ledger_lease
+from webhook.serving.endpoints import Endpoints
 
 ALERTS: Final[dict[str, Json]] = alerts()
 # What Prometheus adds to each series of a pod, and to those of a histogram.
@@ -55,6 +57,15 @@ def test_an_alert_reads_metrics_and_labels_that_there_are(alert: str) -> None:
     every = set.union(*(known[name] for name, _ in read)) | ADDED
     assert grouped <= every
     assert said <= (grouped or every)
+
+
+def test_a_replica_that_is_not_ready_raises_the_alert_that_none_is() -> None:
+    ready = Endpoints(PolicySource(load_default()), None)
+    assert counted("retry_policy_ready") == 1
+    ready.draining = True
+    assert counted("retry_policy_ready") == 0
+    Endpoints(PolicySource(), None)
+    assert counted("retry_policy_ready") == 0
 
 
 class NodesApi:

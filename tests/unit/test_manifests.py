@@ -220,12 +220,21 @@ def test_what_only_an_admin_writes_is_fail_open() -> None:
     assert policies["namespaces.retry-policy.dev"] == policies["policy.retry-policy.dev"] == "Ignore"
 
 
+def variables_of(container: Json) -> dict[str, str]:
+    """Return the environment variables of a container by the field of the pod that each has."""
+    return {variable["valueFrom"]["fieldRef"]["fieldPath"]: variable["name"] for variable in container["env"]}
+
+
+def test_a_replica_knows_the_pod_that_its_events_are_about(container: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    for field, value in (("metadata.name", "webhook-1"), ("metadata.uid", "uid-1")):
+        monkeypatch.setenv(variables_of(container)[field], value)
+    assert app.Options().pod == ("webhook-1", "uid-1")
+
+
 def test_the_servers_certificate_is_for_the_service_that_the_webhooks_name(
     container: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (variable,) = container["env"]
-    assert variable["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace"
-    monkeypatch.setenv(variable["name"], SYSTEM)
+    monkeypatch.setenv(variables_of(container)["metadata.namespace"], SYSTEM)
     services = [value for one in documents(BASE / "webhooks.yaml") for key, value in every(one) if key == "service"]
     assert services
     for service in services:

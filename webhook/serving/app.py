@@ -28,6 +28,7 @@ from webhook.ledger.controller import Ledger
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.parse import load_default
+from webhook.serving import readiness
 from webhook.serving.certificates import CABundles, MountedCertificate, Served
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.listen import CannotListenError, listen
@@ -68,6 +69,11 @@ class Options:
     def namespace(self) -> str | None:
         """The namespace of the server's pod, which the Deployment passes by the downward API; None without a pod."""
         return os.environ.get("POD_NAMESPACE")
+
+    @property
+    def pod(self) -> tuple[str, str]:
+        """Name and uid of the pod that this runs in, which the Deployment says likewise; empty outside one."""
+        return os.environ.get("POD_NAME", ""), os.environ.get("POD_UID", "")
 
     @property
     def address(self) -> str:
@@ -120,6 +126,8 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             certificate_troubles=served.troubles,
             keeps_ledger=lambda: ledger is not None and not ledger.forbidden,
         )
+        if events is not None:
+            background += report_readiness(options, endpoints, events)
         host = options.address
         try:
             https = await listen(stack, endpoints.admission(), (host, options.port), served.tls.context)
@@ -190,10 +198,23 @@ def start_policy(options: Options, events: Events | None) -> tuple[PolicySource,
         namespace, name = options.policy_configmap
         source = PolicySource(
             config_map=options.policy_configmap,
-            refused=lambda why: events.tell(Notice("ConfigMap", namespace, name, "PolicyRefused", why)),
+            refused=lambda why: events.tell(Notice("ConfigMap", namespace, name, "PolicyRefused", why, uid=source.uid)),
         )
         return source, [source.follow_config_map(events.api)]
     return PolicySource(load_default()), []
+
+
+def report_readiness(options: Options, endpoints: Endpoints, events: Events) -> list[Coroutine[None, None, None]]:
+    """Return what tells in Events on the pod why it is not ready; nothing outside a pod."""
+    (name, uid), namespace = options.pod, options.namespace
+    if not name or namespace is None:
+        return []
+
+    def tell(why: str) -> None:
+        if not endpoints.draining:
+            events.tell(Notice("Pod", namespace, name, "NotReady", why, uid=uid))
+
+    return [readiness.report(endpoints.troubles, tell)]
 
 
 def stop_signals() -> tuple[asyncio.Event, asyncio.Event]:

@@ -74,6 +74,7 @@ class Endpoints:
         self.places = Places(limits, lambda namespace: cluster is not None and cluster.serves(namespace))
         metrics.IN_HOUSE.set_function(lambda: self.places.requests)
         metrics.HELD_BYTES.set_function(lambda: self.bodies.held)
+        metrics.READY.set_function(lambda: not self.reasons())
         self.policy = policy
         self.cluster = cluster
         self.trackers = trackers
@@ -275,15 +276,21 @@ class Endpoints:
 
     async def readyz(self, _: bytes) -> HttpResponse:
         """Answer 200 if requests may be sent to this replica, else 503 with the reasons, a line each."""
+        reasons = self.reasons()
+        return text("\n".join(reasons or ["ok"]), 503 if reasons else 200)
+
+    def reasons(self) -> list[str]:
+        """Return why no requests may be sent to this replica; empty if they may."""
+        return [*(["shutting down"] if self.draining else []), *self.troubles()]
+
+    def troubles(self) -> list[str]:
+        """Return what prevents that requests are answered; empty if nothing does."""
         reasons = []
-        if self.draining:
-            reasons.append("shutting down; ask another replica")
         if self.policy.current is None:
             reasons.append(f"no policy in force: {self.policy.trouble}; correct the policy")
         if self.cluster is not None and not self.cluster.synced:
             reasons.append("caches not filled yet: the API has not answered; check the connection to the API server")
-        reasons += self.certificate_troubles()
-        return text("\n".join(reasons or ["ok"]), 503 if reasons else 200)
+        return [*reasons, *self.certificate_troubles()]
 
     async def metrics(self, _: bytes) -> HttpResponse:
         """Return the metrics in Prometheus' text format."""
