@@ -202,6 +202,9 @@ def test_the_policy_follows_a_config_map_and_the_last_good_one_stays(
         until(lambda: denied(running))
         put("99")
         until(lambda: "profiles.default.retries.limit" in running.log_text())
+        until(lambda: told("the last good policy stays in force; "))
+        described = kubectl.run("describe", "configmap", "retry-policy", f"--namespace={team.name}").stdout
+        assert "PolicyRefused" in described
         kubectl.run("delete", "configmap", "retry-policy", f"--namespace={team.name}")
         until(lambda: running.log_text().count("does not exist") >= 2)
         until(lambda: told("profiles.default.retries.limit") and told("does not exist"))

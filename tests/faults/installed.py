@@ -10,6 +10,7 @@ from cryptography import x509
 from certs import store
 from tests.cluster.installation import BASE, CONFIG_MAP, SYSTEM, built
 from tests.faults.direct import Address, Direct, RefusedError
+from webhook.policy.parse import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -20,6 +21,7 @@ SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
 SECRET = f"{SECRETS}/retry-policy-webhook-certificates"
 POLICIES = f"/api/v1/namespaces/{SYSTEM}/configmaps"
 POLICY = f"{POLICIES}/{CONFIG_MAP.partition('/')[2]}"
+EVENTS = f"/api/v1/namespaces/{SYSTEM}/events"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
@@ -57,6 +59,18 @@ class Installed:
     def create_policy(self) -> None:
         """Create the policy's ConfigMap."""
         self.api.create(POLICIES, self.policy)
+
+    def spoil_policy(self) -> None:
+        """Store a policy with a problem, which the webhooks would refuse: without them, and then create them anew."""
+        self.delete_configurations()
+        bad = {KEY: self.policy["data"][KEY].replace("limit: 10", "limit: 99")}
+        self.api.edit(POLICY, [{"op": "replace", "path": "/data", "value": bad}])
+        self.configure()
+
+    def events(self, reason: str, name: str) -> list[str]:
+        """Return the messages of the Events with a reason about an object in the server's namespace."""
+        found = [one for one in self.api.get(EVENTS)["items"] if one["involvedObject"]["name"] == name]
+        return [one["message"] for one in found if one["reason"] == reason]
 
     @property
     def configuration_paths(self) -> list[str]:

@@ -43,9 +43,10 @@ ETCD = "etcd"
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A server that listens."""
+    """A server that listens, and the name of its pod."""
 
     name: str
+    pod: str
     process: subprocess.Popen[bytes]
     addresses: Mapping[str, str]
 
@@ -109,6 +110,7 @@ class Stage(Installed):
         self.processes = processes
         self.folder = folder
         self.replicas: list[Replica] = []
+        self.pods: dict[str, str] = {}  # by the name of the replica
         self.table: list[Watched] = []
         self.started = 0
         admin = (control_plane.start if whole else control_plane.start_api)(programs, processes, folder)
@@ -150,6 +152,13 @@ class Stage(Installed):
         """Start a replica and wait until it listens; `options` are those of `tests.faults.replica`."""
         return self.start_together(1, *options, in_balancer=in_balancer, kubeconfig=kubeconfig)[0]
 
+    def restart(self, replica: Replica) -> Replica:
+        """Kill a replica, and start another container in its pod, as the kubelet does."""
+        self.kill(replica)
+        self.replicas.remove(replica)
+        self.balancer.ask("remove", replica.name)
+        return self.listening(self.launch(pod=replica.pod), in_balancer=True)
+
     def start_together(
         self, number: int, *options: str, in_balancer: bool = True, kubeconfig: Path | None = None
     ) -> list[Replica]:
@@ -157,10 +166,14 @@ class Stage(Installed):
         names = [self.launch(*options, kubeconfig=kubeconfig) for _ in range(number)]
         return [self.listening(name, in_balancer=in_balancer) for name in names]
 
-    def launch(self, *options: str, kubeconfig: Path | None = None) -> str:
-        """Start a replica and return its name."""
+    def launch(self, *options: str, kubeconfig: Path | None = None, pod: str = "") -> str:
+        """Start a replica and return its name; `pod`: in which pod, by default a new one, named after it."""
         self.started += 1
         name = f"replica-{self.started}"
+        self.pods[name] = pod or name
+        empty_dir = self.folder / self.pods[name]
+        empty_dir.mkdir(exist_ok=True)
+        of_pod = {"POD_NAMESPACE": SYSTEM, "POD_NAME": self.pods[name], "POD_UID": f"uid-of-{self.pods[name]}"}
         self.processes.start(
             name,
             [
@@ -170,7 +183,7 @@ class Stage(Installed):
                 "--port=0",
                 "--health-port=0",
             ],
-            env={**os.environ, "POD_NAMESPACE": SYSTEM, "TMPDIR": str(self.folder)},
+            env={**os.environ, **of_pod, "TMPDIR": str(empty_dir)},
             stdout=self.answer(name),
         )
         return name
@@ -188,7 +201,7 @@ class Stage(Installed):
     def listening(self, name: str, *, in_balancer: bool) -> Replica:
         answer = self.answer(name)
         self.processes.wait_until(lambda: answer.read_text().endswith("\n"), f"{name} to listen", log=name)
-        replica = Replica(name, self.processes.running[name], json.loads(answer.read_text()))
+        replica = Replica(name, self.pods[name], self.processes.running[name], json.loads(answer.read_text()))
         self.replicas.append(replica)
         if in_balancer:
             self.balancer.ask("add", name, replica.port, replica.health_port, replica.process.pid)

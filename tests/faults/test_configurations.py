@@ -54,6 +54,31 @@ def test_the_policy_stays_in_force_when_its_config_map_is_deleted(stage: Stage) 
     assert watched.tally.lost == 0, watched.tally
 
 
+def test_a_replica_that_restarts_under_a_bad_policy_keeps_the_last_good_one_and_a_new_pod_says_why_it_waits(
+    stage: Stage,
+) -> None:
+    victim, other = stage.two_replicas()
+    stage.spoil_policy()
+    stage.until_settled(victim, other)
+    stage.until_effective()
+    with stage.under_load("policy bad: one of two replicas killed, its container starts again") as watched:
+        watched.note = "as without a bad policy: what it had not answered, and connections until its endpoint is gone"
+        restarted = stage.restart(victim)
+        new = stage.start()
+        stage.until_endpoints(restarted, other)
+        until(lambda: stage.events("NotReady", new.pod))
+        watched.lap()
+        watched.until_sent()
+        assert new.name not in stage.balancer.ask("endpoints")
+    assert watched.tally.wrong == 0, watched.tally
+    assert watched.laps[-1].lost == 0, watched.tally
+    why = "ConfigMap retry-policy-system/retry-policy: profiles.default.retries.limit: "
+    assert stage.events("NotReady", new.pod)[0].startswith(f"no policy in force: {why}")
+    assert not [pod for pod in (victim.pod, other.pod) if stage.events("NotReady", pod)]
+    refused = stage.events("PolicyRefused", "retry-policy")
+    assert any(message.startswith(f"the last good policy stays in force; {why}") for message in refused)
+
+
 def readiness(replica: Replica) -> str:
     """Return what /readyz says."""
     connection = http.client.HTTPConnection("127.0.0.1", replica.health_port, timeout=10)

@@ -231,6 +231,14 @@ def test_a_replica_knows_the_pod_that_its_events_are_about(container: Json, monk
     assert app.Options().pod == ("webhook-1", "uid-1")
 
 
+def test_the_last_good_policy_is_kept_where_only_the_end_of_the_pod_removes_it(pods: Json, container: Json) -> None:
+    (mount,) = container["volumeMounts"]
+    (volume,) = pods["spec"]["volumes"]
+    assert (volume["name"], mount["mountPath"]) == (mount["name"], "/tmp")  # noqa: S108 - of the container
+    assert volume["emptyDir"]["sizeLimit"] == "1Mi"  # room for two of 256 KiB: one is written beside the other
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
 def test_the_servers_certificate_is_for_the_service_that_the_webhooks_name(
     container: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:

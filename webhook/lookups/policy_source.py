@@ -1,6 +1,6 @@
 """The policy in force: the packaged one, a file or a ConfigMap, followed as it changes.
 
-If a new version has problems, the last good one stays in force.
+If a new version has problems, the last good one stays in force, also in the pod's next container.
 """
 
 import asyncio
@@ -17,14 +17,15 @@ from webhook.admission.engine import validate_policy
 from webhook.kube.client import Api
 from webhook.kube.informer import Informer
 from webhook.kube.paths import path_of
-from webhook.objects.problem import Json
+from webhook.lookups.last_good import LARGEST, LastGood
+from webhook.objects.problem import Json, Problem
 from webhook.policy.model import Policy
 from webhook.policy.parse import KEY, parse
 
 # Seconds between two reads of a file. Contents are compared and not modification times, because a mounted ConfigMap is
 # replaced by changing a symlink.
 INTERVAL: Final = 1.0
-LARGEST: Final = 1024 * 1024  # bytes of a policy file; a ConfigMap cannot be larger
+REMINDED: Final = 300.0  # seconds between two reports of a refused policy; the API server keeps an Event for an hour
 
 log = structlog.get_logger()
 
@@ -38,7 +39,7 @@ class PolicySource:
 
     `trouble`: why the last version was refused, else empty. `config_map`: namespace and name of the ConfigMap with the
     policy, None if it comes from elsewhere. `uid`: the uid of the stored ConfigMap, empty if there is none. `refused`
-    is called with the reason of each refusal.
+    is called with each refusal: what is in force, and the reason. `last_good`: where the last good policy is kept.
     """
 
     def __init__(
@@ -46,12 +47,15 @@ class PolicySource:
         policy: Policy | None = None,
         config_map: tuple[str, str] | None = None,
         refused: Callable[[str], None] = ignore,
+        last_good: LastGood | None = None,
     ) -> None:
         self.current = policy
         self.config_map = config_map
         self.uid = ""
         self.trouble = "" if policy is not None else "no policy has been read yet"
         self.refused = refused
+        self.refusal = ""
+        self.last_good = last_good
         if policy is not None:
             count_providers(policy)
         metrics.POLICY_GENERATION.set(policy is not None)
@@ -59,26 +63,49 @@ class PolicySource:
 
     def take(self, text: str, origin: str) -> None:
         """Put the policy in a text in force, or refuse it if it has problems; `origin` is its source, for messages."""
-        parsed = parse(text)
-        problems = validate_policy(parsed) if isinstance(parsed, Policy) else parsed
-        if not isinstance(parsed, Policy) or problems:
-            self.refuse(origin, [str(problem) for problem in problems])
+        parsed = usable(text)
+        if not isinstance(parsed, Policy):
+            self.refuse(origin, [str(problem) for problem in parsed])
             return
-        self.current = parsed
-        self.trouble = ""
-        count_providers(parsed)
-        metrics.POLICY_GENERATION.inc()
+        self.trouble = self.refusal = ""
         metrics.POLICY_RELOADS.labels("good").inc()
         metrics.POLICY_LAST_RELOAD_GOOD.set(1)
-        log.info("policy in force", origin=origin, profiles=sorted(parsed.profiles))
+        self.put_in_force(parsed, origin)
+        if self.last_good is not None:
+            self.last_good.write(text)
+
+    def put_in_force(self, policy: Policy, origin: str) -> None:
+        """Use a policy from now on."""
+        self.current = policy
+        count_providers(policy)
+        metrics.POLICY_GENERATION.inc()
+        log.info("policy in force", origin=origin, profiles=sorted(policy.profiles))
 
     def refuse(self, origin: str, problems: list[str]) -> None:
         """Keep the last good policy in force, and report the problems: in the log, metrics, `trouble` and `refused`."""
+        if self.current is None:
+            self.restore()
         self.trouble = f"{origin}: " + " | ".join(problems)
         metrics.POLICY_RELOADS.labels("bad").inc()
         metrics.POLICY_LAST_RELOAD_GOOD.set(0)
         log.error("policy refused", origin=origin, problems=problems, in_force="last good" if self.current else "none")
-        self.refused(self.trouble)
+        in_force = "the last good policy stays in force" if self.current else "no policy is in force"
+        self.refusal = f"{in_force}; {self.trouble}"
+        self.refused(self.refusal)
+
+    def restore(self) -> None:
+        """Put the policy in force that was the last good one of this pod's last container, if there was any."""
+        text = None if self.last_good is None else self.last_good.read()
+        policy = None if text is None else usable(text)
+        if isinstance(policy, Policy):
+            self.put_in_force(policy, "the last container of this pod")
+
+    async def remind(self) -> None:
+        """Report a refused policy again and again for as long as it lasts, until cancelled."""
+        while True:
+            await asyncio.sleep(REMINDED)
+            if self.refusal:
+                self.refused(self.refusal)
 
     async def follow_config_map(self, api: Api) -> None:
         """Watch the ConfigMap until cancelled; if it is deleted, the last good policy stays in force."""
@@ -133,6 +160,12 @@ class PolicySource:
             self.refuse(origin, [f"is not UTF-8 (byte {error.start}); save it as UTF-8"])
         else:
             self.take(text, origin)
+
+
+def usable(text: str) -> Policy | list[Problem]:
+    """Return the policy in a text, or its problems if it has any."""
+    parsed = parse(text)
+    return (validate_policy(parsed) or parsed) if isinstance(parsed, Policy) else parsed
 
 
 def count_providers(policy: Policy) -> None:

@@ -26,6 +26,7 @@ from webhook.kube.events import COMPONENT, Events, Notice
 from webhook.kube.lease import Lease
 from webhook.ledger.controller import Ledger
 from webhook.lookups.cluster import Cluster
+from webhook.lookups.last_good import LastGood
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.parse import load_default
 from webhook.serving import readiness
@@ -199,8 +200,9 @@ def start_policy(options: Options, events: Events | None) -> tuple[PolicySource,
         source = PolicySource(
             config_map=options.policy_configmap,
             refused=lambda why: events.tell(Notice("ConfigMap", namespace, name, "PolicyRefused", why, uid=source.uid)),
+            last_good=LastGood(Path(tempfile.gettempdir())) if options.pod[0] else None,
         )
-        return source, [source.follow_config_map(events.api)]
+        return source, [source.follow_config_map(events.api), source.remind()]
     return PolicySource(load_default()), []
 
 

@@ -281,7 +281,7 @@ class Endpoints:
 
     def reasons(self) -> list[str]:
         """Return why no requests may be sent to this replica; empty if they may."""
-        return [*(["shutting down"] if self.draining else []), *self.troubles()]
+        return [*(["shutting down; ask another replica"] if self.draining else []), *self.troubles()]
 
     def troubles(self) -> list[str]:
         """Return what prevents that requests are answered; empty if nothing does."""

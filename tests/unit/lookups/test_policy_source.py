@@ -13,10 +13,12 @@ from structlog.testing import capture_logs
 from tests import virtual_time
 from tests.metrics import counted
 from webhook.kube.client import ListMeta, Page
-from webhook.lookups.policy_source import INTERVAL, LARGEST, PolicySource
+from webhook.lookups.last_good import LARGEST, LastGood
+from webhook.lookups.policy_source import INTERVAL, REMINDED, PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.parse import KEY, load_default
 
+GONE = f"ConfigMap retry-policy/policy: has no key {KEY}, or does not exist"
 BAD = "apiVersion: retry-policy.dev/v1alpha1\nkind: RetryPolicy\nprofiles: {default: {retries: {limit: -1}}}\n"
 
 
@@ -73,7 +75,7 @@ def test_a_bad_policy_leaves_the_last_good_one_in_force_and_is_reported_with_its
     source.take(BAD, "a file")
     assert limit_of(source) == 3
     assert not is_last_good()
-    assert said == [source.trouble]
+    assert said == [f"the last good policy stays in force; {source.trouble}"]
     assert source.trouble.startswith("a file: profiles.default.retries.limit: ")
     source.take(policy(4), "a file")
     assert (limit_of(source), source.trouble, len(said)) == (4, "", 1)
@@ -125,7 +127,7 @@ def test_a_file_that_is_missing_is_reported_once_and_read_when_it_is_there_again
     source = PolicySource()
     said = refusals_of(source)
     seen = source.read(file, source.read(file))
-    assert said == [f"{file}: cannot be read: No such file or directory; make it readable"]
+    assert said == [f"no policy is in force; {file}: cannot be read: No such file or directory; make it readable"]
     file.write_text(policy(3))
     source.read(file, seen)
     assert (limit_of(source), source.trouble) == (3, "")
@@ -176,11 +178,17 @@ class Api:
             yield msgspec.json.encode({"type": kind, "object": self.config_map(data)})
 
 
-def following(data: Json | None, *changes: tuple[Json | None, Callable[[PolicySource], None]]) -> list[str]:
-    """Follow a ConfigMap through changes, and look at the source after each; return what is said of bad policies."""
+def following(
+    data: Json | None, *changes: tuple[Json | None, Callable[[PolicySource], None]], pod: Path | None = None
+) -> list[str]:
+    """Follow a ConfigMap through changes, and look at the source after each; return what is said of bad policies.
+
+    `pod`: the folder of the pod, in one of its containers.
+    """
 
     async def work() -> list[str]:
-        source = PolicySource(config_map=("retry-policy", "policy"))
+        last_good = None if pod is None else LastGood(pod)
+        source = PolicySource(config_map=("retry-policy", "policy"), last_good=last_good)
         said = refusals_of(source)
         server = Api(data)
         api: Any = server
@@ -220,15 +228,61 @@ def test_an_update_that_leaves_the_policy_as_it_was_is_not_judged_again() -> Non
 def test_a_config_map_that_is_deleted_or_loses_its_key_leaves_the_last_policy_in_force() -> None:
     first = {KEY: policy(3)}
     said = following(first, ({"other": "text"}, in_force(3)), (None, in_force(3, uid="")))
-    assert said == [f"ConfigMap retry-policy/policy: has no key {KEY}, or does not exist; create it with this key"]
+    assert said == [f"the last good policy stays in force; {GONE}"]
 
 
 def test_a_config_map_that_does_not_exist_yet_is_reported_and_read_when_it_does() -> None:
     said = following(None, ({KEY: policy(3)}, in_force(3)))
-    assert said == [f"ConfigMap retry-policy/policy: has no key {KEY}, or does not exist; create it with this key"]
+    assert said == [f"no policy is in force; {GONE}"]
 
 
 def test_a_config_map_that_comes_back_as_it_was_is_in_force() -> None:
     first = {KEY: policy(3)}
     said = following(first, (None, in_force(3, uid="")), ({KEY: policy(3)}, in_force(3)))
     assert len(said) == 1
+
+
+@pytest.mark.parametrize("now", [None, {}, {KEY: BAD}], ids=["gone", "without its key", "bad"])
+def test_a_container_that_restarts_begins_with_the_last_good_policy_of_its_pod(
+    now: Json | None, tmp_path: Path
+) -> None:
+    first = {KEY: policy(3)}
+    following(first, (first, in_force(3)), ({KEY: policy(4)}, in_force(4)), pod=tmp_path)
+    (said,) = following(now, (now, in_force(4, uid="" if now is None else "u")), pod=tmp_path)
+    assert said.startswith("the last good policy stays in force; ConfigMap retry-policy/policy: ")
+    assert not is_last_good()
+    assert counted("retry_policy_policy_generation") == 1
+
+
+def test_a_new_pod_has_no_policy_while_the_newest_is_bad(tmp_path: Path) -> None:
+    bad = {KEY: BAD}
+    (said,) = following(bad, (bad, in_force(None)), pod=tmp_path)
+    assert said.startswith("no policy is in force; ConfigMap retry-policy/policy: ")
+    assert counted("retry_policy_policy_generation") == 0
+
+
+def test_a_last_good_policy_that_this_version_refuses_is_not_in_force(tmp_path: Path) -> None:
+    LastGood(tmp_path).write(BAD)
+    following(None, (None, in_force(None, uid="")), pod=tmp_path)
+
+
+def test_a_container_that_restarts_under_a_good_policy_begins_with_that(tmp_path: Path) -> None:
+    first, second = {KEY: policy(3)}, {KEY: policy(4)}
+    following(first, (first, in_force(3)), pod=tmp_path)
+    following(second, (second, in_force(4)), pod=tmp_path)
+
+
+def test_a_refused_policy_is_reported_again_for_as_long_as_it_lasts() -> None:
+    async def work() -> None:
+        source = PolicySource()
+        said = refusals_of(source)
+        reminding = asyncio.create_task(source.remind())
+        source.take(BAD, "a file")
+        await asyncio.sleep(2.5 * REMINDED)
+        assert said == [source.refusal] * 3
+        source.take(policy(3), "a file")
+        await asyncio.sleep(2.5 * REMINDED)
+        assert len(said) == 3
+        reminding.cancel()
+
+    virtual_time.run(work())

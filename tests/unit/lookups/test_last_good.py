@@ -1,0 +1,53 @@
+"""The last good policy of a pod, in a file for its next container."""
+
+import os
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from webhook.lookups.last_good import NAME, LastGood
+
+
+def test_the_next_container_reads_what_the_last_one_wrote_last(tmp_path: Path) -> None:
+    last_good = LastGood(tmp_path)
+    assert last_good.read() is None
+    for text in ("profiles: {a: {}}\n", "profiles: {ü: {}}\n"):
+        last_good.write(text)
+        assert LastGood(tmp_path).read() == text
+    assert [file.name for file in tmp_path.iterdir()] == [NAME]
+    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_container_that_is_killed_while_it_writes_leaves_the_one_before(tmp_path: Path) -> None:
+    last_good = LastGood(tmp_path)
+    last_good.write("before")
+    last_good.file.with_suffix(".new").write_text("ha")
+    assert last_good.read() == "before"
+    last_good.write("after")
+    assert last_good.read() == "after"
+
+
+def test_a_file_that_a_symlink_or_another_user_has_put_there_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("of another")
+    last_good = LastGood(tmp_path)
+    last_good.file.symlink_to(elsewhere)
+    assert last_good.read() is None
+    last_good.write("own")
+    assert (last_good.read(), elsewhere.read_text()) == ("own", "of another")
+    monkeypatch.setattr(os, "getuid", lambda: -1)
+    assert last_good.read() is None
+
+
+def test_a_file_that_is_no_text_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"\xff")
+    assert LastGood(tmp_path).read() is None
+
+
+def test_a_policy_that_cannot_be_kept_is_logged(tmp_path: Path) -> None:
+    with capture_logs() as lines:
+        LastGood(tmp_path / "absent").write("text")
+    assert [line["event"] for line in lines] == ["last good policy not kept"]
