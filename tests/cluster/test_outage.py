@@ -1,0 +1,192 @@
+"""What users see while the webhook does not answer, and the commands of the runbook: as the API server has it.
+
+A test has webhooks of its own, which are those of the manifests for one namespace, and a Service that leads to a port
+of the test. In what the API server says, address and namespace are put in the place of those of the docs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.awaiting import until
+from tests.cluster.installation import INSTALLED, SYSTEM, built
+from tests.cluster.manifests import EXIT_CODE, job
+from tests.cluster.objects import condition
+from webhook.kube.names import MODE, PROFILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.namespace import Namespace
+
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "outage.md").read_text()
+NAME = "retry-policy-webhook"
+SERVICE = f"{NAME}.{SYSTEM}.svc:443"
+CLUSTER_IP = "10.96.17.4:443"
+
+
+class Outage:
+    """A namespace whose webhooks call a port of this machine at which nobody answers."""
+
+    def __init__(self, kubectl: Kubectl, team: Namespace) -> None:
+        self.kubectl = kubectl
+        self.team = team
+        self.name = f"outage-{team.name}"
+        self.listening = socket.socket()
+        self.listening.bind(("127.0.0.1", 0))
+        self.port = self.listening.getsockname()[1]
+        service = {"type": "ExternalName", "externalName": "localhost"}
+        team.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME}, "spec": service})
+
+    def begin(self) -> None:
+        """Have the API server call the webhooks, and wait until it does."""
+        for manifest in built(self.kubectl, INSTALLED):
+            if "webhooks" in manifest and manifest["metadata"]["name"] == NAME:
+                self.kubectl.apply(self.own(manifest))
+        until(self.refuses)
+
+    def refuses(self) -> bool:
+        """Whether a Job is refused because nobody answers."""
+        return "failed calling webhook" in self.said("create", job("probe"), "--dry-run=server")
+
+    def own(self, manifest: Object) -> Object:
+        """Return a webhook configuration of the manifests for this namespace."""
+        webhooks = [self.called(one) for one in manifest["webhooks"]]
+        return {**manifest, "metadata": {"name": self.name}, "webhooks": webhooks}
+
+    def called(self, webhook: Object) -> Object:
+        """Return a webhook of the manifests for this namespace; one for the whole cluster for no object."""
+        selector, key = "namespaceSelector", "kubernetes.io/metadata.name"
+        if not webhook[selector]:
+            selector, key = "objectSelector", "example.test/outage"
+        own: Any = {"key": key, "operator": "In", "values": [self.team.name]}
+        expressions = [*webhook[selector].get("matchExpressions", ()), own]
+        service = {**webhook["clientConfig"]["service"], "namespace": self.team.name, "port": self.port}
+        return {**webhook, selector: {"matchExpressions": expressions}, "clientConfig": {"service": service}}
+
+    def said(self, verb: str, manifest: Object, *flags: str) -> str:
+        """Return what kubectl says of a manifest, with the names of the docs."""
+        return self.as_documented(self.team.run(verb, "--filename=-", *flags, stdin=manifest).stderr)
+
+    def as_documented(self, text: str) -> str:
+        """Return a text with the names and addresses of the docs."""
+        text = text.replace(f"{NAME}.{self.team.name}.svc:{self.port}", SERVICE).replace('"STDIN"', '"job.yaml"')
+        return re.sub(rf"(\[::1\]|127\.0\.0\.1):{self.port}", CLUSTER_IP, text)
+
+    def run(self, containing: str) -> str:
+        """Run the command of the docs that contains a text, for this namespace; return what it prints."""
+        (command,) = [one for one in re.findall(r"^ *\$ (.*)$", PAGE, re.MULTILINE) if containing in one]
+        command = command.replace(NAME, self.name).replace(" ml", f" {self.team.name}")
+        environment = {**os.environ, "PATH": f"{self.kubectl.program.parent}:{os.environ['PATH']}"}
+        done = subprocess.run(
+            ("bash", "-o", "pipefail", "-c", command), capture_output=True, text=True, check=False, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def end(self) -> None:
+        """Remove what concerns more than the namespace."""
+        self.listening.close()
+        resources = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
+        self.kubectl.run("delete", resources, self.name, "--ignore-not-found")
+
+
+@pytest.fixture
+def outage(kubectl: Kubectl, namespace: NewNamespace) -> Iterator[Outage]:
+    found = Outage(kubectl, namespace({PROFILE: "default"}))
+    yield found
+    found.end()
+
+
+def quoted(containing: str) -> str:
+    """Return the one line of a block of the docs that contains a text."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    (line,) = [line for block in blocks for line in block.splitlines() if containing in line]
+    return str(line)
+
+
+def test_without_a_ready_replica_users_see_what_the_docs_quote(outage: Outage) -> None:
+    outage.begin()
+    said = outage.said("create", job("train")).strip()
+    assert said == next(line for line in PAGE.splitlines() if line.startswith("Error from server"))
+    assert said.endswith("connect: connection refused")
+
+
+def test_without_an_answer_in_time_users_see_what_the_docs_quote(outage: Outage) -> None:
+    outage.begin()
+    outage.listening.listen()
+    assert outage.said("create", job("train")).strip() == quoted("context deadline exceeded")
+
+
+def test_without_the_service_users_see_what_the_docs_quote(outage: Outage) -> None:
+    outage.begin()
+    outage.team.run("delete", "service", NAME)
+    end = f'service "{NAME}" not found'
+    assert f"| `{end}` |" in PAGE
+    until(lambda: outage.said("create", job("train")).strip().endswith(end))
+
+
+def test_updates_are_refused_and_what_ends_or_goes_away_is_not(outage: Outage) -> None:
+    team = outage.team
+    team.create(job("done"))
+    unchanged = {"apiVersion": "batch/v1", "kind": "Job", **job("unchanged", suspend=True)}
+    assert team.run("apply", "--filename=-", stdin=unchanged).returncode == 0
+    team.wait_for("jobs", "done", lambda found: found.get("status", {}).get("ready") == 1)
+    outage.begin()
+    for command in (
+        ("annotate", "job", "done", "example.test/note=x"),
+        ("label", "job", "done", "example.test/note=x"),
+        ("patch", "job", "done", '--patch={"spec": {"suspend": true}}'),
+        ("patch", "job", "unchanged", '--patch={"spec": {"suspend": false}}'),
+    ):
+        assert 'failed calling webhook "workloads.retry-policy.dev"' in team.run(*command).stderr
+    assert team.run("apply", "--filename=-", stdin=unchanged).returncode == 0
+    (pod,) = (one["metadata"]["name"] for one in team.get("pods")["items"])
+    team.run("annotate", "pod", pod, f"{EXIT_CODE}=0")
+    team.wait_for("jobs", "done", lambda found: condition(found, "Complete"))
+    assert team.run("delete", "job", "done", "unchanged").returncode == 0
+    assert outage.kubectl.run("label", "namespace", team.name, f"{MODE}=Warn").returncode == 0
+
+
+def test_a_job_that_gets_no_pod_has_the_event_that_the_docs_quote(outage: Outage) -> None:
+    team = outage.team
+    team.create(job("train"))
+    team.wait_for("jobs", "train", lambda found: found.get("status", {}).get("ready") == 1)
+    outage.begin()
+    team.run("annotate", "pods", "--all", f"{EXIT_CODE}=143")
+    line = quoted("FailedCreate")
+
+    def told() -> bool:
+        events = team.get("events")["items"]
+        messages = [event["message"] for event in events if event["reason"] == "FailedCreate"]
+        return line in {f"Warning  FailedCreate  {outage.as_documented(message)}" for message in messages}
+
+    until(told)
+
+
+def test_the_commands_of_the_docs_let_jobs_through_and_refuse_them_again(outage: Outage) -> None:
+    outage.begin()
+    outage.run("-n retry-policy-system get pods")
+    outage.run("-n retry-policy-system get events")
+    outage.run("patch mutatingwebhookconfiguration")
+    outage.run("patch validatingwebhookconfiguration")
+    until(lambda: not outage.refuses())
+    outage.begin()  # by kubectl apply, as a kustomization is applied
+    outage.run("label namespace ml retry-policy.dev/profile-")
+    until(lambda: not outage.refuses())
+    outage.team.create(job("without"))
+    assert outage.team.name in outage.run("get jobs --all-namespaces")
+    outage.run("label namespace ml retry-policy.dev/profile=default")
+    until(outage.refuses)
+    outage.run("kubectl delete mutatingwebhookconfiguration")
+    until(lambda: not outage.refuses())
+    assert "created (server dry run)" in outage.run("create job probe")
