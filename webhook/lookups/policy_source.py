@@ -63,14 +63,14 @@ class PolicySource:
 
     def take(self, text: str, origin: str) -> None:
         """Put the policy in a text in force, or refuse it if it has problems; `origin` is its source, for messages."""
-        parsed = usable(text)
-        if not isinstance(parsed, Policy):
-            self.refuse(origin, [str(problem) for problem in parsed])
+        policy, problems = read_policy(text)
+        if policy is None:
+            self.refuse(origin, [str(problem) for problem in problems])
             return
         self.trouble = self.refusal = ""
         metrics.POLICY_RELOADS.labels("good").inc()
         metrics.POLICY_LAST_RELOAD_GOOD.set(1)
-        self.put_in_force(parsed, origin)
+        self.put_in_force(policy, origin)
         if self.last_good is not None:
             self.last_good.write(text)
 
@@ -96,8 +96,8 @@ class PolicySource:
     def restore(self) -> None:
         """Put the policy in force that was the last good one of this pod's last container, if there was any."""
         text = None if self.last_good is None else self.last_good.read()
-        policy = None if text is None else usable(text)
-        if isinstance(policy, Policy):
+        policy = None if text is None else read_policy(text)[0]
+        if policy is not None:
             self.put_in_force(policy, "the last container of this pod")
 
     async def remind(self) -> None:
@@ -162,10 +162,11 @@ class PolicySource:
             self.take(text, origin)
 
 
-def usable(text: str) -> Policy | list[Problem]:
-    """Return the policy in a text, or its problems if it has any."""
+def read_policy(text: str) -> tuple[Policy | None, list[Problem]]:
+    """Return the policy in a text; None, and its problems, if it has any."""
     parsed = parse(text)
-    return (validate_policy(parsed) or parsed) if isinstance(parsed, Policy) else parsed
+    problems = validate_policy(parsed) if isinstance(parsed, Policy) else parsed
+    return (parsed, []) if isinstance(parsed, Policy) and not problems else (None, problems)
 
 
 def count_providers(policy: Policy) -> None:

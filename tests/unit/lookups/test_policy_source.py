@@ -18,7 +18,7 @@ from webhook.lookups.policy_source import INTERVAL, REMINDED, PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.parse import KEY, load_default
 
-GONE = f"ConfigMap retry-policy/policy: has no key {KEY}, or does not exist"
+GONE = f"ConfigMap retry-policy/policy: has no key {KEY}, or does not exist; create it with this key"
 BAD = "apiVersion: retry-policy.dev/v1alpha1\nkind: RetryPolicy\nprofiles: {default: {retries: {limit: -1}}}\n"
 
 
