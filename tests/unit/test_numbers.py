@@ -16,6 +16,7 @@ from tests.objects import job, job_spec, pod
 from webhook.admission import engine
 from webhook.admission.subject import read
 from webhook.kube import names
+from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.retry.admission import RetryAdmission
@@ -55,11 +56,11 @@ def test_a_number_out_of_range_is_denied_with_its_path_and_left_alone_before(fie
     root = job({**job_spec(), field: HERE})
     denial = response_of(answer_of(root, text, engine.validate))
     assert denial["status"]["code"] == 422
-    assert denial["status"]["message"].startswith(f"spec.{field}: ")
+    assert f"spec.{field}: " in denial["status"]["message"]
     untouched = response_of(answer_of(root, text, engine.mutate))
     assert untouched["allowed"]
     assert "patch" not in untouched
-    assert untouched["warnings"][0].startswith(f"spec.{field}: ")
+    assert f"spec.{field}: " in untouched["warnings"][0]
 
 
 @pytest.mark.parametrize("text", TOO_LARGE, ids=lambda text: text[:8].decode())
@@ -67,7 +68,7 @@ def test_so_it_is_in_the_object_before_an_update(text: bytes) -> None:
     message = response_of(answer_of(job(), text, engine.validate, job(job_spec(backoffLimit=HERE))))["status"][
         "message"
     ]
-    assert message.startswith("oldObject.spec.backoffLimit: ")
+    assert "oldObject.spec.backoffLimit: " in message
 
 
 @pytest.mark.parametrize("text", [b"1e400", b"9" * 5000])
@@ -81,12 +82,12 @@ def test_so_it_is_where_no_rule_looks_but_in_a_pod_of_which_that_is_not_read(tex
 @pytest.mark.parametrize("text", [b"1e400", b"9" * 5000])
 def test_so_it_is_where_a_retry_is_asked_for(text: bytes) -> None:
     no_api: Any = None
-    requests = RetryAdmission(no_api, no_api)
+    requests = RetryAdmission(no_api, Cluster(no_api))
     body = review_of(job({**job_spec(), "example": HERE}), userInfo={"username": "ann"}).replace(QUOTED, text)
     answer = asyncio.run(
         ENDPOINTS.answer(body, "retry", requests.read, partial(ENDPOINTS.judge_retry_request, requests))
     )
-    assert response_of(answer)["status"]["message"].startswith("spec.example: ")
+    assert "spec.example: " in response_of(answer)["status"]["message"]
 
 
 @pytest.mark.parametrize("text", [rb'"\ud800"', rb'"\q"', b"01", b"NaN", b"'x'", b"\xff", b'"\xff"', b"[" * 100_000])
