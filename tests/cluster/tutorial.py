@@ -1,0 +1,72 @@
+"""Runs the tutorial's commands as a reader does: `python -m tests.cluster.tutorial` writes what they print into it.
+
+The page's console blocks are for the second terminal; in the first one a control plane of its own runs, as `make
+cluster` starts it. Nothing else runs beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "docs" / "tutorial" / "preempted-twice.md"
+RESULT: Final = re.compile(r"(?<=\n```\n).*?(?=```)", re.DOTALL)  # the page's first block: its last command
+BLOCK: Final = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
+COMMAND: Final = re.compile(r"^\$ (.*)\n", re.MULTILINE)
+
+
+def write() -> None:
+    """Write what each command prints into the page."""
+    with cluster() as exports:
+        text = BLOCK.sub(lambda block: with_outputs(block[0], exports), PAGE.read_text())
+    command, shown = list(steps(text))[-1]
+    PAGE.write_text(RESULT.sub(lambda _: f"$ {command}\n{shown}", text, count=1))
+
+
+def with_outputs(block: str, exports: str) -> str:
+    return "".join(f"$ {command}\n{output(command, exports)}" for command in COMMAND.findall(block))
+
+
+@contextmanager
+def cluster() -> Iterator[str]:
+    """Run what `make cluster` runs; give the lines that it tells its reader to copy."""
+    command = (sys.executable, "-m", "tests.cluster")
+    environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            exports = []
+            for line in process.stdout:
+                exports += [line.strip()] * line.strip().startswith("export ")
+                if line.startswith("Logs: "):
+                    break
+            yield "\n".join(exports)
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def steps(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each command of the second terminal, and the output that the page shows."""
+    for block in BLOCK.findall(text):
+        _, *parts = COMMAND.split(block)
+        yield from zip(parts[::2], parts[1::2], strict=True)
+
+
+def output(command: str, exports: str) -> str:
+    """Return what a command prints, its errors in between as in a terminal."""
+    script = f"exec 2>&1\n{exports}\n{command}"
+    return subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+
+if __name__ == "__main__":
+    write()
