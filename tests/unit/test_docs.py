@@ -6,11 +6,13 @@ from textwrap import dedent
 from typing import Any, Final
 
 import pytest
+from click.testing import CliRunner
 
 from tests.admission import mutate, validate
 from tests.generated import PART, PARTS, ROOT, generated
 from tests.objects import pod
 from webhook.attempts import SOURCES, Evidence, Level
+from webhook.cli.check import check
 from webhook.kinds import CONTROLLERS, KINDS, KindSpec
 from webhook.kinds.core import METADATA, POD_TEMPLATE
 from webhook.kinds.kind_spec import RetryField
@@ -66,6 +68,12 @@ def test_the_index_names_every_page() -> None:
     index = ROOT / "docs" / "README.md"
     named = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)#]+)", index.read_text())}
     assert sorted(page for page in (ROOT / "docs").glob("*/*.md") if page not in named) == []
+
+
+def test_check_prints_what_the_readme_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = (ROOT / "README.md").read_text().split("$ retry-policy check -f manifests/samples 2>/dev/null\n")[1]
+    monkeypatch.chdir(ROOT)
+    assert CliRunner().invoke(check, ["-f", "manifests/samples"]).stdout == shown.split("```")[0]
 
 
 def test_the_page_of_labels_and_annotations_says_of_every_key_who_writes_it() -> None:
