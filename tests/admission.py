@@ -1,4 +1,4 @@
-"""Asks the rules as the API server would, without a server: a request goes through bytes both ways."""
+"""Sends objects through the rules as the API server does, without a server: AdmissionReviews are encoded both ways."""
 
 import base64
 from copy import deepcopy
@@ -22,7 +22,7 @@ OPTED_IN = Facts(profile_name="default")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API server reads of a response, and the object that it makes of it."""
+    """The response as the API server decodes it, and the object with its patch."""
 
     allowed: bool
     message: str
@@ -58,7 +58,7 @@ def review_of(root: Any, *, old: Any = None, operation: str | None = None, **req
 
 
 def seen(subject: Subject, root: Any) -> Any:
-    """As much of an object as the rules were shown."""
+    """Return the part of an object that the rules were given."""
     if subject.row is not core.POD or subject.malformed:
         return root
     return msgspec.json.decode(msgspec.json.encode(root), type=type_of(core.POD.shape))
@@ -78,13 +78,13 @@ def answer_of(body: bytes, root: Any) -> Answer:
 
 
 def ask(rules: Any, root: Any, facts: Facts = OPTED_IN, under: Policy | None = None, **request: Any) -> Answer:
-    """Send one object through the rules; the patch applied by a library must give what the rules edited."""
+    """Send one object through the rules; check that a library's JSON Patch gives the object that the rules edited."""
     body = review_of(root, **request)
     decoded = read(body)
     subject = subject_of(decoded, body=body)
     response = review.Response() if subject is None else rules(subject, under or policy(), facts)
     answer = answer_of(review.encode(decoded.uid, response), root)
-    if subject is not None and subject.root and facts.mode in ENFORCED:  # an empty one was not even read
+    if subject is not None and subject.root and facts.mode in ENFORCED:  # the rules get no fields of an empty object
         assert seen(subject, answer.object) == subject.root
     return answer
 

@@ -8,7 +8,7 @@ INTERVAL = 0.02
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Return as soon as the condition holds; fail where it still does not after a minute."""
+    """Return as soon as the condition holds; fail if it does not hold within a minute."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"still not so after {SECONDS:g} s"

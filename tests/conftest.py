@@ -1,13 +1,13 @@
-"""What holds for all tests."""
+"""Settings for all tests."""
 
 import gc
 
 import pytest
 from hypothesis import settings
 
-# No test is about elapsed time: a machine that does something else beside it is no failure.
-# The generated objects are always the same ones, so that a change is judged by what it changes; `make test-long`
-# draws others each time.
+# No test depends on elapsed time: a busy machine must not fail one.
+# Generated objects are the same in every run, so that a failure is due to the change under test; `make test-long` draws
+# others each time.
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("other", deadline=None)
 settings.load_profile("same")
@@ -15,9 +15,10 @@ settings.load_profile("same")
 
 @pytest.fixture(scope="module", autouse=True)
 def _frozen() -> None:
-    """Have the garbage collector pass over what is there before a module's tests.
+    """Exclude all objects from garbage collection that exist before a module's tests.
 
-    A server has not got thousands of collected tests; and each measurement (costs.py) would go through them anew.
+    A server does not have thousands of collected tests, which the collector would examine in each measurement
+    (costs.py).
     """
     gc.collect()
     gc.freeze()

@@ -1,7 +1,7 @@
-"""What a piece of work costs: for the tests that hold each reader of user data to a bound.
+"""Measure the cost of a call, for the tests that bound the work of each reader of user data.
 
-Three measures, because each sees what the others miss: instructions of Python's virtual machine (the same on each
-machine, each time), CPU seconds (C code executes no instructions), and the peak of the memory allocated meanwhile.
+Three measures, because each misses some costs: instructions of Python's virtual machine (the same on every machine and
+in every run), CPU seconds (which include C code), and the peak of the memory that the call allocates.
 """
 
 import gc
@@ -13,19 +13,19 @@ from types import FrameType
 from typing import Any, Final, NamedTuple, TypeVar
 
 MEBIBYTE: Final = 1024 * 1024
-MOST_GROWTH: Final = 5.0  # of the cost, where the input grows fourfold
-# Below these a ratio says nothing: start-up of the work, the clock's resolution.
+MOST_GROWTH: Final = 5.0  # of the cost when the input grows fourfold
+# Ratios of smaller values mean little: they are dominated by start-up and by the clock's resolution.
 LEAST_INSTRUCTIONS: Final = 2_000
 LEAST_SECONDS: Final = 0.005
 LEAST_BYTES: Final = 64 * 1024
-RUNS: Final = 3  # of which the cheapest counts: other processes only ever add
-PATIENCE: Final = 5  # times as many, before CPU time is too much
+RUNS: Final = 3  # the cheapest is used: other processes can only add time
+MORE_RUNS: Final = 5  # times as many runs before CPU time counts as too much
 
 Input = TypeVar("Input")
 
 
 class Cost(NamedTuple):
-    """Instructions of Python, CPU seconds of this process, bytes at the peak beyond those before."""
+    """Python instructions, CPU seconds of this process, and bytes allocated at the peak."""
 
     instructions: int
     seconds: float
@@ -33,7 +33,7 @@ class Cost(NamedTuple):
 
 
 def instructions_of(work: Callable[[], object]) -> int:
-    """Count the instructions of all Python code that `work` runs in this thread."""
+    """Return the number of Python instructions that `work` executes in this thread."""
     counted = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -52,9 +52,9 @@ def instructions_of(work: Callable[[], object]) -> int:
 
 
 def seconds_of(work: Callable[[], object], runs: int = RUNS) -> float:
-    """Return the CPU seconds of the cheapest of a few runs."""
+    """Return the CPU seconds of the cheapest of `runs` runs."""
     before = sys.gettrace()
-    sys.settrace(None)  # coverage would be measured along
+    sys.settrace(None)  # else the time would include the measurement of coverage
     try:
         return min(timed(work) for _ in range(runs))
     finally:
@@ -69,7 +69,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def bytes_of(work: Callable[[], object]) -> int:
-    """Return the peak of what `work` allocates, its result included."""
+    """Return the peak of the bytes that `work` allocates, including its result."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -84,10 +84,10 @@ def cost_of(work: Callable[[], object]) -> Cost:
 
 
 def assert_grows_with_its_input(work: Callable[[Input], object], made: Callable[[int], Input], size: int) -> None:
-    """Fail where four times the input costs more than five times as much; `made` makes an input of a size."""
+    """Fail if four times the input costs more than MOST_GROWTH times as much; `made` returns an input of a size."""
     small, large = made(size), made(4 * size)
     before, after = cost_of(lambda: work(small)), cost_of(lambda: work(large))
-    for _ in range(PATIENCE):  # what else runs on the machine makes single runs dearer, and none cheaper
+    for _ in range(MORE_RUNS):  # other processes can make a run more expensive, but none cheaper
         if grown(before, after)["seconds"] <= MOST_GROWTH:
             break
         before = before._replace(seconds=min(before.seconds, seconds_of(lambda: work(small))))
@@ -97,7 +97,7 @@ def assert_grows_with_its_input(work: Callable[[Input], object], made: Callable[
 
 
 def grown(before: Cost, after: Cost) -> dict[str, float]:
-    """Return how many times each measure has grown."""
+    """Return the factor by which each measure has grown."""
     floors = Cost(LEAST_INSTRUCTIONS, LEAST_SECONDS, LEAST_BYTES)
     return {
         name: large / max(small, floor)
@@ -106,9 +106,9 @@ def grown(before: Cost, after: Cost) -> dict[str, float]:
 
 
 def assert_affordable(work: Callable[[], object], *, seconds: float, mebibytes: int = 128) -> None:
-    """Fail where `work` costs more CPU time or memory than it may."""
+    """Fail if `work` costs more CPU time or memory than allowed."""
     spent = seconds_of(work)
-    for _ in range(PATIENCE):
+    for _ in range(MORE_RUNS):
         if spent <= seconds:
             break
         spent = min(spent, seconds_of(work))

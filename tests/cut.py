@@ -1,4 +1,4 @@
-"""A TCP relay that can be cut: what is behind it cannot be reached until it is mended."""
+"""A TCP relay that can be cut: its target cannot be reached until the relay is repaired."""
 
 import contextlib
 import socket
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 class Relay:
-    """Relays to a port of this machine; `cut` breaks every connection and lets no new one through."""
+    """Relays to a port of this machine; `cut` closes every connection and refuses new ones until `mend`."""
 
     def __init__(self, target: int) -> None:
         self.target = target

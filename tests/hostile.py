@@ -1,6 +1,6 @@
-"""Objects made as large as nobody honest makes them: each list and map of each kind that rules read, made long.
+"""Hostile objects: in each, one list or map that rules read has far more entries than any author writes.
 
-Made from the shapes of the kinds' rows, so that a field which a rule begins to read is made long, too.
+They are made from the shapes of the KindSpecs, so that a field which a new rule reads is included.
 """
 
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from webhook.kube import names
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, Shape
 
-LARGEST: Final = 3 * 1024 * 1024  # bytes of JSON: what the API server takes of one object
-NESTING: Final = ("inline", "pipelineSpec")  # fields in which a shape repeats itself
+LARGEST: Final = 3 * 1024 * 1024  # bytes of JSON: the largest object that the API server accepts
+NESTING: Final = ("inline", "pipelineSpec")  # fields in which a shape contains itself
 
-# What an author writes where the shape alone would say "a".
+# Valid values for fields in which the default "a" would not be one.
 WRITTEN: Final[Json] = {
     "action": "FailJob",
     "operator": "NotIn",
@@ -24,14 +24,14 @@ WRITTEN: Final[Json] = {
     "key": "cloud.google.com/gke-spot",
     "limit": 3,
 }
-# A whole value has not got these: a container's own restarts and a second requirement are problems, and so is an object
-# that is being deleted.
+# Fields that a complete value does not have: restarts of a single container and a second requirement are problems, and
+# an object that is being deleted is not examined.
 LEFT_OUT: Final = frozenset({"deletionTimestamp", "restartPolicyRules", "onPodConditions", *NESTING})
 ROWS: Final = tuple(row for row in KINDS.values() if row.admitted or row is core.POD)
 
 
 def long_places(shape: Shape, path: Path = ()) -> Iterator[Path]:
-    """Yield where a shape has a list or a map; an entry of either is named "*"."""
+    """Yield the path of each list and map in a shape; "*" stands for an entry."""
     if isinstance(shape, list):
         yield path
         yield from long_places(shape[0], (*path, ANY_KEY))
@@ -44,7 +44,7 @@ def long_places(shape: Shape, path: Path = ()) -> Iterator[Path]:
 
 
 def long_object(row: KindSpec, place: Path, number: int, *, empty: bool = False) -> Json:
-    """Make an object in which one list or map has that many entries, which hold all that rules read, or nothing."""
+    """Return an object whose list or map at `place` has `number` entries: with all fields that rules read, or empty."""
     group = f"{row.group}/" if row.group else ""
     root: Json = {"apiVersion": group + row.versions[0], "kind": row.kind}
     root |= filled(row.shape, place, number, empty=empty)
@@ -59,7 +59,7 @@ def long_object(row: KindSpec, place: Path, number: int, *, empty: bool = False)
 
 
 def filled(shape: Shape, place: Path, number: int, key: str = "", *, empty: bool) -> Any:
-    """Make a value of a shape, long at a place in it; what stands beside the way there is left out."""
+    """Return a value of a shape, long at a place in it; fields that are not on the path to that place are left out."""
     if isinstance(shape, list):
         return entries_of(shape[0], place, number, empty=empty)
     if isinstance(shape, dict) and ANY_KEY in shape:
@@ -72,28 +72,28 @@ def filled(shape: Shape, place: Path, number: int, key: str = "", *, empty: bool
 
 
 def entries_of(inner: Shape, place: Path, number: int, *, empty: bool) -> list[Any]:
-    """Make the entries of a list or map: one on the way to a place, many there."""
+    """Return the entries of a list or map: one on the path to a place, and `number` at the place."""
     if place:
         return [filled(inner, place[1:], number, empty=empty)]
-    entries = [{} if empty and isinstance(inner, dict) else whole(inner) for _ in range(number)]
+    entries = [{} if empty and isinstance(inner, dict) else complete(inner) for _ in range(number)]
     for index, entry in enumerate(entries):
         if isinstance(entry, dict) and "name" in entry:
             entry["name"] = f"name-{index}"
     return entries
 
 
-def whole(shape: Shape, key: str = "") -> Any:
-    """Make a value of a shape with all that rules read of it, one entry in each list and map."""
+def complete(shape: Shape, key: str = "") -> Any:
+    """Return a value of a shape with all fields that rules read, and one entry in each list and map."""
     if isinstance(shape, list):
-        return [whole(shape[0])]
+        return [complete(shape[0])]
     if isinstance(shape, dict):
         fields = {"key" if name == ANY_KEY else name: inner for name, inner in shape.items()}
-        return {name: whole(inner, name) for name, inner in fields.items() if name not in LEFT_OUT}
+        return {name: complete(inner, name) for name, inner in fields.items() if name not in LEFT_OUT}
     return scalar(shape, key)
 
 
 def scalar(shape: Shape, key: str) -> Any:
-    """Make a value without parts."""
+    """Return a value without parts."""
     if isinstance(shape, tuple):
         return WRITTEN.get(key, 3)
     return WRITTEN.get(key, "a") if shape is str else 3 if shape is int else shape is bool

@@ -1,8 +1,8 @@
-"""JobSets that restart by rules of their authors, and what their controllers make of failures: a model of both.
+"""A model of the controllers of Jobs and JobSets, for JobSets whose authors have written failure rules.
 
-The model is what pkg/controller/job of Kubernetes 1.36 and pkg/controllers/failure_policy.go of JobSet 0.12 do, one
-failed pod after the other. tests/unit compares by it what is rendered with its original; tests/cluster compares the
-model with the controllers.
+The model does what pkg/controller/job of Kubernetes 1.36 and pkg/controllers/failure_policy.go of JobSet 0.12 do, one
+failed pod after the other. tests/unit runs a rendered JobSet and its original through the model and compares them;
+tests/cluster compares the model with the controllers.
 """
 
 from collections import Counter
@@ -19,10 +19,10 @@ from webhook.ledger.model.pods import Condition, Exit, Pod
 from webhook.objects.problem import Json
 from webhook.rules.job_sets.job_set import FAILING, FREE, RESTART_SET
 
-EVICTED = 0  # in place of an exit code: disrupted
-KILLED = 137  # with which a pod ends that is disrupted
+EVICTED = 0  # instead of an exit code: the pod was disrupted
+KILLED = 137  # the exit code of a disrupted pod
 CODES = (1, 42, 75, 143)
-Failure = tuple[str, int]  # the name of a child Job, and how a pod of it ends
+Failure = tuple[str, int]  # the name of a child Job, and the exit code of its pod or EVICTED
 BACKOFF_LIMIT = 6
 
 ON_DISRUPTION: Json = {"onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
@@ -50,7 +50,7 @@ PATTERNS = ("exit code 42", "FailJob rule at index 0", ".*has condition Disrupti
 
 @st.composite
 def job_sets(draw: st.DrawFn, backoff_limits: tuple[int | None, ...], restart_policies: tuple[str | None, ...]) -> Json:
-    """JobSets of one to three replicated Jobs, with what decides about failures drawn, None for what is left out."""
+    """JobSets of one to three replicated Jobs; the fields that decide about failures are drawn, None leaves one out."""
     names = ["a", "b", "c"][: draw(st.integers(1, 3))]
     rule = record(
         {"action": st.sampled_from(ACTIONS)},
@@ -72,7 +72,7 @@ def job_sets(draw: st.DrawFn, backoff_limits: tuple[int | None, ...], restart_po
 
 
 def named(rules: list[Json]) -> list[Json]:
-    """Name rules as JobSet's own webhook would."""
+    """Return rules with the names that JobSet's own webhook gives them."""
     return [{"name": f"rule{index}", **rule} for index, rule in enumerate(rules)]
 
 
@@ -95,13 +95,13 @@ def replicated_job(
 
 
 def failures(root: Json, most: int) -> st.SearchStrategy[list[Failure]]:
-    """Pods of a set that fail one after the other; of some Jobs more often than of others, as they do."""
+    """Sequences of pods of a JobSet that fail; some Jobs fail more often than others."""
     job = st.sampled_from(list(pods_of_jobs(root)))
     return st.lists(st.tuples(job, st.sampled_from([*CODES, 1, 143, EVICTED])), min_size=1, max_size=most)
 
 
 def pods_of_jobs(root: Json) -> dict[str, int]:
-    """Return the child Jobs of a set, each with the number of its pods."""
+    """Return the number of pods of each child Job of a JobSet, by the Job's name."""
     return {
         f"{one['name']}-{index}": one["template"]["spec"]["parallelism"]
         for one in root["spec"]["replicatedJobs"]
@@ -117,7 +117,7 @@ def spec_of(root: Json, job: str) -> Json:
 
 
 def failed_pod(job: str, code: int) -> Pod:
-    """Return a pod of a child Job that has ended so."""
+    """Return a failed pod of a child Job."""
     conditions = (Condition(type="DisruptionTarget", status="True", reason="", time=""),) if code == EVICTED else ()
     return Pod(
         namespace="ml",
@@ -135,7 +135,7 @@ def failed_pod(job: str, code: int) -> Pod:
 
 @dataclass
 class Course:
-    """What has become of a set: how often it and its Jobs were started again, and how many pods were started in all.
+    """The state of a JobSet in the model: the restarts of the set and of its Jobs, and the number of all pods started.
 
     `restarts`: of the whole set; `alone`: of each child Job without the others; `costly`: how many of both count
     towards maxRestarts. `retries`: failures of each child Job since it was last started.
@@ -153,11 +153,11 @@ class Course:
         self.started = self.started or sum(pods_of_jobs(self.root).values())
 
     def under(self, root: Json) -> "Course":
-        """Return the same course of another manifest."""
+        """Return a copy of this state with another manifest."""
         return Course(**{**deepcopy(vars(self)), "root": root})
 
     def fail(self, job: str, code: int) -> None:
-        """A pod of a child Job fails."""
+        """Let a pod of a child Job fail."""
         if self.ended:
             return
         spec, pod = spec_of(self.root, job), failed_pod(job, code)
@@ -172,7 +172,7 @@ class Course:
             self.started += 1
 
     def end(self, job: str, end: JobEnd) -> None:
-        """A child Job fails."""
+        """Let a child Job fail."""
         policy = self.root["spec"].get("failurePolicy")
         index, action = rule_of_set(self.root, job.rpartition("-")[0], end)
         action = RESTART_SET if index is None else action
@@ -194,12 +194,12 @@ class Course:
 
     @property
     def counts(self) -> tuple[int, int, dict[str, int], bool]:
-        """What the set's status tells: restarts, those that count, those of each Job alone, and whether it failed."""
+        """Return the values in the status: restarts, those that count, those of each single Job, whether it failed."""
         return self.restarts, self.costly, {job: number for job, number in self.alone.items() if number}, self.ended
 
 
 def course_of(root: Json, sequence: list[Failure]) -> Course:
-    """Let pods of a set fail one after the other."""
+    """Return the state of a JobSet after a sequence of failures."""
     course = Course(root)
     for job, code in sequence:
         course.fail(job, code)
@@ -207,7 +207,7 @@ def course_of(root: Json, sequence: list[Failure]) -> Course:
 
 
 def unlimited_to(rendered: Json, original: Json) -> Json:
-    """Return the original with the retries that a rendered set gives where it says none: they only get fewer."""
+    """Return the original with the retries of the rendered JobSet wherever the original has none."""
     made: Any = deepcopy(original)
     for one, now in zip(made["spec"]["replicatedJobs"], rendered["spec"]["replicatedJobs"], strict=True):
         limit = now["template"]["spec"].get("backoffLimit", BACKOFF_LIMIT)

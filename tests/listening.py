@@ -1,4 +1,4 @@
-"""The server's listener inside the test, where it can be arranged what arrives when; without TLS unless told."""
+"""The server's listener in the process of the test, which controls when bytes arrive; by default without TLS."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ def on_uvloop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 class Client:
-    """One connection."""
+    """One connection to the listener."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -46,7 +46,7 @@ class Client:
         await self.reader.readexactly(int(headers["content-length"]))
         return int(head[0].split()[1]), headers
 
-    async def asked(self, body: bytes) -> int:
+    async def status_of(self, body: bytes) -> int:
         self.post(body)
         return (await self.answer())[0]
 
@@ -81,5 +81,5 @@ async def listening(routes: Routes, context: ssl.SSLContext | None = None) -> As
 
 async def eventually(condition: Callable[[], object]) -> None:
     """Return as soon as the condition holds."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+    while not condition():  # noqa: ASYNC110 - the condition has no event
         await asyncio.sleep(INTERVAL)

@@ -1,4 +1,4 @@
-"""What becomes of an author's podFailurePolicy under the default profile; unit tests and cluster tests hold it.
+"""Cases of merging an author's podFailurePolicy with the default profile, for unit tests and cluster tests.
 
 Each case: a sentence, the JobSpec that the author writes, the rules that are stored.
 """

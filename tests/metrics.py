@@ -4,5 +4,5 @@ from webhook.metrics import REGISTRY
 
 
 def counted(name: str, **labels: str) -> float:
-    """Return the value of a series of this process; 0 where nothing has been counted yet."""
+    """Return the value of a series of this process; 0 if nothing has been counted yet."""
     return REGISTRY.get_sample_value(name, labels) or 0.0

@@ -1,4 +1,4 @@
-"""Makes the objects that tests speak about; what a test does not name is what an author would most often write."""
+"""Makes Kubernetes objects for tests; fields that a test does not pass have the values that authors use most."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def job_spec(
     rules: list[Json] | None = None,
     **fields: Any,
 ) -> Json:
-    """A JobSpec as an author writes it: not defaulted."""
+    """Return a JobSpec as an author writes it, without the API's defaults."""
     pod_spec: Json = {"containers": [container_of(one) for one in containers]}
     if init_containers:
         pod_spec["initContainers"] = [container_of(one) for one in init_containers]
@@ -63,7 +63,7 @@ def cron_job(spec: Json | None = None, template_metadata: Json | None = None, **
 
 
 def pod(spec: Json | None = None, *, owner: str | None = "Job", **metadata: Any) -> Json:
-    """A pod as a controller of that kind creates it; owner None is a pod that a person made."""
+    """Return a pod as a controller of the kind `owner` creates it; None for a pod without a controller."""
     references = {
         "Job": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}],
         "ReplicaSet": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}],
@@ -81,6 +81,6 @@ def pod(spec: Json | None = None, *, owner: str | None = "Job", **metadata: Any)
 
 
 def stored_job(spec: Json | None = None, status: Json | None = None, **metadata: Any) -> Json:
-    """A Job as its pods' owner is looked up, admitted when it was created."""
+    """Return an admitted Job as a look-up of a pod's owner finds it."""
     labels = {names.PROFILE: "default", **metadata.pop("labels", {})}
     return {**job(spec, uid="job-uid", labels=labels, **metadata), "status": status or {}}

@@ -1,4 +1,4 @@
-"""The real server as a process, and a client that speaks to it over TLS."""
+"""The real server as a process, and a client that connects to it over TLS."""
 
 import contextlib
 import http.client
@@ -30,7 +30,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server that listens."""
+    """A server that is listening."""
 
     process: subprocess.Popen[bytes]
     addresses: Json
@@ -68,7 +68,7 @@ def request(connection: http.client.HTTPConnection, method: str, path: str, body
 
 @contextlib.contextmanager
 def serving(folder: Path, *arguments: str, program: tuple[str, ...] = (COMMAND,)) -> Iterator[Served]:
-    """Start the server and stop it at the end; its log goes to a file in `folder`."""
+    """Start the server, and stop it at the end of the block; its log goes to a file in `folder`."""
     log = folder / "server.log"
     with (
         log.open("wb") as stderr,
@@ -86,6 +86,6 @@ def serving(folder: Path, *arguments: str, program: tuple[str, ...] = (COMMAND,)
 
 
 def raw(served: Served) -> ssl.SSLSocket:
-    """Open a TLS connection to write bytes to that no HTTP client would."""
+    """Return a TLS connection, for bytes that no HTTP client sends."""
     plain = socket.create_connection(("127.0.0.1", served.https_port), timeout=30)
     return served.context.wrap_socket(plain, server_hostname="127.0.0.1")

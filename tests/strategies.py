@@ -1,4 +1,4 @@
-"""Objects as authors write them and as they should not, for comparisons with a real API server."""
+"""Valid and invalid objects, for comparisons with a real API server."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def maybe(strategy: Strategy) -> Strategy:
 
 
 def mostly(valid: Strategy, nearly: Strategy) -> Strategy:
-    """Of twenty, nineteen valid: an object of many parts is to be refused for one of them."""
+    """Nineteen values of twenty are valid, so that an object of many parts is rejected because of a single one."""
     return st.integers(0, 19).flatmap(lambda one: valid if one else nearly)
 
 
@@ -32,7 +32,7 @@ def record(required: dict[str, Strategy], **optional: Strategy) -> Strategy:
     return st.fixed_dictionaries(required, optional=optional)
 
 
-# What has another type than any field of these wants.
+# Values whose type fits none of these fields.
 HOSTILE: Strategy = st.sampled_from(
     [None, True, 1.5, "", "x", 7, -1, 2**31, 2**63, [], {}, [None], ["x"], {"x": 1}, [[]]]
 )
@@ -94,7 +94,7 @@ INIT_CONTAINERS = st.lists(
 
 @st.composite
 def judged_jobs(draw: st.DrawFn) -> Any:
-    """Jobs that differ in what the schema rule judges, valid, nearly valid and hostile, and are right beside it."""
+    """Jobs that are valid, nearly valid or hostile in the fields that the schema rule checks, and valid elsewhere."""
     spec: dict[str, Any] = {}
     if policy := draw(record({}, podFailurePolicy=POLICIES)):
         spec |= policy
@@ -131,7 +131,8 @@ ANNOTATIONS = st.dictionaries(
     max_size=2,
 )
 LABELS = st.dictionaries(st.sampled_from(["team", "kueue.x-k8s.io/queue-name"]), st.just("a"), max_size=2)
-# Not 6, which nobody can tell from the API's default once it is stored: docs/explanation/what-happens-to-a-job.md.
+# Not 6, which in a stored object cannot be distinguished from the API's default:
+# docs/explanation/what-happens-to-a-job.md.
 COUNTS = mostly(st.integers(0, 10), st.integers(-1, 40)).filter(lambda count: count != 6)
 EXPRESSIONS = mostly(
     st.sampled_from(
@@ -192,7 +193,7 @@ PLAIN_RULES = st.lists(
 
 @st.composite
 def pod_specs(draw: st.DrawFn, restart_policies: Strategy) -> Any:
-    """Pod specs with all that the rules look at; no token, whose volume would have a name of its own each time."""
+    """Pod specs with all fields that the rules read; without a token, whose volume has another name each time."""
     return {
         "automountServiceAccountToken": False,
         "containers": [container_of("main"), *(one for one in draw(CONTAINERS) if one["name"] != "main")],

@@ -1,19 +1,19 @@
-"""An event loop whose time passes by itself: a sleep ends at once where nothing else can run, and takes its seconds."""
+"""An event loop with virtual time: if no task can run, time jumps to the end of the shortest sleep."""
 
 import asyncio
 import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-BEGIN = 1000.0  # seconds: not 0, so that what was never set is not taken for a moment ago
+BEGIN = 1000.0  # seconds; not 0, so that a time that was never set (0) is not a recent one
 
-LONGEST = 3600.0  # seconds of this time
+LONGEST = 3600.0  # seconds of virtual time
 
 Result = TypeVar("Result")
 
 
 class Selector(selectors.DefaultSelector):
-    """Waits for nothing: the seconds that it would wait are added to the time."""
+    """Never waits: it adds the seconds that it would wait to the virtual time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end, as asyncio.run does; raise TimeoutError where it does not end in LONGEST."""
+    """Run a coroutine to its end, as asyncio.run does; raise TimeoutError if it does not end within LONGEST."""
     with asyncio.Runner(loop_factory=Loop) as runner:
         return runner.run(asyncio.wait_for(work, LONGEST))
 

@@ -1,6 +1,6 @@
-"""Writes the parts of docs/ and manifests/ that are made from the code: `make generated`. A test holds that they agree.
+"""Generates parts of docs/ and manifests/ from the code: `make generated`. A test checks that they are current.
 
-A part stands between two comments: `generated: NAME` and `end`.
+A part is between two comments: `generated: NAME` and `end`.
 """
 
 import re
@@ -50,7 +50,7 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
 
 
 def generated(text: str, makers: dict[str, Callable[[], str]]) -> str:
-    """Return a file's text with each of its parts made anew."""
+    """Return a file's text with each of its generated parts replaced."""
     return PART.sub(lambda part: part["begin"] + indent(makers[part["name"]](), part["indent"]) + part["end"], text)
 
 

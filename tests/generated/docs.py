@@ -41,7 +41,7 @@ OBJECTS: dict[str, Json] = {
 
 
 def modes_table() -> str:
-    """Show what becomes of ten objects in each mode."""
+    """Return a table of what each mode does with ten objects."""
     lines = ["| Object | Enforce | Warn | Audit |", "|---|---|---|---|"]
     for name, root in OBJECTS.items():
         cells = [cell(root, mode) for mode in ("Enforce", "Warn", "Audit")]
@@ -50,7 +50,7 @@ def modes_table() -> str:
 
 
 def cell(root: Json, mode: str) -> str:
-    """Say what becomes of one object."""
+    """Return what a mode does with one object."""
     facts = Facts(profile_name="default", mode=mode)
     mutated = mutate(root, facts)
     validated = validate(mutated.object, facts)
@@ -69,7 +69,7 @@ def cell(root: Json, mode: str) -> str:
 
 
 def audited(root: Json) -> list[str]:
-    """Name the audit annotations that an object would leave."""
+    """Return the names of the audit annotations that an object would get."""
     warned = Facts(profile_name="default", mode="Warn")
     changed = any("would be" in line or "would become" in line for line in mutate(root, warned).warnings)
     denied = any("would deny" in line for line in validate(root, warned).warnings)
@@ -77,12 +77,12 @@ def audited(root: Json) -> list[str]:
 
 
 def paths_of(patch: list[Json]) -> list[str]:
-    """Spell a patch's paths as fields."""
+    """Return the paths of a patch, written as fields."""
     return [operation["path"][1:].replace("/", ".") for operation in patch]
 
 
 def policy_reference() -> str:
-    """Make a table of every field: type and default from the model, meaning from the packaged policy or the model."""
+    """Return a table of all fields: type and default from the model, meaning from the packaged policy or the model."""
     meanings = dict(comments())
     lines = ["| Field | Values | Default | |", "|---|---|---|---|"]
     for path, field in fields(inspect.type_info(Profile), ""):
@@ -109,7 +109,7 @@ def fields(struct: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def values(kind: Any) -> str:
-    """Say which values a field takes."""
+    """Return the values that a field may have."""
     match kind:
         case inspect.LiteralType():
             return ", ".join(f"`{value}`" for value in kind.values)

@@ -1,4 +1,4 @@
-"""The table of docs/reference/performance.md, from what `make bench` wrote."""
+"""The table of docs/reference/performance.md, from the results of `make bench`."""
 
 from pathlib import Path
 from typing import Final
@@ -9,7 +9,7 @@ MEASURED: Final = Path(__file__).parents[2] / "docs" / "reference" / "performanc
 
 
 def table() -> str:
-    """Show each figure with the one beside which it was measured."""
+    """Return a table of each figure with the one that was measured beside it."""
     lines = ["| What | Ours | The other | Ratio | of the rounds | Wanted |", "|---|---|---|---|---|---|"]
     for row in msgspec.json.decode(MEASURED.read_bytes()):
         sides = " | ".join(f"{row[side]:,.3g} {row['unit']}" for side in ("ours", "other"))

@@ -13,7 +13,7 @@ COLUMNS = ("Kind", "Limit", "Default", "Failure policy", "Timeout", "Attempt", "
 
 
 def table() -> str:
-    """Show of every kind what the policy does with it."""
+    """Return a table of what the policy does with each kind."""
     makers = (name, limits, default, failure_policy, timeouts, attempts, placement)
     lines: list[tuple[str, ...]] = [COLUMNS, ("---",) * len(COLUMNS)]
     lines += [tuple(make(row) for make in makers) for row in KINDS.values() if row is not POD]
@@ -21,12 +21,12 @@ def table() -> str:
 
 
 def name(row: KindSpec) -> str:
-    """Name a kind with its group."""
+    """Return a kind with its group."""
     return f"{row.kind}<br>{row.group}"
 
 
 def limits(row: KindSpec) -> str:
-    """Name the fields that are held to the limit."""
+    """Return the fields that the retry limit applies to."""
     jobs = [f"`{spelt(spec)}.{field}`" for spec in row.job_specs for field in ("backoffLimit", "backoffLimitPerIndex")]
     fields = [
         f"`{spelt((*field.within, *field.name))}`" + (" (runs)" if field.single else "") for field in row.retry_fields
@@ -35,7 +35,7 @@ def limits(row: KindSpec) -> str:
 
 
 def default(row: KindSpec) -> str:
-    """Name what the default replaces."""
+    """Return the fields that the default replaces."""
     jobs = [f"`{spelt(spec)}.backoffLimit`" for spec in row.job_specs]
     fields = [
         f"`{spelt((*field.within, *field.name))}`"
@@ -46,7 +46,7 @@ def default(row: KindSpec) -> str:
 
 
 def failure_policy(row: KindSpec) -> str:
-    """Say what is injected."""
+    """Return what is injected."""
     if not row.job_specs or not row.failure_policy:
         return NOTHING
     jobs = [f"`{spelt(spec)}.podFailurePolicy`" for spec in row.job_specs]
@@ -54,7 +54,7 @@ def failure_policy(row: KindSpec) -> str:
 
 
 def timeouts(row: KindSpec) -> str:
-    """Name the fields that bound one attempt."""
+    """Return the fields that limit the time of one attempt."""
     deadlines = [f"{spelt(spec)}.template.spec.activeDeadlineSeconds" for spec in row.job_specs if row.failure_policy]
     jobs = [f"`{deadline}`{together('`OnFailure`')}" for deadline in deadlines]
     fields = [f"`{spelt((*one.within, *one.name))}`{together(one.together_with)}" for one in row.timeout_fields]
@@ -62,12 +62,12 @@ def timeouts(row: KindSpec) -> str:
 
 
 def together(what: str) -> str:
-    """Say what makes a field bound several attempts together, if anything does."""
+    """Return the field with which a time limit applies to several attempts together; empty if there is none."""
     return f" (with {what} together)" if what else ""
 
 
 def attempts(row: KindSpec) -> str:
-    """Name what tells the attempt of its pods."""
+    """Return the sources of the attempt of its pods."""
     if row.counts:
         return cell([row.kind])
     either_or = SOURCES.get((row.group, row.kind.lower()), ())
@@ -76,14 +76,14 @@ def attempts(row: KindSpec) -> str:
 
 
 def placement(row: KindSpec) -> str:
-    """Say whether pods are placed."""
+    """Return whether pods are placed, in words."""
     if row.counted_under:
         return f"under a {row.counted_under}"
     return "yes" if row.owns_pods else "of what it makes"
 
 
 def spelt(pattern: Pattern) -> str:
-    """Spell a pattern as a field: [*] for each entry, [key] for a label or annotation."""
+    """Return a pattern, written as a field: [*] for each entry, [key] for a label or annotation."""
     text = ""
     for part in pattern:
         if isinstance(part, Nested):
@@ -94,5 +94,5 @@ def spelt(pattern: Pattern) -> str:
 
 
 def cell(entries: Iterable[str]) -> str:
-    """Put entries under each other."""
+    """Return entries as the lines of one table cell."""
     return "<br>".join(entries) or NOTHING

@@ -1,4 +1,4 @@
-"""The parts of manifests/ that follow from the table of kinds, and from the packaged policy."""
+"""The parts of manifests/ that are generated from the table of kinds and from the packaged policy."""
 
 from collections.abc import Iterator
 from importlib import resources
@@ -13,7 +13,7 @@ WATCHED = (batch.JOB, JOB_SET)
 
 
 def rules(rows: list[KindSpec], scope: str) -> str:
-    """Write the rules of a webhook: a line for the kinds of a group that have the same versions."""
+    """Return the rules of a webhook: a line for the kinds of a group that have the same versions."""
     by_versions: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for row in rows:
         by_versions.setdefault((row.group, row.versions), []).append(row.resource)
@@ -25,23 +25,23 @@ def rules(rows: list[KindSpec], scope: str) -> str:
 
 
 def default_policy() -> str:
-    """Write the ConfigMap's key with the packaged policy."""
+    """Return the ConfigMap's key with the packaged policy."""
     text = resources.files("webhook.policy").joinpath("default.yaml").read_text()
     return f"{KEY}: |\n{indent(text, '  ')}"
 
 
 def namespaced_kinds() -> str:
-    """Write the rules for what stands in a namespace."""
+    """Return the rules for namespaced kinds."""
     return rules([row for row in KINDS.values() if row.admitted and row.namespaced], "Namespaced")
 
 
 def cluster_kinds() -> str:
-    """Write the rules for what stands in none."""
+    """Return the rules for cluster-scoped kinds."""
     return rules([row for row in KINDS.values() if row.admitted and not row.namespaced], "Cluster")
 
 
 def batch_systems() -> str:
-    """Write the condition on pods without a Job's label: that they ask to take part, or a batch system made them.
+    """Return the condition on pods without a Job's label: they have opted in, or a batch system created them.
 
     A Job with a selector of its own does not label its pods.
     """
@@ -64,7 +64,7 @@ def batch_systems() -> str:
 
 
 def wrapped(entries: list[str]) -> Iterator[str]:
-    """Write a list over several lines."""
+    """Yield the lines of a list that is wrapped."""
     for index in range(0, len(entries), 3):
         begin = "[" if index == 0 else " "
         end = "]) ||" if index + 3 >= len(entries) else ","
@@ -72,7 +72,7 @@ def wrapped(entries: list[str]) -> Iterator[str]:
 
 
 def controllers() -> str:
-    """Write the rights to read what counts a pod's attempts: not those of what is watched, which stand beside."""
+    """Return the rights to read the controllers that count attempts, except those that are watched."""
     resources: dict[str, list[str]] = {}
     for row in KINDS.values():
         if (row.owns_pods or row.counts) and row not in WATCHED:

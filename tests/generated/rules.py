@@ -14,7 +14,7 @@ JOB_SPEC = CRON_JOB.job_specs[0]
 
 
 def table() -> str:
-    """Show of every rule, in their order, to what it applies and what it writes."""
+    """Return a table of all rules, in their order: where each applies, and the fields that it writes."""
     lines = ["| Rule | Applies to | Writes |", "|---|---|---|"]
     lines += [line(rule, in_jobs(rule)) for rule in registry.JOB_RULES]
     lines += [line(rule, beside_jobs(rule)) for rule in registry.WORKLOAD_RULES]
@@ -24,23 +24,23 @@ def table() -> str:
 
 
 def line(rule: Rule[Any], fields: Iterable[str]) -> str:
-    """Show one rule."""
+    """Return the line of one rule."""
     return f"| {rule.name} | {rule.applies_to} | {cell(fields)} |"
 
 
 def denying(rule: Rule[Any]) -> str:
-    """Show one rule that edits nothing."""
+    """Return the line of one rule that edits nothing."""
     return f"| {rule.name} | {rule.applies_to} | nothing: it denies |"
 
 
 def in_jobs(rule: Rule[Any]) -> list[str]:
-    """Name what a rule for JobSpecs writes in a Job, and in a template that Jobs are made of."""
+    """Return the fields that a rule for JobSpecs writes, in a Job and in a template of Jobs."""
     in_template = [pattern for pattern in rule.writes(CRON_JOB) if pattern[: len(JOB_SPEC)] != JOB_SPEC]
     return [*spelt_all(rule.writes(JOB)), *(f"{field} of a CronJob" for field in spelt_all(in_template))]
 
 
 def beside_jobs(rule: Rule[Any]) -> list[str]:
-    """Name what a rule writes outside JobSpecs; where it writes in several kinds only how many they are."""
+    """Return the fields that a rule writes outside JobSpecs; only the number of kinds if there are several."""
     written: dict[KindSpec, tuple[Pattern, ...]] = {
         row: patterns for row in KINDS.values() if row is not core.POD and (patterns := rule.writes(row))
     }
@@ -50,5 +50,5 @@ def beside_jobs(rule: Rule[Any]) -> list[str]:
 
 
 def spelt_all(patterns: Iterable[Pattern]) -> list[str]:
-    """Spell patterns as fields."""
+    """Return patterns, written as fields."""
     return [f"`{spelt(pattern)}`" for pattern in patterns]

@@ -8,10 +8,10 @@ from webhook.kube import names
 
 
 class Keys(NamedTuple):
-    """What the server may set of an object's labels and annotations, and what it may take off them as well.
+    """The labels and annotations of a kind that the server may set, and those that it may also remove.
 
-    `when_let_run`: what it may set as it lets a Job run that was created in place of another. `has_pods`: whether the
-    API server gives it the labels of its pods once it has none of its own.
+    `when_let_run`: those that it may set when it releases the successor of a Job. `has_pods`: whether the API server
+    gives an object without labels the labels of its pods.
     """
 
     kind: str
@@ -24,7 +24,7 @@ class Keys(NamedTuple):
 
     @property
     def ours(self) -> set[str]:
-        """The keys that nobody else has."""
+        """The keys that only this project writes."""
         return {*self.set_annotations, *self.set_labels, *self.removed_annotations, *self.removed_labels}
 
 
@@ -56,8 +56,8 @@ WRITTEN: Final[dict[str, Keys]] = {
         removed_annotations=REQUEST,
     ),
 }
-# What the server writes only where it answers an admission request, in the name of whoever sends that, or as it creates
-# an object, and what it never writes. A key that stands neither here nor above is refused by a test.
+# Keys that the server never writes, or writes only in answers to admission requests, in the name of their user, or when
+# it creates an object. A test fails for a key that is neither here nor above.
 NEVER: Final = frozenset(
     (
         *(names.PROFILE, names.MODE, names.ATTEMPT, names.MAX_RETRIES, names.MAX_DISRUPTIONS, names.INTERRUPTIBLE),
@@ -86,14 +86,14 @@ ENTRIES: Final = """\
 
 
 def validations(resource: str) -> str:
-    """Write what holds the metadata of a resource."""
+    """Return the validations of a resource's metadata."""
     keys = WRITTEN[resource]
     annotations = entries(keys, "annotations", keys.set_annotations, keys.removed_annotations)
     return METADATA.format(kind=keys.kind) + annotations + entries(keys, "labels", keys.set_labels, keys.removed_labels)
 
 
 def entries(keys: Keys, field: str, to_set: tuple[str, ...], removed: tuple[str, ...]) -> str:
-    """Write what holds the labels or the annotations: taking off is allowed everywhere, or a Job would be stranded."""
+    """Return the validations of labels or annotations; removal is allowed everywhere, or Jobs could be stuck."""
     alternatives = []
     if to_set:
         alternatives.append(f"(variables.optedIn && key in\n    {listed(to_set)})")
@@ -112,7 +112,7 @@ def entries(keys: Keys, field: str, to_set: tuple[str, ...], removed: tuple[str,
 
 
 def message(kind: str, field: str, *, can_set: bool, can_remove: bool) -> str:
-    """Say what is allowed."""
+    """Return the message that says what is allowed."""
     if not can_remove:
         return f"retry-policy-webhook may not change the {field} of {kind}"
     if not can_set:
@@ -122,6 +122,6 @@ def message(kind: str, field: str, *, can_set: bool, can_remove: bool) -> str:
 
 
 def listed(keys: tuple[str, ...]) -> str:
-    """Write a list of CEL, over several lines where it is long."""
+    """Return a list in CEL, over several lines if it is long."""
     text = f"[{', '.join(repr(key) for key in keys)}]"
     return "\n    ".join(textwrap.wrap(text, WIDTH, break_on_hyphens=False))

@@ -106,7 +106,7 @@ async def exchanged(server: Listening, data: bytes) -> bytes:
     client, other = await server.connect(), await server.connect()
     try:
         client.send(data)
-        assert await other.asked(REVIEWS[0]) == 200
+        assert await other.status_of(REVIEWS[0]) == 200
         if not client.writer.transport.is_closing():
             client.writer.write_eof()
         return await client.reader.read()

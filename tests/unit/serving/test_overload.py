@@ -104,7 +104,7 @@ async def test_a_request_that_waits_for_the_api_takes_a_place_until_it_is_answer
         assert overloaded() == before + 1
         api.answers.set()
         assert [(await client.answer())[0] for client in waiting] == [200, 200]
-        assert await late.asked(REVIEW) == 200
+        assert await late.status_of(REVIEW) == 200
 
 
 @on_uvloop
@@ -114,8 +114,8 @@ async def test_what_the_caches_answer_is_answered_however_many_requests_wait_for
         waiting, late, other = [await server.connect() for _ in range(3)]
         waiting.post(REVIEW)
         await eventually(lambda: api.asked)
-        assert await late.asked(REVIEW) == 429
-        assert await other.asked(cached) == 200
+        assert await late.status_of(REVIEW) == 429
+        assert await other.status_of(cached) == 200
         api.answers.set()
         assert (await waiting.answer())[0] == 200
 
@@ -131,7 +131,7 @@ async def test_a_client_that_goes_away_gives_its_place_back() -> None:
         gone.writer.transport.abort()
         api.answers.set()
         await eventually(lambda: not house.places.requests)
-        assert await late.asked(REVIEW) == 200
+        assert await late.status_of(REVIEW) == 200
 
 
 @on_uvloop
@@ -141,7 +141,7 @@ async def test_bodies_whose_objects_wait_for_the_api_are_bounded_too() -> None:
         first, second = await server.connect(), await server.connect()
         first.post(REVIEW)
         await eventually(lambda: api.asked)
-        assert await second.asked(REVIEW) == 429
+        assert await second.status_of(REVIEW) == 429
         api.answers.set()
         assert (await first.answer())[0] == 200
 
@@ -185,7 +185,7 @@ async def test_a_small_request_is_answered_however_many_bytes_are_arriving() -> 
         filling, small = await server.connect(), await server.connect()
         filling.send(HEAD % 1000 + b" " * 100)
         await eventually(lambda: house.bodies.held == 100)
-        assert await small.asked(REVIEW) == 200
+        assert await small.status_of(REVIEW) == 200
 
 
 @on_uvloop
