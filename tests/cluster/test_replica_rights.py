@@ -561,13 +561,15 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     ),
     "try to create a successor": lambda one: Write("POST", batch.JOB.path(one.team.name), trial(one)),
     "note how far a retry has come": lambda one: Write(
-        "PATCH", one.of(batch.JOB, placeholder(one)["metadata"]["name"]), of_job.staged(placeholder(one), "Deleting")
+        "PATCH",
+        one.of(batch.JOB, placeholder(one)["metadata"]["name"]),
+        of_job.stage_patch(placeholder(one), "Deleting"),
     ),
     "delete a Job that has failed and may run twice": deleted(batch.JOB, "failed"),
     "delete the failed Job of a CronJob": deleted(batch.JOB, "nightly-1"),
     "delete a placeholder": lambda one: Write("DELETE", one.of(batch.JOB, placeholder(one)["metadata"]["name"]), {}),
     "say of a successor what is done": of_a_job(
-        of_job.done_already(of_job.Done(succeeded=2, completed_indexes="0,1")), "again", "/status"
+        of_job.done_patch(of_job.Done(succeeded=2, completed_indexes="0,1")), "again", "/status"
     ),
     "let a successor run": of_a_job(release(), "again"),
     "let a successor run where nobody is opted in any more": of_a_job(
@@ -725,7 +727,7 @@ OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
 }
 OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
     "note on a JobSet who asked": lambda one: Write(
-        "PATCH", one.of(JOB_SET, "training"), of_job_set.noted(one.found("jobset", "training"), "admin", WHEN)
+        "PATCH", one.of(JOB_SET, "training"), of_job_set.record_patch(one.found("jobset", "training"), "admin", WHEN)
     ),
     "write the account of a JobSet": of_a_job_set(annotated(ACCOUNT, names.LEDGER)),
     "have a JobSet run again that has failed": job_set_again,
@@ -733,7 +735,7 @@ OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
     "note on a PipelineRun who asked": lambda one: Write(
         "PATCH",
         one.of(tekton.PIPELINE_RUN, "build"),
-        of_pipeline_run.noted(
+        of_pipeline_run.record_patch(
             one.found("pipelinerun", "build"), of_pipeline_run.Plan(), "admin", WHEN, keep_finally=False
         ),
     ),

@@ -44,7 +44,7 @@ from webhook.lookups.cluster import Cluster
 from webhook.retry import controller, executor, reading, record
 from webhook.retry.kinds import job_set as of_job_set
 from webhook.retry.kinds.adapter import Right
-from webhook.retry.kinds.job import placeholder_for, placeholder_name, staged, state_of
+from webhook.retry.kinds.job import placeholder_for, placeholder_name, stage_patch, state_of
 from webhook.retry.kinds.pipeline_run import run_of
 from webhook.retry.kinds.registry import ADAPTERS
 
@@ -393,7 +393,7 @@ def test_a_job_that_becomes_a_placeholder_later_is_judged_all_the_same(namespace
     assert "must not be changed" in refused.stderr
     assert team.run("delete", "job", made["metadata"]["name"]).returncode == 0
     placeholder = placeholder_for(before, me, WHEN)
-    (advanced,) = [one["value"] for one in staged(placeholder, "Deleting") if one["op"] == "replace"]
+    (advanced,) = [one["value"] for one in stage_patch(placeholder, "Deleting") if one["op"] == "replace"]
     placeholder["metadata"]["annotations"][names.SUCCESSOR] = advanced
     refused = user.run("create", "--filename=-", where, stdin=json.dumps(placeholder))
     assert "which has not failed, or has another uid" in refused.stderr
@@ -488,7 +488,7 @@ async def have_all_done(kubeconfig: Path, keys: list[controller.Key], is_told: C
             root = await api.get(key.row.path(key.namespace, key.name))
             await reading.read(api, ADAPTERS[key.row], root, WHEN)
             await reading.missing_rights(api, key.namespace, [Right("get", "", "pods")], user={"user": "x"})
-            await leader.have_done(key, controller.Due("", 0.0))
+            await leader.reconcile(key, controller.Due("", 0.0))
         while not (is_told() and all(one.live for one in leader.lists.values())):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         for task in watching:

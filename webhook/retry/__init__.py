@@ -1,6 +1,7 @@
-"""Requested retries: a workload that failed runs again because a person asks for it.
+"""Requested retries: a failed workload runs again because a person requests it.
 
-`kinds` has a pure adapter for each kind, listed in its `registry`; `record` says who asked, `requests` how one asks by
-an annotation, `consent` whether a workload may run twice. `admission` judges who may ask, `reading` reads what that is
-decided by, `executor` runs the steps in the cluster, and `controller` does so for annotations.
+`kinds`: a pure adapter for each kind, listed in `registry`. `record`: the user and time of each retry. `requests`:
+requests by an annotation. `consent`: whether a workload may run twice. `admission`: which users may request a retry.
+`reading`: the objects that the decision depends on. `executor`: the steps in the cluster. `controller`: runs the
+executor in the leader, for requests by annotation.
 """

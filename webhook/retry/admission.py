@@ -1,11 +1,11 @@
-"""Judges at admission who asks for a retry by an annotation: nobody may ask for what he could not do himself.
+"""Admission of requests for retries: deny users who lack the permissions that the leader would use.
 
-The leader acts by a few labels and annotations, with rights of its own. So whoever changes one of those, not only who
-asks, must be allowed to do what that would have the leader do.
+The leader acts on a few labels and annotations, with its own permissions. So a user who changes one of these fields
+needs the same permissions, also if the change is not a request.
 
-Anybody who reaches the port can send a review, and write into it what user sends it. So the API server is asked for
-rights, or for other objects, only where the review has the uid of a stored object: 122 random bits, which only those
-know who may read it or what it made.
+Any client that reaches the port can send a review with any user in it. So permissions and other objects are looked up
+only if the review has the uid of a stored object: 122 random bits, which only users know that may read the object, or
+objects created from it.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ BY_KIND: Final = {(row.group, row.kind): adapter for row, adapter in ADAPTERS.it
 RULE: Final = "requested_retry"
 UID: Final[Path] = ("metadata", "uid")
 IDENTITY: Final = (UID, ("metadata", "namespace"), ("metadata", "name"))
-TIMEOUT: Final = 8.0  # seconds, of the ten that the API server waits
+TIMEOUT: Final = 8.0  # seconds; the API server waits for ten
 
 
 class UserInfo(msgspec.Struct, frozen=True):
-    """Who sends a request, as the API server knows him (authentication.k8s.io/v1)."""
+    """The user who sent a request to the API server (authentication.k8s.io/v1)."""
 
     username: str = ""
     uid: str = ""
@@ -48,26 +48,26 @@ class UserInfo(msgspec.Struct, frozen=True):
     extra: dict[str, tuple[str, ...]] = {}
 
     def subject(self) -> Json:
-        """Return what a SubjectAccessReview says of him."""
+        """Return the fields of a SubjectAccessReview for this user."""
         return {"user": self.username, "uid": self.uid, "groups": self.groups, "extra": self.extra}
 
 
 class Request(review.Request, frozen=True, rename="camel", kw_only=True):
-    """What is asked about, and who sends it."""
+    """The request in an AdmissionReview, with its user."""
 
     user_info: UserInfo
 
 
 class RequestReview(Review, frozen=True, rename="camel"):
-    """Its envelope."""
+    """An AdmissionReview with its user."""
 
     request: Request
 
 
 class RetryAdmission:
-    """Answers what is asked of /retry.
+    """Answers AdmissionReviews at /retry.
 
-    `now`: the time that a request is compared with; `timeout`: seconds after which it is given up for unanswered.
+    `now` returns the time with which that of a request is compared. `timeout`: seconds for all look-ups of one review.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class RetryAdmission:
         self.cluster = cluster
 
     def read(self, body: bytes) -> Request:
-        """Read an AdmissionReview; raise BadReviewError."""
+        """Decode an AdmissionReview; raise BadReviewError if it is malformed."""
         return cast("Request", review.decode(body, reader))
 
     async def judge(self, request: Request) -> Response | None:
-        """Accept a request for a retry, or deny it with the reason; None where nothing is asked for.
+        """Accept a request for a retry, or deny it with the reason; return None if the review contains no request.
 
-        Raise UnavailableError.
+        Raise UnavailableError if the API does not answer.
         """
         adapter = BY_KIND.get((request.kind.group, request.kind.kind))
         if adapter is None or request.operation not in {"CREATE", "UPDATE"}:
@@ -99,7 +99,7 @@ class RetryAdmission:
             root, old = review.decode_value(request.object), review.decode_value(request.old_object) or {}
         except review.UnreadableError as error:
             return denied(error.problem)
-        asks = request.operation == "UPDATE" and not request.sub_resource and requests.is_asked_for(root, old)
+        asks = request.operation == "UPDATE" and not request.sub_resource and requests.requests_retry(root, old)
         changed = requests.guarded_changes(root, old)
         if not asks and not changed:
             return None
@@ -113,53 +113,53 @@ class RetryAdmission:
     async def answer(  # noqa: PLR0913 - as above
         self, request: Request, adapter: Adapter, root: Json, old: Json, changed: list[Path], *, asks: bool
     ) -> Response:
-        """Judge one who asks, and who changes what only a retry changes; raise what `Api` raises."""
+        """Judge an update that requests a retry (`asks`), or changes fields of retries; raise as `Api` does."""
         async with asyncio.timeout(self.timeout):
             if request.operation == "CREATE":
-                return await self.created(request, adapter, root)
+                return await self.judge_creation(request, adapter, root)
             if not asks and changed == [record.ANNOTATION] and set(record.read(root)) <= set(record.read(old)):
-                return patched(requests.put_back_record(root, old))  # who replaces an object asks for nothing
+                return patched(requests.restore_record(root, old))  # a replaced object has lost it
             if not await self.is_stored(request, adapter.row, root, old):
                 return denied(
                     Problem(UID, f"no {adapter.row.kind} has this name and uid", "read it again, and repeat the change")
                 )
-            found = await self.asked_for(request, adapter, root) if asks else Response()
+            found = await self.judge_request(request, adapter, root) if asks else Response()
             if found.patch:
-                changed = [path for path in changed if path not in {requests.ACCEPTED, requests.MARK}]  # written anew
+                changed = [path for path in changed if path not in {requests.ACCEPTED, requests.MARK}]  # patched
             if found.found or not changed:
                 return found
-            denial = await self.may(request, adapter, root, changed[0]) or await self.forged(
+            denial = await self.check_permissions(request, adapter, root, changed[0]) or await self.check_changes(
                 request, root, old, changed
             )
-            return denial or (found if asks else called_off(root))
+            return denial or (found if asks else cancelled(root))
 
-    async def created(self, request: Request, adapter: Adapter, root: Json) -> Response:
-        """Judge a new object: it may be a placeholder, or made of one; else all that is of a retry is taken off.
+    async def judge_creation(self, request: Request, adapter: Adapter, root: Json) -> Response:
+        """Judge a new object: a placeholder or a successor needs permissions, others lose all fields of retries.
 
-        Raise what `Api` raises.
+        Raise as `Api` does.
         """
         if adapter is of_job.ADAPTER and of_job.is_placeholder(root):
             denial = await self.judge_placeholder(request, of_job.state_of(root))
-            denial = denial or await self.may(request, adapter, root, requests.SUCCESSOR)
-            return denial or patched(requests.take_off(root, requests.ACCEPTED, record.ANNOTATION))
+            denial = denial or await self.check_permissions(request, adapter, root, requests.SUCCESSOR)
+            return denial or patched(requests.removal_of(root, requests.ACCEPTED, record.ANNOTATION))
         if adapter is of_job.ADAPTER and await self.placeholder_of(request, root) is not None:
-            denial = await self.may(request, adapter, root, requests.RETRY_OF)
-            return denial or patched(requests.take_off(root, *requests.OF_ONE, requests.SUCCESSOR))
-        return patched(requests.take_off(root, *requests.OF_ONE, requests.SUCCESSOR, requests.RETRY_OF))
+            denial = await self.check_permissions(request, adapter, root, requests.RETRY_OF)
+            return denial or patched(requests.removal_of(root, *requests.NOT_COPIED, requests.SUCCESSOR))
+        return patched(requests.removal_of(root, *requests.NOT_COPIED, requests.SUCCESSOR, requests.RETRY_OF))
 
     async def find(self, row: KindSpec, namespace: str, name: str, accept: str = "application/json") -> Json | None:
-        """Return an object, None where there is none or this is no name; raise UnavailableError."""
+        """Return an object; None if it does not exist or the name is not valid. Raise UnavailableError."""
         if not is_name(namespace) or not is_name(name):
             return None
         return await look_up(self.api, row.path(namespace, name), accept)
 
     async def is_stored(self, request: Request, row: KindSpec, *states: Json) -> bool:
-        """Return True if all of these are states of the object that is stored under the name that they have."""
+        """Return True if all of these are states of the object with the request's name; raise UnavailableError."""
         found = await self.find(row, request.namespace, request.name, METADATA_ONLY)
         return found is not None and all(at(one, path) == at(found, path) for one in states for path in IDENTITY)
 
     async def placeholder_of(self, request: Request, root: Json) -> Json | None:
-        """Return the placeholder of which a Job is made; None if there is none."""
+        """Return the placeholder from which a Job is created; None if there is none. Raise UnavailableError."""
         uid, name = at(root, (*requests.ANNOTATIONS, names.RETRY_OF)), at(root, ("metadata", "name"))
         if not isinstance(uid, str) or not isinstance(name, str):
             return None
@@ -169,7 +169,7 @@ class RetryAdmission:
         return found
 
     async def judge_placeholder(self, request: Request, state: of_job.RetryState) -> Response | None:
-        """Deny a placeholder that says what is not so; None if all is so; raise what `Api` raises."""
+        """Deny a placeholder that does not match its failed Job; return None if it does. Raise as `Api` does."""
         job = await self.find(batch.JOB, request.namespace, state.name)
         if (
             job is None
@@ -183,14 +183,17 @@ class RetryAdmission:
         if state.history != of_job.history_of(job, state.by, state.at):
             what = f"names another requester than Job {request.namespace}/{state.name}"
             return denied(Problem(requests.SUCCESSOR, what, "run: retry-policy retry"))
-        return await self.in_others_names(request, {state.by}, requests.SUCCESSOR)
+        return await self.check_requesters(request, {state.by}, requests.SUCCESSOR)
 
-    async def asked_for(self, request: Request, adapter: Adapter, root: Json) -> Response:
-        """Judge one who asks for a retry; raise what `Api` raises."""
+    async def judge_request(self, request: Request, adapter: Adapter, root: Json) -> Response:
+        """Judge a request for a retry: accept it with a patch, deny it, or ignore it with a warning.
+
+        Raise as `Api` does.
+        """
         _, mode = await self.cluster.opt_in(request.namespace)
         if mode not in modes.ENFORCED:
             what = f"no retries in mode {mode}"
-            return Response(warnings=[Problem(requests.ASKS, what, "run: retry-policy retry")])
+            return Response(warnings=[Problem(requests.REQUESTED_AT, what, "run: retry-policy retry")])
         now = self.now()
         if problem := requests.problem(root, now):
             return denied(problem)
@@ -201,19 +204,21 @@ class RetryAdmission:
             return Response(warnings=[problem])
         refusal = adapter.refusal(found)
         if refusal is not None:
-            refusal = msgspec.structs.replace(refusal, path=requests.ASKS)
+            refusal = msgspec.structs.replace(refusal, path=requests.REQUESTED_AT)
         if refusal is not None and run is None:
-            # A CronJob without a Job that could run again: the request may have been for an earlier one.
+            # A CronJob without a Job that could run again: the request may be an old one, for an earlier Job.
             return Response(warnings=[refusal])
-        if denial := await self.may(request, adapter, root, requests.ASKS):
+        if denial := await self.check_permissions(request, adapter, root, requests.REQUESTED_AT):
             return denial
         if refusal is not None:
             return denied(refusal)
-        requested = Requested(at=at(root, requests.ASKS), by=request.user_info.username, of=adapter.run_id(found))
+        requested = Requested(
+            at=at(root, requests.REQUESTED_AT), by=request.user_info.username, of=adapter.run_id(found)
+        )
         return Response(patch=msgspec.json.encode(requests.accept(root, requested)), edited=[RULE])
 
-    async def may(self, request: Request, adapter: Adapter, root: Json, path: Path) -> Response | None:
-        """Deny users who lack the rights that the leader would use; None for all others; raise what `Api` raises."""
+    async def check_permissions(self, request: Request, adapter: Adapter, root: Json, path: Path) -> Response | None:
+        """Deny users who lack the permissions that the leader would use; None for others. Raise as `Api` does."""
         rights = adapter.rights(root)
         user = request.user_info.subject()
         missing = await reading.missing_rights(self.api, request.namespace, rights, user=user)
@@ -222,30 +227,36 @@ class RetryAdmission:
         what = f"{request.user_info.username} may not {', '.join(str(right) for right in missing)}"
         return denied(Problem(path, what, "ask for these rights, or a user who has them"))
 
-    async def forged(self, request: Request, root: Json, old: Json, changed: list[Path]) -> Response | None:
-        """Deny it to write down that somebody else asks, which the leader alone does; raise what `Api` raises."""
+    async def check_changes(self, request: Request, root: Json, old: Json, changed: list[Path]) -> Response | None:
+        """Deny changes of fields that only the webhook or the leader writes; return None for others.
+
+        Raise as `Api` does.
+        """
         if requests.ACCEPTED in changed and at(root, requests.ACCEPTED) is not None:
             path, what = requests.ACCEPTED, "is written by the webhook alone"
-            return denied(Problem(path, what, f"set {requests.ASKS[-1]} instead"))
+            return denied(Problem(path, what, f"set {requests.REQUESTED_AT[-1]} instead"))
         if requests.SUCCESSOR in changed and at(root, requests.SUCCESSOR) is not None:
             if of_job.is_placeholder(root) and of_job.is_placeholder(old) and of_job.differ_in_stage_alone(root, old):
                 return None
             return denied(
                 Problem(requests.SUCCESSOR, "must not be changed", "delete the Job if the retry is not needed")
             )
-        if record.ANNOTATION not in changed or await self.is_as_noted(request, root, old):
+        if record.ANNOTATION not in changed or await self.matches_placeholder(request, root, old):
             return None
         before = record.read(old)
         asks = {one.by for one in record.read(root) if one not in before}
-        return await self.in_others_names(request, asks, record.ANNOTATION)
+        return await self.check_requesters(request, asks, record.ANNOTATION)
 
-    async def is_as_noted(self, request: Request, root: Json, old: Json) -> bool:
-        """Return True if a Job that runs again says who asked as its placeholder does."""
+    async def matches_placeholder(self, request: Request, root: Json, old: Json) -> bool:
+        """Return True if the history of a successor is the one in its placeholder; raise UnavailableError."""
         placeholder = await self.placeholder_of(request, old)
         return placeholder is not None and bool(at(root, record.ANNOTATION) == of_job.state_of(placeholder).history)
 
-    async def in_others_names(self, request: Request, asks: set[str], path: Path) -> Response | None:
-        """Deny it to anybody but the leader to say that others ask; raise what `Api` raises."""
+    async def check_requesters(self, request: Request, asks: set[str], path: Path) -> Response | None:
+        """Deny users, except the leader, who name other users as requesters; return None for others.
+
+        Raise as `Api` does.
+        """
         name = request.user_info.username
         others = asks - {name}
         if not others or name == await self.api.username():
@@ -254,18 +265,18 @@ class RetryAdmission:
         return denied(Problem(path, what, "request the retry in your own name"))
 
 
-def called_off(root: Json) -> Response:
-    """Forget what was accepted of an object that is not to run again any more."""
-    return Response() if requests.is_marked(root) else patched(requests.take_off(root, requests.ACCEPTED))
+def cancelled(root: Json) -> Response:
+    """Return the response to an update that removes the mark of a request: remove the accepted request too."""
+    return Response() if requests.is_marked(root) else patched(requests.removal_of(root, requests.ACCEPTED))
 
 
 def patched(operations: list[Json]) -> Response:
-    """Edit an object."""
+    """Return the response that edits an object; `operations` may be empty."""
     return Response(patch=msgspec.json.encode(operations) if operations else b"")
 
 
 def denied(problem: Problem) -> Response:
-    """Deny a request."""
+    """Return the response that denies a request."""
     return Response(found=[(RULE, problem)])
 
 

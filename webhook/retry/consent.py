@@ -1,7 +1,7 @@
 """Whether a workload may run twice: only its author knows.
 
-Reads, from the outside in, the innermost that says something winning:
-    metadata.annotations[retry-policy.dev/retryable] of the object, of the templates in it
+Reads; the innermost annotation wins:
+    metadata.annotations[retry-policy.dev/retryable] of the object and of the templates in it
 """
 
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ from webhook.objects.problem import Json
 
 
 def may_run_twice(annotations: Iterable[Json | None]) -> bool:
-    """Tell whether the last of these maps that says something says so, from the outside in; false where none does.
+    """Return True if the last of these annotation maps with the key `retryable` has the value "true"; else False.
 
-    Whatever is not "true" says that it may not.
+    The maps are in order from the object to its innermost template.
     """
-    said = [one[names.RETRYABLE] for one in annotations if one and names.RETRYABLE in one]
-    return bool(said) and said[-1] == "true"
+    values = [one[names.RETRYABLE] for one in annotations if one and names.RETRYABLE in one]
+    return bool(values) and values[-1] == "true"

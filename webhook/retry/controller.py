@@ -1,12 +1,12 @@
-"""Has run again what was asked for by an annotation, and goes on with what was left undone: the leader does.
+"""The leader's controller: runs the retries that annotations request, and continues those that were interrupted.
 
-What is to run again has a label meanwhile, and so has a placeholder: of each kind one list by that label is watched,
-mostly empty.
+Objects with a retry in progress, and placeholders, have the label retry-in-progress. The controller watches one list of
+each kind by that label; these lists are mostly empty.
 
-The leader holds a Lease of its own, beside the ledger's: each of the two can be installed without the other, and its
-Role grants its Lease alone. With one Lease for both the ledger would lead without its Role where requested retries are
-installed: it learns from a refused Lease that its Role is missing. And work that fails releases the Lease that it
-held: trouble with retries must not keep accounts from being written.
+The leader holds its own Lease, not the ledger's. Each of the two can be installed without the other, and the Role of
+each permits its own Lease only. The ledger learns from a forbidden Lease that its Role is missing: with one Lease for
+both, it would lead without its Role if only requested retries are installed. And work that fails releases its Lease:
+errors of retries must not stop the ledger.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ from webhook.retry.kinds.registry import ADAPTERS
 from webhook.retry.record import Requested
 
 # Seconds.
-LEFT_BEHIND: Final = 30.0  # after which whoever has begun is taken to be gone
-SHORTEST_PAUSE: Final = 5.0  # after trouble
+INTERRUPTED_AFTER: Final = 30.0  # after which a retry that a user has begun counts as interrupted
+SHORTEST_PAUSE: Final = 5.0  # after an error
 LONGEST_PAUSE: Final = 600.0
-GATHERING: Final = 0.1
-AT_ONCE: Final = 8
-TRIES: Final = 3  # of what is undone as often; it may never go on
+BATCHING_TIME: Final = 0.1  # in which changes are collected before all objects are examined again
+AT_ONCE: Final = 8  # objects
+TRIES: Final = 3  # of a retry that is stuck, before it is given up
 
 RESULTS: Final = ("started", "refused", "stuck")
 
@@ -60,7 +60,7 @@ log = structlog.get_logger()
 
 
 class Key(NamedTuple):
-    """An object that is to run again, or the placeholder of a Job."""
+    """An object with a retry in progress, or the placeholder of a Job."""
 
     row: KindSpec
     namespace: str
@@ -69,9 +69,10 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class Due:
-    """When an object is next looked at, by the monotonic clock, and the pauses after that; how often it was stuck.
+    """The time at which an object is next processed, by the monotonic clock, and the pauses after that.
 
-    `request`: what admission has accepted; empty where somebody acts with his own rights, and may have gone.
+    `request`: the request that admission has accepted; empty if a user runs the retry with own permissions, and may
+    have been interrupted. `stuck`: the number of times at which the retry was stuck.
     """
 
     request: str
@@ -82,9 +83,9 @@ class Due:
 
 
 class RetryController:
-    """What is to run again, by the labels; acts on it while this replica leads.
+    """Watches the objects with a retry in progress, and runs their retries while this replica leads.
 
-    `clock`: monotonic, in seconds; `now`: the time that is written into objects.
+    `clock`: monotonic, in seconds. `now` returns the time that is written into objects.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class RetryController:
         self.cluster = cluster
         self.events = events
         self.lease = lease
-        self.news = asyncio.Event()
+        self.changed = asyncio.Event()
         self.due: dict[Key, Due] = {}
         self.lists: dict[KindSpec, Informer[str]] = {}
         for row in ADAPTERS:
@@ -116,31 +117,31 @@ class RetryController:
                 metadata_only=True,
                 metric_prefix="requested-",
             )
-            self.lists[row].on_change(self.news.set)
+            self.lists[row].on_change(self.changed.set)
             for result in RESULTS:
                 metrics.REQUESTED_RETRIES.labels(row.kind, result)  # reported as 0: an alert must see the first one
-        cluster.namespaces.on_change(self.news.set)
+        cluster.namespaces.on_change(self.changed.set)
 
     async def run(self) -> None:
-        """Watch until cancelled, and act while leading."""
+        """Watch until cancelled, and run retries while leading."""
         async with asyncio.TaskGroup() as group:
             for one in self.lists.values():
                 group.create_task(one.run())
             group.create_task(self.lease.lead(self.work))
 
     async def work(self) -> None:
-        """Have run again what is to, until cancelled."""
+        """Run the retries that are due, until cancelled."""
         self.due.clear()
         async with asyncio.TaskGroup() as group:
             while True:
-                self.news.clear()
-                idle = self.begin_what_is_due(group)
-                await asyncio.sleep(GATHERING)  # looking at all of them takes time, and news come one by one
+                self.changed.clear()
+                idle = self.start_due(group)
+                await asyncio.sleep(BATCHING_TIME)  # each pass examines all objects, and changes come one by one
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.news.wait(), idle)
+                    await asyncio.wait_for(self.changed.wait(), idle)
 
-    def begin_what_is_due(self, group: asyncio.TaskGroup) -> float:
-        """Begin with what it is time for; return for how many seconds nothing else is due."""
+    def start_due(self, group: asyncio.TaskGroup) -> float:
+        """Start the retries that are due, up to AT_ONCE; return the seconds until the next one is due."""
         now, idle = self.clock(), LONGEST_PAUSE
         marked = {
             Key(row, *key): one
@@ -152,7 +153,7 @@ class RetryController:
         for key, request in marked.items():
             known = self.due.get(key)
             if known is None or (known.request != request and not known.busy):
-                self.due[key] = Due(request, now + (0.0 if request else LEFT_BEHIND))
+                self.due[key] = Due(request, now + (0.0 if request else INTERRUPTED_AFTER))
         free = AT_ONCE - sum(one.busy for one in self.due.values())
         for key, due in sorted(self.due.items(), key=lambda one: one[1].next):
             if due.busy:
@@ -163,78 +164,78 @@ class RetryController:
             if free:
                 free -= 1
                 due.busy = True
-                group.create_task(self.take_up(key, due))
+                group.create_task(self.process(key, due))
         return idle
 
     def may_be_opted_in(self, namespace: str) -> bool:
-        """Return False if a namespace is known not to be opted in: there anybody may write our labels."""
+        """Return False if a namespace is known not to be opted in: there users may write the label freely."""
         namespaces = self.cluster.namespaces
         return not namespaces.live or ("", namespace) in namespaces.items
 
-    async def take_up(self, key: Key, due: Due) -> None:
-        """Have one object run again, if it is still to; what goes wrong is told, and tried again later."""
+    async def process(self, key: Key, due: Due) -> None:
+        """Run the retry of one object, if its namespace is opted in; log errors, and try again after a pause."""
         try:
             profile, mode = await self.cluster.opt_in(key.namespace)
-            if profile is not None and mode in modes.ENFORCED:  # elsewhere nobody has judged who asked
-                await self.have_done(key, due)
+            if profile is not None and mode in modes.ENFORCED:  # in other modes admission has not judged the user
+                await self.reconcile(key, due)
         except (ApiError, UnavailableError, *UNREACHABLE) as error:
             what = f"{key.row.kind} {key.namespace}/{key.name}"
             log.warning("not run again yet", what=what, error=str(error) or repr(error), retry_in=due.backoff.pause)
-        except Exception:  # an answer that nobody foresaw must not end the server
+        except Exception:  # an unexpected answer of the API must not end the server
             log.exception(
                 "not run again yet", what=f"{key.row.kind} {key.namespace}/{key.name}", retry_in=due.backoff.pause
             )
         finally:
             due.busy, due.next = False, self.clock() + due.backoff.take()
-            self.news.set()
+            self.changed.set()
 
-    async def have_done(self, key: Key, due: Due) -> None:
-        """Look at one object, and do what is left to do; raise what `Api` raises."""
+    async def reconcile(self, key: Key, due: Due) -> None:
+        """Run the rest of one object's retry, report its result, and remove the request; raise as `Api` does."""
         root = await self.find(key)
         if root is None or not requests.is_marked(root):
             return
         try:
-            request = await self.carry_out(ADAPTERS[key.row], root)
+            request = await self.execute(ADAPTERS[key.row], root)
         except RefusedError as error:
-            self.tell(key.row, root, "RetryRefused", f"not retried: {error}")
+            self.report(key.row, root, "RetryRefused", f"not retried: {error}")
             await executor.forget(self.api, key.row, root)
         except StuckError as error:
-            await self.stuck(key, root, due, str(error))
+            await self.report_stuck(key, root, due, str(error))
         except ApiError as error:
             if error.status not in FINAL:
                 raise
-            await self.stuck(
+            await self.report_stuck(
                 key, root, due, f"the API server rejects it: {error}; remove the cause, and request the retry again"
             )
         else:
             if request is not None:
-                await self.tell_of_start(key, root, request)
+                await self.report_start(key, root, request)
             if request is None or ADAPTERS[key.row].runs is not None:
                 await executor.forget(self.api, key.row, root)
 
-    async def stuck(self, key: Key, root: Json, due: Due, why: str) -> None:
-        """Tell why it does not go on; give up after a few times, where nothing is lost by that."""
+    async def report_stuck(self, key: Key, root: Json, due: Due, why: str) -> None:
+        """Report that a retry is stuck; after TRIES times remove its request, unless a placeholder has the manifest."""
         due.stuck += 1
-        self.tell(key.row, root, "RetryStuck", why)
+        self.report(key.row, root, "RetryStuck", why)
         if due.stuck >= TRIES and not is_of_retry(root):
             await executor.forget(self.api, key.row, root)
 
-    async def tell_of_start(self, key: Key, root: Json, request: Requested) -> None:
-        """Tell it on what runs again; raise what `Api` raises."""
+    async def report_start(self, key: Key, root: Json, request: Requested) -> None:
+        """Report the start of a retry on the object that runs again; raise as `Api` does."""
         if of_job.is_placeholder(root):
             key = key._replace(name=of_job.state_of(root).name)
         now = await self.find(key)
         if now is not None:
-            self.tell(key.row, now, "RetryStarted", f"runs again, as {request.by} requested")
+            self.report(key.row, now, "RetryStarted", f"runs again, as {request.by} requested")
 
     async def find(self, key: Key) -> Json | None:
-        """Return an object as it is now, None if it is gone; raise what `Api` raises."""
+        """Return the current state of an object; None if it does not exist. Raise as `Api` does."""
         return await self.api.find(key.row.path(key.namespace, key.name))
 
-    async def carry_out(self, adapter: Adapter, root: Json) -> Requested | None:
-        """Have an object run again; return who asked for it, None where that is done, or was of an earlier run.
+    async def execute(self, adapter: Adapter, root: Json) -> Requested | None:
+        """Run the retry of an object; return its request, or None if it is complete or was for an earlier run.
 
-        Raise RefusedError, StuckError, and what `Api` raises.
+        Raise RefusedError, StuckError, and as `Api` does.
         """
         if is_of_retry(root):
             await executor.resume(self.api, placeholder_of(root))
@@ -246,8 +247,8 @@ class RetryController:
         when = self.now().isoformat(timespec="seconds")
         keep_finally = request.keep_finally or requests.keeps_finally(root)
         found = await reading.read(self.api, adapter, root, when, keep_finally=keep_finally)
-        is_left_undone = adapter.in_place is not None and adapter.in_place.is_left_undone(found)
-        if found.run is None or (request.of != adapter.run_id(found) and not is_left_undone):
+        is_unfinished = adapter.in_place is not None and adapter.in_place.is_unfinished(found)
+        if found.run is None or (request.of != adapter.run_id(found) and not is_unfinished):
             if adapter.in_place is None:
                 await self.check_done(found, request)
             return None
@@ -255,15 +256,15 @@ class RetryController:
         return request
 
     async def check_done(self, found: Workload, request: Requested) -> None:
-        """Raise RefusedError if a Job that is not its CronJob's last any more does not run again; what `Api` raises."""
+        """Raise RefusedError if the retry of an earlier Job of a CronJob did not begin; raise as `Api` does."""
         if found.run is not None and of_job.is_successor(found.run, request.of):
             return
         placeholders = await reading.placeholders(self.api, found.root["metadata"]["namespace"])
         if all(of_job.state_of(one).uid != request.of for one in placeholders):
             raise RefusedError("another Job has begun since, or the last one was deleted", "request the retry again")
 
-    def tell(self, row: KindSpec, root: Json, reason: str, message: str) -> None:
-        """Write an Event on an object, and count."""
+    def report(self, row: KindSpec, root: Json, reason: str, message: str) -> None:
+        """Report a result: an Event on the object, a metric and a log line."""
         result = reason.removeprefix("Retry").lower()
         metrics.REQUESTED_RETRIES.labels(row.kind, result).inc()
         metadata = root["metadata"]
@@ -282,19 +283,19 @@ class RetryController:
 
 
 def request_of(item: Json) -> str:
-    """Keep of an object what admission has accepted, empty where it has accepted nothing."""
+    """Return the annotation with the accepted request, cut to one character more than its bound; empty without one."""
     return ((item["metadata"].get("annotations") or {}).get(names.RETRY_ACCEPTED) or "")[
         : requests.LONGEST_ACCEPTED + 1
     ]
 
 
 def is_of_retry(root: Json) -> bool:
-    """Return True if an object is a placeholder, or was one until somebody has spoilt it."""
+    """Return True if an object is a placeholder, even if a user has edited it so that it cannot be used."""
     return names.RETRY_OF in (root["metadata"].get("labels") or {})
 
 
 def placeholder_of(root: Json) -> Json:
-    """Return a Job if it is a placeholder; raise StuckError where somebody has spoilt it."""
+    """Return the Job if it is a valid placeholder; raise StuckError if it is not."""
     executor.readable_state(root)
     if not of_job.is_placeholder(root):
         metadata = root["metadata"]
@@ -306,6 +307,6 @@ def placeholder_of(root: Json) -> Json:
 
 
 def last_of(root: Json) -> Requested | None:
-    """Return what was last begun with an object, None if nothing ever was."""
+    """Return the last requested retry of an object; None if there was none."""
     found = record.read(root)
     return found[-1] if found else None

@@ -1,4 +1,4 @@
-"""Why a requested retry does not go on: errors that carry a problem."""
+"""Errors of a requested retry, each with a problem."""
 
 from http import HTTPStatus
 from typing import Final, Self
@@ -6,12 +6,12 @@ from typing import Final, Self
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Problem
 
-FINAL: Final = {*map(HTTPStatus, (400, 403, 404, 409, 413, 422))}  # asked again it would be the same
-LONGEST_ERROR: Final = 600  # characters of an answer of the API server in a problem
+FINAL: Final = {*map(HTTPStatus, (400, 403, 404, 409, 413, 422))}  # statuses that the same request would get again
+LONGEST_ERROR: Final = 600  # characters of the API server's answer in a problem
 
 
 class ProblemError(Exception):
-    """An error with a problem: what is wrong, and what would help."""
+    """An error with a problem: what is wrong, and the remedy."""
 
     def __init__(self, what: str, remedy: str) -> None:
         self.problem = Problem((), what, remedy)
@@ -24,13 +24,13 @@ class ProblemError(Exception):
 
 
 class RefusedError(ProblemError):
-    """A retry that is not possible; nothing has changed."""
+    """The retry is not possible; nothing was changed."""
 
 
 class StuckError(ProblemError):
-    """A retry that has begun and cannot continue now; the problem says where the manifest is."""
+    """The retry has begun and cannot continue now; the problem names the object that has the manifest."""
 
 
 def brief(error: ApiError) -> str:
-    """Return what the API server answered, short enough for the rest of a problem to be printed after it."""
+    """Return the API server's answer, cut so that the rest of a problem fits after it."""
     return str(error)[:LONGEST_ERROR]

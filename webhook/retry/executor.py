@@ -1,6 +1,6 @@
-"""Carries requested retries out, step by step: wherever one stops, anybody who may can continue.
+"""Runs requested retries step by step; a retry that is interrupted can be continued by any user with the permissions.
 
-A Job runs again as another one, its successor, which takes the place of a placeholder; anything else as it is.
+A Job runs again as another Job, its successor, which is created from a placeholder. Other objects run again in place.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from webhook.retry.kinds.adapter import Adapter, InPlace, Workload
 from webhook.retry.reading import children_of, controller, workload_of
 
 TRIES: Final = 5
-TAKEN_UP_WITHIN: Final = 10.0  # seconds for Tekton's controller to have seen what was deleted
+RUN_WITHIN: Final = 10.0  # seconds within which Tekton's controller sees that TaskRuns were deleted
 COUNTED_WITHIN: Final = 4.0  # seconds from the end of a Job until the ledger has counted all of its pods
-GONE_WITHIN: Final = 60.0  # seconds that finalizers may take
-LOOK_AGAIN: Final = 0.1
+DELETED_WITHIN: Final = 60.0  # seconds that finalizers may take
+POLL_INTERVAL: Final = 0.1  # seconds between two reads
 
 
-async def rerun(  # noqa: PLR0913 - what is done, for whom, and how
+async def rerun(  # noqa: PLR0913 - the object, and the parameters of the retry
     api: Api, adapter: Adapter, run: Json, by: str, when: str, *, keep_finally: bool = False, dry_run: bool = False
 ) -> None:
-    """Make what has failed run again, with `dry_run` only find out whether it could.
+    """Run a failed object again; with `dry_run` only check whether that is possible.
 
-    `run`: the object, or the placeholder of a Job; `by`: who asked; `when`: RFC 3339. Raise RefusedError, StuckError,
-    and what `Api` raises.
+    `run`: the object, or the placeholder of a Job. `by`: the user who requested the retry. `when`: the time, RFC 3339.
+    Raise RefusedError, StuckError, and as `Api` does.
     """
     if adapter.in_place is not None:
         metadata = run["metadata"]
@@ -48,8 +48,8 @@ async def rerun(  # noqa: PLR0913 - what is done, for whom, and how
         await resume(api, run)
 
 
-async def as_it_is_now(api: Api, job: Json) -> Json:
-    """Return a Job that can be asked to run again as it is now; raise RefusedError, and what `Api` raises."""
+async def current_job(api: Api, job: Json) -> Json:
+    """Return the current state of a Job; raise RefusedError if it cannot run again, and as `Api` does."""
     metadata = job["metadata"]
     current = await api.find(batch.JOB.path(metadata["namespace"], metadata["name"]))
     if current is None or current["metadata"]["uid"] != metadata["uid"]:
@@ -59,10 +59,10 @@ async def as_it_is_now(api: Api, job: Json) -> Json:
     return current
 
 
-def until_counted(job: Json, now: datetime) -> float:
-    """Return in how many seconds the ledger will have counted the last pods of a Job that has failed.
+def seconds_until_counted(job: Json, now: datetime) -> float:
+    """Return the seconds until the ledger has counted the last pods of a failed Job.
 
-    They go with it, and its account goes on without them if they are not counted by then.
+    The pods are deleted with the Job. Pods that were not counted by then would be missing from the account.
     """
     ended = terminal.ended_at(job)
     if ended is None or names.PROFILE not in (job["metadata"].get("labels") or {}):
@@ -72,17 +72,17 @@ def until_counted(job: Json, now: datetime) -> float:
 
 
 async def replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> None:
-    """Create a Job that has failed again, under its name; raise RefusedError, StuckError, and what `Api` raises."""
+    """Replace a failed Job by a new one of the same name; raise RefusedError, StuckError, and as `Api` does."""
     metadata = job["metadata"]
     name_ = f"Job {metadata['namespace']}/{metadata['name']}"
     placeholder_name = of_job.placeholder_name(metadata["name"], metadata["uid"])
-    begun = await api.find(batch.JOB.path(metadata["namespace"], placeholder_name))
-    if begun is not None and of_job.is_placeholder(begun):
+    existing = await api.find(batch.JOB.path(metadata["namespace"], placeholder_name))
+    if existing is not None and of_job.is_placeholder(existing):
         if not dry_run:
-            await resume(api, begun)
+            await resume(api, existing)
         return
-    await asyncio.sleep(0.0 if dry_run else until_counted(job, utc_now()))
-    job = await as_it_is_now(api, job)
+    await asyncio.sleep(0.0 if dry_run else seconds_until_counted(job, utc_now()))
+    job = await current_job(api, job)
     if batch.is_queued(metadata):
         job = of_job.before_kueue(job, await workload_of(api, job))
     planned = of_job.placeholder_for(job, by, when)
@@ -99,33 +99,33 @@ async def replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool 
     except ApiError as error:
         found = await api.find(f"{jobs}/{name}") if error.status == HTTPStatus.CONFLICT else None
         if found is None or (found["metadata"].get("labels") or {}).get(names.RETRY_OF) != metadata["uid"]:
-            of_quota = found is None and error.status == HTTPStatus.CONFLICT  # which changes all the time
+            of_quota = found is None and error.status == HTTPStatus.CONFLICT  # it may be free soon
             if of_quota or error.status not in FINAL:
                 raise
             what = f"{name_} would not be accepted if it were created now: {brief(error)}"
             raise RefusedError(what, "nothing was changed: remove the cause, and request the retry again") from None
-        placeholder = found  # somebody else has asked: it is one and the same retry
+        placeholder = found  # another user has requested the same retry
     if not dry_run:
         await resume(api, placeholder)
 
 
 async def resume(api: Api, placeholder: Json) -> None:
-    """Bring the retry of a placeholder to its end; raise as `rerun` does."""
+    """Run the remaining steps of a placeholder's retry; raise as `rerun` does."""
     namespace = placeholder["metadata"]["namespace"]
     state: of_job.RetryState | None = readable_state(placeholder)
     if state is not None and state.stage == "Stored":
         await check_before_deletion(api, placeholder, state)
-        state = await advance(api, placeholder, "Deleting")
+        state = await write_stage(api, placeholder, "Deleting")
     if state is not None and state.stage == "Deleting":
-        await put_in_place(api, placeholder, state)
-        state = await advance(api, placeholder, "Created")
+        await create_successor(api, placeholder, state)
+        state = await write_stage(api, placeholder, "Created")
     if state is not None:
         await release_successor(api, namespace, state)
         await delete_placeholder(api, placeholder)
 
 
 def readable_state(placeholder: Json) -> of_job.RetryState:
-    """Read the retry state of a placeholder; raise StuckError where somebody has spoilt it."""
+    """Return the retry state of a placeholder; raise StuckError if it is malformed."""
     try:
         return of_job.state_of(placeholder)
     except ValueError as error:
@@ -135,7 +135,7 @@ def readable_state(placeholder: Json) -> of_job.RetryState:
 
 
 async def check_before_deletion(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
-    """See to it that the Job is still what was asked for; without it there may have been another retry."""
+    """Check that the failed Job still exists unchanged; raise RefusedError or StuckError if not, and as `Api` does."""
     namespace = placeholder["metadata"]["namespace"]
     job = await api.find(batch.JOB.path(namespace, state.name))
     if job is None:
@@ -152,34 +152,37 @@ async def check_before_deletion(api: Api, placeholder: Json, state: of_job.Retry
         )
 
 
-async def advance(api: Api, placeholder: Json, stage: of_job.Stage) -> of_job.RetryState | None:
-    """Write how far it has come; return the state then, None where somebody else has come to the end."""
+async def write_stage(api: Api, placeholder: Json, stage: of_job.Stage) -> of_job.RetryState | None:
+    """Write the stage of a retry; return the state that is stored then, or None if another user has completed it.
+
+    Raise StuckError, and as `Api` does.
+    """
     path = batch.JOB.path(placeholder["metadata"]["namespace"], placeholder["metadata"]["name"])
     try:
-        found: Json | None = await api.patch(path, of_job.staged(placeholder, stage))
+        found: Json | None = await api.patch(path, of_job.stage_patch(placeholder, stage))
     except ApiError as error:
         if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:
             raise
-        found = await api.find(path)  # somebody else goes on with it too
+        found = await api.find(path)  # another user is running the same retry
     if found is None:
         return None
     placeholder.update(found)
     return readable_state(placeholder)
 
 
-async def put_in_place(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
-    """Have the successor stand where the Job was."""
+async def create_successor(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
+    """Delete the failed Job, and create the successor; raise StuckError, and as `Api` does."""
     namespace = placeholder["metadata"]["namespace"]
     jobs, path = batch.JOB.path(namespace), batch.JOB.path(namespace, state.name)
     keeper = f"{namespace}/{placeholder['metadata']['name']}"
     remedy = f"request the retry again to continue: Job {keeper} has its manifest"
     try:
-        async with asyncio.timeout(GONE_WITHIN) as within:
+        async with asyncio.timeout(DELETED_WITHIN) as within:
             while (there := await api.find(path)) is not None and there["metadata"]["uid"] == state.uid:
                 if not there["metadata"].get("deletionTimestamp"):
                     await delete(api, path, state.uid)
                 else:
-                    await asyncio.sleep(LOOK_AGAIN)
+                    await asyncio.sleep(POLL_INTERVAL)
     except TimeoutError:
         if not within.expired():
             raise
@@ -198,15 +201,15 @@ async def put_in_place(api: Api, placeholder: Json, state: of_job.RetryState) ->
 
 
 async def release_successor(api: Api, namespace: str, state: of_job.RetryState) -> None:
-    """Write into the successor what is done, and release it."""
+    """Write into the successor's status what has succeeded already, and release it; raise StuckError, and as `Api`."""
     path = batch.JOB.path(namespace, state.name)
     job = await api.find(path)
     if job is None or not of_job.is_successor(job, state.uid):
-        return  # it has run and gone since
+        return  # it has run, and was deleted since
     try:
         if not of_job.is_released(job, state.uid):
-            if done := of_job.done_already(state.done):
-                await api.patch(f"{path}/status", [of_job.unless_released(state), *done])
+            if done := of_job.done_patch(state.done):
+                await api.patch(f"{path}/status", [of_job.unreleased_check(state), *done])
             await api.patch(path, of_job.release(state))
     except ApiError as error:
         now = await api.find(path)
@@ -216,13 +219,13 @@ async def release_successor(api: Api, namespace: str, state: of_job.RetryState) 
 
 
 async def delete_placeholder(api: Api, placeholder: Json) -> None:
-    """Delete a placeholder."""
+    """Delete a placeholder; raise as `Api` does."""
     metadata = placeholder["metadata"]
     await delete(api, batch.JOB.path(metadata["namespace"], metadata["name"]), metadata["uid"])
 
 
 async def delete(api: Api, path: str, uid: str, *, after: bool = False) -> None:
-    """Delete an object that may be gone already; `after` what it owns."""
+    """Delete an object, or do nothing if it does not exist; `after` the objects that it owns. Raise as `Api` does."""
     try:
         await api.delete(path, uid, after=after)
     except ApiError as error:
@@ -231,7 +234,7 @@ async def delete(api: Api, path: str, uid: str, *, after: bool = False) -> None:
 
 
 async def forget(api: Api, row: KindSpec, root: Json) -> None:
-    """Take off an object what says that it is to run again, unless it is asked for anew meanwhile."""
+    """Remove the request and the mark from an object, unless another request was accepted. Raise as `Api` does."""
     metadata = root["metadata"]
     try:
         if operations := requests.forget(root):
@@ -243,7 +246,7 @@ async def forget(api: Api, row: KindSpec, root: Json) -> None:
 
 @dataclass(frozen=True, slots=True)
 class InPlaceRerun:
-    """One retry of an object as it is. `before`: the object when that was asked for; `by`: who asked."""
+    """The retry of an object in place. `before`: the object at the request; `by`: the user who requested it."""
 
     api: Api
     adapter: Adapter
@@ -253,7 +256,7 @@ class InPlaceRerun:
     by: str
 
     async def run(self, *, dry_run: bool) -> None:
-        """Carry it out; raise as `rerun` does."""
+        """Run the steps, again if the object changes in between; raise as `rerun` does."""
         if dry_run:
             self.check(await self.read())
             return
@@ -262,28 +265,28 @@ class InPlaceRerun:
         for _ in range(TRIES):
             now = await self.read()
             if first is not None and self.in_place.has_begun(now, first):
-                await forget(self.api, self.adapter.row, now.root)  # another user asked at the same time
+                await forget(self.api, self.adapter.row, now.root)  # another user has requested the same retry
                 return
             if is_resumed and self.in_place.is_stopped(now):
                 raise RefusedError(f"{self.name} was cancelled after the request", "request the retry again")
-            stored = await self.write(now, is_ended=first is None or not self.in_place.is_taken_back(now))
+            stored = await self.write(now, is_ended=first is None or not self.in_place.is_reset(now))
             first = first or now
             if stored is None:
                 continue
             is_resumed = True
-            if not self.in_place.watches_controller or await self.is_taken_up(first):
+            if not self.in_place.watches_controller or await self.is_run_by_controller(first):
                 await forget(self.api, self.adapter.row, stored)
                 return
         raise StuckError(f"{self.name} was changed or ended by others each time", "request the retry again to continue")
 
     @property
     def name(self) -> str:
-        """How messages name the object."""
+        """The object's kind, namespace and name, for messages."""
         return refusals.named(self.adapter.row.kind, self.before.root)
 
     async def read(self) -> Workload:
-        """Return the object as it is now; raise RefusedError if it is gone."""
-        # Children first, so that none that its controller makes meanwhile is among them.
+        """Return the current state of the object; raise RefusedError if it does not exist, and as `Api` does."""
+        # Children first, so that they include none that the controller creates after the state of the object.
         children = await children_of(self.api, self.adapter, self.before.root)
         found = await self.api.find(self.path)
         if found is None:
@@ -291,9 +294,12 @@ class InPlaceRerun:
         return dataclasses.replace(self.before, root=found, run=found, children=children)
 
     async def write(self, now: Workload, *, is_ended: bool) -> Json | None:
-        """Write what lets the object run; return it as it is stored then, None if it has changed meanwhile."""
+        """Reset the object if it has ended (`is_ended`), and resume it; return it as stored, or None on a conflict.
+
+        Raise RefusedError, StuckError, and as `Api` does.
+        """
         try:
-            stored = await self.take_back(now) if is_ended else now.root
+            stored = await self.reset(now) if is_ended else now.root
             if operations := self.in_place.resume(stored):
                 await self.api.patch(self.path, operations)
         except ApiError as error:
@@ -303,12 +309,15 @@ class InPlaceRerun:
         return stored
 
     def check(self, now: Workload) -> None:
-        """Raise RefusedError if it cannot run again."""
+        """Raise RefusedError if the object cannot run again."""
         if problem := self.adapter.refusal(now):
             raise RefusedError.of(problem)
 
-    async def take_back(self, now: Workload) -> Json:
-        """Take back that the object has ended; return it as it is stored then."""
+    async def reset(self, now: Workload) -> Json:
+        """Remove the end from the object's status, record the retry, delete children; return the object as stored.
+
+        Raise RefusedError, StuckError, and as `Api` does.
+        """
         self.check(now)
         steps, stored = self.in_place.steps(now, self.by), now.root
         if steps.record:
@@ -316,28 +325,31 @@ class InPlaceRerun:
         await delete_all(self.api, self.adapter, steps.deleted)
         return await self.api.replace(f"{self.path}/status", steps.again(stored))
 
-    async def is_taken_up(self, first: Workload) -> bool:
-        """Return True if its controller goes on with it, False if that ends it at once by what it remembers.
+    async def is_run_by_controller(self, first: Workload) -> bool:
+        """Return True if the object's controller runs it; False if the controller ends it again from an old cache.
 
-        One that has other children than `first` has been taken up, however it ends.
+        An object with other children than `first` counts as run, however it has ended.
         """
         now: Workload | None = None
         try:
-            async with asyncio.timeout(TAKEN_UP_WITHIN) as within:
-                while (now := await self.read_as_ended()) is not None:
+            async with asyncio.timeout(RUN_WITHIN) as within:
+                while (now := await self.read_children_last()) is not None:
                     if self.in_place.has_begun(now, first):
                         return True
-                    if not self.in_place.is_taken_back(now):
+                    if not self.in_place.is_reset(now):
                         break
-                    await asyncio.sleep(LOOK_AGAIN)
+                    await asyncio.sleep(POLL_INTERVAL)
         except TimeoutError:
             if not within.expired():
                 raise
-            return True  # it has not been ended, and will be taken up once its controller is there again
+            return True  # the controller has not ended it, and will run it once the controller is available again
         return now is None or bool(terminal.has_ended_well(now.root))
 
-    async def read_as_ended(self) -> Workload | None:
-        """Return the object; None if it is gone. Its children are read after it: one that has ended has all of them."""
+    async def read_children_last(self) -> Workload | None:
+        """Return the current state of the object; None if it does not exist. Raise as `Api` does.
+
+        The children are read after the object: an object that has ended gets no more children.
+        """
         found = await self.api.find(self.path)
         if found is None:
             return None
@@ -346,19 +358,22 @@ class InPlaceRerun:
 
 
 async def delete_all(api: Api, adapter: Adapter, children: tuple[Json, ...]) -> None:
-    """Delete what an object runs; return once it is gone; raise StuckError where a finalizer holds it."""
+    """Delete children, and wait until they no longer exist; raise StuckError if a finalizer holds one.
+
+    Raise as `Api` does.
+    """
     rows = {} if adapter.children is None else {row.kind: row for row in adapter.children.rows}
     paths = {}
     for child in children:
         metadata = child["metadata"]
         paths[rows[child["kind"]].path(metadata["namespace"], metadata["name"])] = metadata["uid"]
     for path, uid in paths.items():
-        await delete(api, path, uid, after=True)  # a TaskRun of its name would take its pod for one of its own
+        await delete(api, path, uid, after=True)  # a new TaskRun of that name would use its pod
     try:
-        async with asyncio.timeout(GONE_WITHIN) as within:
+        async with asyncio.timeout(DELETED_WITHIN) as within:
             for path, uid in paths.items():
                 while (there := await api.find(path)) is not None and there["metadata"]["uid"] == uid:  # noqa: ASYNC110
-                    await asyncio.sleep(LOOK_AGAIN)
+                    await asyncio.sleep(POLL_INTERVAL)
     except TimeoutError:
         if not within.expired():
             raise

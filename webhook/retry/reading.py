@@ -1,4 +1,4 @@
-"""Reads from the API what a requested retry is decided by: a workload, what is around it, and a user's rights."""
+"""Reads from the API what a requested retry depends on: a workload, related objects, and a user's permissions."""
 
 from http import HTTPStatus
 from operator import itemgetter
@@ -17,7 +17,7 @@ from webhook.retry.kinds.adapter import Adapter, Right, Workload
 AUTHORIZATION: Final = "authorization.k8s.io/v1"
 
 
-async def read(  # noqa: PLR0913 - what is read, and for what
+async def read(  # noqa: PLR0913 - the object, and the parameters of the retry
     api: Api,
     adapter: Adapter,
     root: Json,
@@ -26,9 +26,10 @@ async def read(  # noqa: PLR0913 - what is read, and for what
     keep_finally: bool = False,
     known: list[Json] | None = None,
 ) -> Workload:
-    """Return an object with what is around it, to be judged at a time, RFC 3339; raise what `Api` raises.
+    """Return an object with the related objects; raise as `Api` does.
 
-    `known`: the placeholders of its namespace, where they have been read already.
+    `when`: the time at which the retry is judged, RFC 3339. `known`: the placeholders of the namespace, if they have
+    been read already.
     """
     run: Json | None = root
     placeholder: Json | None = None
@@ -49,7 +50,7 @@ async def read(  # noqa: PLR0913 - what is read, and for what
 
 
 async def last_of(api: Api, row: KindSpec, owner: Json) -> Json | None:
-    """Return the newest object of a kind that another owns, None if there is none."""
+    """Return the newest object of a kind that `owner` owns; None if there is none. Raise as `Api` does."""
     metadata = owner["metadata"]
     path = row.path(metadata["namespace"])
     mine = [
@@ -63,7 +64,7 @@ async def last_of(api: Api, row: KindSpec, owner: Json) -> Json | None:
 
 
 async def controller(api: Api, adapter: Adapter, root: Json) -> Json | None:
-    """Return the controller of an object where its kind has a say; None if there is none of that kind."""
+    """Return the controller of an object if it has the adapter's kind of controller; else None. Raise as `Api` does."""
     reference, row = controller_of(root), adapter.controller
     if row is None or reference is None or (reference.group, reference.kind) != (row.group, row.kind):
         return None
@@ -73,7 +74,7 @@ async def controller(api: Api, adapter: Adapter, root: Json) -> Json | None:
 
 
 async def children_of(api: Api, adapter: Adapter, root: Json) -> tuple[Json, ...]:
-    """Return what an object runs, each with its kind, which items of a list lack."""
+    """Return the children of an object, each with its kind, which items of a list lack; raise as `Api` does."""
     children = adapter.children
     if children is None:
         return ()
@@ -89,13 +90,16 @@ async def children_of(api: Api, adapter: Adapter, root: Json) -> tuple[Json, ...
 
 
 async def placeholders(api: Api, namespace: str) -> list[Json]:
-    """Return the placeholders of a namespace: of each Job that is being created again one."""
+    """Return the placeholders in a namespace: one for each Job whose retry is in progress. Raise as `Api` does."""
     selector = {"labelSelector": names.RETRY_OF}
     return [one async for one in api.objects(batch.JOB.path(namespace), selector) if of_job.is_placeholder(one)]
 
 
 async def workload_of(api: Api, job: Json) -> Json | None:
-    """Return Kueue's Workload of a Job, None if there is none; raise RefusedError where the user may not know."""
+    """Return Kueue's Workload of a Job; None if there is none.
+
+    Raise RefusedError if the user may not read Workloads, and as `Api` does.
+    """
     try:
         version = (await api.get("/apis/kueue.x-k8s.io"))["preferredVersion"]["groupVersion"]
         path = path_of(version, "workloads", job["metadata"]["namespace"])
@@ -114,9 +118,9 @@ async def workload_of(api: Api, job: Json) -> Json | None:
 
 
 async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user: Json | None = None) -> list[Right]:
-    """Return those of these rights that a user, as a SubjectAccessReview names him, has not in a namespace.
+    """Return those of these permissions that a user lacks in a namespace; raise as `Api` does.
 
-    Without one that is the user of this connection.
+    `user`: the user's fields in a SubjectAccessReview; None for the user of this connection.
     """
     kind = "SelfSubjectAccessReview" if user is None else "SubjectAccessReview"
     found = []
@@ -131,7 +135,7 @@ async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user:
 
 
 async def absent(api: Api, row: KindSpec, namespace: str, name: str) -> Problem:
-    """Return why an object is not found: there is none of this name, or its kind is not installed."""
+    """Return why an object is not found: its name does not exist, or its kind is not installed. Raise as `Api` does."""
     if await api.find(row.path(namespace)) is None:
         return Problem((), f"this cluster does not serve {row.resource}", f"install the CRD of {row.group}")
     return Problem(

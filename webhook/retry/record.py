@@ -1,4 +1,4 @@
-"""Who asked for which retry of an object, and when: JSON in an annotation of it."""
+"""The requested retries of an object, each with user and time: JSON in an annotation of the object."""
 
 from typing import Final
 
@@ -9,16 +9,18 @@ from webhook.objects.patch import at, pointer
 from webhook.objects.problem import Json, Path
 
 ANNOTATION: Final[Path] = ("metadata", "annotations", names.RETRY_HISTORY)
-KEPT: Final = 10  # the newest
-LONGEST: Final = 64 * 1024  # characters of the annotation that are read: of a PipelineRun each says how 20 tasks ended
+KEPT: Final = 10  # the newest retries stay in the annotation
+# Characters of the annotation that are read: for a PipelineRun each retry has the outcomes of up to 20 tasks.
+LONGEST: Final = 64 * 1024
 
 
 class Requested(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One requested retry.
 
-    `at`: RFC 3339; `by`: a user as the API server knows him; `of`: what was asked to run again: a Job's uid, a JobSet's
-    restart, a PipelineRun's completion time. `ended`: how each of its tasks ended that did not succeed, as no account
-    is kept of a PipelineRun; `keep_finally`: whether what of `finally` had succeeded stays.
+    `at`: the time, RFC 3339. `by`: the username in the API server. `of`: the run that is to run again: the uid of a
+    Job, the restart of a JobSet, the completion time of a PipelineRun. `ended`: the outcomes of those tasks of a
+    PipelineRun that did not succeed, because a PipelineRun has no account. `keep_finally`: whether tasks of `finally`
+    that have succeeded do not run again.
     """
 
     at: str
@@ -29,7 +31,7 @@ class Requested(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def read(root: Json) -> tuple[Requested, ...]:
-    """Return the retries that an object had, oldest first; none where somebody has spoilt the annotation."""
+    """Return the requested retries of an object, oldest first; none if the annotation is absent or malformed."""
     text = at(root, ANNOTATION)
     if text is None or len(text) > LONGEST:
         return ()
@@ -40,12 +42,12 @@ def read(root: Json) -> tuple[Requested, ...]:
 
 
 def with_new(root: Json, new: Requested) -> str:
-    """Return the annotation of an object that is asked to run again."""
+    """Return the value of the annotation with a new retry, which replaces the oldest one if there are too many."""
     return msgspec.json.encode((*read(root), new)[-KEPT:]).decode()
 
 
 def operations(root: Json, new: Requested) -> list[Json]:
-    """Return the JSON Patch that notes it on an object, unless that has changed meanwhile."""
+    """Return the JSON Patch that records a new retry; it fails if the object's resourceVersion has changed."""
     version = {"op": "test", "path": "/metadata/resourceVersion", "value": root["metadata"]["resourceVersion"]}
     text = with_new(root, new)
     if not root["metadata"].get("annotations"):
@@ -54,6 +56,6 @@ def operations(root: Json, new: Requested) -> list[Json]:
 
 
 def is_last(root: Json, of: str) -> bool:
-    """Tell whether what an object was last asked for is this."""
+    """Return True if the last requested retry of an object was of this run."""
     found = read(root)
     return bool(found) and found[-1].of == of

@@ -1,6 +1,7 @@
-"""How a retry is asked for by an annotation, without a shell: what admission makes of it, and what the leader finds.
+"""Requests for retries by an annotation: the fields that admission writes, and by which the leader finds them.
 
-What admission accepts it notes beside it, with who asked, and for which run, so that what comes later is no part of it.
+Admission records the accepted request in a second annotation, with its user and its run, so that later changes of the
+object do not change the request.
 
 Reads:
     metadata.annotations[retry-policy.dev/{retry-requested-at,retry-accepted}], status.conditions, status.completionTime
@@ -22,32 +23,32 @@ from webhook.retry.record import Requested
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 LABELS: Final[Path] = ("metadata", "labels")
-ASKS: Final[Path] = (*ANNOTATIONS, names.RETRY_REQUESTED_AT)
+REQUESTED_AT: Final[Path] = (*ANNOTATIONS, names.RETRY_REQUESTED_AT)
 ACCEPTED: Final[Path] = (*ANNOTATIONS, names.RETRY_ACCEPTED)
 MARK: Final[Path] = (*LABELS, names.RETRY_IN_PROGRESS)
 SUCCESSOR: Final[Path] = (*ANNOTATIONS, names.SUCCESSOR)
 RETRY_OF: Final[Path] = (*LABELS, names.RETRY_OF)
-# By what stands here the leader acts: who changes it must be allowed to do what that would do.
+# The leader acts on these fields: users who change one need the permissions that the leader would use.
 GUARDED: Final = (MARK, RETRY_OF, ACCEPTED, SUCCESSOR, record.ANNOTATION)
-OF_ONE: Final = (ACCEPTED, MARK, record.ANNOTATION)  # what of an object no copy has
+NOT_COPIED: Final = (ACCEPTED, MARK, record.ANNOTATION)  # fields that a copy of the object must not have
 RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
-LONGEST_ACCEPTED: Final = 4096  # characters: as long as a user's name may reasonably be
-CLOCKS_DIFFER: Final = timedelta(minutes=1)
+LONGEST_ACCEPTED: Final = 4096  # characters of the accepted request; most of it is the username
+CLOCK_TOLERANCE: Final = timedelta(minutes=1)  # by which a user's clock may be ahead
 
 
-def is_asked_for(root: Json, old: Json) -> bool:
-    """Tell whether an update of an object asks for a retry."""
-    text = at(root, ASKS)
-    return text is not None and text != at(old, ASKS)
+def requests_retry(root: Json, old: Json) -> bool:
+    """Return True if an update of an object requests a retry."""
+    text = at(root, REQUESTED_AT)
+    return text is not None and text != at(old, REQUESTED_AT)
 
 
 def guarded_changes(root: Json, old: Json) -> list[Path]:
-    """Return which fields differ that the leader acts by."""
+    """Return the paths of the GUARDED fields that differ between two states of an object."""
     return [path for path in GUARDED if at(root, path) != at(old, path)]
 
 
 def time_of(text: str) -> datetime | None:
-    """Read a time; None where it is none."""
+    """Return the time in an RFC 3339 text; None if it is not one."""
     try:
         return datetime.fromisoformat(text) if RFC_3339.fullmatch(text) else None
     except ValueError:
@@ -55,24 +56,25 @@ def time_of(text: str) -> datetime | None:
 
 
 def problem(root: Json, now: datetime) -> Problem | None:
-    """Say what is wrong with the time at which a retry is asked for."""
-    text = at(root, ASKS)
+    """Return what is wrong with the time of a request: not RFC 3339, or in the future; None if nothing is."""
+    text = at(root, REQUESTED_AT)
     when = time_of(text)
     if when is None:
-        return Problem(ASKS, f"is {text[:40]!r}", "must be the current time, RFC 3339, from date -u +%FT%TZ")
-    if when > now + CLOCKS_DIFFER:
+        return Problem(REQUESTED_AT, f"is {text[:40]!r}", "must be the current time, RFC 3339, from date -u +%FT%TZ")
+    if when > now + CLOCK_TOLERANCE:
         return Problem(
-            ASKS, f"is {text}, which is in the future", "must be the current time: a retry cannot be scheduled"
+            REQUESTED_AT, f"is {text}, which is in the future", "must be the current time: a retry cannot be scheduled"
         )
     return None
 
 
 def outdated(root: Json, run: Json) -> Problem | None:
-    """Say that a retry was asked for before the run that it would be of had ended, or begun: it is of an earlier one.
+    """Return a problem if a request is older than the end of the run, or its start if it has not ended; else None.
 
-    So it is where something puts back what it had written long ago. `run`: the object itself, or a CronJob's last Job.
+    Such a request was for an earlier run: a tool has written an old annotation again. `run`: the object itself, or a
+    CronJob's last Job.
     """
-    when = time_of(at(root, ASKS))
+    when = time_of(at(root, REQUESTED_AT))
     if when is None:
         return None
     ended = terminal.ended_at(run)
@@ -80,11 +82,13 @@ def outdated(root: Json, run: Json) -> Problem | None:
     since = [time_of(one) for one in ([ended] if ended else began) if one]
     if all(one is None or when >= one for one in since):
         return None
-    return Problem(ASKS, f"is earlier than the {'end' if ended else 'start'} of this run", "set the current time")
+    return Problem(
+        REQUESTED_AT, f"is earlier than the {'end' if ended else 'start'} of this run", "set the current time"
+    )
 
 
 def accepted(root: Json) -> Requested | None:
-    """Return the request that admission has accepted; None where there is none."""
+    """Return the request that admission has accepted; None if there is none, or it is malformed."""
     text = at(root, ACCEPTED)
     if text is not None and len(text) > LONGEST_ACCEPTED:
         return None
@@ -95,49 +99,52 @@ def accepted(root: Json) -> Requested | None:
 
 
 def accept(root: Json, requested: Requested) -> list[Json]:
-    """Return the JSON Patch by which the leader finds who has asked for what."""
+    """Return the JSON Patch that records an accepted request and marks the object for the leader."""
     value = msgspec.json.encode(requested).decode()
     return [{"op": "add", "path": pointer(ACCEPTED), "value": value}, *mark(root)]
 
 
 def mark(root: Json) -> list[Json]:
-    """Return the JSON Patch by which the leader finds an object that is made to run again."""
+    """Return the JSON Patch that marks an object for the leader, with the label retry-in-progress."""
     if at(root, LABELS) is None:
         return [{"op": "add", "path": pointer(LABELS), "value": {names.RETRY_IN_PROGRESS: "true"}}]
     return [{"op": "add", "path": pointer(MARK), "value": "true"}]
 
 
 def keeps_finally(run: Json) -> bool:
-    """Tell whether what of `finally` has succeeded in a PipelineRun is not to run again."""
-    said: str | None = at(run, (*ANNOTATIONS, names.KEEP_FINALLY))
-    return said == "true"
+    """Return True if a PipelineRun is annotated not to rerun tasks of `finally` that have succeeded."""
+    value: str | None = at(run, (*ANNOTATIONS, names.KEEP_FINALLY))
+    return value == "true"
 
 
 def is_marked(root: Json) -> bool:
-    """Tell whether an object is one that is made to run again."""
+    """Return True if an object has the label retry-in-progress."""
     return at(root, MARK) is not None
 
 
 def forget(root: Json) -> list[Json]:
-    """Return the JSON Patch that ends it, unless it is asked for anew meanwhile; empty where nothing was asked for."""
+    """Return the JSON Patch that removes a request and its mark; empty if the object has no mark.
+
+    It fails if another request has been accepted in the meantime.
+    """
     if not is_marked(root):
         return []
     text = at(root, ACCEPTED)
     found: list[Json] = []
-    if root["metadata"].get("annotations"):  # else there is nothing to look into
-        found = [{"op": "test", "path": pointer(ACCEPTED), "value": text}]  # null where it is absent
+    if root["metadata"].get("annotations"):  # else the test would fail: the path has no parent
+        found = [{"op": "test", "path": pointer(ACCEPTED), "value": text}]  # null matches an absent annotation
     found += [{"op": "remove", "path": pointer(ACCEPTED)}] if text is not None else []
     return [*found, {"op": "remove", "path": pointer(MARK)}]
 
 
-def put_back_record(root: Json, old: Json) -> list[Json]:
-    """Return the JSON Patch that puts back who asked for retries of an object."""
+def restore_record(root: Json, old: Json) -> list[Json]:
+    """Return the JSON Patch that restores the retry history of an object."""
     text = at(old, record.ANNOTATION)
     if at(root, ANNOTATIONS) is None:
         return [{"op": "add", "path": pointer(ANNOTATIONS), "value": {names.RETRY_HISTORY: text}}]
     return [{"op": "add", "path": pointer(record.ANNOTATION), "value": text}]
 
 
-def take_off(root: Json, *paths: Path) -> list[Json]:
-    """Return the JSON Patch that takes some fields off an object that has them."""
+def removal_of(root: Json, *paths: Path) -> list[Json]:
+    """Return the JSON Patch that removes those of these fields that an object has."""
     return [{"op": "remove", "path": pointer(path)} for path in paths if at(root, path) is not None]

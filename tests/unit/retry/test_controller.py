@@ -21,7 +21,7 @@ from webhook.objects.problem import Json
 from webhook.retry import record, requests
 from webhook.retry.controller import (
     AT_ONCE,
-    LEFT_BEHIND,
+    INTERRUPTED_AFTER,
     LONGEST_PAUSE,
     SHORTEST_PAUSE,
     TRIES,
@@ -87,7 +87,7 @@ class Leader:
     async def act(self) -> float:
         """Take up what is due, and wait until that is done; return for how long nothing else is due."""
         async with asyncio.TaskGroup() as group:
-            return self.controller.begin_what_is_due(group)
+            return self.controller.start_due(group)
 
     def due(self, key: Key) -> Due:
         return self.controller.due[key]
@@ -157,7 +157,7 @@ def test_a_job_set_that_another_user_restarts_meanwhile_is_not_restarted_twice()
         server.late.add("PATCH")
         leader = Leader(server, SET_KEY)
         async with asyncio.TaskGroup() as group:
-            leader.controller.begin_what_is_due(group)
+            leader.controller.start_due(group)
             await server.is_waited_for()
             server.store(SETS, {**server.items[SETS], "status": {"conditions": [], "restarts": 1}})
             server.answer.set()
@@ -175,7 +175,7 @@ def test_a_job_that_somebody_deletes_meanwhile_is_not_created_again_and_its_plac
         server.late.add("POST")
         leader = Leader(server, JOB_KEY)
         async with asyncio.TaskGroup() as group:
-            leader.controller.begin_what_is_due(group)
+            leader.controller.start_due(group)
             await server.is_waited_for()
             del server.items[TRAIN]
             server.answer.set()
@@ -277,9 +277,9 @@ def test_a_retry_that_a_user_carries_out_is_taken_up_only_after_a_while() -> Non
     async def work() -> None:
         server = Server(job_set())
         leader = Leader(server, SET_KEY, request="")
-        assert await leader.act() == LEFT_BEHIND
+        assert await leader.act() == INTERRUPTED_AFTER
         assert server.writes == []
-        leader.clock.now += LEFT_BEHIND
+        leader.clock.now += INTERRUPTED_AFTER
         await leader.act()
         assert server.items[SETS]["status"]["restarts"] == 1
 
@@ -292,16 +292,16 @@ def test_a_request_that_comes_while_an_earlier_one_is_carried_out_waits_for_its_
         server.late.add("PUT")
         leader = Leader(server, SET_KEY)
         async with asyncio.TaskGroup() as group:
-            leader.controller.begin_what_is_due(group)
+            leader.controller.start_due(group)
             await server.is_waited_for()
             leader.see(SET_KEY, "another")
             writes = list(server.writes)
-            leader.controller.begin_what_is_due(group)
+            leader.controller.start_due(group)
             assert leader.due(SET_KEY).request == "accepted"
             assert server.writes == writes
             server.answer.set()
         async with asyncio.TaskGroup() as group:
-            leader.controller.begin_what_is_due(group)
+            leader.controller.start_due(group)
             assert (leader.due(SET_KEY).request, leader.due(SET_KEY).busy) == ("another", True)
 
     run(work)
@@ -313,10 +313,10 @@ def test_what_a_watch_does_not_list_any_more_is_forgotten_but_while_it_is_carrie
         server.late.add("PUT")
         leader = Leader(server, SET_KEY)
         async with asyncio.TaskGroup() as group:
-            leader.controller.begin_what_is_due(group)
+            leader.controller.start_due(group)
             await server.is_waited_for()
             leader.controller.lists[JOB_SET].items.clear()
-            leader.controller.begin_what_is_due(group)
+            leader.controller.start_due(group)
             assert SET_KEY in leader.controller.due
             server.answer.set()
         await leader.act()
@@ -428,7 +428,7 @@ class Begun:
 
 def begin(found: RetryController) -> int:
     group: Any = Begun()
-    found.begin_what_is_due(group)
+    found.start_due(group)
     number: int = group.number
     return number
 
@@ -458,7 +458,7 @@ def test_a_namespace_that_is_opted_in_is_news() -> None:
     async def work() -> bool:
         found = of_many(1, "other")
         found.cluster.namespaces.notify()
-        return found.news.is_set()
+        return found.changed.is_set()
 
     assert asyncio.run(work())
 

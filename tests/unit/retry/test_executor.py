@@ -376,7 +376,7 @@ def test_a_job_that_a_finalizer_holds_is_waited_for_a_minute() -> None:
             await rerun_job(server)
         return virtual_time.now()
 
-    assert virtual_time.run(work()) == pytest.approx(executor.GONE_WITHIN, abs=1)
+    assert virtual_time.run(work()) == pytest.approx(executor.DELETED_WITHIN, abs=1)
     assert server.writes.count(("DELETE", TRAIN)) == 1
     del server.items[TRAIN]
     virtual_time.run(rerun_job(server, "bob"))
@@ -432,7 +432,7 @@ def test_the_job_of_an_unreadable_placeholder_is_not_deleted() -> None:
 def test_a_job_of_which_the_ledger_keeps_an_account_waits_until_its_last_pods_are_counted(
     labels: Json, now: str, seconds: float
 ) -> None:
-    assert executor.until_counted(job(labels=labels), datetime.fromisoformat(now).astimezone(UTC)) == seconds
+    assert executor.seconds_until_counted(job(labels=labels), datetime.fromisoformat(now).astimezone(UTC)) == seconds
 
 
 def test_a_job_set_is_restarted_in_place() -> None:
@@ -582,7 +582,7 @@ def test_a_run_without_a_controller_is_left_for_its_next_start() -> None:
         await rerun_pipeline(server)
         return virtual_time.now()
 
-    assert virtual_time.run(work()) == pytest.approx(executor.TAKEN_UP_WITHIN, abs=1)
+    assert virtual_time.run(work()) == pytest.approx(executor.RUN_WITHIN, abs=1)
     assert server.items[RUN]["status"]["conditions"][0]["status"] == "Unknown"
 
 
@@ -615,7 +615,7 @@ def test_a_task_run_that_a_finalizer_holds_is_waited_for_a_minute_and_the_run_do
             await rerun_pipeline(server)
         return virtual_time.now()
 
-    assert virtual_time.run(work()) == pytest.approx(executor.GONE_WITHIN, abs=1)
+    assert virtual_time.run(work()) == pytest.approx(executor.DELETED_WITHIN, abs=1)
     assert server.restarts == 0
 
 

@@ -44,7 +44,7 @@ def patched(root: Json, operations: list[Json]) -> Json:
     ],
 )
 def test_only_a_new_time_asks(root: Json, old: Json, asks: bool) -> None:  # noqa: FBT001
-    assert requests.is_asked_for(root, old) is asks
+    assert requests.requests_retry(root, old) is asks
 
 
 @pytest.mark.parametrize("when", ["2026-11-22T08:30:00Z", "2026-11-22T09:30:00.5+01:00", "2026-11-22T08:30:59Z"])
@@ -107,12 +107,10 @@ def test_what_is_asked_anew_meanwhile_is_not_forgotten() -> None:
 def test_a_record_that_an_update_has_dropped_is_put_back() -> None:
     old = failed(annotations={names.RETRY_HISTORY: "[]"})
     for root in (failed(), failed(annotations={}), failed(annotations={"note": "mine"})):
-        now = patched(root, requests.put_back_record(root, old))
+        now = patched(root, requests.restore_record(root, old))
         assert now["metadata"]["annotations"][names.RETRY_HISTORY] == "[]"
     bare: Json = {"metadata": {}}
-    assert patched(bare, requests.put_back_record(bare, old))["metadata"] == {
-        "annotations": {names.RETRY_HISTORY: "[]"}
-    }
+    assert patched(bare, requests.restore_record(bare, old))["metadata"] == {"annotations": {names.RETRY_HISTORY: "[]"}}
 
 
 def test_what_was_asked_before_it_ran_again_was_asked_of_the_run_before() -> None:
@@ -130,7 +128,7 @@ def test_a_new_object_does_not_keep_what_was_copied_from_one_that_is_to_run_agai
     marked = patched(root, requests.accept(root, REQUESTED))
     root["metadata"]["annotations"].clear()
     marked["metadata"]["annotations"][names.RETRY_HISTORY] = "[]"
-    assert patched(marked, requests.take_off(marked, *requests.OF_ONE)) == root
+    assert patched(marked, requests.removal_of(marked, *requests.NOT_COPIED)) == root
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""What a requested retry needs to know of a kind: one `Adapter` for each, in the file of its name. Pure.
+"""The interface of a kind for requested retries: one `Adapter` for each kind, in the file of its name. Pure.
 
-The executor reads and writes; an adapter says what is read, why a retry is refused, and what is written.
+The executor reads and writes; an adapter defines what is read, why a retry is refused, and what is written.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from webhook.objects.problem import Json, Problem
 
 
 class Right(NamedTuple):
-    """What a user must be allowed to do."""
+    """A permission that a user needs."""
 
     verb: str
     group: str
@@ -25,12 +25,12 @@ class Right(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """An object, and what was read around it.
+    """An object and the related objects.
 
-    `run`: what would run again: the object itself; of a CronJob its last Job, None if it has none. `when`: the time at
-    which it is judged, RFC 3339. `controller`: the CronJob of a Job. `children`: what a PipelineRun runs.
-    `placeholder`: of a CronJob, that of a Job which is being created again. `keep_finally`: whether the tasks of
-    `finally` that have succeeded do not run again.
+    `run`: the object that would run again: the object itself, or the last Job of a CronJob, None if it has no Job.
+    `when`: the time at which the retry is judged, RFC 3339. `controller`: the CronJob of a Job. `children`: the
+    TaskRuns and CustomRuns of a PipelineRun. `placeholder`: that of a CronJob's Job whose retry is in progress.
+    `keep_finally`: whether tasks of `finally` that have succeeded do not run again.
     """
 
     root: Json
@@ -44,7 +44,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """What an object runs: of which kinds, by which label selector, and whether one that has it is the object's."""
+    """The children of an object: their kinds, their label selector, and `is_child`, which checks the owner."""
 
     rows: tuple[KindSpec, ...]
     selector: Callable[[Json], str]
@@ -53,10 +53,10 @@ class Children:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """What is written to make an object run again as it is, in this order.
+    """The writes that make an object run again in place, in this order.
 
-    `record`: a JSON Patch that says who asked, empty if that is written already. `deleted`: children that go.
-    `again`: returns the object with the status that lets it run, given the object as it is stored by then.
+    `record`: a JSON Patch that records the retry; empty if it is recorded already. `deleted`: the children to delete.
+    `again`: returns the object with a status in which it runs, given the object as stored then.
     """
 
     record: list[Json]
@@ -76,34 +76,35 @@ def never(_: Workload) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InPlace:
-    """How an object runs again as it is: its end is taken back.
+    """How an object runs again in place: its end is removed from its status.
 
-    `steps`: what is written, for a user. `has_begun`: whether it runs again by now, given its state before that.
-    `is_taken_back`: whether its end is taken back already. `resume`: a JSON Patch to its spec, after that.
-    `is_stopped`: whether somebody has stopped it after that. `is_left_undone`: whether a retry was recorded and has not
-    begun. `watches_controller`: whether its controller may end it at once again, by what it remembers.
+    `steps` returns the writes, for a user. `has_begun`: whether it runs again, given its current and its former state.
+    `is_reset`: whether the end is removed already. `resume` returns a JSON Patch of its spec for after that.
+    `is_stopped`: whether a user has stopped it since. `is_unfinished`: whether a retry was recorded but did not begin.
+    `watches_controller`: whether its controller may end it again at once, from an old cache.
     """
 
     steps: Callable[[Workload, str], Steps]
     has_begun: Callable[[Workload, Workload], bool]
-    is_taken_back: Callable[[Workload], bool] = never
+    is_reset: Callable[[Workload], bool] = never
     resume: Callable[[Json], list[Json]] = nothing
     is_stopped: Callable[[Workload], bool] = never
-    is_left_undone: Callable[[Workload], bool] = never
+    is_unfinished: Callable[[Workload], bool] = never
     watches_controller: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
-    """What a requested retry means for one kind.
+    """The requested retries of one kind.
 
-    `rights`: what a user must be allowed to do to make an object run again. `run_id`: names the run that has failed,
-    empty if there is none. `refusal`: why it cannot run again, None if it can. `promise`: a line that says what of it
-    will run again. `cannot_be_suspended`: why an object can be neither suspended nor resumed, None if it can.
+    `rights` returns the permissions that a user needs to make an object run again. `run_id` returns the name of the run
+    that has failed, empty if there is none. `refusal` returns why the object cannot run again, None if it can.
+    `promise` returns a line that says which parts will run again. `cannot_be_suspended` returns why an object can be
+    neither suspended nor resumed, None if it can.
 
-    What is read around an object: `children`; `controller`, if that is of this kind. `in_place`: None where an object
-    runs again as another one under its name. `runs`: the adapter of what it creates, the last of which runs again in
-    its place. `has_finally`: whether some of its tasks run last, whatever has happened.
+    Related objects that are read: `children`, and the controller if it is of the kind `controller`. `in_place`: None if
+    an object runs again as another object of the same name. `runs`: the adapter of the objects that it creates; the
+    last of these runs again instead of it. `has_finally`: whether the object may have tasks of `finally`.
     """
 
     row: KindSpec
@@ -120,5 +121,5 @@ class Adapter:
 
     @property
     def of_run(self) -> "Adapter":
-        """The adapter of what runs again: of a CronJob that of its Jobs."""
+        """The adapter of the object that runs again: for a CronJob that of Jobs."""
         return self.runs or self

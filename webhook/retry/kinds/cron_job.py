@@ -1,4 +1,4 @@
-"""Of a CronJob its last Job runs again; what the CronJob says of retries holds for its Jobs."""
+"""The retry of a CronJob is that of its last Job; the CronJob's annotation `retryable` applies to its Jobs."""
 
 from typing import Final
 
@@ -9,8 +9,8 @@ from webhook.retry.kinds.adapter import Adapter, Right, Workload
 
 
 def rights(_: Json) -> list[Right]:
-    """Return the rights that a retry takes whichever Job is the last."""
-    return [*job.REPLACES, job.WRITES_WHAT_IS_DONE]
+    """Return the permissions for the retry of any Job."""
+    return [*job.REPLACES, job.WRITES_STATUS]
 
 
 def run_id(found: Workload) -> str:
@@ -21,7 +21,7 @@ def run_id(found: Workload) -> str:
 def refusal(found: Workload) -> Problem | None:
     """Return why the last Job cannot run again; None if it can.
 
-    Without the name of the CronJob, for the user is warned of these, and a warning has 120 characters.
+    The text does not name the CronJob: it becomes a warning, and these have at most 120 characters.
     """
     if found.placeholder is not None:
         return Problem((), "a retry of its last Job has begun", "wait until it has ended")
@@ -31,7 +31,7 @@ def refusal(found: Workload) -> Problem | None:
 
 
 def promise(found: Workload) -> str:
-    """Return a line that says what of the last Job will run again; empty if there is none."""
+    """Return a line that says which parts of the last Job will run again; empty if there is no Job."""
     run = found.placeholder or found.run
     return "" if run is None else job.promise(run)
 

@@ -1,8 +1,9 @@
-"""A Job runs again as another one under its name: its terminal condition cannot be taken back.
+"""A Job runs again as another Job of the same name, because its terminal condition cannot be removed.
 
-Nothing is lost wherever a retry stops: before the Job is deleted its manifest stands in a suspended Job beside it, the
-*placeholder*, which has passed the same admission as any Job. The *successor* is created from it, suspended too; its
-status gets what is done already; then it is *released*. The stage is in the objects, so that anybody can continue.
+An interrupted retry loses nothing. Before the failed Job is deleted, its manifest is stored in a suspended Job, the
+*placeholder*, which passes the same admission as any Job. The *successor* is created from the placeholder, suspended
+too; its status gets the work that has succeeded already; then the successor is *released*. The stage is stored in the
+placeholder, so that the leader or any user with the permissions can continue.
 
 Reads:
     metadata, spec and status of a Job
@@ -28,46 +29,47 @@ from webhook.retry.kinds import refusals
 from webhook.retry.kinds.adapter import Adapter, Right
 from webhook.rules import undo
 
-LONGEST_NAME: Final = 63  # of a Job, as its pods have it in a label
+LONGEST_NAME: Final = 63  # characters of a Job's name, which is a label value of its pods
 UID: Final = re.compile("[0-9A-Za-z-]{1,63}")
 STATE: Final[Path] = ("metadata", "annotations", names.SUCCESSOR)
-# What the API server writes into a Job with a selector of its own (pkg/registry/batch/job/strategy.go), and its pods.
+# Labels that the API server writes on a Job and its pods, unless manualSelector is set
+# (pkg/registry/batch/job/strategy.go).
 GENERATED: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
-# Annotations that are of the Job that was, not of its manifest.
-OF_ONE_JOB: Final = frozenset(
+# Annotations that belong to the failed Job, not to its manifest.
+NOT_IN_MANIFEST: Final = frozenset(
     (
         *(names.POLICY, names.LEDGER, names.RETRY_OF, names.STAYS_SUSPENDED, names.RETRY_HISTORY),
         names.RETRY_ACCEPTED,
         "batch.kubernetes.io/job-tracking",
     )
 )
-# Labels that the placeholder does without: at one Kueue would let it run, by the other Argo CD finds what it may prune.
-TO_BE_FOUND_BY: Final = (batch.QUEUE_NAME, "app.kubernetes.io/instance")
-# What Kueue writes in a pod template.
+# Labels that the placeholder does not get: with the first Kueue would start it, with the second Argo CD could prune it.
+NOT_ON_PLACEHOLDER: Final = (batch.QUEUE_NAME, "app.kubernetes.io/instance")
+# The fields and keys that Kueue writes in a pod template.
 OF_KUEUE: Final = {"metadata": ("annotations", "labels"), "spec": ("nodeSelector", "tolerations", "schedulingGates")}
 WRITTEN_BY_KUEUE: Final = (
     *("kueue.x-k8s.io/podset", "kueue.x-k8s.io/workload", "kueue.x-k8s.io/workload-slice-name"),
     *("kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/local-queue-name"),
 )
-MANAGED_BY: Final = "retry-policy.dev/placeholder"  # of a placeholder: nobody runs it, even if it is resumed
+MANAGED_BY: Final = "retry-policy.dev/placeholder"  # of a placeholder: no controller runs it, even if it is resumed
 OF_DELETION: Final = ("foregroundDeletion", "orphan")  # finalizers
 
-# What a retry of a Job takes; the last one only where some of it has succeeded.
+# The permissions for the retry of a Job; the last one only if a part of it has succeeded.
 REPLACES: Final = tuple(Right(verb, batch.JOB.group, batch.JOB.resource) for verb in ("create", "patch", "delete"))
-WRITES_WHAT_IS_DONE: Final = Right("patch", batch.JOB.group, batch.JOB.resource, "status")
+WRITES_STATUS: Final = Right("patch", batch.JOB.group, batch.JOB.resource, "status")
 
 Stage = Literal["Stored", "Deleting", "Created"]
 
 
 class Done(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What of a Job has succeeded: so many pods, of an Indexed Job these indexes, as its status writes both."""
+    """The part of a Job that has succeeded, as in its status: the number of pods, and the indexes of an Indexed Job."""
 
     succeeded: int = 0
     completed_indexes: str = ""
 
 
 class Metadata(TypedDict, total=False):
-    """What a successor has of a Job's metadata."""
+    """The metadata that a successor gets from the failed Job."""
 
     annotations: dict[str, str]
     labels: dict[str, str]
@@ -76,11 +78,12 @@ class Metadata(TypedDict, total=False):
 
 
 class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What a placeholder says beside the successor's spec.
+    """The state of a retry, in an annotation of the placeholder; the placeholder's spec is that of the successor.
 
-    `metadata`: its annotations, labels, finalizers and owners. `suspend`: whether it stays suspended. `done`: what need
-    not run again. `ledger` and `history`: annotations that it gets when it is released. `stage`: how far the retry has
-    come: `Deleting`, the Job was still there; `Created`, the successor is.
+    `name`, `uid`: those of the failed Job. `by`, `at`: user and time of the request. `metadata`: the annotations,
+    labels, finalizers and owners of the successor. `suspend`: whether the successor stays suspended. `done`: the part
+    that does not run again. `ledger`, `history`: annotations that the successor gets when it is released. `stage`:
+    `Stored`, the placeholder exists; `Deleting`, the failed Job is being deleted; `Created`, the successor exists.
     """
 
     name: str
@@ -95,7 +98,7 @@ class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
     stage: Stage = "Stored"
 
     def __post_init__(self) -> None:
-        """Refuse what is no name: it becomes part of a path."""
+        """Raise ValueError if name or uid is not valid: both become part of a path."""
         if not is_name(self.name) or len(self.name) > LONGEST_NAME or not UID.fullmatch(self.uid):
             raise ValueError("name and uid must be a Job's")
 
@@ -124,13 +127,13 @@ def refusal(job: Json, outer: Json | None = None) -> Problem | None:
 
 
 def placeholder_name(name: str, uid: str) -> str:
-    """Return the name of a Job's placeholder: the same for whoever asks."""
+    """Return the name of a Job's placeholder: the same for all requests."""
     end = f"-retry-{uid[:8]}"
     return name[: LONGEST_NAME - len(end)].rstrip("-.") + end
 
 
 def placeholder_for(job: Json, by: str, when: str) -> Json:
-    """Return the placeholder for a Job that has failed; `by`: who asked; `when`: RFC 3339."""
+    """Return the placeholder for a failed Job; `by`: the user who requested the retry; `when`: the time, RFC 3339."""
     metadata = job["metadata"]
     manifest = manifest_of(job)
     state = RetryState(
@@ -151,7 +154,7 @@ def placeholder_for(job: Json, by: str, when: str) -> Json:
             "name": placeholder_name(metadata["name"], metadata["uid"]),
             "namespace": metadata["namespace"],
             "labels": {
-                **without(manifest["metadata"].get("labels") or {}, *TO_BE_FOUND_BY),
+                **without(manifest["metadata"].get("labels") or {}, *NOT_ON_PLACEHOLDER),
                 names.RETRY_OF: metadata["uid"],
                 names.RETRY_IN_PROGRESS: "true",
             },
@@ -162,25 +165,25 @@ def placeholder_for(job: Json, by: str, when: str) -> Json:
 
 
 def history_of(job: Json, by: str, when: str) -> str:
-    """Return the annotation of the Job that is created in place of one, in which it stands who asked."""
+    """Return the value of the successor's annotation retry-history."""
     return record.with_new(job, record.Requested(at=when, by=by, of=job["metadata"]["uid"]))
 
 
 def differ_in_stage_alone(placeholder: Json, before: Json) -> bool:
-    """Return True if of a retry state nothing has changed but the stage."""
+    """Return True if two retry states are equal except for the stage."""
     state, old = state_of(placeholder), state_of(before)
     state.stage = old.stage
     return state == old
 
 
 def manifest_of(job: Json) -> Json:
-    """Return what a Job's author, and who else made it, wrote: without what this webhook and the API server added."""
+    """Return metadata and spec of a Job without the fields that this webhook, a retry and the API server have added."""
     editor = Editor(copied({"metadata": job["metadata"], "spec": job["spec"]}))
     written = undo.read(job)
     if written is not None:
         undo.take_out(editor, batch.JOB, written)
     metadata, spec = editor.root["metadata"], editor.root["spec"]
-    spec.pop("managedBy", None)  # the Job controller, or of the placeholder nobody
+    spec.pop("managedBy", None)  # the default, or the value of a placeholder
     generated = () if spec.get("manualSelector") else GENERATED
     if generated:
         spec.pop("selector", None)
@@ -188,7 +191,7 @@ def manifest_of(job: Json) -> Json:
         template["labels"] = {
             key: value for key, value in (template.get("labels") or {}).items() if key not in generated
         }
-    annotations = without(metadata.get("annotations") or {}, *OF_ONE_JOB)
+    annotations = without(metadata.get("annotations") or {}, *NOT_IN_MANIFEST)
     labels = without(metadata.get("labels") or {}, names.PROFILE, names.RETRY_IN_PROGRESS, *generated)
     finalizers = [one for one in metadata.get("finalizers") or () if one not in OF_DELETION]
     found: Json = {"annotations": annotations, "labels": labels, "finalizers": finalizers}
@@ -197,10 +200,10 @@ def manifest_of(job: Json) -> Json:
 
 
 def before_kueue(job: Json, workload: Json | None) -> Json:
-    """Return a Job as it was before Kueue let it run, which writes nodes and names of its own into the pod template.
+    """Return a Job as it was before Kueue started it and wrote node selectors and labels into the pod template.
 
-    `workload`: Kueue's Workload of the Job, which keeps the template; None where it is gone. Kueue lets no Job run in
-    whose template something else stands than it would write (pkg/podset of Kueue 0.19).
+    `workload`: Kueue's Workload of the Job, which has the original template; None if it does not exist. Kueue does not
+    start a Job whose template differs from the one that it would write (pkg/podset of Kueue 0.19).
     """
     template = copied(job["spec"]["template"])
     before = at(workload, ("spec", "podSets", 0, "template"))
@@ -218,7 +221,7 @@ def before_kueue(job: Json, workload: Json | None) -> Json:
 
 
 def state_of(placeholder: Json) -> RetryState:
-    """Read the retry state of a placeholder; raise ValueError where somebody has spoilt it."""
+    """Return the retry state of a placeholder; raise ValueError if it is absent or malformed."""
     try:
         return msgspec.json.decode(at(placeholder, STATE) or "", type=RetryState)
     except RecursionError:
@@ -226,7 +229,7 @@ def state_of(placeholder: Json) -> RetryState:
 
 
 def is_placeholder(job: Json) -> bool:
-    """Return True if a Job is a placeholder: by its name too, which no controller's template gives."""
+    """Return True if a Job is a valid placeholder; its name is checked too, because no template can give this name."""
     try:
         state = state_of(job)
     except ValueError:
@@ -242,8 +245,8 @@ def is_for_job_of(placeholder: Json, owner: Json) -> bool:
     return any(one.get("uid") == owner["metadata"]["uid"] for one in owners)
 
 
-def staged(placeholder: Json, stage: Stage) -> list[Json]:
-    """Return the JSON Patch that writes the stage, unless the placeholder has changed meanwhile."""
+def stage_patch(placeholder: Json, stage: Stage) -> list[Json]:
+    """Return the JSON Patch that writes the stage; it fails if the retry state has changed."""
     state = state_of(placeholder)
     state.stage = stage
     path = pointer(STATE)
@@ -255,7 +258,7 @@ def staged(placeholder: Json, stage: Stage) -> list[Json]:
 
 
 def successor(placeholder: Json) -> Json:
-    """Return the Job that runs again, suspended until it has been told what is done."""
+    """Return the successor, suspended until its status has the part that has succeeded."""
     state = state_of(placeholder)
     manifest = manifest_of(placeholder)
     annotations = {**without(state.metadata.get("annotations") or {}, batch.QUEUE_NAME), names.RETRY_OF: state.uid}
@@ -269,7 +272,7 @@ def successor(placeholder: Json) -> Json:
             "name": state.name,
             "namespace": placeholder["metadata"]["namespace"],
             "annotations": annotations,
-            # Without any label the API server would give it those of its pods.
+            # Never empty: the API server gives a Job without labels those of its pods.
             "labels": {**without(state.metadata.get("labels") or {}, batch.QUEUE_NAME), names.RETRY_OF: state.uid},
         },
         "spec": {**manifest["spec"], "suspend": True},
@@ -277,23 +280,23 @@ def successor(placeholder: Json) -> Json:
 
 
 def copied(found: Json) -> Json:
-    """Copy an object of the API: seven times as fast as by `deepcopy`, as one may be of megabytes."""
+    """Return a copy of an object, which may have megabytes: seven times as fast as `deepcopy`."""
     again: Json = msgspec.json.decode(msgspec.json.encode(found))
     return again
 
 
 def without(entries: dict[str, str], *keys: str) -> dict[str, str]:
-    """Return labels or annotations without some."""
+    """Return labels or annotations without these keys."""
     return {key: value for key, value in entries.items() if key not in keys}
 
 
 def is_successor(job: Json, uid: str) -> bool:
-    """Tell whether a Job was created in place of another."""
+    """Return True if a Job is the successor of the Job with this uid."""
     return at(job, ("metadata", "annotations", names.RETRY_OF)) == uid or record.is_last(job, uid)
 
 
 def is_queued_by_others(accepted: Json, state: RetryState) -> bool:
-    """Tell whether a successor, as the API server would accept it, has a queue that its author did not name."""
+    """Return True if admission puts a successor into a queue that its author did not name."""
     return batch.is_queued(accepted["metadata"]) and not batch.is_queued(dict(state.metadata))
 
 
@@ -303,7 +306,7 @@ def is_released(job: Json, uid: str) -> bool:
 
 
 def done_of(job: Json) -> Done:
-    """Read what of a Job need not run again: in a work queue, which ends as a whole, nothing."""
+    """Return the part of a Job that has succeeded; nothing for a work queue, which succeeds or fails as a whole."""
     status = job.get("status") or {}
     succeeded = status.get("succeeded") or 0
     if job["spec"].get("completionMode") == "Indexed":
@@ -312,25 +315,25 @@ def done_of(job: Json) -> Done:
     return Done(succeeded) if job["spec"].get("completions") is not None else Done()
 
 
-def done_already(done: Done) -> list[Json]:
-    """Return the JSON Patch of the successor's status that says what need not run again; empty where all has to."""
-    said: dict[str, Any] = {"completedIndexes": done.completed_indexes, "succeeded": done.succeeded}
-    return [{"op": "add", "path": f"/status/{name}", "value": value} for name, value in said.items() if value]
+def done_patch(done: Done) -> list[Json]:
+    """Return the JSON Patch of the successor's status with the part that has succeeded; empty if there is none."""
+    fields: dict[str, Any] = {"completedIndexes": done.completed_indexes, "succeeded": done.succeeded}
+    return [{"op": "add", "path": f"/status/{name}", "value": value} for name, value in fields.items() if value]
 
 
-def unless_released(state: RetryState) -> Json:
-    """Return the operation of a JSON Patch that fails where the successor has been released."""
+def unreleased_check(state: RetryState) -> Json:
+    """Return the operation of a JSON Patch that fails if the successor has been released."""
     return {"op": "test", "path": pointer(("metadata", "annotations", names.RETRY_OF)), "value": state.uid}
 
 
 def release(state: RetryState) -> list[Json]:
-    """Return the JSON Patch that releases a successor, once only, with what it must not have before."""
+    """Return the JSON Patch that releases a successor, and adds history, ledger and queue; it succeeds only once."""
     mark = pointer(("metadata", "annotations", names.RETRY_OF))
-    found: list[Json] = [unless_released(state), {"op": "remove", "path": mark}]
+    found: list[Json] = [unreleased_check(state), {"op": "remove", "path": mark}]
     if state.suspend:
         found.append({"op": "remove", "path": pointer(("metadata", "annotations", names.STAYS_SUSPENDED))})
-    said = {names.RETRY_HISTORY: state.history, names.LEDGER: state.ledger}
-    for name, text in said.items():
+    added = {names.RETRY_HISTORY: state.history, names.LEDGER: state.ledger}
+    for name, text in added.items():
         if text is not None:
             found.append({"op": "add", "path": pointer(("metadata", "annotations", name)), "value": text})
     named = {"labels": state.metadata.get("labels"), "annotations": state.metadata.get("annotations")}
@@ -345,13 +348,13 @@ def release(state: RetryState) -> list[Json]:
 
 
 def rights(job: Json) -> list[Right]:
-    """Return the rights that creating a Job again takes; `job` may be its placeholder."""
+    """Return the permissions for the retry of a Job; `job` may be its placeholder."""
     done = state_of(job).done if is_placeholder(job) else done_of(job)
-    return [*REPLACES, WRITES_WHAT_IS_DONE] if done_already(done) else [*REPLACES]
+    return [*REPLACES, WRITES_STATUS] if done_patch(done) else [*REPLACES]
 
 
 def promise(job: Json) -> str:
-    """Return a line that says what of a Job will run again; `job` is its placeholder where that has begun."""
+    """Return a line that says which part of a Job will run again; `job` is the placeholder if the retry has begun."""
     if is_placeholder(job):
         return f"Job {job['metadata']['namespace']}/{state_of(job).name}: goes on with the retry that was begun"
     name, done, completions = refusals.named("Job", job), done_of(job), job["spec"].get("completions")

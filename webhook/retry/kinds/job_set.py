@@ -1,4 +1,4 @@
-"""A JobSet runs again as it is: taken back that it has failed, and restarted, its controller creates its Jobs anew.
+"""A JobSet runs again in place: without its failure and with one more restart, its controller creates its Jobs again.
 
 Reads and writes:
     status.{conditions,terminalState,restarts,restartsCountTowardsMax}
@@ -18,7 +18,7 @@ from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
 from webhook.retry.kinds.adapter import Adapter, InPlace, Right, Steps, Workload
 
-CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"  # what managedBy is where it is absent
+CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"  # the default of managedBy
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 IN_PLACE: Final = (
     Right("patch", JOB_SET.group, JOB_SET.resource),
@@ -44,14 +44,14 @@ def refusal(job_set: Json) -> Problem | None:
         return refusals.has_succeeded(name)
     if not terminal.has_failed(job_set):
         return refusals.has_not_ended(name)
-    silent = [replicated["name"] for replicated in replicated_jobs(job_set) if not says_so(job_set, replicated)]
-    if silent:
-        return refusals.may_not_run_twice(name, f"jobset/{metadata['name']}", job_set, silent)
+    without_consent = [one["name"] for one in replicated_jobs(job_set) if not may_run_twice(job_set, one)]
+    if without_consent:
+        return refusals.may_not_run_twice(name, f"jobset/{metadata['name']}", job_set, without_consent)
     return None
 
 
-def says_so(job_set: Json, replicated: Json) -> bool:
-    """Tell whether one of its Jobs may run twice."""
+def may_run_twice(job_set: Json, replicated: Json) -> bool:
+    """Return True if the Jobs of one replicated Job may run twice."""
     of_job, of_pod = (
         ("template", "metadata", "annotations"),
         ("template", "spec", "template", "metadata", "annotations"),
@@ -62,29 +62,29 @@ def says_so(job_set: Json, replicated: Json) -> bool:
 
 
 def replicated_jobs(job_set: Json) -> list[Json]:
-    """Return the templates of its Jobs."""
+    """Return the replicated Jobs of a JobSet, which have the templates of its Jobs."""
     found: list[Json] = at(job_set, ("spec", "replicatedJobs")) or []
     return found
 
 
 def run_of(job_set: Json) -> str:
-    """Name the run that has failed."""
+    """Return the name of the run that has failed."""
     return run_id(at(job_set, ("status", "restarts")) or 0)
 
 
 def runs_as_asked(job_set: Json, asked: str) -> bool:
-    """Tell whether somebody else has had it run again, who asked at the same time."""
+    """Return True if the JobSet runs again because of another request of the same retry."""
     ended = terminal.condition_of(job_set) is not None
     return bool(asked) and not ended and record.is_last(job_set, asked)
 
 
-def is_noted(job_set: Json) -> bool:
-    """Tell whether it is noted already who asked for this run to be followed by another."""
+def is_recorded(job_set: Json) -> bool:
+    """Return True if the retry of this run is recorded already."""
     return record.is_last(job_set, run_of(job_set))
 
 
-def noted(job_set: Json, by: str, when: str) -> list[Json]:
-    """Return the JSON Patch that notes who asked, and lets the account go on."""
+def record_patch(job_set: Json, by: str, when: str) -> list[Json]:
+    """Return the JSON Patch that records a retry, marks the JobSet for the leader, and continues its account."""
     requested = record.Requested(at=when, by=by, of=run_of(job_set))
     found = [*record.operations(job_set, requested), *requests.mark(job_set)]
     path: Path = (*ANNOTATIONS, names.LEDGER)
@@ -93,7 +93,7 @@ def noted(job_set: Json, by: str, when: str) -> list[Json]:
 
 
 def run_again(job_set: Json) -> Json:
-    """Return a JobSet whose status lets it run again, with all of its restarts left."""
+    """Return a JobSet with a status in which it runs again, with all of its restarts available."""
     before = job_set["status"]
     status = {key: value for key, value in before.items() if key != "terminalState"}
     status["conditions"] = [one for one in before["conditions"] if one["type"] != "Failed"]
@@ -109,14 +109,14 @@ def run_again(job_set: Json) -> Json:
 
 
 def has_begun(now: Workload, before: Workload) -> bool:
-    """Return True if a JobSet runs again, by whoever asked at the same time, or has since."""
+    """Return True if a JobSet runs again, or has run again since, also because of another request."""
     asked = run_of(before.root)
     return runs_as_asked(now.root, asked) or run_of(now.root) != asked
 
 
 def steps(found: Workload, by: str) -> Steps:
-    """Return what is written to make a JobSet run again."""
-    written = [] if is_noted(found.root) else noted(found.root, by, found.when)
+    """Return the writes that make a JobSet run again."""
+    written = [] if is_recorded(found.root) else record_patch(found.root, by, found.when)
     return Steps(record=written, deleted=(), again=run_again)
 
 

@@ -1,9 +1,9 @@
-"""A Tekton PipelineRun runs again as it is, which TEP-0065 asks for: its tasks that have succeeded stay, the others go.
+"""A Tekton PipelineRun runs again in place, as TEP-0065 proposes: TaskRuns that succeeded stay, the others are deleted.
 
-Its controller takes up what it finds: TaskRuns that are gone it creates again, under the names that they had. Of a task
-with a matrix all combinations run again, as it schedules them together. The timeouts of the run count from the creation
-of the oldest TaskRun that it has (AdjustStartTime in pkg/reconciler/pipelinerun of Tekton 1.9), whatever its status
-says: they begin anew only where none stays.
+Its controller creates a TaskRun that does not exist again, under the same name. All combinations of a task with a
+matrix run again, because the controller schedules them together. The timeouts of the run count from the creation of
+its oldest TaskRun (AdjustStartTime in pkg/reconciler/pipelinerun of Tekton 1.9), not from the start time in its status:
+they start again only if no TaskRun stays.
 
 Reads:
     metadata.annotations[retry-policy.dev/{retryable,retry-history}] of the PipelineRun and its TaskRuns
@@ -28,27 +28,27 @@ from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
 from webhook.retry.kinds.adapter import Adapter, Children, InPlace, Right, Steps, Workload
 
-CONTROLLER: Final = "tekton.dev/pipeline"  # what managedBy is where it is absent
-DEFAULT_TIMEOUT: Final = "1h"  # Tekton's own
-LABEL: Final = "tekton.dev/pipelineRun"  # of what a PipelineRun runs
+CONTROLLER: Final = "tekton.dev/pipeline"  # the default of managedBy
+DEFAULT_TIMEOUT: Final = "1h"  # Tekton's own default
+LABEL: Final = "tekton.dev/pipelineRun"  # of the children of a PipelineRun
 TASK: Final = "tekton.dev/pipelineTask"
 AFFINITY_ASSISTANT: Final = "pipeline.tekton.dev/affinity-assistant"
-GOES_ON: Final = "continue"  # onError of a task whose failure fails nothing
+CONTINUE: Final = "continue"  # onError of a task whose failure does not fail the run
 IN_PLACE: Final = (
     Right("patch", tekton.PIPELINE_RUN.group, tekton.PIPELINE_RUN.resource),
     Right("update", tekton.PIPELINE_RUN.group, tekton.PIPELINE_RUN.resource, "status"),
     Right("delete", tekton.TASK_RUN.group, tekton.TASK_RUN.resource),
     Right("delete", tekton.CUSTOM_RUN.group, tekton.CUSTOM_RUN.resource),
 )
-LISTED: Final = 20  # tasks, in what is noted of one that runs again
+LISTED: Final = 20  # tasks in the record of a retry
 LONGEST: Final = 200  # characters of each
-# Of a run that is over; its controller writes them anew.
+# Status fields of a run that has ended; its controller writes them again.
 OF_THE_END: Final = ("completionTime", "finallyStartTime", "skippedTasks", "results")
 
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be done: `again`, the tasks that run again; `gone`, the children that are deleted for it."""
+    """The plan of a retry: `again`, the tasks that run again; `gone`, the children that are deleted for that."""
 
     again: set[str] = field(default_factory=set)
     gone: list[Json] = field(default_factory=list)
@@ -70,14 +70,14 @@ def refusal(run: Json, children: list[Json], when: str, *, keep_finally: bool) -
     if succeeded != "False" or not run_of(run):
         return refusals.has_not_ended(name, "it has failed, or been cancelled")
     planned = plan(run, children, keep_finally=keep_finally)
-    why = cannot(run, children, planned) or too_late(run, children, planned, when)
+    why = obstacle(run, children, planned) or too_late(run, children, planned, when)
     if why:
         return Problem((), f"{name}: {why}", "create another PipelineRun")
-    return None if is_noted(run) else silent(run, planned, name)
+    return None if is_recorded(run) else missing_consent(run, planned, name)
 
 
 def too_late(run: Json, children: list[Json], planned: Plan, when: str) -> str | None:
-    """Say that its timeout has passed, from when on its controller would count it."""
+    """Return that the timeout of the run has passed, as its controller counts it; None if it has not."""
     gone = {child["metadata"]["name"] for child in planned.gone}
     stay = [child["metadata"]["creationTimestamp"] for child in children if child["metadata"]["name"] not in gone]
     limit = limit_of(run["spec"].get("timeouts") or {})
@@ -90,22 +90,22 @@ def too_late(run: Json, children: list[Json], planned: Plan, when: str) -> str |
 
 
 def limit_of(timeouts: Json) -> int | None:
-    """Return how many seconds the tasks of a run may take that are not of `finally`; None for no limit."""
+    """Return the seconds for the tasks of a run, without those of `finally`; None for no limit."""
     if timeouts.get("tasks"):
         return duration(timeouts["tasks"])
     whole = duration(timeouts.get("pipeline") or DEFAULT_TIMEOUT)
-    at_last = duration(timeouts["finally"]) if timeouts.get("finally") else None
-    return whole if whole is None or at_last is None else whole - at_last
+    for_finally = duration(timeouts["finally"]) if timeouts.get("finally") else None
+    return whole if whole is None or for_finally is None else whole - for_finally
 
 
-def cannot(run: Json, children: list[Json], planned: Plan) -> str | None:
-    """Say what its controller could not take up."""
+def obstacle(run: Json, children: list[Json], planned: Plan) -> str | None:
+    """Return which part of the run its controller could not run again; None if there is none."""
     found = {child["metadata"]["name"] for child in children}
     for reference in at(run, ("status", "childReferences")) or ():
         task = reference.get("pipelineTaskName")
         if task in planned.again and reference.get("kind") == tekton.PIPELINE_RUN.kind:
             return f"its task {task} is a PipelineRun, which cannot be retried inside another"
-        if reference.get("name") not in found and not is_noted(run):
+        if reference.get("name") not in found and not is_recorded(run):
             what = f"{reference.get('kind')} {reference.get('name')} of its task {task} no longer exists"
             return f"{what}: whether it succeeded is unknown"
     some_stay = len(planned.gone) < len(children)
@@ -114,30 +114,30 @@ def cannot(run: Json, children: list[Json], planned: Plan) -> str | None:
     return None
 
 
-def silent(run: Json, planned: Plan, name: str) -> Problem | None:
-    """Return which of the tasks that have run may not run twice; None if all may."""
+def missing_consent(run: Json, planned: Plan, name: str) -> Problem | None:
+    """Return which tasks that have run may not run twice; None if all may."""
     specs = {task["name"]: task for task in tasks(run)}
     outer = run["metadata"].get("annotations")
-    say_nothing = set()
+    without_consent = set()
     for child in planned.gone:
         task = task_of(child)
         of_task = at(specs.get(task), ("taskSpec", "metadata", "annotations"))
         if not consent.may_run_twice([outer, child["metadata"].get("annotations"), of_task]):
-            say_nothing.add(task)
+            without_consent.add(task)
     if not planned.gone and not consent.may_run_twice([outer]):
-        say_nothing.add("itself")
-    if not say_nothing:
+        without_consent.add("itself")
+    if not without_consent:
         return None
-    return refusals.may_not_run_twice(name, f"pipelinerun/{run['metadata']['name']}", run, sorted(say_nothing))
+    return refusals.may_not_run_twice(name, f"pipelinerun/{run['metadata']['name']}", run, sorted(without_consent))
 
 
 def plan(run: Json, children: list[Json], *, keep_finally: bool) -> Plan:
-    """Tell what runs again: each task of which something has not succeeded, and those of `finally` unless kept."""
+    """Return the plan: each task with a child that did not succeed runs again, and those of `finally` unless kept."""
     by_task: defaultdict[str, list[Json]] = defaultdict(list)
     for child in children:
         by_task[task_of(child)].append(child)
-    at_last = {task["name"] for task in at(run, ("status", "pipelineSpec", "finally")) or ()}
-    go_on = {task["name"] for task in tasks(run) if task.get("onError") == GOES_ON}
+    of_finally = {task["name"] for task in at(run, ("status", "pipelineSpec", "finally")) or ()}
+    continue_on_error = {task["name"] for task in tasks(run) if task.get("onError") == CONTINUE}
     missing = {
         reference.get("pipelineTaskName")
         for reference in at(run, ("status", "childReferences")) or ()
@@ -145,8 +145,8 @@ def plan(run: Json, children: list[Json], *, keep_finally: bool) -> Plan:
     }
     planned = Plan()
     for task, its_own in by_task.items():
-        failed = any(succeeded_of(child) != "True" for child in its_own) and task not in go_on
-        if failed or task in missing or (task in at_last and not keep_finally):
+        failed = any(succeeded_of(child) != "True" for child in its_own) and task not in continue_on_error
+        if failed or task in missing or (task in of_finally and not keep_finally):
             planned.again.add(task)
             planned.gone += its_own
     planned.again |= missing
@@ -154,23 +154,23 @@ def plan(run: Json, children: list[Json], *, keep_finally: bool) -> Plan:
 
 
 def is_child(child: Json, run: Json) -> bool:
-    """Tell whether a PipelineRun made something, and not what it made."""
+    """Return True if a PipelineRun owns the child itself; the label alone is also on objects of its children."""
     return any(owner["uid"] == run["metadata"]["uid"] for owner in child["metadata"].get("ownerReferences") or ())
 
 
 def task_of(child: Json) -> str:
-    """Name the task of the pipeline that a TaskRun is of."""
+    """Return the name of the pipeline's task that a TaskRun runs."""
     return (child["metadata"].get("labels") or {}).get(TASK) or ""
 
 
 def tasks(run: Json) -> list[Json]:
-    """Return the tasks of the pipeline, as it was when the run began, those of `finally` too."""
+    """Return the tasks of the pipeline at the start of the run, including those of `finally`."""
     spec = at(run, ("status", "pipelineSpec")) or {}
     return [*(spec.get("tasks") or ()), *(spec.get("finally") or ())]
 
 
 def succeeded_of(root: Json) -> str:
-    """Return the status of the condition Succeeded, empty where there is none."""
+    """Return the status of the condition Succeeded; empty if there is none."""
     for one in at(root, ("status", "conditions")) or ():
         if one.get("type") == "Succeeded":
             return str(one.get("status"))
@@ -178,7 +178,7 @@ def succeeded_of(root: Json) -> str:
 
 
 def words_of(root: Json) -> str:
-    """Say how a PipelineRun or a TaskRun stands."""
+    """Return reason and message of the condition Succeeded of a PipelineRun or TaskRun."""
     for one in at(root, ("status", "conditions")) or ():
         if one.get("type") == "Succeeded":
             return ": ".join(part for part in (one.get("reason"), one.get("message")) if part)
@@ -186,25 +186,25 @@ def words_of(root: Json) -> str:
 
 
 def run_of(run: Json) -> str:
-    """Name the run that has failed, by when that was."""
+    """Return the completion time, which names the run that has failed; empty if it has not ended."""
     return at(run, ("status", "completionTime")) or ""
 
 
-def is_noted(run: Json) -> bool:
-    """Tell whether it is noted already who asked for this run to be followed by another."""
+def is_recorded(run: Json) -> bool:
+    """Return True if the retry of this run is recorded already."""
     return record.is_last(run, run_of(run))
 
 
-def noted(run: Json, planned: Plan, by: str, when: str, *, keep_finally: bool) -> list[Json]:
-    """Return the JSON Patch that notes who asked, and what had happened."""
+def record_patch(run: Json, planned: Plan, by: str, when: str, *, keep_finally: bool) -> list[Json]:
+    """Return the JSON Patch that records a retry with the outcomes of failed tasks, and marks it for the leader."""
     lost = [child for child in planned.gone if succeeded_of(child) != "True"]
     ended = tuple(f"{task_of(child)}: {words_of(child)}"[:LONGEST] for child in lost[:LISTED])
     requested = record.Requested(at=when, by=by, of=run_of(run), ended=ended, keep_finally=keep_finally)
     return [*record.operations(run, requested), *requests.mark(run)]
 
 
-def is_left_undone(run: Json, children: list[Json]) -> bool:
-    """Tell whether it was asked to run again, and has ended since without a new child: that has been undone."""
+def is_unfinished(run: Json, children: list[Json]) -> bool:
+    """Return True if a retry was recorded, but the run is failed and has no newer child: the retry was undone."""
     found = record.read(run)
     if not found or succeeded_of(run) != "False":
         return False
@@ -214,15 +214,15 @@ def is_left_undone(run: Json, children: list[Json]) -> bool:
     )
 
 
-def let_run(run: Json) -> list[Json]:
-    """Return the JSON Patch that takes back that it was to be cancelled; empty where it was not."""
+def uncancel(run: Json) -> list[Json]:
+    """Return the JSON Patch that removes the cancellation from the spec; empty if there is none."""
     status = run["spec"].get("status")
     path = "/spec/status"
     return [{"op": "test", "path": path, "value": status}, {"op": "remove", "path": path}] if status else []
 
 
 def run_again(run: Json, planned: Plan, when: str) -> Json:
-    """Return a PipelineRun whose status lets it run again, from when on its timeouts count."""
+    """Return a PipelineRun with a status in which it runs again; its start time is `when`, RFC 3339."""
     status = {key: value for key, value in run["status"].items() if key not in OF_THE_END}
     others = [one for one in status.get("conditions") or () if one["type"] != "Succeeded"]
     message = "asked to run again"
@@ -241,8 +241,8 @@ def run_again(run: Json, planned: Plan, when: str) -> Json:
 
 
 def keeps_finally(found: Workload) -> bool:
-    """Return True if what of `finally` has succeeded stays: as asked by the user whose retry has begun, if any."""
-    return record.read(found.root)[-1].keep_finally if is_noted(found.root) else found.keep_finally
+    """Return True if tasks of `finally` that succeeded stay; a retry that was recorded decides, else the request."""
+    return record.read(found.root)[-1].keep_finally if is_recorded(found.root) else found.keep_finally
 
 
 def uids_of(found: Workload) -> set[str]:
@@ -251,10 +251,10 @@ def uids_of(found: Workload) -> set[str]:
 
 
 def steps(found: Workload, by: str) -> Steps:
-    """Return what is written to make a PipelineRun run again."""
+    """Return the writes that make a PipelineRun run again."""
     run, keep_finally = found.root, keeps_finally(found)
     planned = plan(run, list(found.children), keep_finally=keep_finally)
-    written = [] if is_noted(run) else noted(run, planned, by, found.when, keep_finally=keep_finally)
+    written = [] if is_recorded(run) else record_patch(run, planned, by, found.when, keep_finally=keep_finally)
     return Steps(
         record=written, deleted=tuple(planned.gone), again=lambda stored: run_again(stored, planned, found.when)
     )
@@ -268,7 +268,7 @@ def promise(found: Workload) -> str:
 
 
 def cannot_be_suspended(run: Json) -> Problem:
-    """Return why a PipelineRun can be neither suspended nor resumed, and what serves instead."""
+    """Return that a PipelineRun can be neither suspended nor resumed, with the way to cancel and retry it."""
     which = f"-n {run['metadata']['namespace']} pipelinerun/{run['metadata']['name']}"
     cancel = f"""kubectl patch {which} --type=merge -p '{{"spec":{{"status":"CancelledRunFinally"}}}}'"""
     name = refusals.named("PipelineRun", run)
@@ -291,10 +291,10 @@ ADAPTER: Final = Adapter(
     in_place=InPlace(
         steps=steps,
         has_begun=lambda now, before: bool(uids_of(now) - uids_of(before)),
-        is_taken_back=lambda found: succeeded_of(found.root) == "Unknown",
-        resume=let_run,
+        is_reset=lambda found: succeeded_of(found.root) == "Unknown",
+        resume=uncancel,
         is_stopped=lambda found: bool(found.root["spec"].get("status")),
-        is_left_undone=lambda found: is_left_undone(found.root, list(found.children)),
+        is_unfinished=lambda found: is_unfinished(found.root, list(found.children)),
         watches_controller=True,
     ),
     has_finally=True,

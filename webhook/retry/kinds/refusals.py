@@ -1,4 +1,4 @@
-"""Why a workload cannot be asked to run again, in the words that all kinds share: what it is, and what would help."""
+"""The reasons why a workload cannot run again that all kinds share, each with a remedy."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from webhook.objects.problem import Json, Problem, listed
 
 
 def named(kind: str, root: Json) -> str:
-    """Return kind, namespace and name of an object, as messages name it."""
+    """Return kind, namespace and name of an object, for messages."""
     return f"{kind} {root['metadata']['namespace']}/{root['metadata']['name']}"
 
 
@@ -22,12 +22,12 @@ def is_run_by(name: str, runner: str) -> Problem:
 
 
 def has_succeeded(name: str) -> Problem:
-    """Return the refusal of an object that has ended well."""
+    """Return the refusal of an object that has succeeded."""
     return Problem((), f"{name} has succeeded", "create another one to run it again")
 
 
 def has_not_ended(name: str, until: str = "it has failed") -> Problem:
-    """Return the refusal of an object that runs."""
+    """Return the refusal of an object that is running."""
     return Problem((), f"{name} has not ended", f"request the retry again once {until}")
 
 
@@ -39,8 +39,8 @@ def is_gone(name: str) -> Problem:
 def may_not_run_twice(name: str, target: str, root: Json, parts: Sequence[str] = ()) -> Problem:
     """Return the refusal of an object whose author did not say that it may run twice.
 
-    `target`: the object as kubectl names it, such as job/train. `parts`: the parts of it that lack that word, all if
-    empty.
+    `target`: the object as kubectl names it, such as job/train. `parts`: the parts that lack the annotation; empty for
+    the whole object.
     """
     of = f" of {listed(parts)}" if parts else ""
     how = f"kubectl annotate -n {root['metadata']['namespace']} {target} {names.RETRYABLE}=true"

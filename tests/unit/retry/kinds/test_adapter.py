@@ -24,9 +24,9 @@ def test_a_right_has_the_fields_of_an_access_review() -> None:
 def test_an_object_is_neither_taken_back_nor_stopped_nor_left_undone_unless_its_kind_says_so() -> None:
     steps = Steps(record=[], deleted=(), again=lambda root: root)
     in_place = InPlace(steps=lambda _found, _by: steps, has_begun=lambda _now, _before: False)
-    assert not in_place.is_taken_back(FOUND)
+    assert not in_place.is_reset(FOUND)
     assert not in_place.is_stopped(FOUND)
-    assert not in_place.is_left_undone(FOUND)
+    assert not in_place.is_unfinished(FOUND)
     assert in_place.resume(ROOT) == []
     assert not in_place.watches_controller
 

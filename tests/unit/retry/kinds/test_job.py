@@ -168,7 +168,7 @@ def test_a_job_whose_retry_state_cannot_be_read_is_no_placeholder(text: str) -> 
 
 def test_of_a_retry_state_only_the_stage_may_change() -> None:
     placeholder = placeholder_of(failed())
-    further = jsonpatch.apply_patch(placeholder, of_job.staged(placeholder, "Deleting"))
+    further = jsonpatch.apply_patch(placeholder, of_job.stage_patch(placeholder, "Deleting"))
     assert of_job.differ_in_stage_alone(further, placeholder)
     state = of_job.state_of(placeholder)
     state.history = "[]"

@@ -66,7 +66,7 @@ def test_its_failure_is_taken_back_and_its_restarts_count_on() -> None:
 def test_the_account_goes_on() -> None:
     spent = Account(ended=2, cost={"disruption": 2}, scopes=Scopes({"job-0-0/0": 2}))
     job_set = failed(annotations={**YES, names.LEDGER: encode(spent)})
-    *_, operation = of_job_set.noted(job_set, "alice", "2026-11-21T12:00:00+00:00")
+    *_, operation = of_job_set.record_patch(job_set, "alice", "2026-11-21T12:00:00+00:00")
     now = decode(operation["value"])
     assert (now.ended, now.spent("disruption"), now.spent_now("disruption")) == (2, 2, 0)
     assert now.scopes.of("job-0-0/0") == 0
@@ -74,9 +74,9 @@ def test_the_account_goes_on() -> None:
 
 def test_who_asked_is_noted_once() -> None:
     job_set = failed()
-    assert not of_job_set.is_noted(job_set)
-    job_set = jsonpatch.apply_patch(job_set, of_job_set.noted(job_set, "alice", "2026-11-21T12:00:00+00:00"))
-    assert of_job_set.is_noted(job_set)
+    assert not of_job_set.is_recorded(job_set)
+    job_set = jsonpatch.apply_patch(job_set, of_job_set.record_patch(job_set, "alice", "2026-11-21T12:00:00+00:00"))
+    assert of_job_set.is_recorded(job_set)
     assert requests.is_marked(job_set)  # by which anybody who goes on finds it
     (one,) = record.read(job_set)
     assert (one.by, one.of) == ("alice", "restart 2")

@@ -133,7 +133,7 @@ def test_one_whose_task_runs_are_gone_is_refused_unless_we_have_deleted_them() -
     run = run_of(children)
     assert "TaskRun build-a of its task a no longer exists" in refusal(children[1:], run)
     planned = of_pipeline_run.plan(run, children, keep_finally=False)
-    run = jsonpatch.apply_patch(run, of_pipeline_run.noted(run, planned, "alice", WHEN, keep_finally=False))
+    run = jsonpatch.apply_patch(run, of_pipeline_run.record_patch(run, planned, "alice", WHEN, keep_finally=False))
     assert not refusal(children[:1], run)
     assert again(children[:1], run) == {"b"}
 
@@ -163,8 +163,8 @@ def test_its_end_is_taken_back_and_its_timeouts_begin_anew() -> None:
 
 def test_that_it_was_to_be_cancelled_is_taken_back() -> None:
     run = run_of([child("b", "bad")], spec={"status": "Cancelled", "params": []})
-    assert jsonpatch.apply_patch(run, of_pipeline_run.let_run(run))["spec"] == {"params": []}
-    assert of_pipeline_run.let_run(run_of([])) == []
+    assert jsonpatch.apply_patch(run, of_pipeline_run.uncancel(run))["spec"] == {"params": []}
+    assert of_pipeline_run.uncancel(run_of([])) == []
 
 
 @pytest.mark.parametrize(
@@ -186,21 +186,21 @@ def test_that_it_runs_again_has_been_undone_if_it_ended_without_a_new_child(
     run["metadata"]["annotations"] = {names.RETRY_HISTORY: record.with_new(run, noted)}
     run["status"]["conditions"] = [succeeded(status)]
     children = [child("a", "good", creationTimestamp=one) for one in created]
-    assert of_pipeline_run.is_left_undone(run, children) is undone
+    assert of_pipeline_run.is_unfinished(run, children) is undone
 
 
 def test_one_that_nobody_asked_for_has_nothing_undone() -> None:
-    assert not of_pipeline_run.is_left_undone(run_of([]), [])
+    assert not of_pipeline_run.is_unfinished(run_of([]), [])
 
 
 def test_who_asked_is_noted_once() -> None:
     failed = child("b", "bad")
     failed["status"]["conditions"] = [{**succeeded("False", "Failed"), "message": "exited with code 1"}]
     run = run_of([failed])
-    assert not of_pipeline_run.is_noted(run)
+    assert not of_pipeline_run.is_recorded(run)
     planned = of_pipeline_run.plan(run, [failed], keep_finally=False)
-    run = jsonpatch.apply_patch(run, of_pipeline_run.noted(run, planned, "alice", WHEN, keep_finally=False))
-    assert of_pipeline_run.is_noted(run)
+    run = jsonpatch.apply_patch(run, of_pipeline_run.record_patch(run, planned, "alice", WHEN, keep_finally=False))
+    assert of_pipeline_run.is_recorded(run)
     (noted,) = record.read(run)
     assert (noted.at, noted.by, noted.of, noted.ended) == (WHEN, "alice", ENDED, ("b: Failed: exited with code 1",))
 
