@@ -1,4 +1,4 @@
-"""Makes pods as the systems write them, and asks which levels they stand under and where they are sent."""
+"""Makes pods as the systems write them, and returns their levels and placements."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,21 +19,21 @@ from webhook.rules.pods.placement import PREFERRED, TERMS
 
 SPOT: Final = {"key": "eks.amazonaws.com/capacityType", "operator": "In", "values": ["SPOT"]}
 NOT_SPOT: Final = {"key": "eks.amazonaws.com/capacityType", "operator": "NotIn", "values": ["SPOT"]}
-LIMIT: Final = 20  # of disruptions: enough to tell their level from the others
+LIMIT: Final = 20  # of disruptions: more than in any other level
 DISRUPTIONS: Final = Disruptions(limit=LIMIT)
 EKS: Final = policy(default=Profile(placement=Placement(provider="eks", spot="Require"), disruptions=DISRUPTIONS))
 
-# What no count is, as the value of a label, annotation or variable.
+# Values of a label, annotation or variable that are not counts.
 NO_COUNTS: Final = ["", "two", "-1", "1.5", " 1", "+1", "\u0663", "9" * 400, "null", "[]"]
-# What no count is, where any type may stand.
+# Values of any type that are not counts.
 NO_NUMBERS: Final[list[Any]] = [None, True, -1, -(10**30), 1.5, "two", "-1", [], [1], {}, {"a": 1}]
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What became of a pod: the requirements and preferences on its nodes, and what was noted on it.
+    """The result for a pod: the requirements and preferences on its nodes, and its new annotations.
 
-    `placement`, `source`, `attempt` and `max_retries` are annotations, None where nothing was changed.
+    `placement`, `source`, `attempt` and `max_retries` are annotations; None if the pod was not changed.
     """
 
     placement: str | None
@@ -57,22 +57,22 @@ def off_spot(source: str, attempt: int, budget: int) -> Placed:
 
 
 def last_of_four_off_spot(source: str) -> list[Placed]:
-    """What becomes of the pods of attempts 0 to 3, where there are 3 retries."""
+    """Return the expected results for the pods of attempts 0 to 3, with 3 retries."""
     return [*(on_spot(source, attempt, 3) for attempt in range(3)), off_spot(source, 3, 3)]
 
 
 def only_the_first_on_spot(source: str, budget: int) -> list[Placed]:
-    """What becomes of the pods of attempts 0 to 3, where there are fewer than 2 retries."""
+    """Return the expected results for the pods of attempts 0 to 3, with fewer than 2 retries."""
     return [on_spot(source, 0, budget), *(off_spot(source, attempt, budget) for attempt in range(1, 4))]
 
 
 def none_on_spot(source: str) -> list[Placed]:
-    """What becomes of the pods of attempts 0 to 3, where there are no retries and a disruption ends the work."""
+    """Return the expected results for the pods of attempts 0 to 3, without retries, if a disruption ends the work."""
     return [off_spot(source, attempt, 0) for attempt in range(4)]
 
 
 def place(root: Json, owner: Json | None = None, above: Json | None = None) -> Placed:
-    """Send a pod through admission in a cluster on EKS whose profile requires spot; a second round changes nothing."""
+    """Admit a pod in a cluster on EKS whose profile requires spot; check that a second admission changes nothing."""
     facts = Facts(profile_name="default", owner=owner, above=above)
     answer = mutate(root, facts, EKS)
     assert answer.allowed
@@ -102,7 +102,7 @@ def evidence(
     disruptions: int | None = None,
     failures: int | None = None,
 ) -> Evidence:
-    """Return what sources may read of a pod."""
+    """Return the Evidence of a pod."""
     controller, _ = owner_of(root, controller_of(root), root["metadata"].get("labels") or {})
     return Evidence(
         pod=root,
@@ -128,29 +128,29 @@ def read(
     failures: int | None = None,
     of: Callable[[Evidence], list[Level]] = levels,
 ) -> tuple[list[Level], list[Problem]]:
-    """Return the levels that a pod stands under, and the warnings; `of`: one source alone, whatever the controller."""
+    """Return the levels of a pod, and the warnings; `of`: one source to read instead of the controller's sources."""
     found = evidence(root, owner, above, settings, disruptions=disruptions, failures=failures)
     return of(found), found.warnings
 
 
 def of_disruptions(source: str, attempt: int) -> Level:
-    """The level of disruptions."""
+    """Return a level of disruptions."""
     return Level(source, attempt, LIMIT, of_disruptions=True)
 
 
 def owned(api_version: str, kind: str, name: str, *, controller: bool = True) -> Json:
-    """An ownerReference."""
+    """Return an ownerReference."""
     reference: Json = {"apiVersion": api_version, "kind": kind, "name": name, "uid": f"{name}-uid"}
     return {**reference, "controller": True} if controller else reference
 
 
 def made(*owners: Json, spec: Json | None = None, **metadata: Any) -> Json:
-    """A pod with these ownerReferences."""
+    """Return a pod with these ownerReferences."""
     return pod(spec, owner=None, **({"ownerReferences": list(owners)} if owners else {}), **metadata)
 
 
 def with_value(root: Json, path: Path, value: Any) -> Json:
-    """An object with a value put where a path leads; what leads there is made."""
+    """Return a copy of an object with a value at a path; absent parents are created."""
     if not path:
         return value  # type: ignore[no-any-return]
     name, rest = str(path[0]), path[1:]

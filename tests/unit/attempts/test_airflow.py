@@ -1,4 +1,4 @@
-"""The number of an Airflow task's try, which counts from 1."""
+"""The number of an Airflow task's try, from 1."""
 
 from functools import partial
 
@@ -33,22 +33,22 @@ def labels(maker: str, number: str) -> Json:
 
 
 def pod_at(number: str, maker: str = "kubernetes_executor") -> Json:
-    """A pod as Airflow writes it: of nobody. The executor writes the number as an annotation too."""
+    """Return a pod as Airflow writes it: without a controller. The executor writes the number as an annotation too."""
     annotations = {**TASK, "try_number": number} if maker == "kubernetes_executor" else {}
     return made(name="nightly-train-x1y2", labels=labels(maker, number), annotations=annotations)
 
 
 def pod_of_job(number: str) -> Json:
-    """A pod of the Job that a KubernetesJobOperator makes, whose template has the labels."""
+    """Return a pod of the Job that a KubernetesJobOperator creates, whose template has the labels."""
     return made(owned("batch/v1", "Job", "job-train"), generateName="job-", labels=labels(MAKERS[1], number))
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_of_a_tasks_four_tries_the_last_leaves_spot_as_the_profiles_default_has_it(maker: str) -> None:
+def test_with_the_profiles_default_the_last_of_a_tasks_four_tries_leaves_spot(maker: str) -> None:
     assert [place(pod_at(str(number), maker)) for number in range(1, 5)] == last_of_four_off_spot("Airflow")
 
 
-def test_a_tasks_own_budget_can_be_said_by_annotation() -> None:
+def test_a_tasks_own_budget_can_be_an_annotation() -> None:
     settings = resolve("default", Profile(), {names.MAX_RETRIES: "5"})
     assert ask(pod_at("2"), settings=settings)[0] == [Level("Airflow", 1, 5)]
     root = pod_at("4")
@@ -56,12 +56,12 @@ def test_a_tasks_own_budget_can_be_said_by_annotation() -> None:
     assert place(root) == on_spot("Airflow", 3, 5)
 
 
-def test_a_try_that_runs_as_a_job_stands_under_two_levels() -> None:
+def test_a_try_that_runs_as_a_job_has_two_levels() -> None:
     job = stored_job(job_spec(backoffLimit=2), {"failed": 1})
     assert read(pod_of_job("3"), job) == ([Level("JobStatus", 1, 2), Level("Airflow", 2, 3)], [])
 
 
-def test_such_a_try_leaves_spot_with_the_jobs_last_retry_and_with_the_tasks_last_try() -> None:
+def test_a_try_as_a_job_leaves_spot_with_the_jobs_last_retry_and_with_the_tasks_last_try() -> None:
     jobs = [stored_job(job_spec(backoffLimit=2), {"failed": failed}) for failed in range(3)]
     assert [place(pod_of_job("1"), job) for job in jobs] == [
         on_spot("JobStatus", 0, 2),
@@ -76,7 +76,7 @@ def test_such_a_try_leaves_spot_with_the_jobs_last_retry_and_with_the_tasks_last
     ]
 
 
-def test_a_try_that_runs_as_a_spark_application_stands_under_two_levels() -> None:
+def test_a_try_that_runs_as_a_spark_application_has_two_levels() -> None:
     application = {
         "spec": {"restartPolicy": {"type": "OnFailure", "onFailureRetries": 4}},
         "status": {"executionAttempts": 1, "submissionID": "before"},
@@ -90,7 +90,7 @@ def test_a_try_that_runs_as_a_spark_application_stands_under_two_levels() -> Non
 
 
 @pytest.mark.parametrize("nonsense", [*NO_COUNTS, "0"])
-def test_a_malformed_number_tells_nothing_with_one_warning(nonsense: str) -> None:
+def test_a_malformed_number_gives_no_level_and_one_warning(nonsense: str) -> None:
     for maker in MAKERS:
         found, warnings = ask(pod_at(nonsense, maker))
         assert found == []
@@ -100,7 +100,7 @@ def test_a_malformed_number_tells_nothing_with_one_warning(nonsense: str) -> Non
 
 
 @pytest.mark.parametrize("nonsense", [*NO_COUNTS, "0"])
-def test_beside_a_malformed_number_the_job_still_tells(nonsense: str) -> None:
+def test_beside_a_malformed_number_the_jobs_level_is_used(nonsense: str) -> None:
     found, warnings = read(pod_of_job(nonsense), stored_job(job_spec(backoffLimit=2), {"failed": 1}))
     assert found == [Level("JobStatus", 1, 2)]
     assert len(warnings) == 1
@@ -117,7 +117,7 @@ def test_beside_a_malformed_number_the_job_still_tells(nonsense: str) -> None:
         ({}, False),
     ],
 )
-def test_a_task_has_a_number_and_the_part_of_airflow_that_created_it(
+def test_a_task_has_labels_for_its_number_and_for_the_part_of_airflow_that_created_it(
     labels: Json,
     is_task: bool,  # noqa: FBT001
 ) -> None:
@@ -126,5 +126,5 @@ def test_a_task_has_a_number_and_the_part_of_airflow_that_created_it(
 
 
 @pytest.mark.parametrize("left", [{"try_number": "3"}, {"kubernetes_executor": "True"}, {"airflow_version": "3.1.0"}])
-def test_one_label_alone_does_not_make_a_pod_airflows(left: Json) -> None:
+def test_a_pod_with_only_one_of_the_labels_is_not_airflows(left: Json) -> None:
     assert place(made(name="web", labels=left)) == UNTOUCHED

@@ -1,4 +1,4 @@
-"""The annotation `attempt`, which anybody may write."""
+"""The annotation `attempt`, which any user may write."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_the_annotation_wins_over_every_other_source() -> None:
     assert read(both, stored_job(job_spec(backoffLimit=7)))[0] == [Level("Annotation", 5, 7)]
 
 
-def test_the_annotation_may_stand_on_the_controller() -> None:
+def test_the_annotation_may_be_on_the_controller() -> None:
     owner = stored_job(job_spec(backoffLimit=7), annotations={names.ATTEMPT: "2"})
     assert read(pod(), owner)[0] == [Level("Annotation", 2, 7)]
 
@@ -30,7 +30,7 @@ def test_the_pods_own_annotation_wins_over_its_controllers() -> None:
     assert read(annotated("4"), owner)[0] == [Level("Annotation", 4, 7)]
 
 
-def test_an_attempt_that_the_webhook_wrote_itself_is_worked_out_anew() -> None:
+def test_an_attempt_that_the_webhook_wrote_is_determined_again() -> None:
     own = pod(annotations={names.ATTEMPT: "0", names.ATTEMPT_SOURCE: "JobStatus"})
     assert read(own, stored_job(status={"failed": 3}))[0] == [Level("JobStatus", 3, 6)]
 
@@ -42,7 +42,7 @@ def test_a_malformed_attempt_falls_back_to_the_next_source_with_a_warning(nonsen
     assert len(warnings) == 1
 
 
-def test_malformed_on_pod_and_controller_is_a_warning_each() -> None:
+def test_malformed_annotations_on_pod_and_controller_cause_a_warning_each() -> None:
     owner = stored_job(status={"failed": 3}, annotations={names.ATTEMPT: "three"})
     found, warnings = read(annotated("two"), owner)
     assert found == [Level("JobStatus", 3, 6)]
@@ -54,7 +54,7 @@ def test_a_whole_number_is_the_attempt(text: str) -> None:
     assert annotation.attempt(evidence(annotated(text))) == int(text)
 
 
-def test_without_the_annotation_there_is_neither_an_attempt_nor_a_warning() -> None:
+def test_without_the_annotation_there_is_no_attempt_and_no_warning() -> None:
     found = evidence(pod(), stored_job())
     assert (annotation.attempt(found), found.warnings) == (None, [])
 
@@ -77,12 +77,12 @@ def test_of_four_attempts_that_a_job_allows_the_last_leaves_spot() -> None:
     assert [place(annotated(str(attempt)), owner) for attempt in range(4)] == last_of_four_off_spot("Annotation")
 
 
-def test_a_pod_without_a_controller_is_placed_by_it_with_the_profiles_default() -> None:
+def test_a_pod_without_a_controller_is_placed_by_the_annotation_and_the_profiles_default() -> None:
     bare = [pod(annotations={names.ATTEMPT: str(attempt)}, owner=None) for attempt in range(4)]
     assert [place(root) for root in bare] == last_of_four_off_spot("Annotation")
 
 
-def test_a_budget_beside_it_holds() -> None:
+def test_an_annotated_budget_applies_to_an_annotated_attempt() -> None:
     both = {names.ATTEMPT: "3", names.MAX_RETRIES: "5"}
     assert place(pod(annotations=both, owner=None)) == on_spot("Annotation", 3, 5)
     assert place(pod(annotations={**both, names.ATTEMPT: "5"}, owner=None)) == off_spot("Annotation", 5, 5)

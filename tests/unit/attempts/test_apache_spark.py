@@ -1,4 +1,4 @@
-"""The restarts of a SparkApplication of Apache Spark's own operator, as its status has them, for its drivers."""
+"""The restarts in the status of a SparkApplication of Apache Spark's own operator, for its drivers."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ LABELS = {"spark.operator/name": "spark-kubernetes-operator", "spark.operator/sp
 
 
 def driver() -> Json:
-    """A driver as the operator writes it: its application is no controller."""
+    """Return a driver as the operator writes it: its application is not the controller."""
     of_application = owned("spark.apache.org/v1", "SparkApplication", "pi", controller=False)
     return made(of_application, name="pi-0-driver", labels={**LABELS, "spark-role": "driver"})
 
@@ -36,11 +36,11 @@ def test_of_four_attempts_the_last_driver_leaves_spot() -> None:
     assert [place(driver(), application(restarts)) for restarts in range(4)] == last_of_four_off_spot("ApacheSpark")
 
 
-def test_a_driver_is_known_by_an_owner_that_is_no_controller() -> None:
+def test_a_driver_is_recognised_by_an_owner_that_is_not_its_controller() -> None:
     assert ask(driver(), application(2)) == ([Level("ApacheSpark", 2, 3)], [])
 
 
-def test_an_executor_is_placed_and_tells_no_attempt() -> None:
+def test_an_executor_is_placed_without_an_attempt() -> None:
     assert place(executor()) == on_spot("Unknown", 0, 3)
 
 
@@ -55,9 +55,9 @@ def test_the_operators_default_is_three_restarts() -> None:
 
 
 @pytest.mark.parametrize("found", [application(0, restartPolicy="Never"), {"kind": "SparkApplication"}])
-def test_with_no_policy_that_restarts_there_is_no_budget(found: Json) -> None:
+def test_without_a_restart_policy_there_is_no_budget(found: Json) -> None:
     assert ask(driver(), found) == ([Level("ApacheSpark", 0, 0)], [])
 
 
-def test_an_application_that_is_gone_tells_nothing() -> None:
+def test_an_application_that_does_not_exist_gives_no_level() -> None:
     assert ask(driver()) == ([], [])

@@ -1,4 +1,4 @@
-"""The resets of an AppWrapper, as its status has them, for its pods and those of the workloads in it."""
+"""The resets in the status of an AppWrapper, for its pods and those of its workloads."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ WRAPPER = owned("workload.codeflare.dev/v1beta2", "AppWrapper", "wrapped")
 
 
 def pod() -> Json:
-    """A pod that stands in an AppWrapper."""
+    """Return a pod that is embedded in an AppWrapper."""
     return made(WRAPPER, name="inside")
 
 
@@ -34,15 +34,15 @@ def test_of_four_attempts_the_last_leaves_spot() -> None:
     assert [place(pod(), wrapper(resets)) for resets in range(4)] == last_of_four_off_spot("AppWrapper")
 
 
-def test_a_job_in_it_counts_its_own_failures_beside() -> None:
+def test_a_job_in_an_app_wrapper_also_counts_its_own_failures() -> None:
     found, _ = read(pod_of_job(), stored_job(job_spec(backoffLimit=3), {"failed": 1}), wrapper(2))
     assert found == [Level("JobStatus", 1, 3), Level("AppWrapper", 2, 3)]
 
 
 @pytest.mark.parametrize("limit", [None, "many"])
-def test_a_limit_that_is_left_out_or_no_number_is_the_operators_default(limit: str | None) -> None:
+def test_a_limit_that_is_absent_or_not_a_number_is_the_operators_default(limit: str | None) -> None:
     assert ask(pod(), wrapper(None, limit)) == ([Level("AppWrapper", 0, 3)], [])
 
 
-def test_an_app_wrapper_that_is_gone_tells_nothing() -> None:
+def test_an_app_wrapper_that_does_not_exist_gives_no_level() -> None:
     assert ask(pod()) == ([], [])

@@ -31,7 +31,7 @@ NODE_NAME = "workflows.argoproj.io/node-name"
 
 
 def pod_at(node_name: str, template: str | None = None) -> Json:
-    """A pod as Argo writes it; `template` is what it tells the init container, None for not a word."""
+    """Return a pod as Argo writes it; `template`: the variable of the init container, None without one."""
     told = [] if template is None else [{"name": "ARGO_TEMPLATE", "value": template}]
     spec = {
         "restartPolicy": "Never",
@@ -64,17 +64,17 @@ def test_of_a_steps_four_attempts_the_last_leaves_spot(node_name: str, limit: ob
     assert [place(root, workflow()) for root in pods] == last_of_four_off_spot("Argo")
 
 
-def test_the_workflows_own_limit_holds_for_a_template_without_one() -> None:
+def test_the_workflows_limit_applies_to_a_template_without_one() -> None:
     pods = [pod_at(f"w({attempt})", template()) for attempt in range(4)]
     assert [place(root, workflow("3")) for root in pods] == last_of_four_off_spot("Argo")
     assert [place(root, workflow(1)) for root in pods] == only_the_first_on_spot("Argo", 1)
 
 
-def test_a_templates_limit_holds_above_the_workflows() -> None:
+def test_a_templates_limit_overrides_the_workflows() -> None:
     assert ask(pod_at("w(1)", template("5")), workflow("2"))[0] == [Level("Argo", 1, 5)]
 
 
-def test_every_retry_that_a_pod_is_in_is_a_level_the_outer_ones_first() -> None:
+def test_every_retried_node_above_a_pod_is_a_level_outer_ones_first() -> None:
     inner_and_outer = pod_at("w(1)[0].s(0)", template(3))
     assert ask(inner_and_outer, workflow(2)) == ([Level("Argo", 1, 2), Level("Argo", 0, 3)], [])
     assert place(inner_and_outer, workflow(2)) == on_spot("Argo", 1, 2)
@@ -85,23 +85,25 @@ def test_the_last_attempt_of_an_outer_level_leaves_spot_at_the_first_of_an_inner
     assert place(pod_at("w(2)[0].s", template()), workflow(2)) == off_spot("Argo", 2, 2)
 
 
-def test_the_level_that_is_used_up_decides_and_not_the_one_with_more_attempts() -> None:
+def test_the_level_without_retries_left_decides_not_the_one_with_more_attempts() -> None:
     assert place(pod_at("w(4)[0].s(1)", template(1)), workflow(9)) == off_spot("Argo", 1, 1)
 
 
-def test_three_levels_are_three() -> None:
+def test_three_retried_nodes_are_three_levels() -> None:
     found = ask(pod_at("w(2)[0].a(0:x)(1)[3].b(0)", template("4")), workflow("7"))[0]
     assert found == [Level("Argo", 2, 7), Level("Argo", 1, 7), Level("Argo", 0, 4)]
 
 
 @pytest.mark.parametrize("node_name", ["w", "w[0].s", "w.t", "w.t(2:a)", "w[1].s(3:2)", "w.onExit", "w.t.hooks.done"])
-def test_a_step_that_is_not_retried_never_runs_on_spot_an_items_number_is_no_attempt(node_name: str) -> None:
+def test_a_step_that_is_not_retried_never_runs_on_spot_even_with_an_items_number(
+    node_name: str,
+) -> None:
     assert ask(pod_at(node_name, template()), workflow()) == ([Level("Argo", 0, 0)], [])
     assert place(pod_at(node_name, template()), workflow()) == off_spot("Argo", 0, 0)
 
 
 @pytest.mark.parametrize("told", [None, "offloaded", "", "{", "null", "5", "[]", '"text"', '{"retryStrategy": []}'])
-def test_where_the_template_is_not_told_the_workflows_limit_holds_else_the_default(told: str | None) -> None:
+def test_without_the_template_the_workflows_limit_applies_or_else_the_default(told: str | None) -> None:
     assert ask(pod_at("w(1)", told), workflow("7")) == ([Level("Argo", 1, 7)], [])
     assert ask(pod_at("w(1)", told), workflow()) == ([Level("Argo", 1, 3)], [])
     settings = resolve("default", Profile(), {names.MAX_RETRIES: "8"})
@@ -109,24 +111,24 @@ def test_where_the_template_is_not_told_the_workflows_limit_holds_else_the_defau
 
 
 @pytest.mark.parametrize("limit", [True, 1.5, [], [1], {}, "two", "", "{{workflow.parameters.tries}}", "{{=1+1}}"])
-def test_a_limit_that_is_no_number_is_not_known(limit: object) -> None:
+def test_a_limit_that_is_not_a_number_is_ignored(limit: object) -> None:
     assert ask(pod_at("w(1)", template(limit)), workflow()) == ([Level("Argo", 1, 3)], [])
     assert ask(pod_at("w(1)", template()), workflow(limit)) == ([Level("Argo", 1, 3)], [])
 
 
-def test_deeply_nested_templates_are_no_error() -> None:
+def test_deeply_nested_templates_are_not_an_error() -> None:
     assert ask(pod_at("w(1)", "[" * 100_000), workflow(2))[0] == [Level("Argo", 1, 2)]
 
 
 @pytest.mark.parametrize("value", [5, True, [], {}, ["{}"], None])
-def test_a_variable_that_is_no_text_is_no_error(value: object) -> None:
+def test_a_variable_that_is_not_a_string_is_not_an_error(value: object) -> None:
     root = pod_at("w(1)", template(9))
     root["spec"]["initContainers"][0]["env"][1]["value"] = value
     assert ask(root, workflow(2)) == ([Level("Argo", 1, 2)], [])
 
 
 @pytest.mark.parametrize("containers", [5, True, "text", {}, {"a": 1}, [5], [None], [{"env": 5}], [{"env": [5]}]])
-def test_init_containers_of_another_type_tell_no_template(containers: object) -> None:
+def test_init_containers_of_another_type_give_no_template(containers: object) -> None:
     root = pod_at("w(1)", template(9))
     root["spec"]["initContainers"] = containers
     assert ask(root, workflow(2)) == ([Level("Argo", 1, 2)], [])
@@ -136,7 +138,7 @@ def test_init_containers_of_another_type_tell_no_template(containers: object) ->
 @pytest.mark.parametrize(
     "path", [("spec",), ("spec", "retryStrategy"), ("spec", "retryStrategy", "limit"), ("status",)]
 )
-def test_nonsense_in_the_workflow_is_no_error(path: tuple[str, ...], nonsense: Any) -> None:
+def test_malformed_fields_of_the_workflow_are_not_an_error(path: tuple[str, ...], nonsense: Any) -> None:
     found, warnings = ask(pod_at("w(1)", template(3)), with_value(workflow(), path, nonsense))
     assert (found, warnings) == ([Level("Argo", 1, 3)], [])
 
@@ -144,12 +146,12 @@ def test_nonsense_in_the_workflow_is_no_error(path: tuple[str, ...], nonsense: A
 @pytest.mark.parametrize(
     "node_name", ["", "(", "w(", "w()", "w(-1)", "w(x)", "w(\u0661)", "w(" + "9" * 30 + ")", "w(1"]
 )
-def test_a_name_of_another_form_is_no_retry(node_name: str) -> None:
+def test_a_name_of_another_form_has_no_retry(node_name: str) -> None:
     assert place(pod_at(node_name, template(3)), workflow()).attempt == "0"
     assert [level.attempt for level in ask(pod_at(node_name, template(3)), workflow())[0]] == [0]
 
 
-def test_the_agents_and_the_artifact_gcs_pods_tell_nothing() -> None:
+def test_the_pods_of_the_agent_and_of_artifact_gc_have_no_level() -> None:
     root = pod_at("w", template(3))
     del root["metadata"]["annotations"][NODE_NAME]
     assert place(root, workflow(3)) == on_spot("Unknown", 0, 3)

@@ -1,4 +1,4 @@
-"""The variable that Flyte tells a task's containers, and Flyte 2's label."""
+"""The variable that Flyte gives to a task's containers, and Flyte 2's label."""
 
 from functools import partial
 from typing import Any
@@ -28,13 +28,13 @@ PRIMARY = "primary_container_name"
 
 
 def container(name: str, *attempts: Any) -> Json:
-    """A container as propeller builds it, the platform's and the author's variables after its own."""
+    """Return a container as propeller builds it: its own variables, then those of the platform and the author."""
     told = [{"name": VARIABLE, "value": attempt} for attempt in attempts]
     return {**container_of(name), "env": [{"name": "FLYTE_INTERNAL_EXECUTION_ID", "value": "f1"}, *told]}
 
 
 def pod_at(*attempts: Any, kind: str = "flyteworkflow", containers: list[Json] | None = None) -> Json:
-    """A pod as Flyte 1 writes it, whose controller's kind is in small letters more often than not."""
+    """Return a pod as Flyte 1 writes it, with the controller's kind often in lower case."""
     return made(
         owned("flyte.lyft.com/v1alpha1", kind, "f1"),
         name="f1-n0-0",
@@ -51,7 +51,7 @@ def workflow(min_attempts: int | None = 4) -> Json:
 
 
 def pod_of_flyte_2(attempt: int, label: str | None = None, *, told: bool = True) -> Json:
-    """A pod as Flyte 2 writes it; the label, which is 1-based, only since 2.0.43."""
+    """Return a pod as Flyte 2 writes it; it has the label, which is 1-based, since 2.0.43."""
     labelled = {} if label is None else {"attempt": label}
     return made(
         owned("flyte.org/v1", "TaskAction", "r1-a0"),
@@ -82,14 +82,14 @@ def test_of_two_attempts_the_second_leaves_spot() -> None:
 
 
 @pytest.mark.parametrize("min_attempts", [None, 1])
-def test_one_attempt_and_none_stand_for_the_platforms_default_which_is_taken_to_be_the_profiles(
+def test_one_attempt_or_none_means_the_platforms_default_for_which_the_profiles_is_used(
     min_attempts: int | None,
 ) -> None:
     assert ask(pod_at("1"), workflow(min_attempts))[0] == [Level("Flyte", 1, 3)]
     assert ask(pod_at("1"))[0] == [Level("Flyte", 1, 3)]
 
 
-def test_no_attempts_are_one_run() -> None:
+def test_zero_attempts_are_one_run() -> None:
     assert ask(pod_at("0"), workflow(0))[0] == [Level("Flyte", 0, 0)]
 
 
@@ -97,12 +97,12 @@ def test_of_several_variables_the_first_is_flytes_own() -> None:
     assert ask(pod_at("2", "7", "nonsense"), workflow()) == ([Level("Flyte", 2, 3)], [])
 
 
-def test_the_primary_container_is_asked_before_the_others() -> None:
+def test_the_primary_container_is_read_before_the_others() -> None:
     containers = [container("sidecar", "7"), container("f1-n0-0", "2")]
     assert ask(pod_at(containers=containers), workflow())[0] == [Level("Flyte", 2, 3)]
 
 
-def test_another_container_is_asked_where_the_primary_one_says_nothing_or_has_no_name() -> None:
+def test_another_container_is_read_if_the_primary_one_has_no_variable_or_no_name() -> None:
     containers = [container("f1-n0-0"), container_of("bare"), container("sidecar", "2")]
     assert ask(pod_at(containers=containers), workflow())[0] == [Level("Flyte", 2, 3)]
     root = pod_at("2")
@@ -110,7 +110,7 @@ def test_another_container_is_asked_where_the_primary_one_says_nothing_or_has_no
     assert ask(root, workflow())[0] == [Level("Flyte", 2, 3)]
 
 
-def test_a_pod_that_is_told_nothing_counts_as_a_first_attempt() -> None:
+def test_a_pod_without_variable_and_label_counts_as_a_first_attempt() -> None:
     assert place(pod_at(), workflow()) == on_spot("Unknown", 0, 3)
 
 
@@ -139,25 +139,25 @@ def test_a_malformed_variable_falls_back_to_the_label_with_one_warning(nonsense:
 
 
 @pytest.mark.parametrize("nonsense", NO_COUNTS)
-def test_without_a_label_a_malformed_variable_tells_nothing_with_one_warning(nonsense: str) -> None:
+def test_without_a_label_a_malformed_variable_gives_no_level_and_one_warning(nonsense: str) -> None:
     placed = place(pod_at(nonsense), workflow())
     assert (placed.placement, placed.source, placed.attempt) == ("Spot", "Unknown", "0")
     assert len(placed.warnings) == 1
 
 
-def test_a_malformed_variable_is_not_made_good_by_a_later_one() -> None:
-    """Which of them the container would see is not known."""
+def test_a_malformed_variable_is_not_replaced_by_a_later_one() -> None:
+    """It is not known which of them the container would get."""
     assert ask(pod_at("x", "2"), workflow())[0] == []
 
 
 @pytest.mark.parametrize("nonsense", [*NO_COUNTS, "0"])
-def test_a_malformed_label_tells_nothing_with_one_warning(nonsense: str) -> None:
+def test_a_malformed_label_gives_no_level_and_one_warning(nonsense: str) -> None:
     found, warnings = ask(pod_of_flyte_2(0, nonsense, told=False), TASK_ACTION)
     assert found == []
     assert [warning.path for warning in warnings] == [("metadata", "labels", "attempt")]
 
 
-def test_a_variable_whose_value_comes_from_elsewhere_tells_nothing_with_one_warning() -> None:
+def test_a_variable_with_value_from_gives_no_level_and_one_warning() -> None:
     elsewhere = {"name": VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['attempt']"}}}
     found, warnings = ask(pod_at(containers=[{**container_of("f1-n0-0"), "env": [elsewhere]}]), workflow())
     assert found == []
@@ -165,14 +165,14 @@ def test_a_variable_whose_value_comes_from_elsewhere_tells_nothing_with_one_warn
 
 
 @pytest.mark.parametrize("value", [5, -1, 1.5, True, None, [], ["2"], {}, {"a": 1}, 10**30])
-def test_a_variable_that_is_no_text_tells_nothing_with_one_warning(value: object) -> None:
+def test_a_variable_that_is_not_a_string_gives_no_level_and_one_warning(value: object) -> None:
     found, warnings = ask(pod_at(value), workflow())
     assert found == []
     assert len(warnings) == 1
 
 
 @pytest.mark.parametrize("containers", [5, True, "text", {}, {"a": 1}, [5], [None], [{"env": 5}], [{"env": [5]}]])
-def test_containers_of_another_type_tell_nothing(containers: object) -> None:
+def test_containers_of_another_type_give_no_level(containers: object) -> None:
     root = pod_at("1")
     root["spec"]["containers"] = containers
     assert ask(root, workflow()) == ([], [])
@@ -190,6 +190,6 @@ def test_containers_of_another_type_tell_nothing(containers: object) -> None:
         ("status",),
     ],
 )
-def test_nonsense_in_the_workflow_is_no_error(path: tuple[str, ...], nonsense: Any) -> None:
+def test_malformed_fields_of_the_workflow_are_not_an_error(path: tuple[str, ...], nonsense: Any) -> None:
     found, warnings = ask(pod_at("1"), with_value(workflow(None), path, nonsense))
     assert (found, warnings) == ([Level("Flyte", 1, 3)], [])

@@ -1,4 +1,4 @@
-"""Which attempt a pod is where several may say, and where nobody does."""
+"""The attempt of a pod with several sources, or with none."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
 
-# What each system writes on pods of its own.
+# The signal of each system on its own pods.
 SIGNS: Json = {
     "labels": {"jobset.sigs.k8s.io/restart-attempt": "2", "attempt": "2", "ray.io/cluster": "train"},
     "annotations": {
@@ -42,7 +42,7 @@ def test_a_budget_is_the_owners_else_max_retries_else_the_default() -> None:
     [
         ("apps/v1", "DaemonSet"),
         ("apps/v1", "ReplicaSet"),
-        ("apps/v1", "StatefulSet"),  # Tekton's affinity assistant among them
+        ("apps/v1", "StatefulSet"),  # such as Tekton's affinity assistant
         ("v1", "Pod"),
         ("v1", "ReplicationController"),
         ("example.test/v1", "Job"),
@@ -52,16 +52,16 @@ def test_a_budget_is_the_owners_else_max_retries_else_the_default() -> None:
         ("tekton.dev/v1", "PipelineRun"),
     ],
 )
-def test_a_pod_whose_owner_is_none_of_ours_is_untouched_whatever_is_written_on_it(api_version: str, kind: str) -> None:
+def test_a_pod_whose_owner_is_not_a_known_kind_is_unchanged_with_any_signal(api_version: str, kind: str) -> None:
     assert place(made(owned(api_version, kind, "w"), name="w-pod-retry2", **SIGNS)) == UNTOUCHED
 
 
-def test_a_pod_of_nobody_is_untouched_whatever_other_systems_would_have_written_on_it() -> None:
+def test_a_pod_without_a_controller_is_unchanged_with_any_signal() -> None:
     assert place(made(name="w-pod-retry2", **SIGNS)) == UNTOUCHED
 
 
 @pytest.mark.parametrize("kind", KUBEFLOW)
-def test_kubeflow_tells_nothing_so_that_a_pod_counts_as_a_first_attempt(kind: str) -> None:
+def test_kubeflow_has_no_signal_so_that_a_pod_counts_as_a_first_attempt(kind: str) -> None:
     labels = {"training.kubeflow.org/job-name": "train", "training.kubeflow.org/replica-index": "2"}
     worker = made(owned("kubeflow.org/v1", kind, "train"), name="train-worker-2", labels=labels)
     owner = {"kind": kind, "spec": {"runPolicy": {"backoffLimit": 7}}, "status": {"replicaStatuses": {}}}
@@ -75,11 +75,11 @@ def test_signals_of_other_systems_give_a_job_no_level() -> None:
     ]
 
 
-def test_a_pod_that_has_a_node_already_is_untouched() -> None:
+def test_a_pod_that_has_a_node_already_is_unchanged() -> None:
     assert place(pod({"nodeName": "n1"}), stored_job(status={"failed": 2})) == UNTOUCHED
 
 
-def test_a_pod_that_cannot_go_to_spot_has_its_attempt_noted_all_the_same() -> None:
+def test_a_pod_that_cannot_run_on_spot_also_gets_the_annotation_of_its_attempt() -> None:
     refuses = pod({"nodeSelector": {"eks.amazonaws.com/capacityType": "ON_DEMAND"}})
     found = place(refuses, stored_job(job_spec(backoffLimit=3), {"failed": 1}))
     assert (found.placement, found.attempt, found.source, found.required) == ("None", "1", "JobStatus", ())
@@ -100,16 +100,16 @@ def test_a_pod_that_cannot_go_to_spot_has_its_attempt_noted_all_the_same() -> No
         ([], None),
     ],
 )
-def test_a_number_of_an_object_is_a_whole_one_or_none(value: object, number: int | None) -> None:
+def test_a_number_is_a_whole_number_or_none(value: object, number: int | None) -> None:
     assert number_at({"status": {"failed": value}}, ("status", "failed")) == number
 
 
 @pytest.mark.parametrize("status", [None, "text", 5, [], [1]])
-def test_a_number_is_none_where_what_should_hold_it_has_another_type(status: object) -> None:
+def test_a_number_is_none_if_its_parent_has_another_type(status: object) -> None:
     assert number_at({"status": status}, ("status", "failed")) is None
 
 
 @pytest.mark.parametrize("source", EVERY_SOURCE, ids=lambda source: source.NAME)
-def test_a_source_says_nothing_of_a_pod_without_its_signal(source: Source) -> None:
+def test_a_source_gives_no_level_to_a_pod_without_its_signal(source: Source) -> None:
     assert read(made(name="web"), of=source.levels)[0] == []
     assert read(made(generateName="web-"), of=source.levels) == ([], [])

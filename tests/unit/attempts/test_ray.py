@@ -1,4 +1,4 @@
-"""The failures of a RayJob, as its status has them, for the pods of its cluster and of its submitter."""
+"""The failures in the status of a RayJob, for the pods of its cluster and of its submitter."""
 
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ OF_RAY_JOB = owned("ray.io/v1", "RayJob", "train")
 
 
 def head(**metadata: Any) -> Json:
-    """A head pod as KubeRay writes it: not a word of the attempt or of the RayJob."""
+    """Return a head pod as KubeRay writes it: without the attempt and without the RayJob."""
     return node("head", "headgroup", **metadata)
 
 
@@ -67,14 +67,14 @@ def test_of_a_ray_jobs_four_attempts_the_last_leaves_spot(root: Json) -> None:
     assert placed == last_of_four_off_spot("RayJob")
 
 
-def test_so_it_is_for_a_cluster_of_the_api_version_before() -> None:
+def test_a_cluster_of_the_previous_api_version_leaves_spot_at_the_last_attempt_too() -> None:
     root = head()
     root["metadata"]["ownerReferences"][0]["apiVersion"] = "ray.io/v1alpha1"
     assert place(root, cluster(OF_RAY_JOB), ray_job(2)) == on_spot("RayJob", 2, 3)
 
 
 @pytest.mark.parametrize("backoff_limit", [None, 0])
-def test_a_ray_job_has_no_retries_unless_it_says_so(backoff_limit: int | None) -> None:
+def test_a_ray_job_without_a_backoff_limit_has_no_retries(backoff_limit: int | None) -> None:
     placed = [place(head(), cluster(OF_RAY_JOB), ray_job(failed, backoff_limit)) for failed in range(4)]
     assert placed == none_on_spot("RayJob")
 
@@ -84,22 +84,22 @@ def test_a_ray_job_that_has_no_status_yet_is_at_its_first_attempt() -> None:
 
 
 @pytest.mark.parametrize("owners", [[], [owned("ray.io/v1", "RayService", "serve")]], ids=["nobody", "RayService"])
-def test_the_pods_of_a_cluster_under_no_ray_job_are_untouched(owners: list[Json]) -> None:
-    """Such a cluster serves until somebody deletes it."""
+def test_the_pods_of_a_cluster_without_a_ray_job_are_unchanged(owners: list[Json]) -> None:
+    """Such a cluster serves until a user deletes it."""
     assert place(head(), cluster(*owners)) == UNTOUCHED
     assert place(worker(), cluster(*owners)) == UNTOUCHED
 
 
-def test_so_are_those_of_a_cluster_that_is_gone() -> None:
+def test_the_pods_of_a_cluster_that_does_not_exist_are_unchanged() -> None:
     assert place(head()) == UNTOUCHED
 
 
-def test_a_pod_of_such_a_cluster_takes_part_if_it_says_so() -> None:
+def test_a_pod_of_a_cluster_without_a_ray_job_is_placed_if_it_is_annotated() -> None:
     assert place(worker(annotations={names.INTERRUPTIBLE: "true"}), cluster()) == on_spot("Unknown", 0, 3)
     assert place(worker(annotations={names.ATTEMPT: "3"}), cluster()) == off_spot("Annotation", 3, 3)
 
 
-def test_a_submitter_stands_under_its_job_and_under_the_ray_job() -> None:
+def test_a_submitter_has_a_level_of_its_job_and_one_of_the_ray_job() -> None:
     job = stored_job(job_spec(backoffLimit=2), {"failed": 1}, ownerReferences=[OF_RAY_JOB])
     assert read(submitter(), job, ray_job(2)) == ([Level("JobStatus", 1, 2), Level("RayJob", 2, 3)], [])
 
@@ -124,7 +124,7 @@ def test_volcanos_labels_on_a_ray_pod_are_not_volcanos_attempt() -> None:
 
 @pytest.mark.parametrize("nonsense", [*NO_NUMBERS, "3.5"])
 @pytest.mark.parametrize("path", [("status",), ("status", "failed"), ("spec",), ("spec", "backoffLimit")])
-def test_nonsense_in_the_ray_job_is_no_error_and_keeps_a_first_worker_on_spot(
+def test_malformed_fields_of_the_ray_job_are_not_an_error_and_a_first_worker_stays_on_spot(
     path: tuple[str, ...], nonsense: Any
 ) -> None:
     placed = place(worker(), cluster(OF_RAY_JOB), with_value(ray_job(0), path, nonsense))
@@ -140,15 +140,15 @@ def test_nonsense_in_the_ray_job_is_no_error_and_keeps_a_first_worker_on_spot(
         ({"failed": -1}, {"backoffLimit": "many"}, Level("RayJob", 0, 0)),
     ],
 )
-def test_failures_and_limit_are_read_of_the_controller_of_the_cluster(status: Json, spec: Json, level: Level) -> None:
+def test_failures_and_limit_are_those_of_the_clusters_controller(status: Json, spec: Json, level: Level) -> None:
     above = {"kind": "RayJob", "metadata": {"name": "train"}, "spec": spec, "status": status}
     assert ask(worker(), cluster(OF_RAY_JOB), above) == ([level], [])
 
 
-def test_neither_a_cluster_nor_its_pod_has_failures_of_their_own() -> None:
+def test_a_cluster_and_its_pods_have_no_failures_of_their_own() -> None:
     assert ask(worker(), {**cluster(), "kind": "RayCluster", "status": {"failed": 2}}) == ([], [])
 
 
 @pytest.mark.parametrize("kind", [None, 5, "JobSet", ["RayJob"]])
-def test_what_is_no_ray_job_tells_nothing(kind: object) -> None:
+def test_an_object_that_is_not_a_ray_job_gives_no_level(kind: object) -> None:
     assert ask(head(), cluster(), {**ray_job(2), "kind": kind}) == ([], [])

@@ -1,4 +1,4 @@
-"""The runs of a SparkApplication, as its status has them, for its drivers and executors."""
+"""The runs in the status of a SparkApplication, for its drivers and executors."""
 
 from functools import partial
 from typing import Any
@@ -32,13 +32,13 @@ def labels(role: str, submission: str) -> Json:
 
 
 def driver(submission: str) -> Json:
-    """A driver as spark-submit writes it: under the same name in every run."""
+    """Return a driver as spark-submit writes it: with the same name in every run."""
     own = owned(APPLICATION, "SparkApplication", "pi")
     return made(own, name="pi-driver", labels=labels("driver", submission), spec={"restartPolicy": "Never"})
 
 
 def executor(submission: str, number: int = 1, **more: str) -> Json:
-    """An executor as the driver writes it: its controller is the driver; `number` counts up with replacements too."""
+    """Return an executor as the driver writes it: its controller is the driver; replacements get new numbers."""
     owners = (
         owned(APPLICATION, "SparkApplication", "pi", controller=False),
         owned("v1", "Pod", "pi-driver"),
@@ -50,7 +50,7 @@ def executor(submission: str, number: int = 1, **more: str) -> Json:
 def application(
     runs: int | None, submission: str, state: str = "RUNNING", retries: int | None = 3, kind: str | None = "OnFailure"
 ) -> Json:
-    """A SparkApplication; its status names the submission that it has last heard of, None before the first."""
+    """Return a SparkApplication; its status has the last known submission, None before the first."""
     restart_policy = {} if kind is None else {"restartPolicy": {"type": kind, "onFailureRetries": retries}}
     status = {"executionAttempts": runs, "submissionID": submission, "applicationState": {"state": state}}
     return {
@@ -62,7 +62,7 @@ def application(
 
 
 def before_driver(attempt: int) -> Json:
-    """The application when the driver of this attempt is created: its status knows the runs before, if any."""
+    """Return the application at the creation of this attempt's driver: its status has the earlier runs."""
     return application(attempt or None, f"run-{attempt - 1}", "PENDING_RERUN")
 
 
@@ -71,16 +71,16 @@ def test_of_an_applications_four_drivers_the_last_leaves_spot() -> None:
     assert placed == last_of_four_off_spot("Spark")
 
 
-def test_its_executors_go_where_their_driver_went_though_the_run_has_been_counted_by_then() -> None:
+def test_executors_are_placed_like_their_driver_although_their_run_is_counted_by_then() -> None:
     placed = [place(executor(f"run-{runs}", 7), application(runs + 1, f"run-{runs}")) for runs in range(4)]
     assert placed == last_of_four_off_spot("Spark")
 
 
-def test_an_executor_that_comes_before_its_run_is_counted_is_of_that_run_too() -> None:
+def test_an_executor_that_is_created_before_its_run_is_counted_belongs_to_that_run() -> None:
     assert ask(executor("run-2"), application(2, "run-1"))[0] == [Level("Spark", 2, 3)]
 
 
-def test_a_run_whose_submission_failed_was_not_counted() -> None:
+def test_a_run_whose_submission_failed_is_not_subtracted() -> None:
     failed = application(2, "run-2", "SUBMISSION_FAILED")
     assert ask(driver("run-2"), failed)[0] == [Level("Spark", 2, 3)]
 
@@ -95,12 +95,12 @@ def test_on_failure_without_a_number_has_no_retries() -> None:
     assert placed == none_on_spot("Spark")
 
 
-def test_where_the_application_is_gone_its_pods_count_as_first_attempts() -> None:
+def test_if_the_application_does_not_exist_its_pods_count_as_first_attempts() -> None:
     assert place(driver("run-1")) == on_spot("Unknown", 0, 3)
     assert place(executor("run-1")) == on_spot("Unknown", 0, 3)
 
 
-def test_an_executor_is_known_by_its_labels_alone() -> None:
+def test_an_executor_is_recognised_by_its_labels_alone() -> None:
     """Older operators give it no reference to the application."""
     root = executor("run-0")
     del root["metadata"]["ownerReferences"][0]
@@ -108,13 +108,13 @@ def test_an_executor_is_known_by_its_labels_alone() -> None:
 
 
 @pytest.mark.parametrize("key", OPERATORS)
-def test_without_the_operators_labels_a_pods_pod_is_nobodys(key: str) -> None:
+def test_without_the_operators_labels_a_pod_of_a_pod_is_unchanged(key: str) -> None:
     root = executor("run-0")
     del root["metadata"]["labels"][key]
     assert place(root, application(1, "run-0")) == UNTOUCHED
 
 
-def test_without_a_submission_id_the_runs_before_are_what_is_known() -> None:
+def test_without_a_submission_id_all_counted_runs_are_earlier_ones() -> None:
     root = driver("run-1")
     del root["metadata"]["labels"][f"{GROUP}/submission-id"]
     for known in (application(1, "run-0"), with_value(application(1, "run-0"), ("status", "submissionID"), None)):
@@ -136,7 +136,7 @@ def test_without_a_submission_id_the_runs_before_are_what_is_known() -> None:
         ("spec", "restartPolicy", "onFailureRetries"),
     ],
 )
-def test_nonsense_in_the_application_is_no_error_and_keeps_a_first_executor_on_spot(
+def test_malformed_fields_of_the_application_are_not_an_error_and_a_first_executor_stays_on_spot(
     path: tuple[str, ...], nonsense: Any
 ) -> None:
     placed = place(executor("run-0"), with_value(application(None, ""), path, nonsense))

@@ -30,7 +30,7 @@ ASSISTANT = {"pipeline.tekton.dev/affinity-assistant": "affinity-assistant-01234
 
 
 def child_name(task_run: str, attempt: int) -> str:
-    """A pod's name as Tekton makes it (pkg/pod/pod.go, kmeta.ChildName)."""
+    """Return a pod's name as Tekton generates it (pkg/pod/pod.go, kmeta.ChildName)."""
     suffix = "-pod" if attempt == 0 else f"-pod-retry{attempt}"
     if len(task_run) + len(suffix) <= LONGEST_NAME:
         return task_run + suffix
@@ -58,13 +58,13 @@ def test_of_a_task_runs_four_attempts_the_last_leaves_spot() -> None:
     assert [place(pod_at(attempt), task_run()) for attempt in range(4)] == last_of_four_off_spot("Tekton")
 
 
-def test_so_it_is_under_the_api_version_before() -> None:
+def test_a_task_run_of_the_previous_api_version_leaves_spot_at_the_last_attempt_too() -> None:
     root = pod_at(2)
     root["metadata"]["ownerReferences"][0]["apiVersion"] = "tekton.dev/v1beta1"
     assert place(root, task_run()) == on_spot("Tekton", 2, 3)
 
 
-def test_the_number_survives_in_a_name_that_was_too_long() -> None:
+def test_a_shortened_name_still_has_the_number() -> None:
     long = "release-pipeline-of-the-recommendation-service-train-everything"
     names = [child_name(long, attempt) for attempt in range(4)]
     assert all(len(name) <= LONGEST_NAME and not name.startswith(long) for name in names)
@@ -72,24 +72,24 @@ def test_the_number_survives_in_a_name_that_was_too_long() -> None:
     assert [place(pod_at(attempt, long), task_run()) for attempt in range(4)] == last_of_four_off_spot("Tekton")
 
 
-def test_more_than_nine_retries_can_be_read() -> None:
+def test_numbers_of_several_digits_are_read() -> None:
     assert ask(pod_at(10), task_run(retries=10))[0] == [Level("Tekton", 10, 10)]
 
 
-def test_a_task_run_that_says_nothing_of_retries_has_none() -> None:
+def test_a_task_run_without_the_field_has_no_retries() -> None:
     assert [place(pod_at(attempt), task_run(None)) for attempt in range(4)] == none_on_spot("Tekton")
 
 
-def test_where_the_task_run_is_gone_the_profiles_default_is_the_budget() -> None:
+def test_if_the_task_run_does_not_exist_the_profiles_default_is_the_budget() -> None:
     assert [place(pod_at(attempt)) for attempt in range(4)] == last_of_four_off_spot("Tekton")
 
 
-def test_a_task_runs_own_name_may_end_like_a_pods() -> None:
+def test_a_task_runs_name_may_end_like_that_of_a_pod() -> None:
     assert ask(named("build-pod-retry7-pod", "build-pod-retry7"), task_run())[0] == [Level("Tekton", 0, 3)]
 
 
 def test_beside_an_affinity_assistant_spot_is_a_preference() -> None:
-    """It stands on one node, and its pods with it: a requirement could not be met there."""
+    """All pods run on the assistant's node, which may not meet a requirement."""
     first, last = (place(pod_at(attempt, annotations=ASSISTANT), task_run()) for attempt in (0, 3))
     assert (first.placement, first.required, first.preferred) == ("Spot", (), (SPOT,))
     assert (last.placement, last.required, last.preferred) == ("OnDemand", (), (NOT_SPOT,))
@@ -108,7 +108,7 @@ def test_beside_an_affinity_assistant_spot_is_a_preference() -> None:
         "pod",
     ],
 )
-def test_a_name_of_another_form_tells_nothing_with_one_warning(name: str) -> None:
+def test_a_name_of_another_form_gives_no_level_and_one_warning(name: str) -> None:
     found, warnings = ask(named(name), task_run())
     assert found == []
     assert [warning.path for warning in warnings] == [("metadata", "name")]
@@ -119,5 +119,5 @@ def test_a_name_of_another_form_tells_nothing_with_one_warning(name: str) -> Non
 
 @pytest.mark.parametrize("nonsense", NO_NUMBERS)
 @pytest.mark.parametrize("path", [("spec",), ("spec", "retries")])
-def test_nonsense_in_the_task_run_counts_as_no_retries(path: tuple[str, ...], nonsense: Any) -> None:
+def test_malformed_retries_of_the_task_run_count_as_none(path: tuple[str, ...], nonsense: Any) -> None:
     assert ask(pod_at(1), with_value(task_run(), path, nonsense)) == ([Level("Tekton", 1, 0)], [])

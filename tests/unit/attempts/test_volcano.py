@@ -26,7 +26,7 @@ RETRY_COUNT = "volcano.sh/job-retry-count"
 
 
 def pod_at(retries: str) -> Json:
-    """A pod as Volcano 1.13 writes it, under the same name in every run."""
+    """Return a pod as Volcano 1.13 writes it, with the same name in every run."""
     own = {"job-name": "train", "task-spec": "worker", "task-index": "0", "queue-name": "default"}
     both = {f"volcano.sh/{key}": value for key, value in own.items()}
     annotations = {**both, RETRY_COUNT: retries, "volcano.sh/job-version": "0"}
@@ -44,7 +44,7 @@ def test_max_retry_counts_runs_so_that_of_four_the_last_leaves_spot() -> None:
 
 
 @pytest.mark.parametrize(("max_retry", "budget"), [(None, 2), (0, 2), (1, 0), (2, 1), (11, 10)])
-def test_left_out_it_is_three_runs(max_retry: int | None, budget: int) -> None:
+def test_an_absent_max_retry_means_three_runs(max_retry: int | None, budget: int) -> None:
     assert ask(pod_at("0"), job(max_retry)) == ([Level("Volcano", 0, budget)], [])
 
 
@@ -56,7 +56,7 @@ def test_where_the_job_is_gone_the_profiles_default_is_the_budget() -> None:
     assert [place(pod_at(str(retries))) for retries in range(4)] == last_of_four_off_spot("Volcano")
 
 
-def test_a_volcano_before_1_10_tells_nothing() -> None:
+def test_without_the_annotation_which_volcano_before_1_10_lacks_there_is_no_level() -> None:
     root = pod_at("0")
     del root["metadata"]["annotations"][RETRY_COUNT]
     assert ask(root, job()) == ([], [])
@@ -64,7 +64,7 @@ def test_a_volcano_before_1_10_tells_nothing() -> None:
 
 
 @pytest.mark.parametrize("nonsense", NO_COUNTS)
-def test_a_malformed_count_tells_nothing_with_one_warning(nonsense: str) -> None:
+def test_a_malformed_count_gives_no_level_and_one_warning(nonsense: str) -> None:
     found, warnings = ask(pod_at(nonsense), job())
     assert found == []
     assert [warning.path for warning in warnings] == [("metadata", "annotations", RETRY_COUNT)]
@@ -75,6 +75,6 @@ def test_a_malformed_count_tells_nothing_with_one_warning(nonsense: str) -> None
 
 @pytest.mark.parametrize("nonsense", NO_NUMBERS)
 @pytest.mark.parametrize("path", [("spec",), ("spec", "maxRetry"), ("status",)])
-def test_nonsense_in_the_job_is_no_error(path: tuple[str, ...], nonsense: Any) -> None:
+def test_malformed_fields_of_the_job_are_not_an_error(path: tuple[str, ...], nonsense: Any) -> None:
     found, warnings = ask(pod_at("1"), with_value(job(None), path, nonsense))
     assert (found, warnings) == ([Level("Volcano", 1, 2)], [])

@@ -1,4 +1,4 @@
-"""Node affinity as kube-scheduler evaluates it, written apart from the code under test."""
+"""Node affinity as kube-scheduler evaluates it, independent of the code under test."""
 
 from webhook.objects.problem import Json
 

@@ -1,4 +1,4 @@
-"""Pods whose own node selector or affinity rules out spot, or everything but spot."""
+"""Pods whose own node selector or affinity excludes all spot or all on-demand nodes."""
 
 from typing import Any
 
@@ -141,7 +141,7 @@ def test_a_term_that_both_kinds_of_node_meet_refuses_neither(provider: Provider,
     assert refuses_on_demand(pod_spec, provider) is None
 
 
-def test_the_field_named_is_the_expression_that_refuses() -> None:
+def test_the_path_is_that_of_the_expression_that_refuses() -> None:
     pod_spec = with_terms(term(expression("zone", "In", "a"), expression(CAPACITY_TYPE, "In", "on-demand")))
     assert refuses_spot(pod_spec, KARPENTER) == at(0, 1)
 
@@ -171,13 +171,13 @@ def test_an_empty_term_does_not_count(empty: Json) -> None:
     assert refuses_spot(with_terms(empty), KARPENTER) is None
 
 
-def test_the_node_selector_holds_beside_every_term() -> None:
+def test_a_node_selector_that_refuses_applies_beside_every_term() -> None:
     pod_spec = {**with_terms(term(expression("zone", "In", "a"))), "nodeSelector": {CAPACITY_TYPE: "on-demand"}}
     assert refuses_spot(pod_spec, KARPENTER) == ("spec", "nodeSelector", CAPACITY_TYPE)
 
 
 @pytest.mark.parametrize("provider", [*ROWS, ANY, combine(KARPENTER, EKS)], ids=lambda provider: provider.name)
-def test_our_own_requirement_said_again_refuses_nothing(provider: Provider) -> None:
+def test_the_webhooks_own_requirement_refuses_nothing(provider: Provider) -> None:
     assert refuses_on_demand(with_terms(term(*off_spot(provider))), provider) is None
     assert refuses_spot(with_terms(term(*on_spot(provider))), provider) is None
 
@@ -215,7 +215,7 @@ def test_gt_on_a_capacity_label_is_never_met() -> None:
     assert refuses_on_demand(with_terms(term(expression(CAPACITY_TYPE, "Gt", "1"))), KARPENTER) is None
 
 
-def test_a_custom_compute_class_chooses_capacity_by_itself() -> None:
+def test_with_a_custom_compute_class_no_key_is_added() -> None:
     pod_spec: Json = {"nodeSelector": {COMPUTE_CLASS: "spot-then-on-demand"}}
     path = ("spec", "nodeSelector", COMPUTE_CLASS)
     assert refuses_spot(pod_spec, GKE) == refuses_on_demand(pod_spec, GKE) == path
@@ -223,12 +223,12 @@ def test_a_custom_compute_class_chooses_capacity_by_itself() -> None:
     assert refuses_spot(pod_spec, EKS) is None
 
 
-def test_a_custom_compute_class_in_any_term_chooses_capacity_by_itself() -> None:
+def test_with_a_custom_compute_class_in_any_term_no_key_is_added() -> None:
     pod_spec = with_terms(term(expression("zone", "In", "a")), term(expression(COMPUTE_CLASS, "In", "mine")))
     assert refuses_spot(pod_spec, GKE) == refuses_on_demand(pod_spec, GKE) == at(1, 0)
 
 
-def test_autopilots_first_compute_classes_leave_the_choice_to_the_pod() -> None:
+def test_beside_autopilots_first_compute_classes_keys_are_added() -> None:
     assert refuses_spot({"nodeSelector": {COMPUTE_CLASS: "Scale-Out"}}, GKE) is None
     assert refuses_spot(with_terms(term(expression(COMPUTE_CLASS, "In", "Balanced"))), GKE) is None
     assert refuses_spot(with_terms(term(expression(COMPUTE_CLASS, "NotIn", "mine"))), GKE) is None

@@ -1,4 +1,4 @@
-"""What a cluster's nodes tell of its pools."""
+"""The pools of a cluster, from the labels of its nodes."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def pool(*nodes: NodeFacts) -> Pool:
     return found
 
 
-def test_nodes_are_counted_by_the_label_that_names_their_pool() -> None:
+def test_nodes_are_grouped_by_the_label_with_their_pools_name() -> None:
     assert list(pools_of(node("a"), node("b"), node("a"), NodeFacts({"x": "y"})) or {}) == ["a", "b", ""]
 
 
@@ -42,7 +42,7 @@ def test_nodes_are_counted_by_the_label_that_names_their_pool() -> None:
         ("Gt", ["7"], True),
     ],
 )
-def test_a_requirement_is_met_where_a_node_of_the_pool_meets_it(
+def test_a_pool_meets_a_requirement_if_one_of_its_nodes_does(
     operator: str,
     values: list[str],
     may: bool,  # noqa: FBT001
@@ -57,7 +57,7 @@ def test_a_label_that_no_node_has_is_absent(operator: str, may: bool) -> None:  
     assert pool(node("a")).may_have("zone", operator, ["1"]) is may
 
 
-def test_a_label_that_some_nodes_have_not_may_be_there_and_not() -> None:
+def test_a_label_that_only_some_nodes_have_may_be_present_or_absent() -> None:
     mixed = pool(node("a", zone="1"), node("a"))
     assert all(mixed.may_have("zone", operator, ["1"]) for operator in ("In", "NotIn", "Exists", "DoesNotExist"))
 
@@ -77,7 +77,7 @@ def test_a_label_with_too_many_values_may_have_any() -> None:
         ({}, [[{"key": "zone", "operator": "In", "values": ["2"]}]], False),
     ],
 )
-def test_a_pod_needs_its_whole_selector_and_one_of_its_terms(
+def test_a_pod_needs_all_of_its_selector_and_one_of_its_terms(
     selector: Json,
     terms: list[list[Json]],
     takes: bool,  # noqa: FBT001

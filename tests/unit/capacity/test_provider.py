@@ -1,4 +1,4 @@
-"""Providers made of others, or of a policy."""
+"""Providers that are combined from others, or described in a policy."""
 
 from tests.unit.capacity.matcher import meets, score
 from webhook.capacity.provider import combine, custom, off_spot, on_demand_preferences, on_spot, spot_preferences
@@ -20,14 +20,14 @@ def test_a_combined_provider_is_named_after_all_of_them() -> None:
     assert MIXED.name == "eks+karpenter"
 
 
-def test_off_spot_in_a_mixed_cluster_is_off_the_spot_nodes_of_all() -> None:
+def test_off_spot_in_a_mixed_cluster_excludes_the_spot_nodes_of_all_providers() -> None:
     assert not meets(EKS_SPOT, off_spot(MIXED))
     assert not meets(KARPENTER_SPOT, off_spot(MIXED))
     assert meets(EKS_ON_DEMAND, off_spot(MIXED))
     assert meets(KARPENTER_ON_DEMAND, off_spot(MIXED))
 
 
-def test_the_spot_requirement_in_a_mixed_cluster_is_the_most_specific_providers() -> None:
+def test_the_spot_requirement_in_a_mixed_cluster_is_that_of_the_most_specific_provider() -> None:
     assert on_spot(MIXED) == on_spot(KARPENTER)
 
 
@@ -68,7 +68,7 @@ def test_a_custom_provider_keeps_off_all_its_labels_and_requires_the_first() -> 
     assert provider.tolerations == (toleration,)
 
 
-def test_a_custom_label_with_the_empty_value_is_a_mark_by_presence() -> None:
+def test_a_custom_label_with_the_empty_value_marks_nodes_by_its_presence() -> None:
     provider = custom({"node-role.example.com/spot": [""]}, [])
     assert off_spot(provider) == [{"key": "node-role.example.com/spot", "operator": "DoesNotExist"}]
     assert on_spot(provider) == [{"key": "node-role.example.com/spot", "operator": "Exists"}]

@@ -1,4 +1,4 @@
-"""Clusters told by their nodes."""
+"""Recognition of a cluster's provider by its nodes."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_a_cluster_is_recognised_by_its_nodes(nodes: list[NodeFacts], name: str)
         NodeFacts({}, "ack-hybrid://123456"),
     ],
 )
-def test_nodes_that_do_not_tell_their_capacity_are_not_recognised(node: NodeFacts) -> None:
+def test_nodes_without_capacity_labels_are_not_recognised(node: NodeFacts) -> None:
     assert recognise([node], has_karpenter_node_pools=False) is None
 
 
@@ -70,7 +70,7 @@ def test_a_cluster_without_nodes_is_not_recognised() -> None:
     assert recognise([], has_karpenter_node_pools=False) is None
 
 
-def test_karpenter_is_there_with_its_node_pools() -> None:
+def test_karpenter_is_recognised_by_its_node_pools() -> None:
     assert recognise([], has_karpenter_node_pools=True) is KARPENTER
     mixed = recognise([MANAGED_NODE], has_karpenter_node_pools=True)
     assert mixed is not None
@@ -95,7 +95,7 @@ def test_nodes_can_be_any_iterable() -> None:
     assert recognise(iter([MANAGED_NODE]), has_karpenter_node_pools=False) is EKS
 
 
-def test_gke_named_in_a_policy_learns_of_preemptible_vms_from_the_nodes() -> None:
+def test_gke_named_in_a_policy_includes_preemptible_vms_if_there_are_such_nodes() -> None:
     without = recognise([GKE_NODE], has_karpenter_node_pools=False)
     with_them = recognise([GKE_NODE, PREEMPTIBLE_NODE], has_karpenter_node_pools=False)
     assert named("gke", None) is GKE
@@ -103,6 +103,6 @@ def test_gke_named_in_a_policy_learns_of_preemptible_vms_from_the_nodes() -> Non
     assert not meets(dict(PREEMPTIBLE_NODE.labels), off_spot(named("gke", with_them)))
 
 
-def test_another_provider_named_in_a_policy_is_taken_at_its_word() -> None:
+def test_any_other_provider_named_in_a_policy_is_used_unchanged() -> None:
     recognised = recognise([GKE_NODE, PREEMPTIBLE_NODE], has_karpenter_node_pools=False)
     assert named("eks", recognised) is EKS

@@ -1,4 +1,4 @@
-"""Which node selectors and terms ask for capacity that is neither spot nor on-demand."""
+"""Node selectors and terms that require capacity which is neither spot nor on-demand."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def with_terms(*given: list[Json]) -> Json:
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
 
-def test_the_field_that_asks_for_it_is_named() -> None:
+def test_the_path_is_that_of_the_field_that_requires_it() -> None:
     assert set_aside({"nodeSelector": {"cloud.google.com/gke-flex-start": "true"}}, {}) == (
         "spec",
         "nodeSelector",
@@ -34,14 +34,14 @@ def test_the_field_that_asks_for_it_is_named() -> None:
         {"cloud.google.com/gke-spot": "true"},
     ],
 )
-def test_other_selectors_do_not(selector: Json | None) -> None:
+def test_other_selectors_do_not_require_it(selector: Json | None) -> None:
     assert set_aside({"nodeSelector": selector}, {}) is None
 
 
-def test_terms_are_ored_so_each_must_ask_for_it() -> None:
+def test_terms_are_ored_so_each_must_require_it() -> None:
     assert set_aside(with_terms([RESERVED], [ZONE]), {}) is None
     assert set_aside(with_terms([RESERVED], [RESERVED, ZONE]), {}) is not None
-    assert set_aside(with_terms([RESERVED], []), {}) is not None  # an empty term is no way out
+    assert set_aside(with_terms([RESERVED], []), {}) is not None  # an empty term matches no node
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_terms_are_ored_so_each_must_ask_for_it() -> None:
         ("DoesNotExist", [], False),
     ],
 )
-def test_an_expression_asks_for_it_where_no_other_node_meets_it(
+def test_an_expression_requires_it_if_no_other_node_meets_the_expression(
     operator: str, values: list[str], *, asks: bool
 ) -> None:
     expression = {"key": "cloud.google.com/reservation-affinity", "operator": operator, "values": values}

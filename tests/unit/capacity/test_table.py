@@ -1,4 +1,4 @@
-"""Each row against nodes as its provider labels them."""
+"""Each provider of the table, with nodes as the provider labels them."""
 
 import pytest
 
@@ -30,7 +30,7 @@ SPOT_NODES = {
     "castai spot": (PROVIDERS["castai"], {"scheduling.cast.ai/spot": "true"}),
 }
 
-# Spot nodes that a pod is kept off, but can't be held on: there is no word for it, or it is another label's.
+# Spot nodes that a pod can exclude but not require: the provider supports no such key, or uses another one for it.
 SPOT_NODES_THAT_NOTHING_REQUIRES = {
     "ocean spot": (OCEAN, {"spotinst.io/node-lifecycle": "spot"}),
     "gke preemptible": (
@@ -99,7 +99,7 @@ def test_a_pod_that_requires_or_prefers_spot_is_not_sent_to_an_on_demand_node(
     assert score(labels, spot_preferences(ANY)) == 0
 
 
-def test_a_preemptible_vm_is_as_good_as_a_spot_vm_where_it_is_preferred() -> None:
+def test_preemptible_vms_are_preferred_like_spot_vms() -> None:
     assert score({"cloud.google.com/gke-preemptible": "true"}, spot_preferences(GKE_WITH_PREEMPTIBLE)) == 100
 
 
@@ -115,7 +115,7 @@ def test_ocean_gets_no_affinity_to_spot_and_a_preference_for_on_demand() -> None
     assert score({"spotinst.io/node-lifecycle": "spot"}, on_demand_preferences(OCEAN)) == 0
 
 
-def test_a_mark_by_presence_is_told_by_the_key_alone() -> None:
+def test_a_label_that_marks_by_presence_is_matched_by_its_key_alone() -> None:
     assert off_spot(PROVIDERS["openshift"])[0] == {
         "key": "machine.openshift.io/interruptible-instance",
         "operator": "DoesNotExist",
@@ -126,7 +126,7 @@ def test_a_mark_by_presence_is_told_by_the_key_alone() -> None:
 
 
 @pytest.mark.parametrize("provider", EVERY, ids=lambda provider: provider.name)
-def test_off_spot_never_asks_for_an_on_demand_label(provider: Provider) -> None:
+def test_off_spot_never_requires_an_on_demand_label(provider: Provider) -> None:
     assert off_spot(provider)
     assert {requirement["operator"] for requirement in off_spot(provider)} <= {"NotIn", "DoesNotExist"}
 

@@ -58,12 +58,12 @@ def test_a_provider_without_taints_needs_no_toleration() -> None:
     assert missing_tolerations(None, EKS) == []
 
 
-def test_one_effect_is_not_all_of_them() -> None:
+def test_a_toleration_of_one_effect_does_not_cover_all_effects() -> None:
     one_effect = {"key": "scheduling.cast.ai/spot", "operator": "Exists", "effect": "NoSchedule"}
     assert missing_tolerations([one_effect], CASTAI) == [*CASTAI.tolerations]
 
 
-def test_a_toleration_for_a_while_is_not_one_for_ever() -> None:
+def test_a_toleration_with_a_time_limit_does_not_cover_one_without() -> None:
     for_ever = {"key": "spot", "operator": "Exists", "effect": "NoExecute"}
     for_a_while = {**for_ever, "tolerationSeconds": 60}
     assert missing_tolerations([for_a_while], custom({"pool": ["spot"]}, [for_ever])) == [for_ever]

@@ -1,9 +1,9 @@
-"""Pauses between tries that fail."""
+"""Back-off: the pauses between attempts that fail."""
 
 from webhook.kube.backoff import Backoff
 
 
-def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_success() -> None:
+def test_pauses_double_up_to_the_longest_and_start_again_after_a_success() -> None:
     backoff = Backoff(1, 5)
     assert [backoff.take() for _ in range(4)] == [1, 2, 4, 5]
     backoff.reset()

@@ -1,4 +1,4 @@
-"""The connection to the API when its other end is mute."""
+"""The connection to an API server that does not answer."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from webhook.kube.client import Api
 
 
 class Mute:
-    """A TLS server that takes what it is sent and says nothing, not even goodbye."""
+    """A TLS server that reads requests and never answers, not even a TLS shutdown."""
 
     def __init__(self, folder: Path) -> None:
         now, hour = datetime.now(UTC), timedelta(hours=1)
@@ -62,7 +62,7 @@ def mute(folder: Path) -> Iterator[Mute]:
             connection.close()
 
 
-def test_a_call_given_up_leaves_no_connection_under_which_the_loop_would_be_closed(tmp_path: Path) -> None:
+def test_after_a_cancelled_call_no_connection_is_open_when_the_loop_closes(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
 
     async def run() -> list[bool]:

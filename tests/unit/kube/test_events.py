@@ -1,4 +1,4 @@
-"""Events: what they contain, and what becomes of them while the API does not take them."""
+"""Events: their content, and their queue while the API does not accept them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def logged() -> Iterator[list[Any]]:
 
 
 class Api:
-    """Stores Events; raises what a test has laid ready for the next ones."""
+    """Stores Events; raises the errors that a test has set for the next ones."""
 
     def __init__(self, *faults: Exception | None) -> None:
         self.faults = list(faults)
@@ -37,7 +37,7 @@ class Api:
 
 
 def written(server: Api, *notices: Notice) -> None:
-    """Write Events until none waits."""
+    """Write all queued Events."""
 
     async def work() -> None:
         api: Any = server
@@ -58,7 +58,7 @@ def say(message: str) -> Notice:
     return Notice("ConfigMap", "retry-policy", "policy", "PolicyRefused", message)
 
 
-def test_an_event_names_the_object_by_all_that_is_known_of_it() -> None:
+def test_an_event_has_all_known_fields_of_its_object() -> None:
     found = event(NOTICE)
     reference = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "ml", "name": "train", "uid": "u"}
     assert found["involvedObject"] == reference
@@ -68,21 +68,21 @@ def test_an_event_names_the_object_by_all_that_is_known_of_it() -> None:
     assert found["count"] == 1
 
 
-def test_without_a_uid_an_event_is_about_any_object_of_the_name() -> None:
+def test_without_a_uid_an_event_is_about_any_object_with_the_name() -> None:
     assert "uid" not in event(say("bad"))["involvedObject"]
 
 
-def test_an_event_has_another_name_for_each_message_and_begins_with_that_of_its_object() -> None:
+def test_the_name_of_an_event_begins_with_its_objects_and_differs_for_each_message() -> None:
     names = [event(say(message))["metadata"]["name"] for message in ("a", "b")]
     assert len(set(names)) == 2
     assert all(name.startswith("policy.") for name in names)
 
 
-def test_a_long_message_is_cut_to_what_the_api_server_takes() -> None:
+def test_a_long_message_is_cut_to_the_api_servers_limit() -> None:
     assert len(event(say("x" * 5000))["message"]) == LONGEST
 
 
-def test_events_are_written_in_their_order_into_the_namespace_of_their_object() -> None:
+def test_events_are_written_in_order_to_the_namespace_of_their_object() -> None:
     server = Api()
     written(server, say("a"), NOTICE, say("b"))
     assert server.messages == ["a", "runs again", "b"]
@@ -101,13 +101,13 @@ def test_an_event_that_cannot_be_written_is_logged_and_the_next_one_is_written(
     assert [line["event"] for line in logged] == ["event not written"]
 
 
-def test_an_event_that_another_replica_has_written_is_no_error(logged: list[Any]) -> None:
+def test_an_event_that_another_replica_has_written_is_not_an_error(logged: list[Any]) -> None:
     server = Api(ApiError(409, "already exists"))
     written(server, say("a"), say("b"))
     assert (server.messages, logged) == (["b"], [])
 
 
-def test_while_none_can_be_written_only_so_many_wait() -> None:
+def test_the_number_of_waiting_events_is_bounded() -> None:
     no_api: Any = None
     events = Events(no_api)
     for number in range(events.waiting.maxsize + 10):

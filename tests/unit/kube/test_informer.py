@@ -1,4 +1,4 @@
-"""The lists that are watched: what reading an object costs, whatever users wrote in it, and what of it is kept."""
+"""Watched lists: the cost of reading an object with any content, and the fields that are kept."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def job_with(**fields: Any) -> Json:
     return {**found, "status": fields}
 
 
-# By what grows: the list, an object as large as that, and how many bytes of JSON one more costs.
+# By the part that grows: the list, an object with that part, and the bytes of JSON for one more entry.
 LARGE: dict[str, tuple[Informer[Any], Callable[[int], Json], int]] = {
     "variables of a Job": (
         JOBS,
@@ -71,13 +71,13 @@ LARGE: dict[str, tuple[Informer[Any], Callable[[int], Json], int]] = {
 
 
 @pytest.mark.parametrize("grows", LARGE)
-def test_what_reading_an_object_costs_grows_with_it(grows: str) -> None:
+def test_the_cost_of_reading_an_object_grows_with_its_size(grows: str) -> None:
     watched, made, _ = LARGE[grows]
     assert_grows_with_its_input(watched.read, lambda n: msgspec.Raw(msgspec.json.encode(made(n))), 500)
 
 
 @pytest.mark.parametrize("grows", LARGE)
-def test_the_largest_object_is_read_at_little_cost_and_next_to_nothing_of_it_is_kept(grows: str) -> None:
+def test_the_largest_object_is_read_at_low_cost_and_little_of_it_is_kept(grows: str) -> None:
     watched, made, each = LARGE[grows]
     raw = msgspec.Raw(msgspec.json.encode(made(STORED // each)))
     assert_affordable(lambda: watched.read(raw), seconds=0.5)
@@ -102,7 +102,7 @@ HOSTILE = st.fixed_dictionaries(
 
 @settings(max_examples=50)
 @given(HOSTILE, st.sampled_from([JOBS, JOB_SETS, PODS]))
-def test_an_object_that_is_not_as_the_api_promises_hides_no_other(hostile: Json, watched: Informer[Any]) -> None:
+def test_a_malformed_object_hides_no_other_object(hostile: Json, watched: Informer[Any]) -> None:
     async def pages(*_: object) -> Any:
         items = [msgspec.Raw(msgspec.json.encode(one)) for one in (hostile, job_with())]
         yield Page(client.ListMeta(version="9"), items)
@@ -120,13 +120,13 @@ def test_a_cached_account_is_cut_but_still_recognised_as_too_long() -> None:
     assert len(read[1]["metadata"]["annotations"][names.LEDGER]) == LARGEST + 1
 
 
-def test_failures_that_the_job_controller_is_about_to_count_are_kept_as_failures() -> None:
+def test_failures_that_the_job_controller_has_not_counted_yet_are_kept_as_failures() -> None:
     read = JOBS.read(msgspec.Raw(msgspec.json.encode(job_with(failed=2, uncountedTerminatedPods={"failed": ["a"]}))))
     assert read is not None
     assert read[1]["status"] == {"failed": 3}
 
 
-def test_of_a_jobs_conditions_its_ends_are_kept_one_of_each_type_in_their_order() -> None:
+def test_the_terminal_conditions_of_a_job_are_kept_in_order_one_of_each_type() -> None:
     others = [{**CONDITION, "type": "Suspended"}, {**CONDITION, "status": "False"}]
     ends = [{**CONDITION, "type": kind, "message": kind * 1000} for kind in ("FailureTarget", "Failed")]
     read = JOBS.read(msgspec.Raw(msgspec.json.encode(job_with(conditions=[*others, *ends, *ends]))))
@@ -136,7 +136,7 @@ def test_of_a_jobs_conditions_its_ends_are_kept_one_of_each_type_in_their_order(
     assert all(len(one["message"]) == 1024 for one in kept)
 
 
-def test_a_failure_policy_that_many_jobs_have_in_common_is_kept_once_and_a_large_one_is_not_remembered() -> None:
+def test_a_failure_policy_that_many_jobs_share_is_kept_once_unless_it_is_large() -> None:
     def policy_of(values: int) -> Json:
         rules = [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": list(range(values))}}]
         raw = msgspec.json.encode(job_with(spec={"podFailurePolicy": {"rules": rules}}))
@@ -151,11 +151,11 @@ def test_a_failure_policy_that_many_jobs_have_in_common_is_kept_once_and_a_large
 
 
 class Listing(Api):
-    """An API server with objects of given sizes, which it lists without saying how long that is."""
+    """An API server with objects of given sizes, which it lists without Content-Length."""
 
     def __init__(self, sizes: list[int]) -> None:
         self.sizes = sizes
-        self.most = 0.0  # bytes of a page that was read
+        self.most = 0.0  # bytes of the largest page that was read
         self.requests = 0
 
     async def body(self, path: str, query: dict[str, str], accept: str, most: float = 0) -> bytearray:
@@ -173,7 +173,7 @@ class Listing(Api):
 
 
 @given(st.lists(st.sampled_from([1000, 100_000, 2_300_000, 9_000_000]), max_size=300))
-def test_a_list_is_read_whole_in_pages_of_which_none_is_large(sizes: list[int]) -> None:
+def test_a_list_is_read_completely_in_pages_of_bounded_size(sizes: list[int]) -> None:
     listing = Listing(sizes)
 
     async def run() -> list[int]:
@@ -194,7 +194,7 @@ def test_many_small_objects_are_read_in_few_pages() -> None:
     assert listing.requests == 10_000 // client.PAGE
 
 
-def test_thirty_large_jobs_need_no_more_memory_than_a_page_and_a_little() -> None:
+def test_thirty_large_jobs_need_little_more_memory_than_a_page() -> None:
     _, made, _ = LARGE["variables of a Job"]
     large = msgspec.json.encode(made(140_000))
     assert len(large) > 2_000_000
@@ -211,18 +211,18 @@ def test_thirty_large_jobs_need_no_more_memory_than_a_page_and_a_little() -> Non
     JOBS.observers = observers
 
 
-def test_an_event_tells_its_version_though_its_object_cannot_be_read() -> None:
+def test_an_event_has_its_version_even_if_its_object_cannot_be_read() -> None:
     JOBS.items["ml", "train"] = CachedJob({})
     hostile = job_with(conditions=3)
     assert JOBS.take(Event("MODIFIED", msgspec.Raw(msgspec.json.encode(hostile)))) == "7"
-    assert ("ml", "train") not in JOBS.items  # it is asked for
+    assert ("ml", "train") not in JOBS.items  # a look-up asks the API for it
     bookmark = {"kind": "Job", "metadata": {"resourceVersion": "8"}}
     assert JOBS.take(Event("BOOKMARK", msgspec.Raw(msgspec.json.encode(bookmark)))) == "8"
     with pytest.raises(ApiError, match="410 too old"):
         JOBS.take(Event("ERROR", msgspec.Raw(b'{"code": 410, "message": "too old"}')))
 
 
-def test_while_a_long_list_is_taken_in_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_tasks_run_while_a_long_list_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(1_000_000))
     monkeypatch.setattr("webhook.kube.slices.time.monotonic", lambda: next(now) * 0.001)
     served = 0

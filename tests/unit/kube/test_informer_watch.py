@@ -1,4 +1,4 @@
-"""How an informer lists and watches, second by second: a scripted API, and a clock that jumps."""
+"""An informer's lists and watches, second by second, with a scripted API and virtual time."""
 
 import asyncio
 from collections import deque
@@ -47,13 +47,13 @@ class ScriptedApi:
     """Answers lists and watches from two scripts; at the end of a script the API does not answer.
 
     A list's version is the number of its request: "list-1" and so on. A watch is an exception that opening it raises,
-    or its lines, of which an exception breaks it.
+    or its lines; an exception among them breaks the watch.
     """
 
     def __init__(self, lists: list[Listed], watches: list[list[Any] | Exception]) -> None:
         self.lists = deque(lists)
         self.watches = deque(watches)
-        self.asked: list[tuple[float, str]] = []  # when, and "list" or the version that a watch begins at
+        self.asked: list[tuple[float, str]] = []  # the time, and "list" or the version from which a watch starts
 
     async def pages(self, *_: object) -> AsyncIterator[Page]:
         self.asked.append((now(), "list"))
@@ -97,11 +97,11 @@ def watched(
     watches: list[list[Any] | Exception],
     look: Callable[[ScriptedApi, Informer[Json]], Awaitable[None]],
 ) -> None:
-    """Run an informer on the scripts, and `look` beside it."""
+    """Run an informer on the scripts, and `look` at the same time."""
 
     async def run() -> None:
         api: Any = ScriptedApi(lists, watches)
-        clock = asyncio.get_running_loop().time  # a gauge reads it after the loop has ended, too
+        clock = asyncio.get_running_loop().time  # a gauge also reads it after the loop has ended
         found: Informer[Json] = Informer(
             api, "/apis/batch/v1/jobs", lambda item: item["metadata"], query={}, clock=clock
         )
@@ -122,7 +122,7 @@ def names_of(found: Informer[Json]) -> list[str]:
 @pytest.mark.parametrize(
     "watch", [GONE, [event("ERROR", code=410)], [event("ADDED", "b", "2"), event("ERROR", code=410)]]
 )
-def test_after_410_gone_the_list_is_read_again_and_what_was_deleted_meanwhile_is_dropped(watch: Any) -> None:
+def test_after_410_gone_the_list_is_read_again_without_the_objects_that_were_deleted(watch: Any) -> None:
     async def look(api: ScriptedApi, found: Informer[Json]) -> None:
         await asyncio.sleep(5)
         assert api.order == ["list", "list-1", "list", "list-2"]
@@ -132,7 +132,7 @@ def test_after_410_gone_the_list_is_read_again_and_what_was_deleted_meanwhile_is
     watched([[["a"]], [["c"]]], [watch], look)
 
 
-def test_a_watch_that_ends_in_order_is_resumed_at_the_last_version_without_a_list() -> None:
+def test_a_watch_that_ends_normally_is_resumed_at_the_last_version_without_a_list() -> None:
     async def look(api: ScriptedApi, found: Informer[Json]) -> None:
         await asyncio.sleep(10)
         assert api.order == ["list", "list-1", "7", "9"]
@@ -165,7 +165,7 @@ def test_while_the_list_is_not_watched_its_last_objects_stay_and_its_age_grows()
     watched([[["a"]], HANG], [[60.0, OSError("reset")]], look)
 
 
-def test_a_list_whose_pages_expire_is_begun_anew_and_nothing_of_it_is_kept() -> None:
+def test_a_list_whose_pages_expire_is_read_again_from_its_start() -> None:
     async def look(api: ScriptedApi, found: Informer[Json]) -> None:
         await found.synced.wait()
         assert api.order[:2] == ["list", "list"]
@@ -174,7 +174,7 @@ def test_a_list_whose_pages_expire_is_begun_anew_and_nothing_of_it_is_kept() -> 
     watched([[["a"], GONE], [["b"], ["c"]]], [], look)
 
 
-def test_an_object_that_moves_to_a_later_page_while_the_list_is_read_is_held_once() -> None:
+def test_an_object_that_moves_to_a_later_page_during_a_list_is_kept_once() -> None:
     async def look(_: ScriptedApi, found: Informer[Json]) -> None:
         await found.synced.wait()
         assert names_of(found) == ["a", "b"]
@@ -182,7 +182,7 @@ def test_an_object_that_moves_to_a_later_page_while_the_list_is_read_is_held_onc
     watched([[["a", "b"], ["b"]]], [], look)
 
 
-def test_before_the_first_list_is_read_nothing_counts_as_known() -> None:
+def test_before_the_first_list_the_informer_is_not_synced() -> None:
     async def look(_: ScriptedApi, found: Informer[Json]) -> None:
         await asyncio.sleep(100)
         assert (found.synced.is_set(), found.live, found.age()) == (False, False, 100)
@@ -202,7 +202,7 @@ def test_pauses_double_up_to_the_longest_while_the_api_fails() -> None:
     watched([SERVER_ERROR] * 100, [], look)
 
 
-def test_an_api_that_works_again_is_tried_in_a_moment_when_it_next_fails() -> None:
+def test_after_an_api_has_worked_again_its_next_failure_has_a_short_pause() -> None:
     async def look(api: ScriptedApi, found: Informer[Json]) -> None:
         await found.synced.wait()
         await asyncio.sleep(2)
@@ -212,7 +212,7 @@ def test_an_api_that_works_again_is_tried_in_a_moment_when_it_next_fails() -> No
     watched([*[SERVER_ERROR] * 8, [["a"]], [["a"]]], [[event("ADDED", "b"), 2.0, OSError("reset")]], look)
 
 
-def test_an_api_that_closes_each_watch_at_once_is_not_asked_without_pause() -> None:
+def test_between_watches_that_close_at_once_there_is_a_pause() -> None:
     async def look(api: ScriptedApi, _: Informer[Json]) -> None:
         await asyncio.sleep(100)
         assert 100 / (3 * LONGEST_PAUSE_AFTER_OPENING) <= len(api.asked) <= 100 / 0.5
@@ -220,7 +220,7 @@ def test_an_api_that_closes_each_watch_at_once_is_not_asked_without_pause() -> N
     watched([[["a"]]], [[] for _ in range(1000)], look)
 
 
-def test_a_kind_that_is_not_installed_has_no_age_and_is_found_once_it_is() -> None:
+def test_a_kind_that_is_not_installed_has_no_age_and_is_found_after_its_installation() -> None:
     async def look(_: ScriptedApi, found: Informer[Json]) -> None:
         await asyncio.sleep(0.01)
         assert (found.missing, found.age()) == (True, 0)
@@ -232,7 +232,7 @@ def test_a_kind_that_is_not_installed_has_no_age_and_is_found_once_it_is() -> No
 
 
 class Failing:
-    """An observer that fails at everything."""
+    """An observer whose methods all fail."""
 
     async def listed(self, _: object) -> None:
         raise RuntimeError

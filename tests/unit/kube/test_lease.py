@@ -1,4 +1,4 @@
-"""Leader election, second by second: an API in memory, and a clock that jumps."""
+"""Leader election, second by second, with an API in memory and virtual time."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ class LeaseApi:
         self.fault: Exception | None = None  # raised by every call
         self.delay = 0.0  # seconds that every call takes
         self.late = 0.0  # seconds between a write and its answer
-        self.writes: list[tuple[float, str]] = []  # when which holder was written
+        self.writes: list[tuple[float, str]] = []  # the time and the holder of each write
         if spec is not None:
             self.store({"metadata": {"name": NAME}, "spec": spec})
 
@@ -87,9 +87,9 @@ class LeaseApi:
 
 
 class Replica:
-    """A candidate for the lease, which notes when it began to lead and when it stopped.
+    """A candidate for the lease, which records when it began to lead and when it stopped.
 
-    `ahead`: seconds between its clock and the others'. `fails`: after how many seconds of leading its work raises.
+    `ahead`: seconds between its clock and the others'. `fails`: the seconds of leading after which its work raises.
     """
 
     def __init__(self, api: Any, holder: str, *, ahead: float = 0.0, fails: float | None = None) -> None:
@@ -124,7 +124,7 @@ def held_by(holder: str, **spec: Any) -> Json:
     return {"holderIdentity": holder, "leaseDurationSeconds": int(DURATION), "renewTime": FAR_FUTURE, **spec}
 
 
-def test_the_first_replica_leads_at_once_and_writes_how_long_its_lease_lasts() -> None:
+def test_the_first_replica_leads_at_once_and_writes_the_duration_of_its_lease() -> None:
     async def run() -> None:
         api = LeaseApi()
         first = Replica(api, "a")
@@ -151,7 +151,7 @@ def test_of_two_replicas_that_create_the_lease_at_once_one_leads() -> None:
     virtual_time.run(run())
 
 
-def test_a_leader_that_renews_leads_for_as_long_as_it_does() -> None:
+def test_a_leader_leads_as_long_as_it_renews() -> None:
     async def run() -> None:
         api = LeaseApi()
         first = Replica(api, "a")
@@ -169,7 +169,7 @@ def test_a_leader_that_renews_leads_for_as_long_as_it_does() -> None:
 
 
 @pytest.mark.parametrize("ahead", [0.0, 3600.0, -3600.0])
-def test_a_lease_is_taken_when_it_has_not_changed_for_its_duration_whatever_the_clocks_say(ahead: float) -> None:
+def test_a_lease_is_acquired_after_its_duration_without_a_change_even_if_clocks_differ(ahead: float) -> None:
     async def run() -> None:
         api = LeaseApi(held_by("crashed", leaseTransitions=4))
         follower = Replica(api, "b", ahead=ahead)
@@ -185,7 +185,7 @@ def test_a_lease_is_taken_when_it_has_not_changed_for_its_duration_whatever_the_
 @pytest.mark.parametrize(
     "spec", [{}, held_by(""), held_by("b"), {"holderIdentity": None}], ids=["empty", "released", "own", "null"]
 )
-def test_a_lease_that_no_other_replica_holds_is_taken_at_once(spec: Json) -> None:
+def test_a_lease_that_no_other_replica_holds_is_acquired_at_once(spec: Json) -> None:
     async def run() -> None:
         replica = Replica(LeaseApi(spec), "b")
         await replica.leading.wait()
@@ -196,7 +196,7 @@ def test_a_lease_that_no_other_replica_holds_is_taken_at_once(spec: Json) -> Non
 
 
 @pytest.mark.parametrize("spec", ["a string", ["b"], {"holderIdentity": "a", "leaseDurationSeconds": "long"}])
-def test_a_lease_that_cannot_be_read_is_not_held_and_tried_again(spec: Any) -> None:
+def test_a_lease_that_cannot_be_read_is_not_held_and_is_tried_again(spec: Any) -> None:
     async def run() -> None:
         api = LeaseApi(spec)
         replica = Replica(api, "b")
@@ -226,7 +226,7 @@ def test_a_replica_whose_write_meets_a_conflict_does_not_lead() -> None:
 
 
 def after_ten_seconds(disturb: Callable[[LeaseApi], None]) -> tuple[LeaseApi, list[list[float]], list[list[float]]]:
-    """Let two replicas compete, do something to the API after ten seconds, look again after a hundred."""
+    """Let two replicas compete, disturb the API after ten seconds, and return the state after a hundred."""
 
     async def run() -> tuple[LeaseApi, list[list[float]], list[list[float]]]:
         api = LeaseApi()
@@ -268,13 +268,13 @@ def test_a_leader_whose_writes_are_answered_too_late_stops_before_its_lease_ends
     api, terms, others = after_ten_seconds(answer_late)
     answered = max(when for when, _ in api.writes if when <= 10)
     assert terms[0][1] < answered + DURATION
-    assert not others  # its write arrived: the lease is as young as that
+    assert not others  # its write arrived, so the lease has not ended
 
 
 @pytest.mark.parametrize(
     "fault", [SERVER_ERROR, ApiError(409, "conflict"), TimeoutError(), OSError("reset"), KeyError()]
 )
-def test_one_renewal_that_fails_costs_nothing(fault: Exception) -> None:
+def test_one_renewal_that_fails_has_no_effect(fault: Exception) -> None:
     def disturb(api: LeaseApi) -> None:
         api.fault = fault
         asyncio.get_running_loop().call_later(DEADLINE - 2 * PAUSE, setattr, api, "fault", None)
@@ -297,7 +297,7 @@ def test_a_replica_whose_lease_ended_before_the_answer_came_does_not_lead() -> N
     virtual_time.run(run())
 
 
-def test_while_an_api_comes_and_goes_no_two_replicas_lead_at_once() -> None:
+def test_while_an_api_fails_again_and_again_no_two_replicas_lead_at_once() -> None:
     async def run() -> None:
         api = LeaseApi()
         replicas = [Replica(api, holder, ahead=ahead) for holder, ahead in (("a", 0.0), ("b", 500.0), ("c", -500.0))]
@@ -322,7 +322,7 @@ def test_while_an_api_comes_and_goes_no_two_replicas_lead_at_once() -> None:
     virtual_time.run(run())
 
 
-def test_a_leader_whose_lease_another_replica_took_stops_and_leaves_it_alone() -> None:
+def test_a_leader_whose_lease_another_replica_has_acquired_stops_and_does_not_change_the_lease() -> None:
     def disturb(api: LeaseApi) -> None:
         api.store({"metadata": {"name": NAME}, "spec": held_by("thief", leaseDurationSeconds=1000)})
 
@@ -332,7 +332,7 @@ def test_a_leader_whose_lease_another_replica_took_stops_and_leaves_it_alone() -
     assert api.spec["holderIdentity"] == "thief"
 
 
-def test_a_leader_that_stops_releases_the_lease_and_another_replica_leads_at_its_next_try() -> None:
+def test_a_leader_that_stops_releases_the_lease_and_another_replica_leads_at_its_next_attempt() -> None:
     async def run() -> None:
         api = LeaseApi()
         first = Replica(api, "a")
@@ -349,7 +349,7 @@ def test_a_leader_that_stops_releases_the_lease_and_another_replica_leads_at_its
 
 
 @pytest.mark.parametrize("disturb", [fail, hang])
-def test_a_leader_stops_in_a_moment_though_its_lease_cannot_be_released(disturb: Callable[[LeaseApi], None]) -> None:
+def test_a_leader_stops_soon_even_if_its_lease_cannot_be_released(disturb: Callable[[LeaseApi], None]) -> None:
     async def run() -> None:
         api = LeaseApi()
         first = Replica(api, "a")
@@ -363,7 +363,7 @@ def test_a_leader_stops_in_a_moment_though_its_lease_cannot_be_released(disturb:
     virtual_time.run(run())
 
 
-def test_work_that_fails_is_logged_and_another_replica_leads_while_this_one_lives() -> None:
+def test_work_that_fails_is_logged_and_another_replica_leads() -> None:
     async def run() -> None:
         api = LeaseApi()
         first = Replica(api, "a", fails=5)
@@ -381,7 +381,7 @@ def test_work_that_fails_is_logged_and_another_replica_leads_while_this_one_live
     virtual_time.run(run())
 
 
-def test_work_that_always_fails_is_tried_ever_more_seldom_and_counted() -> None:
+def test_work_that_always_fails_is_counted_and_tried_with_growing_pauses() -> None:
     async def run() -> tuple[list[list[float]], float]:
         before = failures()
         replica = Replica(LeaseApi(), "a", fails=0)
@@ -399,7 +399,7 @@ def test_work_that_always_fails_is_tried_ever_more_seldom_and_counted() -> None:
     assert count == len(terms)
 
 
-def test_work_that_has_gone_well_for_a_while_is_tried_again_soon() -> None:
+def test_work_that_fails_after_a_long_success_is_tried_again_soon() -> None:
     async def run() -> Replica:
         replica = Replica(LeaseApi(), "a", fails=2 * LONGEST_PAUSE)
         await asyncio.sleep(10 * LONGEST_PAUSE)
@@ -410,7 +410,7 @@ def test_work_that_has_gone_well_for_a_while_is_tried_again_soon() -> None:
     assert [after[0] - before[1] for before, after in pairwise(terms)] == [PAUSE] * (len(terms) - 1)
 
 
-def test_a_replica_that_overlapped_too_little_with_the_last_leader_lets_others_go_first() -> None:
+def test_a_replica_that_has_not_watched_beside_the_last_leader_lets_others_lead_first() -> None:
     async def run() -> None:
         api = LeaseApi()
         first = Replica(api, "a")
@@ -434,7 +434,7 @@ def test_a_replica_that_overlapped_too_little_with_the_last_leader_lets_others_g
     virtual_time.run(run())
 
 
-def test_a_lease_that_the_api_forbids_is_reported_until_it_is_allowed() -> None:
+def test_a_lease_that_the_api_forbids_is_reported_until_it_is_permitted() -> None:
     async def run() -> list[str]:
         api, told = LeaseApi(), list[str]()
         api.fault = ApiError(403, "forbidden")

@@ -1,4 +1,4 @@
-"""Paths of the API: what each kind of object has, and that no name can lead elsewhere."""
+"""Paths of the API: that of each kind, and no path for a name that is not valid."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_an_object_has_the_path_that_the_api_gives_it(path: str, expected: str) 
 
 
 @pytest.mark.parametrize("text", NO_NAMES)
-def test_what_is_no_name_gets_no_path(text: str) -> None:
+def test_an_invalid_name_has_no_path(text: str) -> None:
     with pytest.raises(ValueError, match="is not the name of an object"):
         JOB.path("ml", text)
     with pytest.raises(ValueError, match="is not the name of an object"):
@@ -34,7 +34,7 @@ def test_what_is_no_name_gets_no_path(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "v1/..", "batch/", "/v1", "batch/v1/namespaces", "../v1", "batch/v1?x=1"])
-def test_what_is_no_api_version_gets_no_path(text: str) -> None:
+def test_an_invalid_api_version_has_no_path(text: str) -> None:
     with pytest.raises(ValueError, match="is not an apiVersion"):
         path_of(text, "jobs", "ml", "train")
 

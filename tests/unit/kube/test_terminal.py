@@ -1,4 +1,4 @@
-"""How an object ended."""
+"""Whether and how an object has ended."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def root(*conditions: tuple[str, str], **status: Any) -> Json:
         ({}, None),
     ],
 )
-def test_an_object_has_ended_well_or_not_or_not_at_all(found: Json, well: bool | None) -> None:  # noqa: FBT001
+def test_an_object_has_succeeded_or_failed_or_not_ended(found: Json, well: bool | None) -> None:  # noqa: FBT001
     assert terminal.has_ended_well(found) is well
     assert terminal.has_failed(found) is (well is False)
     assert terminal.ended_at(found) == (None if well is None else THEN)

@@ -1,4 +1,4 @@
-"""Which policy is in force while a file or a ConfigMap changes, and what is said of a bad one."""
+"""The policy in force while a file or a ConfigMap changes, and the reports of bad policies."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -38,14 +38,14 @@ def limit_of(source: PolicySource) -> int | None:
 
 
 def refusals_of(source: PolicySource) -> list[str]:
-    """Return what is said of bad policies from now on."""
+    """Return a list that collects the reports of bad policies from now on."""
     found: list[str] = []
     source.refused = found.append
     return found
 
 
 def is_last_good() -> bool:
-    """Whether the metric says so, by which an operator is alerted."""
+    """Return the metric on which operators are alerted: whether the last policy was good."""
     return counted("retry_policy_policy_last_reload_good") == 1
 
 
@@ -54,12 +54,12 @@ def test_without_a_policy_none_is_in_force_and_the_reason_is_known() -> None:
     assert (source.current, source.trouble) == (None, "no policy has been read yet")
 
 
-def test_a_policy_that_is_packaged_is_in_force_at_once() -> None:
+def test_the_packaged_policy_is_in_force_at_once() -> None:
     source = PolicySource(load_default())
     assert (source.current, source.trouble) == (load_default(), "")
 
 
-def test_a_good_policy_takes_the_place_of_the_last_one() -> None:
+def test_a_good_policy_replaces_the_last_one() -> None:
     source = PolicySource()
     source.take(policy(3), "a file")
     assert (limit_of(source), source.trouble) == (3, "")
@@ -81,7 +81,7 @@ def test_a_bad_policy_leaves_the_last_good_one_in_force_and_is_reported_with_its
     assert (limit_of(source), source.trouble, len(said)) == (4, "", 1)
 
 
-def test_text_that_is_no_yaml_is_a_bad_policy() -> None:
+def test_text_that_is_not_yaml_is_a_bad_policy() -> None:
     source = PolicySource()
     source.take("profiles: [", "a file")
     assert source.current is None
@@ -95,7 +95,7 @@ def test_text_that_is_no_yaml_is_a_bad_policy() -> None:
         (b"kind: \xff", "is not UTF-8 (byte 6); save it as UTF-8"),
     ],
 )
-def test_a_file_that_no_config_map_could_hold_is_refused(content: bytes, why: str, tmp_path: Path) -> None:
+def test_a_file_too_large_for_a_config_map_is_refused(content: bytes, why: str, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_bytes(content)
     source = PolicySource()
@@ -111,7 +111,7 @@ def test_the_largest_file_is_read(tmp_path: Path) -> None:
     assert "is larger" not in source.trouble
 
 
-def test_a_file_is_judged_once_for_each_content(tmp_path: Path) -> None:
+def test_each_content_of_a_file_is_parsed_once(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     source = PolicySource()
     said = refusals_of(source)
@@ -122,7 +122,7 @@ def test_a_file_is_judged_once_for_each_content(tmp_path: Path) -> None:
     assert (len(said), limit_of(source)) == (2, 3)
 
 
-def test_a_file_that_is_missing_is_reported_once_and_read_when_it_is_there_again(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_once_and_read_when_it_exists_again(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     source = PolicySource()
     said = refusals_of(source)
@@ -150,7 +150,7 @@ def test_a_change_of_the_file_is_in_force_within_a_second(tmp_path: Path) -> Non
 
 
 class Api:
-    """Lists one ConfigMap, or none, and then tells of changes as a test makes them; None is a deletion."""
+    """Lists one ConfigMap, or none, and then sends an event for each change by a test; None is a deletion."""
 
     def __init__(self, data: Json | None) -> None:
         self.data = data
@@ -181,7 +181,7 @@ class Api:
 def following(
     data: Json | None, *changes: tuple[Json | None, Callable[[PolicySource], None]], pod: Path | None = None
 ) -> list[str]:
-    """Follow a ConfigMap through changes, and look at the source after each; return what is said of bad policies.
+    """Change a ConfigMap, check the source after each change, and return the reports of bad policies.
 
     `pod`: the folder of the pod, in one of its containers.
     """
@@ -219,7 +219,7 @@ def test_a_config_map_is_in_force_as_it_changes() -> None:
     assert said == []
 
 
-def test_an_update_that_leaves_the_policy_as_it_was_is_not_judged_again() -> None:
+def test_an_update_without_a_change_of_the_policy_is_not_parsed_again() -> None:
     bad = {KEY: BAD}
     said = following(bad, (bad, in_force(None)), ({**bad, "other": "1"}, in_force(None)))
     assert len(said) == 1
@@ -236,7 +236,7 @@ def test_a_config_map_that_does_not_exist_yet_is_reported_and_read_when_it_does(
     assert said == [f"no policy is in force; {GONE}"]
 
 
-def test_a_config_map_that_comes_back_as_it_was_is_in_force() -> None:
+def test_a_config_map_that_is_created_again_unchanged_is_in_force() -> None:
     first = {KEY: policy(3)}
     said = following(first, (None, in_force(3, uid="")), ({KEY: policy(3)}, in_force(3)))
     assert len(said) == 1

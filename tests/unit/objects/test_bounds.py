@@ -1,4 +1,4 @@
-"""What is beyond a bound is said once, in few words, and never stands in the way of an update that changes nothing."""
+"""An object beyond a bound has one short problem, and can still be updated without a change of its spec."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ TOO_MUCH = [
 
 
 @pytest.mark.parametrize(("root", "problem"), TOO_MUCH)
-def test_what_holds_too_much_is_denied_with_one_problem_and_left_alone_before(root: Json, problem: str) -> None:
+def test_an_object_beyond_a_bound_is_not_edited_and_is_denied_with_one_problem(root: Json, problem: str) -> None:
     denial = validate(root)
     assert not denial.allowed
     assert denial.message.startswith(problem)
@@ -48,14 +48,14 @@ def test_what_holds_too_much_is_denied_with_one_problem_and_left_alone_before(ro
 
 
 @pytest.mark.parametrize(("root", "_"), TOO_MUCH)
-def test_what_held_too_much_before_may_be_labelled(root: Json, _: str) -> None:
+def test_a_stored_object_beyond_a_bound_may_be_labelled(root: Json, _: str) -> None:
     labelled = {**root, "metadata": {**root["metadata"], "labels": {"team": "a"}}}
     assert validate(labelled, old=root).allowed
     assert mutate(labelled, old=root).patch == []
     assert not validate(root, old=job()).allowed
 
 
-def test_the_most_that_is_looked_at_is_treated_like_anything_else() -> None:
+def test_an_object_at_the_bound_is_treated_like_any_other() -> None:
     assert mutate(job_set(bounds.MOST_JOBS)).patch
     assert validate(job_set(bounds.MOST_JOBS)).allowed
 
@@ -81,7 +81,7 @@ def test_a_list_longer_than_the_api_allows_has_no_other_problem(rules: list[Json
     assert line.endswith(message)
 
 
-def test_a_container_that_is_not_there_is_told_with_a_few_that_are() -> None:
+def test_the_problem_of_an_unknown_container_lists_a_few_known_ones() -> None:
     containers = tuple(f"container-{index}" for index in range(12))
     rules = [exit_codes("FailJob", "In", 7, container="missing")]
     message = validate(job(job_spec(containers=containers, rules=rules))).message
@@ -148,13 +148,13 @@ def test_a_problem_and_a_denial_are_cut() -> None:
         ),
     ],
 )
-def test_a_policy_that_holds_too_much_is_refused_with_one_problem(text: str, problem: str) -> None:
+def test_a_policy_beyond_a_bound_is_refused_with_one_problem(text: str, problem: str) -> None:
     found = parse(text)
     assert isinstance(found, list)
     assert [str(one) for one in found] == [problem]
 
 
-def test_after_a_hundred_problems_of_a_policy_no_more_are_looked_for() -> None:
+def test_a_policy_has_at_most_a_hundred_problems() -> None:
     fields = "".join(f"  field{index}: 1\n" for index in range(1_000))
     found = parse(f"apiVersion: retry-policy.dev/v1alpha1\nkind: RetryPolicy\n{fields.replace('  ', '')}")
     assert isinstance(found, list)

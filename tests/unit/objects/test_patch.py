@@ -1,4 +1,4 @@
-"""The Editor, whose JSON Patch must say what it did (RFC 6902), and paths as JSON Pointers (RFC 6901)."""
+"""The Editor, whose JSON Patch must contain its edits (RFC 6902), and paths as JSON Pointers (RFC 6901)."""
 
 from copy import deepcopy
 from typing import Any
@@ -28,7 +28,7 @@ def test_a_new_key_is_added() -> None:
     assert operations(editor) == [{"op": "add", "path": "/a/b", "value": 1}]
 
 
-def test_a_key_that_is_there_is_replaced_and_its_value_kept_in_the_record() -> None:
+def test_an_existing_key_is_replaced_and_its_former_value_recorded() -> None:
     editor = Editor({"a": 1})
     editor.set(("a",), 2)
     assert editor.root == {"a": 2}
@@ -36,7 +36,7 @@ def test_a_key_that_is_there_is_replaced_and_its_value_kept_in_the_record() -> N
     assert editor.edits[0].was == 1
 
 
-def test_null_that_is_there_is_replaced_and_null_can_be_set() -> None:
+def test_null_is_replaced_and_null_can_be_set() -> None:
     editor = Editor({"a": None})
     editor.set(("a",), 1)
     editor.set(("b",), None)
@@ -47,13 +47,13 @@ def test_null_that_is_there_is_replaced_and_null_can_be_set() -> None:
     ]
 
 
-def test_setting_what_stands_there_is_no_operation() -> None:
+def test_setting_the_present_value_is_no_operation() -> None:
     editor = Editor({"a": {"b": [1, {"c": None}]}})
     editor.set(("a", "b"), [1, {"c": None}])
     assert editor.edits == []
 
 
-def test_nothing_done_is_an_empty_patch() -> None:
+def test_without_edits_the_patch_is_empty() -> None:
     assert Editor({}).patch() == b"[]"
 
 
@@ -80,7 +80,7 @@ def test_nothing_done_is_an_empty_patch() -> None:
     ],
     ids=["no parents", "null parent of parents", "no parent", "null parent", "all parents"],
 )
-def test_parents_that_are_absent_or_null_are_made_in_the_same_operation(root: Json, operation: Json) -> None:
+def test_parents_that_are_absent_or_null_are_created_in_the_same_operation(root: Json, operation: Json) -> None:
     before = deepcopy(root)
     editor = Editor(root)
     editor.set(ANNOTATION, "true")
@@ -109,7 +109,7 @@ def test_keys_with_a_tilde_or_slash_are_escaped() -> None:
     assert [operation["path"] for operation in operations(editor)] == ["/a~0b/c~1d", "/a~0b/~01", "/", "/m~0n~1o"]
 
 
-def test_a_value_is_encoded_at_once_and_later_edits_are_their_own_operations() -> None:
+def test_a_value_is_encoded_at_once_and_later_edits_are_separate_operations() -> None:
     editor = Editor({})
     editor.set(("rules",), [{"action": "Ignore"}])
     editor.set(("rules", 0, "action"), "Count")
@@ -122,7 +122,7 @@ def test_a_value_is_encoded_at_once_and_later_edits_are_their_own_operations() -
     assert editor.root == {"rules": [{"action": "Count"}, {"action": "FailJob"}]}
 
 
-def test_update_makes_an_absent_object_in_one_operation() -> None:
+def test_update_creates_an_absent_object_in_one_operation() -> None:
     editor = Editor({"metadata": {}})
     editor.update(("metadata", "labels"), {"a": "1", "b": "2"})
     assert operations(editor) == [{"op": "add", "path": "/metadata/labels", "value": {"a": "1", "b": "2"}}]
@@ -144,7 +144,7 @@ def test_update_sets_each_key_of_an_object_and_leaves_the_others() -> None:
     ]
 
 
-def test_update_with_nothing_makes_nothing() -> None:
+def test_update_without_entries_is_no_operation() -> None:
     editor = Editor({})
     editor.update(("metadata", "labels"), {})
     assert (editor.root, editor.edits) == ({}, [])
@@ -176,7 +176,7 @@ def test_append_to_an_empty_list_goes_to_index_0() -> None:
 
 
 @pytest.mark.parametrize("root", [{}, {"spec": None}, {"spec": {}}, {"spec": {"rules": None}}])
-def test_insert_and_append_make_an_absent_list_with_the_value_in_it(root: Json) -> None:
+def test_insert_and_append_create_an_absent_list_with_the_value(root: Json) -> None:
     appended, inserted = Editor(deepcopy(root)), Editor(deepcopy(root))
     appended.append(("spec", "rules"), 1)
     inserted.insert(("spec", "rules"), 0, 1)
@@ -186,7 +186,7 @@ def test_insert_and_append_make_an_absent_list_with_the_value_in_it(root: Json) 
         assert jsonpatch.apply_patch(deepcopy(root), operations(editor)) == editor.root
 
 
-def test_remove_takes_a_key_out_and_keeps_its_value_in_the_record() -> None:
+def test_remove_removes_a_key_and_records_its_value() -> None:
     editor = Editor({"a": {"b": 1, "c": 2}})
     editor.remove(("a", "b"))
     assert editor.root == {"a": {"c": 2}}
@@ -194,21 +194,21 @@ def test_remove_takes_a_key_out_and_keeps_its_value_in_the_record() -> None:
     assert editor.edits[0].was == 1
 
 
-def test_remove_takes_a_list_entry_out() -> None:
+def test_remove_removes_a_list_entry() -> None:
     editor = Editor({"a": [1, 2, 3]})
     editor.remove(("a", 1))
     assert editor.root == {"a": [1, 3]}
     assert operations(editor) == [{"op": "remove", "path": "/a/1"}]
 
 
-def test_remove_takes_null_out() -> None:
+def test_remove_removes_null() -> None:
     editor = Editor({"a": None})
     editor.remove(("a",))
     assert (editor.root, operations(editor)) == ({}, [{"op": "remove", "path": "/a"}])
 
 
 @pytest.mark.parametrize("root", [{}, {"a": None}, {"a": {}}])
-def test_remove_of_what_is_absent_does_nothing(root: Json) -> None:
+def test_remove_of_an_absent_key_does_nothing(root: Json) -> None:
     editor = Editor(deepcopy(root))
     editor.remove(("a", "b"))
     assert (editor.root, editor.edits) == (root, [])
@@ -233,7 +233,7 @@ ROOT: Json = {"a": {"b/c": [1, {"~": None}]}, "": 5}
         (("a", "b/c", 0, 0), None),
     ],
 )
-def test_at_returns_what_stands_there_and_none_where_nothing_does(path: Path, value: Any) -> None:
+def test_at_returns_the_value_or_none(path: Path, value: Any) -> None:
     assert at(ROOT, path) == value
 
 
@@ -250,13 +250,13 @@ POINTERS: dict[str, Path] = {
 
 
 @pytest.mark.parametrize(("text", "path"), POINTERS.items())
-def test_a_pointer_is_read_against_the_object_which_tells_indexes_from_keys(text: str, path: Path) -> None:
+def test_in_a_pointer_a_number_is_an_index_if_the_object_has_a_list_there(text: str, path: Path) -> None:
     assert path_of(text, ROOT) == path
     assert pointer(path) == text
 
 
 @pytest.mark.parametrize("text", ["/a/b~1c/-", "/a/b~1c/x", "/a/b~1c/-1", "/a/b~1c/", "/a/b~1c/0.5"])
-def test_a_pointer_that_names_no_index_of_a_list_does_not_fit(text: str) -> None:
+def test_a_pointer_without_an_index_for_a_list_has_no_path(text: str) -> None:
     assert path_of(text, ROOT) is None
 
 
@@ -269,20 +269,20 @@ VALUES = st.recursive(
 
 
 @given(st.lists(KEYS))
-def test_a_pointer_is_what_a_library_makes_of_the_keys(keys: list[str]) -> None:
+def test_a_pointer_equals_that_of_a_library(keys: list[str]) -> None:
     assert pointer(tuple(keys)) == jsonpointer.JsonPointer.from_parts(keys).path
     assert path_of(pointer(tuple(keys)), {}) == tuple(keys)
 
 
 def objects_in(value: Any, path: Path = ()) -> list[Path]:
-    """Every place where a key may be set."""
+    """Yield every path at which a key may be set."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     own: list[Path] = [path] if isinstance(value, dict) else []
     return own + [place for key, entry in inner for place in objects_in(entry, (*path, key))]
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.data())
-def test_the_patch_makes_of_the_first_object_what_the_editor_made(root: Json, data: st.DataObject) -> None:
+def test_the_patch_applied_to_the_original_gives_the_edited_object(root: Json, data: st.DataObject) -> None:
     before = deepcopy(root)
     editor = Editor(root)
     for _ in range(data.draw(st.integers(1, 6))):

@@ -1,4 +1,4 @@
-"""How a place and what is wrong there are said."""
+"""The text of a problem: path, what is wrong, remedy."""
 
 import pytest
 
@@ -19,27 +19,27 @@ PATHS: dict[str, Path] = {
 
 
 @pytest.mark.parametrize(("text", "path"), PATHS.items())
-def test_a_path_is_spelled_as_the_api_server_does(text: str, path: Path) -> None:
+def test_a_path_is_written_as_by_the_api_server(text: str, path: Path) -> None:
     assert field(path) == text
 
 
-def test_a_problem_says_where_what_and_what_would_be_right() -> None:
+def test_a_problem_has_path_what_and_remedy() -> None:
     problem = Problem(("spec", "backoffLimit"), "25 is too much", "set 10 or less")
     assert str(problem) == "spec.backoffLimit: 25 is too much; set 10 or less"
 
 
-def test_a_problem_of_the_whole_object_names_no_place() -> None:
+def test_a_problem_of_the_whole_object_has_no_path() -> None:
     assert str(Problem((), "is a list", "must be an object")) == "is a list; must be an object"
 
 
-def test_of_a_long_problem_the_middle_is_cut_so_that_place_and_remedy_stay() -> None:
+def test_a_long_problem_is_cut_in_its_middle_so_that_path_and_remedy_stay() -> None:
     text = str(Problem(("spec", "backoffLimit"), "is " + "x" * 5000, "set 10 or less"))
     assert len(text) == MAX_PROBLEM
     assert text.startswith("spec.backoffLimit: is xxx")
     assert text.endswith("xxx…; set 10 or less")
 
 
-def test_a_problem_that_just_fits_is_whole() -> None:
+def test_a_problem_of_the_longest_length_is_not_cut() -> None:
     rest = len("spec: ; set 10 or less")
     for length, is_cut in ((MAX_PROBLEM - rest, False), (MAX_PROBLEM - rest + 1, True)):
         text = str(Problem(("spec",), "x" * length, "set 10 or less"))
@@ -66,5 +66,5 @@ def test_a_remedy_takes_at_most_half_and_is_cut_at_its_end() -> None:
         (False, "true or false"),
     ],
 )
-def test_each_json_type_has_a_name_that_a_person_uses(value: object, name: str) -> None:
+def test_each_json_type_has_a_readable_name(value: object, name: str) -> None:
     assert type_name(value) == name

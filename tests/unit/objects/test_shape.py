@@ -1,4 +1,4 @@
-"""Which fields have the type that rules read them with."""
+"""The check of the types that rules read."""
 
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ def test_fields_that_the_shape_does_not_name_may_be_anything() -> None:
 
 
 @pytest.mark.parametrize("shape", [str, int, bool, {}, [str]])
-def test_nothing_but_its_own_type_fits_a_shape(shape: Shape) -> None:
+def test_only_values_of_its_type_fit_a_shape(shape: Shape) -> None:
     values: list[Any] = ["a", 1, 1.0, True, {}, [], None]
     expected = shape if isinstance(shape, type) else type(shape)
     assert [value for value in values if not wrong(value, shape)] == [
@@ -57,11 +57,11 @@ def test_nothing_but_its_own_type_fits_a_shape(shape: Shape) -> None:
         (None, "is null; must be an object"),
     ],
 )
-def test_a_wrong_type_is_named_with_its_place_and_the_right_one(value: Any, problem: str) -> None:
+def test_a_wrong_type_is_reported_with_its_path_and_the_right_type(value: Any, problem: str) -> None:
     assert wrong(value) == [problem]
 
 
-def test_all_wrong_types_are_named_at_once() -> None:
+def test_all_wrong_types_are_reported_at_once() -> None:
     assert len(wrong({"name": 1, "replicas": "x", "labels": {"a": 1, "b": 2, "c": "d"}, "containers": [[], 5]})) == 6
 
 
@@ -72,7 +72,7 @@ def test_null_counts_as_absent_in_an_object_but_not_in_a_list() -> None:
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64])
-def test_an_integer_of_more_bits_than_the_api_has_is_named_with_its_place(number: int) -> None:
+def test_an_integer_of_more_than_64_bits_is_reported_with_its_path(number: int) -> None:
     limits = f"must be between {-(2**63)} and {2**63 - 1}"
     assert wrong({"replicas": number}) == [f"replicas: does not fit into 64 bits; {limits}"]
     assert wrong({"containers": [{"ports": [80, number]}]}) == [
@@ -81,5 +81,5 @@ def test_an_integer_of_more_bits_than_the_api_has_is_named_with_its_place(number
     assert wrong({"replicas": 2**63 - 1, "containers": [{"ports": [-(2**63)]}]}) == []
 
 
-def test_what_stands_inside_a_wrong_type_is_not_looked_at() -> None:
+def test_the_content_of_a_wrong_type_is_not_checked() -> None:
     assert wrong({"containers": {"name": 5}}) == ["containers: is an object; must be a list"]

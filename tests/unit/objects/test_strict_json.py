@@ -1,4 +1,4 @@
-"""JSON as kubectl reads it, and what it costs."""
+"""JSON, decoded as by kubectl, and the cost of it."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ JSON_VALUES = st.recursive(
     | st.booleans()
     | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
-    # what no UTF-8 can say is refused, see below
+    # half of a surrogate pair is refused, see below
     | st.text(st.characters(exclude_categories=["Cs"])),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=4),
     max_leaves=20,
@@ -36,7 +36,7 @@ def failure(text: str) -> JsonError:
 
 
 @given(JSON_VALUES, st.booleans())
-def test_what_python_writes_is_read_back(value: Any, ascii_alone: bool) -> None:  # noqa: FBT001 - drawn
+def test_text_that_python_encodes_is_decoded_to_the_same_value(value: Any, ascii_alone: bool) -> None:  # noqa: FBT001 - drawn
     read, problems = only(json.dumps(value, ensure_ascii=ascii_alone))
     assert json.dumps(read) == json.dumps(value)
     assert problems == []
@@ -66,16 +66,16 @@ TEXTS_WITH_LIKE_KEYS = st.recursive(
 
 
 @given(TEXTS_WITH_LIKE_KEYS)
-def test_every_key_that_yaml_finds_twice_in_what_is_kept_is_found(text: str) -> None:
+def test_every_duplicate_key_in_the_decoded_value_is_reported_as_by_the_yaml_reader(text: str) -> None:
     (read,) = strict_yaml.read(text)
     ((value, problems),) = strict_json.read(text)
     assert value == read[0]
-    by_yaml = {problem.path for problem in read[1]}  # those in a value that another replaces included
+    by_yaml = {problem.path for problem in read[1]}  # including keys of a value that a later one replaces
     assert {problem.path for problem in problems} <= by_yaml
     assert bool(problems) == bool(by_yaml)
 
 
-def test_values_stand_one_after_the_other_each_with_its_own_problems() -> None:
+def test_each_of_several_values_in_a_text_has_its_own_problems() -> None:
     read = list(strict_json.read(' {"a": 1, "a": 2}\n{"b": 1}[3]4 '))
     assert [value for value, _ in read] == [{"a": 2}, {"b": 1}, [3], 4]
     assert [len(problems) for _, problems in read] == [1, 0, 0, 0]
@@ -84,7 +84,7 @@ def test_values_stand_one_after_the_other_each_with_its_own_problems() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", '{"a": 1}]', '{"a": NaN}', '{"a": Infinity}', "{'a': 1}", '{"a": 1,}', "{}\f"]
 )
-def test_what_is_no_json_is_left_to_another_reader(text: str) -> None:
+def test_text_that_is_not_json_is_an_error(text: str) -> None:
     if text:
         with pytest.raises(ValueError, match=r".*"):
             list(strict_json.read(text))
@@ -94,7 +94,7 @@ def test_what_is_no_json_is_left_to_another_reader(text: str) -> None:
 
 @pytest.mark.parametrize("depth", [101, 500, 5000])
 @pytest.mark.parametrize(("opening", "closing"), [('{"a": ', "}"), ("[", "]")])
-def test_what_is_nested_too_deep_is_left_to_another_reader(depth: int, opening: str, closing: str) -> None:
+def test_json_with_too_many_levels_is_an_error(depth: int, opening: str, closing: str) -> None:
     with pytest.raises((ValueError, RecursionError)):
         list(strict_json.read(opening * depth + "1" + closing * depth))
 
@@ -113,7 +113,7 @@ def test_an_integer_beyond_64_bits_becomes_a_double_as_in_kubectl() -> None:
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 400, "9" * 5000, "1" + "0" * 400 + ".5"])
-def test_a_number_beyond_a_double_is_refused_with_its_first_digits(number: str) -> None:
+def test_a_number_too_large_for_a_double_is_refused_with_its_first_digits(number: str) -> None:
     error = failure('{"a": [' + number + "]}")
     assert error.what.startswith(f"the number {number[:40]}")
     assert error.what.endswith(" is too large")
@@ -133,7 +133,7 @@ def test_too_many_objects_and_lists_are_refused_before_they_are_built() -> None:
     assert failure("[" + "[]," * 1_000_000 + "0]").what == "holds more than 1,000,000 objects and lists"
 
 
-def test_the_number_of_listed_duplicate_keys_is_bounded() -> None:
+def test_the_number_of_reported_duplicate_keys_is_bounded() -> None:
     assert len(only("[" + '{"a": 1, "a": 2},' * 2000 + "0]")[1]) == 1000
     keys = ", ".join(f'"{number}": 1, "{number}": 2' for number in range(2000))
     assert len(only(f"{{{keys}}}")[1]) == 1000

@@ -1,4 +1,4 @@
-"""YAML as Kubernetes reads it. What go-yaml v2 and sigs.k8s.io/yaml make of each text was taken from these programs."""
+"""YAML, decoded as by Kubernetes. The expected values were produced by go-yaml v2 and sigs.k8s.io/yaml."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ from webhook.objects.strict_yaml import YamlError
 
 
 def only(text: str, *, strict: bool = False) -> tuple[Any, list[Problem]]:
-    """Read a text that holds one document."""
+    """Decode a text with one document."""
     (document,) = strict_yaml.read(text, strict=strict)
     return document
 
@@ -36,12 +36,12 @@ def failure(text: str) -> YamlError:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Compare as JSON does: true is not 1."""
+    """Return True if two values are equal in JSON, where true is not 1."""
     return json.dumps(left) == json.dumps(right)
 
 
 SCALARS: dict[str, Any] = {
-    # no timestamps, nothing to base 60
+    # no timestamps, and no numbers to base 60
     "2001-01-01": "2001-01-01",
     "2001-12-14T21:59:43Z": "2001-12-14T21:59:43Z",
     "12:30:45": "12:30:45",
@@ -107,7 +107,7 @@ SCALARS: dict[str, Any] = {
 
 @pytest.mark.parametrize(("text", "expected"), SCALARS.items())
 @pytest.mark.parametrize("loader", [yaml.SafeLoader, yaml.CSafeLoader])
-def test_reads_a_scalar_as_kubernetes_does(
+def test_a_scalar_is_decoded_as_by_kubernetes(
     text: str, expected: object, loader: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(strict_yaml, "Loader", loader)
@@ -115,22 +115,22 @@ def test_reads_a_scalar_as_kubernetes_does(
 
 
 @pytest.mark.parametrize("text", [".inf", "-.INF", "+.Inf", ".nan", "!!float .nan", "[.NaN]", "{.inf: 1}"])
-def test_refuses_what_json_cannot_say(text: str) -> None:
+def test_a_value_that_json_does_not_have_is_refused(text: str) -> None:
     assert "not allowed in JSON" in failure(f"a: {text}").what
 
 
 @pytest.mark.parametrize("text", ["!!int x", "!!int 5.5", "!!int true", "!!bool 1", "!!null 0", "!!binary aGk="])
-def test_refuses_a_value_that_its_tag_does_not_fit(text: str) -> None:
+def test_a_value_that_does_not_fit_its_tag_is_refused(text: str) -> None:
     assert failure(f"a: {text}").line == 1
 
 
-def test_makes_keys_strings_as_kubernetes_does() -> None:
+def test_keys_become_strings_as_in_kubernetes() -> None:
     keys = value('{1: a, on: a, n: a, 0x10: a, 1.10: a, 3.0: a, "<<": a, 2001-01-01: a}')
     assert list(keys) == ["1", "true", "false", "16", "1.1", "3", "<<", "2001-01-01"]
 
 
 @pytest.mark.parametrize("text", ["~: a", ": a", "[a]: b", "? {a: b}\n: c", "a: &x [1]\n*x : b", "? " * 20_000])
-def test_refuses_a_key_that_is_no_string(text: str) -> None:
+def test_a_key_that_cannot_become_a_string_is_refused(text: str) -> None:
     assert "key" in failure(text).what
 
 
@@ -144,7 +144,7 @@ def test_the_last_of_two_like_keys_counts_and_each_is_a_problem() -> None:
     ]
 
 
-def test_keys_that_become_alike_are_written_twice() -> None:
+def test_keys_that_become_equal_strings_are_duplicates() -> None:
     assert len(only('yes: 1\n"true": 2')[1]) == 1
 
 
@@ -167,14 +167,14 @@ def test_an_alias_needs_an_anchor_that_is_complete(text: str) -> None:
     assert failure(text).remedy == "write the value out"
 
 
-def test_merges_objects_as_kubernetes_does() -> None:
+def test_objects_are_merged_as_in_kubernetes() -> None:
     assert value("a: &a {c: 1, d: 1}\nb: {<<: *a, c: 2}")["b"] == {"c": 2, "d": 1}
     assert value("a: &a {c: 1, d: 1}\nb: {c: 2, <<: *a}")["b"] == {"c": 1, "d": 1}
     assert value("b: {<<: [{c: 1}, {c: 2, d: 2}]}")["b"] == {"c": 1, "d": 2}
     assert value("b: {<<: {<<: {c: 1}, d: 2}}")["b"] == {"c": 1, "d": 2}
 
 
-def test_a_key_beside_a_merge_is_not_written_twice() -> None:
+def test_a_key_of_a_merge_and_of_the_object_is_not_a_duplicate() -> None:
     assert only("a: &a {x: 1}\nb: {<<: *a, x: 2}")[1] == []
 
 
@@ -185,11 +185,11 @@ def test_a_merged_object_is_a_copy() -> None:
 
 
 @pytest.mark.parametrize("text", ["{<<: 1}", "{<<: [1]}", "{<<: [[{a: 1}]]}", "{a: &a 1, <<: *a}"])
-def test_merges_nothing_but_objects(text: str) -> None:
+def test_only_objects_can_be_merged(text: str) -> None:
     assert failure(text).remedy == "merge an object or a list of objects"
 
 
-def test_a_strict_reader_minds_what_stands_for_something_else() -> None:
+def test_a_strict_reader_reports_aliases_merges_tags_and_keys_that_are_not_strings() -> None:
     assert problems("a: &x {b: !!str 1}\nc: *x\nd:\n  <<: {e: 1}\n  on: 1\n  1: 1\nf: !x [1]\n") == [
         "a.b: has a tag (line 1); leave it out",
         "c: is an alias (line 2); write the value out",
@@ -200,24 +200,24 @@ def test_a_strict_reader_minds_what_stands_for_something_else() -> None:
     ]
 
 
-def test_a_strict_reader_minds_no_anchor_that_nothing_refers_to() -> None:
+def test_a_strict_reader_accepts_an_anchor_without_an_alias() -> None:
     assert problems("a: &x 1") == []
 
 
-def test_reads_each_document_by_itself() -> None:
+def test_each_document_is_decoded_separately() -> None:
     read = list(strict_yaml.read("# first\n---\na: 1\na: 2\n---\n# nothing\n---\nb: 1\n...\n%YAML 1.1\n---\n- 1\n"))
     assert [one for one, _ in read] == [{"a": 2}, None, {"b": 1}, [1]]
     assert [len(found) for _, found in read] == [1, 0, 0, 0]
 
 
-def test_documents_before_an_error_are_read() -> None:
+def test_documents_before_an_error_are_decoded() -> None:
     documents = strict_yaml.read("a: 1\n---\nb: [\n")
     assert next(documents) == ({"a": 1}, [])
     with pytest.raises(YamlError):
         next(documents)
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_no_matter() -> None:
+def test_a_byte_order_mark_and_windows_line_ends_are_accepted() -> None:
     assert value("\ufeffa: 1\r\nb: |\r\n  x\r\n  y\r\n") == {"a": 1, "b": "x\ny\n"}
 
 
@@ -236,8 +236,8 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_matter() -> None:
         ("a: x", "x"),
     ],
 )
-def test_a_block_at_the_end_of_a_text_has_its_last_newline_though_the_text_has_none(text: str, read: str) -> None:
-    """As kubectl reads it: its reader ends every line with one (k8s.io/apimachinery, pkg/util/yaml)."""
+def test_a_block_at_the_end_of_a_text_without_a_newline_gets_one(text: str, read: str) -> None:
+    """kubectl's reader ends every line with a newline (k8s.io/apimachinery, pkg/util/yaml)."""
     assert value(text) == {"a": read}
 
 
@@ -248,15 +248,15 @@ BIG_STRING = f"a: &a {'x' * 1_000_000}\nb: [{', '.join(['*a'] * 100)}]\n"
 
 
 @pytest.mark.parametrize("text", [LAUGHS, BIG_STRING])
-def test_aliases_that_expand_beyond_all_measure_are_refused(text: str) -> None:
+def test_aliases_that_expand_too_much_are_refused(text: str) -> None:
     assert failure(text).what == "the aliases expand to too much data"
 
 
-def test_a_large_document_without_aliases_is_read() -> None:
+def test_a_large_document_without_aliases_is_decoded() -> None:
     assert len(value("- a\n" * 600_000)) == 600_000
 
 
-def test_all_documents_of_a_text_share_the_room_for_aliases() -> None:
+def test_the_bound_for_aliases_applies_to_all_documents_together() -> None:
     text = f"a: &a {'x' * 9_000_000}\nb: *a\n"
     assert value(text)["b"] == "x" * 9_000_000
     assert failure(f"{text}---\n{text}").what == "the aliases expand to too much data"
@@ -273,19 +273,19 @@ MANY = {
 
 
 @pytest.mark.parametrize("unit", MANY.values(), ids=MANY)
-def test_more_values_than_memory_allows_for_are_refused(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_values_are_refused(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strict_yaml, "MOST_VALUES", 1000)
     assert list(strict_yaml.read(unit * 100))
     assert failure(unit * 1100).remedy == "split the file"
 
 
-def test_an_object_takes_as_much_room_as_three_strings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_counts_as_three_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strict_yaml, "MOST_VALUES", 3 + 5 * (3 + 2))
     assert len(value("- a: 1\n" * 5)) == 5
     assert failure("- a: 1\n" * 6).line == 6
 
 
-def test_more_directives_than_anybody_writes_are_refused() -> None:
+def test_too_many_directives_are_refused() -> None:
     text = "".join(f"%TAG !a{number}! b\n" for number in range(200_000))
     error = failure(f"{text}---\na: 1\n")
     assert (error.line, error.remedy) == (101, "remove the %YAML line")
@@ -293,7 +293,7 @@ def test_more_directives_than_anybody_writes_are_refused() -> None:
     assert list(strict_yaml.read("%YAML 1.1\n---\na: 1\n...\n" * 100))
 
 
-def test_no_more_problems_are_named_than_anybody_reads() -> None:
+def test_the_number_of_problems_of_a_document_is_bounded() -> None:
     assert len(only("- {a: 1, a: 2}\n" * 2000)[1]) == 1000
     assert len(only("- !t a\n" * 2000, strict=True)[1]) == 1000
 
@@ -327,7 +327,7 @@ def test_the_cost_of_an_error_grows_with_the_text(unit: str) -> None:
     assert_grows_with_its_input(lambda text: failure(f"{text}a: b: c\n{text}"), lambda n: unit * n, 60)
 
 
-def test_the_cost_of_keys_that_are_all_alike_or_all_different_grows_with_the_text() -> None:
+def test_the_cost_of_equal_or_different_keys_grows_with_the_text() -> None:
     assert_grows_with_its_input(only, lambda n: "a: 1\n" * n, 100)
     assert_grows_with_its_input(only, lambda n: "".join(f"{number}: 1\n" for number in range(n)), 100)
 
@@ -342,7 +342,7 @@ def nested(depth: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("text", nested(100).values(), ids=nested(100))
-def test_reads_what_is_nested_as_deep_as_objects_get(text: str) -> None:
+def test_a_document_of_the_most_levels_is_decoded(text: str) -> None:
     assert value(text)
 
 
@@ -353,7 +353,7 @@ TOO_DEEP = {f"{name}, {depth}": text for depth in (102, 5000) for name, text in 
 
 
 @pytest.mark.parametrize("text", [*TOO_DEEP.values(), ALIASES], ids=[*TOO_DEEP, "aliases"])
-def test_refuses_what_is_nested_beyond_reason(text: str) -> None:
+def test_a_document_with_too_many_levels_is_refused(text: str) -> None:
     assert failure(text).what == "the document is nested more than 100 levels deep"
 
 
@@ -377,13 +377,13 @@ def test_refuses_what_is_nested_beyond_reason(text: str) -> None:
         ("a: 1\nb: {~: 1}\n", 2, 5, "write a name there"),
     ],
 )
-def test_an_error_says_where_it_is_and_what_would_be_right(text: str, line: int, column: int, remedy: str) -> None:
+def test_an_error_has_line_column_and_remedy(text: str, line: int, column: int, remedy: str) -> None:
     error = failure(text)
     assert (error.line, error.column, error.remedy) == (line, column, remedy)
     assert str(error) == f"line {line}, column {column}: {error.what}; {remedy}"
 
 
-def test_an_error_says_where_what_is_still_open_begins() -> None:
+def test_an_error_has_the_line_where_the_unclosed_part_begins() -> None:
     assert failure('a: 1\nb: "c\nd: 1\n').what.endswith("that begins in line 2")
 
 
@@ -399,11 +399,11 @@ TEMPLATES = [
 
 
 @pytest.mark.parametrize("text", TEMPLATES)
-def test_a_template_must_be_rendered_before(text: str) -> None:
+def test_the_remedy_for_a_template_is_to_render_it(text: str) -> None:
     assert failure(text).remedy == "render the template first (helm template), or put {{ }} in quotes"
 
 
-def test_an_expression_in_quotes_or_in_a_text_is_no_template() -> None:
+def test_an_expression_in_quotes_or_in_a_text_is_not_a_template() -> None:
     assert value("a: '{{inputs.b}}'\nc: |\n  {{ d }}\ne: f-{{g}}\n") == {
         "a": "{{inputs.b}}",
         "c": "{{ d }}\n",
@@ -433,12 +433,12 @@ def plain(read: Any) -> Any:
 
 
 @given(JSON_VALUES)
-def test_what_pyyaml_writes_is_read_back(written: Any) -> None:
+def test_text_that_pyyaml_writes_is_decoded_to_the_same_value(written: Any) -> None:
     text = yaml.safe_dump(written, default_style='"', sort_keys=False)
     assert same(value(text), plain(written))
 
 
-# What YAML's grammar is made of: from letters alone hardly a text gets past the parser's first word.
+# The characters of YAML's grammar: texts of random letters would rarely be valid YAML.
 CHARACTERS = "a1 \n[]{}|>'\"#%\t~\\=@\r\ufeff\x85\u2028"
 WORDS = [": ", "- ", "? ", ", ", "&x ", "*x", "<<: ", "!!int ", "!t ", "---\n", "...\n", ".inf", "{{", "}}", "  "]
 FRAGMENTS = st.sampled_from([*CHARACTERS, *WORDS])
@@ -454,7 +454,7 @@ def read_or_fail(text: str, *, strict: bool) -> list[Any] | YamlError:
 
 @given(TEXTS, st.booleans())
 @example("\ud800", False)  # noqa: FBT003 - an example is written as the test's arguments stand
-def test_any_text_is_plain_json_or_its_error_has_a_place(text: str, strict: bool) -> None:  # noqa: FBT001 - drawn
+def test_any_text_is_decoded_to_plain_json_or_is_an_error_with_a_position(text: str, strict: bool) -> None:  # noqa: FBT001 - drawn
     found = read_or_fail(text, strict=strict)
     if isinstance(found, YamlError):
         assert 1 <= found.line <= len(text.splitlines()) + 1

@@ -1,4 +1,4 @@
-"""The counts of one index, on the pods of a Job with backoffLimitPerIndex."""
+"""The counts of a pod's index, in a Job with backoffLimitPerIndex."""
 
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ def test_an_index_counts_its_own_failures_and_its_own_disruptions() -> None:
     assert read(indexed, owner)[0] == [Level("JobIndex", 1, 2), of_disruptions("JobIndex", 3)]
 
 
-def test_an_index_without_disruptions_is_at_none() -> None:
+def test_an_index_without_the_second_annotation_has_no_disruptions() -> None:
     indexed = pod(annotations={FAILURES: "1"})
     assert read(indexed, stored_job(job_spec(backoffLimitPerIndex=2)))[0][1] == of_disruptions("JobIndex", 0)
 
@@ -32,10 +32,10 @@ def test_an_index_without_disruptions_is_at_none() -> None:
 SUM: dict[str, Any] = {
     "backoffLimitPerIndex": 10,
     "maxFailedIndexes": 0,
-}  # beside backoffLimit: the sum alone bounds the retries
+}  # beside backoffLimit: only the sum limits the retries
 
 
-def test_where_the_sum_bounds_the_retries_the_job_tells_of_them_and_what_it_has_not_counted_yet_the_ledger() -> None:
+def test_if_the_sum_limits_the_retries_the_source_is_the_jobs_status_plus_the_ledgers_newer_count() -> None:
     owner = stored_job(job_spec(**SUM, backoffLimit=3), {"failed": 1})
     first, third = pod(annotations={FAILURES: "0"}), pod(annotations={FAILURES: "1", IGNORED: "2"})
     assert read(first, owner, failures=1)[0] == [Level("JobStatus", 1, 3), of_disruptions("JobIndex", 0)]
@@ -43,7 +43,7 @@ def test_where_the_sum_bounds_the_retries_the_job_tells_of_them_and_what_it_has_
     assert read(third, owner, failures=0)[0][0] == Level("JobStatus", 1, 3)
 
 
-def test_without_a_ledger_the_failure_of_the_pod_that_is_replaced_counts() -> None:
+def test_without_a_ledger_the_failure_of_the_replaced_pod_counts() -> None:
     owner = stored_job(job_spec(**SUM, backoffLimit=3), {"failed": 2})
     assert read(pod(annotations={FAILURES: "0"}), owner)[0][0] == Level("JobStatus", 2, 3)
     assert read(pod(annotations={FAILURES: "1"}), owner)[0][0] == Level("JobStatus", 3, 3)
@@ -57,7 +57,7 @@ def test_a_malformed_index_count_falls_back_to_the_next_source_with_a_warning() 
 
 
 @pytest.mark.parametrize("nonsense", NO_COUNTS)
-def test_of_two_counts_the_one_that_can_be_read_holds_and_the_other_is_a_warning(nonsense: str) -> None:
+def test_if_one_of_two_counts_is_malformed_the_other_is_used_with_a_warning(nonsense: str) -> None:
     found, warnings = read(pod(annotations={FAILURES: "1", IGNORED: nonsense}), OWNER)
     assert found == [Level("JobIndex", 1, 3)]
     assert [warning.path[-1] for warning in warnings] == [IGNORED]
@@ -66,7 +66,7 @@ def test_of_two_counts_the_one_that_can_be_read_holds_and_the_other_is_a_warning
     assert [warning.path[-1] for warning in warnings] == [FAILURES]
 
 
-def test_of_an_indexs_four_attempts_the_last_leaves_spot_whatever_the_others_do() -> None:
+def test_of_an_indexs_four_attempts_the_last_leaves_spot_independent_of_other_indexes() -> None:
     pods = [pod(annotations={FAILURES: str(failed)}) for failed in range(4)]
     assert [place(root, OWNER) for root in pods] == last_of_four_off_spot("JobIndex")
 
@@ -78,12 +78,12 @@ def test_disruptions_leave_spot_when_their_own_budget_is_spent() -> None:
     assert place(disrupted[20], OWNER) == off_spot("JobIndex", 20, 20)
 
 
-def test_the_failures_decide_where_there_are_more_disruptions_than_they() -> None:
+def test_the_failures_decide_even_if_there_are_more_disruptions() -> None:
     both = pod(annotations={FAILURES: "3", IGNORED: "7"})
     assert place(both, OWNER) == off_spot("JobIndex", 3, 3)
 
 
-def test_without_backoff_limit_per_index_there_are_no_counts_and_the_jobs_status_tells() -> None:
+def test_without_backoff_limit_per_index_the_source_is_the_jobs_status() -> None:
     assert place(pod(), stored_job(job_spec(backoffLimit=3), {"failed": 2})) == on_spot("JobStatus", 2, 3)
 
 
@@ -93,12 +93,12 @@ def test_failures_and_ignored_failures_are_two_sources() -> None:
     assert ignored_of_index(indexed, OWNER) == ([of_disruptions("JobIndex", 3)], [])
 
 
-def test_failures_that_were_not_ignored_are_no_disruptions() -> None:
+def test_failures_that_were_not_ignored_are_not_disruptions() -> None:
     assert ignored_of_index(pod(annotations={FAILURES: "2"}), OWNER) == ([of_disruptions("JobIndex", 0)], [])
 
 
-def test_a_pod_without_the_count_of_its_indexs_failures_says_neither() -> None:
-    """A pod of a Job without indexes, on which somebody has written the other annotation."""
+def test_a_pod_without_the_count_of_its_indexs_failures_has_neither_level() -> None:
+    """A pod of a Job without indexes, on which a user has written the other annotation."""
     written = pod(annotations={IGNORED: "3"})
     assert failures_of_index(written, OWNER) == ([], [])
     assert ignored_of_index(written, OWNER) == ([], [])
@@ -112,7 +112,7 @@ def test_a_malformed_count_gives_no_level_of_its_own_source(nonsense: str) -> No
         assert (found, [warning.path[-1] for warning in warnings]) == ([], [key])
 
 
-def test_indexes_without_retries_of_their_own_say_nothing_of_the_jobs_failures() -> None:
+def test_indexes_without_retries_of_their_own_give_no_level() -> None:
     indexed, owner = pod(annotations={FAILURES: "1"}), stored_job(job_spec(**SUM, backoffLimit=3))
     assert failures_of_index(indexed, owner) == ([], [])
     assert ignored_of_index(indexed, owner) == ([of_disruptions("JobIndex", 0)], [])

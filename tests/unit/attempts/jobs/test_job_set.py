@@ -26,7 +26,7 @@ from webhook.policy.settings import resolve
 SET = "jobset.sigs.k8s.io/"
 RESTARTS = SET + "restart-attempt"
 JOB_RESTARTS = SET + "job-restart-attempt"
-# Of each restart the Job is a new one, under the same name.
+# After each restart the Job is a new one with the same name.
 JOB = stored_job(
     job_spec(backoffLimit=0), ownerReferences=[owned("jobset.x-k8s.io/v1alpha2", "JobSet", "train")], name="train-w-0"
 )
@@ -34,7 +34,7 @@ OF_JOB = Level("JobStatus", 0, 0)
 
 
 def pod_at(restarts: str, **more: str) -> Json:
-    """A pod as the JobSet and the Job controller write it: everything both as label and as annotation."""
+    """Return a pod as the JobSet and Job controllers write it: all values both as label and as annotation."""
     own = {SET + "jobset-name": "train", SET + "replicatedjob-name": "w", SET + "job-index": "0", RESTARTS: restarts}
     both = {**own, **{SET + key.replace("_", "-"): value for key, value in more.items()}}
     return made(
@@ -46,7 +46,7 @@ def pod_at(restarts: str, **more: str) -> Json:
 
 
 def job_set(restarts: int = 0, counted: int = 0, max_restarts: int | None = 3) -> Json:
-    """A JobSet as the API has it, which leaves out a restartsCountTowardsMax and a maxRestarts of 0."""
+    """Return a stored JobSet; a restartsCountTowardsMax or maxRestarts of 0 is left out."""
     failure_policy = {} if max_restarts is None else {"failurePolicy": {"maxRestarts": max_restarts}}
     status = {"restarts": restarts, **({"restartsCountTowardsMax": counted} if counted else {})}
     return {"kind": "JobSet", "metadata": {"name": "train"}, "spec": failure_policy, "status": status}
@@ -72,20 +72,20 @@ def test_the_jobs_last_retry_leaves_spot_in_the_sets_first_run() -> None:
     assert place(pod_at("0"), job, job_set()) == off_spot("JobStatus", 2, 2)
 
 
-def test_restarts_after_disruptions_cost_nothing_but_their_own_budget() -> None:
+def test_restarts_after_disruptions_only_use_the_disruption_budget() -> None:
     found = read(pod_at("5"), JOB, job_set(restarts=5, counted=1))[0]
     assert found == [OF_JOB, Level("JobSet", 1, 3), of_disruptions("JobSet", 4)]
     assert place(pod_at("5"), JOB, job_set(restarts=5, counted=1)) == on_spot("JobSet", 4, 20)
     assert place(pod_at("20"), JOB, job_set(restarts=20)) == off_spot("JobSet", 20, 20)
 
 
-def test_a_set_that_was_only_ever_disrupted_has_spent_nothing_though_its_status_leaves_the_count_out() -> None:
+def test_a_set_that_was_only_disrupted_has_used_no_retry_although_its_status_has_no_count() -> None:
     disrupted = job_set(restarts=3, counted=0)
     assert "restartsCountTowardsMax" not in disrupted["status"]
     assert read(pod_at("3"), JOB, disrupted)[0] == [OF_JOB, Level("JobSet", 0, 3), of_disruptions("JobSet", 3)]
 
 
-def test_restarts_before_a_person_had_the_set_run_again_count_no_more() -> None:
+def test_restarts_before_a_requested_retry_do_not_count() -> None:
     root = job_set(4, 0)
     root["metadata"] = {"annotations": {names.RETRY_HISTORY: '[{"at":"","by":"alice","of":"restart 3"}]'}}
     levels, _ = read(pod_at("4"), JOB, root)
@@ -93,15 +93,15 @@ def test_restarts_before_a_person_had_the_set_run_again_count_no_more() -> None:
 
 
 @pytest.mark.parametrize("nonsense", ["", "{", "[1]", '[{"of":"restart x"}]', "[]"])
-def test_a_spoilt_note_of_who_asked_counts_as_absent(nonsense: str) -> None:
+def test_a_malformed_retry_history_counts_as_absent(nonsense: str) -> None:
     root = job_set(2, 2)
     root["metadata"] = {"annotations": {names.RETRY_HISTORY: nonsense}}
     levels, _ = read(pod_at("2"), JOB, root)
     assert Level("JobSet", 2, 3) in levels
 
 
-def test_no_more_disruptions_are_taken_off_than_the_pod_has_restarts() -> None:
-    """The status may be newer than a pod of a run before."""
+def test_at_most_as_many_disruptions_are_subtracted_as_the_pod_has_restarts() -> None:
+    """The status may be newer than a pod of an earlier run."""
     assert read(pod_at("1"), JOB, job_set(restarts=4, counted=0))[0][1:] == [
         Level("JobSet", 0, 3),
         of_disruptions("JobSet", 1),
@@ -114,7 +114,7 @@ def test_the_restarts_of_the_pods_own_job_add_to_the_sets() -> None:
     assert place(pod_at("1", job_restart_attempt="2"), JOB, job_set(1, 1)) == off_spot("JobSet", 3, 3)
 
 
-def test_a_set_without_a_failure_policy_has_no_restarts_to_spend() -> None:
+def test_a_set_without_a_failure_policy_has_no_retries() -> None:
     assert read(pod_at("0"), JOB, job_set(max_restarts=None))[0] == [
         OF_JOB,
         Level("JobSet", 0, 0),
@@ -122,7 +122,7 @@ def test_a_set_without_a_failure_policy_has_no_restarts_to_spend() -> None:
     ]
 
 
-def test_where_the_set_is_gone_the_budget_is_max_retries_else_the_default() -> None:
+def test_if_the_set_does_not_exist_the_budget_is_max_retries_or_else_the_default() -> None:
     assert read(pod_at("2"), JOB)[0] == [OF_JOB, Level("JobSet", 2, 3)]
     settings = resolve("default", Profile(), {names.MAX_RETRIES: "5"})
     assert read(pod_at("2"), JOB, settings=settings)[0][1] == Level("JobSet", 2, 5)
@@ -138,7 +138,7 @@ def test_a_malformed_label_falls_back_to_the_annotation_with_one_warning(nonsens
 
 
 @pytest.mark.parametrize("nonsense", NO_COUNTS)
-def test_where_both_are_malformed_the_jobs_status_remains_with_a_warning_each(nonsense: str) -> None:
+def test_if_both_are_malformed_the_jobs_status_is_used_with_a_warning_each(nonsense: str) -> None:
     found, warnings = read(pod_at(nonsense), JOB, job_set(2, 2))
     assert found == [OF_JOB]
     assert len(warnings) == 2
@@ -146,7 +146,7 @@ def test_where_both_are_malformed_the_jobs_status_remains_with_a_warning_each(no
 
 
 @pytest.mark.parametrize("nonsense", NO_COUNTS)
-def test_a_malformed_count_of_the_jobs_restarts_leaves_those_of_the_set_with_one_warning(nonsense: str) -> None:
+def test_if_the_count_of_the_jobs_restarts_is_malformed_those_of_the_set_are_used_with_a_warning(nonsense: str) -> None:
     found, warnings = read(pod_at("2", job_restart_attempt=nonsense), JOB, job_set(2, 2))
     assert found[1] == Level("JobSet", 2, 3)
     assert [warning.path for warning in warnings] == [("metadata", "labels", JOB_RESTARTS)]
@@ -164,7 +164,7 @@ def test_a_malformed_count_of_the_jobs_restarts_leaves_those_of_the_set_with_one
         ("status", "restartsCountTowardsMax"),
     ],
 )
-def test_nonsense_in_the_set_is_no_error_and_keeps_a_first_attempt_on_spot_of_a_job_with_retries(
+def test_malformed_fields_of_the_set_are_not_an_error_and_a_first_attempt_stays_on_spot(
     path: tuple[str, ...], nonsense: Any
 ) -> None:
     above = with_value(job_set(2, 2), path, nonsense)
@@ -174,7 +174,7 @@ def test_nonsense_in_the_set_is_no_error_and_keeps_a_first_attempt_on_spot_of_a_
 
 
 def alone(in_all: int, costly: int, name: str = "w") -> Json:
-    """The status of replicated Jobs: of `name`, the first was started again alone."""
+    """Return the status of replicated Jobs, in which the first Job of `name` was restarted alone."""
     return {"name": name, "jobRestarts": [in_all, 0], "jobRestartsCountTowardsMax": [costly, 0]}
 
 
@@ -183,7 +183,7 @@ def with_jobs(root: Json, *status: Json) -> Json:
     return root
 
 
-def test_a_job_that_was_started_again_alone_has_spent_restarts_of_the_set() -> None:
+def test_a_job_that_was_restarted_alone_has_used_restarts_of_the_set() -> None:
     found = read(pod_at("0", job_restart_attempt="1"), JOB, with_jobs(job_set(), alone(1, 1)))[0]
     assert found == [OF_JOB, Level("JobSet", 1, 3), of_disruptions("JobSet", 0)]
 

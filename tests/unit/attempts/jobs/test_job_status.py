@@ -1,4 +1,4 @@
-"""A Job's failures, as its status has them."""
+"""The failures in a Job's status."""
 
 from tests.objects import job_spec, pod, stored_job
 from tests.unit.attempts.pods import last_of_four_off_spot, off_spot, on_spot, only_the_first_on_spot, place, read
@@ -15,7 +15,7 @@ def test_a_job_without_failures_is_at_its_first_attempt() -> None:
     assert read(pod(), stored_job()) == ([Level("JobStatus", 0, 6)], [])
 
 
-def test_failures_that_the_job_controller_has_yet_to_count_are_counted() -> None:
+def test_failures_that_the_job_controller_has_not_counted_yet_are_counted() -> None:
     owner = stored_job(job_spec(backoffLimit=4), {"failed": 1, "uncountedTerminatedPods": {"failed": ["a", "b"]}})
     assert read(pod(), owner)[0] == [Level("JobStatus", 3, 4)]
 
@@ -26,13 +26,13 @@ def test_of_four_attempts_the_last_leaves_spot() -> None:
     assert pods == last_of_four_off_spot("JobStatus")
 
 
-def test_of_two_attempts_the_second_leaves_spot_and_so_would_any_more() -> None:
+def test_of_two_attempts_the_second_and_any_later_one_leave_spot() -> None:
     spec = job_spec(backoffLimit=1)
     pods = [place(pod(), stored_job(spec, {"failed": failed})) for failed in range(4)]
     assert pods == only_the_first_on_spot("JobStatus", 1)
 
 
-def test_a_failure_still_uncounted_leaves_spot_too() -> None:
+def test_a_failure_that_is_not_counted_yet_leaves_spot_too() -> None:
     spec = job_spec(backoffLimit=3)
     uncounted = {"failed": 2, "uncountedTerminatedPods": {"failed": ["a"], "succeeded": ["b"]}}
     assert place(pod(), stored_job(spec, {"failed": 2})) == on_spot("JobStatus", 2, 3)
@@ -45,5 +45,5 @@ def test_a_job_without_a_status_or_with_null_in_it_is_at_its_first_attempt() -> 
         assert read(pod(), stored_job(job_spec(backoffLimit=3), status)) == ([Level("JobStatus", 0, 3)], [])
 
 
-def test_a_job_that_is_gone_tells_nothing_so_that_its_pod_counts_as_a_first_attempt() -> None:
+def test_a_job_that_does_not_exist_gives_no_level_so_that_its_pod_counts_as_a_first_attempt() -> None:
     assert place(pod()) == on_spot("Unknown", 0, 3)

@@ -22,7 +22,7 @@ IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 def placed(
     disruptions: int | None, owner: Json = OWNER, policy: Policy = EKS, annotations: Json | None = None
 ) -> tuple[str, str, str]:
-    """Where a pod is sent after so many disruptions: its placement, the source that told, the attempt."""
+    """Return placement, source and attempt of a pod after this number of disruptions."""
     facts = Facts(profile_name="default", owner=owner, disruptions=disruptions)
     root = mutate(pod(annotations=annotations or {}), facts, policy).object
     noted = root["metadata"]["annotations"]
@@ -49,7 +49,7 @@ def test_by_default_one_disruption_is_enough_to_leave_spot() -> None:
     assert placed(1, policy=packaged) == ("OnDemand", "Ledger", "1")
 
 
-def test_failures_and_disruptions_are_never_added_up() -> None:
+def test_failures_and_disruptions_are_never_added() -> None:
     owner = stored_job(job_spec(backoffLimit=3), {"failed": 2})
     assert placed(1, owner) == ("Spot", "JobStatus", "2")
     assert placed(20, owner) == ("OnDemand", "Ledger", "20")
@@ -57,12 +57,12 @@ def test_failures_and_disruptions_are_never_added_up() -> None:
     assert placed(5, last) == ("OnDemand", "JobStatus", "3")
 
 
-def test_where_the_ledger_knows_nothing_the_jobs_status_tells_alone() -> None:
+def test_without_a_count_of_the_ledger_the_jobs_status_is_the_only_level() -> None:
     assert placed(None) == ("Spot", "JobStatus", "0")
     assert placed(0) == ("Spot", "JobStatus", "0")
 
 
-def test_of_an_indexs_disruptions_the_ledger_tells_and_of_its_failures_the_job_controller() -> None:
+def test_an_indexs_disruptions_are_the_ledgers_count_and_its_failures_the_job_controllers() -> None:
     owner = stored_job(job_spec(backoffLimitPerIndex=3), {})
     assert placed(None, owner, annotations={FAILURES: "1"}) == ("Spot", "JobIndex", "1")
     assert placed(5, owner, annotations={FAILURES: "1", IGNORED: "1"}) == ("Spot", "Ledger", "5")
@@ -77,14 +77,14 @@ def test_of_two_counts_of_disruptions_the_higher_one_decides() -> None:
 @pytest.mark.parametrize(
     ("limit", "threshold", "on_demand_from"), [(5, -1, 5), (5, -2, 4), (5, 2, 2), (5, 0, 5), (5, 9, 5), (1, -1, 1)]
 )
-def test_the_threshold_holds_and_at_the_limit_none_keeps_a_pod_on_spot(
+def test_the_threshold_applies_and_at_the_limit_no_threshold_keeps_a_pod_on_spot(
     limit: int, threshold: int, on_demand_from: int
 ) -> None:
     found = [placed(count, policy=with_limit(limit, threshold))[0] for count in range(8)]
     assert found.index("OnDemand") == on_demand_from
 
 
-def test_a_first_attempt_stays_on_spot_though_no_disruption_is_allowed() -> None:
+def test_a_first_attempt_stays_on_spot_even_if_no_disruption_is_allowed() -> None:
     assert placed(0, policy=with_limit(0)) == ("Spot", "JobStatus", "0")
     assert placed(1, policy=with_limit(0)) == ("OnDemand", "Ledger", "1")
 
@@ -95,5 +95,5 @@ def test_the_count_of_the_ledger_is_the_attempt_against_the_disruption_budget(di
     assert read(pod(), OWNER, disruptions=disruptions, of=ledger.levels) == (expected, [])
 
 
-def test_failures_that_the_ledger_has_counted_are_no_disruptions() -> None:
+def test_failures_that_the_ledger_has_counted_are_not_disruptions() -> None:
     assert read(pod(), OWNER, failures=2, of=ledger.levels) == ([], [])
