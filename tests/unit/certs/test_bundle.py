@@ -1,4 +1,4 @@
-"""caBundle in a webhook configuration: written only where it differs, and nothing but it."""
+"""The caBundle of a webhook configuration is written only if it differs, and no other field."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAF = issue(ONE, "webhook", now=NOW, lifetime=YEAR, hosts=["webhook.svc"])
 
 
 def configuration(*bundles: bytes | str | None) -> dict[str, Any]:
-    """One entry for each caBundle: PEM, base64, or none."""
+    """Return a configuration with one webhook for each caBundle: PEM, base64, or None."""
     webhooks: list[dict[str, Any]] = []
     for index, trusted in enumerate(bundles):
         client: dict[str, Any] = {"service": {"name": "webhook", "namespace": "system", "path": "/mutate"}}
@@ -37,13 +37,13 @@ def configuration(*bundles: bytes | str | None) -> dict[str, Any]:
     return {"metadata": {"name": "webhook", "resourceVersion": "7"}, "webhooks": webhooks}
 
 
-def test_every_entry_gets_the_authorities_and_nothing_else_is_touched() -> None:
+def test_every_entry_gets_the_authorities_and_no_other_field_changes() -> None:
     before = configuration(None, TWO.certificate, "")
     after = jsonpatch.apply_patch(before, bundle.edits(before, ONE.certificate))
     assert after == configuration(ONE.certificate, ONE.certificate, ONE.certificate)
 
 
-def test_entries_that_hold_the_authorities_in_whatever_order_and_form_are_left_alone() -> None:
+def test_entries_with_the_authorities_in_any_order_and_form_are_not_edited() -> None:
     spaced = b"# a comment\n" + TWO.certificate + b"\n\n" + ONE.certificate
     assert (
         bundle.edits(configuration(spaced, ONE.certificate + TWO.certificate), ONE.certificate + TWO.certificate) == []
@@ -58,12 +58,12 @@ def test_an_additional_authority_is_removed() -> None:
     assert after == configuration(ONE.certificate)
 
 
-def test_an_edit_names_the_version_that_was_looked_at() -> None:
+def test_an_edit_has_the_resource_version_that_was_read() -> None:
     version = {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
     assert bundle.edits(configuration(None), ONE.certificate)[0] == version
 
 
-def test_a_configuration_without_entries_needs_nothing_and_trusts() -> None:
+def test_a_configuration_without_entries_needs_no_edit_and_trusts_every_authority() -> None:
     for empty in (configuration(), {"metadata": {"name": "webhook"}}):
         assert bundle.edits(empty, ONE.certificate) == []
         assert bundle.trust([empty], LEAF.certificate)

@@ -1,4 +1,4 @@
-"""Certificates are judged by who has to accept them: OpenSSL at its strictest, in a real handshake without a socket."""
+"""Certificates are checked by OpenSSL in its strictest mode, in a real handshake without a socket."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def client(authority: KeyPair) -> KeyPair:
 def handshake(
     folder: Path, server: KeyPair, trusted: bytes, *, name: str = "webhook.svc", client: KeyPair | None = None
 ) -> None:
-    """Let a strict client meet the server; with `client`, let the server be as strict about that one."""
+    """Do a handshake of a strict client with the server; with `client`, the server verifies it as strictly."""
     at_client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     at_server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     for context in (at_client, at_server):
@@ -100,12 +100,16 @@ def test_a_strict_server_accepts_the_client(
     handshake(tmp_path, server, authority.certificate, client=client)
 
 
-def test_a_server_certificate_does_not_pass_for_a_client(tmp_path: Path, authority: KeyPair, server: KeyPair) -> None:
+def test_a_server_certificate_is_not_accepted_from_a_client(
+    tmp_path: Path, authority: KeyPair, server: KeyPair
+) -> None:
     with pytest.raises(ssl.SSLCertVerificationError, match="unsuitable certificate purpose"):
         handshake(tmp_path, server, authority.certificate, client=server)
 
 
-def test_a_client_certificate_does_not_pass_for_a_server(tmp_path: Path, authority: KeyPair, client: KeyPair) -> None:
+def test_a_client_certificate_is_not_accepted_from_a_server(
+    tmp_path: Path, authority: KeyPair, client: KeyPair
+) -> None:
     with pytest.raises(ssl.SSLCertVerificationError, match="unsuitable certificate purpose"):
         handshake(tmp_path, client, authority.certificate)
 
@@ -115,12 +119,12 @@ def test_one_certificate_can_serve_and_call(tmp_path: Path, authority: KeyPair) 
     handshake(tmp_path, both, authority.certificate, client=both)
 
 
-def test_a_certificate_without_any_use_is_refused(authority: KeyPair) -> None:
+def test_a_certificate_without_hosts_and_client_is_refused(authority: KeyPair) -> None:
     with pytest.raises(ValueError, match="'nobody' has no use: name its hosts, or say client=True"):
         issue(authority, "nobody", now=now(), lifetime=DAY)
 
 
-def test_an_authority_with_another_kind_of_key_is_refused(authority: KeyPair) -> None:
+def test_an_authority_with_another_type_of_key_is_refused(authority: KeyPair) -> None:
     rsa_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     foreign = KeyPair(authority.certificate, rsa_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     with pytest.raises(ValueError, match="has to be an elliptic curve key"):
@@ -128,7 +132,7 @@ def test_an_authority_with_another_kind_of_key_is_refused(authority: KeyPair) ->
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_while_one_authority_replaces_another_of_the_same_name_a_bundle_of_both_accepts_the_certificates_of_both(
+def test_a_bundle_of_two_authorities_with_one_name_accepts_the_certificates_of_both(
     tmp_path: Path, authority: KeyPair, server: KeyPair, *, reverse: bool
 ) -> None:
     newer = new_authority("authority", now=now(), lifetime=YEAR)
@@ -138,7 +142,7 @@ def test_while_one_authority_replaces_another_of_the_same_name_a_bundle_of_both_
     handshake(tmp_path, issue(newer, "server", now=now(), lifetime=DAY, hosts=["webhook.svc"]), trusted)
 
 
-def test_a_stranger_of_the_same_name_as_the_authority_is_not_trusted(tmp_path: Path, server: KeyPair) -> None:
+def test_another_authority_with_the_same_name_is_not_trusted(tmp_path: Path, server: KeyPair) -> None:
     stranger = new_authority("authority", now=now(), lifetime=YEAR)
     with pytest.raises(ssl.SSLCertVerificationError, match="unable to get local issuer certificate"):
         handshake(tmp_path, server, stranger.certificate)
@@ -178,7 +182,7 @@ def test_the_common_name_is_the_user_and_the_organizations_are_the_groups(author
     assert [a.value for a in organizations] == ["system:masters", "team"]
 
 
-def test_what_an_authority_issues_is_no_authority(server: KeyPair) -> None:
+def test_an_issued_certificate_is_not_an_authority(server: KeyPair) -> None:
     assert not parsed(server).extensions.get_extension_for_class(x509.BasicConstraints).value.ca
 
 

@@ -1,4 +1,4 @@
-"""A certificate is swapped between two connections to the same socket: real handshakes, on both event loops."""
+"""The certificate is replaced between two connections to one socket: real handshakes, on both event loops."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def leaf_of(signer: KeyPair, *, client: bool = False) -> KeyPair:
 
 
 def rsa_pair() -> KeyPair:
-    """A certificate that signed itself, with a key of another type than ours."""
+    """Return a self-signed certificate with an RSA key."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rsa")])
     now = datetime.now(UTC)
@@ -55,7 +55,7 @@ def rsa_pair() -> KeyPair:
 
 
 class Caller:
-    """Connects to one socket that shows a certificate; every line that is sent comes back."""
+    """Connects to a TLS socket that echoes lines."""
 
     def __init__(self, reloadable: ReloadableContext, folder: Path) -> None:
         self.reloadable = reloadable
@@ -75,7 +75,7 @@ class Caller:
         return reader, writer
 
     async def call(self, *arguments: Any, **options: Any) -> bool:
-        """Tell whether a new connection is served."""
+        """Return True if a new connection is served."""
         try:
             reader, writer = await self.connect(*arguments, **options)
             return await echoed(reader, writer)

@@ -1,4 +1,4 @@
-"""Renewal by an injected clock: years of it, a step at a time, and never a moment in which a caller is refused."""
+"""Rotation over years of an injected clock, step by step: no caller is refused at any time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_leaf_that_has_expired_is_renewed(begun: Shared) -> None:
     assert validity(step(begun, NEW_YEAR + 40 * DAY).leaf)[1] == NEW_YEAR + 70 * DAY
 
 
-def test_an_authority_is_announced_takes_over_and_the_old_one_is_forgotten_when_its_last_leaf_is_dead(
+def test_a_new_authority_is_announced_then_signs_and_the_old_one_stays_until_its_last_leaf_expires(
     begun: Shared,
 ) -> None:
     due = renewal_of(begun.authority)
@@ -87,14 +87,14 @@ def test_an_authority_is_announced_takes_over_and_the_old_one_is_forgotten_when_
     assert forgotten.trusted == promoted.authority.certificate
 
 
-def test_while_an_authority_is_announced_leaves_are_still_renewed_by_the_old_one(begun: Shared) -> None:
+def test_while_an_authority_is_announced_the_old_one_signs_new_leaves(begun: Shared) -> None:
     announced = ROTATION.restart(begun, NEW_YEAR)
     renewed = step(announced, NEW_YEAR + 20 * DAY)
     assert issued_by(renewed.leaf.certificate, begun.authority.certificate)
     assert renewed.next_authority == announced.next_authority
 
 
-def test_to_restart_twice_announces_one_authority(begun: Shared) -> None:
+def test_two_restarts_announce_one_authority(begun: Shared) -> None:
     announced = ROTATION.restart(begun, NEW_YEAR)
     assert ROTATION.restart(announced, NEW_YEAR) == announced
 
@@ -108,7 +108,7 @@ def test_the_successor_of_an_expired_authority_signs_at_once(begun: Shared) -> N
     assert step(announced, late).authority == announced.next_authority
 
 
-def test_close_to_its_authoritys_end_a_leaf_is_not_renewed_over_and_over() -> None:
+def test_close_to_its_authoritys_end_a_leaf_is_not_renewed_again_and_again() -> None:
     signer = new_authority("webhook", now=NEW_YEAR, lifetime=365 * DAY)
     end = NEW_YEAR + 365 * DAY
     leaf = issue(signer, "webhook", now=end - 3 * DAY, lifetime=30 * DAY, hosts=ROTATION.hosts)
@@ -116,7 +116,7 @@ def test_close_to_its_authoritys_end_a_leaf_is_not_renewed_over_and_over() -> No
     assert rests(shared, end - SECOND)
 
 
-def test_authorities_trusted_before_the_first_one_is_made_stay_trusted_for_the_lifetime_of_a_leaf(
+def test_authorities_that_were_trusted_before_stay_trusted_for_the_lifetime_of_a_leaf(
     begun: Shared,
 ) -> None:
     anew = ROTATION.begin(NEW_YEAR + DAY, begun.trusted)
@@ -126,7 +126,7 @@ def test_authorities_trusted_before_the_first_one_is_made_stay_trusted_for_the_l
     assert ROTATION.begin(NEW_YEAR + 400 * DAY, begun.trusted).retired == b""
 
 
-def test_a_new_host_makes_a_new_leaf_due_which_keeps_the_former_hosts(begun: Shared) -> None:
+def test_a_new_host_requires_a_new_leaf_which_has_the_former_hosts_too(begun: Shared) -> None:
     other = Rotation(name="webhook", hosts=["webhook.other.svc"], lifetimes=Lifetimes())
     moved = other.step(begun, NEW_YEAR, announced=False)
     assert moved is not None
@@ -150,14 +150,14 @@ def test_a_step_is_taken_exactly_when_it_is_due(begun: Shared) -> None:
 
 @given(st.data())
 @settings(max_examples=30, deadline=None, phases=[Phase.generate])  # to shrink would take minutes: it makes keys
-def test_no_caller_is_refused_whichever_replica_takes_a_step_at_any_time(data: st.DataObject) -> None:
-    """Replicas that see the Secret late, on a wall clock that runs through years, and a bundle written in between."""
+def test_no_caller_is_refused_when_any_replica_takes_a_step_at_any_time(data: st.DataObject) -> None:
+    """Replicas see the Secret late, over years of the wall clock, and write the caBundle in between."""
     now = NEW_YEAR
     shared = ROTATION.begin(now)
     bundle, served, announced_at = shared.trusted, shared.leaf, None
     for _ in range(40):
         now += data.draw(st.sampled_from([MINUTE, 5 * DAY, 29 * DAY]))
-        for _ in range(data.draw(st.integers(0, 3))):  # rounds of replicas, which may be killed after any of them
+        for _ in range(data.draw(st.integers(0, 3))):  # steps of replicas, which may be killed after each
             if shared.next_authority is not None and issued_by(shared.next_authority.certificate, bundle):
                 announced_at = announced_at or now
             else:
@@ -169,5 +169,5 @@ def test_no_caller_is_refused_whichever_replica_takes_a_step_at_any_time(data: s
             bundle = shared.trusted
         if data.draw(st.booleans()) and issued_by(shared.leaf.certificate, bundle):
             served = shared.leaf
-        expired = validity(served)[1] <= now  # for want of a round in all that time
+        expired = validity(served)[1] <= now  # because no replica took a step for that long
         assert expired or issued_by(served.certificate, bundle)

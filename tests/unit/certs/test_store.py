@@ -1,4 +1,4 @@
-"""What replicas share survives the way through a Secret; what cannot be used is told, all of it, without the secret."""
+"""Certificates are stored in a Secret and read back; all problems are reported, without the private key."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def encoded(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def test_what_is_shared_comes_back_as_it_was(stable: Shared, changing: Shared) -> None:
+def test_certificates_are_read_back_unchanged(stable: Shared, changing: Shared) -> None:
     assert from_data(to_data(stable)) == stable
     assert from_data(to_data(changing)) == changing
 
 
-def test_a_stable_secret_holds_two_pairs_and_no_more(stable: Shared) -> None:
+def test_outside_a_rotation_a_secret_has_two_key_pairs(stable: Shared) -> None:
     assert set(to_data(stable)) == {"tls.crt", "tls.key", "ca.crt", "ca.key"}
 
 
@@ -63,7 +63,7 @@ def test_every_authority_is_trusted_the_next_and_the_retired_ones_too(stable: Sh
     assert changing.trusted == changing.authority.certificate + changing.next_authority.certificate + changing.retired
 
 
-def test_keys_that_nobody_knows_do_no_harm(stable: Shared) -> None:
+def test_unknown_keys_are_ignored(stable: Shared) -> None:
     assert from_data({**to_data(stable), "note": "aGVsbG8="}) == stable
 
 
@@ -73,7 +73,7 @@ def test_the_error_about_an_empty_secret_names_all_missing_keys() -> None:
 
 @pytest.mark.parametrize("key", ["tls.crt", "tls.key", "ca.crt", "ca.key", "ca-next.crt", "ca-next.key"])
 @pytest.mark.parametrize("value", ["", "%%%", encoded(b"\xff\x00 nothing")], ids=["empty", "not base64", "not PEM"])
-def test_whatever_is_broken_is_named(changing: Shared, key: str, value: str) -> None:
+def test_every_malformed_key_is_named(changing: Shared, key: str, value: str) -> None:
     assert f"{key}: " in complaint({**to_data(changing), key: value})
 
 
@@ -107,6 +107,6 @@ def test_malformed_retired_authorities_and_times_are_named(changing: Shared, key
     assert f"{key}: " in complaint({**to_data(changing), key: value})
 
 
-def test_all_that_is_wrong_is_said_at_once(changing: Shared) -> None:
+def test_all_problems_are_reported_at_once(changing: Shared) -> None:
     broken = complaint({**to_data(changing), "tls.crt": "", "ca-next.key": "%", "ca-retired.until": encoded(b"x")})
     assert [part.partition(":")[0] for part in broken.split("; ")] == ["tls.crt", "ca-next.key", "ca-retired.until"]

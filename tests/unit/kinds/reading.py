@@ -1,4 +1,4 @@
-"""What a KindSpec reads in an object: one function for each sort of field, the places as the API server spells them."""
+"""Reads the fields of an object by its KindSpec: one function for each sort of field, with paths as text."""
 
 from collections.abc import Iterable
 
@@ -37,5 +37,5 @@ def timeouts_unset(row: KindSpec, root: Json) -> list[str]:
 
 
 def wrong(row: KindSpec, root: Json) -> list[str]:
-    """Return what is refused before any rule reads the object: values of a wrong type."""
+    """Return the problems of wrong types, which are found before any rule reads the object."""
     return [str(problem) for problem in wrong_types(root, row.shape)]

@@ -1,4 +1,4 @@
-"""How many restarts a SparkApplication of Apache Spark's own operator allows, and which drivers are its."""
+"""The restarts that a SparkApplication of Apache Spark's own operator allows, and the owner of its drivers."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_retries_for_an_application_that_never_restarts_need_another_policy() ->
     assert budget.beside == ((*CONFIG, "restartPolicy"), "OnFailure")
 
 
-def test_an_application_without_tolerations_restarts_nothing() -> None:
+def test_an_application_without_application_tolerations_has_no_restarts() -> None:
     assert retries(SPARK_APPLICATION, root_of(SPARK_APPLICATION, {"mainClass": "org.example.Main"})) == {RESTARTS: 0}
 
 
@@ -70,7 +70,7 @@ def owned(*owners: tuple[str, str]) -> Json:
     return {"metadata": {"name": "pi-0-driver", "ownerReferences": references}}
 
 
-def test_a_driver_is_of_the_application_that_owns_it_without_being_its_controller() -> None:
+def test_the_application_of_a_driver_is_an_owner_that_is_not_its_controller() -> None:
     driver = owned(("v1", "ConfigMap"), ("spark.apache.org/v1", "SparkApplication"))
     assert application_of(driver) == OwnerReference("spark.apache.org", "v1", "SparkApplication", "pi", "u")
 
@@ -85,7 +85,7 @@ def test_a_driver_is_of_the_application_that_owns_it_without_being_its_controlle
         owned(("spark.apache.org/v1", "SparkCluster")),
     ],
 )
-def test_any_other_pod_has_none(pod: Json) -> None:
+def test_any_other_pod_has_no_application(pod: Json) -> None:
     assert application_of(pod) is None
 
 

@@ -1,4 +1,4 @@
-"""Where Jobs and CronJobs hold their JobSpecs and retries, and whose word a backoffLimit is."""
+"""Where Jobs and CronJobs have their JobSpecs and retries, and whether an author set a backoffLimit."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from webhook.objects.problem import Json
 from webhook.objects.shape import wrong_types
 
 
-def test_a_job_holds_one_job_spec_whose_metadata_is_its_own() -> None:
+def test_a_job_has_one_job_spec_with_its_own_metadata() -> None:
     root = job(labels={"a": "b"})
     (found,) = JOB.jobs(root)
     assert (found.path, found.metadata_path) == (("spec",), ("metadata",))
@@ -20,7 +20,7 @@ def test_a_job_holds_one_job_spec_whose_metadata_is_its_own() -> None:
     assert found.metadata is root["metadata"]
 
 
-def test_a_cron_job_holds_the_job_spec_of_its_template_with_the_templates_metadata() -> None:
+def test_a_cron_job_has_the_job_spec_and_the_metadata_of_its_template() -> None:
     root = cron_job(template_metadata={"labels": {"a": "b"}})
     (found,) = CRON_JOB.jobs(root)
     assert found.path == ("spec", "jobTemplate", "spec")
@@ -29,12 +29,12 @@ def test_a_cron_job_holds_the_job_spec_of_its_template_with_the_templates_metada
 
 
 @pytest.mark.parametrize("root", [{}, {"spec": None}, {"spec": {"jobTemplate": None}}, {"spec": {"jobTemplate": {}}}])
-def test_a_cron_job_without_a_job_spec_holds_none(root: Json) -> None:
+def test_a_cron_job_without_a_job_spec_has_none(root: Json) -> None:
     assert list(CRON_JOB.jobs(root)) == []
 
 
 @pytest.mark.parametrize("root", [{}, {"spec": None}])
-def test_a_job_without_a_spec_holds_none(root: Json) -> None:
+def test_a_job_without_a_spec_has_no_job_spec(root: Json) -> None:
     assert list(JOB.jobs(root)) == []
 
 
@@ -43,7 +43,7 @@ def test_only_the_spec_of_a_job_may_not_be_changed() -> None:
     assert not CRON_JOB.immutable
 
 
-def test_what_authors_write_has_the_right_shape() -> None:
+def test_valid_objects_fit_the_shape() -> None:
     spec = job_spec(rules=[{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}], backoffLimit=3)
     assert list(wrong_types(job(spec), JOB.shape)) == []
     assert list(wrong_types(cron_job(spec), CRON_JOB.shape)) == []
@@ -67,7 +67,7 @@ def test_a_wrong_type_in_a_cron_job_is_named_at_its_full_path() -> None:
         ({"backoffLimitPerIndex": 2, "backoffLimit": 2147483647}, "backoffLimitPerIndex", 2),
     ],
 )
-def test_the_retries_of_a_job_stand_in_one_field(spec: Json, name: str, budget: int) -> None:
+def test_the_retries_of_a_job_are_in_one_field(spec: Json, name: str, budget: int) -> None:
     assert retry_field(spec) == name
     assert retry_budget(spec) == budget
 
@@ -89,13 +89,13 @@ CONTROLLED = {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", 
 
 
 @pytest.mark.parametrize("limit", [0, 3, 5, 7, 25])
-def test_a_limit_other_than_the_default_was_said(limit: int) -> None:
+def test_a_limit_other_than_the_default_is_the_authors(limit: int) -> None:
     assert said(job(job_spec(backoffLimit=limit)))
 
 
 @pytest.mark.parametrize("spec", [job_spec(), job_spec(backoffLimit=None)])
 @pytest.mark.parametrize("metadata", [{}, CONTROLLED, last_applied('{"spec": {"backoffLimit": 6}}')])
-def test_a_limit_that_is_absent_was_not_said(spec: Json, metadata: Json) -> None:
+def test_an_absent_limit_is_not_the_authors(spec: Json, metadata: Json) -> None:
     assert not said(job(spec, **metadata))
 
 

@@ -10,7 +10,7 @@ from webhook.objects.problem import Json
 
 
 def node(name: str, min_attempts: int | None = None, **fields: Any) -> Json:
-    """A node; flyteadmin writes minAttempts only where the decorated function has retries."""
+    """Return a node; flyteadmin writes minAttempts only if the decorated function has retries."""
     retry = {} if min_attempts is None else {"retry": {"minAttempts": min_attempts}}
     return {"id": name, "name": name, "kind": "task", "task": "train", "resources": {}, **retry, **fields}
 
@@ -32,7 +32,7 @@ def test_a_node_counts_runs_and_a_negative_number_is_unlimited(runs: int, allowe
     assert retries(FLYTE_WORKFLOW, workflow(node("n0", runs))) == {"spec.nodes.n0.retry.minAttempts": allowed}
 
 
-def test_a_node_without_a_number_has_what_the_platform_gives_and_is_not_written() -> None:
+def test_a_node_without_a_number_has_the_platforms_default_and_is_not_edited() -> None:
     assert retries(FLYTE_WORKFLOW, workflow(node("n0"), node("n1", retry={}))) == {}
 
 
@@ -68,7 +68,7 @@ def test_a_task_counts_retries_and_not_runs() -> None:
     assert retries(FLYTE_WORKFLOW, workflow(node("n0"), tasks=tasks)) == {"tasks.train.metadata.retries.retries": 3}
 
 
-def test_a_workflow_is_left_as_it_was_admitted_for_propeller_updates_it_often() -> None:
+def test_updates_of_a_workflow_are_not_edited_because_propeller_updates_it_often() -> None:
     assert FLYTE_WORKFLOW.immutable
     assert FLYTE_WORKFLOW.owns_pods
 

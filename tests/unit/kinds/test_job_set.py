@@ -68,14 +68,14 @@ def test_pods_of_a_set_depend_on_each_other_once_there_are_two(
         (job_set(labels={"kueue.x-k8s.io/queue-name": "gpus"}), True),
     ],
 )
-def test_a_set_that_is_suspended_queued_or_run_elsewhere_may_be_suspended_by_others(
+def test_a_set_that_is_suspended_queued_or_managed_by_another_controller_may_be_suspended_by_others(
     root: Json,
     suspendable: bool,  # noqa: FBT001
 ) -> None:
     assert JOB_SET.traits(root).suspendable is suspendable
 
 
-def test_restarts_in_place_have_a_strategy_of_their_own() -> None:
+def test_restarts_in_place_follow_from_the_restart_strategy() -> None:
     in_place = job_set(failurePolicy={"restartStrategy": "InPlaceRestart", "maxRestarts": 3})
     assert JOB_SET.traits(in_place).restarts_in_place
     assert not JOB_SET.traits(job_set(failurePolicy={"restartStrategy": "Recreate"})).restarts_in_place
@@ -125,7 +125,7 @@ def test_restarts_of_the_set_and_of_single_jobs_count_towards_the_same_limit() -
 
 
 @pytest.mark.parametrize("restarts", [0, 1, 12])
-def test_the_name_of_a_run_says_how_often_the_set_was_restarted_before(restarts: int) -> None:
+def test_the_name_of_a_run_contains_the_number_of_earlier_restarts(restarts: int) -> None:
     assert restarts_before_run(run_id(restarts)) == restarts
 
 

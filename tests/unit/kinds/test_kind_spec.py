@@ -1,4 +1,4 @@
-"""How a row of the workload table is read against an object."""
+"""The fields of an object that a KindSpec finds."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ TWO_JOBS = KindSpec(
 )
 
 
-def test_a_row_yields_every_job_spec_with_its_path_and_the_metadata_beside_it() -> None:
+def test_a_kind_yields_every_job_spec_with_its_path_and_metadata() -> None:
     first: Json = {"suspend": True}
     second: Json = {"suspend": False}
     root: Json = {
@@ -36,7 +36,7 @@ def test_a_row_yields_every_job_spec_with_its_path_and_the_metadata_beside_it() 
 @pytest.mark.parametrize(
     "root", [{}, {"spec": None}, {"spec": {"first": None, "others": []}}, {"spec": {"first": {"spec": None}}}]
 )
-def test_a_row_yields_no_job_spec_where_there_is_none(root: Json) -> None:
+def test_a_kind_yields_no_job_spec_if_there_is_none(root: Json) -> None:
     assert list(TWO_JOBS.jobs(root)) == []
 
 
@@ -60,7 +60,7 @@ def owned(*references: Json) -> Json:
     return {"metadata": {"ownerReferences": list(references)}}
 
 
-def test_the_controller_is_the_owner_that_is_marked_so() -> None:
+def test_the_controller_is_the_owner_with_controller_true() -> None:
     other = reference(name="other", controller=False)
     unmarked = reference(name="unmarked")
     del unmarked["controller"]
@@ -88,20 +88,20 @@ def test_an_object_without_such_an_owner_has_no_controller(root: Json) -> None:
     assert controller_of(root) is None
 
 
-def test_a_reference_that_lacks_its_fields_is_a_controller_of_no_known_kind() -> None:
+def test_a_reference_without_its_fields_has_no_known_kind() -> None:
     found = controller_of(owned({"controller": True, "apiVersion": None}))
     assert found == OwnerReference("", "", "", "", "")
     assert row_of(found) is None
 
 
-def test_a_controllers_kind_may_be_spelt_in_small_letters_as_flyte_does() -> None:
+def test_a_controllers_kind_may_be_in_lower_case_as_flyte_writes_it() -> None:
     found = controller_of(owned(reference(apiVersion="flyte.lyft.com/v1alpha1", kind="flyteworkflow")))
     assert found is not None
     assert row_of(found) is KINDS["flyte.lyft.com", "FlyteWorkflow"]
 
 
 @pytest.mark.parametrize("kind", ["CronJob", "Pod"])
-def test_what_controls_no_pods_is_no_row_of_a_controller(kind: str) -> None:
+def test_a_kind_that_controls_no_pods_is_not_a_controllers_kind(kind: str) -> None:
     group = "batch" if kind == "CronJob" else ""
     assert row_of(OwnerReference(group, "v1", kind, "n", "u")) is None
 

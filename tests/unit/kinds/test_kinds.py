@@ -1,4 +1,4 @@
-"""What holds for every kind of the table, and for each retry field of it."""
+"""Behaviour that is the same for every kind, and for each of its retry fields."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -35,7 +35,7 @@ def spelt(case: tuple[KindSpec, Field]) -> str:
 
 
 def empty(row: KindSpec) -> Json:
-    """An object of a kind that says nothing."""
+    """Return an object of a kind without any optional field."""
     root: Json = {
         "apiVersion": f"{row.group}/{row.versions[0]}",
         "kind": row.kind,
@@ -47,7 +47,7 @@ def empty(row: KindSpec) -> Json:
 
 
 def put(root: Any, shape: Shape, pattern: Pattern, value: Any, *, nested: bool = False) -> Path:
-    """Put a value where a pattern says, once in each list and map on the way; return its path."""
+    """Set a value at a pattern, with one entry in each list and map of it; return its path."""
     path: list[str | int] = []
     parts = list(pattern)
     while parts:
@@ -76,12 +76,12 @@ def put(root: Any, shape: Shape, pattern: Pattern, value: Any, *, nested: bool =
 
 
 def written(one: RetryField, number: Any) -> Any:
-    """What stands in a field for a number."""
+    """Return the value of a field that means a number of retries."""
     return str(number) if one.text and number is not None else number
 
 
 def with_retries(row: KindSpec, one: RetryField, value: Any, *, nested: bool = False) -> tuple[Json, Path]:
-    """An object whose retry field has a value; return where it stands, too."""
+    """Return an object whose retry field has a value, and the field's path."""
     root = empty(row)
     path = put(root, row.shape, (*one.within, *one.name), written(one, value), nested=nested)
     if one.counts_with is not None:
@@ -104,7 +104,7 @@ def test_ten_retries_are_accepted_and_eleven_refused(case: tuple[KindSpec, Retry
 
 
 @pytest.mark.parametrize("case", RETRY_FIELDS, ids=spelt)
-def test_too_many_retries_are_lowered_where_the_profile_clamps(case: tuple[KindSpec, RetryField]) -> None:
+def test_too_many_retries_are_lowered_if_the_profile_clamps(case: tuple[KindSpec, RetryField]) -> None:
     row, one = case
     root, path = with_retries(row, one, 25)
     answer = mutate(root, under=CLAMPING)
@@ -119,13 +119,13 @@ def test_too_many_retries_are_lowered_where_the_profile_clamps(case: tuple[KindS
     [case for case in RETRY_FIELDS if any(isinstance(part, Nested) for part in case[1].within)],
     ids=spelt,
 )
-def test_retries_are_found_in_what_is_nested_too(case: tuple[KindSpec, RetryField]) -> None:
+def test_retries_are_found_in_nested_objects_too(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, 25, nested=True)
     assert validate(root).message.startswith(field(path))
 
 
 @pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].absent is None], ids=spelt)
-def test_the_default_takes_the_place_of_no_bound(case: tuple[KindSpec, RetryField]) -> None:
+def test_the_default_replaces_unlimited_retries(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, None)
     assert not validate(root).allowed
     answer = mutate(root)
@@ -136,20 +136,20 @@ def test_the_default_takes_the_place_of_no_bound(case: tuple[KindSpec, RetryFiel
 @pytest.mark.parametrize(
     "case", [case for case in RETRY_FIELDS if case[1].absent is not None and case[1].single == 0], ids=spelt
 )
-def test_the_default_raises_nothing_that_is_bounded_where_it_is_left_out(case: tuple[KindSpec, RetryField]) -> None:
+def test_the_default_does_not_raise_an_absent_field_that_is_limited(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, None)
     assert at(mutate(root).object, path) is None
 
 
 @pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].negative_is_unlimited], ids=spelt)
-def test_a_negative_number_that_means_no_bound_is_one(case: tuple[KindSpec, RetryField]) -> None:
+def test_a_negative_number_is_unlimited_for_fields_with_that_meaning(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, -1)
     assert validate(root).message.startswith(f"{field(path)}: unlimited retries exceed the limit of 10")
     assert at(mutate(root, under=CLAMPING).object, path) == 10 + case[1].single
 
 
 @pytest.mark.parametrize("case", RETRY_FIELDS, ids=spelt)
-def test_max_retries_beats_every_retry_field_that_stands(case: tuple[KindSpec, RetryField]) -> None:
+def test_max_retries_overrides_every_retry_field(case: tuple[KindSpec, RetryField]) -> None:
     row, one = case
     root, path = with_retries(row, one, 9)
     root["metadata"].setdefault("annotations", {})[names.MAX_RETRIES] = "2"
@@ -172,7 +172,7 @@ def test_an_object_without_settings_is_admitted_twice_with_the_same_result(row: 
 
 
 @pytest.mark.parametrize("case", RETRY_FIELDS, ids=spelt)
-def test_an_unchanged_manifest_is_what_was_stored(case: tuple[KindSpec, RetryField]) -> None:
+def test_applying_an_unchanged_manifest_changes_nothing(case: tuple[KindSpec, RetryField]) -> None:
     manifest, _ = with_retries(*case, 25)
     stored = mutate(deepcopy(manifest), under=CLAMPING).object
     applied = {**deepcopy(manifest), "metadata": stored["metadata"]}
@@ -181,7 +181,7 @@ def test_an_unchanged_manifest_is_what_was_stored(case: tuple[KindSpec, RetryFie
 
 
 @pytest.mark.parametrize("row", [row for row in ADMITTED if row.immutable and row.kind != "Job"], ids=kind)
-def test_what_may_not_be_changed_is_never_edited_later(row: KindSpec) -> None:
+def test_immutable_objects_are_not_edited_in_updates(row: KindSpec) -> None:
     old, path = with_retries(row, row.retry_fields[0], 25)
     new = deepcopy(old)
     new["metadata"]["labels"] = {"a": "b"}
@@ -192,7 +192,7 @@ def test_what_may_not_be_changed_is_never_edited_later(row: KindSpec) -> None:
 
 
 @pytest.mark.parametrize("row", WITH_JOBS, ids=kind)
-def test_a_job_in_it_is_held_to_the_limit_where_it_stands(row: KindSpec) -> None:
+def test_the_limit_applies_to_the_jobs_in_a_kind(row: KindSpec) -> None:
     root = empty(row)
     path = put(root, row.shape, row.job_specs[0], job_spec(backoffLimit=11))
     message = validate(root).message
@@ -218,7 +218,7 @@ def test_annotations_of_an_author_are_copied_to_the_pods(row: KindSpec) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in ADMITTED if any(annotations_for_pods(row))], ids=kind)
-def test_a_malformed_annotation_for_the_pods_is_named_where_it_stands(row: KindSpec) -> None:
+def test_a_malformed_annotation_for_the_pods_is_reported_with_its_path(row: KindSpec) -> None:
     root = empty(row)
     pattern = next(annotations_for_pods(row))
     path = put(root, row.shape, pattern, {names.MAX_RETRIES: "many"})
@@ -226,7 +226,7 @@ def test_a_malformed_annotation_for_the_pods_is_named_where_it_stands(row: KindS
 
 
 @pytest.mark.parametrize("row", [row for row in ADMITTED if row.pod_templates], ids=kind)
-def test_a_container_of_its_pods_that_restarts_in_place_has_no_bound(row: KindSpec) -> None:
+def test_a_container_that_restarts_in_place_has_unlimited_retries(row: KindSpec) -> None:
     root = empty(row)
     container = {"name": "main", "restartPolicy": "Always"}
     path = put(root, row.shape, (*row.pod_templates[0], "spec"), {"containers": [container]})
@@ -236,7 +236,7 @@ def test_a_container_of_its_pods_that_restarts_in_place_has_no_bound(row: KindSp
 
 
 def timed(row: KindSpec, under: Policy) -> list[Any]:
-    """What an attempt's timeout becomes, where its author left it out."""
+    """Return the time limits of attempts after admission, if the author left them out."""
     found = []
     for one in row.timeout_fields:
         root = empty(row)
@@ -248,7 +248,7 @@ def timed(row: KindSpec, under: Policy) -> list[Any]:
 
 
 @pytest.mark.parametrize("row", [row for row in ADMITTED if row.timeout_fields], ids=kind)
-def test_each_attempt_is_bounded_in_time(row: KindSpec) -> None:
+def test_each_attempt_gets_a_time_limit(row: KindSpec) -> None:
     assert timed(row, TIMED) == ["5400s" if one.duration else 5400 for one in row.timeout_fields]
     assert timed(row, policy()) == [None] * len(row.timeout_fields)
 
@@ -258,7 +258,7 @@ JUDGED = [(row, one) for row in ADMITTED for one in row.judged_annotations]
 
 
 @pytest.mark.parametrize("case", MADE, ids=spelt)
-def test_what_an_author_says_reaches_the_workloads_that_are_made_of_it(case: tuple[KindSpec, Field]) -> None:
+def test_annotations_of_an_author_are_copied_to_the_workloads_that_are_created(case: tuple[KindSpec, Field]) -> None:
     row, one = case
     root = empty(row)
     said = {names.MAX_RETRIES: "2", names.SKIP: "false"}
@@ -268,7 +268,7 @@ def test_what_an_author_says_reaches_the_workloads_that_are_made_of_it(case: tup
 
 
 @pytest.mark.parametrize("case", JUDGED, ids=spelt)
-def test_a_malformed_annotation_for_some_pods_is_named_where_it_stands(case: tuple[KindSpec, Field]) -> None:
+def test_a_malformed_annotation_for_some_pods_is_reported_with_its_path(case: tuple[KindSpec, Field]) -> None:
     row, one = case
     root = empty(row)
     path = put(root, row.shape, (*one.within, *one.name), {names.MAX_RETRIES: "many"})

@@ -27,14 +27,14 @@ def replica(restart_policy: str | None = "OnFailure") -> Json:
 
 
 def job(kind: str, version: str | None = None, replicas: Json | None = None, **spec: Any) -> Json:
-    """A job as the operator's examples have it: most have no runPolicy."""
+    """Return a job as in the operator's examples: most have no runPolicy."""
     specs = {"Master": replica(), "Worker": replica()} if replicas is None else replicas
     return root_of(KINDS[kind], {REPLICA_SPECS[kind]: specs, **spec}, version)
 
 
 @pytest.mark.parametrize("kind", REPLICA_SPECS)
 @pytest.mark.parametrize("spec", [{}, {"runPolicy": {}}, {"runPolicy": {"cleanPodPolicy": "None"}}])
-def test_a_job_without_a_limit_is_retried_without_end_and_the_default_may_replace_that(kind: str, spec: Json) -> None:
+def test_a_job_without_a_limit_has_unlimited_retries_which_the_default_may_replace(kind: str, spec: Json) -> None:
     (budget,) = KINDS[kind].budgets(job(kind, **spec))
     assert (budget.retries, budget.replaceable) == (None, True)
 
@@ -49,7 +49,7 @@ def test_each_kind_has_its_limit_in_its_run_policy_and_a_template_for_each_type_
 
 
 @pytest.mark.parametrize("kind", ["PyTorchJob", "PaddleJob"])
-def test_torchrun_and_its_like_restart_their_processes_as_often_as_their_own_field_says(kind: str) -> None:
+def test_restarts_of_torchrun_have_a_separate_field(kind: str) -> None:
     root = job(kind, runPolicy={"backoffLimit": 1}, elasticPolicy={"rdzvBackend": "c10d", "maxRestarts": 100})
     assert retries(KINDS[kind], root) == {LIMIT: 1, "spec.elasticPolicy.maxRestarts": 100}
     without = job(kind, runPolicy={"backoffLimit": 1}, elasticPolicy={"minReplicas": 1})
@@ -71,7 +71,7 @@ def unbounded(row: KindSpec, root: Json) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", REPLICA_SPECS)
-def test_new_pods_for_an_exit_code_are_limited_by_no_field(kind: str) -> None:
+def test_no_field_limits_new_pods_after_exit_codes(kind: str) -> None:
     replicas = {"Master": replica(), "Worker": replica("ExitCode"), "PS": replica("ExitCode")}
     (problem,) = unbounded(KINDS[kind], job(kind, replicas=replicas))
     path, _, what = problem.partition(": ")

@@ -1,4 +1,4 @@
-"""What holds for one kind alone, because of what its system does."""
+"""Behaviour of single kinds, which follows from their systems."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def workflow(spec: Json, **annotations: str) -> Json:
     return root_of("argoproj.io/v1alpha1", "Workflow", spec, **annotations)
 
 
-def test_a_spark_application_that_always_runs_again_has_no_bound_whatever_its_retries() -> None:
+def test_a_spark_application_with_always_has_unlimited_retries_with_any_number() -> None:
     root = spark({"type": "Always", "onFailureRetries": 2})
     assert validate(root).message == (
         "spec.restartPolicy.type: allows unlimited retries; set OnFailure, and onFailureRetries 10 or less"
@@ -49,20 +49,20 @@ def test_a_spark_application_that_always_runs_again_has_no_bound_whatever_its_re
     assert len(clamped.warnings) == 1
 
 
-def test_a_spark_application_retries_only_on_failure_so_max_retries_says_that_too() -> None:
+def test_max_retries_sets_on_failure_of_a_spark_application_too() -> None:
     root = spark({"type": "Never"}, max_retries="2")
     assert mutate(root).object["spec"]["restartPolicy"] == {"type": "OnFailure", "onFailureRetries": 2}
 
 
 @pytest.mark.parametrize("restart_policy", [{"type": "Never"}, {"type": "OnFailure"}, {}])
-def test_a_spark_application_that_names_no_number_is_not_retried_and_stays_so(restart_policy: Json) -> None:
+def test_a_spark_application_without_a_number_has_no_retries_and_is_not_edited(restart_policy: Json) -> None:
     root = spark(restart_policy)
     assert mutate(root).patch == []
     assert validate(root).allowed
 
 
 @pytest.mark.parametrize("kind", ["Always", "OnFailure", "OnInfrastructureFailure"])
-def test_a_count_of_restarts_that_is_reset_has_no_bound(kind: str) -> None:
+def test_a_count_of_restarts_that_is_reset_is_unlimited(kind: str) -> None:
     root = apache_spark({"restartPolicy": kind, "maxRestartAttempts": 2, "restartCounterResetMillis": 60000})
     path = "spec.applicationTolerations.restartConfig.restartCounterResetMillis"
     assert validate(root).message == (f"{path}: allows unlimited retries; set -1, and maxRestartAttempts 10 or less")
@@ -77,13 +77,13 @@ def test_a_count_of_restarts_that_is_reset_has_no_bound(kind: str) -> None:
 
 @pytest.mark.parametrize("policy", [{}, {"restartPolicy": "Never"}])
 @pytest.mark.parametrize("rest", [{}, {"maxRestartAttempts": 99}, {"restartCounterResetMillis": 0}])
-def test_what_never_restarts_is_left_alone_whatever_else_it_says(policy: Json, rest: Json) -> None:
+def test_an_application_that_never_restarts_is_not_edited(policy: Json, rest: Json) -> None:
     root = apache_spark({**policy, **rest})
     assert mutate(root, under=CLAMPING).patch == []
     assert validate(root).allowed
 
 
-def test_three_restarts_that_nobody_wrote_are_held_to_a_lower_limit() -> None:
+def test_the_operators_default_of_three_restarts_is_lowered_to_the_limit() -> None:
     two = policy(default=Profile(retries=Retries(limit=2, default=2)))
     assert not validate(apache_spark({"restartPolicy": "Always"}), under=two).allowed
     assert validate(apache_spark({}), under=two).allowed
@@ -97,13 +97,13 @@ def test_max_retries_makes_a_spark_application_restart_after_failures_and_keeps_
 
 
 @pytest.mark.parametrize("spec", [{"clusterSelector": {"a": "b"}}, {"submissionMode": "InteractiveMode"}])
-def test_a_ray_job_in_a_cluster_of_others_is_not_given_retries_and_its_author_is_told(spec: Json) -> None:
+def test_a_ray_job_in_a_shared_cluster_gets_no_retries_with_a_warning(spec: Json) -> None:
     answer = mutate(ray({**spec, "backoffLimit": 0}, max_retries="2"))
     assert answer.object["spec"]["backoffLimit"] == 0
     assert [warning.partition(":")[0] for warning in answer.warnings] == ["spec.backoffLimit"]
 
 
-def test_a_ray_job_in_a_cluster_of_others_may_lose_retries() -> None:
+def test_the_retries_of_a_ray_job_in_a_shared_cluster_may_be_lowered() -> None:
     root = ray({"clusterSelector": {"a": "b"}, "backoffLimit": 5}, max_retries="2")
     assert mutate(root).object["spec"]["backoffLimit"] == 2
 
@@ -131,7 +131,7 @@ def actions_of(controller: Json, **failure_policy: Any) -> list[str]:
         ("x.test/v1", "Wonder"),
     ],
 )
-def test_a_job_of_an_operator_that_runs_pods_beside_it_does_not_fail_at_once_when_one_of_them_goes(
+def test_a_job_of_an_operator_with_other_pods_does_not_fail_at_once_because_of_them(
     api_version: str, kind: str, coupled: str
 ) -> None:
     assert actions_of(controlled_by(api_version, kind), coupled=coupled) == ["Ignore"]
@@ -146,7 +146,7 @@ def test_a_job_of_an_operator_that_runs_pods_beside_it_does_not_fail_at_once_whe
         ("argoproj.io/v1alpha1", "AnalysisRun"),
     ],
 )
-def test_a_job_that_a_controller_merely_starts_fails_at_once_on_a_bug(api_version: str, kind: str) -> None:
+def test_a_job_that_is_its_controllers_only_object_fails_at_once_on_a_bug(api_version: str, kind: str) -> None:
     assert actions_of(controlled_by(api_version, kind)) == ["Ignore", "FailJob"]
 
 
@@ -163,14 +163,14 @@ def test_an_mpi_job_of_the_mpi_operator_keeps_the_six_retries_that_its_launcher_
     assert validate(root).allowed
 
 
-def test_six_retries_of_a_launcher_are_more_than_a_profile_allows_that_allows_five() -> None:
+def test_the_six_retries_of_a_launcher_are_denied_if_the_limit_is_five() -> None:
     under = policy(default=Profile(retries=Retries(limit=5)))
     assert validate(mpi_job("v2beta1"), under=under).message == (
         "spec.runPolicy.backoffLimit: 6 retries exceed the limit of 5 in profile 'default'; set 5 or less"
     )
 
 
-def test_an_mpi_job_of_the_training_operator_has_no_bound_and_gets_the_default() -> None:
+def test_an_mpi_job_of_the_training_operator_has_unlimited_retries_and_gets_the_default() -> None:
     assert mutate(mpi_job("v1")).object["spec"]["runPolicy"] == {"backoffLimit": 3}
 
 
@@ -179,14 +179,14 @@ def test_the_six_retries_that_the_api_gives_a_launcher_stay() -> None:
     assert mutate(launcher).object["spec"]["backoffLimit"] == 6
 
 
-def test_a_tekton_task_that_goes_on_after_an_error_is_given_no_retries() -> None:
+def test_a_tekton_task_with_on_error_continue_gets_no_retries() -> None:
     tasks = [{"name": "a", "onError": "continue"}, {"name": "b"}]
     answer = mutate(root_of("tekton.dev/v1", "Pipeline", {"tasks": tasks}, max_retries="2"))
     assert [task.get("retries") for task in answer.object["spec"]["tasks"]] == [None, 2]
 
 
 @pytest.mark.parametrize("limit", ["{{workflow.parameters.tries}}", "{{=1+1}}", ""])
-def test_an_expression_is_not_judged_and_its_author_is_told(limit: str) -> None:
+def test_an_expression_is_not_judged_with_a_warning(limit: str) -> None:
     root = workflow({"templates": [{"retryStrategy": {"limit": limit}}]})
     answer = mutate(root)
     assert answer.patch == []
@@ -195,7 +195,7 @@ def test_an_expression_is_not_judged_and_its_author_is_told(limit: str) -> None:
 
 
 @pytest.mark.parametrize("limit", ["11", "+11", "011", 11, "99999999999999999999"])
-def test_a_number_is_judged_however_argo_lets_it_be_written(limit: Any) -> None:
+def test_a_number_is_judged_in_every_form_that_argo_accepts(limit: Any) -> None:
     assert not validate(workflow({"templates": [{"retryStrategy": {"limit": limit}}]})).allowed
 
 
@@ -205,19 +205,19 @@ def test_a_template_without_a_limit_inherits_that_of_the_defaults() -> None:
     assert validate(workflow(spec)).allowed
 
 
-def test_max_retries_gives_a_workflow_that_retries_nothing_a_strategy_for_all_of_it() -> None:
+def test_max_retries_gives_a_workflow_without_retries_a_strategy_for_all_templates() -> None:
     answer = mutate(workflow({"templates": [{"name": "a"}]}, max_retries="2"))
     assert answer.object["spec"]["retryStrategy"] == {"limit": 2}
     assert answer.object["spec"]["templates"] == [{"name": "a"}]
 
 
-def test_a_containers_runs_within_its_pod_are_never_none() -> None:
+def test_the_runs_of_a_container_set_are_never_zero() -> None:
     spec = {"templates": [{"containerSet": {"retryStrategy": {"retries": 4}}}]}
     answer = mutate(workflow(spec, max_retries="0"))
     assert answer.object["spec"]["templates"][0]["containerSet"]["retryStrategy"]["retries"] == 1
 
 
-def test_templates_within_templates_without_end_are_refused() -> None:
+def test_templates_with_too_many_levels_are_refused() -> None:
     template: Json = {"retryStrategy": {"limit": 25}}
     for _ in range(20):
         template = {"steps": [[{"inline": template}]]}
@@ -257,13 +257,13 @@ def test_retries_that_no_field_of_kubeflow_limits_cause_one_warning(kind: str) -
     assert validate(root, old=root).warnings == []
 
 
-def test_what_kubeflow_restarts_in_place_is_bounded() -> None:
+def test_restarts_in_place_by_kubeflow_are_limited() -> None:
     spec = {"runPolicy": {"backoffLimit": 3}, "tfReplicaSpecs": {"Worker": {"restartPolicy": "OnFailure"}, "PS": {}}}
     assert validate(root_of("kubeflow.org/v1", "TFJob", spec)).warnings == []
 
 
 @pytest.mark.parametrize(("daemon", "timeout"), [(True, None), (False, 60), (None, 60)])
-def test_a_daemon_of_a_workflow_has_no_time_limit_for_it_runs_as_long_as_others_need_it(
+def test_a_daemon_of_a_workflow_gets_no_time_limit(
     daemon: bool | None,  # noqa: FBT001
     timeout: int | None,
 ) -> None:

@@ -12,7 +12,7 @@ def pod_template(name: str) -> Json:
 
 
 def ray_job_spec() -> Json:
-    """A RayJobSpec with a submitter of the author's own, as most are written: without a word of retries."""
+    """Return a RayJobSpec with the author's own submitter and, like most, without retries."""
     workers = [
         {"groupName": name, "replicas": 1, "rayStartParams": {}, "template": pod_template("ray-worker")}
         for name in ("cpu", "gpu")
@@ -52,7 +52,7 @@ def test_head_every_group_of_workers_and_submitter_have_a_pod_template() -> None
     ]
 
 
-def test_a_ray_cron_job_has_the_same_in_its_job_template() -> None:
+def test_a_ray_cron_job_has_these_fields_in_its_job_template() -> None:
     root = root_of(RAY_CRON_JOB, {"schedule": "0 3 * * *", "jobTemplate": {**ray_job_spec(), "backoffLimit": 2}})
     assert retries(RAY_CRON_JOB, root) == {"spec.jobTemplate.backoffLimit": 2}
     assert templates(RAY_CRON_JOB, root) == [
@@ -84,7 +84,7 @@ def test_a_ray_job_counts_attempts_and_its_clusters_control_the_pods() -> None:
     assert (RAY_CLUSTER.counts, RAY_CLUSTER.owns_pods, RAY_CLUSTER.admitted) == (False, True, False)
 
 
-def test_the_pods_of_a_cluster_are_batch_only_under_a_ray_job() -> None:
+def test_the_pods_of_a_cluster_are_batch_only_if_a_ray_job_controls_it() -> None:
     assert RAY_CLUSTER.counted_under == "RayJob"
 
 

@@ -11,7 +11,7 @@ RETRIES = "spec.restartPolicy.onFailureRetries"
 
 
 def spec(**restart_policy: str | int | None) -> Json:
-    """A SparkApplicationSpec as the operator's own examples have it."""
+    """Return a SparkApplicationSpec as in the operator's own examples."""
     return {
         "type": "Scala",
         "mode": "cluster",
@@ -35,12 +35,12 @@ def test_an_application_without_a_number_has_no_retries(policy: dict[str, str | 
     assert retries(SPARK_APPLICATION, root_of(SPARK_APPLICATION, spec(**policy))) == {RETRIES: 0}
 
 
-def test_without_a_restart_policy_there_are_none_either() -> None:
+def test_without_a_restart_policy_there_are_no_retries() -> None:
     assert retries(SPARK_APPLICATION, root_of(SPARK_APPLICATION, {"type": "Python"})) == {RETRIES: 0}
 
 
 @pytest.mark.parametrize("number", [None, 0, 2])
-def test_always_is_unlimited_whatever_the_number(number: int | None) -> None:
+def test_always_is_unlimited_with_any_number(number: int | None) -> None:
     root = root_of(SPARK_APPLICATION, spec(type="Always", onFailureRetries=number))
     assert retries(SPARK_APPLICATION, root) == {RETRIES: None}
 
@@ -50,7 +50,7 @@ def test_the_number_counts_with_on_failure_alone() -> None:
     assert budget.beside == (("spec", "restartPolicy", "type"), "OnFailure")
 
 
-def test_a_scheduled_application_has_the_same_in_its_template() -> None:
+def test_a_scheduled_application_has_these_fields_in_its_template() -> None:
     template = spec(type="OnFailure", onFailureRetries=1)
     root = root_of(SCHEDULED_SPARK_APPLICATION, {"schedule": "@every 5m", "template": template})
     assert retries(SCHEDULED_SPARK_APPLICATION, root) == {"spec.template.restartPolicy.onFailureRetries": 1}
@@ -66,7 +66,7 @@ def test_drivers_and_executors_have_annotations_and_no_pod_template() -> None:
     assert list(SPARK_APPLICATION.templates(root)) == []
 
 
-def test_an_application_is_left_as_it_was_admitted_for_an_edit_would_restart_it() -> None:
+def test_updates_of_an_application_are_not_edited_because_an_edit_would_restart_it() -> None:
     assert SPARK_APPLICATION.immutable
     assert not SCHEDULED_SPARK_APPLICATION.immutable
 

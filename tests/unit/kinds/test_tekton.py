@@ -20,7 +20,7 @@ def pipeline_spec(**fields: Any) -> Json:
     return {"tasks": tasks, "finally": [{"name": "report", "retries": 1, "taskRef": {"name": "report"}}], **fields}
 
 
-def test_a_pipeline_has_the_retries_of_each_task_and_of_those_that_run_last() -> None:
+def test_a_pipeline_has_the_retries_of_each_task_and_of_those_of_finally() -> None:
     assert retries(PIPELINE, root_of(PIPELINE, pipeline_spec())) == {
         "spec.tasks[0].retries": 2,
         "spec.tasks[1].retries": 0,
@@ -57,7 +57,7 @@ def test_pipelines_are_read_to_a_depth_and_refused_below() -> None:
     assert found.endswith("is nested too deeply; move it up")
 
 
-def test_a_task_that_goes_on_after_an_error_may_not_get_retries() -> None:
+def test_a_task_with_on_error_continue_may_not_get_retries() -> None:
     tasks = [{"name": "a", "onError": "continue"}, {"name": "b", "onError": "stopAndFail"}, {"name": "c"}]
     budgets = list(PIPELINE.budgets(root_of(PIPELINE, {"tasks": tasks})))
     assert [budget.may_raise for budget in budgets] == [False, True, True]
@@ -89,7 +89,7 @@ def test_pods_of_one_task_have_annotations_in_its_spec_or_in_that_of_the_run() -
     ]
 
 
-def test_runs_are_left_as_they_were_admitted_for_tekton_rejects_every_change_of_their_spec() -> None:
+def test_updates_of_runs_are_not_edited_because_tekton_rejects_changes_of_their_spec() -> None:
     assert [row.kind for row in (TASK, PIPELINE, PIPELINE_RUN, TASK_RUN, CUSTOM_RUN) if row.immutable] == [
         "PipelineRun",
         "TaskRun",

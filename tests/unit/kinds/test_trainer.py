@@ -14,7 +14,7 @@ RUNTIMES = [TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME]
 
 
 def runtime(row: KindSpec, nodes: int = 1, ml_policy: Json | None = None, **job_set_spec: Any) -> Json:
-    """A runtime as Trainer ships them: one replicated Job, whose ancestor label is `trainer`."""
+    """Return a runtime as Trainer ships it: one replicated Job with the ancestor label `trainer`."""
     metadata = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
     jobs = [{"name": "node", "template": {"metadata": metadata, "spec": job_spec(parallelism=nodes)}}]
     template = {"spec": {"replicatedJobs": jobs, **job_set_spec}}
@@ -22,13 +22,13 @@ def runtime(row: KindSpec, nodes: int = 1, ml_policy: Json | None = None, **job_
 
 
 @pytest.mark.parametrize("row", RUNTIMES)
-def test_a_runtime_has_the_restarts_of_its_job_set_and_none_if_it_says_nothing(row: KindSpec) -> None:
+def test_a_runtime_has_the_restarts_of_its_job_set_and_none_by_default(row: KindSpec) -> None:
     path = "spec.template.spec.failurePolicy.maxRestarts"
     assert retries(row, runtime(row)) == {path: 0}
     assert retries(row, runtime(row, failurePolicy={"maxRestarts": 3})) == {path: 3}
 
 
-def test_torchruns_own_restarts_are_a_field_of_their_own() -> None:
+def test_torchruns_restarts_are_a_separate_field() -> None:
     elastic = {"torch": {"elasticPolicy": {"maxRestarts": 5, "minNodes": 1}}}
     found = retries(TRAINING_RUNTIME, runtime(TRAINING_RUNTIME, ml_policy=elastic))
     assert found["spec.mlPolicy.torch.elasticPolicy.maxRestarts"] == 5
@@ -37,7 +37,7 @@ def test_torchruns_own_restarts_are_a_field_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "coupled"), [(1, False), (4, True)])
-def test_its_jobs_are_those_of_a_job_set(
+def test_the_jobs_of_a_runtime_are_those_of_a_job_set(
     nodes: int,
     coupled: bool,  # noqa: FBT001
 ) -> None:
@@ -46,11 +46,11 @@ def test_its_jobs_are_those_of_a_job_set(
     assert (found.traits.coupled, found.traits.completion_mode) == (coupled, "Indexed")
 
 
-def test_a_runtime_gets_no_failure_policy_for_its_jobs_get_it_when_they_are_created() -> None:
+def test_a_runtime_gets_no_failure_policy_because_its_jobs_get_it_when_they_are_created() -> None:
     assert not any(row.failure_policy for row in RUNTIMES)
 
 
-def test_a_cluster_runtime_stands_in_no_namespace() -> None:
+def test_a_cluster_runtime_is_cluster_scoped() -> None:
     assert TRAINING_RUNTIME.namespaced
     assert not CLUSTER_TRAINING_RUNTIME.namespaced
 
@@ -63,7 +63,7 @@ def test_a_train_job_has_no_retries() -> None:
     assert retries(TRAIN_JOB, train_job()) == {}
 
 
-def test_its_pods_have_annotations_in_overrides_of_their_template() -> None:
+def test_the_pods_of_a_train_job_have_annotations_in_pod_template_overrides() -> None:
     overrides = [{"targetJobs": [{"name": name}]} for name in ("node", "launcher")]
     assert places(TRAIN_JOB.pod_annotations, train_job(podTemplateOverrides=overrides)) == [
         f"spec.podTemplateOverrides[{index}].metadata.annotations" for index in range(2)

@@ -14,18 +14,18 @@ def task(name: str, **fields: int) -> Json:
 
 
 def spec(*tasks: Json, **fields: int) -> Json:
-    """A JobSpec with a master that ends the Job, as MPI Jobs on Volcano are written."""
+    """Return a JobSpec with a master that ends the Job, like MPI Jobs on Volcano."""
     policies = [{"event": "PodEvicted", "action": "RestartJob"}]
     return {"schedulerName": "volcano", "minAvailable": 2, "policies": policies, "tasks": list(tasks), **fields}
 
 
 @pytest.mark.parametrize("row", [JOB, JOB_TEMPLATE])
 @pytest.mark.parametrize(("runs", "allowed"), [(0, 0), (1, 0), (2, 1), (4, 3)])
-def test_a_job_counts_runs_of_which_the_first_is_no_retry(row: KindSpec, runs: int, allowed: int) -> None:
+def test_a_job_counts_runs_and_the_first_run_is_not_a_retry(row: KindSpec, runs: int, allowed: int) -> None:
     assert retries(row, root_of(row, spec(task("main"), maxRetry=runs))) == {"spec.maxRetry": allowed}
 
 
-def test_a_job_that_says_nothing_has_three_runs() -> None:
+def test_a_job_without_max_retry_has_three_runs() -> None:
     assert retries(JOB, root_of(JOB, spec(task("main")))) == {"spec.maxRetry": 2}
 
 
@@ -40,7 +40,7 @@ def test_each_task_has_a_pod_template() -> None:
     assert templates(JOB, root) == ["spec.tasks[0].template", "spec.tasks[1].template"]
 
 
-def test_a_cron_job_has_the_same_in_the_spec_of_its_job_template() -> None:
+def test_a_cron_job_has_these_fields_in_its_job_template() -> None:
     root = root_of(CRON_JOB, {"schedule": "0 3 * * *", "jobTemplate": {"spec": spec(task("report"), maxRetry=2)}})
     assert retries(CRON_JOB, root) == {"spec.jobTemplate.spec.maxRetry": 1}
     assert templates(CRON_JOB, root) == ["spec.jobTemplate.spec.tasks[0].template"]

@@ -1,4 +1,4 @@
-"""Whatever bytes arrive, the server answers as HTTP does or hangs up, has no bug to tell of, and serves the others."""
+"""Any bytes are answered as HTTP or the connection is closed, without an internal error, and others are served."""
 
 import asyncio
 import gzip
@@ -61,7 +61,7 @@ VERSIONS = st.sampled_from([b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b"HTTP/9", b"
 
 
 def edited(edits: list[tuple[int, int, bytes]]) -> bytes:
-    """A good request of which parts are replaced."""
+    """Return a valid request with some parts replaced."""
     data = GOOD
     for place, length, piece in edits:
         data = data[:place] + piece + data[place + length :]
@@ -92,7 +92,7 @@ REQUESTS: Strategy = st.one_of(
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[tuple[asyncio.AbstractEventLoop, Listening]]:
-    """A server, and the loop that it runs on."""
+    """Yield a server and its event loop."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         stack = AsyncExitStack()
         admission = Endpoints(PolicySource(load_default()), None, limits=LIMITS).admission()
@@ -102,7 +102,7 @@ def here() -> Iterator[tuple[asyncio.AbstractEventLoop, Listening]]:
 
 
 async def exchanged(server: Listening, data: bytes) -> bytes:
-    """Send bytes, let another client be served meanwhile, hang up; return all that came back."""
+    """Send bytes, check that another client is served, close the connection; return all bytes of the answer."""
     client, other = await server.connect(), await server.connect()
     try:
         client.send(data)
@@ -123,7 +123,7 @@ async def exchanged(server: Listening, data: bytes) -> bytes:
 @example(data=GOOD * 3)
 @example(data=edited([(5, 0, b"\r\n")]))  # each of these two left a stack trace in the log
 @example(data=spelt(b"POST", b"/mutate", b"HTTP/1.1", [b"Content-Length: 5", b"Content-Encoding: gzip"], REVIEWS[0]))
-def test_any_bytes_are_answered_or_hung_up_on(
+def test_any_bytes_are_answered_or_the_connection_is_closed(
     here: tuple[asyncio.AbstractEventLoop, Listening], caplog: pytest.LogCaptureFixture, data: bytes
 ) -> None:
     loop, server = here
@@ -154,7 +154,7 @@ def test_any_bytes_are_answered_or_hung_up_on(
         pytest.param(b"GET / HTTP/1.1", [], 400, id="more than is said"),
     ],
 )
-def test_the_first_answer_says_what_is_wrong(
+def test_the_first_answer_names_the_error(
     here: tuple[asyncio.AbstractEventLoop, Listening], request_line: bytes, headers: list[bytes], status: int
 ) -> None:
     loop, server = here
@@ -164,7 +164,9 @@ def test_the_first_answer_says_what_is_wrong(
 
 
 @pytest.mark.parametrize("around", [b"1\r\n{\r\n0\r\nX: ", b"1;"], ids=["a trailer", "an extension"])
-def test_what_stands_around_a_body_is_bounded(here: tuple[asyncio.AbstractEventLoop, Listening], around: bytes) -> None:
+def test_the_size_of_trailers_and_chunk_extensions_is_bounded(
+    here: tuple[asyncio.AbstractEventLoop, Listening], around: bytes
+) -> None:
     loop, server = here
     data = spelt(b"POST", b"/mutate", b"HTTP/1.1", [b"Transfer-Encoding: chunked"], around + b"x" * 1_000_000)
     answer = loop.run_until_complete(exchanged(server, data))
@@ -172,7 +174,7 @@ def test_what_stands_around_a_body_is_bounded(here: tuple[asyncio.AbstractEventL
 
 
 @pytest.mark.parametrize("size", [1, 7, len(REVIEWS[0])])
-def test_a_body_may_come_in_chunks(here: tuple[asyncio.AbstractEventLoop, Listening], size: int) -> None:
+def test_a_body_may_be_chunked(here: tuple[asyncio.AbstractEventLoop, Listening], size: int) -> None:
     loop, server = here
     body = chunked([REVIEWS[0][start : start + size] for start in range(0, len(REVIEWS[0]), size)])
     data = spelt(b"POST", b"/mutate", b"HTTP/1.1", [b"Transfer-Encoding: chunked"], body)

@@ -1,4 +1,4 @@
-"""The bodies of requests: bounded in bytes and time, one by one and all together."""
+"""The bodies of requests: each one and all together are bounded in bytes and time."""
 
 import asyncio
 from unittest.mock import Mock
@@ -63,7 +63,7 @@ def test_a_body_that_does_not_end_is_408_after_the_client_timeout() -> None:
     virtual_time.run(run())
 
 
-def test_a_body_larger_than_its_client_said_is_413_as_soon_as_it_is() -> None:
+def test_a_chunked_body_is_413_as_soon_as_it_exceeds_the_bound() -> None:
     async def run() -> None:
         sender = Sender(Bodies(LIMITS))
         for _ in range(LARGEST_BODY // 2**20):
@@ -79,7 +79,7 @@ def test_a_body_larger_than_its_client_said_is_413_as_soon_as_it_is() -> None:
     ("name", "value", "status"),
     [("Content-Length", str(LARGEST_BODY + 1), 413), ("Content-Encoding", "gzip", 415)],
 )
-def test_a_body_that_will_be_refused_is_refused_before_it_comes(name: str, value: str, status: int) -> None:
+def test_a_body_that_will_be_refused_is_refused_before_it_arrives(name: str, value: str, status: int) -> None:
     async def run() -> None:
         bodies = Bodies(LIMITS)
         assert await Sender(bodies, **{name: value}).refusal() == status
@@ -88,7 +88,7 @@ def test_a_body_that_will_be_refused_is_refused_before_it_comes(name: str, value
     virtual_time.run(run())
 
 
-def test_a_body_that_grows_slowly_makes_room_before_one_that_began_later() -> None:
+def test_a_slow_body_is_discarded_before_a_newer_fast_one() -> None:
     async def run() -> None:
         bodies = Bodies(Limits(held_bytes=4 * STRIDE, client_timeout=60))
         slow, quick, last = Sender(bodies), Sender(bodies), Sender(bodies)
@@ -106,7 +106,7 @@ def test_a_body_that_grows_slowly_makes_room_before_one_that_began_later() -> No
     virtual_time.run(run())
 
 
-def test_a_client_that_breaks_off_leaves_nothing_behind() -> None:
+def test_the_body_of_a_client_that_disconnects_is_released() -> None:
     async def run() -> None:
         bodies = Bodies(LIMITS)
         sender = Sender(bodies)

@@ -1,4 +1,4 @@
-"""Connections: an API server's stay open, those that only take room go, and none is closed on a request."""
+"""Connections: an API server's stay open, useless ones are closed, and none is closed during a request."""
 
 import asyncio
 import contextlib
@@ -27,12 +27,12 @@ from webhook.serving.server import Routes, Server
 
 REVIEW = review_of(job())
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-LARGE = 50_000_000  # more than the kernel would take
+LARGE = 50_000_000  # bytes; more than the kernel buffers
 ANSWERED = b"HTTP/1.1 200 OK\r\n"
 
 
 class Waiting:
-    """An application that answers at / at once and at /waits when it is told; what it was asked waits in `asked`."""
+    """Routes: / is answered at once, /waits when the test says so; `asked` has the requests that wait."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -60,7 +60,7 @@ class Waiting:
 
 
 async def asked(server: Listening) -> Client:
-    """Return a connection that has asked before, and is idle."""
+    """Return an idle connection, which has had a request before."""
     client = await server.connect()
     client.send(GET)
     assert (await client.answer())[0] == 200
@@ -88,7 +88,7 @@ async def test_a_head_that_does_not_end_closes_its_connection_and_no_idle_one() 
 
 
 @on_uvloop
-async def test_of_those_that_never_asked_only_a_few_may_stay() -> None:
+async def test_only_a_few_connections_without_a_request_may_stay() -> None:
     async with listening(Waiting().routes(Limits(client_timeout=0.1, spare=2))) as server:
         idle = await asked(server)
         silent = [await server.connect() for _ in range(5)]
@@ -99,7 +99,7 @@ async def test_of_those_that_never_asked_only_a_few_may_stay() -> None:
 
 
 @on_uvloop
-async def test_above_the_bound_those_that_never_asked_go_first_then_the_longest_idle_and_never_one_in_use() -> None:
+async def test_above_the_bound_connections_close_without_a_request_first_then_idle_never_in_use() -> None:
     waiting = Waiting()
     async with listening(waiting.routes(Limits(connections=4, spare=0))) as server:
         busy, silent, second, first = (
@@ -122,7 +122,7 @@ async def test_above_the_bound_those_that_never_asked_go_first_then_the_longest_
 
 
 @on_uvloop
-async def test_many_that_have_just_begun_a_head_go_before_one_that_is_idle() -> None:
+async def test_many_connections_with_an_incomplete_head_are_closed_before_an_idle_one() -> None:
     async with listening(Waiting().routes(Limits(connections=4, spare=2))) as server:
         idle = await asked(server)
         beginning = [await server.connect() for _ in range(6)]
@@ -139,7 +139,7 @@ async def test_many_that_have_just_begun_a_head_go_before_one_that_is_idle() -> 
 
 
 @on_uvloop
-async def test_where_every_connection_is_in_use_the_new_one_goes() -> None:
+async def test_if_every_connection_is_in_use_the_new_one_is_closed() -> None:
     waiting = Waiting()
     async with listening(waiting.routes(Limits(connections=2))) as server:
         busy = [await server.connect() for _ in range(2)]
@@ -154,13 +154,13 @@ async def test_where_every_connection_is_in_use_the_new_one_goes() -> None:
 
 
 @on_uvloop
-async def test_a_connection_whose_body_stands_still_goes_before_an_idle_one() -> None:
+async def test_a_connection_with_a_stalled_body_is_closed_before_an_idle_one() -> None:
     routes = Waiting().routes(Limits(connections=2))
     async with listening(routes) as server:
         idle, slow = await asked(server), await server.connect()
         slow.send(HEAD % 10 + b"{")
         await eventually(lambda: routes.bodies.arriving)
-        await asyncio.sleep(1.1)  # what has just begun is given a second
+        await asyncio.sleep(1.1)  # ARRIVES_WITHIN
         await asked(server)
         await eventually(lambda: slow.closed)
         assert await is_served(idle)
@@ -171,7 +171,7 @@ def dropped_as_slow() -> float:
 
 
 @on_uvloop
-async def test_a_client_that_does_not_take_its_answers_is_closed() -> None:
+async def test_the_connection_of_a_client_that_does_not_read_its_answers_is_closed() -> None:
     before, waiting = dropped_as_slow(), Waiting()
     async with listening(waiting.routes(Limits(client_timeout=0.1))) as server:
         stubborn, idle = await server.connect(), await asked(server)
@@ -182,7 +182,7 @@ async def test_a_client_that_does_not_take_its_answers_is_closed() -> None:
 
 
 @on_uvloop
-async def test_of_large_answers_that_nobody_takes_only_so_much_is_held() -> None:
+async def test_the_bytes_of_large_answers_that_are_not_read_are_bounded() -> None:
     before, waiting = dropped_as_slow(), Waiting()
     async with listening(waiting.routes(Limits(answer_bytes=2 * LARGE)), server_context()) as server:
         stubborn = [await server.connect(trusting()) for _ in range(5)]
@@ -219,7 +219,7 @@ def trusting() -> ssl.SSLContext:
 
 
 @on_uvloop
-async def test_a_handshake_that_is_not_done_is_ended() -> None:
+async def test_a_handshake_that_does_not_complete_is_ended() -> None:
     async with listening(Waiting().routes(Limits(client_timeout=0.1)), server_context()) as server:
         served = await server.connect(trusting())
         half_open = await server.connect()
@@ -228,7 +228,7 @@ async def test_a_handshake_that_is_not_done_is_ended() -> None:
 
 
 @on_uvloop
-async def test_where_too_many_say_nothing_the_oldest_of_them_go_and_who_speaks_is_served() -> None:
+async def test_if_too_many_clients_send_nothing_the_oldest_are_closed_and_others_are_served() -> None:
     async with listening(Waiting().routes(Limits(silent=2)), server_context()) as server:
         half_open = [await server.connect() for _ in range(5)]
         served = await server.connect(trusting())
@@ -238,14 +238,14 @@ async def test_where_too_many_say_nothing_the_oldest_of_them_go_and_who_speaks_i
 
 
 @on_uvloop
-async def test_more_handshakes_at_once_than_the_bound_are_all_done_one_after_the_other() -> None:
+async def test_more_handshakes_than_the_bound_are_all_done_one_after_the_other() -> None:
     async with listening(Waiting().routes(Limits(handshakes=2)), server_context()) as server:
         clients = await asyncio.gather(*(server.connect(trusting()) for _ in range(20)))
         assert all([await is_served(client) for client in clients])
 
 
 @on_uvloop
-async def test_handshakes_that_their_clients_have_left_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stalled_handshakes_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhook.serving.listen.STALLED", 0.1)
     async with listening(Waiting().routes(Limits(handshakes=2)), server_context()) as server:
         stalled = [await server.connect() for _ in range(4)]
@@ -256,7 +256,7 @@ async def test_handshakes_that_their_clients_have_left_make_room(monkeypatch: py
 
 
 def client_hello() -> bytes:
-    """What a client sends first."""
+    """Return the first bytes that a TLS client sends."""
     outgoing = ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):
         trusting().wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
@@ -264,7 +264,7 @@ def client_hello() -> bytes:
 
 
 @on_uvloop
-async def test_what_has_arrived_and_nobody_has_read_counts_as_a_request() -> None:
+async def test_bytes_that_have_arrived_but_are_not_read_count_as_a_request() -> None:
     connections = Connections(LIMITS)
     serve = Server(Waiting().routes(), connections)
     server = await asyncio.get_running_loop().create_server(serve, "127.0.0.1", 0)
@@ -272,12 +272,12 @@ async def test_what_has_arrived_and_nobody_has_read_counts_as_a_request() -> Non
         await eventually(lambda: connections.open)
         (connection,) = connections.open
         assert not connection.is_receiving()
-        client.sendall(b"P")  # and the loop has no turn
+        client.sendall(b"P")  # the event loop does not run before the check
         assert connection.is_receiving()
 
 
 @on_uvloop
-async def test_who_waits_for_an_answer_and_asked_for_the_connection_to_end_gets_both() -> None:
+async def test_a_request_with_connection_close_is_answered_and_then_the_connection_is_closed() -> None:
     waiting = Waiting()
     async with listening(waiting.routes()) as server:
         client = await server.connect()
@@ -290,7 +290,7 @@ async def test_who_waits_for_an_answer_and_asked_for_the_connection_to_end_gets_
 
 
 @on_uvloop
-async def test_requests_that_come_at_once_are_answered_in_turn() -> None:
+async def test_pipelined_requests_are_answered_in_order() -> None:
     async with listening(Waiting().routes()) as server:
         client = await server.connect()
         client.send(GET * 100)
@@ -299,27 +299,27 @@ async def test_requests_that_come_at_once_are_answered_in_turn() -> None:
 
 @pytest.mark.parametrize("pieces", [1, 2])
 @on_uvloop
-async def test_a_client_that_asks_again_before_its_answer_is_answered_in_turn(pieces: int) -> None:
+async def test_a_request_that_is_sent_before_the_last_answer_is_answered_in_order(pieces: int) -> None:
     waiting = Waiting()
     async with listening(waiting.routes()) as server:
         client, first = await server.connect(), GET.replace(b"/", b"/waits", 1)
         for piece in [first + GET] if pieces == 1 else [first, GET]:
             client.send(piece)
             await eventually(lambda: waiting.asked)
-        await is_served(await server.connect())  # and with that all that was sent before has been read
+        await is_served(await server.connect())  # after that, all bytes sent before have been read
         waiting.answers.set()
         assert [(await client.answer())[1]["content-length"] for _ in range(2)] == ["7", "4"]
 
 
 @on_uvloop
-async def test_at_the_end_a_request_that_has_arrived_is_answered_and_idle_connections_are_closed() -> None:
+async def test_on_shutdown_a_request_that_has_arrived_is_answered_and_idle_connections_are_closed() -> None:
     async with contextlib.AsyncExitStack() as stack:
         host, _, port = (await listen(stack, Waiting().routes(), ("127.0.0.1", 0), None)).rpartition(":")
         with socket.create_connection((host, int(port))) as asking, socket.create_connection((host, int(port))) as idle:
             for connection in (asking, idle):
                 connection.sendall(GET)
                 assert (await asyncio.to_thread(connection.recv, 1000)).startswith(ANSWERED)
-            asking.sendall(GET)  # and the loop has not had a turn to read it when the end begins
+            asking.sendall(GET)  # the event loop does not run before the shutdown begins
             await stack.aclose()
             assert asking.recv(1000).startswith(ANSWERED)
             assert asking.recv(1000) == idle.recv(1000) == b""
@@ -327,7 +327,7 @@ async def test_at_the_end_a_request_that_has_arrived_is_answered_and_idle_connec
 
 @pytest.mark.parametrize("begun", [0, 10, -5], ids=["a new connection", "a head", "a body"])
 @on_uvloop
-async def test_at_the_end_what_has_begun_is_waited_for(begun: int) -> None:
+async def test_on_shutdown_requests_that_have_begun_are_answered(begun: int) -> None:
     asking = HEAD % len(REVIEW) + REVIEW
     waiting = Waiting()
     async with contextlib.AsyncExitStack() as stack:
@@ -343,17 +343,17 @@ async def test_at_the_end_what_has_begun_is_waited_for(begun: int) -> None:
 
 
 @on_uvloop
-async def test_at_the_end_a_connection_that_nobody_has_accepted_yet_is_answered() -> None:
+async def test_on_shutdown_a_connection_that_is_not_accepted_yet_is_answered() -> None:
     async with contextlib.AsyncExitStack() as stack:
         host, _, port = (await listen(stack, Waiting().routes(), ("127.0.0.1", 0), None)).rpartition(":")
         with socket.create_connection((host, int(port))) as client:
-            client.sendall(GET)  # and the loop has no turn
+            client.sendall(GET)  # the event loop does not run before the shutdown begins
             await stack.aclose()
             assert client.recv(1000).startswith(ANSWERED)
 
 
 @on_uvloop
-async def test_at_the_end_a_request_in_progress_is_answered() -> None:
+async def test_on_shutdown_a_request_in_progress_is_answered() -> None:
     waiting = Waiting()
     async with contextlib.AsyncExitStack() as stack:
         host, _, port = (await listen(stack, waiting.routes(), ("127.0.0.1", 0), None)).rpartition(":")
@@ -368,7 +368,7 @@ async def test_at_the_end_a_request_in_progress_is_answered() -> None:
 
 
 @on_uvloop
-async def test_at_the_end_an_answer_that_is_being_taken_is_written_to_its_end() -> None:
+async def test_on_shutdown_an_answer_that_is_being_read_is_written_completely() -> None:
     async with contextlib.AsyncExitStack() as stack:
         host, _, port = (await listen(stack, Waiting().routes(), ("127.0.0.1", 0), None)).rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -381,7 +381,7 @@ async def test_at_the_end_an_answer_that_is_being_taken_is_written_to_its_end() 
 
 
 @on_uvloop
-async def test_a_host_is_listened_to_at_all_its_addresses() -> None:
+async def test_the_server_listens_on_all_addresses_of_a_host() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     async with contextlib.AsyncExitStack() as stack:
@@ -392,7 +392,7 @@ async def test_a_host_is_listened_to_at_all_its_addresses() -> None:
                 assert (await asyncio.to_thread(connection.recv, 1000)).startswith(ANSWERED)
 
 
-def test_a_hundred_slow_clients_do_not_disturb(tmp_path: Path) -> None:
+def test_a_hundred_slow_clients_do_not_delay_others(tmp_path: Path) -> None:
     with serving(tmp_path) as running, ExitStack() as stack:
         slow = [stack.enter_context(raw(running)) for _ in range(100)]
         head = HEAD % len(REVIEW)

@@ -1,4 +1,4 @@
-"""What no request may make of the server, and what its constants promise."""
+"""Errors, large requests and constants of the endpoints."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ def broken(*_: object) -> Response:
     raise KeyError("a bug of ours")
 
 
-def test_a_bug_of_ours_is_an_honest_500_with_the_uid_and_no_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_internal_error_is_500_with_the_uid_and_no_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
     labels = {"path": "mutate", "kind": "Job", "operation": "CREATE", "result": "error"}
     before = counted("retry_policy_admission_requests_total", **labels)
     answer = answered(review_of(job()), broken)
@@ -80,7 +80,7 @@ def test_between_two_large_requests_small_ones_are_answered() -> None:
     assert all(pair != ("large", "large") for pair in pairwise(answers))
 
 
-def test_large_requests_that_wait_are_bounded_so_that_small_ones_find_room() -> None:
+def test_the_bytes_of_waiting_large_requests_are_bounded_so_that_small_ones_have_room() -> None:
     assert LIMITS.held_bytes - QUEUED > LARGEST_BODY
     endpoints = Endpoints(PolicySource(load_default()), None)
     handler = endpoints.admission().by_path["/mutate"][1]
@@ -95,13 +95,13 @@ def test_large_requests_that_wait_are_bounded_so_that_small_ones_find_room() -> 
     assert endpoints.queued == 0
 
 
-def test_the_api_server_is_the_one_to_close_and_is_answered_in_time() -> None:
+def test_the_api_server_closes_idle_connections_first_and_is_answered_in_time() -> None:
     assert connections.KEEP_ALIVE > 90
     assert app.DRAIN >= 10
     assert cluster.LOOKUP_TIMEOUT <= 1
 
 
-def test_an_error_in_the_log_does_not_show_what_was_in_the_object() -> None:
+def test_a_logged_error_does_not_contain_the_object() -> None:
     code = """
 import structlog
 from webhook.serving import logs

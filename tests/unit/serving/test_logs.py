@@ -1,4 +1,4 @@
-"""Log lines: how they are written, in a process of their own, as the configuration is the process's; and how many."""
+"""Log lines: their form, in a separate process, because the configuration applies to a process; and their number."""
 
 import json
 import subprocess

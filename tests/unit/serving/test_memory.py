@@ -1,4 +1,4 @@
-"""Memory is given back after a burst, and only then: it takes milliseconds in which nothing is answered."""
+"""The heap is trimmed after a burst, and only then: this takes milliseconds, in which no request is answered."""
 
 import asyncio
 import ctypes
@@ -13,7 +13,7 @@ from webhook.serving.memory import BURST, PAUSE
 
 
 class Heap:
-    """A process of a size, of which a trim leaves the first."""
+    """The heap of a process; a trim resets its size to the first one."""
 
     def __init__(self, *sizes: int) -> None:
         self.sizes = iter(sizes)
@@ -34,7 +34,7 @@ class Heap:
 
 
 def trims(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> int:
-    """Return how often the heap is trimmed while it has one size after the other."""
+    """Return the number of trims while the heap has these sizes, one after the other."""
     heap = Heap(*sizes)
     monkeypatch.setattr(memory, "resident", heap.resident)
     monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(malloc_trim=heap.trim))
@@ -53,10 +53,10 @@ def test_a_burst_is_followed_by_a_trim(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trims(monkeypatch, 0, BURST + 1, BURST, BURST) == 1
 
 
-def test_a_heap_that_grows_little_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heap_that_grows_little_is_not_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trims(monkeypatch, 0, BURST, 1, BURST) == 0
 
 
-def test_a_c_library_that_cannot_trim_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_another_c_library_nothing_is_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace())
     virtual_time.run(memory.trim_after_bursts())

@@ -1,4 +1,4 @@
-"""Certificates that somebody else mounts and renews, as cert-manager does, while the server runs."""
+"""Mounted certificates that another program renews, such as cert-manager, while the server runs."""
 
 import http.client
 import os
@@ -70,7 +70,7 @@ def connected(running: Served, trusted: KeyPair, client: KeyPair | None = None) 
 
 
 def status(running: Served, trusted: KeyPair, client: KeyPair | None = None) -> int:
-    """Return the status of an answer over a new connection, 0 where there is none."""
+    """Return the status of an answer over a new connection; 0 if there is none."""
     with closing(connected(running, trusted, client)) as connection:
         try:
             return request(connection, "POST", "/mutate", review_of(job())).status
@@ -97,7 +97,9 @@ def test_a_renewed_certificate_is_served_to_new_connections_and_no_connection_is
         assert kept.sock is socket
 
 
-def test_a_pair_that_does_not_fit_is_told_once_counted_and_what_was_served_stays(tmp_path: Path, mount: Mount) -> None:
+def test_a_mismatched_pair_is_logged_once_and_counted_and_the_former_certificate_stays(
+    tmp_path: Path, mount: Mount
+) -> None:
     good = authority()
     write(mount, leaf_of(good))
     with serving(tmp_path, *mount.arguments("tls-cert", "tls-key")) as running:
@@ -117,9 +119,7 @@ def test_a_pair_that_does_not_fit_is_told_once_counted_and_what_was_served_stays
         assert "PRIVATE KEY" not in running.log_text()
 
 
-def test_a_certificate_that_has_expired_makes_it_not_ready_and_a_new_one_ready_again(
-    tmp_path: Path, mount: Mount
-) -> None:
+def test_with_an_expired_certificate_the_server_is_not_ready_until_it_is_renewed(tmp_path: Path, mount: Mount) -> None:
     signer = authority()
     past = datetime.now(UTC) - HOUR
     expired = issue(signer, "webhook", now=past, lifetime=HOUR / 2, hosts=["127.0.0.1"])
@@ -132,7 +132,9 @@ def test_a_certificate_that_has_expired_makes_it_not_ready_and_a_new_one_ready_a
         until(lambda: running.get("/readyz").status == 200)
 
 
-def test_with_a_client_ca_only_its_clients_are_served_and_it_is_followed_too(tmp_path: Path, mount: Mount) -> None:
+def test_with_a_client_ca_only_its_clients_are_served_and_changes_of_it_are_followed(
+    tmp_path: Path, mount: Mount
+) -> None:
     signer, clients, others = authority(), authority(), authority()
     chain = leaf_of(signer)
     write(mount, chain, client_ca=clients.certificate)
@@ -145,7 +147,7 @@ def test_with_a_client_ca_only_its_clients_are_served_and_it_is_followed_too(tmp
         assert status(running, signer, leaf_of(clients, client=True)) == 0
 
 
-def test_a_self_made_certificate_asks_for_clients_as_well(tmp_path: Path, mount: Mount) -> None:
+def test_with_its_own_certificate_the_server_can_require_client_certificates_too(tmp_path: Path, mount: Mount) -> None:
     clients = authority()
     mount.write(client_ca=clients.certificate)
     with serving(tmp_path, *mount.arguments("client-ca")) as running:
@@ -154,7 +156,9 @@ def test_a_self_made_certificate_asks_for_clients_as_well(tmp_path: Path, mount:
         assert status(running, own, leaf_of(clients, client=True)) == 200
 
 
-def test_outside_a_cluster_a_namespace_alone_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_a_cluster_a_namespace_in_the_environment_has_no_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(os.environ, "POD_NAMESPACE", "retry-policy-system")
     with serving(tmp_path) as running:
         assert running.get("/readyz").status == 200

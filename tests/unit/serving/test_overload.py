@@ -1,4 +1,4 @@
-"""More than the server takes on is refused at once, so that the API server comes again; afterwards all is as before."""
+"""Overload: excess requests are refused at once, so that the API server repeats them; then all is as before."""
 
 import asyncio
 import signal
@@ -25,7 +25,7 @@ LARGE = review_of(job(annotations={"large": "x" * 1500}))
 
 
 class SlowApi:
-    """As much of the caches as an endpoint asks, while the API does not answer: only namespace "cached" is known."""
+    """The caches that an endpoint uses, while the API does not answer: only namespace "cached" is known."""
 
     recognised = None
     message_patterns = False
@@ -57,10 +57,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
-def test_what_arrives_at_once_is_answered_as_long_as_nothing_has_to_be_asked(served: Served) -> None:
+def test_all_requests_that_need_no_look_up_are_answered(served: Served) -> None:
     with ExitStack() as stack:
         connections = [stack.enter_context(raw(served)) for _ in range(LIMITS.requests * 4)]
-        for connection in connections:  # known to the server, each of them
+        for connection in connections:  # so that the server has accepted each of them
             connection.sendall(HEAD % len(REVIEW) + REVIEW)
             assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
         served.process.send_signal(signal.SIGSTOP)
@@ -76,7 +76,7 @@ def is_stopped(served: Served) -> bool:
     return Path(f"/proc/{served.process.pid}/stat").read_text().rpartition(") ")[2].startswith("T")
 
 
-def test_bodies_that_are_still_arriving_take_no_place(served: Served) -> None:
+def test_incomplete_bodies_take_no_place(served: Served) -> None:
     with ExitStack() as stack:
         for _ in range(LIMITS.requests + 1):
             stack.enter_context(raw(served)).sendall(HEAD % 10 + b"{")
@@ -90,7 +90,7 @@ def overloaded() -> float:
 
 
 @on_uvloop
-async def test_a_request_that_waits_for_the_api_takes_a_place_until_it_is_answered() -> None:
+async def test_a_request_that_waits_for_the_api_holds_a_place_until_it_is_answered() -> None:
     limits, api, before = Limits(requests=4), SlowApi(), overloaded()
     async with listening(endpoints(limits, api).admission()) as server:
         waiting = [await server.connect() for _ in range(2)]
@@ -108,7 +108,7 @@ async def test_a_request_that_waits_for_the_api_takes_a_place_until_it_is_answer
 
 
 @on_uvloop
-async def test_what_the_caches_answer_is_answered_however_many_requests_wait_for_the_api() -> None:
+async def test_requests_that_need_only_the_caches_are_answered_while_many_wait_for_the_api() -> None:
     limits, api, cached = Limits(requests=4, waiting_bytes=1), SlowApi(), review_of(job(), namespace="cached")
     async with listening(endpoints(limits, api).admission()) as server:
         waiting, late, other = [await server.connect() for _ in range(3)]
@@ -121,7 +121,7 @@ async def test_what_the_caches_answer_is_answered_however_many_requests_wait_for
 
 
 @on_uvloop
-async def test_a_client_that_goes_away_gives_its_place_back() -> None:
+async def test_a_client_that_disconnects_releases_its_place() -> None:
     limits, api = Limits(requests=1), SlowApi()
     house = endpoints(limits, api)
     async with listening(house.admission()) as server:
@@ -147,7 +147,7 @@ async def test_bodies_whose_objects_wait_for_the_api_are_bounded_too() -> None:
 
 
 @on_uvloop
-async def test_bytes_count_when_they_arrive_and_what_began_last_is_refused() -> None:
+async def test_bytes_count_on_arrival_and_the_newest_body_is_refused() -> None:
     limits = Limits(held_bytes=2000)
     house = endpoints(limits)
     async with listening(house.admission()) as server:
@@ -163,7 +163,7 @@ async def test_bytes_count_when_they_arrive_and_what_began_last_is_refused() -> 
 
 
 @on_uvloop
-async def test_what_began_last_makes_room_for_what_was_there_before() -> None:
+async def test_the_newest_body_makes_room_for_older_ones() -> None:
     limits = Limits(held_bytes=2000)
     house = endpoints(limits)
     async with listening(house.admission()) as server:
@@ -178,7 +178,7 @@ async def test_what_began_last_makes_room_for_what_was_there_before() -> None:
 
 
 @on_uvloop
-async def test_a_small_request_is_answered_however_many_bytes_are_arriving() -> None:
+async def test_a_small_request_is_answered_while_many_bytes_are_arriving() -> None:
     limits = Limits(held_bytes=100)
     house = endpoints(limits)
     async with listening(house.admission()) as server:
@@ -189,7 +189,7 @@ async def test_a_small_request_is_answered_however_many_bytes_are_arriving() -> 
 
 
 @on_uvloop
-async def test_a_body_that_stands_still_makes_room_for_others() -> None:
+async def test_a_stalled_body_makes_room_for_others() -> None:
     limits = Limits(held_bytes=2000)
     house = endpoints(limits)
     async with listening(house.admission()) as server:
@@ -221,7 +221,7 @@ async def test_a_body_that_never_ends_is_408_and_the_connection_is_closed() -> N
 
 
 @on_uvloop
-async def test_a_body_that_comes_in_pieces_is_put_together() -> None:
+async def test_a_body_in_several_pieces_is_joined() -> None:
     async with listening(endpoints(LIMITS).admission()) as server:
         client = await server.connect()
         client.send(HEAD % len(REVIEW))
@@ -232,7 +232,7 @@ async def test_a_body_that_comes_in_pieces_is_put_together() -> None:
         assert (await client.answer())[0] == 200
 
 
-def test_a_large_body_is_not_kept_by_an_idle_connection(tmp_path: Path) -> None:
+def test_an_idle_connection_does_not_keep_a_large_body(tmp_path: Path) -> None:
     large = review_of(job(annotations={"large": "x" * 3_000_000}))
     with serving(tmp_path) as running, ExitStack() as stack:
         connections = [stack.enter_context(closing(running.connect())) for _ in range(40)]

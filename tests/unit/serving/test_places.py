@@ -1,4 +1,4 @@
-"""Who waits for the API takes nobody else's place: each namespace has as many as are left free."""
+"""Places of requests that wait for the API: each namespace may have as many as remain free."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -15,7 +15,7 @@ from webhook.serving.places import CrowdedError, Places
 
 
 class Waiting:
-    """Places, and requests that hold one until they are told to go."""
+    """Places, and requests that each hold one until `answer`."""
 
     def __init__(self, limits: Limits = LIMITS, *, known: bool = True) -> None:
         self.places = Places(limits, lambda _: known)
@@ -27,7 +27,7 @@ class Waiting:
         return "answered"
 
     async def ask(self, namespace: str, size: int = 1) -> bool:
-        """Ask for something that has to wait; return whether it may."""
+        """Start a request that has to wait; return True if it may."""
         task = asyncio.create_task(self.places.wait(self.answer(), namespace, size))
         await asyncio.sleep(0)
         if task.done():
@@ -37,7 +37,7 @@ class Waiting:
         return True
 
     async def may(self, namespace: str, number: int, size: int = 1) -> int:
-        """Ask so often; return how many may wait."""
+        """Start several requests; return the number of those that may wait."""
         return sum([await self.ask(namespace, size) for _ in range(number)])
 
 
@@ -50,7 +50,7 @@ def test_ninety_requests_of_one_namespace_refuse_none_of_another() -> None:
     asyncio.run(run())
 
 
-def test_a_namespace_of_which_nothing_waits_finds_a_place_however_many_others_take_all_they_get() -> None:
+def test_a_namespace_without_a_waiting_request_gets_a_place_even_if_others_take_all_they_can() -> None:
     async def run() -> None:
         waiting = Waiting()
         shares = [await waiting.may(f"attacker-{number}", 90) for number in range(6)]
@@ -60,7 +60,7 @@ def test_a_namespace_of_which_nothing_waits_finds_a_place_however_many_others_ta
     asyncio.run(run())
 
 
-def test_large_bodies_of_one_namespace_leave_room_for_those_of_another() -> None:
+def test_large_bodies_of_one_namespace_leave_room_for_another() -> None:
     async def run() -> None:
         waiting = Waiting(Limits(waiting_bytes=8000))
         assert await waiting.may("attacker", 90, size=1000) == 4
@@ -69,7 +69,7 @@ def test_large_bodies_of_one_namespace_leave_room_for_those_of_another() -> None
     asyncio.run(run())
 
 
-def test_a_body_larger_than_any_share_may_wait_where_nothing_else_does() -> None:
+def test_a_body_larger_than_any_share_may_wait_if_no_other_request_waits() -> None:
     async def run() -> None:
         waiting = Waiting(Limits(waiting_bytes=1000))
         assert await waiting.ask("ml", size=5000)
@@ -78,7 +78,7 @@ def test_a_body_larger_than_any_share_may_wait_where_nothing_else_does() -> None
     asyncio.run(run())
 
 
-def test_namespaces_that_nobody_serves_share_what_one_namespace_gets() -> None:
+def test_all_unknown_namespaces_share_the_places_of_one_namespace() -> None:
     async def run() -> None:
         waiting = Waiting(known=False)
         assert sum([await waiting.ask(f"made-up-{number}") for number in range(90)]) == LIMITS.requests // 2
@@ -86,7 +86,7 @@ def test_namespaces_that_nobody_serves_share_what_one_namespace_gets() -> None:
     asyncio.run(run())
 
 
-def test_what_needs_not_wait_takes_no_place() -> None:
+def test_a_request_that_does_not_wait_takes_no_place() -> None:
     async def known() -> str:
         return "from a cache"
 
@@ -99,7 +99,7 @@ def test_what_needs_not_wait_takes_no_place() -> None:
     asyncio.run(run())
 
 
-def test_every_place_is_given_back_answered_failed_or_cancelled() -> None:
+def test_every_place_is_released_after_an_answer_a_failure_or_a_cancellation() -> None:
     async def fails() -> None:
         await asyncio.sleep(0)
         raise UnavailableError("no answer")
@@ -118,7 +118,7 @@ def test_every_place_is_given_back_answered_failed_or_cancelled() -> None:
 
 
 class SilentApi:
-    """An API that counts what it is asked, and does not answer."""
+    """An API that counts requests and does not answer."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -128,7 +128,7 @@ class SilentApi:
         await asyncio.Event().wait()
 
 
-def test_the_api_is_not_asked_for_what_is_refused() -> None:
+def test_for_a_refused_request_the_api_is_not_called() -> None:
     async def run() -> None:
         silent = SilentApi()
         api: Any = silent
@@ -149,7 +149,7 @@ def test_the_api_is_not_asked_for_what_is_refused() -> None:
     asyncio.run(run())
 
 
-def test_what_runs_in_a_task_of_its_own_ends_with_the_one_who_waits_for_it() -> None:
+def test_a_task_is_cancelled_with_the_coroutine_that_waits_for_it() -> None:
     async def run() -> None:
         ended = asyncio.Event()
 

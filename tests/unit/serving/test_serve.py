@@ -1,4 +1,4 @@
-"""The server as the API server meets it: a process, TLS, HTTP/1.1."""
+"""The server as the API server uses it: a process, TLS, HTTP/1.1."""
 
 import http.client
 import json
@@ -67,7 +67,7 @@ def test_a_job_with_25_retries_is_denied(served: Served) -> None:
     ],
     ids=lambda body: repr(body[:60]),
 )
-def test_what_is_no_admission_review_is_400_with_a_sentence(served: Served, path: str, body: bytes) -> None:
+def test_a_body_that_is_not_an_admission_review_is_400_with_a_message(served: Served, path: str, body: bytes) -> None:
     reply = served.post(path, body)
     assert reply.status == 400
     assert b"Traceback" not in reply.body
@@ -75,12 +75,12 @@ def test_what_is_no_admission_review_is_400_with_a_sentence(served: Served, path
     assert served.get("/healthz").status == 200
 
 
-def test_an_object_nested_beyond_reason_is_400(served: Served) -> None:
+def test_an_object_with_too_many_levels_is_400(served: Served) -> None:
     body = review_of("HERE").replace(b'"HERE"', b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
     assert served.post("/mutate", body).status == 400
 
 
-def test_a_duplicate_key_counts_as_the_api_server_counts_it_the_last_one(served: Served) -> None:
+def test_the_last_value_of_a_duplicate_key_is_used_as_by_the_api_server(served: Served) -> None:
     body = review_of(job(job_spec(backoffLimit=25))).replace(
         b'"backoffLimit":25', b'"backoffLimit":1,"backoffLimit":25'
     )
@@ -112,7 +112,7 @@ def test_two_objects_of_three_mebibytes_are_answered(served: Served) -> None:
 
 
 @pytest.mark.parametrize("root", [None, [], 5, "text", {"kind": 3}, {"apiVersion": None, "kind": "Job"}])
-def test_an_object_that_is_none_is_left_alone_and_denied(served: Served, root: Any) -> None:
+def test_a_value_that_is_not_an_object_is_not_edited_and_is_denied(served: Served, root: Any) -> None:
     kind = {"group": "batch", "version": "v1", "kind": "Job"}
     mutated = served.post("/mutate", review_of(root, kind=kind))
     validated = json.loads(served.post("/validate", review_of(root, kind=kind)).body)["response"]
@@ -149,20 +149,20 @@ def test_an_older_tls_is_refused(served: Served) -> None:
         connection.connect()
 
 
-def test_garbage_instead_of_tls_does_no_harm(served: Served) -> None:
+def test_after_garbage_instead_of_tls_others_are_served(served: Served) -> None:
     with closing(socket.create_connection(("127.0.0.1", served.https_port), timeout=30)) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
         until(lambda: not plain.recv(1024))
     assert served.get("/healthz").status == 200
 
 
-def test_a_client_that_goes_away_in_the_middle_does_no_harm(served: Served) -> None:
+def test_after_a_client_disconnects_in_a_request_others_are_served(served: Served) -> None:
     with raw(served) as connection:
         connection.sendall(b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
     assert served.post("/mutate", review_of(job())).status == 200
 
 
-def test_it_says_that_it_is_ready_and_counts(served: Served) -> None:
+def test_readiness_and_metrics_are_served(served: Served) -> None:
     served.post("/mutate", review_of(job()))
     assert served.get("/readyz").status == 200
     metrics = served.get("/metrics").body.decode()
@@ -172,7 +172,7 @@ def test_it_says_that_it_is_ready_and_counts(served: Served) -> None:
     )
 
 
-def test_kinds_that_nobody_registered_make_no_metrics_of_their_own(served: Served) -> None:
+def test_unknown_kinds_have_no_label_values(served: Served) -> None:
     served.post("/mutate", review_of({"apiVersion": "x.test/v1", "kind": "Wonder"}))
     assert "Wonder" not in served.get("/metrics").body.decode()
 
@@ -195,7 +195,7 @@ def test_stdout_carries_one_line_with_the_addresses(tmp_path: Path) -> None:
     assert not Path(running.addresses["ca"]).exists()
 
 
-def test_sigterm_drains_not_ready_still_serving_and_closing_connections(tmp_path: Path) -> None:
+def test_after_sigterm_the_server_is_not_ready_still_serves_and_closes_connections(tmp_path: Path) -> None:
     with serving(tmp_path) as running, closing(running.connect()) as connection:
         assert request(connection, "POST", "/mutate", review_of(job())).headers.get("Connection") is None
         running.process.send_signal(signal.SIGTERM)
@@ -232,7 +232,7 @@ def test_a_policy_file_is_read_again_when_it_changes_and_the_last_good_one_stays
         assert running.get("/readyz").status == 200
 
 
-def test_without_a_good_policy_it_is_not_ready_and_says_why(tmp_path: Path) -> None:
+def test_without_a_good_policy_the_server_is_not_ready_with_the_reason(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(POLICY.replace("LIMIT", "99"))
     with serving(tmp_path, "--policy", str(file)) as running:
@@ -253,7 +253,7 @@ def refusal(*arguments: str) -> str:
     return done.stderr.decode()
 
 
-def test_what_cannot_be_had_is_said_without_a_stack_trace(tmp_path: Path) -> None:
+def test_a_server_that_cannot_start_prints_the_reason_without_a_stack_trace(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "choose another host or port" in refusal("--port", str(taken.getsockname()[1]))
     assert "the kubeconfig" in refusal("--kubeconfig", str(tmp_path / "absent"))
@@ -268,7 +268,7 @@ def test_what_cannot_be_had_is_said_without_a_stack_trace(tmp_path: Path) -> Non
     )
 
 
-def test_who_has_nothing_run_again_imports_nothing_of_it() -> None:
+def test_without_requested_retries_their_modules_are_not_imported() -> None:
     code = "import sys, webhook.serving.app; sys.exit('webhook.retry' in sys.modules)"
     assert subprocess.run((sys.executable, "-c", code), check=False).returncode == 0
 

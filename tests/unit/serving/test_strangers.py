@@ -1,4 +1,4 @@
-"""Whoever reaches the port without being the API server learns nothing that it did not know, and has little done."""
+"""A client of the port that is not the API server learns nothing new, and causes few calls of the API."""
 
 import asyncio
 from typing import Any
@@ -45,7 +45,7 @@ USER = {"username": "alice", "groups": ["system:authenticated"]}
 
 
 class Stored:
-    """What an API server holds, and what it was asked for: objects by GET, rights by POST, which nobody has."""
+    """An API server with objects, which records requests: GET of objects, POST of access reviews, which it denies."""
 
     def __init__(self, objects: dict[str, Json]) -> None:
         self.objects = objects
@@ -69,7 +69,7 @@ class Stored:
 
 
 class Port:
-    """The admission port of a server that watches the opted-in namespace `ml`, and asks the API for the rest."""
+    """The admission port of a server that caches the opted-in namespace `ml`, and calls the API for the rest."""
 
     def __init__(self, objects: dict[str, Json]) -> None:
         self.stored = Stored(objects)
@@ -82,14 +82,14 @@ class Port:
         self.routes = Endpoints(policy, cluster, retry_requests=RetryAdmission(api, cluster)).admission()
 
     def asks(self, path: str, root: Json, **request: Any) -> Answer:
-        """Return what a review is answered."""
+        """Return the answer to a review."""
         body = review_of(root, **request)
         answer = asyncio.run(self.routes.by_path[path][1](body))
         assert answer.status == 200, answer.body
         return answer_of(answer.body, root)
 
     def retries(self, root: Json, old: Json | None = None) -> Answer:
-        """Return what the server answers to one who asks for a retry, or writes what a retry writes."""
+        """Return the answer to an update that requests a retry, or changes fields of one."""
         return self.asks("/retry", root, old=old, name=root["metadata"]["name"], userInfo=USER)
 
 
@@ -110,26 +110,26 @@ def executor(submission: str | None) -> Json:
 
 
 @pytest.mark.parametrize("uid", ["another", "", None])
-def test_a_pod_that_names_a_job_whose_uid_it_does_not_know_is_told_nothing_of_it(uid: str | None) -> None:
+def test_the_answer_for_a_pod_without_its_jobs_uid_does_not_depend_on_the_job(uid: str | None) -> None:
     with_it, without = (told("/mutate", pod_of(uid), objects) for objects in ({JOB: TRAIN}, {}))
     assert with_it == without
     assert with_it.object["metadata"]["annotations"][f"{names.PREFIX}attempt-source"] == "Unknown"
 
 
-def test_a_pod_of_a_job_that_is_not_cached_is_told_its_attempt() -> None:
+def test_a_pod_of_a_job_that_is_not_cached_gets_its_attempt() -> None:
     annotations = told("/mutate", pod_of(UID), {JOB: TRAIN}).object["metadata"]["annotations"]
     assert (annotations[names.ATTEMPT], annotations[names.MAX_RETRIES]) == ("2", "7")
 
 
 @pytest.mark.parametrize("submission", ["another", "", None])
-def test_a_pod_with_the_labels_of_an_application_whose_submission_it_does_not_know_is_told_nothing_of_it(
+def test_the_answer_for_an_executor_without_the_submission_id_does_not_depend_on_the_application(
     submission: str | None,
 ) -> None:
     with_it, without = (told("/mutate", executor(submission), objects) for objects in ({SPARK: PI}, {}))
     assert with_it == without
 
 
-def test_an_executor_of_the_submission_that_runs_is_told_its_attempt() -> None:
+def test_an_executor_of_the_current_submission_gets_its_attempt() -> None:
     annotations = told("/mutate", executor("submission-3"), {SPARK: PI}).object["metadata"]["annotations"]
     assert (annotations[names.ATTEMPT], annotations[names.MAX_RETRIES]) == ("2", "8")
 
@@ -140,7 +140,7 @@ def config_map(uid: str | None) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"policy.yaml": text}}
 
 
-def test_only_an_update_of_the_stored_policy_is_told_which_namespaces_use_a_profile() -> None:
+def test_only_an_update_of_the_stored_policy_is_answered_with_the_namespaces_of_a_profile() -> None:
     about = {"namespace": POLICY[0], "name": POLICY[1]}
     for root, old in ((config_map(None), None), (config_map("forged"), config_map("forged"))):
         message = told("/validate", root, {}, old=old, **about).message
@@ -152,7 +152,7 @@ def test_only_an_update_of_the_stored_policy_is_told_which_namespaces_use_a_prof
 
 
 def with_(root: Json, *, uid: str = UID, labels: Json | None = None, **annotations: str) -> Json:
-    """Return a Job with another uid, and with labels and annotations of ours."""
+    """Return a Job with another uid, and with labels and annotations of this project."""
     said = {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
     metadata = root["metadata"]
     old = {**(metadata.get("annotations") or {}), **said}
@@ -172,7 +172,7 @@ UPDATES = [
 
 
 @pytest.mark.parametrize(("labels", "said"), UPDATES)
-def test_who_does_not_know_the_stored_object_has_nobodys_rights_looked_up(labels: Json, said: dict[str, str]) -> None:
+def test_without_the_uid_of_the_stored_object_no_permissions_are_looked_up(labels: Json, said: dict[str, str]) -> None:
     before = with_(TRAIN, uid="forged")
     answers = []
     for objects in ({JOB: TRAIN}, {}):
@@ -185,13 +185,13 @@ def test_who_does_not_know_the_stored_object_has_nobodys_rights_looked_up(labels
 
 
 @pytest.mark.parametrize(("labels", "said"), UPDATES)
-def test_who_knows_it_is_told_which_rights_the_user_lacks(labels: Json, said: dict[str, str]) -> None:
+def test_with_the_uid_the_denial_lists_the_permissions_that_the_user_lacks(labels: Json, said: dict[str, str]) -> None:
     answer = Port({JOB: TRAIN}).retries(with_(TRAIN, labels=labels, **said), with_(TRAIN))
     assert "alice may not create jobs, patch jobs, delete jobs" in answer.message
 
 
 @pytest.mark.parametrize("field", ["namespace", "name"])
-def test_a_review_about_one_object_that_holds_another_is_refused(field: str) -> None:
+def test_a_review_with_another_object_than_its_request_names_is_refused(field: str) -> None:
     other = {**TRAIN, "metadata": {**TRAIN["metadata"], field: "other"}}
     port = Port({JOB: TRAIN})
     about = {"old": other, "name": "train", "userInfo": USER}
@@ -200,21 +200,21 @@ def test_a_review_about_one_object_that_holds_another_is_refused(field: str) -> 
 
 
 @pytest.mark.parametrize("name", ["", "../../../../secrets/x", "a?b"])
-def test_what_is_no_name_is_not_made_a_path(name: str) -> None:
+def test_an_invalid_name_does_not_become_a_path(name: str) -> None:
     other = {**TRAIN, "metadata": {**TRAIN["metadata"], "name": name}}
     port = Port({JOB: TRAIN})
     assert not port.retries(with_(other, retry_requested_at=WHEN), other).allowed
     assert port.stored.asked == []
 
 
-def test_a_new_job_that_is_of_no_retry_has_what_is_of_one_taken_off_whoever_makes_it() -> None:
+def test_a_new_job_without_a_placeholder_loses_the_fields_of_retries_for_any_user() -> None:
     forged = job(name="copy", labels={names.RETRY_OF: "forged"}, annotations={names.RETRY_OF: "forged"})
     port = Port({JOB: TRAIN})
     answer = port.retries(forged)
     assert (answer.allowed, answer.object["metadata"]["labels"], port.stored.rights) == (True, {}, 0)
 
 
-def test_a_new_job_keeps_the_manifest_only_of_one_whose_uid_it_knows() -> None:
+def test_a_new_placeholder_needs_the_uid_of_its_failed_job() -> None:
     placeholder = of_job.placeholder_for(TRAIN, "alice", WHEN)
     forged = of_job.placeholder_for(with_(TRAIN, uid="forged"), "alice", WHEN)
     answers = []
@@ -227,7 +227,7 @@ def test_a_new_job_keeps_the_manifest_only_of_one_whose_uid_it_knows() -> None:
     assert "alice may not create jobs" in Port({JOB: TRAIN}).retries(placeholder).message
 
 
-def test_a_new_job_that_is_made_of_a_kept_manifest_is_judged_by_its_makers_rights() -> None:
+def test_a_new_successor_needs_the_permissions_of_its_user() -> None:
     placeholder = of_job.placeholder_for(TRAIN, "alice", WHEN)
     port = Port({f"{JOBS}/{placeholder['metadata']['name']}": placeholder})
     assert "alice may not create jobs" in port.retries(of_job.successor(placeholder)).message
