@@ -1,4 +1,4 @@
-"""The admission policies hold every right of the ServiceAccount; what they do in a cluster is for its tests."""
+"""Admission policies restrict every permission of the ServiceAccount; cluster tests show their effect."""
 
 from itertools import product
 from pathlib import Path
@@ -19,7 +19,7 @@ FOLDERS: Final = (MANIFESTS / "base", MANIFESTS / "overlays" / "requested-retrie
 DOCUMENTS: Final = [
     one for folder in FOLDERS for file in sorted(folder.glob("*.yaml")) for one in yaml.safe_load_all(file.read_text())
 ]
-# Those that hold the ServiceAccount; protected-keys.yaml holds everybody else.
+# The policies that restrict the ServiceAccount; protected-keys.yaml restricts all other users.
 POLICIES: Final = {
     one["metadata"]["name"]: one["spec"]
     for folder in FOLDERS
@@ -27,7 +27,7 @@ POLICIES: Final = {
     if one["kind"].endswith("AdmissionPolicy")
 }
 OPERATIONS: Final = {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE"}
-# The API server shows no policy what it is asked about rights, and of finalizers it only asks about rights.
+# The API server evaluates no policy for access reviews, and for finalizers it only checks permissions.
 NOT_TO_BE_HELD: Final = {
     ("authorization.k8s.io", "subjectaccessreviews", "create"),
     ("batch", "cronjobs/finalizers", "update"),
@@ -35,7 +35,7 @@ NOT_TO_BE_HELD: Final = {
 
 
 def granted() -> set[tuple[str, str, str]]:
-    """Return the group, the resource and the verb of every right."""
+    """Return the group, the resource and the verb of every permission."""
     return {
         right
         for one in DOCUMENTS
@@ -45,7 +45,7 @@ def granted() -> set[tuple[str, str, str]]:
 
 
 def held() -> set[tuple[str, str, str]]:
-    """Return the group, the resource and the operation of all that a policy judges."""
+    """Return the group, the resource and the operation of every request that a policy judges."""
     return {
         one
         for spec in POLICIES.values()
@@ -54,23 +54,23 @@ def held() -> set[tuple[str, str, str]]:
     }
 
 
-def test_every_right_to_write_is_held_by_a_policy() -> None:
+def test_every_permission_to_write_is_restricted_by_a_policy() -> None:
     writing = {right for right in granted() - NOT_TO_BE_HELD if right[2] not in {"get", "list", "watch"}}
     assert {(group, resource, OPERATIONS[verb]) for group, resource, verb in writing} - held() == set()
 
 
-def test_no_policy_holds_what_no_role_grants() -> None:
+def test_no_policy_restricts_a_permission_that_no_role_grants() -> None:
     granted_operations = {(group, resource, OPERATIONS.get(verb)) for group, resource, verb in granted()}
     assert held() - granted_operations == set()
 
 
-def test_no_role_grants_a_right_on_admission_policies() -> None:
+def test_no_role_grants_permissions_on_admission_policies() -> None:
     assert {resource for _, resource, _ in granted() if "polic" in resource or resource == "*"} == set()
     assert {group for group, _, _ in granted() if group == "*"} == set()
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_policy_denies_and_holds_the_service_account_alone(name: str) -> None:
+def test_a_policy_denies_and_applies_to_the_service_account_alone(name: str) -> None:
     (account,) = [one["metadata"] for one in DOCUMENTS if one["kind"] == "ServiceAccount"]
     username = f"system:serviceaccount:{account['namespace']}:{account['name']}"
     bindings = [one["spec"] for one in DOCUMENTS if one["kind"].endswith("PolicyBinding")]
@@ -81,13 +81,13 @@ def test_a_policy_denies_and_holds_the_service_account_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_denial_says_whom_it_holds_and_is_not_taken_for_a_conflict(name: str) -> None:
+def test_a_denial_names_its_user_and_is_not_a_conflict(name: str) -> None:
     for validation in POLICIES[name]["validations"]:
         assert validation["message"].startswith("retry-policy-webhook may ")
-        assert validation["reason"] == "Forbidden"  # 403: by 422 the server would take the object to have changed
+        assert validation["reason"] == "Forbidden"  # 403: after 422 the server would assume that the object has changed
 
 
-def test_of_every_key_it_is_said_whether_the_server_writes_it_with_rights_of_its_own() -> None:
+def test_for_every_key_it_is_defined_whether_the_server_writes_it_with_its_own_permissions() -> None:
     keys = {
         value
         for value in vars(names).values()
@@ -98,7 +98,7 @@ def test_of_every_key_it_is_said_whether_the_server_writes_it_with_rights_of_its
     assert written & NEVER == set()
 
 
-def test_the_policies_name_things_as_the_server_does() -> None:
+def test_the_policies_use_the_same_names_as_the_server() -> None:
     own = str(POLICIES["retry-policy-webhook-own-namespace"]["validations"])
     assert f"'{own_certificate.SECRET}'" in own
     assert f"'{store.TYPE}'" in own
@@ -108,7 +108,7 @@ def test_the_policies_name_things_as_the_server_does() -> None:
     assert reasons in str(POLICIES["retry-policy-webhook-jobs"]["validations"])
 
 
-def test_the_webhooks_do_not_edit_what_the_server_writes_on_an_object_that_is_there() -> None:
+def test_the_webhooks_do_not_edit_the_servers_writes_to_existing_objects() -> None:
     (configuration,) = [one for one in DOCUMENTS if one["kind"] == "MutatingWebhookConfiguration"]
     (entry,) = [one for one in configuration["webhooks"] if one["name"] == "workloads.retry-policy.dev"]
     conditions: Json = {one["name"]: one["expression"] for one in entry["matchConditions"]}

@@ -1,7 +1,7 @@
-"""What a request costs, in instructions of Python's virtual machine: the same on each machine, and each time.
+"""The cost of a request in instructions of Python's virtual machine, which is the same on every machine and run.
 
-A change that makes a request dearer on purpose raises its number here, and says why in its commit. Other Pythons count
-a little differently. What it comes to in time, and beside others, `make bench` tells.
+A change that makes a request more expensive on purpose raises its number here; its commit says why. Other Pythons count
+slightly differently. `make bench` measures time, and compares it with other webhooks.
 """
 
 import asyncio
@@ -28,15 +28,15 @@ from webhook.serving.connections import Connections
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.server import Server
 
-ROOT = str(Path(endpoints.__file__).parents[1])  # of our own code; aiohttp's is not counted
+ROOT = str(Path(endpoints.__file__).parents[1])  # of this project's code; that of aiohttp is not counted
 POLICY = policy(default=Profile(placement=Placement(provider="gke", spot="Require")))
 HEAD = b"POST /%b?timeout=5s HTTP/1.1\r\nHost: x\r\nUser-Agent: kube-apiserver-admission\r\nContent-Length: %d\r\n\r\n"
-SLACK = 1.1  # of other versions of Python
+SLACK = 1.1  # for other versions of Python
 ENV = [{"name": f"VARIABLE_{number}", "value": "a value of ordinary length"} for number in range(1000)]
 
 
 class Sent(asyncio.Transport):
-    """A transport that keeps what was written last."""
+    """A transport that keeps the last bytes that were written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,11 +54,11 @@ class Sent(asyncio.Transport):
         return False
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 def warm() -> Endpoints:
-    """A server whose caches are filled: a namespace that is opted in, and a Job of which one pod has failed."""
+    """Return a server with filled caches: an opted-in namespace, and a Job with one failed pod."""
     no_api: Any = None
     cluster = Cluster(no_api)
     trackers = Trackers(cluster)
@@ -82,7 +82,7 @@ def warm() -> Endpoints:
 
 
 def instructions(body: bytes, path: bytes = b"mutate") -> Counter[str]:
-    """Count what is executed from the bytes of a request to those of its answer, by function."""
+    """Return the instructions from the bytes of a request to those of its answer, by function."""
     counted: Counter[str] = Counter()
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -105,12 +105,12 @@ def instructions(body: bytes, path: bytes = b"mutate") -> Counter[str]:
             connection.data_received(request)
             await sent.written.wait()
 
-        for _ in range(3):  # so that what is remembered is
+        for _ in range(3):  # so that caches are filled
             await ask()
         before = sys.gettrace()
         with (
-            patch.object(endpoints, "perf_counter", lambda: 0.0),  # the histogram goes through its buckets one by one
-            patch.object(http_response, "date", lambda _: b""),  # is made anew each second
+            patch.object(endpoints, "perf_counter", lambda: 0.0),  # the cost of the histogram depends on the bucket
+            patch.object(http_response, "date", lambda _: b""),  # is computed again each second
         ):
             sys.settrace(trace)
             await ask()
@@ -135,10 +135,10 @@ def pod_of_a_job(variables: int = 20) -> bytes:
         pytest.param(review_of(job(job_spec(backoffLimit=3))), 6010, id="a Job with a warning"),
     ],
 )
-def test_a_request_executes_no_more_instructions_than_it_did(body: bytes, most: int) -> None:
+def test_a_request_executes_no_more_instructions_than_recorded(body: bytes, most: int) -> None:
     counted = instructions(body)
     assert counted.total() <= most * SLACK, counted.most_common(30)
 
 
-def test_a_pod_costs_the_same_however_much_it_holds_that_no_rule_reads() -> None:
+def test_fields_of_a_pod_that_no_rule_reads_have_no_cost() -> None:
     assert instructions(pod_of_a_job(1000)) == instructions(pod_of_a_job(1))

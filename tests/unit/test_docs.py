@@ -1,4 +1,4 @@
-"""What docs/ and manifests/ take from the code has not drifted from it."""
+"""The generated parts of docs/ and manifests/ are current."""
 
 import re
 from pathlib import Path
@@ -28,18 +28,18 @@ PAGES = [
 
 
 @pytest.mark.parametrize("file", PARTS)
-def test_a_generated_part_is_what_the_code_says(file: str) -> None:
+def test_a_generated_part_is_current(file: str) -> None:
     text = (ROOT / file).read_text()
     assert text == generated(text, PARTS[file]), "run: make generated"
 
 
 @pytest.mark.parametrize("file", PARTS)
-def test_every_generated_part_stands_somewhere(file: str) -> None:
+def test_every_generated_part_is_in_a_file(file: str) -> None:
     assert {part["name"] for part in PART.finditer((ROOT / file).read_text())} == set(PARTS[file])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+def test_the_file_and_the_heading_of_a_link_exist(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text())
     assert [link for link in links if not leads_somewhere(page, *link)] == []
 
@@ -50,13 +50,13 @@ def leads_somewhere(page: Path, file: str, anchor: str) -> bool:
 
 
 def anchors(text: str) -> list[str]:
-    """The anchors of a page's headings, as GitHub spells them."""
+    """Return the anchors of a page's headings, as GitHub writes them."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("**/*.md")), ids=lambda page: page.name)
-def test_a_page_says_for_whom_it_is_and_shows_an_example_before_it_explains(page: Path) -> None:
+def test_a_page_begins_with_its_readers_and_an_example(page: Path) -> None:
     opening = page.read_text().split("\n## ")[0]
     first = opening.split("\n\n")[1]
     assert first.startswith("For ")
@@ -64,7 +64,7 @@ def test_a_page_says_for_whom_it_is_and_shows_an_example_before_it_explains(page
     assert "```" in opening or "For example" in opening
 
 
-def test_the_index_names_every_page() -> None:
+def test_the_index_has_every_page() -> None:
     index = ROOT / "docs" / "README.md"
     named = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)#]+)", index.read_text())}
     assert sorted(page for page in (ROOT / "docs").glob("*/*.md") if page not in named) == []
@@ -76,7 +76,7 @@ def test_check_prints_what_the_readme_shows(monkeypatch: pytest.MonkeyPatch) -> 
     assert CliRunner().invoke(check, ["-f", "manifests/samples"]).stdout == shown.split("```")[0]
 
 
-def test_the_page_of_labels_and_annotations_says_of_every_key_who_writes_it() -> None:
+def test_the_page_of_labels_and_annotations_names_the_writers_of_every_key() -> None:
     page = (ROOT / "docs" / "reference" / "labels-and-annotations.md").read_text()
     table = page.split("## Who writes what")[1]
     keys = re.findall(r"^\|[^|]+\| `([a-z-]+)` \|[^|]+\|[^|]+\|$", table, re.MULTILINE)
@@ -96,7 +96,7 @@ def test_the_page_of_the_account_names_every_field() -> None:
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kind that docs/how-to/add-a-kind.md adds."""
+    """Add the kind that docs/how-to/add-a-kind.md adds."""
     page = (ROOT / "docs" / "how-to" / "add-a-kind.md").read_text()
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(dedent(block), given := dict(GIVEN))  # noqa: S102 - our own page
@@ -122,14 +122,14 @@ RENDER: Final[Json] = {"apiVersion": "example.dev/v1", "kind": "Render", "metada
 
 
 @pytest.mark.usefixtures("example")
-def test_the_kind_that_the_docs_add_is_held_to_the_limit() -> None:
+def test_the_limit_applies_to_the_kind_that_the_docs_add() -> None:
     answer = validate({**RENDER, "spec": {"tries": 12}})
     assert answer.message.startswith("spec.tries: 11 retries exceed the limit of 10")
     assert mutate({**RENDER, "spec": {}}).object["spec"] == {"tries": 4}
 
 
 @pytest.mark.usefixtures("example")
-def test_the_pods_of_the_kind_that_the_docs_add_tell_their_attempt() -> None:
+def test_the_pods_of_the_kind_that_the_docs_add_have_an_attempt() -> None:
     root = pod(owner=None, annotations={"example.dev/try": "2"})
     reference = {"apiVersion": "example.dev/v1", "kind": "Render", "name": "film", "uid": "u", "controller": True}
     root["metadata"]["ownerReferences"] = [reference]

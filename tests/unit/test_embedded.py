@@ -1,4 +1,4 @@
-"""Whole objects in an object, from which a controller creates them: judged as they will be once they are admitted."""
+"""Objects that are embedded in another, from which a controller creates them: judged as when they are created."""
 
 from copy import deepcopy
 from typing import Any
@@ -46,7 +46,7 @@ def pipeline_run(retries: Any, **annotations: str) -> Json:
 
 
 def workflow() -> Json:
-    """A Workflow that retries without a bound."""
+    """Return a Workflow with unlimited retries."""
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Workflow",
@@ -55,32 +55,32 @@ def workflow() -> Json:
     }
 
 
-def test_what_stands_in_an_app_wrapper_is_held_to_the_limit() -> None:
+def test_the_limit_applies_to_the_objects_in_an_app_wrapper() -> None:
     message = validate(app_wrapper(job(job_spec(backoffLimit=11)))).message
     assert message.startswith(f"{IN_WRAPPER}.spec.backoffLimit: 11 retries exceed the limit of 10")
 
 
-def test_what_will_get_a_bound_when_it_is_created_has_none_to_be_denied_for() -> None:
+def test_unlimited_retries_that_the_default_will_replace_are_not_denied() -> None:
     assert validate(workflow()).message.startswith("spec.retryStrategy.limit: unlimited retries")
     assert validate(app_wrapper(workflow())).allowed
 
 
-def test_nor_has_what_the_profile_will_clamp() -> None:
+def test_retries_that_the_profile_will_clamp_are_not_denied() -> None:
     assert validate(app_wrapper(job(job_spec(backoffLimit=11))), under=CLAMPING).allowed
 
 
-def test_what_stands_in_an_app_wrapper_is_not_edited_but_when_it_is_created() -> None:
+def test_objects_in_an_app_wrapper_are_edited_only_when_they_are_created() -> None:
     assert mutate(app_wrapper(job(job_spec(backoffLimit=11)), workflow()), under=CLAMPING).patch == []
 
 
-def test_to_judge_an_app_wrapper_edits_nothing_in_it() -> None:
+def test_validating_an_app_wrapper_edits_nothing_in_it() -> None:
     root = app_wrapper(workflow())
     before = deepcopy(root)
     validate(root)
     assert root == before
 
 
-def test_a_wrong_type_in_it_and_a_malformed_annotation_are_named_where_they_stand() -> None:
+def test_a_wrong_type_and_a_malformed_annotation_in_it_are_reported_with_their_paths() -> None:
     message = validate(app_wrapper(job({"backoffLimit": "three"}))).message
     assert message.startswith(f"{IN_WRAPPER}.spec.backoffLimit: is a string")
     message = validate(app_wrapper(job(annotations={names.MAX_RETRIES: "many"}))).message
@@ -88,7 +88,7 @@ def test_a_wrong_type_in_it_and_a_malformed_annotation_are_named_where_they_stan
 
 
 @pytest.mark.parametrize("value", [{}, {"kind": "Job"}, {"apiVersion": "v1", "kind": "Service", "spec": []}])
-def test_objects_of_other_kinds_are_nobodys_business(value: Json) -> None:
+def test_embedded_objects_of_other_kinds_are_not_judged(value: Json) -> None:
     assert validate(app_wrapper(value)).allowed
 
 
@@ -106,13 +106,13 @@ def test_more_retries_than_before_are_denied_in_an_update() -> None:
 
 
 @pytest.mark.parametrize("limit", ["11", "+11", "9" * 30])
-def test_the_resets_of_an_app_wrapper_are_held_to_the_limit(limit: str) -> None:
+def test_the_limit_applies_to_the_resets_of_an_app_wrapper(limit: str) -> None:
     message = validate(app_wrapper(workflow(), **{RETRY_LIMIT: limit})).message
     assert message.startswith(f"metadata.annotations[{RETRY_LIMIT}]: {int(limit)} retries exceed the limit of 10"[:400])
 
 
 @pytest.mark.parametrize("limit", ["many", "", "-1", "10"])
-def test_a_limit_that_is_none_is_the_operators_default(limit: str) -> None:
+def test_a_limit_that_is_not_a_number_is_the_operators_default(limit: str) -> None:
     assert validate(app_wrapper(workflow(), **{RETRY_LIMIT: limit})).allowed
 
 
@@ -126,14 +126,14 @@ def test_an_unchanged_manifest_can_be_applied_after_its_resets_were_lowered() ->
 
 
 @pytest.mark.parametrize("metadata", [{}, {"annotations": None}, {"annotations": {}}])
-def test_a_limit_that_nobody_wrote_is_noted_alike_each_time(metadata: Json) -> None:
+def test_the_record_of_an_absent_limit_is_the_same_each_time(metadata: Json) -> None:
     none = policy(default=Profile(retries=Retries(limit=0, on_exceed="Clamp")))
     once = mutate({**app_wrapper(workflow()), "metadata": metadata}, under=none).object
     assert once["metadata"]["annotations"][RETRY_LIMIT] == "0"
     assert mutate(once, under=none).patch == []
 
 
-def test_max_retries_is_taken_back_with_its_annotation() -> None:
+def test_removing_the_annotation_max_retries_restores_the_field() -> None:
     stored = mutate(app_wrapper(workflow(), **{names.MAX_RETRIES: "2"})).object
     assert stored["metadata"]["annotations"][RETRY_LIMIT] == "2"
     changed = deepcopy(stored)
@@ -141,26 +141,26 @@ def test_max_retries_is_taken_back_with_its_annotation() -> None:
     assert RETRY_LIMIT not in (mutate(changed, old=stored).object["metadata"].get("annotations") or {})
 
 
-def test_the_runs_of_a_trigger_template_are_held_to_the_limit() -> None:
+def test_the_limit_applies_to_the_runs_of_a_trigger_template() -> None:
     message = validate(trigger_template(workflow(), pipeline_run(11))).message
     path = "spec.resourcetemplates[1].spec.pipelineSpec.tasks[0].retries"
     assert message.startswith(f"{path}: 11 retries exceed the limit of 10")
 
 
-def test_what_an_event_will_say_is_not_judged() -> None:
+def test_values_with_event_parameters_are_not_judged() -> None:
     said = {names.MAX_RETRIES: "$(tt.params.retries)"}
     assert validate(trigger_template(pipeline_run("$(tt.params.retries)"), pipeline_run(2, **said))).allowed
     assert not validate(trigger_template(pipeline_run("three"))).allowed
 
 
-def test_what_an_author_says_of_a_trigger_template_reaches_its_runs() -> None:
+def test_annotations_of_a_trigger_template_are_copied_to_its_runs() -> None:
     said = {names.MAX_RETRIES: "2", names.INTERRUPTIBLE: "false"}
     made = mutate(trigger_template(pipeline_run(0), **said)).object
     assert made["spec"]["resourcetemplates"][0]["metadata"]["annotations"] == said
     assert mutate(made).patch == []
 
 
-def test_a_job_in_an_app_wrapper_in_a_trigger_template_is_judged_and_nothing_deeper() -> None:
+def test_objects_are_judged_down_to_a_job_in_an_app_wrapper_in_a_trigger_template() -> None:
     inner = app_wrapper(job(job_spec(backoffLimit=11)))
     message = validate(trigger_template(inner)).message
     assert message.startswith(f"spec.resourcetemplates[0].{IN_WRAPPER}.spec.backoffLimit: 11 retries")
@@ -168,7 +168,7 @@ def test_a_job_in_an_app_wrapper_in_a_trigger_template_is_judged_and_nothing_dee
     assert validate(trigger_template(trigger_template(inner))).allowed
 
 
-def test_all_objects_in_it_together_have_no_more_entries_than_one_may() -> None:
+def test_all_embedded_objects_together_have_the_bound_of_one_object() -> None:
     tasks = [{"name": f"task-{index}"} for index in range(bounds.MOST_ENTRIES // 3)]
     run = pipeline_run(0)
     run["spec"]["pipelineSpec"]["tasks"] = tasks

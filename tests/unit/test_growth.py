@@ -1,4 +1,4 @@
-"""What users write costs admission no more than its size, whatever its shape, from bytes to answer.
+"""The cost of an admission, from bytes to answer, grows linearly with the object's size, for any shape.
 
 By kind and list: four times as many entries cost at most five times as much. The worst shapes that were found, as large
 as the API server stores them, cost at most 0.2 s and 128 MiB. Hypothesis searches for shapes that cost more.
@@ -47,9 +47,9 @@ UNDER: Final = policy(
     )
 )
 ENDPOINTS: Final = Endpoints(PolicySource(UNDER), None)
-FEW: Final = 20  # entries, of which four times as many are compared
+FEW: Final = 20  # entries, compared with four times as many
 SECONDS: Final = 0.2
-# Kinds of one shape are read alike.
+# Kinds with the same shape are read by the same code.
 ROWS_BY_SHAPE: Final = {repr(row.shape): row for row in ROWS}
 PLACES: Final = [(row, place) for row in ROWS_BY_SHAPE.values() for place in long_places(row.shape)]
 
@@ -67,13 +67,13 @@ def both(bodies: list[bytes]) -> None:
         answered(engine.validate, body)
 
 
-def asked(root: Any) -> list[bytes]:
-    """As it is created, and as it is updated."""
+def requests_of(root: Any) -> list[bytes]:
+    """Return the requests for a creation and for an update of an object."""
     return [review_of(root), review_of(root, old=root)]
 
 
 def padded(root: Json) -> Json:
-    """Make it so large that it is looked at as what is large."""
+    """Return an object of more bytes than LARGE_POD, in place."""
     annotations = root["metadata"].setdefault("annotations", {})
     annotations["example.test/large"] = "x" * LARGE_POD
     return root
@@ -84,20 +84,20 @@ def name_of(value: object) -> str:
 
 
 @pytest.mark.parametrize(("row", "place"), PLACES, ids=name_of)
-def test_each_list_of_each_kind_costs_no_more_than_its_length(row: KindSpec, place: Path) -> None:
+def test_the_cost_of_each_list_of_each_kind_grows_linearly(row: KindSpec, place: Path) -> None:
     assert growth_of(lambda number: long_object(row, place, number)) <= MOST_GROWTH
 
 
 def growth_of(made: Callable[[int], Json]) -> float:
-    """How many times as many instructions four times as many entries take: too few for a clock to tell."""
-    few, many = asked(padded(made(FEW))), asked(padded(made(4 * FEW)))
-    both(few + many)  # so that what is remembered is
+    """Return the growth of the instructions when entries grow fourfold, which takes too little time for a clock."""
+    few, many = requests_of(padded(made(FEW))), requests_of(padded(made(4 * FEW)))
+    both(few + many)  # so that caches are filled
     return instructions_of(lambda: both(many)) / max(instructions_of(lambda: both(few)), LEAST_INSTRUCTIONS)
 
 
 @given(st.data())
 @settings(max_examples=40, deadline=None)
-def test_no_two_lists_of_a_kind_are_multiplied(data: st.DataObject) -> None:
+def test_the_cost_is_never_the_product_of_two_lists(data: st.DataObject) -> None:
     row = data.draw(st.sampled_from(ROWS))
     places = data.draw(st.lists(st.sampled_from(list(long_places(row.shape))), min_size=2, max_size=2))
     empty = data.draw(st.booleans())
@@ -113,7 +113,7 @@ def test_no_two_lists_of_a_kind_are_multiplied(data: st.DataObject) -> None:
 
 
 def merged(one: Any, other: Any) -> Any:
-    """Put two objects together, each list as long as in either."""
+    """Return the union of two objects; each list is as long as in either of them."""
     if isinstance(one, dict) and isinstance(other, dict):
         return {key: merged(one.get(key), other.get(key)) for key in one | other}
     if isinstance(one, list) and isinstance(other, list):
@@ -122,7 +122,7 @@ def merged(one: Any, other: Any) -> Any:
 
 
 def times(entry: Any, size: int = LARGEST) -> list[Any]:
-    """As many of an entry as take a size in JSON."""
+    """Return as many copies of an entry as have `size` bytes of JSON."""
     return [entry] * (size // (len(msgspec.json.encode(entry)) + 1))
 
 
@@ -162,7 +162,7 @@ def app_wrapper_in_app_wrappers() -> Json:
 
 
 def missing_containers() -> Json:
-    """12,000 rules that name a container that is not there, and as many containers."""
+    """Return a Job with 12,000 rules for a container that does not exist, and as many containers."""
     containers = tuple({"name": f"container-{index}", "image": "x"} for index in range(12_000))
     rules = [exit_codes("FailJob", "In", 1, container=f"missing-{index}") for index in range(12_000)]
     return job(job_spec(containers=containers, rules=rules))
@@ -193,7 +193,7 @@ def pod_of_workflow(**metadata: Any) -> Json:
 
 
 def nested(depth: int) -> Any:
-    """A list in a list, so often."""
+    """Return nested lists of this depth."""
     return msgspec.json.decode(b"[" * depth + b"]" * depth)
 
 
@@ -261,11 +261,11 @@ WORST: Final[dict[str, Callable[[], Json]]] = {
 
 
 @pytest.mark.parametrize("made", WORST.values(), ids=WORST)
-def test_the_worst_that_can_be_stored_is_affordable(made: Callable[[], Json]) -> None:
-    created, updated = asked(made())
+def test_the_most_expensive_objects_that_can_be_stored_are_affordable(made: Callable[[], Json]) -> None:
+    created, updated = requests_of(made())
     for body in (created, updated):
         for rules in (engine.mutate, engine.validate):
             work = partial(answered, rules, body)
-            # Other processes only ever add: what is dear is measured again.
+            # Other processes can only add time: expensive shapes are measured again.
             assert timed(work) <= SECONDS or seconds_of(work, RUNS * MORE_RUNS) <= SECONDS
     assert bytes_of(partial(answered, engine.validate, updated)) <= 128 * MEBIBYTE

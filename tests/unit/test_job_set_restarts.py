@@ -1,4 +1,4 @@
-"""Nothing rendered restarts more often than its original, but for disruptions: by a model of the controllers."""
+"""Apart from disruptions, no rendered JobSet restarts more often than its original, in a model of the controllers."""
 
 import pytest
 from hypothesis import assume, given
@@ -51,12 +51,12 @@ def test_no_failure_restarts_a_rendered_set_more_often_than_its_original(name: s
 
 
 def restarts(course: Course) -> int:
-    """How often a set or a Job of it was started again."""
+    """Return the restarts of a set and of its Jobs."""
     return course.restarts + course.alone.total()
 
 
 def cost_of(failure: Failure, root: Json) -> str:
-    """Which budget bounds what follows a failure, as the ledger counts it."""
+    """Return the budget that a failure uses, as the ledger counts it."""
     job, code = failure
     child = {"metadata": {"name": f"set-{job}"}, "spec": spec_of(root, job)}
     return outcome_of(failed_pod(job, code), child, root).cost

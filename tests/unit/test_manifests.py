@@ -1,4 +1,4 @@
-"""The manifests agree with the code and with each other; that a cluster takes them is for the cluster tests."""
+"""The manifests agree with the code and with each other; cluster tests apply them."""
 
 import re
 import socket
@@ -31,7 +31,7 @@ HOW_TO: Final = ROOT / "docs" / "how-to"
 NAME: Final = "retry-policy-webhook"
 SYSTEM: Final = "retry-policy-system"
 POLICIES: Final = sorted(MANIFESTS.glob("samples/policy-*.yaml"))
-# What an app.Application is given to finish open requests, for each of the two ports.
+# Seconds for open requests on shutdown, for each of the two ports.
 SHUTDOWN: Final = 2 * 5.0
 
 
@@ -46,7 +46,7 @@ def kind(name: str, folder: Path = BASE) -> Json:
 
 
 def every(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield all keys with their values, however deep."""
+    """Yield all keys with their values, at every level."""
     for key, inner in value.items() if isinstance(value, dict) else ():
         yield key, inner
         yield from every(inner)
@@ -56,7 +56,7 @@ def every(value: Any) -> Iterator[tuple[str, Any]]:
 
 @pytest.fixture
 def pods() -> Json:
-    """The Deployment's pod template."""
+    """Return the Deployment's pod template."""
     template: Json = kind("Deployment")["spec"]["template"]
     return template
 
@@ -84,7 +84,7 @@ def test_the_documented_uninstall_deletes_every_kind_that_is_in_no_namespace_and
     assert deleted == {f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s" for kind in without_namespace}
 
 
-def test_image_and_labels_bear_the_products_version() -> None:
+def test_image_and_labels_have_the_products_version() -> None:
     kustomization = documents(BASE / "kustomization.yaml")[0]
     assert [(image["name"], image["newTag"]) for image in kustomization["images"]] == [(NAME, __version__)]
     assert kustomization["labels"][0]["pairs"]["app.kubernetes.io/version"] == __version__
@@ -95,7 +95,7 @@ def test_no_manifest_has_a_certificate_authority_for_the_webhooks_not_even_an_em
         assert "caBundle" not in dict(every(documents(file)))
 
 
-def test_the_server_understands_its_arguments_and_follows_the_shipped_policy(container: Json) -> None:
+def test_the_server_accepts_its_arguments_and_follows_the_shipped_policy(container: Json) -> None:
     options = parsed(container["args"])
     metadata = kind("ConfigMap")["metadata"]
     assert options["policy_configmap"] == f"{metadata['namespace']}/{metadata['name']}"
@@ -104,14 +104,14 @@ def test_the_server_understands_its_arguments_and_follows_the_shipped_policy(con
 
 
 def parsed(arguments: list[str]) -> dict[str, Any]:
-    """What the command line makes of a container's arguments; raises click.UsageError."""
+    """Return the options in a container's arguments; raise click.UsageError."""
     command, *rest = arguments
     serve = main.get_command(click.Context(main), command)
     assert serve is not None
     return dict(serve.make_context(command, rest).params)
 
 
-def test_an_argument_that_the_server_does_not_know_would_be_noticed() -> None:
+def test_an_unknown_argument_is_an_error() -> None:
     with pytest.raises(click.UsageError):
         parsed(["serve", "--policy-config-map=a/b"])
 
@@ -148,7 +148,7 @@ def test_replicas_spread_over_nodes_and_zones(pods: Json) -> None:
         assert one["labelSelector"]["matchLabels"].items() <= pods["metadata"]["labels"].items()
 
 
-def test_services_probes_and_network_policy_name_ports_that_there_are(container: Json) -> None:
+def test_services_probes_and_network_policy_use_existing_ports(container: Json) -> None:
     ports = {port["name"] for port in container["ports"]}
     probes = {container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")}
     targets = {port["targetPort"] for port in kind("Service")["spec"]["ports"]}
@@ -157,26 +157,26 @@ def test_services_probes_and_network_policy_name_ports_that_there_are(container:
 
 
 def ingress(policy: Json | None = None) -> dict[str, Any]:
-    """By port, from where the NetworkPolicy lets it be reached; None is from anywhere."""
+    """Return the sources that a NetworkPolicy allows, by port; None for any source."""
     rules = (policy or kind("NetworkPolicy"))["spec"]["ingress"]
     return {port["port"]: rule.get("from") for rule in rules for port in rule["ports"]}
 
 
 def block_of(page: str, language: str, containing: str) -> str:
-    """The one block of a page in that language that contains a text."""
+    """Return the only code block of a page in this language that contains a text."""
     blocks = re.findall(rf"```{language}\n(.*?)```", (HOW_TO / page).read_text(), re.DOTALL)
     (found,) = [block for block in blocks if containing in block]
     return str(found)
 
 
-def test_metrics_are_for_the_namespaces_that_the_docs_label_and_for_nobody_else() -> None:
+def test_only_the_namespaces_that_the_docs_label_can_reach_the_metrics() -> None:
     labelled = {"metrics": "enabled"}
     assert ingress()["http"] == [{"namespaceSelector": {"matchLabels": labelled}}]
     command = "kubectl label namespace monitoring metrics=enabled"
     assert [page for page in ("install.md", "network.md") if command not in (HOW_TO / page).read_text()] == []
 
 
-def test_admission_is_open_as_shipped_and_for_the_api_servers_alone_with_the_patch_of_the_docs() -> None:
+def test_the_admission_port_is_open_as_shipped_and_only_for_api_servers_with_the_patch_of_the_docs() -> None:
     assert ingress()["https"] is None
     (patch,) = yaml.safe_load(block_of("network.md", "yaml", "/spec/ingress/0/from"))["patches"]
     policy = kind("NetworkPolicy")
@@ -185,7 +185,7 @@ def test_admission_is_open_as_shipped_and_for_the_api_servers_alone_with_the_pat
     assert ingress(patched) == {**ingress(), "https": [{"ipBlock": {"cidr": "192.0.2.0/28"}}]}
 
 
-def test_the_policy_for_cilium_in_the_docs_is_about_the_same_pods_and_port(container: Json) -> None:
+def test_the_policy_for_cilium_in_the_docs_selects_the_same_pods_and_port(container: Json) -> None:
     cilium = yaml.safe_load(block_of("network.md", "yaml", "kind: CiliumNetworkPolicy"))
     policy = kind("NetworkPolicy")
     assert cilium["metadata"]["namespace"] == policy["metadata"]["namespace"]
@@ -194,7 +194,7 @@ def test_the_policy_for_cilium_in_the_docs_is_about_the_same_pods_and_port(conta
     assert cilium["spec"]["ingress"][0]["toPorts"][0]["ports"] == [{"port": str(port), "protocol": "TCP"}]
 
 
-def test_the_command_of_the_docs_names_who_is_connected_to_the_admission_port(container: Json) -> None:
+def test_the_command_in_the_docs_lists_the_clients_of_the_admission_port(container: Json) -> None:
     (program,) = re.findall(r"python3 -c '(.*?)'", block_of("network.md", "console", "/proc/net/tcp"), re.DOTALL)
     (shipped,) = [port["containerPort"] for port in container["ports"] if port["name"] == "https"]
     assert f":{shipped:04X}" in program
@@ -205,7 +205,7 @@ def test_the_command_of_the_docs_names_who_is_connected_to_the_admission_port(co
             assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "{'127.0.0.7'}\n"
 
 
-def test_every_webhook_calls_the_service_where_its_kind_is_answered() -> None:
+def test_every_webhook_calls_the_right_path_of_the_service() -> None:
     service = kind("Service")
     (port,) = [port["port"] for port in service["spec"]["ports"] if port["targetPort"] == "https"]
     for name, path in (("MutatingWebhookConfiguration", "/mutate"), ("ValidatingWebhookConfiguration", "/validate")):
@@ -215,7 +215,7 @@ def test_every_webhook_calls_the_service_where_its_kind_is_answered() -> None:
             assert (webhook["timeoutSeconds"], webhook["sideEffects"]) == (5, "None")
 
 
-def test_what_only_an_admin_writes_is_fail_open() -> None:
+def test_webhooks_for_objects_of_admins_are_fail_open() -> None:
     policies = {one["name"]: one["failurePolicy"] for one in kind("ValidatingWebhookConfiguration")["webhooks"]}
     assert policies["namespaces.retry-policy.dev"] == policies["policy.retry-policy.dev"] == "Ignore"
 
@@ -239,7 +239,7 @@ def test_the_last_good_policy_is_kept_where_only_the_end_of_the_pod_removes_it(p
     assert container["securityContext"]["readOnlyRootFilesystem"]
 
 
-def test_the_servers_certificate_is_for_the_service_that_the_webhooks_name(
+def test_the_servers_certificate_is_for_the_webhooks_service(
     container: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variables_of(container)["metadata.namespace"], SYSTEM)
@@ -249,7 +249,7 @@ def test_the_servers_certificate_is_for_the_service_that_the_webhooks_name(
         assert f"{service['name']}.{service['namespace']}.svc" in app.hosts_of(app.Options())
 
 
-def test_the_roles_name_the_secret_and_the_configurations_as_the_server_does() -> None:
+def test_the_roles_use_the_servers_names_of_secret_and_configurations() -> None:
     named = {
         resource: rule["resourceNames"]
         for one in documents(BASE / "rbac.yaml")
@@ -262,7 +262,7 @@ def test_the_roles_name_the_secret_and_the_configurations_as_the_server_does() -
     assert {one["metadata"]["name"] for one in documents(BASE / "webhooks.yaml")} == {certificates.CONFIGURATIONS}
 
 
-def test_the_certificate_is_for_the_service_and_lies_where_the_server_reads_it(container: Json) -> None:
+def test_the_certificate_is_for_the_service_and_mounted_where_the_server_reads_it(container: Json) -> None:
     overlay = OVERLAYS / "cert-manager"
     patch = documents(overlay / "kustomization.yaml")[0]["patches"][1]["patch"]
     added: dict[str, list[Any]] = {operation["path"]: [] for operation in yaml.safe_load(patch)}
@@ -291,11 +291,11 @@ def test_a_sample_policy_has_no_problem(file: Path) -> None:
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
-def test_there_is_a_sample_policy_for_each_of_the_large_clouds() -> None:
+def test_each_of_the_large_clouds_has_a_sample_policy() -> None:
     assert {file.stem for file in POLICIES} == {"policy-aks", "policy-eks", "policy-gke", "policy-karpenter"}
 
 
-def test_of_the_sample_jobs_only_the_one_with_25_retries_is_refused() -> None:
+def test_of_the_sample_jobs_only_the_one_with_25_retries_is_denied() -> None:
     command = (COMMAND, "check", "-f", MANIFESTS / "samples")
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     (line,) = checked.stdout.splitlines()
@@ -310,7 +310,7 @@ def expressions_of(policy: str) -> str:
     return " ".join(one["expression"] for one in (*spec.get("variables", ()), *spec["validations"]))
 
 
-def test_what_only_we_write_is_protected_where_no_webhook_is_asked() -> None:
+def test_keys_that_only_the_server_writes_are_protected_where_no_webhook_is_called() -> None:
     on_pods = expressions_of(f"{NAME}-pod-keys")
     for key in (names.PROFILE, names.PLACEMENT, names.ATTEMPT_SOURCE, names.COUNTED):
         assert f"'{key}'" in on_pods
@@ -319,7 +319,7 @@ def test_what_only_we_write_is_protected_where_no_webhook_is_asked() -> None:
         assert f"'{key}'" in in_status
 
 
-def test_what_the_ledger_reads_of_a_pods_job_is_protected_too() -> None:
+def test_the_labels_by_which_the_ledger_finds_a_pods_job_are_protected_too() -> None:
     on_pods = expressions_of(f"{NAME}-pod-keys")
     for key in (pods_of_jobs.INDEX, batch.INDEX_FAILURES, job_set.SET_NAME, job_set.RESTART):
         assert f"'{key}'" in on_pods

@@ -1,4 +1,4 @@
-"""The market bench's draw and its figures; what runs on a control plane is the bench itself."""
+"""The draw and the figures of the market bench; the bench itself needs a control plane."""
 
 import math
 from itertools import islice
@@ -30,14 +30,14 @@ def test_another_seed_draws_another_market() -> None:
     assert other.life_of_pod("job", 3) != MARKET.life_of_pod("job", 3)
 
 
-def test_longer_lives_are_the_same_market_stretched() -> None:
+def test_a_market_with_longer_lives_is_the_same_market_scaled() -> None:
     longer = Market(seed=1, life=4)
     assert longer.jobs(24, 6) == MARKET.jobs(24, 6)
     assert longer.life_of_pod("job", 3) == pytest.approx(2 * MARKET.life_of_pod("job", 3))
     assert [*islice(longer.losses(2), 9)] == pytest.approx([2 * time for time in islice(MARKET.losses(2), 9)])
 
 
-def test_machines_live_as_long_as_the_market_says_on_average() -> None:
+def test_the_average_life_of_machines_is_that_of_the_market() -> None:
     lives = [MARKET.life_of_pod("job", number) for number in range(10_000)]
     assert sum(lives) / len(lives) == pytest.approx(20, rel=0.03)
 
@@ -101,7 +101,7 @@ def test_a_limit_of_one_at_most_doubles_a_jobs_time_and_one_of_two_does_not() ->
     assert any(outcome(market, 2)[0] > 2 + wait for market in markets)
 
 
-def test_a_round_is_as_slow_as_its_slowest_job_on_demand() -> None:
+def test_the_duration_of_a_round_is_that_of_its_slowest_job_on_demand() -> None:
     assert slowest_on_demand(CELLS[:2]) == 16
     assert slowest_on_demand([cell(ON_DEMAND, 1, 8)]) == math.inf
 
@@ -119,7 +119,7 @@ def pod(uid: str, phase: str, node: str = "limit-1-spot-alone") -> Json:
     return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": phase}}
 
 
-def test_a_pod_costs_what_its_machine_does_while_it_runs_and_its_disruption_is_counted_once() -> None:
+def test_a_pod_has_the_cost_of_its_machine_while_it_runs_and_its_disruption_counts_once() -> None:
     seen = Witness({})
     assert seen.see_pod(pod("first", "Pending"), 0, deleted=False) is None
     begun = seen.see_pod(pod("first", "Running"), 1, deleted=False)

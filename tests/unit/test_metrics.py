@@ -39,7 +39,7 @@ def test_the_page_defines_every_value_that_the_code_spells_out() -> None:
     assert [one for one in found if f"`{one[2]}`" not in LABELS[one[:2]]] == []
 
 
-def test_a_held_child_counts_in_its_metric() -> None:
+def test_a_cached_child_counts_in_its_metric() -> None:
     before = counted("retry_policy_placements_total", placement="Spot")
     metrics.placements("Spot").inc()
     metrics.placements("Spot").inc()

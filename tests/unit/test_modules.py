@@ -1,4 +1,4 @@
-"""What holds for every module: a unit test imports it, its folder is small, and no imports run in a circle."""
+"""Every module is imported by a unit test, its folder is small, and no imports are circular."""
 
 import ast
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 TESTS: Final = ROOT / "tests" / "unit"
-MOST_MODULES: Final = 15  # of one folder, beside its __init__
+MOST_MODULES: Final = 15  # of one folder, without its __init__
 
 
 def name_of(file: Path) -> str:
@@ -24,7 +24,7 @@ def tree_of(file: Path) -> ast.Module:
 
 
 def has_code(file: Path) -> bool:
-    """Whether there is anything in a module beside its docstring."""
+    """Return True if a module has code besides its docstring."""
     body = tree_of(file).body
     return len(body) > 1 or (len(body) == 1 and not isinstance(body[0], ast.Expr))
 
@@ -33,7 +33,7 @@ FILES: Final = {name_of(file): file for package in ("webhook", "certs") for file
 
 
 def imported_by(file: Path) -> Iterator[str]:
-    """Yield the modules of ours that a file imports: of `from a import b` the module a.b if there is one, else a."""
+    """Yield this project's modules that a file imports: for `from a import b` the module a.b if it exists, else a."""
     for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in FILES)
@@ -45,7 +45,7 @@ def imported_by(file: Path) -> Iterator[str]:
 
 
 def test_every_module_is_imported_by_a_unit_test() -> None:
-    """Directly: a module that is tested only through others has promises that no test names."""
+    """Directly: the behaviour of a module that is tested only through others may be tested by none."""
     tested = {name for file in TESTS.rglob("*.py") for name in imported_by(file)}
     assert sorted(name for name, file in FILES.items() if has_code(file) and name not in tested) == []
 
@@ -56,8 +56,8 @@ def test_a_folder_has_at_most_fifteen_modules() -> None:
     assert {folder: size for folder, size in sizes.items() if size > MOST_MODULES} == {}
 
 
-def test_no_imports_run_in_a_circle() -> None:
-    """Between modules; which packages may import which, the contracts in pyproject.toml say."""
+def test_no_imports_are_circular() -> None:
+    """Between modules; the contracts in pyproject.toml define which packages may import which."""
     imports = {name: set(imported_by(file)) - {name} for name, file in FILES.items()}
     try:
         TopologicalSorter(imports).prepare()

@@ -1,4 +1,4 @@
-"""A JSON value that no field of the API can hold is answered as any other mistake is, never with a 500."""
+"""A JSON value that no field of the API can have is a problem like any other, never status 500."""
 
 import asyncio
 from functools import partial
@@ -38,9 +38,9 @@ ENDPOINTS: Final = Endpoints(PolicySource(policy()), None)
 
 
 def answer_of(root: Any, text: bytes, rules: Any, old: Any = None) -> HttpResponse:
-    """Ask about an object with a JSON text in place of HERE."""
+    """Return the answer for an object with a JSON text in place of HERE."""
     body = review_of(root, old=old).replace(QUOTED, text)
-    with capture_logs():  # to show a traceback takes long
+    with capture_logs():  # printing tracebacks takes long
         return asyncio.run(ENDPOINTS.answer(body, "mutate", read, partial(ENDPOINTS.judge, rules)))
 
 
@@ -52,7 +52,7 @@ def response_of(answer: HttpResponse) -> Json:
 
 @pytest.mark.parametrize("text", TOO_LARGE, ids=lambda text: text[:8].decode())
 @pytest.mark.parametrize("field", ["backoffLimit", "backoffLimitPerIndex", "completions", "parallelism"])
-def test_a_number_out_of_range_is_denied_with_its_path_and_left_alone_before(field: str, text: bytes) -> None:
+def test_a_number_out_of_range_is_not_edited_and_is_denied_with_its_path(field: str, text: bytes) -> None:
     root = job({**job_spec(), field: HERE})
     denial = response_of(answer_of(root, text, engine.validate))
     assert denial["status"]["code"] == 422
@@ -64,7 +64,7 @@ def test_a_number_out_of_range_is_denied_with_its_path_and_left_alone_before(fie
 
 
 @pytest.mark.parametrize("text", TOO_LARGE, ids=lambda text: text[:8].decode())
-def test_so_it_is_in_the_object_before_an_update(text: bytes) -> None:
+def test_a_number_out_of_range_in_the_old_object_is_denied_too(text: bytes) -> None:
     message = response_of(answer_of(job(), text, engine.validate, job(job_spec(backoffLimit=HERE))))["status"][
         "message"
     ]
@@ -72,7 +72,7 @@ def test_so_it_is_in_the_object_before_an_update(text: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", [b"1e400", b"9" * 5000])
-def test_so_it_is_where_no_rule_looks_but_in_a_pod_of_which_that_is_not_read(text: bytes) -> None:
+def test_a_number_out_of_range_in_a_field_that_no_rule_reads_is_denied_except_in_a_pod(text: bytes) -> None:
     assert not response_of(answer_of(job(job_spec(example=HERE)), text, engine.validate))["allowed"]
     bare = pod({"example": HERE}, owner=None, annotations={names.ATTEMPT: "1"})
     assert response_of(answer_of(bare, text, engine.validate))["allowed"]
@@ -80,7 +80,7 @@ def test_so_it_is_where_no_rule_looks_but_in_a_pod_of_which_that_is_not_read(tex
 
 
 @pytest.mark.parametrize("text", [b"1e400", b"9" * 5000])
-def test_so_it_is_where_a_retry_is_asked_for(text: bytes) -> None:
+def test_a_number_out_of_range_in_a_request_for_a_retry_is_denied(text: bytes) -> None:
     no_api: Any = None
     requests = RetryAdmission(no_api, Cluster(no_api))
     body = review_of(job({**job_spec(), "example": HERE}), userInfo={"username": "ann"}).replace(QUOTED, text)
@@ -91,7 +91,7 @@ def test_so_it_is_where_a_retry_is_asked_for(text: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", [rb'"\ud800"', rb'"\q"', b"01", b"NaN", b"'x'", b"\xff", b'"\xff"', b"[" * 100_000])
-def test_what_is_no_json_is_400(text: bytes) -> None:
+def test_text_that_is_not_json_is_400(text: bytes) -> None:
     assert answer_of(job(job_spec(example=HERE)), text, engine.validate).status == 400
 
 
@@ -106,7 +106,7 @@ TEXTS: Final = st.one_of(
 
 @given(st.sampled_from(ROWS), st.data(), TEXTS)
 @settings(max_examples=300, deadline=None)
-def test_no_value_anywhere_makes_an_internal_error(row: Any, data: st.DataObject, text: bytes) -> None:
+def test_no_value_in_any_field_causes_an_internal_error(row: Any, data: st.DataObject, text: bytes) -> None:
     root = long_object(row, data.draw(st.sampled_from(list(long_places(row.shape)))), 1)
     where, key = data.draw(st.sampled_from(list(places_in(root))))
     recorded, updated = data.draw(st.tuples(st.booleans(), st.booleans()))
@@ -122,7 +122,7 @@ def test_no_value_anywhere_makes_an_internal_error(row: Any, data: st.DataObject
 
 
 def places_in(value: Any) -> Any:
-    """Yield each object and list in a value with each of its keys, other than what names the kind."""
+    """Yield each object and list in a value with each of its keys, except apiVersion and kind."""
     for key in value if isinstance(value, dict) else range(len(value)):
         if key not in {"apiVersion", "kind", "metadata"}:
             yield value, key

@@ -1,4 +1,4 @@
-"""What holds for every object, not only for those that somebody thought of."""
+"""Properties of all objects, tested on generated ones."""
 
 import contextlib
 from collections.abc import Iterator
@@ -93,11 +93,11 @@ JOBS = st.builds(lambda metadata, spec: {**job(spec), "metadata": metadata}, MET
 CRON_JOBS = st.builds(
     lambda metadata, spec, template: {**cron_job(spec, template), "metadata": metadata}, METADATA, JOB_SPECS, METADATA
 )
-DEEP = 5  # how deep a shape is filled; some repeat in themselves
+DEEP = 5  # levels of a shape that are filled; some shapes contain themselves
 
 
 def shaped(shape: Shape, key: str = "", depth: int = 0) -> st.SearchStrategy[Any]:
-    """Whatever has the types that a shape asks for, with a field beside them that nobody knows."""
+    """Values with the types of a shape, and with an additional unknown field."""
     if key == "annotations":
         return ANNOTATIONS
     match shape:
@@ -197,14 +197,14 @@ FACTS = st.builds(
 
 @given(JOBS | CRON_JOBS | PODS | OTHER_KINDS, POLICIES, FACTS)
 @examples(500)
-def test_applied_twice_the_second_time_changes_nothing(root: Json, under: Policy, facts: Facts) -> None:
+def test_a_second_admission_changes_nothing(root: Json, under: Policy, facts: Facts) -> None:
     once = mutate(root, facts, under).object
     assert mutate(once, facts, under).patch == []
 
 
 @given(JOBS | CRON_JOBS | PODS | OTHER_KINDS, POLICIES, FACTS)
 @examples(500)
-def test_fields_that_nobody_knows_survive(root: Json, under: Policy, facts: Facts) -> None:
+def test_unknown_fields_are_kept(root: Json, under: Policy, facts: Facts) -> None:
     before = deepcopy(root)
     after = mutate(root, facts, under).object
 
@@ -212,7 +212,7 @@ def test_fields_that_nobody_knows_survive(root: Json, under: Policy, facts: Fact
 
 
 def unknown(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield every field of that name with its path."""
+    """Yield every unknown field with its path."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key == "example.test":
@@ -226,9 +226,7 @@ def unknown(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...]
 
 @given(JOBS | OTHER_KINDS.filter(is_immutable), POLICIES, POLICIES)
 @examples(500)
-def test_an_unchanged_manifest_is_put_back_whatever_the_policy_has_become(
-    root: Json, under: Policy, later: Policy
-) -> None:
+def test_an_unchanged_manifest_is_restored_under_any_newer_policy(root: Json, under: Policy, later: Policy) -> None:
     stored = mutate(root, under=under).object
     metadata = {**stored["metadata"], **root["metadata"]}
     for field in ("annotations", "labels"):  # a map is merged key by key
@@ -242,7 +240,7 @@ def test_an_unchanged_manifest_is_put_back_whatever_the_policy_has_become(
 
 @given(JOBS | CRON_JOBS | OTHER_KINDS, POLICIES)
 @examples(200)
-def test_an_object_that_is_there_may_always_be_labelled(root: Json, under: Policy) -> None:
+def test_a_stored_object_may_always_be_labelled(root: Json, under: Policy) -> None:
     labelled = deepcopy(root)
     labelled["metadata"]["labels"] = {"team": "a"}
     stored = mutate(labelled, under=under, old=root).object
@@ -266,7 +264,7 @@ def objects_of_any_shape() -> st.SearchStrategy[Json]:
     st.sampled_from(["CREATE", "UPDATE"]),
 )
 @examples(500)
-def test_no_object_makes_an_uncaught_exception(root: Any, old: Any, kind: tuple[str, str], operation: str) -> None:
+def test_no_object_causes_an_uncaught_exception(root: Any, old: Any, kind: tuple[str, str], operation: str) -> None:
     request = {"kind": {"group": kind[0], "kind": kind[1]}, "operation": operation, "old": old}
     assert mutate(root, **request).allowed
     validate(root, **request)
@@ -274,7 +272,7 @@ def test_no_object_makes_an_uncaught_exception(root: Any, old: Any, kind: tuple[
 
 @given(ANYTHING | objects_of_any_shape(), ANNOTATIONS, st.sampled_from([[], pod()["metadata"]["ownerReferences"]]))
 @examples(500)
-def test_a_pod_of_which_rules_are_shown_a_part_is_answered_as_one_of_which_they_are_shown_all(
+def test_a_partially_decoded_pod_gets_the_same_answer_as_a_completely_decoded_one(
     root: Any, annotations: Json, references: list[Json]
 ) -> None:
     if isinstance(root, dict) and isinstance(root.get("metadata"), dict):
@@ -291,21 +289,21 @@ def test_a_pod_of_which_rules_are_shown_a_part_is_answered_as_one_of_which_they_
 
 @given(st.binary(max_size=200) | ANYTHING.map(msgspec.json.encode))
 @examples(300)
-def test_no_body_makes_another_exception_than_bad_review(body: bytes) -> None:
+def test_no_body_causes_another_exception_than_bad_review(body: bytes) -> None:
     with contextlib.suppress(review.BadReviewError):
         review.decode(body)
 
 
 @given(ANYTHING)
 @examples(200)
-def test_what_is_not_asked_about_stays_as_it_is(root: Any) -> None:
+def test_objects_of_unknown_kinds_are_not_judged(root: Any) -> None:
     decoded = review.decode(review_of({"apiVersion": "x.test/v1", "kind": "Wonder", "spec": root}))
     assert subject_of(decoded) is None
 
 
 @given(st.dictionaries(st.text(max_size=4), ANYTHING, max_size=4), st.data())
 @examples(300)
-def test_the_patch_is_what_the_editor_did(root: Json, data: st.DataObject) -> None:
+def test_the_patch_gives_the_edited_object(root: Json, data: st.DataObject) -> None:
     before = deepcopy(root)
     editor = Editor(root)
     for _ in range(data.draw(st.integers(0, 6))):

@@ -1,4 +1,4 @@
-"""The samples of every kind as `render` and `check` see them; whether the real CRDs take them, cluster tests tell."""
+"""The samples of every kind with `render` and `check`; cluster tests check them against the real CRDs."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ from webhook.objects.problem import Path as FieldPath
 
 FOLDER: Final = Path(__file__).parents[2] / "manifests" / "samples" / "kinds"
 FILES: Final = sorted(FOLDER.glob("*.yaml"))
-# The samples of batch/v1 stand beside the folder; the other three no webhook is called for, or not as for a workload.
+# The samples of batch/v1 are outside the folder; the other three kinds have no webhook, or not that of workloads.
 EXEMPT: Final = {
     ("", "Pod"),
     ("batch", "CronJob"),
@@ -39,7 +39,7 @@ RETRY_FIELDS: Final = {
     "retries",
     "workload.codeflare.dev.appwrapper/retryLimit",
 }
-# Those that count runs, of which the first is no retry. The maxRetry of a Volcano task is none of them.
+# Fields that count runs: the first run is not a retry. The maxRetry of a Volcano task counts restarts.
 COUNT_RUNS: Final = re.compile(
     r"spec\.(jobTemplate\.spec\.)?maxRetry|.*\.minAttempts|.*\.containerSet\.retryStrategy\.retries"
 )
@@ -62,7 +62,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def retry_fields(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any, str | int]]:
-    """Yield each retry field that is written in an object: its path, what holds it, and its value."""
+    """Yield path, parent and value of each retry field in an object."""
     for key, inner in value.items() if isinstance(value, dict) else ():
         if key in RETRY_FIELDS and isinstance(inner, str | int):
             yield (*path, key), value, inner
@@ -72,7 +72,7 @@ def retry_fields(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, 
 
 
 def with_retries(retries: int, folder: Path) -> list[str]:
-    """Write the samples, each retry field in them allowing so many; name the fields as `check` would."""
+    """Write the samples with this number of retries in each retry field; return the fields as `check` names them."""
     changed = deepcopy(SAMPLES)
     names = []
     for (file, number), root in changed.items():
@@ -90,7 +90,7 @@ def test_every_kind_of_the_table_has_a_sample() -> None:
     assert {kind_of(root) for root in SAMPLES.values()} == KINDS.keys() - EXEMPT
 
 
-def test_every_retry_field_of_the_table_stands_in_a_sample() -> None:
+def test_every_retry_field_of_the_table_is_in_a_sample() -> None:
     written = {
         (row.group, one.name)
         for root in SAMPLES.values()
@@ -102,7 +102,7 @@ def test_every_retry_field_of_the_table_stands_in_a_sample() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_sample_is_short_says_what_to_look_at_and_has_a_name_of_its_own(file: Path) -> None:
+def test_a_sample_is_short_has_a_comment_and_a_unique_name(file: Path) -> None:
     text = file.read_text()
     assert text.startswith("# Look at ")
     assert all(len(part.strip().splitlines()) <= LONGEST for part in text.partition("\n")[2].split("\n---\n"))
@@ -110,12 +110,12 @@ def test_a_sample_is_short_says_what_to_look_at_and_has_a_name_of_its_own(file: 
     assert len(set(names)) == len(names)
 
 
-def test_check_finds_no_problem_in_them_and_has_nothing_to_warn_of() -> None:
+def test_check_finds_no_problem_and_no_warning_in_them() -> None:
     checked = run("check", "-f", FOLDER)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
-def test_render_prints_each_and_rendered_again_it_stays_as_it_is(tmp_path: Path) -> None:
+def test_render_prints_each_and_rendering_it_again_changes_nothing(tmp_path: Path) -> None:
     once = run("render", "-f", FOLDER)
     assert (once.returncode, once.stderr) == (0, "")
     rendered = list(yaml.safe_load_all(once.stdout))
@@ -128,14 +128,14 @@ def test_render_prints_each_and_rendered_again_it_stays_as_it_is(tmp_path: Path)
     assert (again.returncode, again.stdout, again.stderr) == (0, once.stdout, "")
 
 
-def test_what_was_rendered_has_no_problem_either(tmp_path: Path) -> None:
+def test_a_rendered_sample_has_no_problem(tmp_path: Path) -> None:
     (tmp_path / "once.yaml").write_text(run("render", "-f", FOLDER).stdout)
     checked = run("check", "-f", tmp_path)
     assert (checked.returncode, checked.stdout) == (0, "")
     assert all("only exit code 143 is retried" in line for line in checked.stderr.splitlines())
 
 
-def test_with_11_retries_each_field_in_them_is_a_problem_and_nothing_else_is(tmp_path: Path) -> None:
+def test_with_11_retries_each_retry_field_is_the_only_problem(tmp_path: Path) -> None:
     names = with_retries(11, tmp_path)
     checked = run("check", "-f", tmp_path)
     assert sorted(line.partition(": ")[0] for line in checked.stdout.splitlines()) == sorted(names)
@@ -143,7 +143,7 @@ def test_with_11_retries_each_field_in_them_is_a_problem_and_nothing_else_is(tmp
     assert (checked.returncode, checked.stderr) == (1, "")
 
 
-def test_with_10_retries_none_is(tmp_path: Path) -> None:
+def test_with_10_retries_there_is_no_problem(tmp_path: Path) -> None:
     assert with_retries(10, tmp_path)
     checked = run("check", "-f", tmp_path)
     assert (checked.returncode, checked.stdout) == (0, "")

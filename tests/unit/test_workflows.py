@@ -1,4 +1,4 @@
-"""What runs outside this checkout: GitHub's workflows, and the script that makes a release."""
+"""GitHub's workflows, and the script that makes a release."""
 
 import json
 import os
@@ -16,12 +16,12 @@ from webhook import __version__
 ROOT: Final = Path(__file__).parents[2]
 WORKFLOWS: Final = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 PINNED: Final = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
-# What a job may write; all else it may at most read.
+# The permissions to write of each job; all others are to read at most.
 WRITES: Final = {("release.yaml", "release"): {"contents", "packages"}}
 BASE_DIGEST: Final = f"sha256:{'a' * 64}"
 DIGEST: Final = f"sha256:{'b' * 64}"
 SBOM: Final = {"spdxVersion": "SPDX-2.3"}
-# A docker that answers as buildx does, and notes what it is asked.
+# A program that answers like docker buildx, and records its arguments.
 DOCKER: Final = f"""#!/usr/bin/env python3
 import json, pathlib, sys
 arguments = sys.argv[1:]
@@ -49,7 +49,7 @@ def test_an_action_is_pinned_by_its_commit(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
-def test_a_job_may_write_nothing_but_what_it_is_for(file: Path) -> None:
+def test_a_job_has_only_the_permissions_that_it_needs(file: Path) -> None:
     workflow = yaml.safe_load(file.read_text())
     assert set(workflow["permissions"].items()) <= {("contents", "read")}
     for name, job in jobs(file).items():
@@ -59,7 +59,7 @@ def test_a_job_may_write_nothing_but_what_it_is_for(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
-def test_a_job_ends_and_leaves_no_token_in_the_checkout(file: Path) -> None:
+def test_a_job_has_a_timeout_and_leaves_no_token_in_the_checkout(file: Path) -> None:
     for job in jobs(file).values():
         assert job["timeout-minutes"] <= 30
         for step in job["steps"]:
@@ -68,7 +68,7 @@ def test_a_job_ends_and_leaves_no_token_in_the_checkout(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
-def test_what_others_write_is_never_part_of_a_script(file: Path) -> None:
+def test_values_that_other_users_control_are_never_part_of_a_script(file: Path) -> None:
     scripts = [step["run"] for job in jobs(file).values() for step in job["steps"] if "run" in step]
     assert [script for script in scripts if "${{" in script] == []
     for script in scripts:
@@ -88,7 +88,7 @@ def test_the_audit_takes_its_program_and_its_packages_from_lock_files_with_hashe
 
 @pytest.fixture
 def released(tmp_path: Path) -> Path:
-    """What hack/release.sh writes."""
+    """Return the folder with the files that hack/release.sh writes."""
     docker = tmp_path / "bin" / "docker"
     docker.parent.mkdir()
     docker.write_text(DOCKER)
@@ -99,7 +99,7 @@ def released(tmp_path: Path) -> Path:
     return tmp_path / "release"
 
 
-def test_a_release_is_built_from_the_digest_of_its_base_and_says_so(released: Path) -> None:
+def test_a_release_is_built_from_the_digest_of_its_base_image_which_it_records(released: Path) -> None:
     asked = [json.loads(line) for line in (released.parent / "bin" / "asked").read_text().splitlines()]
     base = re.search("^ARG BASE_IMAGE=(.+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert base is not None
