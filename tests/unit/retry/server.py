@@ -1,4 +1,4 @@
-"""An API server for tests of timing and faults: what is written when, and after which answer."""
+"""An API server for tests of timing and faults: it records each write, and can answer late or with errors."""
 
 import asyncio
 from collections import defaultdict
@@ -23,7 +23,7 @@ def copy(root: Json) -> Json:
 
 
 class Server:
-    """Stores objects by path; notes each write; answers a call with a fault, or late, where a test says so.
+    """Stores objects by path and records each write; answers with an error, or late, if a test says so.
 
     `faults`: what the next calls of a verb raise, in this order, None for a call that succeeds. `late`: verbs whose
     next call is carried out, but answered only when `answer` is set; `waiting` is set once one waits.
@@ -43,17 +43,17 @@ class Server:
         self.version = 100
 
     async def is_waited_for(self) -> None:
-        """Return once a call waits for a late answer; fail if none does."""
+        """Return when a call waits for a late answer; fail if none does."""
         async with asyncio.timeout(10):
             await self.waiting.wait()
 
     async def call(self, verb: str) -> None:
-        """Raise what the test has laid ready for this call."""
+        """Raise the error that the test has set for this call, if any."""
         if self.faults[verb] and (fault := self.faults[verb].pop(0)) is not None:
             raise fault
 
     async def answered(self, verb: str, found: Json) -> Json:
-        """Return an object as it is now, late where the test says so."""
+        """Return the current state of an object, late if the test says so."""
         answer = copy(found)
         if verb in self.late:
             self.late.discard(verb)
@@ -146,15 +146,15 @@ def api_of(server: Server) -> Api:
 
 
 def served(server: Server) -> Cluster:
-    """Return the caches of a replica that watches the opted-in namespace `ml` of a server."""
+    """Return the caches of a replica, with the opted-in namespace `ml`."""
     cluster = Cluster(api_of(server))
     cluster.namespaces.items["", "ml"] = ("default", None)
     cluster.namespaces.live = True
     return cluster
 
 
-def told(events: Events) -> list[tuple[str, str]]:
-    """Return reason and message of each Event that waits to be written."""
+def queued_events(events: Events) -> list[tuple[str, str]]:
+    """Return reason and message of each queued Event."""
     found = []
     while not events.waiting.empty():
         notice = events.waiting.get_nowait()

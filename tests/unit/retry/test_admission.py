@@ -1,4 +1,4 @@
-"""What admission answers to a request for a retry, by the clock, and by what the API server answers, if it does."""
+"""Admission of requests for retries, by the time and by the answers of the API server."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ USER = {"username": "alice", "groups": ["system:authenticated"]}
 
 
 def workload(kind: KindSpec, spec: Json, status: Json, **annotations: str) -> Json:
-    """A workload that may run twice."""
+    """Return a workload that may run twice."""
     metadata = {"name": "train", "namespace": "ml", "uid": "uid-1", "resourceVersion": "1"}
     said = {names.RETRYABLE: "true", **annotations}
     api_version = f"{kind.group}/{kind.versions[0]}"
@@ -56,14 +56,14 @@ def with_(root: Json, **annotations: str) -> Json:
 
 
 async def judged(server: Server, root: Json, old: Json, *, seconds: float = 8.0, **more: Any) -> Response | None:
-    """Return what admission answers to an update, at `NOW`."""
+    """Return the answer of admission to an update, `seconds` after `NOW`."""
     about = {"name": root["metadata"]["name"], "userInfo": USER, **more}
     admission = RetryAdmission(api_of(server), served(server), now=lambda: NOW, timeout=seconds)
     return await admission.judge(admission.read(review_of(root, old=old, **about)))
 
 
 def asks(server: Server, root: Json, when: str = ASKED, **more: Any) -> Response:
-    """Return what admission answers to who asks for a retry."""
+    """Return the answer of admission to a request for a retry."""
     found = asyncio.run(judged(server, with_(root, retry_requested_at=when), root, **more))
     assert found is not None
     return found
@@ -74,7 +74,7 @@ def problems(found: Response) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "root", "of"), [(batch.JOB, TRAIN, "uid-1"), (JOB_SET, SET, "restart 2")])
-def test_what_is_accepted_says_who_asked_when_and_for_which_run(kind: KindSpec, root: Json, of: str) -> None:
+def test_an_accepted_request_has_its_user_its_time_and_its_run(kind: KindSpec, root: Json, of: str) -> None:
     server = Server((kind, root))
     found = asks(server, root)
     assert (problems(found), found.warnings) == ([], [])
@@ -84,7 +84,7 @@ def test_what_is_accepted_says_who_asked_when_and_for_which_run(kind: KindSpec, 
     assert server.writes == []
 
 
-def test_of_a_cron_job_its_last_job_is_accepted() -> None:
+def test_a_request_on_a_cron_job_is_accepted_for_its_last_job() -> None:
     last = workload(batch.JOB, job_spec(), ENDED)
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "train", "uid": "uid-1", "controller": True}
     last["metadata"] |= {"name": "train-1", "uid": "uid-2", "ownerReferences": [owner]}
@@ -93,7 +93,7 @@ def test_of_a_cron_job_its_last_job_is_accepted() -> None:
     assert requests.accepted(accepted) == Requested(at=ASKED, by="alice", of="uid-2")
 
 
-def test_a_cron_job_without_a_job_is_left_alone_with_a_warning() -> None:
+def test_a_request_on_a_cron_job_without_a_job_is_ignored_with_a_warning() -> None:
     found = asks(Server((batch.CRON_JOB, NIGHTLY)), NIGHTLY)
     assert (found.patch, problems(found)) == (b"", [])
     path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]"
@@ -102,7 +102,7 @@ def test_a_cron_job_without_a_job_is_left_alone_with_a_warning() -> None:
     assert [str(one) for one in found.warnings] == [f"{path}: {what}"]
 
 
-def test_a_cron_job_whose_last_job_is_being_created_again_is_left_alone_with_a_warning() -> None:
+def test_a_request_on_a_cron_job_during_a_retry_is_ignored_with_a_warning() -> None:
     last = workload(batch.JOB, job_spec(), ENDED)
     last["metadata"] |= {"name": "train-1", "ownerReferences": [{"uid": "uid-1"}]}
     placeholder = of_job.placeholder_for(last, "bob", ASKED)
@@ -118,27 +118,27 @@ def test_a_cron_job_whose_last_job_is_being_created_again_is_left_alone_with_a_w
         ("soon", "is 'soon'; must be the current time, RFC 3339"),
     ],
 )
-def test_a_time_that_is_to_come_or_is_none_is_denied_before_rights_are_looked_up(when: str, what: str) -> None:
+def test_a_future_or_malformed_time_is_denied_before_permissions_are_looked_up(when: str, what: str) -> None:
     server = Server((batch.JOB, TRAIN))
     server.is_allowed = False
     (problem,) = problems(asks(server, TRAIN, when))
     assert what in problem
 
 
-def test_a_time_before_the_end_of_the_run_is_of_an_earlier_one_and_asks_for_nothing() -> None:
+def test_a_time_before_the_end_of_the_run_is_of_an_earlier_run_and_is_ignored() -> None:
     found = asks(Server((batch.JOB, TRAIN)), TRAIN, "2026-11-22T07:59:59Z")
     assert (found.patch, problems(found)) == (b"", [])
     assert "is earlier than the end of this run" in str(found.warnings[0])
 
 
-def test_a_refusal_is_denied_with_its_remedy_at_the_annotation() -> None:
+def test_a_workload_that_cannot_run_again_is_denied_with_the_remedy_at_the_annotation() -> None:
     root = workload(batch.JOB, job_spec(), {})
     (problem,) = problems(asks(Server((batch.JOB, root)), root))
     path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]"
     assert problem == f"{path}: Job ml/train has not ended; request the retry again once it has failed"
 
 
-def test_who_lacks_a_right_is_told_which_and_not_why_it_could_not_run_again() -> None:
+def test_a_user_without_a_permission_gets_its_name_and_no_other_reason() -> None:
     root = workload(batch.JOB, job_spec(), {})
     server = Server((batch.JOB, root))
     server.is_allowed = False
@@ -166,7 +166,7 @@ def test_in_another_mode_than_enforce_nothing_is_accepted(mode: str) -> None:
 
 @pytest.mark.parametrize("verb", ["GET", "REVIEW"])
 @pytest.mark.parametrize("fault", [ApiError(500, "no"), ApiError(403, "no"), ConnectionResetError(), TimeoutError()])
-def test_while_the_api_does_not_answer_the_user_is_asked_to_try_again(verb: str, fault: Exception) -> None:
+def test_while_the_api_does_not_answer_requests_are_unavailable(verb: str, fault: Exception) -> None:
     server = Server((batch.JOB, TRAIN))
     server.faults[verb] = [fault]
     with pytest.raises(UnavailableError):
@@ -174,7 +174,7 @@ def test_while_the_api_does_not_answer_the_user_is_asked_to_try_again(verb: str,
 
 
 @pytest.mark.parametrize("verb", ["GET", "REVIEW"])
-def test_an_answer_that_comes_too_late_is_not_waited_for(verb: str) -> None:
+def test_look_ups_have_a_timeout(verb: str) -> None:
     server = Server((batch.JOB, TRAIN))
     server.late.add(verb)
     with pytest.raises(UnavailableError):
@@ -182,7 +182,7 @@ def test_an_answer_that_comes_too_late_is_not_waited_for(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["GET", "REVIEW"])
-def test_who_hangs_up_leaves_nothing_running(verb: str) -> None:
+def test_when_the_client_disconnects_look_ups_are_cancelled(verb: str) -> None:
     async def work() -> None:
         server = Server((batch.JOB, TRAIN))
         server.late.add(verb)
@@ -204,14 +204,14 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(started())
 
 
-def test_one_that_was_deleted_or_created_anew_meanwhile_is_denied() -> None:
+def test_a_request_on_an_object_that_was_deleted_or_replaced_is_denied() -> None:
     anew = {**TRAIN, "metadata": {**TRAIN["metadata"], "uid": "uid-2"}}
     for server in (Server(), Server((batch.JOB, anew))):
         (problem,) = problems(asks(server, TRAIN))
         assert problem == "metadata.uid: no Job has this name and uid; read it again, and repeat the change"
 
 
-def test_a_history_that_an_update_has_dropped_is_put_back_without_asking_the_api() -> None:
+def test_a_history_that_an_update_has_dropped_is_restored_without_a_call_of_the_api() -> None:
     old = with_(TRAIN, retry_history=record.with_new(TRAIN, Requested(at=ASKED, by="bob", of="uid-0")))
     server = Server()
     server.faults["GET"] = [ConnectionResetError()]
@@ -221,7 +221,7 @@ def test_a_history_that_an_update_has_dropped_is_put_back_without_asking_the_api
     assert [one.by for one in record.read(restored)] == ["bob"]
 
 
-def test_a_user_may_not_write_that_another_asked_and_the_leader_may() -> None:
+def test_only_the_leader_may_name_another_user_as_requester() -> None:
     root = with_(TRAIN, retry_history=record.with_new(TRAIN, Requested(at=ASKED, by="bob", of="uid-1")))
     server = Server((batch.JOB, TRAIN))
     found = asyncio.run(judged(server, root, TRAIN))
@@ -232,5 +232,5 @@ def test_a_user_may_not_write_that_another_asked_and_the_leader_may() -> None:
     assert problems(found) == []
 
 
-def test_an_update_that_asks_for_nothing_is_not_judged() -> None:
+def test_an_update_without_a_request_is_not_judged() -> None:
     assert asyncio.run(judged(Server(), with_(TRAIN, note="mine"), TRAIN)) is None

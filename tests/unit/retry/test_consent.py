@@ -20,5 +20,5 @@ YES, NO = {names.RETRYABLE: "true"}, {names.RETRYABLE: "false"}
         pytest.param([YES, {names.RETRYABLE: "True"}], False, id="a word that is not the word"),
     ],
 )
-def test_the_innermost_that_says_something_decides(said: list[dict[str, str] | None], may: bool) -> None:  # noqa: FBT001
+def test_the_innermost_annotation_decides(said: list[dict[str, str] | None], may: bool) -> None:  # noqa: FBT001
     assert may_run_twice(said) is may

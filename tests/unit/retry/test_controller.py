@@ -1,4 +1,4 @@
-"""What the leader writes for a requested retry, when, and after which answer of the API server."""
+"""The leader's writes for a requested retry: their order and time, and the answers of the API server before them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from tests.costs import assert_grows_with_its_input
 from tests.objects import job_spec
-from tests.unit.retry.server import Server, served, told
+from tests.unit.retry.server import Server, queued_events, served
 from webhook.kinds import KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
@@ -44,7 +44,7 @@ UNAVAILABLE, CHANGED, FORBIDDEN = (ApiError(status, "no") for status in (503, 40
 
 
 def asked(of: str, spec: Json, status: Json, *, retryable: str = "true") -> Json:
-    """A workload that has failed, with a request that admission has accepted."""
+    """Return a failed workload with an accepted request."""
     metadata = {"name": "train", "namespace": "ml", "uid": "uid-1", "resourceVersion": "1"}
     root: Json = {"metadata": {**metadata, "annotations": {names.RETRYABLE: retryable}, "labels": {}}}
     text = requests.accept(root, Requested(at="2026-11-22T08:30:00Z", by="alice", of=of))[0]["value"]
@@ -62,7 +62,7 @@ def job() -> tuple[KindSpec, Json]:
 
 
 class Clock:
-    """A monotonic clock that a test sets."""
+    """A monotonic clock that the test sets."""
 
     now = 1000.0
 
@@ -71,7 +71,7 @@ class Clock:
 
 
 class Leader:
-    """A leader whose API and clock are a test's; `see` is what its watch tells."""
+    """A leader with the API and the clock of a test; `see` adds an object to its watch."""
 
     def __init__(self, server: Server, *keys: Key, request: str = "accepted") -> None:
         self.clock = Clock()
@@ -85,7 +85,7 @@ class Leader:
         self.controller.lists[key.row].items[key.namespace, key.name] = request
 
     async def act(self) -> float:
-        """Take up what is due, and wait until that is done; return for how long nothing else is due."""
+        """Process the retries that are due, and wait until they end; return the seconds until the next one is due."""
         async with asyncio.TaskGroup() as group:
             return self.controller.start_due(group)
 
@@ -100,7 +100,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(started())
 
 
-def test_a_job_set_is_recorded_then_restarted_and_last_its_mark_is_taken_off() -> None:
+def test_the_retry_of_a_job_set_is_recorded_then_restarted_and_then_its_mark_is_removed() -> None:
     async def work() -> None:
         server = Server(job_set())
         leader = Leader(server, SET_KEY)
@@ -110,12 +110,12 @@ def test_a_job_set_is_recorded_then_restarted_and_last_its_mark_is_taken_off() -
         assert stored["status"] == {"conditions": [], "restarts": 1, "restartsCountTowardsMax": 0}
         assert [(one.by, one.of, one.at) for one in record.read(stored)] == [("alice", "restart 0", NOW.isoformat())]
         assert not requests.is_marked(stored)
-        assert told(leader.events) == [("RetryStarted", "runs again, as alice requested")]
+        assert queued_events(leader.events) == [("RetryStarted", "runs again, as alice requested")]
 
     run(work)
 
 
-def test_a_job_is_deleted_only_once_its_placeholder_is_stored_and_released_before_that_is_deleted() -> None:
+def test_a_job_is_deleted_after_its_placeholder_is_stored_which_is_deleted_after_the_release() -> None:
     async def work() -> None:
         server = Server(job())
         await Leader(server, JOB_KEY).act()
@@ -134,7 +134,7 @@ def test_a_job_is_deleted_only_once_its_placeholder_is_stored_and_released_befor
     run(work)
 
 
-def test_after_a_conflict_the_job_set_is_read_again_and_is_recorded_once() -> None:
+def test_after_a_conflict_the_job_set_is_read_again_and_its_retry_recorded_once() -> None:
     async def work() -> None:
         server = Server(job_set())
         server.faults["PUT"] = [CHANGED]
@@ -151,7 +151,7 @@ def test_after_a_conflict_the_job_set_is_read_again_and_is_recorded_once() -> No
     run(work)
 
 
-def test_a_job_set_that_another_user_restarts_meanwhile_is_not_restarted_twice() -> None:
+def test_a_job_set_that_another_user_has_restarted_is_not_restarted_twice() -> None:
     async def work() -> None:
         server = Server(job_set())
         server.late.add("PATCH")
@@ -164,12 +164,12 @@ def test_a_job_set_that_another_user_restarts_meanwhile_is_not_restarted_twice()
         assert server.writes == [("PATCH", SETS), ("PUT", f"{SETS}/status"), ("PATCH", SETS)]
         assert server.items[SETS]["status"]["restarts"] == 1
         assert not requests.is_marked(server.items[SETS])
-        assert told(leader.events) == [("RetryStarted", "runs again, as alice requested")]
+        assert queued_events(leader.events) == [("RetryStarted", "runs again, as alice requested")]
 
     run(work)
 
 
-def test_a_job_that_somebody_deletes_meanwhile_is_not_created_again_and_its_placeholder_stays() -> None:
+def test_a_job_that_a_user_deletes_during_the_retry_is_not_created_and_its_placeholder_stays() -> None:
     async def work() -> None:
         server = Server(job())
         server.late.add("POST")
@@ -179,7 +179,7 @@ def test_a_job_that_somebody_deletes_meanwhile_is_not_created_again_and_its_plac
             await server.is_waited_for()
             del server.items[TRAIN]
             server.answer.set()
-        ((reason, message),) = told(leader.events)
+        ((reason, message),) = queued_events(leader.events)
         assert reason == "RetryStuck"
         assert message.startswith("Job ml/train was deleted by another user; create it again")
         assert server.items.keys() == {PLACEHOLDER}
@@ -187,7 +187,7 @@ def test_a_job_that_somebody_deletes_meanwhile_is_not_created_again_and_its_plac
     run(work)
 
 
-def test_an_object_that_changes_each_time_is_stuck_and_is_given_up_after_a_few_tries() -> None:
+def test_the_retry_of_an_object_that_changes_each_time_is_stuck_and_ends_after_a_few_attempts() -> None:
     async def work() -> None:
         server = Server(job_set())
         leader = Leader(server, SET_KEY)
@@ -196,20 +196,20 @@ def test_an_object_that_changes_each_time_is_stuck_and_is_given_up_after_a_few_t
             server.faults["PUT"] = [CHANGED] * 5
             leader.clock.now += LONGEST_PAUSE
             await leader.act()
-            assert [reason for reason, _ in told(leader.events)] == ["RetryStuck"]
+            assert [reason for reason, _ in queued_events(leader.events)] == ["RetryStuck"]
             assert leader.due(SET_KEY).stuck == number + 1
         assert not requests.is_marked(server.items[SETS])
 
     run(work)
 
 
-def test_a_write_that_is_forbidden_is_stuck_and_a_placeholder_is_never_given_up() -> None:
+def test_a_retry_with_a_forbidden_write_is_stuck_and_with_a_placeholder_it_never_ends() -> None:
     async def work() -> None:
         server = Server(job())
         server.faults["DELETE"] = [FORBIDDEN]
         leader = Leader(server, JOB_KEY)
         await leader.act()
-        assert [reason for reason, _ in told(leader.events)] == ["RetryStuck"]
+        assert [reason for reason, _ in queued_events(leader.events)] == ["RetryStuck"]
         key = JOB_KEY._replace(name=PLACEHOLDER.rpartition("/")[2])
         leader.see(key, "accepted")
         for _ in range(TRIES + 1):
@@ -227,7 +227,7 @@ def test_a_write_that_is_forbidden_is_stuck_and_a_placeholder_is_never_given_up(
 
 @pytest.mark.parametrize("verb", ["GET", "PATCH", "PUT"])
 @pytest.mark.parametrize("fault", [UNAVAILABLE, TimeoutError(), ConnectionResetError(), ValueError("not foreseen")])
-def test_while_the_api_does_not_answer_it_is_asked_ever_more_seldom(verb: str, fault: Exception) -> None:
+def test_while_the_api_does_not_answer_the_pauses_grow(verb: str, fault: Exception) -> None:
     async def work() -> None:
         server = Server(job_set())
         server.faults[verb] = [fault, fault]
@@ -249,12 +249,12 @@ def test_while_the_api_does_not_answer_it_is_asked_ever_more_seldom(verb: str, f
     run(work)
 
 
-def test_what_cannot_run_again_is_refused_in_an_event_and_its_mark_is_taken_off() -> None:
+def test_a_workload_that_cannot_run_again_gets_an_event_and_its_mark_is_removed() -> None:
     async def work() -> None:
         server = Server(job_set(retryable="false"))
         leader = Leader(server, SET_KEY)
         await leader.act()
-        ((reason, message),) = told(leader.events)
+        ((reason, message),) = queued_events(leader.events)
         assert reason == "RetryRefused"
         assert message.startswith("not retried: JobSet ml/train does not say of a that it may run twice; if")
         assert server.writes == [("PATCH", SETS)]
@@ -263,17 +263,17 @@ def test_what_cannot_run_again_is_refused_in_an_event_and_its_mark_is_taken_off(
     run(work)
 
 
-def test_what_was_deleted_meanwhile_is_left_alone() -> None:
+def test_for_an_object_that_was_deleted_nothing_is_written() -> None:
     async def work() -> None:
         server = Server()
         leader = Leader(server, SET_KEY)
         await leader.act()
-        assert (server.writes, told(leader.events)) == ([], [])
+        assert (server.writes, queued_events(leader.events)) == ([], [])
 
     run(work)
 
 
-def test_a_retry_that_a_user_carries_out_is_taken_up_only_after_a_while() -> None:
+def test_a_retry_that_a_user_runs_is_continued_by_the_leader_only_later() -> None:
     async def work() -> None:
         server = Server(job_set())
         leader = Leader(server, SET_KEY, request="")
@@ -286,7 +286,7 @@ def test_a_retry_that_a_user_carries_out_is_taken_up_only_after_a_while() -> Non
     run(work)
 
 
-def test_a_request_that_comes_while_an_earlier_one_is_carried_out_waits_for_its_end() -> None:
+def test_a_request_during_an_earlier_retry_waits_for_its_end() -> None:
     async def work() -> None:
         server = Server(job_set())
         server.late.add("PUT")
@@ -307,7 +307,7 @@ def test_a_request_that_comes_while_an_earlier_one_is_carried_out_waits_for_its_
     run(work)
 
 
-def test_what_a_watch_does_not_list_any_more_is_forgotten_but_while_it_is_carried_out() -> None:
+def test_an_object_that_is_no_longer_listed_is_forgotten_except_during_its_retry() -> None:
     async def work() -> None:
         server = Server(job_set())
         server.late.add("PUT")
@@ -329,7 +329,7 @@ WRITES_OF_A_JOB = 7
 
 
 @pytest.mark.parametrize("number", range(WRITES_OF_A_JOB))
-def test_who_loses_the_lease_before_an_answer_writes_no_more_and_the_next_leader_continues(number: int) -> None:
+def test_a_leader_that_loses_the_lease_before_an_answer_stops_writing_and_the_next_one_continues(number: int) -> None:
     async def work() -> None:
         server = Server(job())
         answered = server.answered
@@ -364,7 +364,7 @@ def test_who_loses_the_lease_before_an_answer_writes_no_more_and_the_next_leader
     run(work)
 
 
-def test_a_new_leader_knows_nothing_of_the_pauses_of_its_earlier_term() -> None:
+def test_a_leader_forgets_the_pauses_of_its_earlier_term() -> None:
     async def work() -> None:
         server = Server(job_set())
         server.faults["GET"] = [UNAVAILABLE]
@@ -372,7 +372,7 @@ def test_a_new_leader_knows_nothing_of_the_pauses_of_its_earlier_term() -> None:
         await leader.act()
         server.late.add("PUT")
         working = asyncio.create_task(leader.controller.work())
-        await server.is_waited_for()  # though its pause is not over
+        await server.is_waited_for()  # although its pause has not ended
         working.cancel()
         await asyncio.wait({working})
 
@@ -390,13 +390,13 @@ def test_nothing_is_written_in_a_namespace_that_only_warns() -> None:
     run(work)
 
 
-def test_while_the_watch_of_namespaces_is_lost_the_api_is_asked_whether_one_is_opted_in() -> None:
+def test_without_the_watch_of_namespaces_the_api_is_called_for_the_opt_in() -> None:
     async def work() -> None:
         server = Server(job_set())
         leader = Leader(server, SET_KEY)
         leader.cluster.namespaces.live = False
         await leader.act()
-        assert server.writes == []  # the API knows of no such namespace
+        assert server.writes == []  # the API has no such namespace
         server.items["/api/v1/namespaces/ml"] = {"metadata": {"name": "ml", "labels": {names.PROFILE: "default"}}}
         leader.clock.now += SHORTEST_PAUSE
         await leader.act()
@@ -406,7 +406,7 @@ def test_while_the_watch_of_namespaces_is_lost_the_api_is_asked_whether_one_is_o
 
 
 def of_many(marked: int, namespace: str = "ml") -> RetryController:
-    """A leader that knows of a namespace that is opted in, and of so many marked Jobs of one."""
+    """Return a leader with an opted-in namespace, and with this number of marked Jobs in `namespace`."""
     cluster = Cluster(NO_API)
     cluster.namespaces.items["", "ml"] = ("default", None)
     cluster.namespaces.live = True
@@ -416,7 +416,7 @@ def of_many(marked: int, namespace: str = "ml") -> RetryController:
 
 
 class Begun:
-    """Takes note of what is begun, and does nothing."""
+    """Counts the tasks that are started, and runs none."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -433,7 +433,7 @@ def begin(found: RetryController) -> int:
     return number
 
 
-def test_a_few_of_many_are_taken_up_at_once() -> None:
+def test_a_bounded_number_of_retries_runs_at_once() -> None:
     found = of_many(100)
     assert begin(found) == AT_ONCE
     assert begin(found) == 0
@@ -441,20 +441,20 @@ def test_a_few_of_many_are_taken_up_at_once() -> None:
     assert begin(found) == 1
 
 
-def test_what_anybody_may_mark_where_nobody_has_opted_in_is_not_looked_at() -> None:
+def test_marked_objects_in_namespaces_that_are_not_opted_in_are_not_read() -> None:
     found = of_many(100, "other")
     assert begin(found) == 0
     assert found.due == {}
 
 
-def test_a_namespace_that_may_have_been_opted_in_meanwhile_is_asked_about() -> None:
+def test_without_the_watch_of_namespaces_every_marked_object_is_processed() -> None:
     found = of_many(1, "other")
     found.cluster.namespaces.live = False
     assert begin(found) == 1
     assert list(found.due) == [Key(batch.JOB, "other", "job-0")]
 
 
-def test_a_namespace_that_is_opted_in_is_news() -> None:
+def test_the_opt_in_of_a_namespace_starts_a_pass() -> None:
     async def work() -> bool:
         found = of_many(1, "other")
         found.cluster.namespaces.notify()
@@ -463,5 +463,5 @@ def test_a_namespace_that_is_opted_in_is_news() -> None:
     assert asyncio.run(work())
 
 
-def test_what_a_look_at_all_of_them_costs_grows_with_their_number() -> None:
+def test_the_cost_of_a_pass_grows_linearly_with_the_number_of_objects() -> None:
     assert_grows_with_its_input(begin, of_many, 500)

@@ -1,4 +1,4 @@
-"""What an error of a requested retry tells the user."""
+"""The messages of errors of a requested retry."""
 
 import pytest
 
@@ -14,13 +14,13 @@ def test_an_error_has_a_reason_and_a_remedy(kind: type[ProblemError]) -> None:
     assert str(error) == "Job ml/train is being deleted; create it again once it is gone"
 
 
-def test_the_error_for_a_problem_is_of_the_kind_that_was_asked_for_and_names_no_path() -> None:
+def test_the_error_for_a_problem_has_the_given_type_and_no_path() -> None:
     error = RefusedError.of(Problem(("metadata", "name"), "is wrong", "mend it"))
     assert isinstance(error, RefusedError)
     assert error.problem == Problem((), "is wrong", "mend it")
 
 
-def test_nothing_has_changed_if_a_retry_is_refused_and_something_may_have_if_it_is_stuck() -> None:
+def test_refused_and_stuck_are_different_errors() -> None:
     assert not issubclass(StuckError, RefusedError)
     assert not issubclass(RefusedError, StuckError)
 

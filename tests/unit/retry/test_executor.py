@@ -1,4 +1,4 @@
-"""The steps of a requested retry: in which order, after which answers, and how one that stopped is continued."""
+"""The steps of a requested retry: their order, the answers before them, and the continuation after an interruption."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -53,7 +53,7 @@ def job_set() -> Json:
 
 
 class World(Server):
-    """An API server, and what else acts in the cluster: `then` is called after each write with verb and path.
+    """An API server, and other actors in the cluster: `then` is called after each write with verb and path.
 
     `stops_at`: the number of the write of which the answer is lost, `stops_before` that of one that never arrives.
     `finalizers`: paths of what a deletion only marks.
@@ -68,7 +68,7 @@ class World(Server):
         self.finalizers: set[str] = set()
 
     def store(self, path: str, root: Json) -> Json:
-        return super().store(path, {"status": {}, **root})  # as the API server does
+        return super().store(path, {"status": {}, **root})  # like the API server
 
     async def call(self, verb: str) -> None:
         if verb in WRITES and len(self.writes) == self.stops_before:
@@ -101,7 +101,7 @@ def rerun(server: Server, adapter: Any, path: str, by: str = "alice", **how: Any
 
 
 def rerun_job(server: Server, by: str = "alice", **how: Any) -> Coroutine[Any, Any, None]:
-    """Rerun a Job; continue by its placeholder where there is one, as the leader and the command do."""
+    """Rerun a Job, or continue with its placeholder if there is one, like the leader and the command."""
     path = PLACEHOLDER if PLACEHOLDER in server.items else TRAIN
     return rerun(server, of_job.ADAPTER, path, by, **how)
 
@@ -143,7 +143,7 @@ def test_a_job_is_never_without_a_manifest() -> None:
 
 
 def is_rerun_once(server: World) -> bool:
-    """Whether the Job was created again exactly once, and runs as what it was."""
+    """Return True if the Job was created again exactly once, with its original manifest."""
     successor = server.items[TRAIN]
     is_new = successor["metadata"]["uid"] != "uid-1"
     return is_new and who_asked(successor) == [("alice", "uid-1")] and successor["spec"]["suspend"] is False
@@ -151,7 +151,7 @@ def is_rerun_once(server: World) -> bool:
 
 @pytest.mark.parametrize("number", range(1, len(STEPS_OF_A_JOB)))
 @pytest.mark.parametrize("point", ["stops_at", "stops_before"])
-def test_a_retry_that_stopped_at_any_step_can_be_continued_by_another_user_and_names_the_first(
+def test_a_retry_interrupted_at_any_step_can_be_continued_by_another_user_and_names_the_first(
     number: int, point: str
 ) -> None:
     server = of_job_that_failed()
@@ -168,7 +168,7 @@ def test_a_retry_that_stopped_at_any_step_can_be_continued_by_another_user_and_n
     assert len(created) == (2 if (point, number) == ("stops_before", 4) else 1)
 
 
-def test_a_placeholder_whose_last_deletion_was_lost_is_deleted_and_nothing_else_is_written() -> None:
+def test_a_placeholder_that_was_not_deleted_is_deleted_without_any_other_write() -> None:
     server = of_job_that_failed()
     server.stops_before = len(STEPS_OF_A_JOB)
     with pytest.raises(ConnectionResetError):
@@ -179,7 +179,7 @@ def test_a_placeholder_whose_last_deletion_was_lost_is_deleted_and_nothing_else_
     assert is_rerun_once(server)
 
 
-def test_two_users_who_ask_at_once_create_one_job() -> None:
+def test_two_simultaneous_requests_create_one_job() -> None:
     async def work() -> None:
         server = of_job_that_failed()
         await asyncio.gather(*(rerun_job(server, by) for by in ("alice", "bob")), return_exceptions=True)
@@ -191,7 +191,7 @@ def test_two_users_who_ask_at_once_create_one_job() -> None:
     virtual_time.run(work())
 
 
-def test_indexes_that_have_succeeded_are_written_before_the_job_is_released() -> None:
+def test_the_succeeded_indexes_are_written_before_the_job_is_released() -> None:
     server = of_job_that_failed(
         status={"completedIndexes": "0-2", "succeeded": 3}, completions=5, parallelism=5, completionMode="Indexed"
     )
@@ -208,14 +208,14 @@ def test_indexes_that_have_succeeded_are_written_before_the_job_is_released() ->
     assert server.items[TRAIN]["spec"]["suspend"] is False
 
 
-def test_a_job_that_was_suspended_stays_so() -> None:
+def test_a_job_that_was_suspended_stays_suspended() -> None:
     server = of_job_that_failed(suspend=True)
     virtual_time.run(rerun_job(server))
     assert server.items[TRAIN]["spec"]["suspend"] is True
     assert names.STAYS_SUSPENDED not in server.items[TRAIN]["metadata"]["annotations"]
 
 
-def test_a_dry_run_writes_nothing_whether_it_was_begun_or_not() -> None:
+def test_a_dry_run_writes_nothing_before_and_during_a_retry() -> None:
     server = of_job_that_failed()
     virtual_time.run(rerun_job(server, dry_run=True))
     assert server.writes == []
@@ -247,7 +247,7 @@ def test_a_job_that_has_changed_since_it_was_read_is_refused_and_nothing_is_writ
 
 
 class Rejecting(World):
-    """Answers a dry run as other webhooks, or the API server's validation, would."""
+    """Rejects a dry run, like another webhook or the API server's validation."""
 
     answer_to_trial: Any = None
 
@@ -257,7 +257,7 @@ class Rejecting(World):
         return {**await super().create(path, root, dry_run=dry_run), **(self.answer_to_trial or {} if dry_run else {})}
 
 
-def test_a_job_that_would_be_rejected_today_is_not_deleted() -> None:
+def test_a_job_whose_successor_would_be_rejected_is_not_deleted() -> None:
     server = Rejecting((batch.JOB, job()))
     server.answer_to_trial = ApiError(403, "exceeded policy")
     assert refused(rerun_job(server)).startswith("Job ml/train would not be accepted if it were created now: ")
@@ -274,7 +274,7 @@ def test_a_job_that_another_webhook_would_put_into_a_queue_is_not_deleted() -> N
 
 
 @pytest.mark.parametrize("status", [409, 429, 500, 503])
-def test_an_answer_that_may_differ_next_time_is_no_refusal(status: int) -> None:
+def test_a_temporary_error_is_not_a_refusal(status: int) -> None:
     server = Rejecting((batch.JOB, job()))
     server.answer_to_trial = ApiError(status, "later")
     with pytest.raises(ApiError):
@@ -282,7 +282,7 @@ def test_an_answer_that_may_differ_next_time_is_no_refusal(status: int) -> None:
     assert server.items.keys() == {TRAIN}
 
 
-def test_another_users_job_under_the_name_of_the_placeholder_is_left_alone() -> None:
+def test_another_users_job_with_the_placeholders_name_is_not_changed() -> None:
     other = {**job(), "metadata": metadata(name="train-retry-uid-1", uid="uid-9")}
     server = World((batch.JOB, job()), (batch.JOB, other))
     assert refused(rerun(server, of_job.ADAPTER, TRAIN)).startswith("Job ml/train would not be accepted")
@@ -291,7 +291,7 @@ def test_another_users_job_under_the_name_of_the_placeholder_is_left_alone() -> 
 
 
 def begun(stops_at: int = 1) -> World:
-    """A retry that has stopped after so many of its steps."""
+    """Return a server with a retry that was interrupted after this number of steps."""
     server = of_job_that_failed()
     server.stops_at = stops_at
     with pytest.raises(ConnectionResetError):
@@ -329,7 +329,7 @@ def test_a_job_that_another_user_replaced_stays_and_its_placeholder_is_deleted(n
     assert server.items[TRAIN] == now
 
 
-def test_a_job_that_another_user_deleted_is_not_created_and_its_manifest_is_kept() -> None:
+def test_a_job_that_another_user_deleted_is_not_created_and_its_placeholder_stays() -> None:
     server = begun()
     del server.items[TRAIN]
     assert stuck(rerun_job(server)) == (
@@ -338,7 +338,7 @@ def test_a_job_that_another_user_deleted_is_not_created_and_its_manifest_is_kept
     assert server.items.keys() == {PLACEHOLDER}
 
 
-def test_a_job_that_another_user_created_under_the_same_name_is_left_alone() -> None:
+def test_a_job_that_another_user_created_with_the_same_name_is_not_changed() -> None:
     server = begun(3)
     server.items[TRAIN] = {**job(), "metadata": metadata(uid="uid-2")}
     assert stuck(rerun_job(server)) == (
@@ -348,7 +348,7 @@ def test_a_job_that_another_user_created_under_the_same_name_is_left_alone() -> 
     assert server.items[TRAIN]["metadata"]["uid"] == "uid-2"
 
 
-def test_a_retry_whose_new_job_is_not_accepted_can_be_continued() -> None:
+def test_a_retry_whose_successor_is_rejected_can_be_continued() -> None:
     server = begun(3)
     server.faults["POST"] = [FORBIDDEN]
     assert stuck(rerun_job(server)).startswith("Job ml/train is rejected by the API server: ")
@@ -364,7 +364,7 @@ def test_a_retry_whose_job_cannot_be_released_can_be_continued() -> None:
     assert is_rerun_once(server)
 
 
-def test_a_job_that_a_finalizer_holds_is_waited_for_a_minute() -> None:
+def test_the_deletion_of_a_job_with_a_finalizer_is_awaited_for_a_minute() -> None:
     server = begun()
     server.finalizers = {TRAIN}
 
@@ -383,7 +383,7 @@ def test_a_job_that_a_finalizer_holds_is_waited_for_a_minute() -> None:
     assert is_rerun_once(server)
 
 
-def test_a_job_that_a_finalizer_holds_for_a_while_is_created_after_that() -> None:
+def test_after_its_finalizer_a_job_is_created_again() -> None:
     server = begun()
     server.finalizers = {TRAIN}
 
@@ -396,7 +396,7 @@ def test_a_job_that_a_finalizer_holds_for_a_while_is_created_after_that() -> Non
     assert is_rerun_once(server)
 
 
-def test_a_retry_that_another_user_has_finished_meanwhile_is_left_alone() -> None:
+def test_a_retry_that_another_user_has_completed_is_not_repeated() -> None:
     server = begun(4)
     placeholder = server.items.pop(PLACEHOLDER)
     before = server.items[TRAIN]
@@ -429,7 +429,7 @@ def test_the_job_of_an_unreadable_placeholder_is_not_deleted() -> None:
         ({names.PROFILE: "default"}, "2026-11-22T07:00:00+00:00", 4.0),
     ],
 )
-def test_a_job_of_which_the_ledger_keeps_an_account_waits_until_its_last_pods_are_counted(
+def test_the_retry_of_a_job_with_an_account_waits_until_its_last_pods_are_counted(
     labels: Json, now: str, seconds: float
 ) -> None:
     assert executor.seconds_until_counted(job(labels=labels), datetime.fromisoformat(now).astimezone(UTC)) == seconds
@@ -445,7 +445,9 @@ def test_a_job_set_is_restarted_in_place() -> None:
 
 
 @pytest.mark.parametrize(("point", "number"), [("stops_at", 1), ("stops_before", 2), ("stops_at", 2)])
-def test_a_job_set_whose_retry_stopped_is_restarted_once_and_names_the_first_user(point: str, number: int) -> None:
+def test_after_an_interrupted_retry_a_job_set_is_restarted_once_and_names_the_first_user(
+    point: str, number: int
+) -> None:
     server = World((JOB_SET, job_set()))
     setattr(server, point, number)
     with pytest.raises(ConnectionResetError):
@@ -461,7 +463,7 @@ def test_a_job_set_whose_retry_stopped_is_restarted_once_and_names_the_first_use
     assert server.writes.count(("PATCH", SET)) == (2 if is_finished else 1)  # the record, and the end
 
 
-def test_a_job_set_that_changes_meanwhile_is_read_again_a_few_times() -> None:
+def test_a_job_set_that_changes_during_the_retry_is_read_again_a_few_times() -> None:
     server = World((JOB_SET, job_set()))
     server.faults["PUT"] = [CONFLICT] * (executor.TRIES - 1)
     virtual_time.run(rerun(server, of_job_set.ADAPTER, SET))
@@ -472,7 +474,7 @@ def test_a_job_set_that_changes_meanwhile_is_read_again_a_few_times() -> None:
     assert stuck(rerun(server, of_job_set.ADAPTER, SET)) == message
 
 
-def test_an_answer_that_is_no_conflict_ends_the_attempt() -> None:
+def test_an_error_other_than_a_conflict_ends_the_attempt() -> None:
     server = World((JOB_SET, job_set()))
     server.faults["PUT"] = [UNAVAILABLE]
     with pytest.raises(ApiError):
@@ -515,7 +517,7 @@ def pipeline_run(**spec: Any) -> Json:
 
 
 class Tekton(World):
-    """Creates a TaskRun for each task that has none once the run goes on, but only after so many restarts."""
+    """Creates the missing TaskRuns of a run that was reset, but ends it again after its first `after` restarts."""
 
     def __init__(self, *, after: int = 1, **spec: Any) -> None:
         children = [(tekton.TASK_RUN, task_run(*one)) for one in (("fetch", "True"), ("build", "False"))]
@@ -528,7 +530,7 @@ class Tekton(World):
         if verb != "PUT":
             return
         self.restarts += 1
-        if self.restarts < self.after:  # by what it remembers the run has ended
+        if self.restarts < self.after:  # in its cache the run has ended
             self.items[RUN]["status"].update(ENDED_BADLY)
         elif self.restarts == self.after:
             self.items[f"{TASK_RUNS}/train-build"] = task_run("build", "Unknown", "uid-new")
@@ -554,7 +556,7 @@ def test_failed_task_runs_are_deleted_before_their_pipeline_run_continues() -> N
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_pipeline_run_whose_retry_stopped_continues_once_and_names_the_first_user(number: int) -> None:
+def test_a_pipeline_run_whose_retry_was_interrupted_runs_once_and_names_the_first_user(number: int) -> None:
     server = Tekton()
     server.stops_before = number
     with pytest.raises(ConnectionResetError):
@@ -574,7 +576,7 @@ def test_a_run_that_its_controller_ends_from_its_cache_is_written_again() -> Non
     assert stuck(rerun_pipeline(server)).startswith("PipelineRun ml/train was changed or ended by others")
 
 
-def test_a_run_without_a_controller_is_left_for_its_next_start() -> None:
+def test_a_run_without_a_controller_stays_reset_until_the_controller_starts() -> None:
     server = Tekton()
     server.then = lambda _verb, _path: None
 
@@ -586,7 +588,7 @@ def test_a_run_without_a_controller_is_left_for_its_next_start() -> None:
     assert server.items[RUN]["status"]["conditions"][0]["status"] == "Unknown"
 
 
-def test_a_cancelled_run_continues_and_one_that_is_cancelled_meanwhile_does_not() -> None:
+def test_a_cancelled_run_runs_again_but_not_if_it_is_cancelled_during_the_retry() -> None:
     server = Tekton(status="Cancelled")
     virtual_time.run(rerun_pipeline(server))
     assert "status" not in server.items[RUN]["spec"]
@@ -606,7 +608,7 @@ def test_a_cancelled_run_continues_and_one_that_is_cancelled_meanwhile_does_not(
     )
 
 
-def test_a_task_run_that_a_finalizer_holds_is_waited_for_a_minute_and_the_run_does_not_go_on() -> None:
+def test_the_deletion_of_a_task_run_with_a_finalizer_is_awaited_for_a_minute_and_the_run_is_not_reset() -> None:
     server = Tekton()
     server.finalizers = {f"{TASK_RUNS}/train-build"}
 
@@ -619,7 +621,7 @@ def test_a_task_run_that_a_finalizer_holds_is_waited_for_a_minute_and_the_run_do
     assert server.restarts == 0
 
 
-def test_a_label_that_is_absent_already_is_no_error_and_one_that_cannot_be_removed_is() -> None:
+def test_removing_an_absent_label_is_not_an_error_but_a_failed_removal_is() -> None:
     marked = job_set()
     marked["metadata"]["labels"] = {names.RETRY_IN_PROGRESS: "true"}
     for fault in (ApiError(404, "not found"), ApiError(422, "no such path")):

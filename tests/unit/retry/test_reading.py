@@ -1,4 +1,4 @@
-"""What is read around a workload before a retry is judged."""
+"""The related objects that are read before a retry is judged."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -45,7 +45,7 @@ NIGHTLY = root("nightly")
 OF_NIGHTLY = (owner("CronJob", "nightly"),)
 
 
-def test_a_job_set_is_read_alone() -> None:
+def test_a_job_set_is_read_without_related_objects() -> None:
     subject = root("train")
     assert read(job_set.ADAPTER, subject) == Workload(root=subject, run=subject, when=WHEN)
 
@@ -57,19 +57,19 @@ def test_a_job_is_read_with_the_cron_job_that_controls_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["../../secrets/x", "a/b", "", "Nightly"])
-def test_a_controller_whose_name_would_be_a_path_is_not_asked_for(name: str) -> None:
+def test_a_controller_with_an_invalid_name_is_not_read(name: str) -> None:
     server = Server()
     server.faults["GET"] = [AssertionError("asked")]
     subject = root("nightly-1", owners=({**owner("CronJob", "nightly"), "name": name},))
     assert run(reading.controller(api_of(server), of_job.ADAPTER, subject)) is None
 
 
-def test_a_controller_of_another_kind_is_not_asked_for() -> None:
+def test_a_controller_of_another_kind_is_not_read() -> None:
     subject = root("train-w-0", owners=(owner("JobSet", "train", "jobset.x-k8s.io/v1alpha2"),))
     assert read(of_job.ADAPTER, subject, (JOB_SET, root("train"))).controller is None
 
 
-def test_of_a_cron_job_the_newest_of_its_own_jobs_would_run_again() -> None:
+def test_the_run_of_a_cron_job_is_the_newest_of_its_own_jobs() -> None:
     jobs = [
         root("nightly-3", "03:00", OF_NIGHTLY),
         root("nightly-1", "05:00", OF_NIGHTLY),
@@ -87,7 +87,7 @@ def test_a_cron_job_may_have_no_job() -> None:
     assert (found.run, found.placeholder) == (None, None)
 
 
-def test_a_job_that_was_replaced_between_the_list_and_the_look_is_not_taken_for_the_last_one() -> None:
+def test_a_job_that_was_replaced_after_the_list_is_not_the_last_one() -> None:
     class Replacing(Server):
         async def find(self, path: str) -> Json | None:
             found = await super().find(path)
@@ -97,7 +97,7 @@ def test_a_job_that_was_replaced_between_the_list_and_the_look_is_not_taken_for_
     assert run(reading.last_of(api_of(server), batch.JOB, NIGHTLY)) is None
 
 
-def test_a_cron_job_is_read_with_the_placeholder_of_its_job_and_of_no_other() -> None:
+def test_a_cron_job_is_read_with_the_placeholder_of_its_own_job() -> None:
     mine, other = (
         of_job.placeholder_for(root(f"{name}-1", owners=(owner("CronJob", name),)), "alice", WHEN)
         for name in ("nightly", "weekly")
@@ -122,7 +122,7 @@ def task_run(name: str, of: str = "build") -> Json:
     return root(name, owners=owners, labels={"tekton.dev/pipelineRun": "build"})
 
 
-def test_a_pipeline_run_is_read_with_its_task_runs_and_custom_runs_and_each_says_its_kind() -> None:
+def test_a_pipeline_run_is_read_with_its_task_runs_and_custom_runs_and_their_kinds() -> None:
     found = read(
         pipeline_run.ADAPTER,
         root("build"),
@@ -139,7 +139,7 @@ def test_a_pipeline_run_is_read_with_its_task_runs_and_custom_runs_and_each_says
 
 
 class Kueue(Server):
-    """Serves Kueue's group, of which the version is looked up."""
+    """Serves Kueue's API group with its preferred version."""
 
     async def get(self, path: str, *_: Any, **__: Any) -> Any:
         if path == "/apis/kueue.x-k8s.io":
@@ -181,7 +181,7 @@ def test_a_workload_that_the_user_may_not_read_is_a_refusal_and_one_that_fails_n
 
 
 class Reviewing(Server):
-    """Answers access reviews, and keeps what they are about."""
+    """Answers access reviews, and records them."""
 
     def __init__(self, *allowed: str) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ class Reviewing(Server):
 RIGHTS = [Right("create", "batch", "jobs"), Right("delete", "batch", "jobs"), Right("patch", "batch", "jobs", "status")]
 
 
-def test_rights_that_a_user_lacks_are_named() -> None:
+def test_the_permissions_that_a_user_lacks_are_returned() -> None:
     server = Reviewing("create", "patch")
     assert run(reading.missing_rights(api_of(server), "ml", RIGHTS)) == [RIGHTS[1]]
     assert {one["path"] for one in server.asked} == {"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}
@@ -209,7 +209,7 @@ def test_rights_that_a_user_lacks_are_named() -> None:
     }
 
 
-def test_another_user_is_asked_about_by_all_that_is_known_of_him() -> None:
+def test_the_access_review_of_another_user_has_all_of_the_users_fields() -> None:
     server = Reviewing()
     user = {"user": "alice", "uid": "a", "groups": ["ml"], "extra": {}}
     assert run(reading.missing_rights(api_of(server), "ml", RIGHTS, user=user)) == RIGHTS
@@ -217,7 +217,7 @@ def test_another_user_is_asked_about_by_all_that_is_known_of_him() -> None:
     assert server.asked[0]["spec"].items() >= user.items()
 
 
-def test_an_object_that_is_absent_is_told_from_a_kind_that_is_not_installed() -> None:
+def test_an_absent_object_and_a_kind_that_is_not_installed_have_different_problems() -> None:
     server = Server()
     server.items["/apis/batch/v1/namespaces/ml/jobs"] = {"metadata": {}}
     assert str(run(reading.absent(api_of(server), batch.JOB, "ml", "train"))) == (

@@ -1,4 +1,4 @@
-"""Who asked for which retry."""
+"""The record of an object's requested retries."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def noted(text: str) -> Json:
     return {"metadata": {"annotations": {names.RETRY_HISTORY: text}}}
 
 
-def test_what_is_noted_is_read_again() -> None:
+def test_a_recorded_retry_is_read_back() -> None:
     root = noted(with_new({"metadata": {}}, ONE))
     assert read(root) == (ONE,)
     assert is_last(root, "uid-1")
@@ -28,5 +28,5 @@ def test_the_newest_are_kept() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"a":1}', "[" * 2000])
-def test_what_somebody_has_spoilt_counts_as_absent(text: str) -> None:
+def test_a_malformed_history_counts_as_absent(text: str) -> None:
     assert read(noted(text)) == ()

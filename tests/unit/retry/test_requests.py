@@ -1,4 +1,4 @@
-"""What admission makes of an annotation that asks for a retry."""
+"""Requests for retries by annotation."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -43,12 +43,12 @@ def patched(root: Json, operations: list[Json]) -> Json:
         (failed(), failed("2026-11-22T08:30:00Z"), False),
     ],
 )
-def test_only_a_new_time_asks(root: Json, old: Json, asks: bool) -> None:  # noqa: FBT001
+def test_only_a_new_time_is_a_request(root: Json, old: Json, asks: bool) -> None:  # noqa: FBT001
     assert requests.requests_retry(root, old) is asks
 
 
 @pytest.mark.parametrize("when", ["2026-11-22T08:30:00Z", "2026-11-22T09:30:00.5+01:00", "2026-11-22T08:30:59Z"])
-def test_now_is_a_time_to_ask_at_whatever_its_zone_and_if_clocks_differ_a_little(when: str) -> None:
+def test_the_current_time_is_accepted_in_any_time_zone_and_with_a_small_difference_of_clocks(when: str) -> None:
     assert requests.problem(failed(when), NOW) is None
 
 
@@ -63,7 +63,7 @@ def test_now_is_a_time_to_ask_at_whatever_its_zone_and_if_clocks_differ_a_little
         ("2026-11-22T08:32:00Z", "is 2026-11-22T08:32:00Z, which is in the future; must be the current time"),
     ],
 )
-def test_no_other_time_is(when: str, what: str) -> None:
+def test_no_other_time_is_accepted(when: str, what: str) -> None:
     assert f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: {what}" in str(requests.problem(failed(when), NOW))
 
 
@@ -76,13 +76,13 @@ def test_no_other_time_is(when: str, what: str) -> None:
         (running("2026-11-22T06:30:00Z"), "is earlier than the start of this run; set the current time"),
     ],
 )
-def test_what_was_asked_before_a_run_ended_or_began_was_asked_of_another(root: Json, what: str | None) -> None:
+def test_a_request_before_the_end_or_start_of_a_run_is_outdated(root: Json, what: str | None) -> None:
     found = requests.outdated(root, root)
     assert (found is None) if what is None else what in str(found)
 
 
 @pytest.mark.parametrize("labels", [None, {}, {"team": "vision"}])
-def test_what_is_accepted_is_found_by_its_label_and_forgotten_without_a_trace(labels: Json | None) -> None:
+def test_an_accepted_request_is_marked_by_a_label_and_can_be_removed_completely(labels: Json | None) -> None:
     root = failed("2026-11-22T08:30:00Z") if labels is None else failed("2026-11-22T08:30:00Z", labels=labels)
     root["metadata"]["annotations"] = {names.RETRY_REQUESTED_AT: "2026-11-22T08:30:00Z"}
     marked = patched(root, requests.accept(root, REQUESTED))
@@ -93,7 +93,7 @@ def test_what_is_accepted_is_found_by_its_label_and_forgotten_without_a_trace(la
     assert (forgotten["metadata"]["labels"] or None) == (labels or None)
 
 
-def test_what_is_asked_anew_meanwhile_is_not_forgotten() -> None:
+def test_a_newer_request_is_not_removed() -> None:
     root = failed("2026-11-22T08:30:00Z")
     marked = patched(root, requests.accept(root, REQUESTED))
     anew = patched(marked, requests.accept(marked, Requested(at="2026-11-22T09:30:00Z", by="bob", of="uid-1")))
@@ -104,7 +104,7 @@ def test_what_is_asked_anew_meanwhile_is_not_forgotten() -> None:
         patched(anew, requests.forget(only_marked))
 
 
-def test_a_record_that_an_update_has_dropped_is_put_back() -> None:
+def test_a_history_that_an_update_has_dropped_is_restored() -> None:
     old = failed(annotations={names.RETRY_HISTORY: "[]"})
     for root in (failed(), failed(annotations={}), failed(annotations={"note": "mine"})):
         now = patched(root, requests.restore_record(root, old))
@@ -113,7 +113,7 @@ def test_a_record_that_an_update_has_dropped_is_put_back() -> None:
     assert patched(bare, requests.restore_record(bare, old))["metadata"] == {"annotations": {names.RETRY_HISTORY: "[]"}}
 
 
-def test_what_was_asked_before_it_ran_again_was_asked_of_the_run_before() -> None:
+def test_a_request_before_the_last_retry_is_outdated() -> None:
     again = Requested(at="2026-11-22T08:10:00+00:00", by="alice", of="restart 0")
     root = running("2026-11-22T08:05:00Z")
     root["metadata"]["annotations"][names.RETRY_HISTORY] = record.with_new(root, again)
@@ -123,7 +123,7 @@ def test_what_was_asked_before_it_ran_again_was_asked_of_the_run_before() -> Non
     assert requests.outdated(root, root) is None
 
 
-def test_a_new_object_does_not_keep_what_was_copied_from_one_that_is_to_run_again() -> None:
+def test_a_copied_object_loses_request_mark_and_history() -> None:
     root = failed(labels={"team": "vision"})
     marked = patched(root, requests.accept(root, REQUESTED))
     root["metadata"]["annotations"].clear()
@@ -141,12 +141,12 @@ def test_a_new_object_does_not_keep_what_was_copied_from_one_that_is_to_run_agai
         ({"labels": {names.PROFILE: "default"}, "annotations": {names.LEDGER: "{}"}}, []),
     ],
 )
-def test_what_the_leader_acts_by_is_guarded_when_it_comes_and_when_it_goes(metadata: Json, changed: list[str]) -> None:
+def test_adding_and_removing_fields_of_retries_are_guarded_changes(metadata: Json, changed: list[str]) -> None:
     for root, old in ((failed(**metadata), failed()), (failed(), failed(**metadata)), (failed(**metadata), {})):
         assert [path[-1] for path in requests.guarded_changes(root, old)] == changed
     assert requests.guarded_changes(failed(**metadata), failed(**metadata)) == []
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "[[[[", '{"at": 1}'])
-def test_an_annotation_that_is_spoilt_accepts_nothing(text: str) -> None:
+def test_a_malformed_annotation_is_not_an_accepted_request(text: str) -> None:
     assert requests.accepted(failed(annotations={names.RETRY_ACCEPTED: text})) is None

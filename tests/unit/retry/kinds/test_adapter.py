@@ -1,4 +1,4 @@
-"""How rights are spelt, and what holds of an adapter that says nothing else."""
+"""The text of permissions, and the defaults of an adapter."""
 
 from webhook.kinds import batch
 from webhook.retry.kinds.adapter import Adapter, InPlace, Right, Steps, Workload
@@ -7,7 +7,7 @@ ROOT = {"metadata": {"name": "train"}}
 FOUND = Workload(root=ROOT, run=ROOT, when="2026-11-22T08:30:00Z")
 
 
-def test_a_right_is_spelt_as_kubectl_takes_it() -> None:
+def test_a_permission_is_written_as_for_kubectl() -> None:
     assert str(Right("patch", "batch", "jobs")) == "patch jobs"
     assert str(Right("update", "jobset.x-k8s.io", "jobsets", "status")) == "update jobsets/status"
 
@@ -21,7 +21,7 @@ def test_a_right_has_the_fields_of_an_access_review() -> None:
     }
 
 
-def test_an_object_is_neither_taken_back_nor_stopped_nor_left_undone_unless_its_kind_says_so() -> None:
+def test_by_default_an_object_is_neither_reset_nor_stopped_nor_unfinished() -> None:
     steps = Steps(record=[], deleted=(), again=lambda root: root)
     in_place = InPlace(steps=lambda _found, _by: steps, has_begun=lambda _now, _before: False)
     assert not in_place.is_reset(FOUND)
@@ -43,7 +43,7 @@ def adapter(runs: Adapter | None = None) -> Adapter:
     )
 
 
-def test_the_object_itself_runs_again_unless_it_creates_others() -> None:
+def test_the_object_itself_runs_again_by_default() -> None:
     of_job = adapter()
     assert of_job.of_run is of_job
     assert adapter(of_job).of_run is of_job

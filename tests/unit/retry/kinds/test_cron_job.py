@@ -1,4 +1,4 @@
-"""A CronJob, of which the last Job runs again."""
+"""The retry of a CronJob's last Job."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def found(run: Json | None, annotations: Json | None = None, placeholder: Json |
     ("of_cron_job", "of_job", "may"),
     [({}, {}, False), (YES, {}, True), ({}, YES, True), (YES, {names.RETRYABLE: "false"}, False)],
 )
-def test_an_annotation_of_the_cron_job_holds_for_its_jobs_unless_they_have_another(
+def test_the_annotation_of_a_cron_job_applies_to_its_jobs_unless_they_have_their_own(
     of_cron_job: Json,
     of_job: Json,
     may: bool,  # noqa: FBT001
@@ -60,20 +60,20 @@ def test_a_last_job_that_did_not_fail_is_refused(conditions: list[Json], why: st
     assert why in str(cron_job.refusal(found(last_job(conditions=conditions), YES)))
 
 
-def test_without_a_job_there_is_nothing_to_run_again() -> None:
+def test_a_cron_job_without_a_job_is_refused() -> None:
     assert str(cron_job.refusal(found(None, YES))) == "it has no Job to retry; wait for its next Job"
     assert cron_job.run_id(found(None)) == ""
     assert cron_job.promise(found(None)) == ""
 
 
-def test_a_cron_job_whose_last_job_is_being_created_again_is_refused() -> None:
+def test_a_cron_job_whose_last_job_is_being_retried_is_refused() -> None:
     placeholder = of_job.placeholder_for(last_job(YES), "alice", WHEN)
     begun = found(None, YES, placeholder)
     assert str(cron_job.refusal(begun)) == "a retry of its last Job has begun; wait until it has ended"
     assert cron_job.promise(begun) == "Job ml/nightly-29391: goes on with the retry that was begun"
 
 
-def test_reasons_of_its_own_leave_room_for_the_path_in_a_warning() -> None:
+def test_a_cron_jobs_own_reasons_fit_into_a_warning() -> None:
     placeholder = of_job.placeholder_for(last_job(YES), "alice", WHEN)
     path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: "
     assert all(len(f"{path}{cron_job.refusal(one)}") <= 120 for one in (found(None), found(None, YES, placeholder)))
@@ -83,12 +83,12 @@ def test_the_run_is_named_by_the_uid_of_the_last_job() -> None:
     assert cron_job.run_id(found(last_job())) == "job-uid"
 
 
-def test_indexes_of_the_last_job_that_have_succeeded_do_not_run_again() -> None:
+def test_succeeded_indexes_of_the_last_job_do_not_run_again() -> None:
     done = last_job(YES, completedIndexes="0-2", succeeded=3)
     assert cron_job.promise(found(done)) == "Job ml/nightly-29391: 1 of 4 indexes run again"
 
 
-def test_a_retry_takes_the_rights_for_any_job() -> None:
+def test_a_retry_requires_the_permissions_for_any_job() -> None:
     assert [str(right) for right in cron_job.rights(nightly())] == [
         "create jobs",
         "patch jobs",

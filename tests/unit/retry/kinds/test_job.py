@@ -1,4 +1,4 @@
-"""A Job that runs again as another one under its name."""
+"""The retry of a Job, as another Job of the same name."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def placeholder_of(job: Json) -> Json:
     return of_job.placeholder_for(job, "alice", WHEN)
 
 
-def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
+def test_a_failed_object_with_consent_can_run_again() -> None:
     assert of_job.refusal(failed()) is None
 
 
@@ -46,7 +46,7 @@ def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
         (failed(job_spec(managedBy="kueue.x-k8s.io/multikueue")), "is managed by kueue.x-k8s.io/multikueue"),
     ],
 )
-def test_any_other_is_refused_with_the_reason(job: Json, why: str) -> None:
+def test_any_other_object_is_refused_with_the_reason(job: Json, why: str) -> None:
     assert why in str(of_job.refusal(job))
 
 
@@ -57,19 +57,19 @@ def test_any_other_is_refused_with_the_reason(job: Json, why: str) -> None:
         ("Workflow", "argoproj.io/v1alpha1", "is managed by Workflow above, which decides"),
     ],
 )
-def test_one_that_something_else_runs_is_refused(kind: str, version: str, why: str) -> None:
+def test_an_object_of_another_controller_is_refused(kind: str, version: str, why: str) -> None:
     owner = {"apiVersion": version, "kind": kind, "name": "above", "uid": "u", "controller": True}
     assert why in str(of_job.refusal(failed(ownerReferences=[owner])))
 
 
-def test_a_cron_job_speaks_for_its_jobs() -> None:
+def test_the_consent_of_a_cron_job_applies_to_its_jobs() -> None:
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
     job = failed(ownerReferences=[owner], annotations={})
     assert of_job.refusal(job) is not None
     assert of_job.refusal(job, {"metadata": {"annotations": YES}}) is None
 
 
-def test_the_successor_has_what_the_author_wrote_and_nothing_that_the_api_server_made_of_the_uid() -> None:
+def test_the_successor_has_the_authors_manifest_without_labels_that_contain_the_uid() -> None:
     spec = job_spec(backoffLimit=3)
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": UID}}
     spec["template"]["metadata"] = {"labels": GENERATED}
@@ -87,7 +87,7 @@ def test_the_successor_has_what_the_author_wrote_and_nothing_that_the_api_server
     assert found["spec"]["suspend"]
 
 
-def test_a_selector_of_its_authors_own_stays() -> None:
+def test_a_manual_selector_stays() -> None:
     spec = job_spec(manualSelector=True, selector={"matchLabels": {"job-name": "mine"}})
     spec["template"]["metadata"] = {"labels": {"job-name": "mine"}}
     found = of_job.successor(placeholder_of(failed(spec)))
@@ -95,7 +95,7 @@ def test_a_selector_of_its_authors_own_stays() -> None:
     assert found["spec"]["template"]["metadata"]["labels"] == {"job-name": "mine"}
 
 
-def test_what_was_injected_is_taken_out_and_injected_anew_as_into_one_that_is_not_suspended() -> None:
+def test_injected_fields_are_removed_and_injected_again_as_into_a_job_that_is_not_suspended() -> None:
     injected = mutate({"kind": "Job", "metadata": {"name": "train"}, "spec": job_spec(backoffLimit=3)}).object
     annotations = {**injected["metadata"]["annotations"], **YES}
     successor = of_job.successor(placeholder_of(failed(injected["spec"], annotations=annotations)))
@@ -104,13 +104,13 @@ def test_what_was_injected_is_taken_out_and_injected_anew_as_into_one_that_is_no
     assert again["podFailurePolicy"] == injected["spec"]["podFailurePolicy"]
 
 
-def test_one_that_stays_suspended_has_what_a_suspended_job_has() -> None:
+def test_a_successor_that_stays_suspended_has_the_fields_of_a_suspended_job() -> None:
     successor = of_job.successor(placeholder_of(failed(labels={"kueue.x-k8s.io/queue-name": "team"})))
     (_, rule) = mutate(successor).object["spec"]["podFailurePolicy"]["rules"]
     assert 137 in rule["onExitCodes"]["values"]
 
 
-def test_a_queue_gets_it_only_once_it_has_been_told_what_is_done() -> None:
+def test_the_successor_gets_its_queue_only_when_it_is_released() -> None:
     job = failed(labels={"kueue.x-k8s.io/queue-name": "team", "team": "vision"})
     placeholder = placeholder_of(job)
     assert placeholder["metadata"]["labels"] == {"team": "vision", names.RETRY_OF: UID, names.RETRY_IN_PROGRESS: "true"}
@@ -122,7 +122,7 @@ def test_a_queue_gets_it_only_once_it_has_been_told_what_is_done() -> None:
     assert released["spec"]["suspend"]
 
 
-def test_a_job_of_another_name_or_with_a_controller_is_no_placeholder() -> None:
+def test_a_job_with_another_name_or_with_a_controller_is_not_a_placeholder() -> None:
     placeholder = placeholder_of(failed())
     assert of_job.is_placeholder(placeholder)
     assert not of_job.is_placeholder({**placeholder, "metadata": {**placeholder["metadata"], "name": "nightly-2"}})
@@ -146,7 +146,7 @@ WRONG_TYPE = '{"name":"train","uid":"u","by":"x","at":"x","metadata":{"ownerRefe
         ("", UID),
     ],
 )
-def test_a_retry_state_with_a_name_that_would_be_a_path_is_refused(name: str, uid: str) -> None:
+def test_a_retry_state_with_an_invalid_name_is_refused(name: str, uid: str) -> None:
     state = msgspec.to_builtins(of_job.state_of(placeholder_of(failed())))
     text = msgspec.json.encode({**state, "name": name, "uid": uid}).decode()
     metadata = {
@@ -158,7 +158,7 @@ def test_a_retry_state_with_a_name_that_would_be_a_path_is_refused(name: str, ui
 
 
 @pytest.mark.parametrize("text", ["", "{}", "{" * 100_000, '{"metadata":' + "[" * 100_000, WRONG_TYPE])
-def test_a_job_whose_retry_state_cannot_be_read_is_no_placeholder(text: str) -> None:
+def test_a_job_with_a_malformed_retry_state_is_not_a_placeholder(text: str) -> None:
     placeholder = placeholder_of(failed())
     placeholder["metadata"]["annotations"][names.SUCCESSOR] = text
     assert not of_job.is_placeholder(placeholder)
@@ -190,7 +190,7 @@ def test_a_successor_is_released_once() -> None:
         jsonpatch.apply_patch(released, of_job.release(state))
 
 
-def test_the_account_goes_on() -> None:
+def test_the_account_is_continued() -> None:
     account = decode(None)
     account.ended, account.cost = 3, {"retry": 2, "fatal": 1}
     job = failed(annotations={**YES, names.LEDGER: encode(account)})
@@ -208,12 +208,14 @@ def test_the_account_goes_on() -> None:
         ({"parallelism": 4}, {"succeeded": 3}, (0, "")),
     ],
 )
-def test_what_is_done_need_not_run_again_but_in_a_work_queue(spec: Json, status: Json, done: tuple[int, str]) -> None:
+def test_the_succeeded_part_does_not_run_again_but_a_work_queue_does(
+    spec: Json, status: Json, done: tuple[int, str]
+) -> None:
     found = of_job.done_of(failed(job_spec(**spec), status))
     assert (found.succeeded, found.completed_indexes) == done
 
 
-def test_a_placeholders_name_depends_on_the_job_alone_and_is_never_too_long() -> None:
+def test_a_placeholders_name_depends_only_on_the_job_and_is_never_too_long() -> None:
     assert of_job.placeholder_name("train", UID) == "train-retry-1b2c3d4e"
     assert len(of_job.placeholder_name("x" * 63, UID)) == 63
 
@@ -227,7 +229,7 @@ KUEUES: Json = {
 }
 
 
-def test_what_kueue_wrote_to_let_it_run_is_as_its_workload_says_it_was() -> None:
+def test_the_fields_that_kueue_wrote_are_restored_from_its_workload() -> None:
     job = failed()
     job["spec"]["template"]["metadata"] = {"labels": {"a": "b", **KUEUES}, "annotations": KUEUES}
     job["spec"]["template"]["spec"] |= {"nodeSelector": {"flavor": "spot"}, "tolerations": [{"key": "spot"}]}
@@ -239,7 +241,7 @@ def test_what_kueue_wrote_to_let_it_run_is_as_its_workload_says_it_was() -> None
     assert job["spec"]["template"]["spec"]["nodeSelector"] == {"flavor": "spot"}
 
 
-def test_without_its_workload_at_least_its_name_and_its_queues_go() -> None:
+def test_without_its_workload_only_the_keys_of_kueue_are_removed() -> None:
     job = failed()
     job["spec"]["template"]["metadata"] = {"labels": {"a": "b", **KUEUES}, "annotations": KUEUES}
     template = of_job.before_kueue(job, None)["spec"]["template"]

@@ -1,4 +1,4 @@
-"""A JobSet that runs again as it is."""
+"""The retry of a JobSet, in place."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def failed(*templates: Json, annotations: Json | None = None, spec: Json | None 
     }
 
 
-def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
+def test_a_failed_object_with_consent_can_run_again() -> None:
     assert of_job_set.refusal(failed()) is None
 
 
@@ -44,16 +44,16 @@ def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
         (failed(spec={"managedBy": "kueue.x-k8s.io/multikueue"}), "is managed by kueue.x-k8s.io/multikueue"),
     ],
 )
-def test_any_other_is_refused_with_the_reason(job_set: Json, why: str) -> None:
+def test_any_other_object_is_refused_with_the_reason(job_set: Json, why: str) -> None:
     assert why in str(of_job_set.refusal(job_set))
 
 
-def test_each_of_its_jobs_may_say_for_itself_that_it_may_run_twice() -> None:
+def test_each_replicated_job_may_have_its_own_consent() -> None:
     of_pods = {"spec": {"template": {"metadata": {"annotations": YES}}}}
     assert of_job_set.refusal(failed({"metadata": {"annotations": YES}}, of_pods, annotations={})) is None
 
 
-def test_its_failure_is_taken_back_and_its_restarts_count_on() -> None:
+def test_the_failure_is_removed_and_the_restarts_continue() -> None:
     now = of_job_set.run_again(failed(restartsCountTowardsMax=2, replicatedJobsStatus=[]))["status"]
     assert now == {
         "conditions": [{"type": "StartupPolicyCompleted", "status": "True"}],
@@ -63,7 +63,7 @@ def test_its_failure_is_taken_back_and_its_restarts_count_on() -> None:
     }
 
 
-def test_the_account_goes_on() -> None:
+def test_the_account_is_continued() -> None:
     spent = Account(ended=2, cost={"disruption": 2}, scopes=Scopes({"job-0-0/0": 2}))
     job_set = failed(annotations={**YES, names.LEDGER: encode(spent)})
     *_, operation = of_job_set.record_patch(job_set, "alice", "2026-11-21T12:00:00+00:00")
@@ -72,11 +72,11 @@ def test_the_account_goes_on() -> None:
     assert now.scopes.of("job-0-0/0") == 0
 
 
-def test_who_asked_is_noted_once() -> None:
+def test_a_retry_is_recorded_once() -> None:
     job_set = failed()
     assert not of_job_set.is_recorded(job_set)
     job_set = jsonpatch.apply_patch(job_set, of_job_set.record_patch(job_set, "alice", "2026-11-21T12:00:00+00:00"))
     assert of_job_set.is_recorded(job_set)
-    assert requests.is_marked(job_set)  # by which anybody who goes on finds it
+    assert requests.is_marked(job_set)  # by which the leader finds it
     (one,) = record.read(job_set)
     assert (one.by, one.of) == ("alice", "restart 2")

@@ -1,4 +1,4 @@
-"""A PipelineRun that runs again as it is."""
+"""The retry of a PipelineRun, in place."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def succeeded(status: str, reason: str = "") -> Json:
 
 
 def child(task: str, how: str, name: str | None = None, **metadata: Any) -> Json:
-    """A TaskRun of a task: good, bad, or runs."""
+    """Return a TaskRun of a task; `how`: good, bad or runs."""
     return {
         "kind": "TaskRun",
         "metadata": {
@@ -37,7 +37,7 @@ def child(task: str, how: str, name: str | None = None, **metadata: Any) -> Json
 
 
 def run_of(children: list[Json], *, last: tuple[str, ...] = (), annotations: Json | None = None, **more: Any) -> Json:
-    """A PipelineRun that has failed with these children."""
+    """Return a PipelineRun that has failed with these children."""
     references = [
         {"kind": one["kind"], "name": one["metadata"]["name"], "pipelineTaskName": of_pipeline_run.task_of(one)}
         for one in children
@@ -77,7 +77,7 @@ def refusal(children: list[Json], run: Json | None = None, **how: Any) -> str:
     return str(of_pipeline_run.refusal(run or run_of(children, **how), children, WHEN, keep_finally=False) or "")
 
 
-def test_only_what_has_not_succeeded_runs_again() -> None:
+def test_only_tasks_that_have_not_succeeded_run_again() -> None:
     assert again([child("a", "good"), child("b", "bad"), child("c", "runs")]) == {"b", "c"}
 
 
@@ -87,17 +87,17 @@ def test_tasks_of_finally_run_again_unless_they_are_kept() -> None:
     assert again(children, last=("notify", "clean"), keep_finally=True) == {"b", "clean"}
 
 
-def test_of_a_matrix_all_combinations_run_again() -> None:
+def test_all_combinations_of_a_matrix_run_again() -> None:
     children = [child("a", "good", "build-a-0"), child("a", "bad", "build-a-1"), child("b", "good")]
     planned = of_pipeline_run.plan(run_of(children), children, keep_finally=False)
     assert [one["metadata"]["name"] for one in planned.gone] == ["build-a-0", "build-a-1"]
 
 
-def test_a_task_whose_failure_fails_nothing_stays() -> None:
+def test_a_task_with_on_error_continue_stays() -> None:
     assert again([child("a", "bad"), child("b", "bad")], tasks={"a": {"onError": "continue"}}) == {"b"}
 
 
-def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
+def test_a_failed_object_with_consent_can_run_again() -> None:
     assert not refusal([child("a", "good"), child("b", "bad")])
 
 
@@ -109,26 +109,26 @@ def test_one_that_failed_and_says_that_it_may_run_twice_can_run_again() -> None:
         ({"status": {"conditions": [succeeded("True")]}}, "has succeeded"),
         ({"status": {"conditions": [succeeded("Unknown")]}}, "has not ended"),
         ({"status": {"conditions": []}}, "has not ended"),
-        ({"status": {"completionTime": None}}, "has not ended"),  # by which a run is told from the next
+        ({"status": {"completionTime": None}}, "has not ended"),  # the completion time is the run's name
         ({"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}, "is managed by kueue.x-k8s.io/multikueue"),
         ({"metadata": {"deletionTimestamp": ENDED}}, "is being deleted"),
     ],
 )
-def test_any_other_is_refused_with_the_reason(how: Json, why: str) -> None:
+def test_any_other_object_is_refused_with_the_reason(how: Json, why: str) -> None:
     assert why in refusal([child("a", "good"), child("b", "bad")], **how)
 
 
-def test_one_that_something_else_runs_is_refused() -> None:
+def test_an_object_of_another_controller_is_refused() -> None:
     owner = {"apiVersion": "example.test/v1", "kind": "Release", "name": "above", "uid": "u", "controller": True}
     assert "is managed by Release above" in refusal([child("b", "bad")], metadata={"ownerReferences": [owner]})
 
 
-def test_a_task_that_has_not_run_need_not_say_anything() -> None:
+def test_a_task_that_has_not_run_needs_no_consent() -> None:
     says_so = {"taskSpec": {"metadata": {"annotations": YES}}}
     assert not refusal([child("b", "bad")], annotations={}, tasks={"b": says_so, "c": {}})
 
 
-def test_one_whose_task_runs_are_gone_is_refused_unless_we_have_deleted_them() -> None:
+def test_a_run_whose_task_runs_do_not_exist_is_refused_unless_a_retry_has_deleted_them() -> None:
     children = [child("a", "good"), child("b", "bad")]
     run = run_of(children)
     assert "TaskRun build-a of its task a no longer exists" in refusal(children[1:], run)
@@ -138,19 +138,19 @@ def test_one_whose_task_runs_are_gone_is_refused_unless_we_have_deleted_them() -
     assert again(children[:1], run) == {"b"}
 
 
-def test_one_with_a_pipeline_in_it_that_failed_is_refused() -> None:
+def test_a_run_with_a_failed_child_pipeline_is_refused() -> None:
     run = run_of([child("a", "good"), child("b", "bad") | {"kind": "PipelineRun"}])
     assert "its task b is a PipelineRun" in refusal([child("a", "good")], run)
 
 
-def test_one_whose_pods_would_wait_for_an_affinity_assistant_is_refused() -> None:
+def test_a_run_whose_pods_would_wait_for_an_affinity_assistant_is_refused() -> None:
     annotations = {of_pipeline_run.AFFINITY_ASSISTANT: "affinity-assistant-1"}
     children = [child("a", "good", annotations=annotations), child("b", "bad", annotations=annotations)]
     assert "affinity assistant" in refusal(children)
-    assert not refusal(children[1:])  # which its controller creates for a run none of whose tasks has run
+    assert not refusal(children[1:])  # without a TaskRun that stays, the controller creates the assistant again
 
 
-def test_its_end_is_taken_back_and_its_timeouts_begin_anew() -> None:
+def test_the_end_is_removed_and_the_timeouts_start_again() -> None:
     children = [child("a", "good"), child("b", "bad")]
     run = run_of(children)
     now = of_pipeline_run.run_again(run, of_pipeline_run.plan(run, children, keep_finally=False), WHEN)["status"]
@@ -161,7 +161,7 @@ def test_its_end_is_taken_back_and_its_timeouts_begin_anew() -> None:
     assert (kind, status) == ("Succeeded", "Unknown")
 
 
-def test_that_it_was_to_be_cancelled_is_taken_back() -> None:
+def test_the_cancellation_is_removed() -> None:
     run = run_of([child("b", "bad")], spec={"status": "Cancelled", "params": []})
     assert jsonpatch.apply_patch(run, of_pipeline_run.uncancel(run))["spec"] == {"params": []}
     assert of_pipeline_run.uncancel(run_of([])) == []
@@ -176,7 +176,7 @@ def test_that_it_was_to_be_cancelled_is_taken_back() -> None:
         ([], "Unknown", False),
     ],
 )
-def test_that_it_runs_again_has_been_undone_if_it_ended_without_a_new_child(
+def test_a_recorded_retry_is_unfinished_if_the_run_has_failed_without_a_new_child(
     created: list[str],
     status: str,
     undone: bool,  # noqa: FBT001
@@ -189,11 +189,11 @@ def test_that_it_runs_again_has_been_undone_if_it_ended_without_a_new_child(
     assert of_pipeline_run.is_unfinished(run, children) is undone
 
 
-def test_one_that_nobody_asked_for_has_nothing_undone() -> None:
+def test_a_run_without_a_recorded_retry_is_not_unfinished() -> None:
     assert not of_pipeline_run.is_unfinished(run_of([]), [])
 
 
-def test_who_asked_is_noted_once() -> None:
+def test_a_retry_is_recorded_once() -> None:
     failed = child("b", "bad")
     failed["status"]["conditions"] = [{**succeeded("False", "Failed"), "message": "exited with code 1"}]
     run = run_of([failed])
@@ -215,7 +215,7 @@ def test_who_asked_is_noted_once() -> None:
         ({"pipeline": "50m", "finally": "20m"}, True),
     ],
 )
-def test_one_whose_timeout_has_passed_is_refused_while_something_of_it_stays(timeouts: Json, passed: bool) -> None:  # noqa: FBT001
+def test_a_run_whose_timeout_has_passed_is_refused_while_a_task_run_stays(timeouts: Json, passed: bool) -> None:  # noqa: FBT001
     spec = {"timeouts": timeouts}
     assert ("counts from 2026-11-21T12:30:00Z" in refusal([child("a", "good"), child("b", "bad")], spec=spec)) == passed
     assert not refusal([child("b", "bad")], spec=spec)

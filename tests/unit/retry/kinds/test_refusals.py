@@ -1,4 +1,4 @@
-"""The reasons for which no workload can be asked to run again."""
+"""The refusals that all kinds share."""
 
 import pytest
 
@@ -36,13 +36,13 @@ def test_each_refusal_has_a_reason_and_a_remedy(problem: Problem, text: str) -> 
     assert str(problem) == f"{NAME} {text}"
 
 
-def test_the_remedy_for_silence_is_a_command_that_can_be_run() -> None:
+def test_the_remedy_for_missing_consent_is_a_command_that_can_be_run() -> None:
     problem = refusals.may_not_run_twice(NAME, "job/train", ROOT)
     assert problem.what == f"{NAME} does not say that it may run twice"
     assert problem.remedy == f"if it may: kubectl annotate -n ml job/train {names.RETRYABLE}=true"
 
 
-def test_parts_that_say_nothing_are_named_and_many_are_counted() -> None:
+def test_parts_without_consent_are_named_and_many_are_counted() -> None:
     two = refusals.may_not_run_twice(NAME, "jobset/train", ROOT, ["driver", "workers"])
     assert two.what == f"{NAME} does not say of driver, workers that it may run twice"
     many = refusals.may_not_run_twice(NAME, "jobset/train", ROOT, [f"part-{number:02}" for number in range(12)])

@@ -1,4 +1,4 @@
-"""Which kinds can run again, and what every adapter says."""
+"""The kinds that can run again, and the common behaviour of their adapters."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ OWNER = {"apiVersion": "x.test/v1", "kind": "Wonder", "name": "w", "uid": "u", "
 
 
 def failed(**metadata: Any) -> Json:
-    """What would be a failed Job, JobSet and PipelineRun, and says nothing of running twice."""
+    """Return an object that is valid as a failed Job, JobSet and PipelineRun, without consent to run twice."""
     return {
         "metadata": {"name": "train", "namespace": "ml", "uid": "uid-1", **metadata},
         "spec": {"template": {}, "replicatedJobs": [{"name": "a", "template": {}}]},
@@ -57,14 +57,14 @@ def test_an_object_of_another_controller_is_refused(adapter: Adapter) -> None:
 
 
 @EVERY
-def test_a_failed_object_has_a_run_id_and_a_promise(adapter: Adapter) -> None:
+def test_a_failed_object_has_a_run_id_and_a_line_for_the_user(adapter: Adapter) -> None:
     found = workload(failed())
     assert adapter.run_id(found)
     assert adapter.promise(found).startswith(f"{adapter.of_run.row.kind} ml/train: ")
 
 
 @EVERY
-def test_a_retry_takes_rights_on_the_kind_that_runs(adapter: Adapter) -> None:
+def test_a_retry_requires_permissions_on_the_kind_that_runs(adapter: Adapter) -> None:
     found = {(right.group, right.resource) for right in adapter.rights(failed())}
     assert (adapter.of_run.row.group, adapter.of_run.row.resource) in found
 
