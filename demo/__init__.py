@@ -1,1 +1,1 @@
-"""The product at work, without a cluster: `make demo`."""
+"""A demonstration without a cluster: `make demo`."""

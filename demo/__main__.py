@@ -1,4 +1,4 @@
-"""Shows the main job: starts the real HTTPS server and sends it what an API server would send."""
+"""Demonstrates the main job: starts the real HTTPS server, and sends it the requests of an API server."""
 
 import base64
 import difflib
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 
 def main() -> None:
-    """Run the demonstration; the server ends with it."""
+    """Run the demonstration, and stop the server at its end."""
     console = Console(highlight=False, soft_wrap=True)
     command = [str(Path(sys.executable).parent / "retry-policy"), "serve", "--policy", str(SAMPLES / "policy-gke.yaml")]
     with subprocess.Popen(  # noqa: S603 - our own server
@@ -67,14 +67,14 @@ class Api:
         return answer
 
     def mutated(self, root: Json) -> Json:
-        """Send an object to /mutate and apply the patch that comes back."""
+        """Send an object to /mutate; return it with the patch of the answer."""
         patch = json.loads(base64.b64decode(self.admit("/mutate", root).get("patch", "W10=")))
         changed: Json = jsonpatch.apply_patch(root, patch)
         return changed
 
 
 def show(console: Console, api: Api) -> None:
-    """Show a Job before and after, its pods by attempt, and a refusal."""
+    """Print a Job before and after admission, the placement of its pods by attempt, and a denial."""
     job = as_stored(yaml.safe_load((SAMPLES / "job.yaml").read_text()))
     after = api.mutated(job)
     console.print("A Job as its author wrote it, and what is stored:\n", style="bold")
@@ -98,13 +98,13 @@ def show(console: Console, api: Api) -> None:
 
 
 def as_stored(job: Json) -> Json:
-    """Add what the API server has already defaulted when it calls a webhook."""
+    """Return a Job with the defaults that the API server has set before it calls a webhook."""
     job["spec"] = {"completions": 1, "parallelism": 1, "podReplacementPolicy": "TerminatingOrFailed", **job["spec"]}
     return job
 
 
 def pod_of(job: Json, attempt: int) -> Json:
-    """Make the pod that the Job controller would, with the attempt told by annotation as there is no API to ask."""
+    """Return the pod that the Job controller creates, with its attempt as an annotation, as there is no API."""
     template = job["spec"]["template"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "3c5e", "controller": True}
     metadata = {
@@ -116,20 +116,20 @@ def pod_of(job: Json, attempt: int) -> Json:
 
 
 def without_bookkeeping(job: Json) -> Json:
-    """Leave out the annotation that lets an unchanged manifest be applied again: it would hide the rest."""
+    """Return a Job without the annotation that records the edits, which is long."""
     annotations = {k: v for k, v in job["metadata"].get("annotations", {}).items() if k != "retry-policy.dev/policy"}
     metadata = {k: v for k, v in job["metadata"].items() if k != "annotations"}
     return {**job, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
 
 
 def diff(before: Json, after: Json) -> list[str]:
-    """Compare two objects as YAML."""
+    """Return the lines of a diff of two objects as YAML."""
     texts = [yaml.safe_dump(root, sort_keys=False).splitlines() for root in (before, after)]
     return list(difflib.unified_diff(*texts, "as written", "as stored", lineterm="", n=3))
 
 
 def terms(pod: Json) -> list[str]:
-    """Say a pod's required node affinity in a line per expression."""
+    """Return a pod's required node affinity, one line for each expression."""
     required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     return [
         f"{expression['key']} {expression['operator']} {expression.get('values', '')}"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A kind cluster with the webhook in it: runs the cluster tests there, then builds, loads and installs the image.
 #
-# Takes Linux with docker, kind and kubectl, and kind's node image from a registry. The project's own tests have none of
-# these, so the script as a whole has never run: shellcheck has read it.
+# Needs Linux with docker, kind and kubectl, and a registry with kind's node image. The project's own tests have none of
+# these, so the complete script has never been run, only checked by shellcheck.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,15 +13,15 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/retry-policy-webhook
 mkdir -p "$cache"
-export KUBECONFIG=$cache/kind.kubeconfig # yours stays as it is
+export KUBECONFIG=$cache/kind.kubeconfig # does not change your own kubeconfig
 kind create cluster --name retry-policy --wait 2m
 
-# The tests' server runs on this machine: there the cluster finds it under the address of its network's gateway.
+# The tests' server runs on this machine; the cluster reaches it by the address of its network's gateway.
 RETRY_POLICY_WEBHOOK_HOST=$(docker network inspect kind --format '{{range .IPAM.Config}}{{println .Gateway}}{{end}}' | grep -F .)
 export RETRY_POLICY_WEBHOOK_HOST
 make test-cluster KUBECONFIG="$KUBECONFIG"
 
-# What the tests took away can take a moment to go.
+# The tests have deleted the namespace, which takes a moment.
 kubectl wait --for=delete namespace/retry-policy-system --timeout=2m
 image=$(kubectl kustomize manifests/base | sed -n 's/^ *image: //p')
 .venv/bin/python -m tests.image.pip_configuration "$work" >"$work/options"

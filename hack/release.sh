@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds and pushes IMAGE:VERSION, and writes what belongs to a release into FOLDER:
-#   images.md              which base image it is built from, and which image it is, both by digest
-#   manifests-VERSION.tgz  manifests/, whose Deployment names the image by digest
-#   sbom.spdx.json         what is in the image
+# Builds and pushes IMAGE:VERSION, and writes the files of a release into FOLDER:
+#   images.md              the digests of the image and of its base image
+#   manifests-VERSION.tgz  manifests/, whose Deployment has the image by digest
+#   sbom.spdx.json         the software bill of materials of the image
 #
-# Takes docker with buildx, whose builder knows attestations (docker buildx create --driver docker-container --use), and a
-# login to the registry. The project's own tests have no registry: they run this with a docker that only answers.
+# Needs docker with buildx and a builder that supports attestations (docker buildx create --driver docker-container
+# --use), and a login to the registry. The project's own tests have no registry: they replace docker by a fake.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,7 @@ mkdir -p "$folder"
 field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 is_digest() { [[ $1 =~ ^sha256:[0-9a-f]{64}$ ]] || { echo "no digest of $2: $1" >&2; exit 1; }; }
 
-# What the tag means now, once: a tag may mean another image a moment later, a digest never does.
+# The tag is resolved once: later it may name another image, but a digest never does.
 base_digest=$(docker buildx imagetools inspect "$base" --format '{{json .Manifest}}' | field digest)
 is_digest "$base_digest" "$base"
 docker buildx build --build-arg "BASE_IMAGE=$base@$base_digest" --tag "$image:$version" --push \
