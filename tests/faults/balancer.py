@@ -1,8 +1,8 @@
-"""Stands in for the Service: a TCP balancer that behaves as kube-proxy and the kubelet together do.
+"""Replaces the Service: a TCP balancer that behaves like kube-proxy and the kubelet together.
 
-A new connection goes to one of the endpoints, chosen at random; with no endpoint it is refused. An established one
-stays where it is, whatever becomes of the backend's readiness. A backend is an endpoint from when /readyz answers 200
-until it has failed three times, the backend was told to end, or its process has ended.
+A new connection goes to a random endpoint; without an endpoint it is refused. An established connection
+stays open even if its backend is no longer ready. A backend is an endpoint from the time at which /readyz answers 200
+until /readyz has failed three times, the backend is terminated, or its process has ended.
 
 `python -m tests.faults.balancer`; the commands are the public methods of `Balancer`.
 """
@@ -17,38 +17,38 @@ from typing import cast
 from tests.faults.lines import obey
 
 HOST = "127.0.0.1"
-# Seconds. What manifests/base/deployment.yaml says of the readinessProbe, and its default failureThreshold.
+# Seconds: those of the readinessProbe in manifests/base/deployment.yaml, and its default failureThreshold.
 PERIOD = 2.0
 PATIENCE = 2.0
 THRESHOLD = 3
 # The kubelet looks for containers that have ended once a second.
 NOTICED = 1.0
-# From a pod's new state to the rules of the last node: EndpointSlices follow at once, kube-proxy bundles for a second.
+# From a pod's new state to the rules of the last node: EndpointSlices change at once, kube-proxy waits for a second.
 LAG = 0.5
 
 
 @dataclass(eq=False)
 class Backend:
-    """A replica: its ports and the descriptor that tells when its process ends."""
+    """A replica: its ports, and a descriptor that becomes readable when its process ends."""
 
     port: int
     health_port: int
     pidfd: int
     ready: bool = False
-    leaving: bool = False  # it was told to end, or has ended: for good
+    leaving: bool = False  # it was terminated or has ended, which is permanent
     connections: int = 0
     tasks: list["asyncio.Task[None]"] = field(default_factory=list)
 
 
 class Balancer:
-    """The backends by name, and the port that is always the same."""
+    """The backends by name, and the port, which never changes."""
 
     def __init__(self) -> None:
         self.backends: dict[str, Backend] = {}
         self.loop = asyncio.get_running_loop()
         self.server: asyncio.Server | None = None
         self.changing = asyncio.Lock()
-        # Bound and never listening: while nobody listens, connections are refused and nobody else gets the port.
+        # Bound but never listening: without a listener connections are refused, and no other program gets the port.
         self.holder = bound(0)
         self.number: int = self.holder.getsockname()[1]
 
@@ -57,18 +57,18 @@ class Balancer:
         return self.number
 
     async def add(self, name: str, port: int, health_port: int, pid: int) -> None:
-        """Look after a replica from now on; it is an endpoint as soon as it is ready."""
+        """Add a replica; it becomes an endpoint as soon as it is ready."""
         backend = Backend(port, health_port, os.pidfd_open(pid))
         self.backends[name] = backend
         self.loop.add_reader(backend.pidfd, self.ended, backend)
         backend.tasks.append(self.loop.create_task(self.probe(backend)))
 
     async def terminate(self, name: str) -> None:
-        """Say that a replica was told to end: its pod is terminating."""
+        """Treat a replica's pod as terminating."""
         self.leave(self.backends[name], LAG)
 
     async def remove(self, name: str) -> None:
-        """Forget a replica, if it was ever added."""
+        """Remove a replica, if it was added."""
         backend = self.backends.pop(name, None)
         if backend is None:
             return
@@ -79,11 +79,11 @@ class Balancer:
         await self.listen()
 
     async def endpoints(self) -> list[str]:
-        """Return the names of those that get new connections."""
+        """Return the names of the backends that get new connections."""
         return [name for name, backend in self.backends.items() if backend in self.targets()]
 
     async def connections(self) -> dict[str, int]:
-        """Return how many connections each backend holds."""
+        """Return the number of connections of each backend."""
         return {name: backend.connections for name, backend in self.backends.items()}
 
     def targets(self) -> list[Backend]:
@@ -102,7 +102,7 @@ class Balancer:
         backend.tasks.append(self.loop.create_task(after_a_while()))
 
     async def probe(self, backend: Backend) -> None:
-        """Ask for readiness again and again, as the kubelet does."""
+        """Probe the readiness of a backend at intervals, as the kubelet does."""
         failures = 0
         while True:
             begin = self.loop.time()
@@ -114,7 +114,7 @@ class Balancer:
             await asyncio.sleep(max(0.0, begin + PERIOD - self.loop.time()))
 
     async def listen(self) -> None:
-        """Listen while there is an endpoint, and only then."""
+        """Listen only while there is an endpoint."""
         async with self.changing:
             if self.targets() and self.server is None:
                 self.server = await self.loop.create_server(lambda: Incoming(self), sock=bound(self.number))
@@ -128,7 +128,7 @@ class Half(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.other: asyncio.Transport | None = None
-        self.early = b""  # what came before there was another side
+        self.early = b""  # bytes that arrived before the other side was connected
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -150,7 +150,7 @@ class Half(asyncio.Protocol):
 
 
 class Incoming(Half):
-    """What the API server opened."""
+    """A connection that the API server has opened."""
 
     def __init__(self, balancer: Balancer) -> None:
         super().__init__()
@@ -169,12 +169,12 @@ class Incoming(Half):
     async def connect(self, backend: Backend) -> None:
         try:
             await self.balancer.loop.create_connection(lambda: Outgoing(backend, self), HOST, backend.port)
-        except OSError:  # a pod that has just ended refuses; this side was accepted already, so it is reset
+        except OSError:  # a pod that has just ended refuses; this connection was accepted already, so it is reset
             self.transport.abort()
 
 
 class Outgoing(Half):
-    """What leads to the backend."""
+    """The connection to the backend."""
 
     def __init__(self, backend: Backend, incoming: Incoming) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class Outgoing(Half):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.backend.connections += 1
-        if self.incoming.transport.is_closing():  # it did not wait
+        if self.incoming.transport.is_closing():  # the client has closed it
             self.transport.abort()
             return
         self.other = self.incoming.transport
@@ -197,7 +197,7 @@ class Outgoing(Half):
 
 
 def bound(port: int) -> socket.socket:
-    """Return a socket on a port that others of us may share."""
+    """Return a socket on a port that other sockets of this program may share."""
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     found.bind((HOST, port))
@@ -205,7 +205,7 @@ def bound(port: int) -> socket.socket:
 
 
 async def is_ready(port: int) -> bool:
-    """Ask /readyz."""
+    """Return True if /readyz answers 200."""
     try:
         async with asyncio.timeout(PATIENCE):
             reader, writer = await asyncio.open_connection(HOST, port)

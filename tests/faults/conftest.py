@@ -1,4 +1,4 @@
-"""One control plane for the whole run, as good as new for each test, and the table of faults at its end."""
+"""One control plane for the whole run, reset for each test, and the table of faults at its end."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def whole_run(pytestconfig: pytest.Config) -> Iterator[Stage]:
 
 @pytest.fixture
 def stage(whole_run: Stage) -> Stage:
-    """No replica, no certificates, and the webhook configurations as they are shipped."""
+    """A stage without replicas and certificates, with the shipped webhook configurations."""
     whole_run.reset()
     return whole_run
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show with a failed test what its replicas logged of more than denials."""
+    """Add to the report of a failed test the log lines of its replicas, except denials."""
     report = yield
     stage = item.funcargs.get("stage") if isinstance(item, pytest.Function) else None
     if report.failed and isinstance(stage, Stage):
@@ -52,7 +52,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print what became of the admissions, and why some were lost."""
+    """Print the results of the admissions, and the reasons of lost ones."""
     if not (table := config.stash.get(TABLE, [])):
         return
     terminalreporter.section("faults")

@@ -1,4 +1,4 @@
-"""Calls of the cluster's admin straight to the API server: a few milliseconds each, where kubectl takes a hundred."""
+"""Calls of the cluster's admin directly to the API server: a few milliseconds each; kubectl takes a hundred."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_FOUND = 404
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an API server is, and the TLS context of a client with the admin's certificate."""
+    """The address of an API server, and the TLS context of a client with the admin's certificate."""
 
     url: str
     context: ssl.SSLContext
@@ -47,7 +47,7 @@ class Address:
 
 
 class RefusedError(Exception):
-    """The API server answered with a failure."""
+    """The API server answered with an error."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status} {message}")
@@ -56,16 +56,16 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """The API as its admin sees it."""
+    """The API with the admin's permissions."""
 
     address: Address
 
     def get(self, path: str) -> Object:
-        """Return an object; RefusedError, or an OSError where nobody answers."""
+        """Return an object; raise RefusedError, or an OSError if there is no answer."""
         return self.call("GET", path)
 
     def find(self, path: str) -> Object | None:
-        """Return an object, None where there is none."""
+        """Return an object; None if it does not exist."""
         try:
             return self.get(path)
         except RefusedError as refused:
@@ -74,7 +74,7 @@ class Direct:
             raise
 
     def delete(self, path: str) -> None:
-        """Delete an object, if it is there."""
+        """Delete an object, if it exists."""
         with contextlib.suppress(RefusedError):
             self.call("DELETE", path)
 
@@ -91,7 +91,7 @@ class Direct:
         self.call("PATCH", path, operations, "application/json-patch+json")
 
     def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Object:
-        """Send one request on a connection of its own and return the decoded answer."""
+        """Send one request on a new connection, and return the decoded answer."""
         connection = http.client.HTTPSConnection(
             "127.0.0.1", self.address.port, context=self.address.context, timeout=30
         )

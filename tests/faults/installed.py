@@ -1,4 +1,4 @@
-"""What stands in the cluster: the shipped manifests, the Secret with the certificates, caBundles that trust them."""
+"""The objects in the cluster: the shipped manifests, the Secret with the certificates, the caBundles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 class Installed:
-    """The manifests of the base as they are shipped, but that the webhooks are called at a URL."""
+    """The shipped manifests of the base, except that the webhooks are called at a URL."""
 
     def __init__(self, kubectl: Kubectl, url: str) -> None:
         self.api = Direct(Address.of(kubectl.kubeconfig))
@@ -41,7 +41,7 @@ class Installed:
         }
 
     def answers(self) -> bool:
-        """Tell whether the API server does."""
+        """Return True if the API server answers."""
         try:
             self.api.get("/api")
         except (RefusedError, OSError):
@@ -49,7 +49,7 @@ class Installed:
         return True
 
     def install_anew(self) -> None:
-        """Take away the certificates, and create the webhook configurations and the policy as they are shipped."""
+        """Delete the certificates, and create the shipped webhook configurations and policy."""
         self.delete_configurations()
         self.api.delete(SECRET)
         self.api.delete(POLICY)
@@ -87,7 +87,7 @@ class Installed:
             self.api.delete(path)
 
     def shared(self) -> store.Shared | None:
-        """Return what the Secret holds, None where it is missing or cannot be used."""
+        """Return the certificates in the Secret; None if they are missing or cannot be used."""
         secret = self.api.find(SECRET)
         try:
             return None if secret is None else store.from_data(secret["data"])
@@ -95,21 +95,21 @@ class Installed:
             return None
 
     def good(self) -> store.Shared:
-        """Return what the Secret holds."""
+        """Return the certificates in the Secret; fail if they cannot be used."""
         shared = self.shared()
         assert shared is not None
         return shared
 
     def put(self, shared: store.Shared) -> None:
-        """Store certificates in the Secret that is there."""
+        """Store certificates in the existing Secret."""
         self.set_data(store.to_data(shared))
 
     def set_data(self, data: Mapping[str, str]) -> None:
-        """Replace what the Secret holds."""
+        """Replace the data of the Secret."""
         self.api.edit(SECRET, [{"op": "replace", "path": "/data", "value": dict(data)}])
 
     def settled(self, shown: Collection[x509.Certificate] = ()) -> bool:
-        """Tell whether no authority is on its way, and every caBundle, and what is shown, are as the Secret says."""
+        """Return True if no rotation is in progress, and caBundles and served certificates are those of the Secret."""
         shared = self.shared()
         if shared is None or shared.next_authority is not None:
             return False
@@ -126,14 +126,14 @@ class Installed:
         ]
 
     def empty_bundles(self) -> None:
-        """Take every caBundle away."""
+        """Remove every caBundle."""
         for path, root in zip(self.configuration_paths, self.configurations.values(), strict=True):
             places = (f"/webhooks/{index}/clientConfig/caBundle" for index in range(len(root["webhooks"])))
             self.api.edit(path, [{"op": "remove", "path": place} for place in places])
 
 
 def called_at(url: str, configuration: Object) -> Object:
-    """Return a webhook configuration as it is shipped, but that it calls an address on this machine."""
+    """Return a shipped webhook configuration, except that it calls an address on this machine."""
     webhooks = [
         {**webhook, "clientConfig": {"url": url + webhook["clientConfig"]["service"]["path"]}}
         for webhook in configuration["webhooks"]

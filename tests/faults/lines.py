@@ -1,7 +1,7 @@
-"""How the programs beside a test are told what to do: one JSON list `[COMMAND, ARGUMENT, …]` a line, one answer a line.
+"""The commands for programs beside a test: one JSON list `[COMMAND, ARGUMENT, …]` a line, and one answer a line.
 
-They are programs of their own so that the test's process stays free of threads, which `Processes` needs where it forks,
-and so that a test that computes does not slow them down. They end with their stdin.
+They are separate programs, so that the test's process has no threads, which `Processes` requires for its forks,
+and so that a busy test does not slow them down. They end when their stdin does.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ Commands = Mapping[str, Callable[..., Awaitable[Any]]]
 
 
 async def obey(commands: Commands) -> None:
-    """Carry out what stdin says, one command after the other, until it ends."""
+    """Execute the commands on stdin, one after the other, until it ends."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():

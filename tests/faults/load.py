@@ -1,8 +1,8 @@
-"""Admissions through the real API server at a constant rate, each answer judged.
+"""Admissions through the real API server at a constant rate; each answer is checked.
 
-Dry-run creates of Jobs, each of which passes /mutate and /validate: nine of ten are ordinary and must come back
-mutated, one has too many retries and must be denied by us. Sent when they are due, whether those before are answered
-or not; but not to an API server that has gone, before its /readyz says that it is back, as a load balancer does it.
+Dry-run creations of Jobs, which each pass /mutate and /validate: nine of ten are valid and must be
+mutated, one has too many retries and must be denied. Each is sent when it is due, even if earlier ones are not answered
+yet. While the API server is down, nothing is sent until its /readyz answers, as by a load balancer.
 
 `python -m tests.faults.load KUBECONFIG NAMESPACE`; the commands are the public methods of `Load`.
 """
@@ -24,13 +24,13 @@ from tests.faults.lines import obey
 from tests.faults.tally import Tally
 from webhook.kube.names import POLICY, PROFILE
 
-UNANSWERED = 1000  # at most, each on a connection of its own: as many as the API server could have waiting for 5 s
+UNANSWERED = 1000  # at most, each on its own connection: as many as could wait in the API server for 5 s
 DENIED_ONE_IN = 10
 PATIENCE = aiohttp.ClientTimeout(total=30)
 JSON = {"Content-Type": "application/json"}
 CREATED = 201
 REFUSED = 422
-INTERVAL = 0.2  # seconds between two looks at an API server that has gone
+INTERVAL = 0.2  # seconds between two checks of an API server that is down
 
 
 def body(**spec: Any) -> bytes:
@@ -44,7 +44,7 @@ TOO_MANY_RETRIES = body(backoffLimit=25)
 
 
 class Load:
-    """Sends until told to stop."""
+    """Sends admissions until `stop`."""
 
     def __init__(self, session: aiohttp.ClientSession, server: str, namespace: str) -> None:
         self.session = session
@@ -55,19 +55,19 @@ class Load:
         self.tally = Tally()
         self.sending: asyncio.Task[None] | None = None
         self.unanswered: set[asyncio.Task[None]] = set()
-        self.returning: asyncio.Task[None] | None = None  # where the API server has gone
+        self.returning: asyncio.Task[None] | None = None  # while the API server is down
 
     async def start(self, rate: float, burst: int) -> None:
-        """Begin to send so many a second, so many at once."""
+        """Begin to send `rate` admissions a second, in groups of `burst`."""
         self.tally = Tally()
         self.sending = self.loop.create_task(self.send_on(rate, burst))
 
     async def answered(self) -> int:
-        """Return how many admissions the API server has judged since the last lap."""
+        """Return the number of admissions that were answered since the last lap."""
         return self.tally.admissions - len(self.unanswered)
 
     async def lap(self) -> dict[str, Any]:
-        """Wait for what is unanswered now, and return what became of all since the last lap."""
+        """Wait for all unanswered admissions; return the results since the last lap."""
         if self.unanswered:
             await asyncio.wait([*self.unanswered])
         tally, self.tally = self.tally, Tally(sent=len(self.unanswered))
@@ -75,14 +75,14 @@ class Load:
         return dict(msgspec.to_builtins(tally))
 
     async def stop(self) -> dict[str, Any]:
-        """Send no more and return the last lap."""
+        """Stop sending, and return the last lap."""
         if self.sending is not None:
             self.sending.cancel()
             self.sending = None
         return await self.lap()
 
     async def probe(self) -> bool:
-        """Tell whether one of each kind is judged right, counting neither."""
+        """Return True if a valid and an invalid Job get the right answer; neither is counted."""
         return await self.ask(denied=False) is None and await self.ask(denied=True) is None
 
     async def send_on(self, rate: float, burst: int) -> None:
@@ -108,7 +108,7 @@ class Load:
             self.tally.add(what, self.loop.time() - self.began, message)
 
     async def ask(self, *, denied: bool) -> tuple[str, str] | None:
-        """Send one and return what is not right about the answer: how it is counted, and the message."""
+        """Send one Job; return how a wrong answer is counted, and its message; None if the answer is right."""
         try:
             data = TOO_MANY_RETRIES if denied else ORDINARY
             async with self.session.post(self.url, data=data, headers=JSON) as response:
@@ -119,7 +119,7 @@ class Load:
             return "api", repr(error)
 
     async def until_ready(self) -> None:
-        """Wait until the API server is back."""
+        """Wait until the API server is ready again."""
         ready = False
         while not ready:
             await asyncio.sleep(INTERVAL)
@@ -130,7 +130,7 @@ class Load:
 
 
 def trouble_of(status: int, answer: bytes, *, denied: bool) -> tuple[str, str] | None:
-    """Return what is not right about an answer, None where all is."""
+    """Return what is wrong with an answer; None if it is right."""
     if status == CREATED:
         if denied:
             return "wrong", "a Job with 25 retries was accepted"
@@ -147,7 +147,7 @@ def trouble_of(status: int, answer: bytes, *, denied: bool) -> tuple[str, str] |
 
 
 def mutated(root: dict[str, Any]) -> bool:
-    """Tell whether a Job bears what the webhook puts on every one."""
+    """Return True if a Job has the fields that the webhook injects."""
     metadata = root["metadata"]
     return (
         "podFailurePolicy" in root["spec"]

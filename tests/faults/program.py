@@ -1,4 +1,4 @@
-"""A program beside the test, as the test sees it: started with the others, told what to do, asked what it knows."""
+"""A program beside the test, which executes commands and answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A module of `tests.faults` that obeys lines (lines.py)."""
+    """A module of `tests.faults` that executes commands (lines.py)."""
 
     name: str
     processes: Processes
@@ -25,7 +25,7 @@ class Program:
 
     @classmethod
     def start(cls, processes: Processes, name: str, *arguments: str | int) -> Program:
-        """Start `python -m tests.faults.NAME`; it is stopped with all others."""
+        """Start `python -m tests.faults.NAME`; it is stopped with all other processes."""
         command: Sequence[str] = (sys.executable, "-m", f"tests.faults.{name}", *map(str, arguments))
         with processes.log(name).open("ab") as log:
             process = subprocess.Popen(
@@ -42,7 +42,7 @@ class Program:
         return cls(name, processes, process.stdin, process.stdout)
 
     def ask(self, command: str, *arguments: Any) -> Any:
-        """Have a command carried out and return the answer; HarnessError with the program's log if there is none."""
+        """Send a command and return the answer; raise HarnessError with the program's log if there is none."""
         try:
             self.stdin.write(json.dumps([command, *arguments]).encode() + b"\n")
             self.stdin.flush()
@@ -54,7 +54,7 @@ class Program:
         return json.loads(line)
 
     def close(self) -> None:
-        """Let it end."""
+        """Let the program end."""
         self.stdin.close()
         self.processes.running.pop(self.name).wait()
         self.stdout.close()

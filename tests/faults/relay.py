@@ -1,4 +1,4 @@
-"""Stands between a server and the API, so that the way can be cut: `python -m tests.faults.relay PORT_OF_THE_API`."""
+"""Relays between a server and the API, and can be cut: `python -m tests.faults.relay PORT_OF_THE_API`."""
 
 import asyncio
 import sys

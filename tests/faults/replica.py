@@ -1,6 +1,6 @@
-"""A replica whose certificates live for seconds, whose clock can be set, and which dies at a chosen write to the API.
+"""A replica with certificates of a few seconds, a clock that can be set, and a write to the API at which it dies.
 
-`python -m tests.faults.replica [OPTIONS] -- serve …` starts just as `retry-policy serve …` does.
+`python -m tests.faults.replica [OPTIONS] -- serve …` starts like `retry-policy serve …`.
 """
 
 import argparse
@@ -44,9 +44,9 @@ def main() -> None:
 
 
 def watch_writes(slow: float, hold: Path | None, die: str | None) -> None:
-    """Let each write wait for `slow` seconds and for as long as the file exists; be killed `before:N` or `after:N`.
+    """Delay each write by `slow` seconds and while the file `hold` exists; die `before:N` or `after:N`.
 
-    N is that of a write, from 1. Those that the API server refuses are not counted, nor are Events, on which nothing
+    N is the number of a write, from 1. Writes that the API server rejects are not counted, nor are Events, on which nothing
     depends, and the ledger's Lease, on which no certificate does.
     """
     done = 0

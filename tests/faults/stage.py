@@ -1,4 +1,4 @@
-"""Where faults happen: a control plane, the shipped manifests, replicas of the server behind a balancer, and a load."""
+"""The setup for faults: a control plane, the shipped manifests, replicas behind a balancer, and a load."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator, Mapping
 
-RATE = 100  # Jobs a second, each of them two calls: what a machine with two cores does beside other work
-# So many at once that the API server, which keeps 25 idle connections, opens new ones all the time: only a new one has
-# to do with what certificate is shown and trusted.
+RATE = 100  # Jobs a second, each with two calls: as many as a machine with two cores can do beside other work
+# So many at once that the API server, which keeps 25 idle connections, opens new ones all the time: only a new one
+# depends on the certificate and its authority.
 BURST = 60
 CALM = 100  # admissions before a fault, and after it
 NAMESPACE = "under-load"
@@ -63,14 +63,14 @@ class Replica:
         return self.process.poll() is None
 
     def leaf(self) -> x509.Certificate:
-        """Return the certificate that it shows to a new client."""
+        """Return the certificate that a new client gets."""
         pem = ssl.get_server_certificate(("127.0.0.1", self.port), timeout=10)
         return x509.load_pem_x509_certificate(pem.encode())
 
 
 @dataclass
 class Watched:
-    """A stretch of load: how often something was tried in it, what became of the admissions, and why some were lost."""
+    """A period of load: the number of attempts, the results of the admissions, and the reasons of lost ones."""
 
     fault: str
     stage: Stage
@@ -84,22 +84,22 @@ class Watched:
 
     @property
     def seconds(self) -> float:
-        """The longest time from the first lost admission of a lap to its last."""
+        """The longest time in a lap from the first lost admission to the last."""
         return max((lap.seconds for lap in self.laps), default=0.0)
 
     def lap(self) -> Tally:
-        """Return what became of the admissions since the last lap."""
+        """Return the results of the admissions since the last lap."""
         self.laps.append(msgspec.convert(self.stage.load.ask("lap"), Tally))
         return self.laps[-1]
 
     def until_sent(self, admissions: int = CALM) -> None:
-        """Wait until the API server has judged so many more."""
+        """Wait until the API server has answered this number of further admissions."""
         begin = self.stage.load.ask("answered")
         until(lambda: self.stage.load.ask("answered") >= begin + admissions)
 
 
 class Stage(Installed):
-    """Stands for a whole run, with the programs on it; `reset` makes it as good as new.
+    """The setup of a whole run, with its programs; `reset` restores its first state.
 
     `whole`: with controllers, scheduler and nodes beside the API server.
     """
@@ -128,13 +128,13 @@ class Stage(Installed):
         self.load = Program.start(processes, "load", str(admin), NAMESPACE)
 
     def close(self) -> None:
-        """End what this has started."""
+        """Stop all programs."""
         self.end_replicas()
         self.load.close()
         self.balancer.close()
 
     def reset(self) -> None:
-        """Take away replicas and certificates, and install the webhook configurations and the policy anew."""
+        """Remove replicas and certificates, and install the webhook configurations and the policy again."""
         if API_SERVER not in self.processes.running:  # a test has failed in between
             self.start_api_server()
             until(self.answers)
@@ -162,7 +162,7 @@ class Stage(Installed):
     def start_together(
         self, number: int, *options: str, in_balancer: bool = True, kubeconfig: Path | None = None
     ) -> list[Replica]:
-        """Start replicas at the same moment and wait until they listen."""
+        """Start replicas at the same time, and wait until they listen."""
         names = [self.launch(*options, kubeconfig=kubeconfig) for _ in range(number)]
         return [self.listening(name, in_balancer=in_balancer) for name in names]
 
@@ -189,7 +189,7 @@ class Stage(Installed):
         return name
 
     def until_dead(self, name: str) -> None:
-        """Wait until a replica has killed itself, which it was started for."""
+        """Wait until a replica that was started for it has killed itself."""
         process = self.processes.running.pop(name)
         try:
             until(lambda: process.poll() is not None)
@@ -212,23 +212,23 @@ class Stage(Installed):
         return self.folder / f"{name}.json"
 
     def until_endpoints(self, *replicas: Replica) -> None:
-        """Wait until these replicas, and no others, get new connections."""
+        """Wait until exactly these replicas get new connections."""
         names = {replica.name for replica in replicas}
         until(lambda: set(self.balancer.ask("endpoints")) == names)
 
     def two_replicas(self, *options: str) -> list[Replica]:
-        """Start two replicas and wait until the API server asks them."""
+        """Start two replicas, and wait until the API server calls them."""
         replicas = self.start_together(2, *options)
         self.until_endpoints(*replicas)
         self.until_effective()
         return replicas
 
     def until_effective(self) -> None:
-        """Wait until the API server asks the webhook about every Job."""
+        """Wait until the API server calls the webhook for every Job."""
         until(lambda: self.load.ask("probe"))
 
     def terminate(self, replica: Replica) -> None:
-        """Have a replica end, as when its pod is deleted."""
+        """Terminate a replica, as when its pod is deleted."""
         self.balancer.ask("terminate", replica.name)
         del self.processes.running[replica.name]  # it may end at any time from now on
         replica.process.send_signal(signal.SIGTERM)
@@ -239,7 +239,7 @@ class Stage(Installed):
         self.until_ended(replica)
 
     def until_ended(self, replica: Replica) -> None:
-        """Wait until a replica has ended, which it is meant to."""
+        """Wait until a terminated replica has ended."""
         until(lambda: not replica.running)
         self.processes.running.pop(replica.name, None)
 
@@ -256,7 +256,7 @@ class Stage(Installed):
     def under_load(
         self, fault: str, *, from_the_start: bool = False, rate: int = RATE, burst: int = 1
     ) -> Iterator[Watched]:
-        """Load the API server while the block runs, with calm before and after; note what became of it in the table.
+        """Load the API server while the block runs, with a calm period before and after; record the results in the table.
 
         `from_the_start`: the block begins while admission does not work yet.
         """
@@ -272,12 +272,12 @@ class Stage(Installed):
             watched.laps.append(msgspec.convert(self.load.ask("stop"), Tally))
 
     def until_settled(self, *replicas: Replica) -> None:
-        """Wait until no authority is on its way, and every caBundle and these replicas are as the Secret says."""
+        """Wait until no rotation is in progress, and caBundles and these replicas have the certificates of the Secret."""
 
         def shown() -> bool:
             try:
                 return self.settled([replica.leaf() for replica in replicas])
-            except OSError:  # one that shows nothing yet
+            except OSError:  # a replica without a certificate
                 return False
 
         until(shown)
@@ -285,7 +285,7 @@ class Stage(Installed):
 
 @contextlib.contextmanager
 def standing(*, whole: bool = False) -> Iterator[Stage]:
-    """Bring up a stage for as long as the block runs; `whole`: with controllers, scheduler and nodes."""
+    """Yield a stage; `whole`: with controllers, scheduler and nodes."""
     with tempfile.TemporaryDirectory(prefix="retry-policy-faults-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         processes = Processes(folder / "logs")

@@ -1,4 +1,4 @@
-"""What became of a load's admissions."""
+"""The results of a load's admissions."""
 
 from typing import Self
 
@@ -8,11 +8,11 @@ KEPT = 5  # messages
 
 
 class Tally(msgspec.Struct):
-    """Counts; times are seconds since the load program began.
+    """Counts of results; times are seconds since the load program began.
 
-    `failed`: the API server could not have the webhook's answer. `wrong`: accepted and not mutated, or not denied, or
-    denied and right. `api`: the API server itself did not answer, or with a failure of its own: no admission.
-    `skipped`: not sent, because too many were unanswered or the API server was gone.
+    `failed`: the API server got no answer from the webhook. `wrong`: accepted and not mutated, or not denied, or
+    denied although valid. `api`: the API server did not answer, or answered with its own error: not an admission.
+    `skipped`: not sent, because too many were unanswered or the API server was down.
     """
 
     sent: int = 0
@@ -25,7 +25,7 @@ class Tally(msgspec.Struct):
     messages: list[str] = msgspec.field(default_factory=list)
 
     def add(self, what: str, at: float, message: str) -> None:
-        """Count one that is not right under `failed`, `wrong` or `api`."""
+        """Count a result that is not right, under `failed`, `wrong` or `api`."""
         setattr(self, what, getattr(self, what) + 1)
         if what != "api":
             self.first = at if self.first is None else self.first
@@ -35,17 +35,17 @@ class Tally(msgspec.Struct):
 
     @property
     def admissions(self) -> int:
-        """How many the API server has judged."""
+        """The number of admissions that the API server has answered."""
         return self.sent - self.api
 
     @property
     def seconds(self) -> float:
-        """From the first admission that was lost to the last."""
+        """The time from the first lost admission to the last."""
         return 0.0 if self.first is None or self.last is None else self.last - self.first
 
     @property
     def lost(self) -> int:
-        """How many admissions failed or were wrong."""
+        """The number of admissions that failed or were wrong."""
         return self.failed + self.wrong
 
     def __add__(self, later: "Tally") -> Self:

@@ -1,4 +1,4 @@
-"""The API server and etcd in trouble."""
+"""Faults of the API server and of etcd."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from tests.faults.program import Program
 from tests.faults.stage import BURST, ETCD, Stage
 
 PULSES = 5
-STOPPED = 1.5  # seconds of a pulse, in which etcd does not answer
+STOPPED = 1.5  # seconds, again and again, for which etcd does not answer
 GOING = 0.5
 CUT_OFF = 1000  # admissions
 
@@ -78,7 +78,7 @@ def test_no_admission_is_lost_when_the_watches_are_cut(stage: Stage) -> None:
     assert watched.tally.lost == 0, watched.tally
 
 
-def test_a_replica_that_is_cut_off_from_the_api_takes_up_what_it_missed(stage: Stage) -> None:
+def test_a_replica_that_was_cut_off_from_the_api_gets_the_changes_that_it_missed(stage: Stage) -> None:
     with relayed(stage) as (relay, kubeconfig):
         cut_off = stage.start("--announcement=1", kubeconfig=kubeconfig)
         other = stage.start("--announcement=1")
@@ -104,7 +104,7 @@ def test_a_replica_that_is_cut_off_from_the_api_takes_up_what_it_missed(stage: S
 
 @contextlib.contextmanager
 def relayed(stage: Stage) -> Iterator[tuple[Program, Path]]:
-    """Give a relay to the API, and a replica's kubeconfig that leads through it."""
+    """Return a relay to the API, and a replica's kubeconfig for it."""
     own = stage.api.address.port
     relay = Program.start(stage.processes, "relay", own)
     kubeconfig = stage.folder / "relayed.kubeconfig"

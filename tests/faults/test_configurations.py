@@ -12,7 +12,7 @@ TRIES = 5
 
 
 @pytest.mark.hardest
-def test_ca_bundles_that_somebody_empties_are_put_back(stage: Stage) -> None:
+def test_ca_bundles_that_a_user_empties_are_restored(stage: Stage) -> None:
     replicas = stage.two_replicas()
     with stage.under_load("caBundle emptied by hand") as watched:
         watched.note = "from when the API server takes up the empty caBundle to when it takes up ours again"

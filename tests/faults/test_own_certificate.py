@@ -1,4 +1,4 @@
-"""Certificates of one's own: which rights they take, what is told when one is missing, clocks that almost agree."""
+"""The server's own certificates: their permissions, reports of missing ones, and clocks that differ a little."""
 
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{SYSTEM}/roles/retry-poli
 EVENTS = f"/api/v1/namespaces/{SYSTEM}/events"
 
 
-def test_a_server_uses_every_right_that_is_granted_for_certificates_and_no_other(stage: Stage, tmp_path: Path) -> None:
+def test_a_server_uses_exactly_the_permissions_that_are_granted_for_certificates(stage: Stage, tmp_path: Path) -> None:
     kubectl = Kubectl(
         binaries.build(binaries.own_cluster())["kubectl"], stage.folder / "credentials" / "admin.kubeconfig"
     )
@@ -34,7 +34,7 @@ def test_a_server_uses_every_right_that_is_granted_for_certificates_and_no_other
         assert "403" not in {request["status"][:3] for request in recorded()}
 
 
-def test_a_renewal_that_is_refused_is_told_counted_and_made_up_for_and_no_admission_is_lost(stage: Stage) -> None:
+def test_a_forbidden_renewal_is_reported_counted_and_repeated_and_no_admission_is_lost(stage: Stage) -> None:
     replicas = stage.two_replicas()
     role = stage.api.get(ROLE)
     (rule,) = (index for index, rule in enumerate(role["rules"]) if "update" in rule["verbs"])
@@ -66,7 +66,7 @@ def metrics(replica: Replica) -> str:
 
 
 def told(stage: Stage) -> bool:
-    """Tell whether an Event on the Secret says that a renewal was refused."""
+    """Return True if an Event on the Secret reports a forbidden renewal."""
     return any(
         event["reason"] == "CertificateNotRenewed"
         and event["involvedObject"]["name"] == SECRET.rpartition("/")[2]
@@ -75,7 +75,7 @@ def told(stage: Stage) -> bool:
     )
 
 
-def test_clocks_that_are_five_minutes_behind_and_ahead_lose_no_admission_and_write_no_more_often(
+def test_with_clocks_five_minutes_behind_and_ahead_no_admission_is_lost_and_writes_are_not_more_frequent(
     stage: Stage, tmp_path: Path
 ) -> None:
     clocks = tmp_path / "behind", tmp_path / "ahead"

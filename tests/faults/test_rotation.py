@@ -1,4 +1,4 @@
-"""A change of certificates in which a replica dies at the worst moment, or the clock jumps."""
+"""Rotations of certificates in which a replica dies between two writes, or the clock jumps."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,14 +21,14 @@ MOMENTS = ("before", "after")
 
 
 def leaf_due(shared: Shared) -> Shared:
-    """Let the leaf be so old that it is to be renewed."""
+    """Return certificates with a leaf that is due for renewal."""
     begin = datetime.now(UTC) - LONG_AGO
     hosts = hosts_of(shared.leaf)
     return replace(shared, leaf=issue(shared.authority, NAME, now=begin, lifetime=LIFETIME, hosts=hosts))
 
 
 def authority_due(shared: Shared) -> Shared:
-    """Let the authority be so old that it is to be renewed; the one before is trusted on."""
+    """Return certificates with an authority that is due for renewal; the former one stays trusted."""
     now = datetime.now(UTC)
     old = new_authority(NAME, now=now - LONG_AGO, lifetime=LIFETIME)
     leaf = issue(old, NAME, now=now, lifetime=LIFETIME, hosts=hosts_of(shared.leaf))
@@ -37,17 +37,17 @@ def authority_due(shared: Shared) -> Shared:
 
 
 def retired_due(shared: Shared) -> Shared:
-    """Let there be an authority that is to be forgotten, and that every caBundle holds."""
+    """Return certificates with a retired authority that is due for removal, and is in every caBundle."""
     return replace(shared, retired_until=datetime.now(UTC) - timedelta(minutes=1))
 
 
-# What becomes due, and how many writes it takes: a leaf in the Secret; the next authority in the Secret and in either
-# configuration, its first leaf in the Secret; the Secret and either configuration without the retired authority.
+# The step that becomes due, and the number of its writes: a leaf in the Secret; the next authority in the Secret and in
+# both configurations, its first leaf in the Secret; the Secret and both configurations without the retired authority.
 CHANGES: tuple[tuple[Callable[[Shared], Shared], int], ...] = ((leaf_due, 1), (authority_due, 4), (retired_due, 3))
 
 
 @pytest.mark.hardest
-def test_a_change_that_a_killed_replica_began_is_finished_by_the_others(stage: Stage) -> None:
+def test_a_step_that_a_killed_replica_began_is_completed_by_the_others(stage: Stage) -> None:
     hold = stage.folder / "hold"
     survivors = stage.two_replicas("--announcement=0.3", f"--hold={hold}")
     with stage.under_load("killed before and after every write of a change", burst=BURST) as watched:
@@ -58,7 +58,7 @@ def test_a_change_that_a_killed_replica_began_is_finished_by_the_others(stage: S
                 if make_due is retired_due:
                     trust_another(stage)
                 stage.until_settled(*survivors)
-                hold.touch()  # the one that will die is to do it alone
+                hold.touch()  # only the replica that will die writes
                 before = stage.good()
                 stage.put(make_due(before))
                 stage.until_dead(stage.launch("--announcement=0.3", f"--die={death}"))
@@ -70,7 +70,7 @@ def test_a_change_that_a_killed_replica_began_is_finished_by_the_others(stage: S
 
 
 def trust_another(stage: Stage) -> None:
-    """Have an authority in every caBundle that signs nothing."""
+    """Put an authority that signs nothing into every caBundle."""
     now = datetime.now(UTC)
     other = new_authority(NAME, now=now, lifetime=LIFETIME)
     shared = stage.good()
@@ -78,7 +78,7 @@ def trust_another(stage: Stage) -> None:
 
 
 def changed(made_due: Callable[[Shared], Shared], before: Shared, after: Shared) -> bool:
-    """Tell whether what was due has been done."""
+    """Return True if the step that was due is complete."""
     if made_due is leaf_due:
         return after.authority == before.authority and after.leaf != before.leaf
     if made_due is authority_due:

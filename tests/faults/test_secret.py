@@ -1,4 +1,4 @@
-"""The Secret that all replicas share: missing, spoilt, replaced, and made by two at once."""
+"""The Secret that all replicas share: deleted, corrupted, replaced, and created by two replicas at once."""
 
 import base64
 import os
@@ -22,15 +22,15 @@ GARBAGE = base64.b64encode(b"garbage").decode()
 
 
 def foreign(hosts: list[str]) -> tuple[KeyPair, KeyPair]:
-    """Make an authority that nobody knows, and a leaf of it."""
+    """Return a new authority, which is not in any caBundle, and a leaf of it."""
     now = datetime.now(UTC)
     authority = new_authority(NAME, now=now, lifetime=LIFETIME)
     return authority, issue(authority, NAME, now=now, lifetime=LIFETIME, hosts=hosts)
 
 
 @pytest.mark.hardest
-def test_no_admission_is_lost_when_the_secret_is_deleted_and_the_authority_is_another_one_then(stage: Stage) -> None:
-    # Slow enough for the load to see whatever state is between two writes.
+def test_no_admission_is_lost_when_the_secret_is_deleted_and_a_new_authority_replaces_the_old_one(stage: Stage) -> None:
+    # Slow enough for the load to meet every state between two writes.
     replicas = stage.two_replicas("--announcement=1", "--slow=0.6")
     with stage.under_load("Secret deleted", burst=BURST) as watched:
         watched.tries = 3
@@ -44,7 +44,7 @@ def test_no_admission_is_lost_when_the_secret_is_deleted_and_the_authority_is_an
     assert watched.tally.lost == 0, watched.tally
 
 
-def test_no_admission_is_lost_when_the_secret_is_corrupted_and_it_is_written_again_as_it_was(stage: Stage) -> None:
+def test_no_admission_is_lost_when_the_secret_is_corrupted_and_its_former_data_is_restored(stage: Stage) -> None:
     replicas = stage.two_replicas()
     data = to_data(stage.good())
     spoilt = (
@@ -73,7 +73,7 @@ def test_no_admission_is_lost_when_a_key_in_the_secret_is_foreign(stage: Stage) 
 def written_again_without_loss(
     stage: Stage, fault: str, spoilt: Sequence[Mapping[str, str]], *replicas: Replica
 ) -> None:
-    """Spoil what the Secret holds, each time in another way; it is as it was before each time, and nothing is lost."""
+    """Corrupt the Secret in several ways; check each time that its former data is restored and nothing is lost."""
     before = stage.good()
     with stage.under_load(fault, burst=BURST) as watched:
         watched.tries = len(spoilt)
@@ -85,7 +85,7 @@ def written_again_without_loss(
     assert watched.tally.lost == 0, watched.tally
 
 
-def test_a_secret_from_elsewhere_that_is_whole_is_taken_up(stage: Stage) -> None:
+def test_a_valid_secret_from_another_source_is_used(stage: Stage) -> None:
     replicas = stage.two_replicas()
     authority, leaf = foreign(hosts_of(stage.good().leaf))
     theirs = Shared(authority=authority, leaf=leaf)
@@ -106,7 +106,7 @@ def test_replicas_that_start_at_once_on_an_empty_cluster_agree_on_one_authority(
     stage.table.append(watched)
     hold = stage.folder / "hold"
     for _ in range(FIRST_STARTS):
-        hold.touch()  # until both are about to write, so that both do at once
+        hold.touch()  # until both replicas are about to write, so that both write at once
         replicas = stage.start_together(2, f"--hold={hold}", in_balancer=False)
         logs = [stage.processes.log(replica.name) for replica in replicas]
         until(lambda: all(HELD in log.read_text() for log in logs))  # noqa: B023 - called before the next try

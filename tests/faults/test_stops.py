@@ -1,4 +1,4 @@
-"""Replicas that end while they are asked: in order, and killed."""
+"""Replicas that end under load: terminated, and killed."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def test_a_roll_out_loses_no_admission(stage: Stage) -> None:
     old = stage.two_replicas()
     with stage.under_load("SIGTERM: roll-out of two replicas") as watched:
         running = [*old]
-        for replica in old:  # as the Deployment does it: a new one is ready before an old one ends
+        for replica in old:  # like the Deployment: a new replica is ready before an old one ends
             running.append(stage.start())
             stage.until_endpoints(*running)
             stage.terminate(replica)
@@ -22,7 +22,7 @@ def test_a_roll_out_loses_no_admission(stage: Stage) -> None:
 
 
 @pytest.mark.hardest
-def test_a_replica_that_is_killed_takes_with_it_only_what_it_was_asked(stage: Stage) -> None:
+def test_when_a_replica_is_killed_only_its_own_requests_are_lost(stage: Stage) -> None:
     victim, other = stage.two_replicas()
     with stage.under_load("SIGKILL of one of two replicas") as watched:
         watched.note = "what it had not answered yet, and connections to it until its endpoint is gone"
@@ -35,7 +35,7 @@ def test_a_replica_that_is_killed_takes_with_it_only_what_it_was_asked(stage: St
     assert watched.laps[-1].lost == 0, watched.tally
 
 
-def test_replicas_that_are_killed_one_after_the_other_are_back_by_themselves(stage: Stage) -> None:
+def test_replicas_that_are_killed_one_after_the_other_recover_by_themselves(stage: Stage) -> None:
     replicas = stage.two_replicas()
     with stage.under_load("SIGKILL of both replicas, one after the other") as watched:
         watched.note = "likewise; the second one is killed when the first one's successor serves"

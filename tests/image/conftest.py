@@ -1,4 +1,4 @@
-"""The image, built from this checkout, and the server in it."""
+"""The image, built from this checkout, and a server that runs in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Write a line to the terminal at once: the first minute would be silent otherwise."""
+    """Write a line to the terminal at once: otherwise nothing is printed in the first minute."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
 
     def write(text: str) -> None:
@@ -43,15 +43,15 @@ def engine(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None])
 
 @pytest.fixture(scope="session")
 def mark() -> str:
-    """Stand in the secret pip configuration that the image is built with."""
+    """A mark in the secret pip configuration with which the image is built."""
     return secrets.token_hex()
 
 
 @pytest.fixture(scope="session")
 def builds(engine: Engine, mark: str, say: Callable[[str], None]) -> Iterator[tuple[str, Future[str]]]:
-    """Build the image, and again while the tests run; both are removed in the end.
+    """Build the image, and again while the tests run; both images are removed at the end.
 
-    Not at the same time: what a build takes from the clock would be the same in both.
+    The builds are not simultaneous, because the parts that depend on the clock would then be equal.
     """
     run = secrets.token_hex(4)
     first, second = (f"localhost/retry-policy-webhook:test-{run}-{number}" for number in (1, 2))

@@ -1,4 +1,4 @@
-"""The server in the image, started under the restrictions of the Deployment, asked over TLS, removed."""
+"""The server in the image, with the restrictions of the Deployment, on a TLS port of this machine."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ DEPLOYMENT = Path(__file__).parents[2] / "manifests" / "base" / "deployment.yaml
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A server that listens, on loopback ports of this machine."""
+    """A server that is listening on loopback ports of this machine."""
 
     engine: Engine
     name: str
     served: Served
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command beside the server, as its user."""
+        """Run a command in the server's container, as its user."""
         return self.engine.run("exec", self.name, *command)
 
 
@@ -43,7 +43,7 @@ def pod() -> Json:
 
 
 def restrictions() -> list[str]:
-    """Return the options that put a container under the Deployment's restrictions; a new one has to be added here."""
+    """Return the options for the Deployment's restrictions; add new restrictions here."""
     spec = pod()
     [container] = spec["containers"]
     assert spec["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -62,9 +62,9 @@ def restrictions() -> list[str]:
 
 @contextlib.contextmanager
 def serving(engine: Engine, image: str, folder: Path, *options: str) -> Iterator[Container]:
-    """Start the server in the image and remove the container at the end; its log goes to a file in `folder`."""
+    """Start the server in the image, and remove the container at the end; its log goes to a file in `folder`."""
     name = f"retry-policy-test-{secrets.token_hex(4)}"
-    # The network of this machine, of which a server outside a cluster takes loopback alone.
+    # The network of this machine; outside a cluster the server listens on loopback only.
     command = (engine.program, "run", "--name", name, "--rm", "--network=host", *engine.run_options, *restrictions())
     serve = (*options, image, "serve", "--port=0", "--health-port=0")
     log = folder / "server.log"

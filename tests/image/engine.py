@@ -1,4 +1,4 @@
-"""The container engine that the image is tested with: the one that is there, on Debian else one from its packages."""
+"""The container engine for tests of the image: an installed one, or on Debian one from its packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BASE_IMAGE = "python:3.11-slim"  # as in the Dockerfile
 PACKAGES = {"podman": "podman", "runc": "runc", "mmdebstrap": "mmdebstrap"}  # program: Debian package
-# Runs as root in a container or a virtual machine that lacks CAP_SYS_RESOURCE, or mixes the two cgroup versions.
+# For root in a container or virtual machine that lacks CAP_SYS_RESOURCE, or mixes the two cgroup versions.
 CONFIGURATION = """\
 [containers]
 default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
@@ -25,11 +25,11 @@ netns = "host"
 [engine]
 runtime = "runc"
 """
-# One time for all files, and nothing from an earlier build: what two builds agree in, they agree in by themselves.
+# One timestamp for all files, and no cache: so equal parts of two builds are not copies of an earlier build.
 PODMAN_BUILD = ("--timestamp=0", "--layers=false", "--format=docker")  # the other format knows no health check
-# podman's own idea of --read-only would let the server write to more places than the kubelet does.
+# By default podman's --read-only leaves more folders writable than the kubelet does.
 PODMAN_RUN = ("--read-only-tmpfs=false",)
-# Stands in for BASE_IMAGE where there is no registry: Debian's Python of that version, as there with pip, no bytecode.
+# Replaces BASE_IMAGE without a registry: Debian's Python of the same version, with pip and without bytecode.
 STAND_IN = (
     "mmdebstrap",
     "--variant=minbase",
@@ -40,12 +40,12 @@ STAND_IN = (
 
 
 class EngineError(Exception):
-    """There is no container engine, or it could not do what it should; the message says what would help."""
+    """There is no container engine, or its command failed; the message has a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """docker or podman, whose command lines agree in what is used here, and the image to build upon."""
+    """docker or podman, whose command lines are equal for the commands here, and the base image."""
 
     program: str
     base_image: str
@@ -57,7 +57,7 @@ class Engine:
         return run((self.program, *arguments), stdin=stdin, environment=self.environment)
 
     def output(self, *arguments: str) -> str:
-        """Return what the command prints; EngineError with its complaint if it fails."""
+        """Return the output of a command; raise EngineError with its error if it fails."""
         return succeed((self.program, *arguments), environment=self.environment)
 
     def build(self, tag: str, context: Path, *options: str) -> str:
@@ -68,9 +68,9 @@ class Engine:
 
 
 def ready(folder: Path, say: Callable[[str], None]) -> Engine:
-    """Return an engine with an image to build upon; `folder` is for its configuration.
+    """Return an engine with a base image; `folder` is for its configuration.
 
-    A docker daemon that answers comes first, then, as root on Debian, Debian's packages, then anybody's own podman.
+    In this order: a docker daemon that answers; for root on Debian, Debian's packages; an installed podman.
     """
     if shutil.which("docker") and run(("docker", "info")).returncode == 0:
         return Engine("docker", BASE_IMAGE)
@@ -113,7 +113,7 @@ def run(
 
 
 def succeed(command: tuple[str, ...], *, environment: Mapping[str, str] | None = None) -> str:
-    """Return what the command prints; EngineError with its last lines if it fails."""
+    """Return the output of a command; raise EngineError with its last lines if it fails."""
     done = run(command, environment=environment)
     if done.returncode:
         raise EngineError(f"{shlex.join(command)} failed:\n{(done.stdout + done.stderr)[-5000:]}")

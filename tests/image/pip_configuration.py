@@ -1,4 +1,4 @@
-"""Hands the machine's pip settings to a build as secrets: an index or a CA of one's own, which no layer keeps.
+"""Passes the machine's pip settings to a build as secrets: its own index or CA, which no layer keeps.
 
 `python -m tests.image.pip_configuration FOLDER` prints the options for `docker build`, one a line.
 """
@@ -12,16 +12,16 @@ import sys
 from ast import literal_eval
 from pathlib import Path
 
-# What says where packages come from. The rest is the Dockerfile's to decide, or names paths that a build does not see.
+# The settings for the source of packages. The Dockerfile sets the others, or they name paths outside the build.
 SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "default-timeout", "retries")
-# Where requests, OpenSSL and curl look for a CA bundle, in pip's order.
+# The variables for a CA bundle of requests, OpenSSL and curl, in pip's order.
 CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 def secrets(folder: Path, mark: str = "pip's settings on the machine that builds") -> tuple[str, ...]:
-    """Return the build options that make pip's settings, from its files and the environment, those of the build.
+    """Return the build options that pass pip's settings, from its files and the environment, to the build.
 
-    They are written to a file in `folder`, under a comment with the mark, by which a test looks for traces of them.
+    They are written to a file in `folder` with the mark in a comment; a test searches the image for the mark.
     """
     settings = effective()
     file = configparser.RawConfigParser()
@@ -38,7 +38,7 @@ def secrets(folder: Path, mark: str = "pip's settings on the machine that builds
 
 
 def effective() -> dict[str, str]:
-    """Return pip's settings by name; `install` beats `global`, the environment beats both."""
+    """Return pip's settings by name; `install` overrides `global`, and the environment overrides both."""
     command = (sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list")
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}

@@ -23,7 +23,7 @@ def retry_policy(engine: Engine, image: str, *arguments: str, stdin: str = "") -
     return engine.run("run", *options, image, *arguments, stdin=stdin)
 
 
-def test_it_says_its_version(engine: Engine, image: str) -> None:
+def test_it_prints_its_version(engine: Engine, image: str) -> None:
     assert retry_policy(engine, image, "--version").stdout == f"retry-policy, version {__version__}\n"
 
 

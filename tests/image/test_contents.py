@@ -1,4 +1,4 @@
-"""What is in the image, and what is not."""
+"""The content of the image."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def description(engine: Engine, image: str) -> Any:
 
 
 def in_image(engine: Engine, image: str, program: str, *arguments: str, user: str = "0") -> str:
-    """Run a program of the image, as root, who sees everything, if nothing else is said."""
+    """Run a program of the image, by default as root, which can read all files."""
     return engine.output(
         "run", "--rm", "--network=none", f"--user={user}", f"--entrypoint={program}", image, *arguments
     )
 
 
 def found(engine: Engine, image: str, *condition: str, user: str = "0") -> set[str]:
-    """Return the files of the image that `find` finds; folders that the user may not enter are passed over."""
+    """Return the files of the image that `find` finds; folders that the user may not read are skipped."""
     script = 'command -v find && find / -xdev "$@" 2>/dev/null || true'
     first, *files = in_image(engine, image, "sh", "-c", script, "find", *condition, user=user).splitlines()
     assert first.endswith("/find")
@@ -43,19 +43,19 @@ def named(*names: str) -> list[str]:
     return ["(", *" -o ".join(f"-name {name}" for name in names).split(), ")"]
 
 
-def test_it_serves_as_a_numbered_user_without_rights(description: Any) -> None:
+def test_it_runs_as_a_numeric_user_without_privileges(description: Any) -> None:
     config = description["Config"]
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", config["User"])
     assert config["Entrypoint"] == ["retry-policy"]
     assert config["Cmd"] == ["serve"]
 
 
-def test_its_health_is_the_orchestrators_to_check(description: Any) -> None:
-    for place in (description, description["Config"]):  # podman's and docker's
+def test_the_image_has_no_health_check(description: Any) -> None:
+    for place in (description, description["Config"]):  # of podman and of docker
         assert not place.get("Healthcheck")
 
 
-def test_its_labels_say_what_it_is(engine: Engine, description: Any) -> None:
+def test_its_labels_describe_it(engine: Engine, description: Any) -> None:
     label = "org.opencontainers.image."
     labels = {key.removeprefix(label): value for key, value in description["Config"]["Labels"].items() if label in key}
     assert labels.pop("description")
@@ -76,7 +76,7 @@ def test_there_is_no_pip(engine: Engine, image: str, python: str, module: str) -
     assert f"No module named {module}\n" in in_image(engine, image, "sh", "-c", script)
 
 
-def test_there_is_no_file_of_pips(engine: Engine, image: str) -> None:
+def test_there_is_no_file_of_pip(engine: Engine, image: str) -> None:
     condition = ("-path", "/usr/share/doc", "-prune", "-o", *named("pip", "pip[-0-9]*", "ensurepip"), "-print")
     assert found(engine, image, *condition) == set()
 
@@ -92,16 +92,16 @@ def test_there_is_no_new_setuid_file(engine: Engine, image: str) -> None:
 
 
 @pytest.mark.parametrize("user", ["65532:65532", "1000660000:0"], ids=["its own user", "one that OpenShift chose"])
-def test_nothing_that_we_add_is_writable(engine: Engine, image: str, user: str) -> None:
+def test_no_added_file_is_writable(engine: Engine, image: str, user: str) -> None:
     condition = ("-writable", "-not", "-type", "l", "-not", "-path", "/proc/*")
     assert found(engine, image, *condition, user=user) <= found(engine, engine.base_image, *condition, user=user)
 
 
-def test_nothing_is_left_of_the_pip_configuration_that_it_was_built_with(engine: Engine, image: str, mark: str) -> None:
+def test_the_image_has_no_trace_of_the_builds_pip_configuration(engine: Engine, image: str, mark: str) -> None:
     assert found(engine, image, "-type", "f", "-exec", "grep", "-lF", mark, "{}", "+") == set()
 
 
-def test_whatever_the_server_imports_is_there_as_bytecode(engine: Engine, image: str) -> None:
+def test_all_imported_modules_have_bytecode(engine: Engine, image: str) -> None:
     done = engine.run("run", "--rm", "--network=none", "--entrypoint=python3", image, "-v", "-c", SERVER)
     assert done.returncode == 0, done.stderr
     loaded = re.findall(r"^# code object from (.*)", done.stderr, re.MULTILINE)
@@ -109,5 +109,5 @@ def test_whatever_the_server_imports_is_there_as_bytecode(engine: Engine, image:
     assert any(OURS in file for file in loaded)
 
 
-def test_what_we_add_stays_under_170_megabytes(engine: Engine, image: str) -> None:
+def test_the_added_files_have_less_than_170_megabytes(engine: Engine, image: str) -> None:
     assert int(in_image(engine, image, "du", "-sm", OURS).split()[0]) < 170

@@ -1,4 +1,4 @@
-"""What two builds of the same source have in common; collected last, so that the second has had its time."""
+"""Two builds of the same source; collected last, so that the second build is complete."""
 
 from __future__ import annotations
 
