@@ -1,4 +1,4 @@
-"""The programs of the test cluster, built from pinned Go modules (tools/) into the cache.
+"""The programs of the test cluster, which are built from pinned Go modules (tools/) into the cache.
 
 `KUBERNETES_VERSION` selects the control plane: 1.36 (default), 1.34 or 1.37.
 """
@@ -34,7 +34,7 @@ class Binary:
 
     @property
     def linker_flags(self) -> str:
-        """Without debug information; Kubernetes is told its version, or its clients choke on the placeholder."""
+        """Flags that omit debug information, and set the version of Kubernetes, which its clients need."""
         module = re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)", self.go_mod)
         if module is None:
             return "-s -w"
@@ -43,7 +43,7 @@ class Binary:
 
     @property
     def folder(self) -> Path:
-        """The module that it is built from."""
+        """The folder of its Go module."""
         return TOOLS / self.tool
 
     @property
@@ -57,7 +57,7 @@ class Binary:
 
     @property
     def path(self) -> Path:
-        """Where it stands once built: the folder's name is a hash of everything that it is built from."""
+        """The path of the built program: the folder's name is a hash of all its sources."""
         target = f"{sys.platform}/{platform.machine()}"
         go_sum = (self.folder / "go.sum").read_text()
         sources = [*self.folder.glob("*.go"), *(self.folder / self.package).glob("*.go")]
@@ -75,13 +75,13 @@ FASTER_CONTROLLER_MANAGER = Binary("faster-controller-manager", "kubernetes-1.36
 
 
 def own_cluster() -> list[Binary]:
-    """Return the programs of a whole control plane, the largest first: the others then share what it compiled."""
+    """Return the programs of a complete control plane, the largest first: the others reuse its compiled packages."""
     names = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
     return [*(_kubernetes(name) for name in names), ETCD, KWOK]
 
 
 def foreign_cluster() -> list[Binary]:
-    """Return what is needed beside a cluster that is there already."""
+    """Return the programs that are needed with an existing cluster."""
     return [_kubernetes("kubectl"), KWOK]
 
 
@@ -95,7 +95,7 @@ def _kubernetes(name: str) -> Binary:
 
 
 def build(binaries: Sequence[Binary]) -> dict[str, Path]:
-    """Build what the cache does not hold yet, with progress on stderr; return each program's path by its name."""
+    """Build the programs that are not in the cache, with progress on stderr; return each program's path by name."""
     if any(not binary.path.exists() for binary in binaries):
         with toolchain.only_one():
             missing = [binary for binary in binaries if not binary.path.exists()]
@@ -108,7 +108,7 @@ def build(binaries: Sequence[Binary]) -> dict[str, Path]:
 def _build(go: Path, binary: Binary) -> None:
     binary.path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = binary.path.with_name(f".{binary.name}")
-    # Go leaves its work behind when it is interrupted: hundreds of megabytes.
+    # Go does not delete its work when it is interrupted: hundreds of megabytes.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
         toolchain.run(
             f"build {binary.name} ({binary.tool})",

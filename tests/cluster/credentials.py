@@ -1,4 +1,4 @@
-"""The certificates of the test control plane, and the kubeconfig files that carry them."""
+"""The certificates of the test control plane, and the kubeconfig files that contain them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-LIFETIME = timedelta(days=7)  # `make cluster` may stand for a while
+LIFETIME = timedelta(days=7)  # `make cluster` may run for days
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """One authority for all; each certificate lies in the folder as NAME.crt and NAME.key."""
+    """One authority for all certificates; each is in the folder as NAME.crt and NAME.key."""
 
     folder: Path
     authority: KeyPair
@@ -36,15 +36,15 @@ class Credentials:
         return self.folder / "ca.crt"
 
     def server(self, name: str, hosts: Iterable[str]) -> tuple[Path, Path]:
-        """Issue a server's certificate; return its file and its key's."""
+        """Issue a server's certificate; return its file and that of its key."""
         return self._save(name, issue(self.authority, name, now=datetime.now(UTC), lifetime=LIFETIME, hosts=hosts))
 
     def client(self, name: str) -> tuple[Path, Path]:
-        """Issue a client's certificate; return its file and its key's."""
+        """Issue a client's certificate; return its file and that of its key."""
         return self._save(name, issue(self.authority, name, now=datetime.now(UTC), lifetime=LIFETIME, client=True))
 
     def kubeconfig(self, user: str, server: str, groups: Iterable[str] = ()) -> Path:
-        """Write a kubeconfig with which `user` reaches the API server at the URL `server`; return its file."""
+        """Write a kubeconfig of `user` for the API server at the URL `server`; return its file."""
         pair = issue(self.authority, user, now=datetime.now(UTC), lifetime=LIFETIME, organizations=groups, client=True)
         cluster = {"server": server, "certificate-authority-data": _base64(self.authority.certificate)}
         client = {"client-certificate-data": _base64(pair.certificate), "client-key-data": _base64(pair.key)}

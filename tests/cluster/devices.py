@@ -1,4 +1,4 @@
-"""One device of a node, as a driver of dynamic resource allocation publishes it, for the pods of one test."""
+"""A device of a node, as published by a driver of dynamic resource allocation, for the pods of one test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OLDEST_WITH_TAINTS = 36  # minor version of Kubernetes whose feature gate DRADev
 
 
 class Device:
-    """A device of one node; its name is the node's, and of its class and its pool too."""
+    """A device of one node; device, class and pool have the node's name."""
 
     def __init__(self, kubectl: Kubectl, node: str) -> None:
         self.kubectl = kubectl
@@ -39,11 +39,11 @@ class Device:
         )
 
     def break_down(self) -> None:
-        """Taint the device as its driver does when it fails: no pod may go on using it."""
+        """Taint the device like its driver when the device fails: pods that use it are ended."""
         self.publish({"key": "broken", "effect": "NoExecute"})
 
     def claimed_by(self, team: Namespace, job: Object) -> Object:
-        """Create a claim on the device; return the Job with pods that need it."""
+        """Create a claim on the device; return a Job whose pods need it."""
         request = {"name": "one", "exactly": {"deviceClassName": self.node}}
         team.create(
             {
@@ -60,7 +60,7 @@ class Device:
 
 @contextmanager
 def own_device(kubectl: Kubectl, node: str) -> Iterator[Device]:
-    """Publish a device on a node; take it away at the end."""
+    """Publish a device on a node, and remove it at the end."""
     device = Device(kubectl, node)
     selector = {"cel": {"expression": f"device.driver == '{DRIVER}'"}}
     kubectl.create(
@@ -79,6 +79,6 @@ def own_device(kubectl: Kubectl, node: str) -> Iterator[Device]:
 
 
 def minor_version(kubectl: Kubectl) -> int:
-    """Return 37 for Kubernetes 1.37."""
+    """Return the minor version of Kubernetes: 37 for 1.37."""
     told: Object = json.loads(kubectl.run("get", "--raw", "/version").stdout)
     return int(str(told["minor"]).rstrip("+"))

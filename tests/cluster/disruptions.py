@@ -1,4 +1,4 @@
-"""Real disruptions, each by the part of the control plane that brings it: no status is written by hand."""
+"""Real disruptions, each caused by a component of the control plane: no status is written by the tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLASS = "retry-policy-test-high"
 
 
 class OwnNodes:
-    """Nodes where only pods run that `on` sends to `name`."""
+    """Nodes on which only those pods run that `on` places there."""
 
     def __init__(self, kubectl: Kubectl) -> None:
         self.kubectl = kubectl
@@ -43,7 +43,7 @@ class OwnNodes:
 
 @contextmanager
 def own_nodes(kubectl: Kubectl, *, spot: int = 0, on_demand: int = 0) -> Iterator[OwnNodes]:
-    """So many nodes of either pool that belong to one test, and go when it ends."""
+    """Yield nodes of both pools for one test, and delete them at its end."""
     nodes = OwnNodes(kubectl)
     try:
         for is_spot in (True,) * spot + (False,) * on_demand:
@@ -54,7 +54,7 @@ def own_nodes(kubectl: Kubectl, *, spot: int = 0, on_demand: int = 0) -> Iterato
 
 
 def on(nodes: OwnNodes, manifest: Object, *, cpu: str | None = None) -> Object:
-    """Send the pods of a Job to nodes of a test's own; `cpu` is what each asks for."""
+    """Place the pods of a Job on a test's own nodes; `cpu` is the request of each."""
     spec = manifest["spec"]["template"]["spec"]
     place(nodes, spec)
     if cpu is not None:
@@ -63,7 +63,7 @@ def on(nodes: OwnNodes, manifest: Object, *, cpu: str | None = None) -> Object:
 
 
 def place(nodes: OwnNodes, spec: Object) -> None:
-    """Send pods of that spec to nodes of a test's own."""
+    """Place pods with this spec on a test's own nodes."""
     spec["nodeSelector"] = {MARK: "fake", OWN: nodes.name}
     spec["tolerations"] = [
         *spec.get("tolerations", []),
@@ -77,7 +77,7 @@ def evict(team: Namespace, pod: str) -> None:
 
 
 def taint(kubectl: Kubectl, node: str) -> None:
-    """Have the taint manager end all pods of a node."""
+    """Taint a node, so that the taint manager ends all of its pods."""
     told = kubectl.run("taint", "node", node, "maintenance=now:NoExecute")
     assert told.returncode == 0, told.stderr
 
@@ -87,7 +87,7 @@ def untaint(kubectl: Kubectl, node: str) -> None:
 
 
 def delete(kubectl: Kubectl, node: str) -> None:
-    """Take a node's object away, as a cloud does with a machine that is gone."""
+    """Delete a Node, as a cloud does when its machine no longer exists."""
     gone = kubectl.run("delete", "node", node, "--wait=false")
     assert gone.returncode == 0, gone.stderr
 
@@ -97,8 +97,8 @@ def cordon(kubectl: Kubectl, node: str) -> None:
 
 
 def preempt(kubectl: Kubectl, team: Namespace, *pods: Object, cpu: str = "40") -> None:
-    """Have the scheduler end pods that take most of a node for one that comes before them, and goes at once."""
-    kubectl.run("create", "priorityclass", CLASS, "--value=1000")  # unless another test has
+    """Let the scheduler preempt pods that use most of a node, for a pod of higher priority that ends at once."""
+    kubectl.run("create", "priorityclass", CLASS, "--value=1000")  # it may exist already
     name = f"first-{secrets.token_hex(2)}"
     first = {
         "apiVersion": "v1",
@@ -119,7 +119,7 @@ def preempt(kubectl: Kubectl, team: Namespace, *pods: Object, cpu: str = "40") -
 
 
 def is_admitted(team: Namespace, pod: Object) -> bool:
-    """Create a pod, once admission has seen its priority class."""
+    """Create a pod; return True if admission knows its priority class already."""
     try:
         team.create(pod)
     except KubectlError as error:

@@ -1,4 +1,4 @@
-"""Lets pods of many JobSets fail one after the other, each once all that its controllers then start runs again."""
+"""Lets pods of many JobSets fail one after the other, each when all pods that its controllers start are running."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BETWEEN_FAILURES: Final = 180  # seconds: the Job controller's back-off after fo
 
 @dataclass
 class FailingSet:
-    """A JobSet, the failures that its pods have yet to suffer, and what was seen of it."""
+    """A JobSet, the remaining failures of its pods, and its observed state."""
 
     team: Namespace
     name: str
@@ -46,7 +46,7 @@ class FailingSet:
 
     @property
     def running(self) -> dict[str, list[Object]]:
-        """The pods of this start of the set, and of its Jobs alone, that run and are not about to fail, by Job."""
+        """Return the running pods of the current start of the set, by Job, without those that are about to fail."""
         found: dict[str, list[Object]] = defaultdict(list)
         for uid, pod in self.pods.items():
             labels = pod["metadata"]["labels"]
@@ -58,15 +58,15 @@ class FailingSet:
 
     @property
     def runs(self) -> bool:
-        """Whether all pods run that the set asks for."""
+        """Return True if all pods of the set are running."""
         return {job: len(pods) for job, pods in self.running.items()} == self.jobs
 
     def starts(self, job: str) -> tuple[str, str]:
-        """How often the set, and how often a Job of it alone, was started again."""
+        """Return the restarts of the set, and those of one Job alone."""
         return str(self.found.get("status", {}).get("restarts", 0)), str(restarts_alone(self.found).get(job, 0))
 
     def fail_next(self) -> None:
-        """Let the next pod fail, if all run and none is yet to be replaced."""
+        """Let the next pod fail, if all pods are running and none waits to be replaced."""
         if self.left and not self.has_failed and self.runs:
             job, code = self.left.pop(0)
             pod = min(self.running[job], key=lambda one: str(one["metadata"]["name"]))
@@ -81,7 +81,7 @@ class FailingSet:
 
 
 def restarts_alone(found: Object) -> dict[str, int]:
-    """How often each Job of a set was started again without the others; of those that were."""
+    """Return the restarts of each Job that was restarted without the others."""
     return {
         f"{one['name']}-{index}": number
         for one in found.get("status", {}).get("replicatedJobsStatus", [])
@@ -91,7 +91,7 @@ def restarts_alone(found: Object) -> dict[str, int]:
 
 
 def let_fail(sets: list[FailingSet]) -> None:
-    """Let them all suffer their failures, as many at a time as there are; AssertionError where one gets stuck."""
+    """Let the pods of all sets fail, in all sets at the same time; raise AssertionError if a set is stuck."""
     by_name = {(one.team.name, one.name): one for one in sets}
     teams = {one.team.name: one.team for one in sets}
     news: Queue[tuple[str, str, str, Object]] = Queue()
@@ -114,7 +114,7 @@ def let_fail(sets: list[FailingSet]) -> None:
 def take(
     by_name: dict[tuple[str, str], FailingSet], resource: str, kind: str, namespace: str, found: Object
 ) -> tuple[str, str] | None:
-    """Take note of an event; let the set's next pod fail where it is time. Return the set's key once it is over."""
+    """Record an event, and let the set's next pod fail if it is due; return the set's key when it is over."""
     labels = found["metadata"].get("labels", {})
     key = namespace, labels.get(SET + "jobset-name", "") if resource == "pods" else found["metadata"]["name"]
     one = by_name.get(key)
@@ -133,7 +133,7 @@ def take(
 
 
 def watch(team: Namespace, resource: str, news: Queue[Any], ended: list[bool]) -> None:
-    """Report all that becomes of a resource in a namespace until that is enough."""
+    """Put all objects and events of a resource in a namespace into the queue `news`, until `ended` has an entry."""
     path = f"{PATHS[resource]}/namespaces/{team.name}/{resource}"
     while not ended:
         listed = team.api.list(path)
@@ -145,7 +145,7 @@ def watch(team: Namespace, resource: str, news: Queue[Any], ended: list[bool]) -
 
 
 def failing_set(team: Namespace, manifest: Object, failures: list[Failure]) -> FailingSet:
-    """Create a set whose pods are to fail so; return it as it is stored."""
+    """Create a set whose pods will fail like this; return it as stored."""
     made = team.api.send("POST", f"{PATHS['jobsets']}/namespaces/{team.name}/jobsets", manifest)
     assert made["kind"] == "JobSet", made
     return FailingSet(team, made["metadata"]["name"], pods_of_jobs(manifest), list(failures), found=made)

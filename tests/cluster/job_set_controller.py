@@ -1,7 +1,7 @@
-"""The JobSet controller and its webhooks, as its module ships them; the API server calls them beside ours.
+"""The JobSet controller and its webhooks, as shipped in its module; the API server calls them beside this project's.
 
-Its mutating webhook runs before ours: webhooks go by the names of their configurations. In a namespace with the label
-LAST it runs after ours.
+Its mutating webhook runs before this project's, by the order of the configurations' names. In a namespace with the
+label LAST it runs after it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 NAME: Final = "jobset"
 LAST: Final = "retry-policy-test/jobset-last"
-# The prefixes of its configurations' names, and where they hold. The first is what JobSet's own kustomization writes.
+# The prefixes of its configurations' names, and their namespaces. The first is that of JobSet's own kustomization.
 ORDERS: Final = {"jobset-": "DoesNotExist", "z-jobset-": "Exists"}
 
 
 def start(
     binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, folder: Path, operators: Operators
 ) -> None:
-    """Start it and register its webhooks; come back once the API server asks them. Its CRD has to be there."""
+    """Start it and register its webhooks; return when the API server calls them. Its CRD must be installed."""
     address, credentials = run(binaries, processes, kubectl, folder)
     for shipped in built(kubectl, operators.job_set_webhooks):
         if "webhooks" in shipped:
@@ -42,7 +42,7 @@ def start(
 
 
 def run(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, folder: Path) -> tuple[str, Credentials]:
-    """Start it; return HOST:PORT of its webhooks, and the credentials of which it has its certificate."""
+    """Start it; return HOST:PORT of its webhooks, and the credentials that have issued its certificate."""
     (port,) = free_ports(1)
     credentials = Credentials.create(folder / NAME)
     credentials.server("tls", [HOST])  # under this name it looks for it

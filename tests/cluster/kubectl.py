@@ -1,4 +1,4 @@
-"""kubectl as a typed call: manifests go in and objects come out as plain dicts."""
+"""kubectl as a typed call: manifests and objects are plain dicts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Object: TypeAlias = dict[str, Any]
 
 
 class KubectlError(Exception):
-    """A call that had to succeed did not; the message is the command line and what kubectl said."""
+    """A call that had to succeed has failed; the message has the command line and kubectl's error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a call printed; warnings of the API server are on stderr."""
+    """The output of a call; warnings of the API server are on stderr."""
 
     returncode: int
     stdout: str
@@ -35,7 +35,7 @@ class Kubectl:
     kubeconfig: Path
 
     def run(self, *arguments: str, stdin: str | Mapping[str, Any] | None = None) -> Result:
-        """Run kubectl, whatever its exit code; a mapping as `stdin` goes in as JSON (with `-f -`)."""
+        """Run kubectl, and accept any exit code; a mapping as `stdin` is passed as JSON (with `-f -`)."""
         command = self._command(arguments)
         text = stdin if stdin is None or isinstance(stdin, str) else json.dumps(stdin)
         answer = subprocess.run(command, input=text or "", capture_output=True, text=True, check=False)
@@ -46,7 +46,7 @@ class Kubectl:
         return self._object("create", "--filename=-", *flags, stdin=manifest)
 
     def apply(self, manifest: Mapping[str, Any], *flags: str) -> Object:
-        """Apply the manifest and return the object as stored; KubectlError if it is refused."""
+        """Apply the manifest, and return the object as stored; raise KubectlError if it is rejected."""
         return self._object("apply", "--filename=-", *flags, stdin=manifest)
 
     def get(self, *arguments: str) -> Object:

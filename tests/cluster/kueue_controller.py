@@ -28,7 +28,7 @@ QUEUE: Final = "kueue.x-k8s.io/queue-name"
 CERTIFICATE: Final = "kueue-webhook-server-cert"
 PROBE: Final = "kueue-probe"
 GROUPS: Final = ("batch", "jobset.x-k8s.io")
-# How long Kueue waits for the pods of what it has admitted before it evicts it; half an hour by default.
+# The time that Kueue waits for the pods of an admitted Workload before it evicts it; half an hour by default.
 PODS_READY: Final = {
     "timeout": "20s",
     "recoveryTimeout": "30m",
@@ -40,7 +40,7 @@ HERE: Final = {"matchExpressions": [{"key": MANAGED, "operator": "Exists"}]}
 def start(
     binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, folder: Path, operators: Operators
 ) -> None:
-    """Start it and register its webhooks; come back once the API server asks them. Its CRDs have to be there."""
+    """Start it and register its webhooks; return when the API server calls them. Its CRDs must be installed."""
     (port,) = free_ports(1)
     for prepared in (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KUEUE_SYSTEM}},
@@ -49,7 +49,7 @@ def start(
             "kind": "Secret",
             "metadata": {"name": CERTIFICATE, "namespace": KUEUE_SYSTEM},
         },
-        # By this the API server reaches it under the Service's name, for which it makes its certificate.
+        # By this address the API server reaches it under the Service's name, for which it issues its certificate.
         {
             "apiVersion": "v1",
             "kind": "Service",
@@ -85,7 +85,7 @@ def start(
             binaries[NAME],
             f"--kubeconfig={kubectl.kubeconfig}",
             f"--config={configuration}",
-            "--feature-gates=VisibilityOnDemand=false",  # an API server of its own
+            "--feature-gates=VisibilityOnDemand=false",  # this feature is an additional API server
         ],
     )
     processes.wait_until(lambda: _mounted(kubectl, certificates), "its certificate", log=NAME)
@@ -93,7 +93,7 @@ def start(
 
 
 def _mounted(kubectl: Kubectl, folder: Path) -> bool:
-    """Do as a kubelet does with the Secret in which it keeps its certificate; tell whether that is there."""
+    """Write the files of the Secret with its certificate, like a kubelet; return True if the Secret exists."""
     data = kubectl.get("secret", CERTIFICATE, f"--namespace={KUEUE_SYSTEM}").get("data") or {}
     for name, content in data.items():
         (folder / name).write_bytes(base64.b64decode(content))
@@ -101,7 +101,7 @@ def _mounted(kubectl: Kubectl, folder: Path) -> bool:
 
 
 def _chosen(configuration: Object, port: int) -> Object:
-    """Name it as Kueue's kustomization does, and keep what concerns Jobs, JobSets and its own kinds."""
+    """Return a configuration with the name in Kueue's kustomization, only for Jobs, JobSets and Kueue's kinds."""
     service = {"name": KUEUE_SERVICE, "namespace": KUEUE_SYSTEM, "port": port}
     webhooks = [
         {

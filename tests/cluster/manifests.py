@@ -1,4 +1,4 @@
-"""Manifests for tests: small Jobs and JobSets whose pods land on KWOK nodes and end as told (see stages/pod.yaml)."""
+"""Manifests for tests: small Jobs and JobSets whose pods run on KWOK nodes and end as annotated (stages/pod.yaml)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def exits(*codes: int) -> dict[str, str]:
 def job(name: str, annotations: Mapping[str, str] | None = None, /, **spec: Any) -> Object:
     """Return a Job of one container `main`; `annotations` are its pod template's, `spec` are fields of its spec.
 
-    Without annotations its pods run for ever.
+    Without annotations its pods never end.
     """
     return {
         "apiVersion": "batch/v1",
@@ -41,7 +41,7 @@ def job(name: str, annotations: Mapping[str, str] | None = None, /, **spec: Any)
 
 
 def job_set(name: str, *replicated_jobs: Object, **spec: Any) -> Object:
-    """Return a JobSet of these; `spec` are further fields of its spec."""
+    """Return a JobSet of these replicated Jobs; `spec` are further fields of its spec."""
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -51,12 +51,12 @@ def job_set(name: str, *replicated_jobs: Object, **spec: Any) -> Object:
 
 
 def replicated_job(name: str, annotations: Mapping[str, str] | None = None, /, **spec: Any) -> Object:
-    """Return a part of a JobSet: one Job as `job` describes it."""
+    """Return a replicated Job of a JobSet, with the parameters of `job`."""
     return {"name": name, "template": {"spec": job(name, annotations, **spec)["spec"]}}
 
 
 def pod_template(annotations: Mapping[str, str] | None = None) -> Object:
-    """Return a pod template of one container `main`, with those annotations, for KWOK nodes alone."""
+    """Return a pod template of one container `main`, with these annotations, for KWOK nodes only."""
     return {
         "metadata": {"annotations": dict(annotations or {})},
         "spec": {

@@ -1,4 +1,4 @@
-"""One test's own namespace: kubectl in it, and waiting for what the controllers make of it."""
+"""A test's own namespace: kubectl in it, and waits for the controllers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AS_KUBECTL_CREATES = {"fieldValidation": "Strict", "fieldManager": "kubectl-crea
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """Lists and watches straight from the API server: a few milliseconds a call, where kubectl takes a hundred."""
+    """Lists and watches directly from the API server: a few milliseconds a call; kubectl takes a hundred."""
 
     client: Any
 
@@ -50,15 +50,15 @@ class Api:
         return parsed
 
     def dry_run(self, path: str, manifest: Object) -> Object:
-        """Have an object created without being stored; return it as it would be, or the Status that refuses it."""
+        """Create an object in a dry run; return it as it would be stored, or the Status that rejects it."""
         return self.send("POST", path, manifest, dryRun="All")
 
     def create(self, path: str, manifest: Mapping[str, Any]) -> Object:
-        """Create an object as kubectl does and return it as kubectl prints it; KubectlError if it is refused."""
+        """Create an object like kubectl, and return it as kubectl prints it; raise KubectlError if it is rejected."""
         return _as_printed(self.send("POST", path, dict(manifest), **AS_KUBECTL_CREATES))
 
     def send(self, method: str, path: str, body: Object | None = None, **query: str) -> Object:
-        """Get or create an object, or merge a patch into one; return it as it is then, or the Status that refuses."""
+        """Get or create an object, or merge a patch into it; return its new state, or the Status that rejects it."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         request = self.client.param_serialize(
             method,
@@ -93,9 +93,9 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Namespace(Kubectl):
-    """kubectl in one namespace, which also waits: by watching, so that no state between two looks is missed.
+    """kubectl in one namespace, with waits by watching, so that no intermediate state is missed.
 
-    Failed waits raise AssertionError with the objects as they last were and the namespace's events.
+    Failed waits raise AssertionError with the last state of the objects and the namespace's events.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Namespace(Kubectl):
     def create(self, manifest: Mapping[str, Any], *flags: str) -> Object:
         """Create the object and return it as stored; KubectlError with the API server's words if it is refused.
 
-        As kubectl does, but in a few milliseconds; kubectl itself is called for flags and for kinds not in PATHS.
+        Like kubectl, but in a few milliseconds; kubectl itself is called for flags and for kinds not in PATHS.
         """
         resource = f"{manifest['kind'].lower()}s"
         if flags or PATHS.get(resource, "").partition("/")[2] != manifest["apiVersion"]:
@@ -142,7 +142,7 @@ class Namespace(Kubectl):
         return self.wait_for_all("pods", until, selector=f"batch.kubernetes.io/job-name={job}", seconds=seconds)
 
     def running(self, job: str, number: int, *, but: Object | None = None, seconds: int = SECONDS) -> list[Object]:
-        """Return the Job's running pods, once there are so many beside one that is known."""
+        """Return the Job's running pods as soon as there are `number` of them, without the known pod `but`."""
         __tracebackhide__ = True
         known = None if but is None else but["metadata"]["uid"]
 
@@ -152,7 +152,7 @@ class Namespace(Kubectl):
         return chosen(self.pods_of(job, lambda pods: len(chosen(pods)) == number, seconds=seconds))
 
     def pods_of_set(self, job_set: str, restart: int, number: int = 1) -> list[Object]:
-        """Return the pods of a JobSet's restart once so many are there and all run; 0 is the set's first start."""
+        """Return the pods of a JobSet's restart as soon as `number` of them run; restart 0 is the first start."""
         __tracebackhide__ = True
         selector = f"jobset.sigs.k8s.io/jobset-name={job_set},jobset.sigs.k8s.io/restart-attempt={restart}"
         return self.wait_for_all(
@@ -160,11 +160,11 @@ class Namespace(Kubectl):
         )
 
     def ends(self, pod: Object, code: int) -> None:
-        """Have a running pod end with an exit code."""
+        """Let a running pod end with an exit code."""
         self.all_end([pod], code)
 
     def all_end(self, pods: list[Object], code: int) -> None:
-        """Have running pods end with an exit code, one right after the other."""
+        """Let running pods end with an exit code, one immediately after the other."""
         for pod in pods:
             path = f"{PATHS['pods']}/namespaces/{self.name}/pods/{pod['metadata']['name']}"
             _as_printed(self.api.send("PATCH", path, {"metadata": {"annotations": exits(code)}}))
@@ -184,7 +184,7 @@ class Namespace(Kubectl):
     def _wait(
         self, resource: str, until: Callable[[list[Object]], object], *, seconds: int, **query: str
     ) -> list[Object]:
-        __tracebackhide__ = True  # the message says it all
+        __tracebackhide__ = True  # the message is enough
         path = f"{PATHS[resource]}/namespaces/{self.name}/{resource}"
         end = time.monotonic() + seconds
         while True:  # the API server ends a watch early that does not take its events fast enough
@@ -219,7 +219,7 @@ class Namespace(Kubectl):
 
 
 def _as_printed(answer: Object) -> Object:
-    """Return an object as kubectl prints it; KubectlError where the answer is a refusal."""
+    """Return an object as kubectl prints it; raise KubectlError if the answer is an error."""
     if answer["kind"] == "Status":
         raise KubectlError(answer["message"])
     answer["metadata"].pop("managedFields", None)

@@ -1,6 +1,6 @@
-"""Two node pools, spot and on-demand, as GKE makes them; KWOK plays their kubelets.
+"""Two node pools, spot and on-demand, like those of GKE; KWOK simulates their kubelets.
 
-Pods of tests reach these nodes on any cluster, and no other pods do, by this agreement: every node has the label
+On any cluster only pods of tests run on these nodes: every node has the label
 `kwok.x-k8s.io/node: fake`, and on a cluster that is not ours a taint of the same key and value; test manifests carry
 PLACEMENT, a node selector and a toleration for the two (`manifests.job` puts them in). On our own control plane there
 are no other nodes and there is no taint, so a manifest without them runs as well.
@@ -31,13 +31,13 @@ PLACEMENT: Mapping[str, Any] = {
 
 
 def start(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, *, foreign: bool) -> None:
-    """Start KWOK, create the nodes, wait until they are Ready."""
+    """Start KWOK, create the nodes, and wait until they are Ready."""
     processes.start(
         "kwok",
         [
             binaries["kwok"],
             f"--kubeconfig={kubectl.kubeconfig}",
-            "--node-lease-duration-seconds=40",  # as a kubelet; without a lease the nodes flap
+            "--node-lease-duration-seconds=40",  # like a kubelet; without a lease the nodes become not ready
             f"--manage-nodes-with-annotation-selector={MARK}=fake",
             f"--config={STAGES / 'node.yaml'}",
             f"--config={STAGES / 'pod.yaml'}",
@@ -56,12 +56,12 @@ def start(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, 
 
 
 def remove(kubectl: Kubectl) -> None:
-    """Take the nodes away again, from a cluster that lives on."""
+    """Delete the nodes, in a cluster that is not this run's own."""
     kubectl.run("delete", "node", f"--selector={MARK}=fake", "--wait=false")
 
 
 def own_node(name: str, *, spot: bool) -> dict[str, Any]:
-    """Return a node of either pool, under a name of its own."""
+    """Return a node of a pool, with this name."""
     return _node("spot" if spot else "on-demand", name, foreign=False)
 
 

@@ -1,7 +1,7 @@
-"""What operators install for the kinds that the webhook knows: their CRDs, as their Go modules hold them.
+"""The CRDs of the kinds that the webhook knows, from the Go modules of their operators.
 
-They are fetched once, into the cache. Volcano's module holds types alone: its CRDs are generated from them as Volcano
-does it. Those of Flyte and of Apache Spark, which have no module, are written by hand (crds/).
+They are fetched once, into the cache. Volcano's module has only types: its CRDs are generated from them as in Volcano
+itself. Those of Flyte and of Apache Spark, which have no module, are written by hand (crds/).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A Go module, by version and checksum, and the files in it that hold CRDs: `{}` stands for each of the names."""
+    """A Go module with version and checksum, and its files with CRDs; `{}` stands for each of the names."""
 
     path: str
     version: str
@@ -45,7 +45,7 @@ class Module:
     names: str
 
 
-# JobSet's, Kueue's and Tekton's also stand in tools/.
+# Those of JobSet, Kueue and Tekton are also in tools/.
 MODULES: Final = (
     Module(
         "sigs.k8s.io/jobset",
@@ -123,7 +123,7 @@ MODULES: Final = (
         " provisioningrequestconfigs multikueueconfigs multikueueclusters",
     ),
 )
-# A test puts this CRD in the place of the older one: TrainJobs of Trainer 2.2 and later have other fields.
+# A test replaces the older CRD by this one: TrainJobs of Trainer 2.2 and later have other fields.
 NEWER_TRAINER: Final = Module(
     "github.com/kubeflow/trainer/v2",
     "v2.3.0",
@@ -131,7 +131,7 @@ NEWER_TRAINER: Final = Module(
     "manifests/base/crds/trainer.kubeflow.org_{}.yaml",
     "trainjobs",
 )
-# The modules whose controllers run, and where their webhook configurations are kept.
+# The modules whose controllers run, and the files with their webhook configurations.
 WEBHOOKS: Final = {"sigs.k8s.io/jobset": "job-set-webhooks", "sigs.k8s.io/kueue": "kueue-webhooks"}
 TEKTON: Final = "github.com/tektoncd/pipeline"
 TEKTON_CONFIGURATION: Final = "tekton-configuration"
@@ -140,13 +140,13 @@ KUEUE_SERVICE: Final = "kueue-webhook-service"
 NEWER: Final = "newer-crds"
 CONTROLLER_GEN: Final = Binary("controller-gen", "volcano", "sigs.k8s.io/controller-tools/cmd/controller-gen")
 VOLCANO_TYPES: Final = "volcano.sh/apis/pkg/apis/batch/v1alpha1;volcano.sh/apis/pkg/apis/flow/v1alpha1"
-# As Volcano's Makefile has it, but for the descriptions: embedded metadata, or a task's annotations would be dropped.
+# As in Volcano's Makefile, but without descriptions; embedded metadata keeps the annotations of tasks.
 VOLCANO_CRDS: Final = "crd:crdVersions=v1,generateEmbeddedObjectMeta=true,maxDescLen=0"
 
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """The folders of what was fetched: CRDs, webhook configurations, each a kustomization, ConfigMaps, newer CRDs."""
+    """The folders of fetched files: CRDs and webhook configurations, each a kustomization, ConfigMaps, newer CRDs."""
 
     crds: Path
     job_set_webhooks: Path
@@ -156,7 +156,7 @@ class Operators:
 
 
 def fetch() -> Operators:
-    """Return what the cache holds for this file; fill it first if need be."""
+    """Return the folders in the cache for this version of the file; fill the cache first if needed."""
     pins = [(CONTROLLER_GEN.folder / name).read_text() for name in ("go.mod", "go.sum")]
     versions = [f"{name}: {row.versions}" for name, row in KINDS.items()]
     folder = toolchain.cache() / f"operators-{toolchain.digest(Path(__file__).read_text(), *pins, *versions)}"
@@ -173,11 +173,11 @@ def fetch() -> Operators:
 
 
 def install(processes: Processes, kubectl: Kubectl, operators: Operators) -> None:
-    """Install the CRDs; come back once the API server serves their kinds, and tells what JobSet's are made of."""
+    """Install the CRDs; return when the API server serves their kinds; raise HarnessError if it rejects one."""
     files = sorted([*operators.crds.iterdir(), *BY_HAND.iterdir()], key=lambda file: file.stat().st_size)
     parts = [files[first::AT_ONCE] for first in range(AT_ONCE)]
     with ThreadPoolExecutor() as executor:
-        # Not applied: they would be too long for the annotation that apply writes.
+        # Not with apply: they are too long for the annotation that it writes.
         for created in executor.map(lambda part: kubectl.run(*CREATE, *(f"--filename={file}" for file in part)), parts):
             if created.returncode:
                 raise HarnessError(created.stderr)
@@ -208,7 +208,7 @@ def _fill(folder: Path) -> None:
 
 
 def _copy(source: Path, target: Path, files: str = "**/*.yaml") -> None:
-    """Copy a folder of Go's own cache, but for its modes: nothing there can be written to, or taken away."""
+    """Copy a folder of Go's own cache without its file modes, which forbid changes and deletion."""
     for file in source.glob(files):
         copied = target / file.relative_to(source)
         copied.parent.mkdir(parents=True, exist_ok=True)
@@ -216,13 +216,13 @@ def _copy(source: Path, target: Path, files: str = "**/*.yaml") -> None:
 
 
 def _download(go: Path) -> Mapping[Module, Path]:
-    """Return each module's folder in Go's own cache; HarnessError if one is not what was pinned."""
+    """Return each module's folder in Go's own cache; raise HarnessError if a checksum differs."""
     modules = (*MODULES, NEWER_TRAINER)
     printed = toolchain.run(
         "download operators",
         [go, "mod", "download", "-json", *(f"{module.path}@{module.version}" for module in modules)],
-        folder=toolchain.cache(),  # which is no module of Go's
-        # Go's own check asks a database on the internet; ours are the checksums above.
+        folder=toolchain.cache(),  # not a Go module
+        # Go's own check needs a database on the internet; the checksums above replace it.
         environment={**os.environ, **toolchain.SETTINGS, "GOFLAGS": "", "GOSUMDB": "off"},
     )
     found = {}
@@ -253,7 +253,7 @@ def _generate(go: Path, folder: Path) -> None:
 
 
 def _save(documents: Iterable[Object], folder: Path) -> None:
-    """Write CRDs in a form that an API server alone can work with, and without what makes it slow."""
+    """Write CRDs in a form that works without the operator, and without the parts that make the API server slow."""
     for crd in documents:
         spec = crd["spec"]
         if spec.get("conversion", {}).get("strategy") == "Webhook":
@@ -261,7 +261,7 @@ def _save(documents: Iterable[Object], folder: Path) -> None:
         row = KINDS.get((spec["group"], spec["names"]["kind"]))
         asked_about = () if row is None else row.versions
         if spec["group"] == "kueue.x-k8s.io":
-            # Its controller speaks the newest version. It would convert the older one, and looks where it is told so.
+            # Its controller uses the newest version.
             newest = max(spec["versions"], key=lambda one: str(one["name"]))
             spec["versions"] = [{**newest, "storage": True, "served": True}]
             service = {"namespace": KUEUE_SYSTEM, "name": KUEUE_SERVICE, "path": "/convert"}
@@ -269,16 +269,16 @@ def _save(documents: Iterable[Object], folder: Path) -> None:
             spec["conversion"] = {"strategy": "Webhook", "webhook": called}
         spec["versions"] = [one for one in spec["versions"] if one["storage"] or one["name"] in asked_about]
         if crd["metadata"]["name"] == "workflows.argoproj.io":
-            for version in spec["versions"]:  # which has whole templates in it, and is larger than the spec
+            for version in spec["versions"]:  # the status contains complete templates, and is larger than the spec
                 version["schema"]["openAPIV3Schema"]["properties"]["status"] = UNTYPED
         (folder / f"{crd['metadata']['name']}.json").write_text(json.dumps(_without_descriptions(crd)))
 
 
 def _without_descriptions(value: Any) -> Any:
-    """Return a copy without the descriptions of fields; a field of that name has an object there, never a string.
+    """Return a copy without the descriptions of fields; a field named `description` is an object, never a string.
 
-    They are most of a CRD. The API server keeps each schema several times, parsed, and merges all into its OpenAPI
-    documents again and again: with them these CRDs take it minutes and hundreds of MiB.
+    Descriptions are most of a CRD. The API server keeps each schema several times, parsed, and merges all into its
+    OpenAPI documents again and again: with descriptions these CRDs take minutes and hundreds of MiB.
     """
     if isinstance(value, dict):
         described = isinstance(value.get("description"), str)

@@ -1,4 +1,4 @@
-"""What the roles let the server ask the API for, and what it does ask for: kubectl stands between and logs."""
+"""The permissions that the roles grant to the server, and those that it uses: kubectl as a proxy logs the requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.cluster.kubectl import Kubectl, Object
 
-# The namespace where a Role grants it, else empty; API group; resource; the object's name where only that is granted;
+# The namespace if a Role grants it, else empty; API group; resource; the object's name if only that is granted;
 # verb.
 Right: TypeAlias = tuple[str, str, str, str, str]
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -25,7 +25,7 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"
 
 @contextmanager
 def recording(kubectl: Kubectl, folder: Path) -> Iterator[tuple[Path, Callable[[], list[Mapping[str, str]]]]]:
-    """Give a kubeconfig with the ServiceAccount's rights, and what is asked by it: kubectl stands between and logs."""
+    """Yield a kubeconfig with the ServiceAccount's permissions, and a function that returns its logged requests."""
     own, through, log = folder / "own.kubeconfig", folder / "through.kubeconfig", folder / "kubectl.log"
     account = as_service_account(kubectl)
     own.write_text(json.dumps(account))
@@ -47,7 +47,7 @@ def recording(kubectl: Kubectl, folder: Path) -> Iterator[tuple[Path, Callable[[
 
 
 def used(requests: list[Mapping[str, str]], granted: set[Right]) -> set[Right]:
-    """Return the rights that requests need; by the object's name where only that is granted."""
+    """Return the permissions that requests need; with the object's name if only that is granted."""
     needed = set()
     for request in requests:
         right, name = right_of(request["method"], request["url"])
@@ -57,7 +57,7 @@ def used(requests: list[Mapping[str, str]], granted: set[Right]) -> set[Right]:
 
 
 def right_of(method: str, url: str) -> tuple[Right, str]:
-    """Return what the API server's authorizer makes of a request, and the name of its object, empty if it has none."""
+    """Return the attributes of a request for the authorizer, and its object's name, empty if it has none."""
     found = urlsplit(url)
     path = re.fullmatch(
         r"/apis?(?:/(?P<group>[^/]+\.[^/]+|batch))?/v[^/]+(?:/namespaces/(?P<namespace>[^/]+))?/(?P<resource>[a-z]+)(?:/(?P<name>[^/]+)(?P<sub>/[a-z]+)?)?",

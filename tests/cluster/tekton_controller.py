@@ -1,4 +1,4 @@
-"""Tekton's controllers of PipelineRuns and TaskRuns (tools/tekton), with the configuration that its module ships.
+"""Tekton's controllers of PipelineRuns and TaskRuns (tools/tekton), with the configuration of its module.
 
 Its webhooks do not run.
 """
@@ -28,7 +28,7 @@ CONFIG_MAPS: Final = {
 
 
 def start(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, operators: Operators) -> None:
-    """Start it. Its CRDs have to be there."""
+    """Start the controllers; their CRDs must be installed."""
     kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
     kubectl.run("apply", f"--filename={operators.tekton_configuration}")
     environment = {**CONFIG_MAPS, "SYSTEM_NAMESPACE": SYSTEM, "METRICS_DOMAIN": "tekton.dev"}

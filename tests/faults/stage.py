@@ -256,7 +256,7 @@ class Stage(Installed):
     def under_load(
         self, fault: str, *, from_the_start: bool = False, rate: int = RATE, burst: int = 1
     ) -> Iterator[Watched]:
-        """Load the API server while the block runs, with a calm period before and after; record the results in the table.
+        """Load the API server while the block runs, and before and after it; record the results in the table.
 
         `from_the_start`: the block begins while admission does not work yet.
         """
@@ -272,7 +272,7 @@ class Stage(Installed):
             watched.laps.append(msgspec.convert(self.load.ask("stop"), Tally))
 
     def until_settled(self, *replicas: Replica) -> None:
-        """Wait until no rotation is in progress, and caBundles and these replicas have the certificates of the Secret."""
+        """Wait until no rotation is in progress, and caBundles and replicas have the Secret's certificates."""
 
         def shown() -> bool:
             try:
