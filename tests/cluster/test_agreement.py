@@ -1,4 +1,4 @@
-"""No disagreement with the API server, nor between the command line and the webhook, on whatever is generated.
+"""The rules agree with the API server, and the command line with the webhook, on generated objects.
 
 RETRY_POLICY_EXAMPLES: how many objects each test generates (default 1,000, always the same ones).
 """
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 Test = TypeVar("Test", bound="Callable[..., None]")
 DEFAULT = 1000
 EXAMPLES = int(os.environ.get("RETRY_POLICY_EXAMPLES", DEFAULT))
-PARTS = 4  # in which each test generates its objects, at the same time
+PARTS = 4  # of each test, which generate objects at the same time
 
 pytestmark = [pytest.mark.generated, pytest.mark.first, pytest.mark.parametrize("part", range(PARTS))]
 
 
 def generated(part: int) -> Callable[[Test], Test]:
-    """Give a test its part of the objects."""
+    """Return a decorator that gives a test its part of the objects."""
     drawn = settings(
         max_examples=EXAMPLES // PARTS,
-        derandomize=False,  # it would give each part the same
+        derandomize=False,  # with True each part would be the same
         database=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate, Phase.shrink],
@@ -52,7 +52,7 @@ def generated(part: int) -> Callable[[Test], Test]:
 
 @pytest.fixture(scope="module")
 def plain(kubectl: Kubectl, api: Api) -> Namespace:
-    """A namespace where no webhook of ours has a say."""
+    """A namespace that is not opted in."""
     return new_namespace("agreement-plain", {}, kubectl, api)
 
 
@@ -69,7 +69,7 @@ def dry_run(team: Namespace, root: Object) -> Object:
 def is_refused(answer: Object) -> bool:
     if answer["kind"] != "Status":
         return False
-    assert answer["code"] in {400, 403, 422}, answer  # a verdict on the object
+    assert answer["code"] in {400, 403, 422}, answer  # a judgement of the object
     return True
 
 
@@ -92,9 +92,7 @@ def test_the_schema_rule_refuses_what_the_api_server_refuses_and_nothing_else(pl
     agree()
 
 
-def test_the_webhook_makes_of_an_object_what_render_makes_of_it(
-    plain: Namespace, opted_in: Namespace, part: int
-) -> None:
+def test_the_webhook_edits_an_object_like_render(plain: Namespace, opted_in: Namespace, part: int) -> None:
     policy = parse(Path(os.environ["RETRY_POLICY_TEST_POLICY"]).read_text())
     assert isinstance(policy, Policy)
 
@@ -117,7 +115,7 @@ def test_the_webhook_makes_of_an_object_what_render_makes_of_it(
 
 
 def comparable(answer: Object) -> Any:
-    """What two creations of the same object have in common.
+    """Return the part of an answer that is equal for two creations of the same object.
 
     Not how the annotation `policy` spells what was injected: the webhook sees a defaulted object, `render` does not.
     Nor the order of a pod's tolerations, to which the API server adds its own before it asks a webhook.

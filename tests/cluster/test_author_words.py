@@ -1,4 +1,4 @@
-"""What the author of a Job asks for, and the real Job controller then does."""
+"""What the author of a Job writes, and what the real Job controller then does."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def test_the_ledger_settles_no_crash_whose_code_the_author_has_not_listed(namesp
     team.wait_for("jobs", "listed", lambda found: ended(found, 1))
     team.create(job("bug", backoffLimit=6, **INDEXED))
     team.ends(team.running("bug", 3)[0], 1)
-    team.wait_for("jobs", "bug", lambda found: condition(found, "Failed"))  # settled, and so is the one before
+    team.wait_for("jobs", "bug", lambda found: condition(found, "Failed"))  # settled, like the one before
     listed = team.get("job", "listed")
     assert account(listed)["cost"] == {"retry": 1}
     assert not condition(listed, "FailureTarget")
     assert len(team.running("listed", 3)) == 3
 
 
-def test_an_author_is_told_once_what_explicit_retries_mean(namespace: NewNamespace) -> None:
+def test_an_author_gets_one_warning_about_explicit_retries(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     told = "spec.backoffLimit: only exit code 143 is retried; add a rule Count In [CODES]"
     assert warned(team, job("said", backoffLimit=4)) == [f"Job {team.name}/said: {told}"]

@@ -1,4 +1,4 @@
-"""How long the real Job controller waits before it replaces pods, and that nothing else changes by it."""
+"""The back-off of the real Job controller before it replaces pods; no other behaviour changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONGEST_WAIT = timedelta(minutes=10)
 
 
 def indexed(pods: int, annotations: Mapping[str, str] | None = None, /, **spec: object) -> Object:
-    """Return a Job of so many pods at a time, each with a completion index."""
+    """Return an Indexed Job with this number of pods at a time."""
     return job("train", annotations, completionMode="Indexed", completions=pods, parallelism=pods, **spec)
 
 
@@ -40,7 +40,7 @@ def index_of(pod: Object) -> str:
 
 
 def counts(pod: Object) -> tuple[str | None, str | None]:
-    """The failures of a pod's index that the Job controller knows of: those that cost a retry, and the others."""
+    """Return the failures of a pod's index that the Job controller has counted: with a cost, and ignored ones."""
     annotations = pod["metadata"]["annotations"]
     return annotations.get(INDEX_FAILURES), annotations.get(INDEX_IGNORED_FAILURES)
 
@@ -51,13 +51,13 @@ def live(pods: list[Object], index: str, but: Object | None = None) -> list[Obje
 
 
 def of_index(team: Namespace, index: int, but: Object | None = None) -> Object:
-    """Return the running pod of an index, once there is one beside one that is known."""
+    """Return the running pod of an index, other than a known one."""
     (pod,) = live(team.pods_of("train", lambda pods: live(pods, str(index), but)), str(index), but)
     return pod
 
 
 def beside(team: Namespace, known: Iterable[Object], number: int) -> list[Object]:
-    """Return the running pods beside those that are known, once there are so many."""
+    """Return the running pods, without known ones, as soon as there are `number` of them."""
     uids = {pod["metadata"]["uid"] for pod in known}
 
     def others(pods: list[Object]) -> list[Object]:
@@ -67,7 +67,7 @@ def beside(team: Namespace, known: Iterable[Object], number: int) -> list[Object
 
 
 def waited(team: Namespace, before: Object, after: Object) -> timedelta:
-    """How long after the end of one pod another one was created."""
+    """Return the seconds from the end of one pod to the creation of another one."""
     name = before["metadata"]["name"]
     found = team.wait_for(
         "jobs", "train", lambda found: any(one["pod"] == name for one in account(found).get("last", ()))
@@ -77,7 +77,7 @@ def waited(team: Namespace, before: Object, after: Object) -> timedelta:
 
 
 def grown(failures: int) -> timedelta:
-    """What the Job controller waits after so many failures, if it counts them all."""
+    """Return the seconds of back-off after this number of counted failures."""
     doubled: timedelta = FIRST_WAIT * 2 ** (failures - 1)
     return min(doubled, LONGEST_WAIT)
 
@@ -143,7 +143,7 @@ def test_the_last_attempt_of_all_indexes_together_leaves_spot_before_its_job_has
     assert {(noted(one)["attempt"], noted(one)["max-retries"]) for one in new} == {("3", "3")}
 
 
-def test_the_sum_is_enforced_first_and_with_the_reason_that_a_job_without_indexes_has(namespace: NewNamespace) -> None:
+def test_the_limit_of_the_sum_applies_first_with_the_same_reason_as_without_indexes(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(4, backoffLimit=2))
     team.all_end([pod for pod in team.running("train", 4) if index_of(pod) != "3"], 143)
@@ -152,7 +152,7 @@ def test_the_sum_is_enforced_first_and_with_the_reason_that_a_job_without_indexe
     assert found["status"]["failed"] >= 3
 
 
-def test_an_index_that_spends_both_at_once_ends_the_job_by_the_sum(namespace: NewNamespace) -> None:
+def test_an_index_that_exceeds_both_limits_at_once_fails_the_job_by_the_sum(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(1, exits(143), backoffLimit=1, backoffLimitPerIndex=1, maxFailedIndexes=0))
     found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed") and ended(found, 2))
@@ -173,7 +173,7 @@ def test_an_unchanged_manifest_can_be_applied_again(
         assert limits(team.get("job", "train")) == [spec.get("backoffLimit", 3), 10, 0]
 
 
-def test_more_retries_than_the_limit_cannot_be_asked_for_later(namespace: NewNamespace) -> None:
+def test_an_update_to_more_retries_than_the_limit_is_denied(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(2, backoffLimit=2))
     refused = team.run("patch", "job", "train", "--type=merge", '--patch={"spec":{"backoffLimit":11}}')
@@ -253,7 +253,7 @@ def test_a_job_with_a_success_policy_succeeds_by_it_while_another_index_waits(na
 
 
 @pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
-def test_a_job_of_one_pod_that_becomes_indexed_has_no_growing_wait_either(
+def test_a_job_of_one_pod_that_becomes_indexed_has_no_growing_back_off_either(
     namespace: NewNamespace, options: tuple[str, ...]
 ) -> None:
     team = opted_in(namespace, "single-pod")
@@ -273,7 +273,7 @@ def test_a_job_of_one_pod_that_becomes_indexed_has_no_growing_wait_either(
 
 
 @pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
-def test_one_whose_author_says_non_indexed_stays_so(namespace: NewNamespace, options: tuple[str, ...]) -> None:
+def test_a_job_with_explicit_non_indexed_mode_is_not_changed(namespace: NewNamespace, options: tuple[str, ...]) -> None:
     team = opted_in(namespace, "single-pod")
     manifest = job("train", completionMode="NonIndexed")
     assert team.run("apply", *options, "--filename=-", stdin=manifest).returncode == 0
@@ -285,14 +285,14 @@ def test_one_whose_author_says_non_indexed_stays_so(namespace: NewNamespace, opt
     [{"name": "a" * 61}, {"name": "a" * 62}, {"generateName": "a" * 56}, {"generateName": "a" * 58}, {"name": "a.b"}],
     ids=str,
 )
-def test_the_api_takes_whatever_name_a_job_of_one_pod_has(namespace: NewNamespace, metadata: Object) -> None:
+def test_the_api_accepts_any_name_of_a_job_of_one_pod(namespace: NewNamespace, metadata: Object) -> None:
     team = opted_in(namespace, "single-pod")
     manifest = {**job("train"), "metadata": metadata}
     created = team.run("create", "--filename=-", stdin=manifest)
     assert created.returncode == 0, created.stderr
 
 
-def test_a_cron_job_of_the_longest_name_that_gets_an_index_makes_jobs(namespace: NewNamespace) -> None:
+def test_a_cron_job_of_the_longest_name_whose_jobs_become_indexed_creates_jobs(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "single-pod")
     cron_job = {
         "apiVersion": "batch/v1",

@@ -1,4 +1,4 @@
-"""The test cluster itself, without the webhook: what the other tests stand on."""
+"""The test cluster itself, without the webhook: the other tests depend on this behaviour."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_container_that_a_kubelet_would_restart_in_place_does_not_end_its_pod(
 
 
 @pytest.mark.parametrize(("annotations", "code"), [({}, 137), ({DELETION_EXIT_CODE: "143"}, 143)])
-def test_an_evicted_pod_fails_as_disrupted_with_its_exit_code_before_it_goes(
+def test_an_evicted_pod_fails_as_disrupted_with_its_exit_code_before_it_is_deleted(
     namespace: NewNamespace, annotations: dict[str, str], code: int
 ) -> None:
     team = namespace()
@@ -130,7 +130,7 @@ def test_an_evicted_pod_fails_as_disrupted_with_its_exit_code_before_it_goes(
 def test_a_pod_that_exits_0_when_it_is_deleted_succeeds(namespace: NewNamespace) -> None:
     team = namespace()
     manifest = pod("graceful", {DELETION_EXIT_CODE: "0"})
-    manifest["metadata"]["finalizers"] = ["retry-policy-test/look"]  # so that there is something left to look at
+    manifest["metadata"]["finalizers"] = ["retry-policy-test/look"]  # so that the pod still exists
     team.create(manifest)
     team.wait_for("pods", "graceful", lambda found: condition(found, "Ready"))
 
@@ -158,9 +158,9 @@ def test_spot_nodes_keep_out_pods_that_do_not_tolerate_them(namespace: NewNamesp
 
 @pytest.fixture
 def runner() -> Iterator[subprocess.Popen[str]]:
-    """Yield a runner in a session of its own; its control plane is another than ours."""
+    """Yield a runner in a new session, with its own control plane."""
     environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
-    # A run in the background of a script ignores SIGINT, and would hand that down.
+    # A run in the background of a script ignores SIGINT, and its children would inherit that.
     command = ["env", "--default-signal=INT", sys.executable, "-m", "tests.cluster", "--without-operators"]
     command += ["--", "sh", "-c", "echo $RETRY_POLICY_TEST_LOGS; exec sleep 1000"]
     with subprocess.Popen(
@@ -183,7 +183,7 @@ def test_a_runner_that_is_stopped_leaves_no_process_behind(
     alive = {os.pidfd_open(int(child)) for child in children}
 
     if number == signal.SIGINT:
-        os.killpg(runner.pid, number)  # as a terminal does at Ctrl-C
+        os.killpg(runner.pid, number)  # like a terminal at Ctrl-C
     else:
         runner.send_signal(number)
 
@@ -195,4 +195,4 @@ def test_a_runner_that_is_stopped_leaves_no_process_behind(
             os.close(descriptor)
     assert names >= {"etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kwok", "retry-policy"}
     runner.wait(30)
-    assert folder.exists() == (number == signal.SIGKILL)  # which the next run takes away
+    assert folder.exists() == (number == signal.SIGKILL)  # the next run deletes it

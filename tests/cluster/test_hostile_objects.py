@@ -1,4 +1,4 @@
-"""Objects made to stop admission, sent to the real API server: it gets its answers, and so do others meanwhile."""
+"""Hostile objects through the real API server: they are answered in time, and so are other requests."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
     from tests.cluster.namespace import Namespace
 
-OTHERS = 20  # admissions of others at least, one after another
+OTHERS = 20  # admissions of other objects at least, one after another
 JOBS = "apis/batch/v1/namespaces/{}/jobs"
 PODS = "api/v1/namespaces/{}/pods"
 
 LONG_RULES = [exit_codes("FailJob", "NotIn", *range(1, 40_001), container="main") for _ in range(2)]
-# The API server itself looks at each pair of these.
+# The API server itself compares each pair of these.
 MISSING = [exit_codes("FailJob", "In", 1, container=f"missing-{index}") for index in range(2_000)]
 CONTAINERS = tuple({"name": f"container-{index}", "image": "x"} for index in range(2_000))
 TERMS = [{"matchExpressions": [{"key": f"example.test/{index}", "operator": "Exists"}]} for index in range(20_000)]
@@ -48,7 +48,7 @@ def sent(team: Namespace, path: str, root: Object) -> Object:
 
 @pytest.fixture
 def attacked(namespace: NewNamespace) -> Iterator[list[Object]]:
-    """While all of the objects are sent again and again; what the API server answers."""
+    """Send all of the objects again and again while the block runs; yield the API server's answers."""
     team, answers, over = opted_in(namespace), list[Any](), threading.Event()
 
     def attack() -> None:

@@ -1,4 +1,4 @@
-"""What users write to stop the leader, or every replica: the others' admissions and accounts go on all the same."""
+"""Objects that users write to stop the leader, or every replica: other admissions and accounts continue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.cluster.namespace import Namespace
     from tests.served import Served
 
-MOST_MEMORY = 300  # MiB at the peak; a server that serves an empty cluster has 120
+MOST_MEMORY = 300  # MiB at the peak; in an empty cluster a server has 120
 GATES = 110_000  # of a Job: 2.3 MB of JSON; unlike variables the API server does not merge them, which takes seconds
 ACCOUNTS = {
     "many ranges": '{"units":{"1":"' + ",".join(["0-99999"] * 250) + '"}}',
@@ -37,20 +37,20 @@ ACCOUNTS = {
 
 
 def admits(team: Namespace) -> bool:
-    """Whether a Job of another team is admitted, by the server that leads too."""
+    """Return True if a Job of another team is admitted, also by the leader."""
     path = f"apis/batch/v1/namespaces/{team.name}/jobs"
     return names.POLICY in team.api.dry_run(path, job("other"))["metadata"].get("annotations", {})
 
 
 def peak(served: Served) -> int:
-    """Return the largest memory that a server has had, in MiB."""
+    """Return the peak memory of a server, in MiB."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{served.process.pid}/status").read_text())
     assert found is not None
     return int(found[1]) // 1024
 
 
 def hostile_set(pattern: str) -> Object:
-    """A JobSet whose Job fails with a message that a pattern takes for ever to search, where it is tried both ways."""
+    """Return a JobSet with a message pattern of exponential time, whose Job fails with the worst message for it."""
     workers = replicated_job("workers", exits(1), backoffLimit=3)
     spec = workers["template"]["spec"]
     spec["template"]["spec"]["containers"][0]["name"] = "a" * 60
@@ -62,7 +62,7 @@ def hostile_set(pattern: str) -> Object:
 
 @with_operators
 @pytest.mark.parametrize("pattern", ["(a+)+!", "(a?){200}b", "[[:alpha:]]{0,490}x"])
-def test_a_pattern_that_takes_for_ever_elsewhere_takes_no_time_here(namespace: NewNamespace, pattern: str) -> None:
+def test_a_pattern_of_exponential_time_takes_no_time(namespace: NewNamespace, pattern: str) -> None:
     team, other = opted_in(namespace), opted_in(namespace)
     team.create(hostile_set(pattern))
     found = team.wait_for("jobsets", "hostile", lambda found: ended(found, 1))
@@ -71,14 +71,14 @@ def test_a_pattern_that_takes_for_ever_elsewhere_takes_no_time_here(namespace: N
 
 
 @pytest.mark.parametrize("text", ACCOUNTS.values(), ids=ACCOUNTS)
-def test_an_account_that_a_replica_has_spoilt_is_begun_anew(
+def test_a_malformed_account_is_replaced_by_a_new_one(
     kubectl: Kubectl, namespace: NewNamespace, tmp_path: Path, text: str
 ) -> None:
     team, other = opted_in(namespace), opted_in(namespace)
     team.create(job("train", backoffLimit=3))
     (first,) = team.running("train", 1)
     kubeconfig = tmp_path / "replica.kubeconfig"
-    kubeconfig.write_text(json.dumps(as_service_account(kubectl)))  # what anybody else writes there is put back
+    kubeconfig.write_text(json.dumps(as_service_account(kubectl)))  # admission restores what other users write there
     replica = Kubectl(kubectl.program, kubeconfig)
     patch = ("patch", "job", "train", f"--namespace={team.name}", "--type=merge", "--patch-file=/dev/stdin")
     spoilt = replica.run(*patch, stdin=annotation(text))
@@ -108,20 +108,20 @@ def test_a_job_without_annotations_gets_an_account(namespace: NewNamespace) -> N
 
 
 def labelled(root: Object) -> Object:
-    """An object with our label, which anybody may set where nobody has opted in."""
+    """Return an object with this project's label, which users may set in a namespace that is not opted in."""
     root["metadata"]["labels"] = {names.PROFILE: "default"}
     root["spec"]["template"]["metadata"]["labels"] = {names.PROFILE: "default"}
     return root
 
 
 def is_created(team: Namespace, root: Object) -> bool:
-    """Create an object, or go without an answer: a busy API server ends so large a write by its own timeout."""
+    """Create an object, and accept a missing answer: a busy API server ends so large a write by a timeout."""
     created = team.run("create", "--filename=-", stdin=root)
     return created.returncode == 0 or "AlreadyExists" in created.stderr
 
 
 @pytest.mark.first
-def test_large_jobs_of_any_namespace_cost_a_server_that_starts_next_to_nothing(
+def test_large_labelled_jobs_in_other_namespaces_have_little_cost_for_a_starting_server(
     namespace: NewNamespace, tmp_path: Path
 ) -> None:
     team, other = namespace(), opted_in(namespace)

@@ -1,4 +1,4 @@
-"""Nothing rendered restarts more often than its original, but for disruptions: by the real controllers.
+"""Apart from disruptions, no rendered JobSet restarts more often than its original, with the real controllers.
 
 RETRY_POLICY_EXAMPLES: beyond the default of 1,000, 200 sets are generated, else 20.
 """
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 pytestmark = [with_operators, pytest.mark.generated, pytest.mark.first]
 SETS = 200 if EXAMPLES > DEFAULT else 20
 MOST_FAILURES = 4
-MOST_FREE = 3  # that cost no retry: after more the ledger may end the set
+MOST_FREE = 3  # failures without a cost: after more of them the ledger may end the set
 PROFILE = Profile(failure_policy=FailurePolicy(coupled="FailJob"), placement=Placement(provider="gke"))
 
 
 def generated(number: int) -> list[tuple[Object, list[Failure]]]:
-    """Return sets that are admitted, as their authors write them, each with the failures of its pods."""
+    """Return sets of authors that are admitted, each with the failures of its pods."""
     found: list[tuple[Object, list[Failure]]] = []
 
     @settings(
@@ -65,7 +65,7 @@ def has_restarted(course: Course) -> bool:
 
 
 def runnable(root: Object, name: str) -> Object:
-    """Return a set that KWOK's nodes run, under a name of its own."""
+    """Return a set that runs on KWOK's nodes, with a new name."""
     made: Any = deepcopy(root)
     made["metadata"] = {"name": name}
     for one in made["spec"]["replicatedJobs"]:
@@ -74,14 +74,14 @@ def runnable(root: Object, name: str) -> Object:
 
 
 def counts(one: FailingSet) -> tuple[int, int, dict[str, int], bool]:
-    """What the controllers have counted, as `Course.counts` tells it."""
+    """Return the counts of the controllers, in the form of `Course.counts`."""
     in_all, of_set = restarts(one.found)
     status = one.found.get("status", {}).get("replicatedJobsStatus", [])
     alone = sum(sum(job.get("jobRestartsCountTowardsMax", [])) for job in status)
     return in_all, of_set + alone, restarts_alone(one.found), one.has_failed
 
 
-def test_the_controllers_do_with_original_and_rendered_sets_what_the_model_of_them_says(
+def test_the_controllers_treat_original_and_rendered_sets_like_the_model(
     namespace: NewNamespace,
 ) -> None:
     plain, team = namespace(), opted_in(namespace, "fail-job")

@@ -26,7 +26,7 @@ NAME = "leader"
 
 
 class Candidate:
-    """One that leads, or wants to."""
+    """A candidate for the lease."""
 
     def __init__(self, api: Api, team: Namespace, holder: str) -> None:
         self.watches_since_now = False
@@ -49,7 +49,7 @@ class Candidate:
             await self.task
 
     async def vanish(self) -> None:
-        """Stop without giving the lease back, as one that is killed."""
+        """Stop without releasing the lease, like a replica that is killed."""
         self.lease.release = asyncio.Event().wait  # type: ignore[method-assign, assignment]
         await self.stop()
 
@@ -75,13 +75,13 @@ async def leader_of(found: list[Candidate], seconds: float = 60) -> Candidate:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leases that end soon."""
+    """Use leases of a short duration."""
     monkeypatch.setattr(lease, "DURATION", 3.0)
     monkeypatch.setattr(lease, "DEADLINE", 2.0)
     monkeypatch.setattr(lease, "PAUSE", 0.2)
 
 
-def test_of_several_one_leads_and_when_it_stops_another_does_at_once(namespace: NewNamespace) -> None:
+def test_one_of_several_candidates_leads_and_when_it_stops_another_leads_at_once(namespace: NewNamespace) -> None:
     async def run() -> float:
         async with candidates(namespace(), 3) as found:
             first = await leader_of(found)
@@ -95,7 +95,7 @@ def test_of_several_one_leads_and_when_it_stops_another_does_at_once(namespace: 
 
 
 @pytest.mark.usefixtures("short")
-def test_one_that_is_killed_is_followed_when_its_lease_has_ended(namespace: NewNamespace) -> None:
+def test_after_a_leader_is_killed_another_one_leads_at_the_end_of_its_lease(namespace: NewNamespace) -> None:
     async def run() -> None:
         team = namespace()
         async with candidates(team, 2) as found:
@@ -110,7 +110,7 @@ def test_one_that_is_killed_is_followed_when_its_lease_has_ended(namespace: NewN
 
 
 @pytest.mark.usefixtures("short")
-def test_of_two_followers_the_one_that_has_watched_for_longer_takes_over(namespace: NewNamespace) -> None:
+def test_of_two_candidates_the_one_that_has_watched_longer_leads_next(namespace: NewNamespace) -> None:
     async def run() -> None:
         async with candidates(namespace(), 3) as found:
             first = await leader_of(found)
@@ -124,7 +124,7 @@ def test_of_two_followers_the_one_that_has_watched_for_longer_takes_over(namespa
     uvloop.run(run())
 
 
-def test_one_that_cannot_renew_stops_before_its_lease_ends(
+def test_a_leader_that_cannot_renew_stops_before_the_end_of_its_lease(
     namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease, "DEADLINE", 1.0)
@@ -141,7 +141,7 @@ def test_one_that_cannot_renew_stops_before_its_lease_ends(
     uvloop.run(run())
 
 
-def test_without_the_right_to_nobody_leads_and_is_told_so(namespace: NewNamespace, tmp_path: Path) -> None:
+def test_without_the_permission_no_candidate_leads_and_it_is_reported(namespace: NewNamespace, tmp_path: Path) -> None:
     team = namespace()
     kubeconfig = yaml.safe_load(team.kubeconfig.read_text())
     (user,) = kubeconfig["users"]

@@ -1,6 +1,6 @@
-"""What a replica may do with the token of its ServiceAccount, and what whoever has got hold of one cannot.
+"""What a replica may do with the token of its ServiceAccount, and what a thief of the token cannot do.
 
-Each write is a dry run: it passes all that judges it, and leaves what there is as it is.
+Each write is a dry run: it passes all admission, and changes nothing.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """The token of a replica's ServiceAccount, in a kubeconfig; a namespace that is opted in, and one that is not.
+    """The token of a replica's ServiceAccount in a kubeconfig; an opted-in namespace, and one that is not opted in.
 
-    No replica acts in the first: its mode is Warn.
+    No replica acts in the opted-in one: its mode is Warn.
     """
 
     kubectl: Kubectl
@@ -82,7 +82,7 @@ class Replica:
         return row.path(namespace, name) + sub
 
     def refused(self, write: Write) -> str:
-        """Try a write; return why it is forbidden, empty where it is not; raise ApiError if something else is wrong."""
+        """Try a write; return why it is forbidden, empty if it is not; raise ApiError for any other error."""
 
         async def tried() -> None:
             async with await ApiOfServer.connect(str(self.kubeconfig)) as api:
@@ -95,7 +95,7 @@ class Replica:
             asyncio.run(tried())
         except ApiError as error:
             if error.status == HTTPStatus.CONFLICT:
-                return ""  # an object of that name is there, which shows once all have judged
+                return ""  # an object of that name exists, which the API server checks after admission
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
             return str(error)
@@ -112,13 +112,13 @@ def replica(kubectl: Kubectl, api: Api, tmp_path_factory: pytest.TempPathFactory
     kubeconfig = tmp_path_factory.mktemp("replica") / "kubeconfig"
     kubeconfig.write_text(json.dumps(as_service_account(kubectl)))
     found = Replica(kubectl, team, strangers, kubeconfig)
-    until(lambda: not found.refused(counted(found)))  # the policies have seen the label
+    until(lambda: not found.refused(counted(found)))  # the policies know the label
     yield found
     kubectl.run("delete", "namespace", team.name, strangers.name, "--wait=false")
 
 
 def fill(namespace: Namespace) -> None:
-    """Create what there is to write on; nobody has a say in it yet."""
+    """Create the objects for the writes, before the namespace is opted in."""
     asked_for = {"labels": {names.RETRY_IN_PROGRESS: "true"}, "annotations": {names.RETRY_ACCEPTED: "{}"}}
     namespace.create(with_metadata(pod("worker")))
     namespace.create(with_metadata(job("running")))
@@ -148,7 +148,7 @@ def fill(namespace: Namespace) -> None:
 
 
 def with_metadata(manifest: Object, **more: Any) -> Object:
-    """Add labels and annotations of others, and more."""
+    """Return a manifest with other labels, annotations and fields."""
     for field in ("labels", "annotations"):
         manifest["metadata"][field] = {"example.test/team": "vision", **more.pop(field, {})}
     manifest["metadata"] |= more
@@ -191,22 +191,22 @@ def of_hooks(value: Any, *path: str | int) -> Callable[[Replica], Write]:
 
 
 def condition(kind: str, reason: str) -> list[Object]:
-    """Return the JSON Patch that puts another condition on a Job, in the place of all."""
+    """Return the JSON Patch that replaces all conditions of a Job by one."""
     return put([{**CONDITION, "type": kind, "reason": reason}], "status", "conditions")
 
 
 def complete(replica: Replica) -> Write:
-    """Say of a Job that runs that it has succeeded."""
+    """Return the write that a running Job has succeeded."""
     return ended(replica, ["SuccessCriteriaMet", "Complete"], "completionTime")
 
 
 def failed(replica: Replica) -> Write:
-    """Say of a Job that runs that it has failed."""
+    """Return the write that a running Job has failed."""
     return ended(replica, ["FailureTarget", "Failed"])
 
 
 def ended(replica: Replica, conditions: list[str], *times: str) -> Write:
-    """Say of a Job that runs that it has ended."""
+    """Return the write that a running Job has ended."""
     started = replica.found("job", "running")["status"]["startTime"]
     said = [{**CONDITION, "type": kind, "reason": job_failer.OF_SET} for kind in conditions]
     status = {"conditions": said, **dict.fromkeys(("startTime", *times), started)}
@@ -214,7 +214,7 @@ def ended(replica: Replica, conditions: list[str], *times: str) -> Write:
 
 
 def created(namespace: str = "", **pod_spec: Any) -> Callable[[Replica], Write]:
-    """Create a Job as a requested retry does, but for some of its pods' spec."""
+    """Return the creation of a successor, with some fields of its pod spec."""
     return lambda replica: Write("POST", batch.JOB.path(namespace or replica.team.name), successor(**pod_spec))
 
 
@@ -226,13 +226,13 @@ def successor(**pod_spec: Any) -> Object:
 
 
 def with_context(of_pod: Object | None = None, **fields: Any) -> Callable[[Replica], Write]:
-    """Create a Job whose init container has a security context."""
+    """Return the creation of a successor whose init container has a security context."""
     container = {"name": "first", "image": "example.invalid/first", "securityContext": fields}
     return created(initContainers=[container], **(of_pod or {}))
 
 
 def changed(path: tuple[str, ...], value: Any) -> Callable[[Replica], Write]:
-    """Create a Job as a requested retry does, but for one field."""
+    """Return the creation of a successor, with another value of one field."""
 
     def write(replica: Replica) -> Write:
         manifest = successor()
@@ -354,7 +354,7 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "no annotations of a Job but its own",
     ),
     "say that a user has asked for a Job": (
-        # Elsewhere the webhook of requested retries is asked first, and denies it too.
+        # In opted-in namespaces the webhook of requested retries is called first, and denies it too.
         of_a_job(annotated("{}", names.RETRY_ACCEPTED), "careless", opted_in=False),
         "no annotations of a Job but its own",
     ),
@@ -510,7 +510,7 @@ def test_a_replica_must_not(replica: Replica, write: Callable[[Replica], Write],
 
 
 @pytest.mark.parametrize(("write", "why"), CANNOT.values(), ids=CANNOT)
-def test_a_replica_has_no_right_to(replica: Replica, write: Callable[[Replica], Write], why: str) -> None:
+def test_a_replica_has_no_permission_to(replica: Replica, write: Callable[[Replica], Write], why: str) -> None:
     refused = replica.refused(write(replica))
     assert BY_RBAC + why in refused
 
@@ -530,7 +530,7 @@ def release(**fields: Any) -> list[Object]:
 
 
 def ca_bundles(replica: Replica) -> Write:
-    """Put another authority into every webhook, as a rotation does."""
+    """Return the write of another authority into every webhook, like a rotation."""
     number = len(replica.kubectl.get("validatingwebhookconfiguration", "retry-policy-webhook")["webhooks"])
     operations = [one for index in range(number) for one in put("Y2E=", "webhooks", index, "clientConfig", "caBundle")]
     return Write("PATCH", HOOKS, operations)
@@ -578,7 +578,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "take its keys off a Job": lambda one: Write(
         "PATCH", one.of(batch.JOB, "asked-for"), requests.forget(one.found("job", "asked-for"))
     ),
-    # Whereupon the API server gives it those of its pods.
+    # Then the API server gives it the labels of its pods.
     "take its only label off a Job": lambda one: Write(
         "PATCH", one.of(batch.JOB, "bare"), requests.forget(one.found("job", "bare"))
     ),
@@ -592,20 +592,20 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
 
 
 def trial(replica: Replica) -> Object:
-    """Return the successor of a Job under another name, which is free."""
+    """Return the successor of a Job, with another name that is not in use."""
     found = of_job.successor(placeholder(replica))
     found["metadata"]["name"] = "trial"
     return found
 
 
 @pytest.mark.parametrize("write", DOES.values(), ids=DOES)
-def test_a_replica_does(replica: Replica, write: Callable[[Replica], Write]) -> None:
+def test_a_replica_may(replica: Replica, write: Callable[[Replica], Write]) -> None:
     assert replica.refused(write(replica)) == ""
 
 
 @pytest.fixture(scope="module")
 def operated(replica: Replica) -> Replica:
-    """Have a JobSet and a PipelineRun that have failed, beside some that run."""
+    """Create a failed JobSet and a failed PipelineRun, and running ones."""
     team = replica.team
     team.create(with_metadata(retryable(job_set("training", replicated_job("worker", exits(1), backoffLimit=0)))))
     team.create(with_metadata(job_set("active", replicated_job("worker"))))
@@ -632,7 +632,7 @@ def of_a_run(operations: list[Object]) -> Callable[[Replica], Write]:
 
 
 def job_set_again(replica: Replica, name: str = "training", **status: Any) -> Write:
-    """Have a JobSet run again, with some of its status as it must not be."""
+    """Return the write that restarts a JobSet, with some invalid fields of its status."""
     root = replica.found("jobset", name)
     root.setdefault("status", {}).setdefault("conditions", [])
     root = of_job_set.run_again(root)
@@ -643,7 +643,7 @@ def job_set_again(replica: Replica, name: str = "training", **status: Any) -> Wr
 def job_set_ends(
     replica: Replica, name: str = "active", reason: str = job_failer.FREE_TOO_OFTEN, **status: Any
 ) -> Write:
-    """End a JobSet, with some of its status as it must not be."""
+    """Return the write that ends a JobSet, with some invalid fields of its status."""
     before = replica.found("jobset", name).get("status", {})
     others = [one for one in before.get("conditions", []) if one["type"] != "Failed"]
     said = [*others, {**CONDITION, "type": "Failed", "reason": reason}]
@@ -652,7 +652,7 @@ def job_set_ends(
 
 
 def run_again(replica: Replica, name: str = "build", **status: Any) -> Write:
-    """Have a PipelineRun run again, with some of its status as it must not be."""
+    """Return the write that resets a PipelineRun, with some invalid fields of its status."""
     planned = of_pipeline_run.Plan(again={"a"})
     root = of_pipeline_run.run_again(replica.found("pipelinerun", name), planned, WHEN)
     root["status"] |= status
@@ -757,11 +757,11 @@ def test_with_operators_a_replica_must_not(operated: Replica, write: Callable[[R
 
 @with_operators
 @pytest.mark.parametrize("write", OPERATED_DOES.values(), ids=OPERATED_DOES)
-def test_with_operators_a_replica_does(operated: Replica, write: Callable[[Replica], Write]) -> None:
+def test_with_operators_a_replica_may(operated: Replica, write: Callable[[Replica], Write]) -> None:
     assert operated.refused(write(operated)) == ""
 
 
-def test_nobody_else_is_held(replica: Replica) -> None:
+def test_the_policies_do_not_restrict_other_users(replica: Replica) -> None:
     assert replica.team.run("label", "pod/worker", "example.test/x=y", "--dry-run=server").returncode == 0
 
 
@@ -771,14 +771,12 @@ def policies(kubectl: Kubectl) -> dict[str, Object]:
     return {one["metadata"]["name"]: one["spec"] for one in shipped}
 
 
-def test_the_api_server_stores_the_policies_as_they_are_shipped_with_nothing_filled_in(
-    kubectl: Kubectl, policies: dict[str, Object]
-) -> None:
+def test_the_stored_policies_equal_the_shipped_ones(kubectl: Kubectl, policies: dict[str, Object]) -> None:
     stored = kubectl.get("validatingadmissionpolicies", *policies)["items"]
     assert {one["metadata"]["name"]: one["spec"] for one in stored} == policies
 
 
-def test_the_api_server_reads_the_policies_without_a_warning(kubectl: Kubectl, policies: dict[str, Object]) -> None:
+def test_the_api_server_checks_the_policies_without_a_warning(kubectl: Kubectl, policies: dict[str, Object]) -> None:
     def checked() -> list[Object]:
         found = kubectl.get("validatingadmissionpolicies", *policies)["items"]
         return [one["status"]["typeChecking"] for one in found if "observedGeneration" in one.get("status", {})]

@@ -1,4 +1,4 @@
-"""`retry-policy retry` of PipelineRuns, with Tekton's real controller."""
+"""`retry-policy retry` of PipelineRuns, with Tekton's real controllers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def task(name: str, *after: str, **more: Any) -> Object:
 def run(
     *tasks: Object, last: tuple[Object, ...] = (), annotations: Object | None = None, name: str = "build"
 ) -> Object:
-    """A PipelineRun of these tasks, with those of `finally`; their pods run until they are told to end."""
+    """Return a PipelineRun of these tasks, with those of `finally`; their pods run until `ends`."""
     said = {names.RETRYABLE: "true"} if annotations is None else annotations
     return {
         "apiVersion": "tekton.dev/v1",
@@ -53,7 +53,7 @@ def run(
 
 
 def ends(team: Namespace, code: int, *tasks: str) -> None:
-    """Have the pods of tasks end, as soon as they run."""
+    """Let the pods of tasks end, as soon as they run."""
     for name in tasks:
         chosen = f"{TASK}={name}"
         pods = team.wait_for_all("pods", lambda pods: any(map(is_running, pods)), selector=chosen)
@@ -65,11 +65,11 @@ def over(status: str) -> Callable[[Object], bool]:
 
 
 def task_runs(team: Namespace) -> dict[str, str]:
-    """The uid of each TaskRun, by its name."""
+    """Return the uid of each TaskRun, by its name."""
     return {one["metadata"]["name"]: one["metadata"]["uid"] for one in team.get("taskruns")["items"]}
 
 
-def test_only_what_has_failed_and_what_comes_after_it_runs_again(namespace: NewNamespace) -> None:
+def test_only_failed_tasks_and_those_after_them_run_again(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(run(task("a"), task("b", "a"), task("c", "b"), last=(task("notify"),)))
     ends(team, 0, "a")
@@ -97,7 +97,7 @@ def test_only_what_has_failed_and_what_comes_after_it_runs_again(namespace: NewN
     assert asked_for["ended"][0].startswith("b: Failed: ")
 
 
-def test_what_of_finally_has_succeeded_can_stay(namespace: NewNamespace) -> None:
+def test_succeeded_tasks_of_finally_can_stay(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(run(task("a"), last=(task("notify"),)))
     ends(team, 1, "a")
@@ -110,7 +110,7 @@ def test_what_of_finally_has_succeeded_can_stay(namespace: NewNamespace) -> None
     assert task_runs(team)["build-notify"] == were["build-notify"]
 
 
-def test_one_that_was_cancelled_goes_on(namespace: NewNamespace) -> None:
+def test_a_cancelled_run_runs_again(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(run(task("a"), task("b", "a"), task("c", "b")))
     ends(team, 0, "a")
@@ -128,7 +128,7 @@ def test_one_that_was_cancelled_goes_on(namespace: NewNamespace) -> None:
     assert task_runs(team)["build-a"] == were["build-a"]
 
 
-def test_of_a_matrix_all_combinations_run_again_and_what_was_skipped_is_asked_anew(namespace: NewNamespace) -> None:
+def test_all_combinations_of_a_matrix_run_again_and_skipped_tasks_are_evaluated_again(namespace: NewNamespace) -> None:
     team = namespace()
     matrix = {"params": [{"name": "platform", "value": ["linux", "mac"]}]}
     never = {"when": [{"input": "a", "operator": "in", "values": ["b"]}]}
@@ -153,7 +153,7 @@ def test_of_a_matrix_all_combinations_run_again_and_what_was_skipped_is_asked_an
 
 
 async def ask_for(api: Crashing, before: Object, crashed: int) -> None:
-    """Ask as the command does; after a crash it may run already."""
+    """Request a retry like the command; after a crash it may be running already."""
     found = await api.get(PIPELINE_RUN.path(before["metadata"]["namespace"], before["metadata"]["name"]))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     try:
@@ -163,7 +163,7 @@ async def ask_for(api: Crashing, before: Object, crashed: int) -> None:
             raise
 
 
-def test_wherever_its_retry_ends_between_two_steps_it_runs_again_once(namespace: NewNamespace) -> None:
+def test_after_a_crash_between_any_two_steps_a_run_is_retried_once(namespace: NewNamespace) -> None:
     team = namespace()
     builds = [f"build-{number}" for number in range(CRASHING_RUNS)]
     for name in builds:
@@ -210,14 +210,14 @@ def test_a_custom_task_runs_again_by_its_own_controller(namespace: NewNamespace)
 
 
 def says(team: Namespace, succeeded: str) -> None:
-    """Do as the controller of custom tasks does."""
+    """Write the status of custom tasks, like their controller."""
     condition = f'{{"type":"Succeeded","status":"{succeeded}","reason":"Said"}}'
     patch = f'--patch={{"status":{{"conditions":[{condition}]}}}}'
     done = team.run("patch", "customrun/build-approve", "--subresource=status", "--type=merge", patch)
     assert done.returncode == 0, done.stderr
 
 
-def test_one_that_does_not_say_that_it_may_run_twice_is_refused_and_stays_as_it_is(namespace: NewNamespace) -> None:
+def test_a_run_without_consent_is_refused_and_not_changed(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(run(task("a"), annotations={}))
     ends(team, 1, "a")

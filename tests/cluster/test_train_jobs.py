@@ -1,4 +1,4 @@
-"""What is said of a TrainJob is stored, by whichever of the two CRDs is installed."""
+"""The annotations of a TrainJob's pods are stored with each of the two CRDs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def older(kubectl: Kubectl) -> Iterator[None]:
 
 @pytest.fixture
 def newer(kubectl: Kubectl, namespace: NewNamespace) -> Iterator[None]:
-    """Come back once the webhook knows of the newer CRD."""
+    """Install the newer CRD; return when the webhook knows it."""
     with train_job_crd.newer(kubectl):
         team = opted_in(namespace)
         until(lambda: "runtimePatches" in team.create(train_job(), "--dry-run=server")["spec"])
@@ -70,7 +70,7 @@ def test_a_newer_crd_keeps_patches_and_an_unchanged_manifest_can_be_applied_agai
 
 
 def train_job_keeps(team: Namespace, manifest: Object, patches: list[Object]) -> bool:
-    """Tell whether these patches are stored, however often the manifest is applied."""
+    """Return True if these patches are stored, also after the manifest is applied again."""
     stored = team.apply(manifest)
     assert stored["spec"]["runtimePatches"] == patches
     assert "annotations" not in stored["spec"]

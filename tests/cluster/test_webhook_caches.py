@@ -1,4 +1,4 @@
-"""A watch that breaks, again and again: nothing is judged by what was true before."""
+"""A watch that breaks again and again: no answer depends on an outdated state."""
 
 import json
 import os
@@ -24,7 +24,7 @@ BREAKS = 20
 
 
 def through(kubeconfig: Path, port: int, folder: Path) -> Path:
-    """A kubeconfig for the same API server by way of another port of this machine."""
+    """Return a kubeconfig for the same API server through another port of this machine."""
     content = yaml.safe_load(kubeconfig.read_text())
     cluster = content["clusters"][0]["cluster"]
     cluster["tls-server-name"] = urlsplit(cluster["server"]).hostname

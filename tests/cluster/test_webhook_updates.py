@@ -1,4 +1,4 @@
-"""Objects that are there already: applied again, opted in later, changed, under a policy that has changed too."""
+"""Existing objects: applied again, opted in later, updated, also under a changed policy."""
 
 import os
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_a_replaced_manifest_keeps_what_was_injected(namespace: NewNamespace) ->
     assert team.get("job", "train")["metadata"]["annotations"] == stored["metadata"]["annotations"]
 
 
-def test_after_a_policy_change_what_is_there_can_be_applied_labelled_and_suspended(namespace: NewNamespace) -> None:
+def test_after_a_policy_change_existing_objects_can_be_applied_labelled_and_suspended(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "changing")
     manifests = [author(CASES[name][0]) for name in ("no policy of its own", "own list of fatal codes")]
     for number, manifest in enumerate(manifests):
@@ -90,7 +90,7 @@ def test_after_a_policy_change_what_is_there_can_be_applied_labelled_and_suspend
             assert changed.returncode == 0, changed.stderr
 
 
-def test_a_job_from_before_opt_in_goes_on_as_it_was(namespace: NewNamespace, kubectl: Kubectl) -> None:
+def test_a_job_from_before_the_opt_in_continues_unchanged(namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = namespace()
     team.apply(job("old", backoffLimit=25, completions=9, parallelism=1))
     assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
