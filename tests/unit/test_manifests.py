@@ -239,9 +239,7 @@ def test_the_last_good_policy_is_kept_where_only_the_end_of_the_pod_removes_it(p
     assert container["securityContext"]["readOnlyRootFilesystem"]
 
 
-def test_the_servers_certificate_is_for_the_webhooks_service(
-    container: Json, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_servers_certificate_is_for_the_webhooks_service(container: Json, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variables_of(container)["metadata.namespace"], SYSTEM)
     services = [value for one in documents(BASE / "webhooks.yaml") for key, value in every(one) if key == "service"]
     assert services

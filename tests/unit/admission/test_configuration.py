@@ -1,4 +1,4 @@
-"""What only a cluster admin writes is judged before it does harm, and never stands in the way of the mend."""
+"""Objects of cluster admins: a bad policy or label is denied, but never an edit that repairs one."""
 
 from typing import Any
 

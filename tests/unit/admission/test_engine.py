@@ -1,4 +1,4 @@
-"""What becomes of an object between a request and its answer: the rules together, in their order."""
+"""The engine: all rules together, in their order, from a request to its response."""
 
 import json
 from copy import deepcopy
@@ -24,7 +24,7 @@ GKE_FACTS = Facts(profile_name="eks", owner=stored_job(job_spec(backoffLimit=3),
 
 
 def defaulted(root: Json) -> Json:
-    """What the API server has made of a Job by the time that it calls a webhook."""
+    """Return a Job as the API server sends it to a webhook."""
     spec = root["spec"]
     spec.setdefault("backoffLimit", 6)
     spec.setdefault("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")

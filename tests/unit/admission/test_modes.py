@@ -1,4 +1,4 @@
-"""Rolling out on a living cluster: what would be done is told first, to people or to the audit log."""
+"""The modes for a roll-out: Warn tells users what would be done, Audit writes it to the audit log."""
 
 import msgspec
 import pytest
@@ -19,7 +19,7 @@ ENFORCE = Facts(profile_name="default", mode="Enforce")
 
 
 def audited(rules: object, root: Json, facts: Facts = AUDIT, under: Policy | None = None) -> Json:
-    """The response as it goes to the API server."""
+    """Return the response as the API server gets it."""
     subject = subject_of(review.decode(review_of(root)))
     assert subject is not None
     response = rules(subject, under or policy(), facts)  # type: ignore[operator]
@@ -144,7 +144,7 @@ def test_an_audit_annotation_is_bounded() -> None:
 
 
 def edits() -> list[Edit]:
-    """One edit of each sort, and one of the metadata."""
+    """Return an update with one edit of each sort, and one of the metadata."""
     editor = Editor({"metadata": {}, "spec": {"suspend": True, "rules": [1], "limit": 6}})
     editor.rule = "retries"
     editor.set(("spec", "limit"), 3)

@@ -1,4 +1,4 @@
-"""What the API server sends and gets: AdmissionReview in bytes, and its limits."""
+"""Decoding and encoding of AdmissionReviews, and their limits."""
 
 import base64
 import json
@@ -99,7 +99,7 @@ FOUND = [("schema", problem) for problem in PROBLEMS]
 
 
 def answer(**fields: Any) -> Json:
-    """The response part, after the envelope is found to be what the API server wants."""
+    """Return the response in an AdmissionReview, after a check of its other fields."""
     envelope = json.loads(review.encode("u-1", Response(**fields)))
     response: Json = envelope.pop("response")
     assert envelope == {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}

@@ -1,4 +1,4 @@
-"""Which requests the rules look at, as what, and what has to be looked up for them."""
+"""The requests that rules judge, their subjects, and the owners to look up."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ DELETED = "2026-11-22T08:00:00Z"
 
 
 def of(root: Any, **request: Any) -> Subject | None:
-    """Return what becomes of a request as the server reads it."""
+    """Return the subject of a request as the server decodes it."""
     body = review_of(root, **request)
     return subject_of(subject.read(body), body=body)
 

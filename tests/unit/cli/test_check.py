@@ -1,4 +1,4 @@
-"""What `retry-policy check` prints, and with which exit code it ends."""
+"""The output and the exit codes of `retry-policy check`."""
 
 from pathlib import Path
 from typing import Any

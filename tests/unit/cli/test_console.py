@@ -1,4 +1,4 @@
-"""What a command prints and reads by default."""
+"""The input and output of commands."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What -f names, as documents and as input that cannot be used."""
+"""The input of -f: documents, and input that cannot be used."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Unified diffs: right on any text, as difflib's on small ones, and cheap on large ones."""
+"""Unified diffs: correct for any text, equal to difflib's for small ones, and cheap for large ones."""
 
 import difflib
 
@@ -49,7 +49,7 @@ def test_applying_a_diff_to_the_one_text_makes_the_other(before: list[str], afte
 
 
 def applied(before: list[str], diff: list[str]) -> list[str]:
-    """Apply a unified diff by its line numbers, as patch does."""
+    """Apply a unified diff by its line numbers, like patch."""
     result: list[str] = []
     done = 0
     for line in diff[2:]:

@@ -1,4 +1,4 @@
-"""The command line as people and CI meet it: the installed console script, in a process of its own."""
+"""The command line as users and CI run it: the installed console script, in a separate process."""
 
 import json
 import os
@@ -52,7 +52,7 @@ SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "we
 
 @pytest.fixture(autouse=True)
 def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """File names in messages are short then, as a user's are."""
+    """Run in the folder of the files, so that messages contain short file names."""
     monkeypatch.chdir(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""How `render` and `check` read their files: in which order, with which exit code, and what signals do."""
+"""How `render` and `check` read their files: the order, the exit codes, and signals."""
 
 import errno
 import signal

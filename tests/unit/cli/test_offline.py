@@ -27,7 +27,7 @@ SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "we
 
 
 def admit(value: Any, under: Policy | None = None, attempt: int | None = None) -> Verdict:
-    """Admit all objects of a document, and gather what is said of it and of them."""
+    """Admit all objects of a document; return all problems and warnings."""
     document = Document("-", 1, value, [])
     whole = Verdict(warnings=list(offline.warnings(document)))
     for path, root in document.objects():

@@ -1,4 +1,4 @@
-"""What `retry-policy render` prints in each of its formats, and of which attempt."""
+"""The output of `retry-policy render` in each of its formats and for each attempt."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `retry-policy retry` takes as a target, and which of a selection has failed."""
+"""The targets of `retry-policy retry`, and the failed objects of a selection."""
 
 import re
 from datetime import UTC, datetime, timedelta

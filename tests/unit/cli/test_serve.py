@@ -1,4 +1,4 @@
-"""Which options `retry-policy serve` takes, and what it refuses before it listens."""
+"""The options of `retry-policy serve`, and errors before it listens."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from webhook.serving.app import CannotStartError, Options
 
 
 class Started:
-    """In place of the server: keeps what it is given; raises `error`, if any."""
+    """Replaces the server: records its arguments, and raises `error` if there is one."""
 
     def __init__(self) -> None:
         self.options: list[Options] = []

@@ -1,4 +1,4 @@
-"""What `retry-policy suspend` and `resume` refuse, and the warnings of the API server that they print."""
+"""The refusals of `retry-policy suspend` and `resume`, and the API server's warnings in their output."""
 
 import pytest
 

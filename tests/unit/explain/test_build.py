@@ -1,4 +1,4 @@
-"""What `retry-policy explain` tells of a Job or JobSet."""
+"""The explanation of a Job or JobSet."""
 
 import contextlib
 import io

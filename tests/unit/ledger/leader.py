@@ -35,7 +35,7 @@ ACCOUNT_POINTER = "/metadata/annotations/retry-policy.dev~1ledger"
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write as the API received it; `at`: seconds since the loop began."""
+    """A write that the API received; `at`: seconds since the loop began."""
 
     at: float
     path: str
@@ -52,14 +52,14 @@ class Write:
 
     @property
     def before(self) -> str | None:
-        """The account that the write expects to replace."""
+        """Return the account that the write replaces."""
         (text,) = [one["value"] for one in self.operations if one["path"] == ACCOUNT_POINTER and one["op"] == "test"]
         return None if text is None else str(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How the API answers a write: after so many seconds, with an error or without."""
+    """An answer of the API to a write: after some seconds, with an error or without."""
 
     after: float = 0.0
     error: Exception | None = None
@@ -108,7 +108,7 @@ class FakeApi:
 
 
 def new_ledger(api: FakeApi, profile: Profile | None = None, *, opted_in: bool = True) -> Ledger:
-    """A ledger that has seen that a namespace is opted in, and does not lead yet."""
+    """Return a ledger that has an opted-in namespace in its cache, and does not lead yet."""
     loop, given = asyncio.get_running_loop(), api_of(api)
     cluster = Cluster(given)
     if opted_in:
@@ -126,7 +126,7 @@ def api_of(api: FakeApi) -> Any:
 
 @asynccontextmanager
 async def leading(ledger: Ledger) -> AsyncIterator[Ledger]:
-    """Let a ledger lead, and lose that at the end."""
+    """Let a ledger lead while the block runs."""
     async with beside(ledger.work()):
         await asyncio.sleep(0)
         yield ledger
@@ -134,7 +134,7 @@ async def leading(ledger: Ledger) -> AsyncIterator[Ledger]:
 
 @asynccontextmanager
 async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Run work, and cancel it at the end."""
+    """Run work while the block runs, and cancel it then."""
     task = asyncio.create_task(work)
     try:
         yield
@@ -145,7 +145,7 @@ async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
 
 
 def see_job(ledger: Ledger, text: str | None = None, *, name: str = "train", **fields: Any) -> CachedJob:
-    """Let the watch tell of a Job, with an account; return what is kept of it."""
+    """Add a Job with an account to the watch; return the part of it that is kept."""
     root = job(fields.pop("spec", None), fields.pop("status", None), name=name, uid=fields.pop("uid", "job-uid"))
     root["metadata"] |= {"resourceVersion": "7", "labels": {names.PROFILE: "default"}, "annotations": {}}
     if text is not None:
@@ -159,7 +159,7 @@ def see_job(ledger: Ledger, text: str | None = None, *, name: str = "train", **f
 
 
 class Held:
-    """A lease that is held for as long as it is asked for."""
+    """A lease that is always held."""
 
     async def lead(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
         await work()
@@ -167,7 +167,7 @@ class Held:
 
 @asynccontextmanager
 async def running(ledger: Ledger) -> AsyncIterator[Ledger]:
-    """Let a ledger watch pods and lead, until the end."""
+    """Let a ledger watch pods and lead while the block runs."""
     lease: Any = Held()
     async with beside(ledger.run(lease)):
         await asyncio.sleep(0.01)
@@ -175,7 +175,7 @@ async def running(ledger: Ledger) -> AsyncIterator[Ledger]:
 
 
 def stored_pod(number: int = 1, phase: str = "Running", code: int = 0, **metadata: Any) -> Json:
-    """A pod of the Job as the API has it."""
+    """Return a stored pod of the Job."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}
     terminated = {"exitCode": code, "reason": "Error", "finishedAt": "2026-01-01T00:01:00Z"}
     return {
@@ -196,7 +196,7 @@ def stored_pod(number: int = 1, phase: str = "Running", code: int = 0, **metadat
 
 
 def told(kind: str, root: Json) -> Json:
-    """An event of a watch."""
+    """Return an event of a watch."""
     return {"type": kind, "object": root}
 
 

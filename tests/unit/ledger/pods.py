@@ -1,4 +1,4 @@
-"""Makes pods as the ledger sees them: of a Job `train`, or of the JobSet `set` where a test says so."""
+"""Makes decoded pods for tests of the ledger: of a Job `train`, or of a JobSet `set`."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -14,7 +14,7 @@ EVICTED: Final = "EvictionByEvictionAPI"
 
 
 def seen(number: int = 1, **fields: Any) -> Pod:
-    """A running pod; pods of different numbers are different pods."""
+    """Return a running pod; each number means another pod."""
     known = {
         "namespace": "ml",
         "name": f"train-{number}",
@@ -31,19 +31,19 @@ def seen(number: int = 1, **fields: Any) -> Pod:
 
 
 def failed(number: int = 1, code: int = 143, *, container: str = "main", **fields: Any) -> Pod:
-    """A pod whose container ended with a code."""
+    """Return a pod whose container ended with an exit code."""
     exits = (Exit(container, code, fields.pop("exit_reason", "Error"), f"2026-01-01T00:{number % 60:02}:00Z"),)
     return seen(number, **{"phase": "Failed", "exits": exits, "ended": f"2026-01-01T00:{number % 60:02}:00Z", **fields})
 
 
 def disrupted(number: int = 1, reason: str = EVICTED, code: int = 137, **fields: Any) -> Pod:
-    """A pod that the platform ended."""
+    """Return a disrupted pod."""
     condition = Condition("DisruptionTarget", "True", reason, "2026-01-01T00:00:30Z")
     return failed(number, code, **{"conditions": (condition,), "deleting": True, **fields})
 
 
 def job(spec: Json | None = None, status: Json | None = None, **metadata: Any) -> CachedJob:
-    """A Job as the API has it; as much of it is cached."""
+    """Return a stored Job with the fields that are cached."""
     spec = job_spec(rules=RULES, **{"backoffLimit": 3, "podReplacementPolicy": "Failed", **(spec or {})})
     metadata = {"namespace": "ml", "name": "train", "uid": "job-uid", **metadata}
     return CachedJob({"metadata": metadata, "spec": spec, "status": status or {}})

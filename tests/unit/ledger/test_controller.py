@@ -1,4 +1,4 @@
-"""What the leader writes of an account, where, and how often it tries."""
+"""The leader's writes of an account: the fields, the objects, and the attempts."""
 
 import asyncio
 from http import HTTPStatus
@@ -28,7 +28,7 @@ STORED = {**job(), "metadata": {**job()["metadata"], "resourceVersion": "7", "la
 
 
 class Server:
-    """An API server that takes every patch, or refuses each with a status."""
+    """An API server that accepts every patch, or rejects each with a status."""
 
     def __init__(self, refuses: int = 0) -> None:
         self.refuses = refuses
@@ -42,7 +42,7 @@ class Server:
 
 
 def ledger(server: Server, *pods: Pod, opted_in: bool = True, annotations: Json | None = None) -> Ledger:
-    """A leader's ledger that knows of a Job and its pods."""
+    """Return the ledger of a leader, with a Job and its pods in its caches."""
     api: Any = server
     cluster = Cluster(api)
     if opted_in:
@@ -92,7 +92,7 @@ def test_the_account_of_an_object_is_written_whether_it_has_annotations_or_none(
 
 
 def applied(patch: list[Json], root: Json) -> Json:
-    """Apply a JSON Patch as the API server does, to which a test of null holds of what is absent."""
+    """Apply a JSON Patch like the API server, for which a test of null succeeds if the value is absent."""
     missing = [one for one in patch if one["op"] == "test" and one["value"] is None]
     assert all(jsonpatch.JsonPointer(one["path"]).resolve(root, None) is None for one in missing)
     after: Json = jsonpatch.apply_patch(root, [one for one in patch if one not in missing])

@@ -1,4 +1,4 @@
-"""When the leader writes, and what it does after each answer of the API; no test waits for real time."""
+"""When the leader writes, and what it does after each answer of the API; all times are virtual."""
 
 import asyncio
 from itertools import pairwise
@@ -323,7 +323,7 @@ def test_a_namespace_that_is_opted_in_later_is_looked_at_again() -> None:
 
 @pytest.mark.parametrize("turns", range(6))
 def test_a_failure_that_only_the_status_shows_is_counted_whenever_the_job_changes_meanwhile(turns: int) -> None:
-    """Turns of the event loop between the workload's time and the change."""
+    """Return the iterations of the event loop between the time of a workload and the change."""
 
     async def work() -> None:
         async with leading(new_ledger(api)) as ledger:
@@ -358,7 +358,7 @@ FAIL = Profile(disruptions=Disruptions(limit=0, on_exceed="Fail"))
 
 
 def see_disrupted(ledger: Ledger, api: FakeApi) -> None:
-    """Let the watch tell of a disruption, one more than the profile allows; the Job is as it was."""
+    """Add a disrupted pod to the watch, one more than the profile allows; the Job does not change."""
     root = {**job(), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
     api.objects[JOB_PATH] = root
     see_job(ledger)

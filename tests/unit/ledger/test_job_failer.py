@@ -1,4 +1,4 @@
-"""How long the leader waits before it says what a crash was, and what it writes then, on which Jobs."""
+"""The time before the leader decides about a crash, and its writes on Jobs then."""
 
 import asyncio
 from typing import Any
@@ -31,7 +31,7 @@ COUPLED: dict[str, Any] = {"completionMode": "Indexed", "completions": 4, "paral
 
 
 def stored(status: Json | None = None, spec: Json | None = None, **metadata: Any) -> Json:
-    """The Job of the pods, as the API has it: four pods that depend on each other."""
+    """Return the stored Job of the pods: four pods that depend on each other."""
     root = job(spec or job_spec(rules=[DISRUPTION], **COUPLED), uid="job-uid", resourceVersion="7", **metadata)
     return root if status is None else {**root, "status": status}
 

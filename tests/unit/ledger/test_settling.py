@@ -1,4 +1,4 @@
-"""When the leader says that a crash was a bug: once a disruption would have been seen that explains it."""
+"""A crash counts as a bug after the time in which a disruption that explains it would have been seen."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "Preemption
 
 @asynccontextmanager
 async def crashed(api: FakeApi) -> AsyncIterator[Ledger]:
-    """A leader that has watched for a minute, and then seen a pod of four that depend on each other end with 1."""
+    """A leader that has watched for a minute before one of four dependent pods ends with exit code 1."""
     api.objects[JOB_PATH] = {**job(COUPLED), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
     async with running(new_ledger(api)) as ledger:
         see_job(ledger, spec=COUPLED)

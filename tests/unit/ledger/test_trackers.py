@@ -1,4 +1,4 @@
-"""What it costs to say at a pod's admission how often its workload was disrupted, whatever users have written."""
+"""The cost of the disruption count at a pod's admission, with any annotations that users have written."""
 
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ SET_LABELS = {"jobset.sigs.k8s.io/jobset-name": "set"}
 
 
 def trackers(root: Json, above: Json | None, *pods: Pod) -> Trackers:
-    """What a replica knows of a Job, its JobSet and its pods."""
+    """The trackers of a replica, with a Job, its JobSet and its pods in the caches."""
     cluster = Cluster(NO_API)
     found = Trackers(cluster)
     found.pods.synced.set()
@@ -40,7 +40,7 @@ def trackers(root: Json, above: Json | None, *pods: Pod) -> Trackers:
 
 
 def listed(cache: Informer[Kept], root: Json) -> Kept:
-    """Have an object in a list; return what is kept of it."""
+    """Add an object to a list; return the part of it that is kept."""
     read = cache.read(msgspec.Raw(msgspec.json.encode(root)))
     assert read is not None
     key, kept = read
@@ -49,13 +49,13 @@ def listed(cache: Informer[Kept], root: Json) -> Kept:
 
 
 def admit(found: Trackers, root: Json, labels: Json | None = None) -> int | None:
-    """Ask for the disruptions, without an event loop: nothing is waited for."""
+    """Return the count of disruptions, without an event loop, as no look-up is needed."""
     counts = counted(found, root, {"labels": labels or {}})
     return None if counts is None else counts.disruptions
 
 
 def counted(found: Trackers, root: Json, metadata: Json) -> Counts | None:
-    """Ask for what is counted before a pod with these metadata."""
+    """Return the counts before a pod with these metadata."""
     asked = found.counts("ml", root, {"metadata": metadata})
     with pytest.raises(StopIteration) as done:
         asked.send(None)

@@ -1,4 +1,4 @@
-"""What a replica knows after a watch was lost, and how long the admission of a pod waits."""
+"""The counts of a replica after a broken watch, and the time for which the admission of a pod waits."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ PODS, JOBS = "/api/v1/pods", "/apis/batch/v1/jobs"
 
 
 class News:
-    """What trackers tell: workloads that have changed, with the seconds to wait, and pods that have crashed."""
+    """The notifications of trackers: changed workloads, with the seconds to wait, and crashed pods."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[Key, float]] = []
@@ -42,7 +42,7 @@ def stored_job(uid: str = "job-uid", **spec: Any) -> CachedJob:
 
 @asynccontextmanager
 async def watching(api: FakeApi, news: News | None = None) -> AsyncIterator[Trackers]:
-    """Trackers that have read the lists and watch pods and Jobs."""
+    """Yield trackers that have read the lists, and watch pods and Jobs."""
     news = news or News()
     cluster = Cluster(api_of(api))
     found = Trackers(cluster, changed=news.changed, crashed=news.crashed, clock=asyncio.get_running_loop().time)
@@ -139,7 +139,7 @@ def test_a_job_that_went_while_the_watch_was_lost_is_forgotten(jobs: tuple[Json,
 
 
 async def admit(found: Trackers) -> Counts | None:
-    """Ask for the counts before a pod that replaces another one."""
+    """Return the counts before a pod that replaces another one."""
     return await found.counts("ml", stored_job(), {"metadata": {"labels": {}}})
 
 

@@ -1,4 +1,4 @@
-"""Which workload the leader looks at next."""
+"""The order in which the leader processes workloads."""
 
 import asyncio
 

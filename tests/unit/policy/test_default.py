@@ -1,4 +1,4 @@
-"""The packaged policy says what the model says."""
+"""The packaged policy agrees with the model."""
 
 import importlib.resources
 from typing import Any
@@ -17,7 +17,7 @@ def test_the_packaged_policy_is_the_models_defaults() -> None:
 
 
 def unwritten(kind: inspect.Type, raw: Any, path: str) -> list[str]:
-    """Name the fields of a struct, and of the structs in it, that a raw object does not have."""
+    """Return the fields of a struct, and of the structs in it, that a raw object lacks."""
     if not isinstance(kind, inspect.StructType):
         return []
     fields = {f"{path}.{field.encode_name}": field for field in kind.fields}

@@ -1,4 +1,4 @@
-"""The policy file: what is read, and every problem at once."""
+"""The policy file: its values, and all problems at once."""
 
 import json
 
@@ -35,7 +35,7 @@ def problems(text: str) -> list[str]:
 
 
 def with_profile(text: str) -> str:
-    """Write a policy whose profile `default` is a flow mapping."""
+    """Return a policy whose profile `default` is a flow mapping."""
     return f"{HEAD}profiles:\n  default: {text}\n"
 
 
@@ -102,7 +102,7 @@ def test_reads_a_provider_of_its_own() -> None:
 
 
 def config_map(text: str) -> str:
-    """Write the manifest of a ConfigMap that holds a policy."""
+    """Return the manifest of a ConfigMap with a policy."""
     data = {"policy.yaml": text, "other": "x"}
     return yaml.safe_dump({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "retry-policy"}, "data": data})
 

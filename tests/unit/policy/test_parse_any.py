@@ -1,4 +1,4 @@
-"""What holds for all policies and for all texts."""
+"""Properties of all policies and of all texts."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ from webhook.policy.parse import load_default, parse
 
 
 def choices(kind: type[msgspec.Struct], name: str) -> st.SearchStrategy[Any]:
-    """Draw what the model allows in a field with a choice."""
+    """Draw a value that the model allows in a field with a choice."""
     (field,) = (field for field in inspect.type_info(kind).fields if field.name == name)  # type: ignore[attr-defined]
     assert isinstance(field.type, inspect.LiteralType)
     return st.sampled_from(field.type.values)
@@ -103,7 +103,7 @@ Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:y
 
 
 def raw(any_policy: Any) -> Any:
-    """Write a policy as plain values."""
+    """Return a policy as plain values."""
     return msgspec.to_builtins(any_policy, enc_hook=int)
 
 
@@ -133,7 +133,7 @@ ANYTHING = st.recursive(
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
-    """List each container in a value with each of its keys."""
+    """Return each object and list in a value with each of its keys."""
     keys = list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
     return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
 

@@ -1,4 +1,4 @@
-"""What applies to one object."""
+"""The settings that apply to one object."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What rules know of a workload and of each Job in it before any of them edits."""
+"""The context that rules get for a workload, and for each Job in it, before any edit."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which retry fields of an object are held to the limit, wherever they stand."""
+"""The retry fields of an object to which the limit applies."""
 
 import pytest
 
@@ -18,7 +18,7 @@ JOBS_OF_SET = "spec.replicatedJobs[{}].template.spec.backoffLimit"
 
 
 def denied(row: KindSpec, root: Json, old: Json | None = None) -> list[str]:
-    """The fields for which an object is denied."""
+    """Return the fields for which an object is denied."""
     context = ValidationContext(row, root, old, TWO, Facts(profile_name="default"))
     return [field(problem.path) for problem in limits.problems(context)]
 

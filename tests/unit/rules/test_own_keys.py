@@ -1,4 +1,4 @@
-"""What only the webhook and its ledger write stays as they wrote it, whatever an author sends."""
+"""Keys that only the webhook and its ledger write are restored in updates by other users."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ SPENT = account.encode(Account(ended=3, cost={"retry": 2, "disruption": 1}))
 
 
 def stored(root: Json | None = None, ledger: str | None = SPENT) -> Json:
-    """An object as it stands after its creation, with an account."""
+    """Return an object as stored after its creation, with an account."""
     made: Json = mutate(root or job(job_spec(backoffLimit=3))).object
     if ledger is not None:
         made["metadata"]["annotations"][names.LEDGER] = ledger

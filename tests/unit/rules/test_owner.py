@@ -1,4 +1,4 @@
-"""A controller spares a Job from rules only where it exists, by its uid, and is of the kind that does."""
+"""A controller exempts a Job from rules only if the controller exists, with this uid, and its kind does so."""
 
 from typing import Any
 

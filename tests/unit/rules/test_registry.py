@@ -1,4 +1,4 @@
-"""Rules edit what they say that they write, and nothing else; those that deny edit nothing."""
+"""Rules edit only the fields that they declare in `writes`; rules that deny edit nothing."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ POLICIES = st.builds(
 
 
 def outside(edits: Iterable[Edit], patterns: tuple[Pattern, ...]) -> list[Path]:
-    """The paths of edits that no pattern leads to; of a map that was made, the paths of its entries."""
+    """Return the paths of edits that no pattern matches; for a new map, the paths of its entries."""
     return [path for edit in edits for path in not_within(edit.path, decoded(edit), patterns)]
 
 
@@ -62,7 +62,7 @@ def not_within(path: Path, value: Any, patterns: tuple[Pattern, ...]) -> list[Pa
 
 
 class Watched:
-    """Applies rules as the engine does, and looks at the edits of each."""
+    """Applies rules like the engine, and checks the edits of each."""
 
     def __init__(self) -> None:
         self.edited: set[tuple[str, str]] = set()  # rules that have edited something
@@ -179,7 +179,7 @@ def test_each_rule_that_denies_denies_one_of_these_objects_and_edits_none() -> N
 
 @pytest.mark.parametrize(("field", "written"), [("backoffLimit", True), ("podReplacementPolicy", False)])
 def test_what_no_rule_writes_in_a_kind_is_not_undone_there(field: str, *, written: bool) -> None:
-    """The Jobs of a runtime get their failure policy when they are created, and not in the runtime."""
+    """The Jobs of a runtime get their failure policy when they are created, not in the runtime."""
     in_runtime = ("spec", "template", "spec", "replicatedJobs", 0, "template", "spec", field)
     assert undo.is_ours(in_runtime, trainer.TRAINING_RUNTIME) == written
     assert undo.is_ours(("spec", field), batch.JOB)

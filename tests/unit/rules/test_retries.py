@@ -1,4 +1,4 @@
-"""The rule that knows how much is too much."""
+"""The rule of the retry limit."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What was injected before is taken out again, and nothing that an author has changed since."""
+"""Injected values are removed again, except those that an author has changed."""
 
 from copy import deepcopy
 from typing import Any
@@ -24,7 +24,7 @@ def noted(*injected: Injected) -> str:
 
 
 def taken_out(spec: Json, *injected: Injected) -> Json:
-    """Return a Job's spec after these injections were taken out of it."""
+    """Return a Job's spec after the removal of these injected values."""
     editor = Editor(job(deepcopy(spec)))
     undo.take_out(editor, batch.JOB, Record("default", injected))
     found: Json = editor.root["spec"]
@@ -79,7 +79,7 @@ def test_more_than_an_annotation_may_hold_is_a_warning_and_is_not_noted() -> Non
 
 
 def deep(levels: int) -> Any:
-    """Return so many lists in each other, and a number in the innermost."""
+    """Return nested lists of this depth, with a number in the innermost."""
     value: Any = 1
     for _ in range(levels):
         value = [value]
@@ -143,7 +143,7 @@ def test_a_value_that_was_removed_is_put_back_unless_there_is_another() -> None:
     "path", ["/spec/suspend", "/metadata/labels/a", "/spec/template/spec/containers", "/status", ""]
 )
 def test_only_fields_that_rules_write_are_touched(path: str) -> None:
-    """The annotation is its author's to change."""
+    """An author may change the annotation."""
     root = job(job_spec(suspend=True), labels={"a": "b"})
     for now in (True, "b", root["spec"]["template"]["spec"]["containers"]):
         editor = Editor(root)
@@ -158,7 +158,7 @@ def put_back(root: Json, old: Json) -> Json:
 
 
 def stored() -> Json:
-    """A Job in which a limit was replaced and a policy injected."""
+    """Return a Job with a replaced limit and an injected policy."""
     injected = (
         Injected("replace", "/spec/backoffLimit", now=3, was=6),
         Injected("add", "/spec/podFailurePolicy", now=POLICY),

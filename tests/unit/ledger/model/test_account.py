@@ -1,4 +1,4 @@
-"""A workload's account: every ended pod once, in at most 4 KiB."""
+"""A workload's account: it counts every ended pod once, in at most 4 KiB."""
 
 import random
 

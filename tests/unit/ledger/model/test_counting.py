@@ -1,4 +1,4 @@
-"""One round of counting, and what follows from it."""
+"""A counting pass, and its results."""
 
 from typing import Any
 

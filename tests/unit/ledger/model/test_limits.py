@@ -1,4 +1,4 @@
-"""How much a workload may spend, and what is left of it."""
+"""The limits of a workload, and what is left of them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which rule of a failure policy a pod matches, as the Job controller would say."""
+"""The rule of a podFailurePolicy that a pod matches, as in the Job controller."""
 
 import sys
 from subprocess import run

@@ -1,4 +1,4 @@
-"""How a pod ended, and which budget that cost."""
+"""The cause of a pod's end, and its cost."""
 
 import pytest
 

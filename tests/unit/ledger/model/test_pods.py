@@ -1,4 +1,4 @@
-"""What the ledger keeps of a pod."""
+"""The fields of a pod that the ledger keeps."""
 
 from tests.objects import pod
 from webhook.ledger.model.pods import LONGEST, MOST, Condition, Exit, read

@@ -1,4 +1,4 @@
-"""What one replica knows of a workload's pods, whatever it sees of them and in whatever order."""
+"""A replica's tracker of a workload's pods, with any events in any order."""
 
 from collections.abc import Callable
 

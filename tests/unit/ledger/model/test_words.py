@@ -12,7 +12,7 @@ from webhook.objects.problem import Json
 
 
 def said(*pods: Pod, root: Json | None = None, above: Json | None = None) -> str:
-    """What is said of the last of these pods."""
+    """Return the sentence about the last of these pods."""
     root, account, text = root or job(), Account(), ""
     budgets = budgets_of(root, above, settings())
     for pod in pods:

@@ -1,4 +1,4 @@
-"""What the state of a workload keeps while its account is written."""
+"""The state of a workload while its account is being written."""
 
 from tests.unit.ledger.pods import job, seen
 from webhook.ledger.model.account import Account
@@ -6,7 +6,7 @@ from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_D
 
 
 def with_vanished(*numbers: int) -> WorkloadState:
-    """The state of a Job of which pods vanished in a gap of the watch."""
+    """Return the state of a Job whose pods were deleted in a gap of the watch."""
     state = WorkloadState()
     state.tracker.see_job(job(), steady=True, alone=True)
     for number in numbers:

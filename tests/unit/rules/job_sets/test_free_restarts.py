@@ -1,4 +1,4 @@
-"""Restarts that cost no retry: after a disruption they are meant to, after anything else something bounds them."""
+"""Restarts that cost no retry: intended after a disruption, limited after any other failure."""
 
 from copy import deepcopy
 from typing import Any
@@ -28,7 +28,7 @@ def judged(*rules: Json, facts: Facts | None = None, **fields: Any) -> Answer:
 
 
 def every_code(*actions: str) -> list[Json]:
-    """Rules that together name each exit code from 1 to 255."""
+    """Return rules that together have each exit code from 1 to 255."""
     return [
         exit_codes(actions[0], "In", *range(1, 128)),
         exit_codes(actions[-1], "In", *range(128, 256)),

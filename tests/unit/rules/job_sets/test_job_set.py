@@ -1,4 +1,4 @@
-"""The rule that lets a JobSet start again after a disruption, and end with a bug."""
+"""The rule that restarts a JobSet after a disruption, and ends it after a bug."""
 
 from copy import deepcopy
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is said of a TrainJob reaches its JobSet, by the field that the installed CRD has."""
+"""Annotations of a TrainJob are copied to its JobSet, by the field of the installed CRD."""
 
 from copy import deepcopy
 from typing import Any

@@ -1,4 +1,4 @@
-"""The rule that lets each completion index wait for its own failures."""
+"""The rule that gives each completion index its own back-off."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ IN_FILE = Facts(profile_name="default", defaulted=False)
 
 
 def limits(spec: Json, profile: Profile | None = None, facts: Facts = IN_FILE) -> tuple[int | None, ...]:
-    """backoffLimit, backoffLimitPerIndex and maxFailedIndexes of a Job after admission."""
+    """Return backoffLimit, backoffLimitPerIndex and maxFailedIndexes of a Job after admission."""
     edited = mutate(job(spec), facts, policy(default=profile or Profile())).object["spec"]
     return tuple(edited.get(field) for field in FIELDS)
 
@@ -176,7 +176,7 @@ LIMITED = Profile(disruptions=Disruptions(limit=3))
 def ignored(
     before: str | None, disruptions: int | None, profile: Profile = LIMITED, spec: Json = SUM, *, ledger: bool = True
 ) -> str | None:
-    """The count of ignored failures that a pod is stored with."""
+    """Return the count of ignored failures of a pod after admission."""
     counts = {FAILURES: "1"} if before is None else {FAILURES: "1", IGNORED: before}
     rules = {"podFailurePolicy": spec.get("podFailurePolicy") or {"rules": [DISRUPTION]}}
     owner = stored_job({**spec, **rules}, {})

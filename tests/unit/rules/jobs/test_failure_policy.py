@@ -1,4 +1,4 @@
-"""The rule that makes disruptions cheap and bugs final."""
+"""The rule that ignores disruptions and fails Jobs with a bug."""
 
 from copy import deepcopy
 
@@ -18,7 +18,7 @@ QUEUE = {"kueue.x-k8s.io/queue-name": "team-a"}
 
 
 def edited(root: Json, profile: Profile = DEFAULT) -> tuple[Json, list[Problem]]:
-    """Apply the rule to the one JobSpec of a Job; return it and the warnings."""
+    """Apply the rule to a Job; return its spec and the warnings."""
     embedded = next(batch.JOB.jobs(root))
     settings = Settings(profile_name="default", profile=profile)
     wanted = failure_policy.Wanted(profile.disruptions.action)

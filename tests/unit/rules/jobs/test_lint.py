@@ -1,4 +1,4 @@
-"""What is allowed in a podFailurePolicy and yet does not do what its author wants."""
+"""A podFailurePolicy that is valid but does not do what its author wants."""
 
 from itertools import product
 from typing import Any
@@ -257,7 +257,7 @@ condition_rules = st.builds(
 
 
 def matches(rule: Json, codes: dict[str, int], conditions: tuple[str, ...]) -> bool:
-    """Match a rule as the Job controller does."""
+    """Return True if a rule matches, as in the Job controller."""
     requirement = rule.get("onExitCodes")
     if requirement is None:
         return any(pattern["type"] in conditions for pattern in rule["onPodConditions"])

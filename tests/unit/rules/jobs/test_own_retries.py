@@ -1,4 +1,4 @@
-"""What an author asks for: one run, or retries, and what is said about it."""
+"""An author's own settings: one run, or retries, and the warnings about them."""
 
 from copy import deepcopy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether the author of a JobSet wrote a restartPolicy: only managedFields tell."""
+"""Whether the author of a JobSet set restartPolicy, which only managedFields show."""
 
 import pytest
 

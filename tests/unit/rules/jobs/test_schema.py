@@ -1,4 +1,4 @@
-"""What kube-apiserver refuses about a podFailurePolicy."""
+"""The podFailurePolicies that kube-apiserver rejects."""
 
 from typing import Any
 

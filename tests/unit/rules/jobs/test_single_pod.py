@@ -24,7 +24,7 @@ APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def becomes(root: Json, facts: Facts = FILE) -> tuple[Any, ...]:
-    """completionMode, completions and backoffLimitPerIndex after admission."""
+    """Return completionMode, completions and backoffLimitPerIndex after admission."""
     edited = mutate(root, facts, BY_INDEX).object["spec"]
     spec = edited["jobTemplate"]["spec"] if root["kind"] == "CronJob" else edited
     return spec.get("completionMode"), spec.get("completions"), spec.get("backoffLimitPerIndex")

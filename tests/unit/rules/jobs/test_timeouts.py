@@ -1,4 +1,4 @@
-"""The rule that bounds an attempt in time."""
+"""The rule that limits the time of an attempt."""
 
 from tests.objects import job, job_spec
 from webhook.kinds import batch

@@ -1,4 +1,4 @@
-"""Pods that lose their work at the first disruption, and never run on spot nodes."""
+"""Pods that would lose their work at the first disruption never run on spot nodes."""
 
 from typing import Any, Final
 

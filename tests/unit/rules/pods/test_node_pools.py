@@ -1,4 +1,4 @@
-"""A Job whose pods would wait for a kind of node that no pool has is accepted with a warning."""
+"""A Job whose pods need nodes that no pool has is accepted with a warning."""
 
 from typing import Any
 

@@ -35,7 +35,7 @@ def settings(*, interruptible: bool | None = None, **fields: Any) -> Settings:
 
 
 def placed(root: Json, decision: placement.Decision, recognised: capacity.Provider | None = None, **fields: Any) -> str:
-    """Apply the rule; applied again it must change nothing."""
+    """Apply the rule; check that a second application changes nothing."""
     said = placement.edit(root, decision, settings(**fields), recognised, Editor(root))
     once = deepcopy(root)
     again = Editor(root)
@@ -58,7 +58,7 @@ def with_terms(*given: Json) -> Json:
 
 
 def flytes_rule(attempt: int, budget: int, threshold: int) -> bool:
-    """The rule as Flyte writes it (facts of its RFC): `above(n, max, t)` over the number of attempts allowed."""
+    """Return the result of the rule in Flyte's RFC: `above(n, max, t)` with the number of allowed attempts."""
     maximum = budget + 1
     if threshold > 0:
         above = attempt >= threshold
