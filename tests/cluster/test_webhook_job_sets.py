@@ -18,8 +18,8 @@ from tests.cluster.test_webhook_updates import SERVER_SIDE
 from tests.merge_cases import bug
 from tests.objects import DISRUPTION
 from webhook.kube import names
-from webhook.lookups.cluster import features_of
 from webhook.rules.facts import Facts
+from webhook.rules.job_sets import features
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
@@ -287,9 +287,9 @@ def test_a_set_that_restarts_in_place_keeps_the_unlimited_backoff_limit_that_thi
 
 def test_without_message_patterns_in_its_crd_a_set_is_not_restarted_for_disruptions(kubectl: Kubectl) -> None:
     crd = json.loads(kubectl.run("get", "crd", "jobsets.jobset.x-k8s.io", "--output=json").stdout)
-    assert features_of(crd) == (True, True)
+    assert features.of_job_sets(crd) == (True, True)
     without = json.loads(json.dumps(crd).replace('"onJobFailureMessagePatterns"', '"unknown"'))
-    assert not features_of(without).message_patterns
+    assert not features.of_job_sets(without).message_patterns
     manifest = job_set("train", replicated_job("workers"), failurePolicy={"maxRestarts": 3})
     made = mutate(manifest, Facts(profile_name="default", message_patterns=False)).object
     assert rules_of(made) == [ON_BUG]

@@ -6,7 +6,7 @@ answer in time, the request fails with 503: a guess could silently place or admi
 
 import asyncio
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import structlog
 
@@ -14,7 +14,7 @@ from webhook import metrics
 from webhook.capacity import Census, NodeFacts, Pool, Provider, recognise
 from webhook.capacity.pools import MOST_POOLS
 from webhook.kinds import KindSpec, OwnerReference, batch, row_of
-from webhook.kinds.job_set import JOB_SET, SPEC
+from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.trainer import TRAIN_JOB
 from webhook.kube import names
@@ -24,10 +24,9 @@ from webhook.kube.paths import is_name, path_of
 from webhook.kube.slices import in_slices
 from webhook.kube.tasks import in_task
 from webhook.ledger.model.cached import JOB_READ, JOB_SET_READ, trimmed_job, trimmed_job_set
-from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
-from webhook.rules.job_sets.job_set import RESTART_JOB
+from webhook.rules.job_sets import features
 from webhook.rules.opt_in import labels_of
 
 LOOKUP_TIMEOUT: Final = 1.0  # seconds of one look-up; the API server waits 5 seconds for the webhook's answer
@@ -42,12 +41,6 @@ NODES_UNKNOWN: Final = 30.0  # seconds between two reads of the nodes until then
 NODES: Final = path_of("v1", "nodes")
 NODE_POOLS: Final = path_of("karpenter.sh/v1", "nodepools")
 CRDS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
-RULE_SCHEMA: Final = (
-    *("schema", "openAPIV3Schema"),
-    *(step for field in (*SPEC, "failurePolicy", "rules") for step in ("properties", field)),
-    *("items", "properties"),
-)
-TRAIN_JOB_SCHEMA: Final = ("schema", "openAPIV3Schema", "properties", "spec", "properties", "runtimePatches")
 
 # The values of a namespace's labels `profile` and `mode`; None for an absent label.
 OptIn = tuple[str | None, str | None]
@@ -74,9 +67,9 @@ class Cluster:
         self.jobs = Informer(api, batch.JOB.path(), trimmed_job, shape=JOB_READ, query=selector)
         self.job_sets = Informer(api, JOB_SET.path(), trimmed_job_set, shape=JOB_SET_READ, query=selector)
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
-        self.job_set_crds = Informer(api, CRDS, features_of, query=only)
+        self.job_set_crds = Informer(api, CRDS, features.of_job_sets, query=only)
         only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
-        self.train_job_crds = Informer(api, CRDS, has_runtime_patches, query=only, metric_prefix="trainjob-")
+        self.train_job_crds = Informer(api, CRDS, features.has_runtime_patches, query=only, metric_prefix="trainjob-")
         self.caches: dict[KindSpec, Informer[Any]] = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
 
     async def run(self) -> None:
@@ -218,32 +211,6 @@ class Cluster:
                 return False
             raise
         return bool(pools.get("items"))
-
-
-class JobSetFeatures(NamedTuple):
-    """Which features the CRD of JobSets has for failurePolicy rules: message patterns, and the action RestartJob."""
-
-    message_patterns: bool
-    restart_job: bool
-
-
-def features_of(crd: Json) -> JobSetFeatures:
-    """Return the features in the CRD of JobSets."""
-    served = [version for version in crd["spec"]["versions"] if version["name"] in JOB_SET.versions]
-    rules = [at(version, RULE_SCHEMA) or {} for version in served]
-    return JobSetFeatures(
-        message_patterns=any("onJobFailureMessagePatterns" in rule for rule in rules),
-        restart_job=any(RESTART_JOB in (at(rule, ("action", "enum")) or ()) for rule in rules),
-    )
-
-
-def has_runtime_patches(crd: Json) -> bool:
-    """Return True if the CRD of TrainJobs has the field runtimePatches."""
-    return any(
-        at(version, TRAIN_JOB_SCHEMA) is not None
-        for version in crd["spec"]["versions"]
-        if version["name"] in TRAIN_JOB.versions
-    )
 
 
 async def look_up(api: Api, path: str, accept: str, kind: Any = Any) -> Json | None:
