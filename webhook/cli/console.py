@@ -1,13 +1,17 @@
-"""Shared by the commands: exit codes, safe printing of a line, the default kubeconfig."""
+"""Shared by the commands: exit codes, safe printing of a line, and the option --kubeconfig."""
 
-import os
-from pathlib import Path
 from typing import Final
+
+import click
 
 PROBLEMS: Final = 1
 UNUSABLE: Final = 2
 LONGEST_LINE: Final = 4096  # characters of a message
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
+
+kubeconfig_option = click.option(
+    "--kubeconfig", metavar="FILE", help=f"Default: KUBECONFIG, else {DEFAULT_KUBECONFIG}."
+)
 
 
 def printable(line: str) -> str:
@@ -18,8 +22,3 @@ def printable(line: str) -> str:
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} … {line[-LONGEST_LINE // 2 :]}"
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
-
-
-def kubeconfig_or_default(kubeconfig: str | None) -> str:
-    """Return `kubeconfig`, or else the path that kubectl uses by default."""
-    return kubeconfig or os.environ.get("KUBECONFIG") or str(Path(DEFAULT_KUBECONFIG).expanduser())

@@ -1,6 +1,5 @@
 """The command retry-policy explain, which reads from the cluster or from files."""
 
-import asyncio
 import io
 import sys
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from typing import BinaryIO, Final
 import click
 
 from webhook.cli import documents
-from webhook.cli.console import UNUSABLE, kubeconfig_or_default, printable
+from webhook.cli.console import UNUSABLE, kubeconfig_option, printable
 from webhook.explain import build_pipeline_run, render
 from webhook.explain.build import Explanation
 from webhook.explain.build import explain as build
@@ -33,7 +32,7 @@ Labelled = dict[tuple[str, str, str], list[Json]]
 @click.argument("workload", metavar="NAMESPACE/NAME", required=False)
 @click.option("-f", "files", multiple=True, metavar="FILE|FOLDER|-", help="Objects as kubectl get -o yaml prints them.")
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
+@kubeconfig_option
 def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfig: str | None) -> None:
     """Tell what every attempt of a Job, JobSet or PipelineRun cost, why, and what is left.
 
@@ -50,7 +49,7 @@ def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfi
             stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
             explanations = of_files(files, stdin, (namespace, name) if workload else None)
         else:
-            explanations = [of_cluster(kubeconfig_or_default(kubeconfig), namespace, name)]
+            explanations = [of_cluster(kubeconfig, namespace, name)]
     except UnexplainableError as error:
         click.echo(printable(str(error)), err=True)
         sys.exit(UNUSABLE)
@@ -65,19 +64,16 @@ class UnexplainableError(Exception):
     """There is no workload to explain; the message says why, and what to do."""
 
 
-def of_cluster(kubeconfig: str, namespace: str, name: str) -> Explanation:
-    """Explain a workload of the cluster; raise UnexplainableError."""
+def of_cluster(kubeconfig: str | None, namespace: str, name: str) -> Explanation:
+    """Explain a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
+    from webhook.cli.cluster import ask, kubeconfig_or_default  # noqa: PLC0415 - half a second that files save
     from webhook.explain.load import NoSuchWorkloadError, fetch  # noqa: PLC0415 - likewise
-    from webhook.kube.client import UNREACHABLE, ApiError  # noqa: PLC0415 - half a second that files save
 
+    file = kubeconfig_or_default(kubeconfig)
     try:
-        return explained(*asyncio.run(fetch(kubeconfig, namespace, name)))
-    except (NoSuchWorkloadError, ApiError) as error:
+        return explained(*ask(file, fetch(file, namespace, name)))
+    except NoSuchWorkloadError as error:
         raise UnexplainableError(str(error)) from None
-    except UNREACHABLE as error:
-        raise UnexplainableError(
-            f"the cluster of {kubeconfig} cannot be asked: {error}; name another with --kubeconfig"
-        ) from None
     except ValueError as error:
         remedy = "a new one starts when the next attempt ends"
         raise UnexplainableError(f"the ledger of {namespace}/{name} cannot be read: {error}; {remedy}") from None

@@ -1,6 +1,5 @@
 """retry-policy retry: finds what is to run again, and reruns it with the rights of the user."""
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
@@ -9,7 +8,8 @@ from typing import Final
 
 import click
 
-from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_or_default, printable
+from webhook.cli.cluster import ask, kubeconfig_or_default
+from webhook.cli.console import PROBLEMS, kubeconfig_option, printable
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.paths import is_name
@@ -35,7 +35,7 @@ KINDS: Final = "job, jobset, cronjob, pipelinerun"
 )
 @click.option("--keep-finally", is_flag=True, help="PipelineRun: what of its finally tasks has succeeded stays.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
+@kubeconfig_option
 def retry(target: str, selector: str | None, failed_since: str | None, kubeconfig: str | None, **flags: bool) -> None:
     """Have what has failed run again, what has succeeded not: Job, CronJob (its last Job), JobSet, PipelineRun.
 
@@ -207,15 +207,7 @@ def has_failed(root: Json, within: int | None) -> bool:
 
 def conclude(file: str, work: Coroutine[None, None, Outcome], added: str = "") -> None:
     """Run `work` against the cluster of a kubeconfig, print its outcome, and exit."""
-    try:
-        outcome = asyncio.run(work)
-    except ApiError as error:
-        click.echo(printable(str(error)), err=True)
-        sys.exit(UNUSABLE)
-    except UNREACHABLE as error:
-        what = f"the cluster of {file} cannot be asked: {error}; name another with --kubeconfig"
-        click.echo(printable(what), err=True)
-        sys.exit(UNUSABLE)
+    outcome = ask(file, work)
     for line in outcome.done:
         click.echo(printable(line + added))
     for line in [*(f"warning: {one}" for one in outcome.warnings), *map(str, outcome.refused)]:

@@ -5,7 +5,8 @@ from typing import Final
 
 import click
 
-from webhook.cli.console import kubeconfig_or_default
+from webhook.cli.cluster import kubeconfig_or_default
+from webhook.cli.console import kubeconfig_option
 from webhook.cli.retry import Outcome, Target, conclude, target_of
 from webhook.kube import terminal
 from webhook.kube.client import Api
@@ -19,7 +20,7 @@ WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server 
 
 @click.command(options_metavar="[OPTIONS]")
 @click.argument("target", metavar="NAMESPACE/KIND/NAME")
-@click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
+@kubeconfig_option
 def suspend(target: str, kubeconfig: str | None) -> None:
     """Let a Job, CronJob or JobSet give way: its pods end, and it goes on when it is resumed."""
     switch(target, kubeconfig, suspend=True)
@@ -27,7 +28,7 @@ def suspend(target: str, kubeconfig: str | None) -> None:
 
 @click.command(options_metavar="[OPTIONS]")
 @click.argument("target", metavar="NAMESPACE/KIND/NAME")
-@click.option("--kubeconfig", help="Default: KUBECONFIG, else ~/.kube/config.")
+@kubeconfig_option
 def resume(target: str, kubeconfig: str | None) -> None:
     """Let a Job, CronJob or JobSet go on that is suspended."""
     switch(target, kubeconfig, suspend=False)

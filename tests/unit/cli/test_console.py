@@ -24,11 +24,3 @@ def test_of_a_long_line_both_ends_are_printed() -> None:
     assert len(line) < 5000
     assert line.startswith("aaa")
     assert line.endswith("bbb")
-
-
-def test_the_kubeconfig_is_the_one_that_kubectl_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", "/from/environment")
-    assert console.kubeconfig_or_default("/named") == "/named"
-    assert console.kubeconfig_or_default(None) == "/from/environment"
-    monkeypatch.delenv("KUBECONFIG")
-    assert console.kubeconfig_or_default(None) == str(Path.home() / ".kube" / "config")
