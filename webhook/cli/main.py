@@ -1,4 +1,4 @@
-"""The command line: retry-policy serve | render | check | explain | retry | suspend | resume."""
+"""The command line: retry-policy serve | render | check | audit | explain | retry | suspend | resume."""
 
 import importlib
 from typing import Final
@@ -12,6 +12,7 @@ COMMANDS: Final = {
     "serve": ("serve", "Answer admission requests until SIGTERM."),
     "render": ("render", "Print what admission would make of each document."),
     "check": ("check", "Print every problem that admission would deny."),
+    "audit": ("audit", "Print what admission would deny or change in a cluster."),
     "explain": ("explain", "Tell what every attempt of a workload cost, and why."),
     "retry": ("retry", "Rerun failed work."),
     "suspend": ("suspend", "Suspend a Job, CronJob or JobSet."),

@@ -23,7 +23,7 @@ from webhook.objects import bounds
 from webhook.objects.patch import at, find
 from webhook.objects.problem import Json, Path
 
-__all__ = ["KINDS", "Budget", "EmbeddedJob", "KindSpec", "OwnerReference", "embedded_in", "row_of"]
+__all__ = ["KINDS", "Budget", "EmbeddedJob", "KindSpec", "OwnerReference", "embedded_in", "name_of", "row_of"]
 
 ROWS: Final = (
     core.POD,
@@ -47,6 +47,17 @@ KINDS: Final = {(row.group, row.kind): row for row in ROWS}
 
 # The kinds that control pods, or control controllers of pods; the kind in lower case, as Flyte writes its own.
 CONTROLLERS: Final = {(row.group, row.kind.lower()): row for row in ROWS if row.owns_pods or row.counts}
+
+# How the command line names each kind; if two kinds have the same name, the second one with its group.
+FIRST: Final = {row.kind.lower(): row for row in reversed(ROWS)}
+WORDS: Final = {
+    row: word if FIRST[word] is row else f"{word}.{row.group}" for row in ROWS for word in (row.kind.lower(),)
+}
+
+
+def name_of(row: KindSpec, namespace: str, name: str) -> str:
+    """Return how the command line names an object: NAMESPACE/KIND/NAME; without what is empty."""
+    return "/".join(part for part in (namespace, WORDS[row], name) if part)
 
 
 def embedded_in(row: KindSpec, root: Json, depth: int = 0) -> Iterator[tuple[Path, Json, KindSpec]]:

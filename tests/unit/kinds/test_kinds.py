@@ -8,7 +8,7 @@ import pytest
 
 from tests.admission import mutate, policy, validate
 from tests.objects import job_spec
-from webhook.kinds import KINDS, KindSpec
+from webhook.kinds import KINDS, KindSpec, name_of
 from webhook.kinds.kind_spec import Field, RetryField
 from webhook.kube import names
 from webhook.objects.patch import EVERY, Nested, Pattern, at
@@ -273,3 +273,11 @@ def test_a_malformed_annotation_for_some_pods_is_reported_with_its_path(case: tu
     root = empty(row)
     path = put(root, row.shape, (*one.within, *one.name), {names.MAX_RETRIES: "many"})
     assert f"{field(path)}[{names.MAX_RETRIES}]: is 'many'" in validate(mutate(root).object).message
+
+
+def test_an_object_is_named_by_namespace_kind_and_name_with_the_group_where_two_kinds_have_one_name() -> None:
+    assert name_of(KINDS["batch", "Job"], "ml", "train") == "ml/job/train"
+    assert name_of(KINDS["batch.volcano.sh", "Job"], "ml", "train") == "ml/job.batch.volcano.sh/train"
+    assert name_of(KINDS["argoproj.io", "ClusterWorkflowTemplate"], "", "build") == "clusterworkflowtemplate/build"
+    words = [name_of(row, "", "") for row in KINDS.values()]
+    assert len(words) == len(set(words))

@@ -1,0 +1,72 @@
+"""The table that `retry-policy audit` prints."""
+
+from webhook.audit import report
+from webhook.audit.judge import Judgement
+from webhook.audit.report import Report
+from webhook.kinds import KindSpec
+from webhook.kinds.batch import CRON_JOB, JOB
+from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.trainer import CLUSTER_TRAINING_RUNTIME
+
+DENIED = Judgement("denied", ("spec.backoffLimit: too many",))
+CHANGED = Judgement("changed", ("spec.podFailurePolicy would be added",))
+WARNED = Judgement("warned", ("spec.template: odd",))
+UNCHANGED = Judgement("unchanged")
+
+
+def reported(*objects: tuple[KindSpec, str, str, Judgement]) -> list[str]:
+    found = Report()
+    for one in objects:
+        found.add(*one)
+    return list(found.lines())
+
+
+def test_the_worst_comes_first_and_then_namespace_kind_and_name() -> None:
+    found = reported(
+        (JOB, "ml", "a", WARNED),
+        (JOB, "ml", "b", CHANGED),
+        (CRON_JOB, "web", "c", DENIED),
+        (JOB_SET, "ml", "d", DENIED),
+        (JOB, "ml", "e", UNCHANGED),
+        (CLUSTER_TRAINING_RUNTIME, "", "f", CHANGED),
+    )
+    assert found == [
+        "VERDICT   OBJECT                     WHAT",
+        "DENIED    ml/jobset/d                spec.backoffLimit: too many",
+        "DENIED    web/cronjob/c              spec.backoffLimit: too many",
+        "CHANGED   clustertrainingruntime/f   spec.podFailurePolicy would be added",
+        "CHANGED   ml/job/b                   spec.podFailurePolicy would be added",
+        "WARNED    ml/job/a                   spec.template: odd",
+        "",
+        "6 objects: 2 would be denied, 2 changed, 1 admitted with a warning, 1 admitted as they are",
+    ]
+
+
+def test_objects_of_which_the_same_is_said_share_a_row() -> None:
+    found = reported(*((JOB, "ml", f"train-{number}", DENIED) for number in (3, 1, 2)))
+    assert found[1] == "DENIED    ml/job/train-1 and 2 more   spec.backoffLimit: too many"
+
+
+def test_each_problem_is_a_line_with_the_name_of_its_object() -> None:
+    found = reported((JOB, "ml", "a", Judgement("denied", ("spec.x: one", "spec.y: two"))))
+    assert [line.split()[1:3] for line in found[1:3]] == [["ml/job/a", "spec.x:"], ["ml/job/a", "spec.y:"]]
+
+
+def test_where_nothing_is_to_be_said_there_is_only_the_summary() -> None:
+    said = "0 objects: 0 would be denied, 0 changed, 0 admitted with a warning, 0 admitted as they are"
+    assert reported() == [said]
+
+
+def test_a_report_holds_a_bounded_number_of_rows_and_counts_the_rest() -> None:
+    most = report.MOST_ROWS
+    odd = [(JOB, "ml", f"{number}", Judgement("changed", (f"spec.x{number}",))) for number in range(most + 7)]
+    found = reported(*odd, (JOB, "ml", "greedy", DENIED))
+    assert len(found) == 1 + 1 + most + 3
+    assert found[1].startswith("DENIED")
+    assert found[-2] == "7 more changed, not listed; audit one namespace: -n NAMESPACE"
+    assert "1,008 objects: 1 would be denied, 1,007 changed" in found[-1]
+
+
+def test_a_finding_beyond_all_measure_is_cut() -> None:
+    found = reported((JOB, "ml", "a", Judgement("warned", ("x" * 5_000,))))
+    assert len(found[1]) < 400

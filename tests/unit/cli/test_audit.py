@@ -1,0 +1,116 @@
+"""How `retry-policy audit` ends, and which policy it judges by; the rest is in tests/unit/audit and tests/cluster."""
+
+from pathlib import Path
+from typing import Self
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.objects import job, job_spec
+from tests.unit.audit.test_load import CONFIG_MAPS, Lists, space, stored
+from webhook.cli import audit as command
+from webhook.kube.client import Api, ApiError
+from webhook.objects.problem import Json
+
+STRICT = "{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPolicy, profiles: {default: {retries: {limit: 2}}}}"
+NAMESPACES = "/api/v1/namespaces"
+JOBS = "/apis/batch/v1/jobs"
+
+
+class Connected(Lists):
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+def audited(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str, **lists: list[Json] | ApiError) -> Result:
+    paths = {"policy": CONFIG_MAPS, "namespaces": NAMESPACES, "jobs": JOBS}
+    found: dict[str, list[Json] | ApiError] = {
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": [],
+        NAMESPACES: [space("ml", profile="default")],
+        CONFIG_MAPS: [],
+        **{paths[name]: one for name, one in lists.items()},
+    }
+
+    async def connect(_: str) -> Connected:
+        return Connected(found)
+
+    monkeypatch.setattr(Api, "connect", connect)
+    (folder / "config").touch()
+    return CliRunner().invoke(command.audit, [*arguments, f"--kubeconfig={folder / 'config'}"])
+
+
+def stored_job(limit: int) -> Json:
+    return stored(job(job_spec(backoffLimit=limit)))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "code"),
+    [([stored_job(0)], 0), ([stored_job(3)], 0), ([stored_job(25)], 1), (ApiError(403, "forbidden"), 2)],
+)
+def test_the_exit_code_says_whether_something_would_be_denied_or_could_not_be_read(
+    jobs: list[Json] | ApiError, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert audited(monkeypatch, tmp_path, jobs=jobs).exit_code == code
+
+
+def test_the_table_goes_to_stdout_and_what_could_not_be_read_to_stderr(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = audited(monkeypatch, tmp_path, policy=[{"data": {"policy.yaml": STRICT}}], jobs=ApiError(403, "forbidden"))
+    assert (
+        found.stdout == "0 objects: 0 would be denied, 0 changed, 0 admitted with a warning, 0 admitted as they are\n"
+    )
+    assert found.stderr == "jobs.batch cannot be listed: 403 forbidden\n"
+
+
+def test_it_judges_by_the_policy_in_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = audited(monkeypatch, tmp_path, policy=[{"data": {"policy.yaml": STRICT}}], jobs=[stored_job(3)])
+    assert "3 retries exceed the limit of 2" in found.stdout
+    assert (found.exit_code, found.stderr) == (1, "")
+
+
+def test_where_there_is_none_it_says_so_and_judges_by_the_packaged_policy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = audited(monkeypatch, tmp_path, jobs=[stored_job(25)])
+    assert "limit of 10" in found.stdout
+    what = "there is no policy in ConfigMap retry-policy-system/retry-policy: judged by the packaged policy"
+    assert found.stderr == f"warning: {what}; name another with --policy FILE\n"
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        (ApiError(403, "forbidden"), "cannot be read: 403 forbidden; name one with --policy FILE"),
+        ([{"data": {"policy.yaml": "profiles: 3"}}], "has problems: "),
+    ],
+)
+def test_a_policy_that_cannot_be_used_ends_it(
+    policy: list[Json] | ApiError, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = audited(monkeypatch, tmp_path, policy=policy)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert f"the policy in ConfigMap retry-policy-system/retry-policy {said}" in found.stderr
+
+
+def test_a_policy_file_is_taken_instead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(STRICT)
+    arguments = (f"--policy={file}",)
+    found = audited(monkeypatch, tmp_path, *arguments, policy=ApiError(403, "forbidden"), jobs=[stored_job(3)])
+    assert (found.exit_code, found.stderr) == (1, "")
+
+
+def test_a_profile_that_the_policy_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = audited(monkeypatch, tmp_path, "--profile=gpu")
+    assert found.exit_code == 2
+    assert "the policy has no profile 'gpu'; it has: default" in found.stderr
+
+
+def test_one_namespace_and_all_exclude_each_other() -> None:
+    found = CliRunner().invoke(command.audit, ["-n", "ml", "-A"])
+    assert found.exit_code == 2
+    assert "-n and -A exclude each other; leave one out" in found.stderr

@@ -1,0 +1,87 @@
+"""retry-policy audit."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from webhook.audit.load import POLICY_CONFIGMAP, Audit, stored_policy
+from webhook.audit.namespaces import Scope
+from webhook.cli.cluster import ask, fail, kubeconfig_or_default
+from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_option, printable
+from webhook.cli.policy_file import profile_of, usable_policy
+from webhook.kube.client import Api, ApiError
+from webhook.policy.model import Policy
+from webhook.policy.parse import load_default, parse
+
+
+@click.command(options_metavar="[OPTIONS]")
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Only this namespace, opted in or not.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Also the namespaces that are not opted in.")
+@click.option(
+    "--profile",
+    "profile_name",
+    metavar="NAME",
+    help="Judge every object under this profile.  [default: that of its namespace; if not opted in, default]",
+)
+@click.option(
+    "--policy",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Policy, or the ConfigMap with it. Default: the policy in the cluster, else the packaged policy.",
+)
+@kubeconfig_option
+def audit(
+    namespace: str | None,
+    profile_name: str | None,
+    policy: Path | None,
+    kubeconfig: str | None,
+    *,
+    all_namespaces: bool,
+) -> None:
+    """Print the objects in a cluster that admission would deny, change or warn about if they were created now.
+
+    Judges the opted-in namespaces, each under its own profile, whatever their mode. Changes nothing, and needs only the
+    right to list. Of what a controller creates only the controller's object is named. Exit 0 if nothing would be
+    denied, 1 if something would, 2 if the cluster or a kind cannot be read.
+    """
+    if namespace is not None and all_namespaces:
+        raise click.UsageError("-n and -A exclude each other; leave one out")
+    file = kubeconfig_or_default(kubeconfig)
+    given = None if policy is None else usable_policy(policy)
+    done = ask(file, audited(file, given, Scope(namespace, all_namespaces, profile_name)))
+    for line in done.report.lines():
+        click.echo(printable(line))
+    for line in [*(f"warning: {one}" for one in done.warnings), *done.unread]:
+        click.echo(printable(line), err=True)
+    sys.exit(UNUSABLE if done.unread else PROBLEMS if done.report.numbers["denied"] else 0)
+
+
+async def audited(kubeconfig: str, policy: Policy | None, scope: Scope) -> Audit:
+    """Audit a cluster; raise what `Api` raises."""
+    async with await Api.connect(kubeconfig) as api:
+        warnings: list[str] = []
+        if policy is None:
+            policy = await policy_in(api, warnings)
+        if scope.profile is not None:
+            profile_of(policy, scope.profile)
+        done = Audit(api, policy, scope, warnings=warnings)
+        await done.run()
+        return done
+
+
+async def policy_in(api: Api, warnings: list[str]) -> Policy:
+    """Return the policy in a cluster, or the packaged policy with a warning; exit 2 if it has problems."""
+    name = "/".join(POLICY_CONFIGMAP)
+    try:
+        text = await stored_policy(api)
+    except ApiError as error:
+        fail(f"the policy in ConfigMap {name} cannot be read: {error}; name one with --policy FILE")
+    if text is None:
+        what = f"there is no policy in ConfigMap {name}: judged by the packaged policy"
+        warnings.append(f"{what}; name another with --policy FILE")
+        return load_default()
+    found = parse(text)
+    if not isinstance(found, Policy):
+        fail(f"the policy in ConfigMap {name} has problems: {' | '.join(map(str, found))}")
+    return found
