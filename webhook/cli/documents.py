@@ -4,7 +4,7 @@ import codecs
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path as FilePath
@@ -17,6 +17,7 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")  # files that kubectl reads in a fo
 LARGEST: Final = 16 * 1024 * 1024  # bytes of a file; reading YAML takes a second for two to three million
 MOST_DOCUMENTS: Final = 100_000  # in one file; ten times as many as useful objects fit into the largest file
 STDIN: Final = "-"
+IsWanted = Callable[[str], bool]
 JSON_OBJECT: Final = re.compile(r"\s*\{")
 
 
@@ -40,36 +41,49 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A file, or a part of it, that cannot be read; as a string: `FILE:LINE: what; remedy`."""
+    """A file, or a part of it, that cannot be read; as a string: `FILE:DOC line LINE: what; remedy`.
+
+    `number`: of the document that cannot be read, None if the file cannot be read as documents. `line`: in the file,
+    None if unknown.
+    """
 
     file: str
+    number: int | None
     line: int | None
     what: str
     remedy: str
 
     def __str__(self) -> str:
-        where = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{where}: {self.what}; {self.remedy}"
+        document = f":{self.number}" if self.number is not None else ":" if self.line is not None else ""
+        line = f" line {self.line}" if self.line is not None else ""
+        return f"{self.file}{document}{line}: {self.what}; {self.remedy}"
 
 
-def read(place: str, stdin: BinaryIO) -> Iterator[Document | Unusable]:
+def always(_text: str) -> bool:
+    """Return True."""
+    return True
+
+
+def read(place: str, stdin: BinaryIO, is_wanted: IsWanted = always) -> Iterator[Document | Unusable]:
     """Yield the documents in a file, in a folder and its subfolders, or in stdin.
+
+    `is_wanted`: whether the documents in a text are wanted; those in other files are not read.
 
     In a folder these are the files that kubectl reads, sorted by path, except those whose name begins with a dot. A
     file or stdin without a document is Unusable: probably the command before the pipe has failed.
     """
     if place == STDIN:
-        yield from not_empty(place, read_bytes(place, stdin.read(LARGEST + 1)))
+        yield from not_empty(place, read_bytes(place, stdin.read(LARGEST + 1), is_wanted))
         return
     try:
         is_folder = stat.S_ISDIR(os.stat(place).st_mode)  # noqa: PTH116 - as a Path, "" would be the current folder
     except OSError as error:
         yield unreadable(place, error)
         return
-    yield from read_folder(place) if is_folder else not_empty(place, read_file(FilePath(place)))
+    yield from read_folder(place, is_wanted) if is_folder else not_empty(place, read_file(FilePath(place), is_wanted))
 
 
-def read_folder(place: str) -> Iterator[Document | Unusable]:
+def read_folder(place: str, is_wanted: IsWanted) -> Iterator[Document | Unusable]:
     """Yield the documents in the files of a folder; here a file without a document is no error."""
     errors: list[OSError] = []
     files: list[FilePath] = []
@@ -79,12 +93,12 @@ def read_folder(place: str) -> Iterator[Document | Unusable]:
     for error in errors:
         yield unreadable(str(error.filename), error)
     for file in sorted(files):
-        yield from read_file(file)
+        yield from read_file(file, is_wanted)
     if not files and not errors:
-        yield Unusable(place, None, f"has no file that ends in {', '.join(SUFFIXES)}", "name a folder that has")
+        yield Unusable(place, None, None, f"has no file that ends in {', '.join(SUFFIXES)}", "name a folder that has")
 
 
-def read_file(file: FilePath) -> Iterator[Document | Unusable]:
+def read_file(file: FilePath, is_wanted: IsWanted) -> Iterator[Document | Unusable]:
     """Yield the documents in a file."""
     try:
         with file.open("rb") as opened:
@@ -92,30 +106,33 @@ def read_file(file: FilePath) -> Iterator[Document | Unusable]:
     except OSError as error:
         yield unreadable(str(file), error)
     else:
-        yield from read_bytes(str(file), data)
+        yield from read_bytes(str(file), data, is_wanted)
 
 
-def read_bytes(name: str, data: bytes) -> Iterator[Document | Unusable]:
+def read_bytes(name: str, data: bytes, is_wanted: IsWanted) -> Iterator[Document | Unusable]:
     """Yield the documents in the bytes of a file, up to the first part that cannot be read."""
     if len(data) > LARGEST:
-        yield Unusable(name, None, f"is larger than {LARGEST // 2**20} MiB", "split it")
+        yield Unusable(name, None, None, f"is larger than {LARGEST // 2**20} MiB", "split it")
         return
     # PowerShell's `>` writes UTF-16; kubectl reads that too.
     encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    number = 0
     try:
-        for number, (value, problems) in enumerate(read_text(data.decode(encoding)), start=1):
+        text = data.decode(encoding)
+        for number, (value, problems) in enumerate(read_text(text) if is_wanted(text) else (), start=1):
             if number > MOST_DOCUMENTS:
-                yield Unusable(name, None, f"holds more than {MOST_DOCUMENTS:,} documents", "split it")
+                yield Unusable(name, None, None, f"holds more than {MOST_DOCUMENTS:,} documents", "split it")
                 return
             if value is not None:
                 name_items(value)
                 yield Document(name, number, value, problems)
     except UnicodeDecodeError as error:
-        yield Unusable(name, data.count(b"\n", 0, error.start) + 1, f"is not {error.encoding}", "save it as UTF-8")
+        line = data.count(b"\n", 0, error.start) + 1
+        yield Unusable(name, None, line, f"is not {error.encoding}", "save it as UTF-8")
     except strict_yaml.YamlError as error:
-        yield Unusable(name, error.line, error.what, error.remedy)
+        yield Unusable(name, number + 1, error.line, error.what, error.remedy)
     except strict_json.JsonError as error:
-        yield Unusable(name, None, error.what, error.remedy)
+        yield Unusable(name, number + 1, None, error.what, error.remedy)
 
 
 def read_text(text: str) -> Iterator[tuple[Any, list[Problem]]]:
@@ -173,10 +190,10 @@ def is_object(value: Any) -> bool:
 def not_empty(name: str, found: Iterator[Document | Unusable]) -> Iterator[Document | Unusable]:
     """Yield everything in `found`; if it is empty, yield an Unusable that says so."""
     first = next(found, None)
-    yield Unusable(name, None, "holds no document", "must hold one or more") if first is None else first
+    yield Unusable(name, None, None, "holds no document", "must hold one or more") if first is None else first
     yield from found
 
 
 def unreadable(name: str, error: OSError) -> Unusable:
     """Return the Unusable for a file or folder that cannot be opened."""
-    return Unusable(name, None, f"cannot be read: {error.strerror}", "name a file or folder that can be read")
+    return Unusable(name, None, None, f"cannot be read: {error.strerror}", "name a file or folder that can be read")

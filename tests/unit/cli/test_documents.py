@@ -166,7 +166,7 @@ def test_a_key_written_twice_in_json_is_a_warning_as_in_yaml() -> None:
     ],
 )
 def test_json_that_nothing_could_write_again_is_unusable(value: str, error: str) -> None:
-    assert bad(read("-", f'{{"a": {value}}}'.encode())) == [f"-: {error}"]
+    assert bad(read("-", f'{{"a": {value}}}'.encode())) == [f"-:1: {error}"]
 
 
 @pytest.mark.parametrize("value", ["1e400", "NaN", "9" * 5000])
@@ -176,7 +176,7 @@ def test_in_yaml_what_is_no_number_is_a_string_as_in_kubectl(value: str) -> None
 
 @pytest.mark.parametrize("text", ["a: .nan\n", "a: -.inf\n", 'a: "\\ud800"\n', "a: !!float 1e400\n"])
 def test_yaml_that_json_cannot_say_is_unusable(text: str) -> None:
-    assert bad(read("-", text.encode()))[0].startswith("-:1: ")
+    assert bad(read("-", text.encode()))[0].startswith("-:1 line 1: ")
 
 
 @pytest.mark.parametrize("text", ["a\n---\n", "---\n", "{}\n", '{"a": 1}'])
@@ -221,7 +221,7 @@ def test_what_comes_before_an_error_is_read(tmp_path: Path) -> None:
     assert isinstance(first, Document)
     assert isinstance(other, Document)
     assert str(error) == (
-        f"{tmp_path}/a.yaml:5: mapping values are not allowed in this context; "
+        f"{tmp_path}/a.yaml:2 line 5: mapping values are not allowed in this context; "
         'put a value that contains ": " in quotes, or correct the indentation'
     )
 
@@ -230,7 +230,7 @@ def test_a_template_is_unusable_and_says_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ .Release.Name }}\n")
     (error,) = bad(read(file))
-    assert error.startswith(f"{file}:4: ")
+    assert error.startswith(f"{file}:1 line 4: ")
     assert error.endswith("; render the template first (helm template), or put {{ }} in quotes")
 
 
@@ -252,7 +252,9 @@ def test_what_is_no_text_is_unusable(data: bytes, line: int) -> None:
 
 @pytest.mark.parametrize("nested", ['{"a": ' * 101 + "{}" + "}" * 101, '{"a": ' * 5000 + "{}" + "}" * 5000])
 def test_json_that_is_nested_beyond_reason_is_unusable(nested: str) -> None:
-    assert bad(read("-", nested.encode()))[0].startswith("-:1: the document is nested more than 100 levels deep; ")
+    assert bad(read("-", nested.encode()))[0].startswith(
+        "-:1 line 1: the document is nested more than 100 levels deep; "
+    )
 
 
 def test_json_may_be_nested_as_deep_as_yaml() -> None:
