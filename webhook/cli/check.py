@@ -13,10 +13,10 @@ from webhook.cli.policy_file import policy_or_problems, profile_of
 @click.command(options_metavar="-f FILE|FOLDER|- [OPTIONS]")
 @on_files
 def check(files: tuple[str, ...], policy: Path | None, profile_name: str | None) -> None:
-    """Print every problem that admission would deny, as FILE:DOC path: what; what would be right.
+    """Print every problem that admission would deny, as FILE:DOC NAMESPACE/KIND/NAME path: what; what would be right.
 
-    Exit 0 if there is none, 1 if there are, 2 if some input cannot be read. Warnings go to stderr. With --policy and no
-    -f, checks the policy itself.
+    DOC is the number of the document in the file, from 1. Exit 0 if there is no problem, 1 if there are, 2 if some
+    input cannot be read. Warnings go to stderr. With --policy and no -f, checks the policy itself.
     """
     if policy is not None and not files:
         checked = policy_or_problems(policy)
@@ -26,10 +26,11 @@ def check(files: tuple[str, ...], policy: Path | None, profile_name: str | None)
             sys.exit(PROBLEMS)
         if profile_name is not None:
             profile_of(checked, profile_name)
+        click.echo(printable(f"{policy}: policy is valid; profiles: {', '.join(checked.profiles)}"))
         return
     run = Run(files, policy, profile_name)
     for document in run.documents():
         for path, root in document.objects():
-            for problem in run.judge(document, path, root, None).problems:
-                click.echo(printable(f"{document.file}:{document.number} {problem}"))
+            for line in run.lines(document, root, run.judge(document, path, root, None)):
+                click.echo(line)
     sys.exit(run.exit_code)

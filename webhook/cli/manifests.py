@@ -2,11 +2,12 @@
 
 import functools
 import io
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Final
 
 import click
 
@@ -15,8 +16,12 @@ from webhook.cli.console import PROBLEMS, UNUSABLE, printable
 from webhook.cli.documents import Document, Unusable
 from webhook.cli.offline import Verdict
 from webhook.cli.policy_file import profile_of, usable_policy
+from webhook.kube import names
+from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
 from webhook.objects.problem import Path as FieldPath
+
+NAMESPACE: Final = re.compile(r"""\bkind["']?\s*:\s*["']?Namespace""")
 
 
 def on_files(command: Callable[..., None]) -> Callable[..., None]:
@@ -36,7 +41,12 @@ def on_files(command: Callable[..., None]) -> Callable[..., None]:
             sys.exit(UNUSABLE)
 
     for option in (
-        click.option("--profile", "profile_name", metavar="NAME", help="Profile to apply.  [default: default]"),
+        click.option(
+            "--profile",
+            "profile_name",
+            metavar="NAME",
+            help="Profile to apply.  [default: that of the Namespace if this is in the files, else default]",
+        ),
         click.option(
             "--policy",
             type=click.Path(path_type=Path),
@@ -50,7 +60,7 @@ def on_files(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class Run:
-    """One run of `render` or `check`: its policy and profile, its documents, and its exit code so far."""
+    """One run of `render` or `check`: its policy and profiles, its documents, and its exit code so far."""
 
     def __init__(self, files: tuple[str, ...], policy: Path | None, profile_name: str | None) -> None:
         if not files:
@@ -58,17 +68,43 @@ class Run:
         self.files = files
         self.policy = usable_policy(policy)
         self.profile_name = profile_name or "default"
-        self.profile = profile_of(self.policy, self.profile_name)
+        profile_of(self.policy, self.profile_name)
+        self.stdin: BinaryIO = io.BytesIO() if sys.stdin is None else sys.stdin.buffer  # None where it is closed
+        self.profiles = {} if profile_name is not None else self.profiles_of_namespaces()
         self.exit_code = 0
+
+    def profiles_of_namespaces(self) -> dict[str, str]:
+        """Return the profiles that the Namespaces in the files are labelled with, by the name of the Namespace.
+
+        Without those that the policy does not have. A Namespace may come after the objects in it, so that the files
+        with Namespaces are read twice.
+        """
+        found: dict[str, str] = {}
+        for file in dict.fromkeys(self.files):
+            try:
+                if file == documents.STDIN:
+                    self.stdin = io.BytesIO(self.stdin.read(documents.LARGEST + 1))
+                for document in documents.read(file, self.stdin, has_opted_in_namespaces):
+                    if isinstance(document, Document):
+                        found.update(opted_in(root for _, root in document.objects()))
+                if file == documents.STDIN:
+                    self.stdin.seek(0)
+            except OSError:
+                continue  # reported when the documents are judged
+        return {name: profile for name, profile in found.items() if profile in self.policy.profiles}
+
+    def profile_for(self, root: Json) -> str:
+        """Return the name of the profile under which an object is judged."""
+        namespace = at(root, ("metadata", "namespace"))
+        return self.profiles.get(namespace, self.profile_name) if isinstance(namespace, str) else self.profile_name
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents; write warnings about them, and what cannot be read, to stderr."""
-        stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer  # None where it is closed
         for file in self.files:
             try:
-                for found in documents.read(file, stdin):
-                    if isinstance(found, documents.Document):
-                        self.warn(found, offline.warnings(found))
+                for found in documents.read(file, self.stdin):
+                    if isinstance(found, Document):
+                        self.warn(found, "", offline.warnings(found))
                         yield found
                     else:
                         self.refuse(found)
@@ -80,18 +116,46 @@ class Run:
         click.echo(printable(str(unusable)), err=True)
         self.exit_code = UNUSABLE
 
-    def warn(self, document: Document, warnings: Iterable[Problem]) -> None:
-        """Print warnings about a document to stderr."""
+    def warn(self, document: Document, name: str, warnings: Iterable[Problem]) -> None:
+        """Print warnings about a document, or about the object `name` in it, to stderr."""
         for warning in warnings:
-            click.echo(printable(f"{document.file}:{document.number} warning: {warning}"), err=True)
+            click.echo(line_of(document, "warning: " + f"{name} " * bool(name), warning), err=True)
 
     def judge(
         self, document: Document, path: FieldPath, root: Json, attempt: int | None, *, compare: bool = False
     ) -> Verdict:
         """Return the verdict on the object at `path` in a document, and edit the object; print warnings to stderr."""
-        verdict = offline.admit(root, self.policy, self.profile_name, attempt, compare=compare)
+        name = offline.named(root)
+        verdict = offline.admit(root, self.policy, self.profile_for(root), attempt, compare=compare)
         verdict.problems = offline.prefixed(path, verdict.problems)
-        self.warn(document, offline.prefixed(path, verdict.warnings))
+        self.warn(document, name, offline.prefixed(path, verdict.warnings))
         if verdict.problems:
             self.exit_code = self.exit_code or PROBLEMS
         return verdict
+
+    def lines(self, document: Document, root: Json, verdict: Verdict) -> Iterator[str]:
+        """Yield the problems of an object, each as a line."""
+        for problem in verdict.problems:
+            yield line_of(document, f"{offline.named(root)} ", problem)
+
+
+def line_of(document: Document, before: str, problem: Problem) -> str:
+    """Return a problem as a line that names its document."""
+    return printable(f"{document.file}:{document.number} {before}{problem}")
+
+
+def has_opted_in_namespaces(text: str) -> bool:
+    """Return True if a text may have a Namespace that is opted in."""
+    return names.PROFILE in text and NAMESPACE.search(text) is not None
+
+
+def opted_in(roots: Iterable[Json]) -> Iterator[tuple[str, str]]:
+    """Yield name and profile of each opted-in Namespace."""
+    for root in roots:
+        name, profile = at(root, ("metadata", "name")), at(root, ("metadata", "labels", names.PROFILE))
+        if (
+            (root["apiVersion"], root["kind"]) == ("v1", "Namespace")
+            and isinstance(name, str)
+            and isinstance(profile, str)
+        ):
+            yield name, profile

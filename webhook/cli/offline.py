@@ -15,6 +15,7 @@ from webhook.admission import configuration, engine
 from webhook.admission.subject import Subject, request_to_create, subject_of
 from webhook.cli import line_diff
 from webhook.cli.documents import Document, items
+from webhook.kinds import KINDS, name_of
 from webhook.kinds.batch import JOB
 from webhook.kube import names
 from webhook.objects import bounds
@@ -60,7 +61,7 @@ class Verdict:
 def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *, compare: bool = False) -> Verdict:
     """Mutate and then validate an object in place; `attempt` has the effect of the annotation on a Pod."""
     if (root["apiVersion"], root["kind"]) == ("v1", "Namespace"):
-        return verdict_on_namespace(root)
+        return verdict_on_namespace(root, policy)
     admitted = root
     if attempt is not None and root["kind"] == "Pod":
         admitted = {**root, "metadata": with_attempt(root.get("metadata"), attempt)}
@@ -83,21 +84,40 @@ def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *,
     validated = engine.validate(subject, policy, facts)
     verdict = Verdict(problems=validated.problems, before=before)
     if not subject.malformed:
-        verdict.warnings = [*mutated.warnings, *validated.warnings]
+        verdict.warnings = list(dict.fromkeys([*mutated.warnings, *validated.warnings]))
     if mutated.placement:  # a Pod that is not placed has not got the attempt either
         verdict.placed = True
         root.update(admitted)
     return verdict
 
 
-def verdict_on_namespace(root: Json) -> Verdict:
+def verdict_on_namespace(root: Json, policy: Policy) -> Verdict:
     """Judge the keys and the mode of a Namespace; its profile only the policy of its cluster can judge."""
     malformed = list(islice(wrong_types(root, configuration.SHAPES[configuration.NAMESPACE]), bounds.MOST_PROBLEMS))
     if malformed:
         return Verdict(problems=malformed)
     labels = opt_in.labels_of(root)
     problems = opt_in.mode_problems(labels) if names.PROFILE in labels else []
-    return Verdict(problems=problems, warnings=opt_in.warnings(root, None))
+    return Verdict(problems=problems, warnings=[*opt_in.warnings(root, None), *unknown_profile(labels, policy)])
+
+
+def unknown_profile(labels: Json, policy: Policy) -> Iterator[Problem]:
+    """Warn that the objects in a Namespace are not judged under the profile that it names."""
+    profile_name = labels.get(names.PROFILE)
+    if profile_name is not None and profile_name not in policy.profiles:
+        what = f"the policy has no profile {profile_name!r}: objects in this namespace are judged as if it had none"
+        yield Problem((*LABELS, names.PROFILE), what, "name the policy of the cluster with --policy")
+
+
+def named(root: Json) -> str:
+    """Return how the command line names an object: NAMESPACE/KIND/NAME, without what it does not have."""
+    row = KINDS.get((root["apiVersion"].rpartition("/")[0], root["kind"]))
+    namespace, name = (at(root, ("metadata", key)) for key in ("namespace", "name"))
+    generated = at(root, ("metadata", "generateName"))
+    if not isinstance(name, str):
+        name = f"{generated}*" if isinstance(generated, str) else ""
+    namespace = namespace if isinstance(namespace, str) else ""
+    return f"{root['kind'].lower()}/{name}" if row is None else name_of(row, namespace, name)
 
 
 def warnings(document: Document) -> Iterator[Problem]:

@@ -35,13 +35,14 @@ def render(
     """
     run = Run(files, policy, profile_name)
     write = functools.partial(click.echo, nl=False)
-    pods = False
+    placed: set[str] = set()  # the profiles of the Pods that are placed
     for index, document in enumerate(run.documents()):
         for path, root in document.objects():
             verdict = run.judge(document, path, root, attempt, compare=output == "diff")
-            pods |= verdict.placed
-            for problem in verdict.problems:
-                click.echo(printable(f"{document.file}:{document.number} {problem}"), err=True)
+            if verdict.placed:
+                placed.add(run.profile_for(root))
+            for line in run.lines(document, root, verdict):
+                click.echo(line, err=True)
             if verdict.before:
                 name = printable(f"{document.file}:{document.number} {field(path)}".rstrip())
                 lines = offline.as_diff(name, verdict.before, offline.as_yaml(root))
@@ -51,9 +52,9 @@ def render(
         elif output == "yaml":
             write("---\n" * bool(index))
             offline.write_yaml(document.value, write)
-    if pods and run.profile.placement.provider == "auto":
-        where = f"profiles.{run.profile_name}.placement.provider"
+    for name in sorted(one for one in placed if run.policy.profiles[one].placement.provider == "auto"):
+        where = f"profiles.{name}.placement.provider"
         click.echo(f"warning: {where}: is auto, and there are no nodes to look at; name one to see placement", err=True)
-    if attempt is not None and not pods:
+    if attempt is not None and not placed:
         click.echo("warning: --attempt: there is no Pod that is placed by it; name a file with one", err=True)
     sys.exit(run.exit_code)
