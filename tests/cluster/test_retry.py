@@ -265,7 +265,22 @@ def test_what_cannot_run_again_is_refused_with_the_reason_and_stays_as_it_is(nam
 def test_a_kind_that_cannot_run_again_is_refused_with_those_that_can(namespace: NewNamespace) -> None:
     code, _, complaints = asked(namespace(), "deployment/web")
     assert code == 2
-    assert "no 'deployment' can run again; write NAMESPACE/KIND/NAME, the kind one of job, jobset" in complaints
+    assert "'deployment' is no kind of this command; write NAMESPACE/KIND/NAME, KIND one of job, jobset" in complaints
+
+
+def test_the_kind_can_be_left_out_where_one_object_has_the_name(namespace: NewNamespace) -> None:
+    team = namespace()
+    before = failed_job(team, retryable(job("train", backoffLimit=0)))
+    assert asked(team, "train", "--yes")[0] == 0
+    team.wait_for("jobs", "train", runs_anew(before))
+    team.create(cron_job("train"))
+    both = f"several objects are named {team.name}/train; write {team.name}/job/train or {team.name}/cronjob/train"
+    assert asked(team, "train", "--yes") == (1, "", both)
+    assert switched(team, "suspend", "train") == (1, "", both)
+    assert explained(team, "job/train")["kind"] == "Job"
+    code, _, complaints = asked(team, "other")
+    assert code == 1
+    assert complaints.startswith(f"there is no Job, JobSet, CronJob or PipelineRun {team.name}/other that you may read")
 
 
 def test_who_chooses_what_has_not_failed_is_told_so(namespace: NewNamespace) -> None:
@@ -277,7 +292,7 @@ def test_who_chooses_what_has_not_failed_is_told_so(namespace: NewNamespace) -> 
 def test_an_option_that_is_of_another_kind_is_refused(namespace: NewNamespace) -> None:
     code, _, complaints = asked(namespace(), "job/train", "--keep-finally")
     assert code == 2
-    assert "--keep-finally is of PipelineRuns" in complaints
+    assert "--keep-finally is for PipelineRuns, and this is a Job; leave it out" in complaints
 
 
 def test_who_may_not_delete_a_job_is_told_what_he_lacks(namespace: NewNamespace, tmp_path: Path) -> None:
@@ -516,7 +531,7 @@ def test_a_job_gives_way_and_goes_on_later(namespace: NewNamespace) -> None:
         "",
         f"Job {team.name}/train is suspended already; nothing was done",
     )
-    assert switched(team, "resume", "job/train") == (0, f"Job {team.name}/train: goes on", "")
+    assert switched(team, "resume", "job/train") == (0, f"Job {team.name}/train: resumed", "")
     team.ends(team.running("train", 1, but=first)[0], 0)
     team.wait_for("jobs", "train", is_complete)
     assert switched(team, "resume", "job/train") == (

@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 import click
 
 from webhook.cli import documents
-from webhook.cli.console import UNUSABLE, kubeconfig_option, printable
+from webhook.cli.console import UNUSABLE, Named, kubeconfig_option, named, one_of, printable
 from webhook.explain import build_pipeline_run, render
 from webhook.explain.build import Explanation
 from webhook.explain.build import explain as build
@@ -22,14 +22,15 @@ LABELS: Final = {JOB_SET.kind: SET_NAME, tekton.PIPELINE_RUN.kind: pipeline_run.
 READ: Final = {batch.JOB.kind, core.POD.kind, *LABELS, tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
 PARTS_LABELS: Final = (batch.JOB_NAME, *LABELS.values())
 TASKS: Final = {tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
-NOTHING: Final = "no Job, no JobSet and no PipelineRun"
+ROOTS: Final = (batch.JOB, JOB_SET, tekton.PIPELINE_RUN)
+DUMP: Final = "kubectl get jobs,pods -o yaml, or jobsets,jobs,pods"
 
 # Objects by namespace, label and the label's value.
 Labelled = dict[tuple[str, str, str], list[Json]]
 
 
 @click.command(options_metavar="[OPTIONS]")
-@click.argument("workload", metavar="NAMESPACE/NAME", required=False)
+@click.argument("workload", metavar="NAMESPACE/[KIND/]NAME", required=False)
 @click.option("-f", "files", multiple=True, metavar="FILE|FOLDER|-", help="Objects as kubectl get -o yaml prints them.")
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @kubeconfig_option
@@ -40,16 +41,14 @@ def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfi
     no such workload or it cannot be read.
     """
     if not files and workload is None:
-        raise click.UsageError("no workload is named; name one as NAMESPACE/NAME, or a file with -f")
-    namespace, _, name = (workload or "").rpartition("/")
-    if workload is not None and not (namespace and name):
-        raise click.UsageError(f"{workload!r} names no namespace; write NAMESPACE/NAME")
+        raise click.UsageError("no workload is named; name one as NAMESPACE/[KIND/]NAME, or a file with -f")
+    target = None if workload is None else named(workload, ROOTS)
     try:
-        if files:
+        if files or target is None:
             stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
-            explanations = of_files(files, stdin, (namespace, name) if workload else None)
+            explanations = of_files(files, stdin, target)
         else:
-            explanations = [of_cluster(kubeconfig, namespace, name)]
+            explanations = [of_cluster(kubeconfig, target)]
     except UnexplainableError as error:
         click.echo(printable(str(error)), err=True)
         sys.exit(UNUSABLE)
@@ -64,34 +63,45 @@ class UnexplainableError(Exception):
     """There is no workload to explain; the message says why, and what to do."""
 
 
-def of_cluster(kubeconfig: str | None, namespace: str, name: str) -> Explanation:
+def of_cluster(kubeconfig: str | None, target: Named) -> Explanation:
     """Explain a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
-    from webhook.cli.cluster import ask, kubeconfig_or_default  # noqa: PLC0415 - half a second that files save
-    from webhook.explain.load import NoSuchWorkloadError, fetch  # noqa: PLC0415 - likewise
+    from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default  # noqa: PLC0415 - see below
+    from webhook.explain.load import load  # noqa: PLC0415 - half a second that files save
+    from webhook.kube.client import Api  # noqa: PLC0415 - likewise
 
     file = kubeconfig_or_default(kubeconfig)
+
+    async def loaded() -> tuple[Json, list[Json], list[Json]]:
+        async with await Api.connect(file) as api:
+            return await load(api, *await find(api, target, ROOTS))
+
     try:
-        return explained(*ask(file, fetch(file, namespace, name)))
-    except NoSuchWorkloadError as error:
+        return explained(*ask(file, loaded()))
+    except NotOneError as error:
         raise UnexplainableError(str(error)) from None
     except ValueError as error:
         remedy = "a new one starts when the next attempt ends"
-        raise UnexplainableError(f"the ledger of {namespace}/{name} cannot be read: {error}; {remedy}") from None
+        raise UnexplainableError(f"the account of {target} cannot be read: {error}; {remedy}") from None
 
 
-def of_files(files: tuple[str, ...], stdin: BinaryIO, only: tuple[str, str] | None) -> list[Explanation]:
-    """Explain all workloads in files, or the one with the namespace and name in `only`; raise UnexplainableError."""
+def of_files(files: tuple[str, ...], stdin: BinaryIO, only: Named | None) -> list[Explanation]:
+    """Explain all workloads in files, or the one that `only` names; raise UnexplainableError."""
     found = [one for file in files for one in read(file, stdin)]
     parts = by_label(found)
-    explanations = [
-        of_objects(root, parts)
-        for root in found
-        if is_root(root) and (only is None or only == (namespace_of(root), root["metadata"].get("name")))
-    ]
-    if not explanations:
-        what = NOTHING if only is None else f"{NOTHING} {only[0]}/{only[1]}"
-        raise UnexplainableError(f"{what} in {', '.join(files)}; write it there with kubectl get jobs,pods -o yaml")
-    return explanations
+    roots = [root for root in found if is_root(root) and (only is None or is_named(root, only))]
+    if only is not None and len({root["kind"] for root in roots}) > 1:
+        choice = one_of([f"{only.namespace}/{root['kind'].lower()}/{only.name}" for root in roots])
+        raise UnexplainableError(f"several objects are named {only} in {', '.join(files)}; write {choice}")
+    if not roots:
+        what = f"there is no {one_of([row.kind for row in ROOTS])}" + (f" {only}" if only is not None else "")
+        raise UnexplainableError(f"{what} in {', '.join(files)}; write it there with {DUMP}")
+    return [of_objects(root, parts) for root in roots]
+
+
+def is_named(root: Json, only: Named) -> bool:
+    """Return True if a user who names `only` means this object."""
+    is_kind = only.row is None or only.row.kind == root["kind"]
+    return is_kind and (namespace_of(root), root["metadata"].get("name")) == (only.namespace, only.name)
 
 
 def by_label(found: list[Json]) -> Labelled:

@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
-from webhook.cli.cluster import ask, kubeconfig_or_default
-from webhook.cli.console import PROBLEMS, kubeconfig_option, printable
+from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default
+from webhook.cli.console import PROBLEMS, Named, kubeconfig_option, named, printable
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.paths import is_name
@@ -18,16 +18,16 @@ from webhook.policy.parse import duration
 from webhook.retry import executor, reading
 from webhook.retry.errors import LONGEST_ERROR, RefusedError, StuckError
 from webhook.retry.kinds import job as of_job
+from webhook.retry.kinds import refusals
 from webhook.retry.kinds.adapter import Adapter
-from webhook.retry.kinds.refusals import named
 from webhook.retry.kinds.registry import ADAPTERS
 
 BY_NAME: Final = {name: one for row, one in ADAPTERS.items() for name in (row.kind.lower(), row.resource)}
-KINDS: Final = "job, jobset, cronjob, pipelinerun"
+KINDS: Final = ", ".join(row.kind.lower() for row in ADAPTERS)
 
 
 @click.command(options_metavar="[OPTIONS]")
-@click.argument("target", metavar="NAMESPACE/KIND[/NAME]")
+@click.argument("target", metavar="NAMESPACE/[KIND/]NAME")
 @click.option("-l", "selector", metavar="SELECTOR", help="All that have failed of those with these labels.")
 @click.option("--failed-since", metavar="DURATION", help="All that have failed within 90s, 1h30m, 24h until now.")
 @click.option(
@@ -42,10 +42,7 @@ def retry(target: str, selector: str | None, failed_since: str | None, kubeconfi
     Only what says that it may run twice: annotation retry-policy.dev/retryable is "true". Exit 0 if all runs again, 1
     if something was refused, 2 if the cluster cannot be asked.
     """
-    try:
-        wanted = target_of(target, selector, failed_since, keep_finally=flags["keep_finally"])
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    wanted = target_of(target, selector, failed_since, keep_finally=flags["keep_finally"])
 
     def agreed(lines: list[str]) -> bool:
         if flags["yes"]:
@@ -62,12 +59,13 @@ def retry(target: str, selector: str | None, failed_since: str | None, kubeconfi
 class Target:
     """What the command line names; where `name` is empty all of a kind in a namespace that have failed, and are chosen.
 
+    `adapter`: None where the user left the kind out.
     `failed_since`: within so many seconds until now. `keep_finally`: whether tasks of `finally` that have succeeded do
     not run again.
     """
 
     namespace: str
-    adapter: Adapter
+    adapter: Adapter | None
     name: str = ""
     selector: str | None = None
     failed_since: int | None = None
@@ -94,23 +92,43 @@ class Outcome:
 
 
 def target_of(text: str, selector: str | None, failed_since: str | None, *, keep_finally: bool = False) -> Target:
-    """Read NAMESPACE/KIND/NAME, or NAMESPACE/KIND, and a duration; raise ValueError with a sentence."""
+    """Read NAMESPACE/[KIND/]NAME, or NAMESPACE/KIND with what is chosen of it; raise click.UsageError."""
     within = None if failed_since is None else duration(failed_since)
     if failed_since is not None and within is None:
-        raise ValueError(f"--failed-since {failed_since!r} is no duration; write 90s, 1h30m or 24h")
-    namespace, _, rest = text.partition("/")
-    kind, _, name = rest.partition("/")
+        raise click.UsageError(f"--failed-since {failed_since!r} is no duration; write 90s, 1h30m or 24h")
+    namespace, _, kind = text.partition("/")
     adapter = BY_NAME.get(kind.lower())
-    if adapter is None or not is_name(namespace) or (name and not is_name(name)):
-        what = f"no {kind!r} can run again" if namespace and kind and adapter is None else f"{text!r} names nothing"
-        raise ValueError(f"{what}; write NAMESPACE/KIND/NAME, the kind one of {KINDS}")
-    if not name and selector is None and failed_since is None:
-        raise ValueError(f"{text!r} names no {adapter.row.kind}; add /NAME, or choose with -l or --failed-since")
-    if name and (selector is not None or failed_since is not None):
-        raise ValueError("a name and -l or --failed-since exclude each other; leave one out")
-    if keep_finally and not adapter.has_finally:
-        raise ValueError(f"--keep-finally is of PipelineRuns, and {text!r} is none; leave it out")
+    if selector is None and failed_since is None:
+        if adapter is not None and is_name(namespace):
+            what = f"{text!r} names no {adapter.row.kind}"
+            raise click.UsageError(f"{what}; write {text}/NAME, or choose with -l or --failed-since")
+        one = named(text, ADAPTERS)
+        adapter = None if one.row is None else ADAPTERS[one.row]
+        namespace, name = one.namespace, one.name
+    elif adapter is None or not is_name(namespace):
+        what = f"-l and --failed-since choose from NAMESPACE/KIND, and {text!r} is none"
+        raise click.UsageError(f"{what}; KIND is one of {KINDS}")
+    else:
+        name = ""
+    if keep_finally and adapter is not None and not adapter.has_finally:
+        raise click.UsageError(str(no_finally(adapter)))
     return Target(namespace, adapter, name, selector, within, keep_finally)
+
+
+def no_finally(adapter: Adapter) -> Problem:
+    """Return why --keep-finally is refused for a kind."""
+    return Problem((), f"--keep-finally is for PipelineRuns, and this is a {adapter.row.kind}", "leave it out")
+
+
+async def adapter_of(api: Api, target: Target) -> Adapter:
+    """Return the adapter of the kind that is meant; raise NotOneError if no kind or several have the name."""
+    if target.adapter is not None:
+        return target.adapter
+    held = await reading.placeholders(api, target.namespace)
+    if any(of_job.state_of(one).name == target.name for one in held):
+        return of_job.ADAPTER  # a Job whose retry has begun may be deleted by now
+    row, _ = await find(api, Named(target.namespace, None, target.name), list(ADAPTERS))
+    return ADAPTERS[row]
 
 
 async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], bool], *, dry_run: bool) -> Outcome:
@@ -120,9 +138,17 @@ async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
     """
     outcome = Outcome()
     async with await Api.connect(kubeconfig) as api:
-        planned = [one async for one in chosen(api, target, outcome.refused)]
+        try:
+            adapter = await adapter_of(api, target)
+        except NotOneError as error:
+            outcome.refused.append(error.problem)
+            return outcome
+        if target.keep_finally and not adapter.has_finally:
+            outcome.refused.append(no_finally(adapter))
+            return outcome
+        planned = [one async for one in chosen(api, target, adapter, outcome.refused)]
         if not planned and not outcome.refused:
-            outcome.warnings.append(f"no {target.adapter.row.kind} in {target.namespace} that you chose has failed")
+            outcome.warnings.append(f"no {adapter.row.kind} in {target.namespace} that you chose has failed")
         if not planned or not (dry_run or agreed([one.promise for one in planned])):
             return outcome
         by, when = await api.username(), now()
@@ -134,14 +160,13 @@ async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
                 outcome.refused.append(error.problem)
             except (ApiError, *UNREACHABLE) as error:
                 answer = (str(error) or repr(error))[:LONGEST_ERROR]
-                what = f"{named(one.adapter.row.kind, one.run)}: the API server did not do it: {answer}"
+                what = f"{refusals.named(one.adapter.row.kind, one.run)}: the API server did not do it: {answer}"
                 outcome.refused.append(Problem((), what, "ask again to go on"))
     return outcome
 
 
-async def chosen(api: Api, target: Target, refused: list[Problem]) -> AsyncIterator[Planned]:
+async def chosen(api: Api, target: Target, adapter: Adapter, refused: list[Problem]) -> AsyncIterator[Planned]:
     """Yield what can run again, first what has begun to; add to `refused` why the rest cannot."""
-    adapter = target.adapter
     placeholders = await reading.placeholders(api, target.namespace) if adapter.in_place is None else []
     begun = {of_job.state_of(one).name: one for one in placeholders} if adapter is of_job.ADAPTER else {}
     for name, one in begun.items():
@@ -149,7 +174,7 @@ async def chosen(api: Api, target: Target, refused: list[Problem]) -> AsyncItera
             yield Planned(adapter, one, of_job.promise(one))
     if target.name in begun:
         return
-    async for root in candidates(api, target, refused):
+    async for root in candidates(api, target, adapter, refused):
         if root["metadata"]["name"] in begun:
             continue
         keep_finally = target.keep_finally
@@ -159,15 +184,15 @@ async def chosen(api: Api, target: Target, refused: list[Problem]) -> AsyncItera
             continue
         problem = adapter.refusal(found) if found.placeholder is None else None
         if problem is not None:
-            what = problem.what if run else f"{named(adapter.row.kind, root)}: {problem.what}"
+            what = problem.what if run else f"{refusals.named(adapter.row.kind, root)}: {problem.what}"
             refused.append(Problem((), what, problem.remedy))
         elif run is not None:
             yield Planned(adapter.of_run, run, adapter.promise(found), keep_finally)
 
 
-async def candidates(api: Api, target: Target, refused: list[Problem]) -> AsyncIterator[Json]:
+async def candidates(api: Api, target: Target, adapter: Adapter, refused: list[Problem]) -> AsyncIterator[Json]:
     """Yield the object that is named, or those that are chosen, and have failed where they can."""
-    row = target.adapter.row
+    row = adapter.row
     if target.name:
         one = await api.find(row.path(target.namespace, target.name))
         if one is None:
@@ -177,7 +202,7 @@ async def candidates(api: Api, target: Target, refused: list[Problem]) -> AsyncI
         return
     query = {} if target.selector is None else {"labelSelector": target.selector}
     async for one in api.objects(row.path(target.namespace), query):
-        if target.adapter.runs is not None or has_failed(one, target.failed_since):
+        if adapter.runs is not None or has_failed(one, target.failed_since):
             yield one
 
 
@@ -187,7 +212,7 @@ async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: 
     missing = await reading.missing_rights(api, run["metadata"]["namespace"], adapter.rights(run))
     if missing:
         lacking = ", ".join(str(right) for right in missing)
-        name = named(adapter.row.kind, run)
+        name = refusals.named(adapter.row.kind, run)
         raise RefusedError(f"{name} stays as it is: you may not {lacking}", "ask for the right")
     await executor.rerun(api, adapter, run, by, when, keep_finally=planned.keep_finally, dry_run=dry_run)
 

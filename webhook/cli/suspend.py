@@ -5,21 +5,22 @@ from typing import Final
 
 import click
 
-from webhook.cli.cluster import kubeconfig_or_default
-from webhook.cli.console import kubeconfig_option
-from webhook.cli.retry import Outcome, Target, conclude, target_of
+from webhook.cli.cluster import NotOneError, find, kubeconfig_or_default
+from webhook.cli.console import Named, kubeconfig_option, named
+from webhook.cli.retry import Outcome, conclude
 from webhook.kube import terminal
 from webhook.kube.client import Api
 from webhook.objects.problem import Json, Problem
 from webhook.retry import reading
-from webhook.retry.kinds.adapter import Right
-from webhook.retry.kinds.refusals import named
+from webhook.retry.kinds import refusals
+from webhook.retry.kinds.adapter import Adapter, Right
+from webhook.retry.kinds.registry import ADAPTERS
 
 WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server writes it
 
 
 @click.command(options_metavar="[OPTIONS]")
-@click.argument("target", metavar="NAMESPACE/KIND/NAME")
+@click.argument("target", metavar="NAMESPACE/[KIND/]NAME")
 @kubeconfig_option
 def suspend(target: str, kubeconfig: str | None) -> None:
     """Let a Job, CronJob or JobSet give way: its pods end, and it goes on when it is resumed."""
@@ -27,7 +28,7 @@ def suspend(target: str, kubeconfig: str | None) -> None:
 
 
 @click.command(options_metavar="[OPTIONS]")
-@click.argument("target", metavar="NAMESPACE/KIND/NAME")
+@click.argument("target", metavar="NAMESPACE/[KIND/]NAME")
 @kubeconfig_option
 def resume(target: str, kubeconfig: str | None) -> None:
     """Let a Job, CronJob or JobSet go on that is suspended."""
@@ -36,41 +37,38 @@ def resume(target: str, kubeconfig: str | None) -> None:
 
 def switch(target: str, kubeconfig: str | None, *, suspend: bool) -> None:
     """Suspend or resume."""
-    try:
-        wanted = target_of(target, None, None)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    wanted = named(target, ADAPTERS)
     file = kubeconfig_or_default(kubeconfig)
     conclude(file, switch_in_cluster(file, wanted, suspend=suspend))
 
 
-async def switch_in_cluster(kubeconfig: str, target: Target, *, suspend: bool) -> Outcome:
+async def switch_in_cluster(kubeconfig: str, target: Named, *, suspend: bool) -> Outcome:
     """Suspend an object, or resume it; raise what `Api` raises."""
     outcome = Outcome()
     async with await Api.connect(kubeconfig, lambda header: outcome.warnings.append(text_of(header))) as api:
-        path = target.adapter.row.path(target.namespace, target.name)
-        root = await api.find(path)
-        if root is None:
-            outcome.refused.append(await reading.absent(api, target.adapter.row, target.namespace, target.name))
+        try:
+            row, root = await find(api, target, list(ADAPTERS))
+        except NotOneError as error:
+            outcome.refused.append(error.problem)
             return outcome
-        why = refusal(target, root, suspend=suspend)
-        right = Right("patch", target.adapter.row.group, target.adapter.row.resource)
+        name = refusals.named(row.kind, root)
+        why = refusal(ADAPTERS[row], root, suspend=suspend)
+        right = Right("patch", row.group, row.resource)
         if why is None and await reading.missing_rights(api, target.namespace, [right]):
-            why = Problem(
-                (), f"{named(target.adapter.row.kind, root)} stays as it is: you may not {right}", "ask for the right"
-            )
+            why = Problem((), f"{name} stays as it is: you may not {right}", "ask for the right")
         if why is not None:
             outcome.refused.append(why)
             return outcome
-        await api.patch(path, [{"op": "add", "path": "/spec/suspend", "value": suspend}])
-        outcome.done.append(f"{named(target.adapter.row.kind, root)}: {'suspended' if suspend else 'goes on'}")
+        operations = [{"op": "add", "path": "/spec/suspend", "value": suspend}]
+        await api.patch(row.path(target.namespace, target.name), operations)
+        outcome.done.append(f"{name}: {'suspended' if suspend else 'resumed'}")
     return outcome
 
 
-def refusal(target: Target, root: Json, *, suspend: bool) -> Problem | None:
+def refusal(adapter: Adapter, root: Json, *, suspend: bool) -> Problem | None:
     """Return why an object cannot be suspended, or resumed; None if it can."""
-    name = named(target.adapter.row.kind, root)
-    if problem := target.adapter.cannot_be_suspended(root):
+    name = refusals.named(adapter.row.kind, root)
+    if problem := adapter.cannot_be_suspended(root):
         return problem
     if terminal.condition_of(root) is not None:
         return Problem((), f"{name} has ended", "nothing of it runs")

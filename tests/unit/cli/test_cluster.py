@@ -1,11 +1,18 @@
 """Which kubeconfig a command takes, and what it prints if the cluster cannot be asked."""
 
+import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from webhook.cli import cluster
-from webhook.kube.client import ApiError, NoCredentialsError
+from webhook.cli.console import named
+from webhook.kinds.batch import CRON_JOB, JOB
+from webhook.kube.client import Api, ApiError, NoCredentialsError
+from webhook.objects.problem import Json
+
+ROWS = (JOB, CRON_JOB)
 
 
 @pytest.fixture
@@ -58,3 +65,55 @@ def test_why_the_cluster_cannot_be_asked_is_a_sentence_and_exit_code_2(
         cluster.ask("FILE", work())
     assert ended.value.code == 2
     assert capsys.readouterr().err == said
+
+
+class Stored:
+    """An API that has objects in namespace ml, of each resource the one that is named `train`, or an error."""
+
+    def __init__(self, found: dict[str, Json | ApiError]) -> None:
+        self.found = found
+
+    async def find(self, path: str) -> Json | None:
+        resource, name = path.removeprefix("/apis/batch/v1/namespaces/ml/").partition("/")[::2]
+        if not name:
+            return {}  # the list
+        one = self.found.get(resource)
+        if isinstance(one, ApiError):
+            raise one
+        return one
+
+
+def found(text: str, **objects: Json | ApiError) -> str:
+    return asyncio.run(cluster.find(cast("Api", Stored(objects)), named(text, ROWS), ROWS))[0].kind
+
+
+def test_a_kind_that_is_left_out_is_the_one_that_has_an_object_of_that_name() -> None:
+    forbidden = ApiError(403, "forbidden")
+    assert found("ml/train", jobs={}) == "Job"
+    assert found("ml/train", cronjobs={}, jobs=forbidden) == "CronJob"
+    assert found("ml/cronjob/train", cronjobs={}, jobs={}) == "CronJob"
+
+
+def test_where_several_kinds_have_the_name_it_says_what_to_write() -> None:
+    with pytest.raises(cluster.NotOneError) as error:
+        found("ml/train", jobs={}, cronjobs={})
+    assert str(error.value) == "several objects are named ml/train; write ml/job/train or ml/cronjob/train"
+
+
+def test_where_none_has_the_name_it_says_where_to_look() -> None:
+    with pytest.raises(cluster.NotOneError) as error:
+        found("ml/train", jobs=ApiError(403, "forbidden"))
+    assert str(error.value) == (
+        "there is no Job or CronJob ml/train that you may read; "
+        "write NAMESPACE/KIND/NAME, and list what there is: kubectl get -n ml jobs,cronjobs"
+    )
+
+
+def test_where_the_kind_that_is_named_has_none_it_says_how_to_list_them() -> None:
+    with pytest.raises(cluster.NotOneError, match="there is no Job ml/train"):
+        found("ml/job/train")
+
+
+def test_another_answer_of_the_api_server_is_not_hidden() -> None:
+    with pytest.raises(ApiError, match="500 etcd is away"):
+        found("ml/train", jobs=ApiError(500, "etcd is away"))

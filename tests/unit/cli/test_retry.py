@@ -1,14 +1,20 @@
 """The targets of `retry-policy retry`, and the failed objects of a selection."""
 
+import asyncio
 import re
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
+import click
 import pytest
 
-from tests.objects import stored_job
+from tests.objects import job_spec, stored_job
 from webhook.cli import retry
+from webhook.kube.client import Api
 from webhook.objects.problem import Json
 from webhook.retry.kinds import cron_job, job, job_set, pipeline_run
+from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds.adapter import Adapter
 
 ADAPTERS = [("job", job), ("cronjobs", cron_job), ("JobSet", job_set), ("pipelinerun", pipeline_run)]
@@ -25,28 +31,52 @@ def test_several_are_chosen_by_labels_and_by_when_they_failed() -> None:
     assert (target.name, target.selector, target.failed_since) == ("", "team=a", 5400)
 
 
+def test_the_kind_may_be_left_out() -> None:
+    target = retry.target_of("ml/train", None, None)
+    assert (target.namespace, target.adapter, target.name) == ("ml", None, "train")
+
+
 @pytest.mark.parametrize(
-    ("text", "selector", "since", "keep_finally", "what"),
+    ("text", "selector", "since", "what"),
     [
-        ("ml/deployment/web", None, None, False, "no 'deployment' can run again; write NAMESPACE/KIND/NAME"),
-        ("train", None, None, False, "'train'"),
-        ("ml/job", None, None, False, "names no Job; add /NAME, or choose with -l or --failed-since"),
-        ("ml/job/train", "team=a", None, False, "exclude each other; leave one out"),
-        ("ml/job", None, "soon", False, "'soon' is no duration; write 90s, 1h30m or 24h"),
-        ("ml/job/train", None, None, True, "--keep-finally is of PipelineRuns"),
-        ("ml/job/../secrets", None, None, False, "names nothing"),
-        ("ML/job/train", None, None, False, "names nothing"),
+        ("ml/deployment/web", None, None, "'deployment' is no kind of this command; write NAMESPACE/KIND/NAME"),
+        ("train", None, None, "'train' names no namespace; write NAMESPACE/train or NAMESPACE/KIND/train"),
+        ("ml/job", None, None, "names no Job; write ml/job/NAME, or choose with -l or --failed-since"),
+        (
+            "ml/job/train",
+            "team=a",
+            None,
+            "choose from NAMESPACE/KIND, and 'ml/job/train' is none; KIND is one of job",
+        ),
+        ("ml/job", None, "soon", "'soon' is no duration; write 90s, 1h30m or 24h"),
+        ("ml/job/../secrets", None, None, "'job/..' is no kind"),
+        ("ml/job/..", None, None, "names no object"),
+        ("ML/job/train", None, None, "names no object"),
     ],
 )
 def test_what_names_nothing_is_said_with_what_would(
-    text: str,
-    selector: str | None,
-    since: str | None,
-    keep_finally: bool,  # noqa: FBT001
-    what: str,
+    text: str, selector: str | None, since: str | None, what: str
 ) -> None:
-    with pytest.raises(ValueError, match=re.escape(what)):
-        retry.target_of(text, selector, since, keep_finally=keep_finally)
+    with pytest.raises(click.UsageError, match=re.escape(what)):
+        retry.target_of(text, selector, since)
+
+
+def test_keep_finally_is_refused_for_a_kind_without() -> None:
+    with pytest.raises(click.UsageError, match="--keep-finally is for PipelineRuns, and this is a Job; leave it out"):
+        retry.target_of("ml/job/train", None, None, keep_finally=True)
+    assert retry.target_of("ml/train", None, None, keep_finally=True).keep_finally
+
+
+class Held:
+    """An API with placeholders alone."""
+
+    async def objects(self, *_: Any) -> AsyncIterator[Json]:
+        yield of_job.placeholder_for(stored_job(job_spec()), "somebody", "2026-01-01T00:00:00Z")
+
+
+def test_a_job_whose_retry_has_begun_is_meant_even_if_it_is_deleted_by_now() -> None:
+    target = retry.target_of("ml/train", None, None)
+    assert asyncio.run(retry.adapter_of(cast("Api", Held()), target)) is of_job.ADAPTER
 
 
 def ended(kind: str, ago: int) -> Json:

@@ -4,10 +4,9 @@ import pytest
 
 from tests.objects import stored_job
 from webhook.cli import suspend
-from webhook.cli.retry import target_of
 from webhook.objects.problem import Json
+from webhook.retry.kinds.job import ADAPTER
 
-TARGET = target_of("ml/job/train", None, None)
 ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}
 
 
@@ -18,8 +17,8 @@ def job(*, suspended: bool = False, status: Json | None = None) -> Json:
 
 
 def test_a_job_that_runs_is_suspended_and_one_that_is_suspended_resumed() -> None:
-    assert suspend.refusal(TARGET, job(), suspend=True) is None
-    assert suspend.refusal(TARGET, job(suspended=True), suspend=False) is None
+    assert suspend.refusal(ADAPTER, job(), suspend=True) is None
+    assert suspend.refusal(ADAPTER, job(suspended=True), suspend=False) is None
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,7 @@ def test_a_job_that_runs_is_suspended_and_one_that_is_suspended_resumed() -> Non
     ],
 )
 def test_what_would_change_nothing_is_refused(root: Json, to_suspend: bool, what: str) -> None:  # noqa: FBT001
-    assert str(suspend.refusal(TARGET, root, suspend=to_suspend)).endswith(what)
+    assert str(suspend.refusal(ADAPTER, root, suspend=to_suspend)).endswith(what)
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_a_file_is_explained_as_json(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:
     result = run("ml/other", "-f", file(tmp_path, job(ACCOUNT)))
     assert result.exit_code == 2
-    assert "no Job, no JobSet and no PipelineRun ml/other in" in result.output
+    assert "there is no Job, JobSet or PipelineRun ml/other in" in result.output
     assert "kubectl get jobs,pods -o yaml" in result.output
 
 
@@ -323,7 +323,7 @@ def test_many_jobs_with_their_pods_are_explained_at_a_cost_that_grows_with_them(
 def test_a_name_without_a_namespace_is_refused() -> None:
     result = run("train")
     assert result.exit_code == 2
-    assert "write NAMESPACE/NAME" in result.output
+    assert "write NAMESPACE/train or NAMESPACE/KIND/train" in result.output
 
 
 def test_a_cluster_that_cannot_be_asked_is_said_to_be_so(tmp_path: Path) -> None:

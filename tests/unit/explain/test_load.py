@@ -1,35 +1,45 @@
-"""What `explain` says where the API refuses to show, or has, nothing; all else is tested on a real API server."""
+"""Which workload `explain` reads for an object; all else is tested on a real API server."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
-import pytest
+from tests.objects import stored_job
+from webhook.explain.load import load
+from webhook.kinds.batch import JOB
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube.client import Api
+from webhook.objects.problem import Json
 
-from webhook.explain.load import NoSuchWorkloadError, fetch_pipeline_run
-from webhook.kube.client import Api, ApiError
-
-
-class Refusing:
-    """An API that answers each look-up in one way."""
-
-    def __init__(self, error: ApiError | None) -> None:
-        self.error = error
-
-    async def find(self, path: str) -> Any:  # noqa: ARG002 - one answer for all
-        if self.error is not None:
-            raise self.error
+SET: Json = {"kind": "JobSet", "metadata": {"name": "train", "namespace": "ml"}}
+OWNER = {"apiVersion": JOB_SET.api_version, "kind": "JobSet", "name": "train", "uid": "u", "controller": True}
 
 
-def fetch(error: ApiError | None) -> None:
-    asyncio.run(fetch_pipeline_run(cast("Api", Refusing(error)), "ml", "build"))
+class Stored:
+    """An API with one JobSet, or none, and one Job."""
+
+    def __init__(self, job_set: Json | None) -> None:
+        self.job_set = job_set
+
+    async def find(self, path: str) -> Json | None:
+        assert path == JOB_SET.path("ml", "train")
+        return self.job_set
+
+    async def objects(self, path: str, query: dict[str, str], **_: Any) -> AsyncIterator[Json]:
+        if path == JOB.path("ml"):
+            yield {"metadata": {"name": query["labelSelector"]}}
 
 
-@pytest.mark.parametrize("error", [None, ApiError(403, "pipelineruns.tekton.dev is forbidden")])
-def test_where_pipeline_runs_are_absent_or_may_not_be_read_there_is_no_such_workload(error: ApiError | None) -> None:
-    with pytest.raises(NoSuchWorkloadError, match="no Job, no JobSet and no PipelineRun ml/build"):
-        fetch(error)
+def loaded(job_set: Json | None, job: Json) -> tuple[Json, list[Json], list[Json]]:
+    return asyncio.run(load(cast("Api", Stored(job_set)), JOB, job))
 
 
-def test_another_answer_of_the_api_server_is_not_hidden() -> None:
-    with pytest.raises(ApiError, match="500 etcd is away"):
-        fetch(ApiError(500, "etcd is away"))
+def test_of_a_job_that_a_job_set_controls_the_set_is_read_with_all_of_its_jobs() -> None:
+    root, jobs, _ = loaded(SET, stored_job(ownerReferences=[OWNER]))
+    assert root == SET
+    assert [one["metadata"]["name"] for one in jobs] == ["jobset.sigs.k8s.io/jobset-name=train"]
+
+
+def test_a_job_whose_job_set_is_gone_is_read_itself() -> None:
+    job = stored_job(ownerReferences=[OWNER])
+    assert loaded(None, job)[:2] == (job, [job])
