@@ -9,9 +9,10 @@ import click
 
 from webhook.cli import documents
 from webhook.cli.console import UNUSABLE, Named, kubeconfig_option, named, one_of, printable
-from webhook.explain import build_pipeline_run, render
+from webhook.explain import build_cron_job, build_pipeline_run, render
 from webhook.explain.build import Explanation
 from webhook.explain.build import explain as build
+from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.kinds import batch, core, tekton
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
@@ -19,14 +20,24 @@ from webhook.objects.problem import Json
 from webhook.retry.kinds import pipeline_run
 
 LABELS: Final = {JOB_SET.kind: SET_NAME, tekton.PIPELINE_RUN.kind: pipeline_run.LABEL}
-READ: Final = {batch.JOB.kind, core.POD.kind, *LABELS, tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
+READ: Final = {
+    batch.JOB.kind,
+    batch.CRON_JOB.kind,
+    core.POD.kind,
+    *LABELS,
+    tekton.TASK_RUN.kind,
+    tekton.CUSTOM_RUN.kind,
+}
 PARTS_LABELS: Final = (batch.JOB_NAME, *LABELS.values())
 TASKS: Final = {tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
-ROOTS: Final = (batch.JOB, JOB_SET, tekton.PIPELINE_RUN)
-DUMP: Final = "kubectl get jobs,pods -o yaml, or jobsets,jobs,pods"
+ROOTS: Final = (batch.JOB, JOB_SET, batch.CRON_JOB, tekton.PIPELINE_RUN)
+DUMP: Final = "kubectl get jobs,pods -o yaml, with cronjobs or jobsets for these"
 
-# Objects by namespace, label and the label's value.
+Explained = Explanation | CronJobExplanation
+
+# Objects by namespace, label and the label's value; Jobs also by namespace, OWNER and the uid of their controller.
 Labelled = dict[tuple[str, str, str], list[Json]]
+OWNER: Final = "controller"
 
 
 @click.command(options_metavar="[OPTIONS]")
@@ -35,10 +46,10 @@ Labelled = dict[tuple[str, str, str], list[Json]]
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @kubeconfig_option
 def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfig: str | None) -> None:
-    """Tell what every attempt of a Job, JobSet or PipelineRun cost, why, and what is left.
+    """Print what every attempt of a Job, JobSet or PipelineRun cost, why, and what is left; of a CronJob its last Jobs.
 
-    Reads the cluster, or with -f files with the workload, its Jobs or TaskRuns, and its pods. Exit 0, or 2 if there is
-    no such workload or it cannot be read.
+    Reads the cluster, or with -f files with the workload, its Jobs or TaskRuns, and its pods. The kind can be left out
+    if one object has the name. Exit 0, or 2 if there is no such workload or it cannot be read.
     """
     if not files and workload is None:
         raise click.UsageError("no workload is named; name one as NAMESPACE/[KIND/]NAME, or a file with -f")
@@ -56,14 +67,21 @@ def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfi
         if output == "json":
             click.echo(render.as_json(explanation))
         else:
-            click.echo(("\n" if number else "") + "\n".join(printable(line) for line in render.as_table(explanation)))
+            click.echo(("\n" if number else "") + "\n".join(map(printable, lines_of(explanation))))
+
+
+def lines_of(explanation: Explained) -> Iterator[str]:
+    """Print an explanation for people, line by line."""
+    if isinstance(explanation, CronJobExplanation):
+        return build_cron_job.lines(explanation)
+    return render.as_table(explanation)
 
 
 class UnexplainableError(Exception):
     """There is no workload to explain; the message says why, and what to do."""
 
 
-def of_cluster(kubeconfig: str | None, target: Named) -> Explanation:
+def of_cluster(kubeconfig: str | None, target: Named) -> Explained:
     """Explain a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
     from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default  # noqa: PLC0415 - see below
     from webhook.explain.load import load  # noqa: PLC0415 - half a second that files save
@@ -84,7 +102,7 @@ def of_cluster(kubeconfig: str | None, target: Named) -> Explanation:
         raise UnexplainableError(f"the account of {target} cannot be read: {error}; {remedy}") from None
 
 
-def of_files(files: tuple[str, ...], stdin: BinaryIO, only: Named | None) -> list[Explanation]:
+def of_files(files: tuple[str, ...], stdin: BinaryIO, only: Named | None) -> list[Explained]:
     """Explain all workloads in files, or the one that `only` names; raise UnexplainableError."""
     found = [one for file in files for one in read(file, stdin)]
     parts = by_label(found)
@@ -112,12 +130,23 @@ def by_label(found: list[Json]) -> Labelled:
         for label in PARTS_LABELS if isinstance(labels, dict) else ():
             if isinstance(name := labels.get(label), str):
                 labelled.setdefault((namespace_of(one), label, name), []).append(one)
+        if uid := owner_of(one):
+            labelled.setdefault((namespace_of(one), OWNER, uid), []).append(one)
     return labelled
+
+
+def owner_of(found: Json) -> str:
+    """Return the uid of the controller of a Job; empty without."""
+    try:
+        controller = controller_of(found) if is_job(found) else None
+    except (AttributeError, TypeError):  # of something else than an owner
+        return ""
+    return "" if controller is None or not isinstance(controller.uid, str) else controller.uid
 
 
 def is_root(found: Json) -> bool:
     """Return True if an object is a workload to explain: a JobSet, a PipelineRun, or a Job outside a JobSet."""
-    if found["kind"] in LABELS:
+    if found["kind"] in LABELS or found["kind"] == batch.CRON_JOB.kind:
         return True
     try:
         return is_job(found) and not is_of_set(found)
@@ -125,13 +154,16 @@ def is_root(found: Json) -> bool:
         return True
 
 
-def of_objects(root: Json, labelled: Labelled) -> Explanation:
+def of_objects(root: Json, labelled: Labelled) -> Explained:
     """Explain a workload by the objects of the same files; raise UnexplainableError."""
     namespace, name = namespace_of(root), root["metadata"].get("name")
     label = LABELS.get(root["kind"], batch.JOB_NAME)
     its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
     pods = [one for one in its_own if one["kind"] == core.POD.kind]
     parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or one["kind"] in TASKS]
+    if root["kind"] == batch.CRON_JOB.kind:
+        uid = root["metadata"].get("uid")
+        parts = labelled.get((namespace, OWNER, uid), []) if isinstance(uid, str) and uid else []
     try:
         return explained(root, parts, pods)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, IndexError) as error:
@@ -140,8 +172,10 @@ def of_objects(root: Json, labelled: Labelled) -> Explanation:
         ) from None
 
 
-def explained(root: Json, parts: list[Json], pods: list[Json]) -> Explanation:
+def explained(root: Json, parts: list[Json], pods: list[Json]) -> Explained:
     """Explain a workload by its Jobs or TaskRuns, and their pods."""
+    if root.get("kind") == batch.CRON_JOB.kind:
+        return build_cron_job.explain(root, parts)
     if root.get("kind") == tekton.PIPELINE_RUN.kind:
         return build_pipeline_run.explain(root, parts, pods)
     return build(root, parts, pods)

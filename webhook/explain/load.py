@@ -1,11 +1,13 @@
 """Reads from the API what `explain` tells of: a workload, its Jobs or TaskRuns, and their pods."""
 
+from operator import itemgetter
 from typing import Final
 
+from webhook.explain.build_cron_job import MOST_JOBS, is_controlled_by
 from webhook.kinds import KindSpec, batch, core, tekton
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
-from webhook.kube.client import Api
+from webhook.kube.client import METADATA_ONLY_LIST, Api
 from webhook.ledger.model.pods import READ as POD_READ
 from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
@@ -18,9 +20,13 @@ POD: Final = type_of(POD_READ)
 async def load(api: Api, row: KindSpec, root: Json) -> tuple[Json, list[Json], list[Json]]:
     """Return a JobSet, a Job or a PipelineRun, its Jobs or TaskRuns, and their pods; of a JobSet's Job the JobSet's.
 
+    Of a CronJob return its last Jobs, without their pods.
+
     Raises what `Api` raises.
     """
     namespace, name = root["metadata"]["namespace"], root["metadata"]["name"]
+    if row is batch.CRON_JOB:
+        return root, await jobs_of(api, root), []
     if row is tekton.PIPELINE_RUN:
         children = list(await children_of(api, pipeline_run.ADAPTER, root))
         return root, children, await pods(api, namespace, f"{pipeline_run.LABEL}={name}")
@@ -35,6 +41,17 @@ async def load(api: Api, row: KindSpec, root: Json) -> tuple[Json, list[Json], l
         async for one in api.objects(batch.JOB.path(namespace), {"labelSelector": selector})
     ]
     return root, jobs, await pods(api, namespace, selector)
+
+
+async def jobs_of(api: Api, cron_job: Json) -> list[Json]:
+    """Return the last Jobs of a CronJob; they have no label of it, so that the namespace is searched by metadata."""
+    path = batch.JOB.path(cron_job["metadata"]["namespace"])
+    owned = [
+        one["metadata"] async for one in api.objects(path, {}, METADATA_ONLY_LIST) if is_controlled_by(one, cron_job)
+    ]
+    owned.sort(key=itemgetter("creationTimestamp"))
+    found = [await api.find(f"{path}/{one['name']}") for one in owned[-MOST_JOBS:]]
+    return [one for one in found if one is not None]
 
 
 async def job_set_of(api: Api, job: Json) -> Json | None:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from webhook.explain.build import Explanation, Row
+from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.kinds import tekton
 from webhook.ledger.model.words import counted
 
@@ -14,8 +15,8 @@ HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED",
 UNITS: Final = {tekton.PIPELINE_RUN.kind: "TASK"}  # else INDEX
 
 
-def as_json(explanation: Explanation) -> str:
-    """Print for programs: the fields of `Explanation`."""
+def as_json(explanation: Explanation | CronJobExplanation) -> str:
+    """Print for programs: the fields of the explanation."""
     return msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode()
 
 

@@ -232,7 +232,7 @@ def test_a_file_is_explained_as_json(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:
     result = run("ml/other", "-f", file(tmp_path, job(ACCOUNT)))
     assert result.exit_code == 2
-    assert "there is no Job, JobSet or PipelineRun ml/other in" in result.output
+    assert "there is no Job, JobSet, CronJob or PipelineRun ml/other in" in result.output
     assert "kubectl get jobs,pods -o yaml" in result.output
 
 
@@ -295,7 +295,7 @@ def test_of_a_job_with_any_value_anywhere_there_is_an_explanation_or_an_error(da
     text = json.dumps(root)
     with contextlib.suppress(UnexplainableError):
         for explanation in command.of_files(("-",), io.BytesIO(text.encode()), None):
-            assert list(render.as_table(explanation))
+            assert list(command.lines_of(explanation))
             assert render.as_json(explanation)
 
 

@@ -1,0 +1,115 @@
+"""What `retry-policy explain` says of a CronJob."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from tests.objects import cron_job, exit_codes, job, job_spec
+from webhook.cli.main import main
+from webhook.explain.build_cron_job import MOST_JOBS, explain, lines
+from webhook.kube import names
+from webhook.objects.problem import Json
+
+FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}
+INJECTED = {names.POLICY: "{}"}
+
+
+def nightly(backoff_limit: int = 3, **spec: object) -> Json:
+    root = cron_job(job_spec(rules=[exit_codes("FailJob", "NotIn", 143)], backoffLimit=backoff_limit), uid="cron")
+    root["spec"].update(spec)
+    return root
+
+
+def job_of(number: int, status: Json | None = None, **metadata: object) -> Json:
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "cron", "controller": True}
+    created = f"2026-01-{number:02}T00:00:00Z"
+    metadata = {"name": f"nightly-{number}", "ownerReferences": [owner], "creationTimestamp": created, **metadata}
+    return {**job(job_spec(backoffLimit=1), uid=f"job-{number}", **metadata), "status": status or {}}
+
+
+def test_it_says_what_each_job_gets_by_its_template() -> None:
+    found = explain(nightly(), [])
+    assert found.gets_from == "its template"
+    assert found.gets[0] == "3 retries"
+    assert found.gets[1].startswith("any exit code but 143: ends the Job at once")
+
+
+def test_of_a_template_from_before_the_opt_in_it_says_what_the_last_job_got() -> None:
+    found = explain(nightly(), [job_of(1), job_of(2, annotations=INJECTED)])
+    assert (found.gets_from, found.gets[0]) == ("its last Job, nightly-2", "1 retry")
+
+
+def test_a_template_that_was_admitted_is_what_the_next_job_gets() -> None:
+    root = nightly()
+    root["metadata"]["annotations"] = INJECTED
+    assert explain(root, [job_of(2, annotations=INJECTED)]).gets_from == "its template"
+
+
+def test_what_each_job_gets_is_without_what_the_last_one_has_spent() -> None:
+    spent = {names.LEDGER: '{"ended": 1, "cost": {"retry": 1}, "last": []}', **INJECTED}
+    assert "1 retry left" in explain(nightly(), [job_of(2, annotations=spent)]).gets[-1]
+
+
+def test_its_last_jobs_are_listed_with_how_they_ended_the_newest_last() -> None:
+    found = explain(nightly(), [job_of(number, FAILED) for number in reversed(range(1, 20))])
+    assert [row.name for row in found.jobs] == [f"nightly-{number}" for number in range(20 - MOST_JOBS, 20)]
+    assert {row.state for row in found.jobs} == {"Failed: BackoffLimitExceeded"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "jobs", "said"),
+    [
+        ({}, [], ["a Job by schedule 0 3 * * *, which starts beside those that still run"]),
+        (
+            {"concurrencyPolicy": "Forbid"},
+            [],
+            ["a Job by schedule 0 3 * * *, which is left out while one still runs"],
+        ),
+        ({"suspend": True}, [], ["no Job until it is resumed: retry-policy resume ml/cronjob/nightly"]),
+        (
+            {"suspend": True},
+            [job_of(1, FAILED)],
+            [
+                "no Job until it is resumed: retry-policy resume ml/cronjob/nightly",
+                "the last Job has failed; to rerun it: retry-policy retry ml/cronjob/nightly",
+            ],
+        ),
+    ],
+)
+def test_it_says_what_is_next(spec: Json, jobs: list[Json], said: list[str]) -> None:
+    assert explain(nightly(**spec), jobs).next == said
+
+
+def test_for_people_it_is_a_page() -> None:
+    root = nightly(timeZone="Europe/Berlin", suspend=True)
+    found = list(lines(explain(root, [job_of(1, FAILED)])))
+    assert found[:3] == [
+        "CronJob ml/nightly: schedule 0 3 * * * (Europe/Berlin), suspended",
+        "Each Job gets, by its template:",
+        "  3 retries",
+    ]
+    table = found[found.index("") + 1 :]
+    assert [row.split() for row in table[:2]] == [
+        ["JOB", "CREATED", "ATTEMPTS", "STATE"],
+        ["nightly-1", "2026-01-01T00:00:00Z", "0", "attempts", "ended", "Failed:", "BackoffLimitExceeded"],
+    ]
+    assert table[2] == "Each attempt of one: retry-policy explain ml/job/nightly-1"
+    assert found[-3] == "Next:"
+
+
+def explained(folder: Path, *arguments: str) -> Result:
+    file = folder / "dump.yaml"
+    items = [nightly(), job_of(1), job_of(2)]
+    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
+    return CliRunner().invoke(main, ["explain", *arguments, "-f", str(file)])
+
+
+def test_it_is_explained_from_a_file_with_the_jobs_that_it_controls(tmp_path: Path) -> None:
+    found = explained(tmp_path, "ml/nightly")
+    assert found.exit_code == 0, found.output
+    assert found.output.startswith("CronJob ml/nightly: schedule 0 3 * * *\n")
+    assert "nightly-1" in found.output
+    assert explained(tmp_path, "ml/cronjob/nightly", "-o", "json").output.startswith('{\n  "kind": "CronJob",')
+    assert explained(tmp_path, "ml/job/nightly-2").output.startswith("Job ml/nightly-2: ")

@@ -1,0 +1,156 @@
+"""Says what the Jobs of a CronJob get, how the last ones ended, and when there is another."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from webhook.explain import build
+from webhook.kinds import batch
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import names
+from webhook.ledger.model.words import counted
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+
+MOST_JOBS: Final = 10  # that are listed, the newest
+OVERLAPS: Final = {
+    "Allow": "starts beside those that still run",
+    "Forbid": "is left out while one still runs",
+    "Replace": "replaces one that still runs",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """One Job of a CronJob.
+
+    `created` is RFC 3339. `state`: how it stands; `summary`: what its attempts cost.
+    """
+
+    name: str
+    created: str
+    state: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronJobExplanation:
+    """A CronJob, what each of its Jobs gets, its last Jobs, the oldest first, and what is next.
+
+    `gets`: the retries of a Job, and what happens at its first failure. `gets_from`: by which object that is said.
+    """
+
+    kind: str = batch.CRON_JOB.kind
+    namespace: str
+    name: str
+    schedule: str
+    suspended: bool
+    gets_from: str
+    gets: list[str]
+    jobs: list[JobRow] = field(default_factory=list)
+    next: list[str] = field(default_factory=list)
+
+
+def explain(root: Json, jobs: list[Json]) -> CronJobExplanation:
+    """Explain a CronJob, as the API has it; `jobs` are those that it controls."""
+    metadata, spec = root["metadata"], root["spec"]
+    newest_last = sorted(jobs, key=lambda job: str(job["metadata"].get("creationTimestamp") or ""))[-MOST_JOBS:]
+    sample = sample_of(root, newest_last)
+    zone = f" ({spec['timeZone']})" if spec.get("timeZone") else ""
+    return CronJobExplanation(
+        namespace=metadata.get("namespace") or "",
+        name=metadata["name"],
+        schedule=f"{spec.get('schedule')}{zone}",
+        suspended=bool(spec.get("suspend")),
+        gets_from="its template" if sample is None else f"its last Job, {sample['metadata']['name']}",
+        gets=[*what_jobs_get(sample or job_from_template(root))],
+        jobs=[row_of(job) for job in newest_last],
+        next=[*next_steps(root, newest_last)],
+    )
+
+
+def is_controlled_by(root: Json, owner: Json) -> bool:
+    """Return True if `owner` is the controller of an object."""
+    controller = controller_of(root)
+    return controller is not None and controller.uid == owner["metadata"].get("uid")
+
+
+def sample_of(root: Json, jobs: list[Json]) -> Json | None:
+    """Return the last Job if admission has changed it, and not the template: this is from before the opt-in."""
+    last = jobs[-1] if jobs else None
+    return last if last is not None and is_changed(last) and not is_changed(root) else None
+
+
+def is_changed(root: Json) -> bool:
+    """Return True if an object has the record of what admission injected into it."""
+    return at(root, ("metadata", "annotations", names.POLICY)) is not None
+
+
+def job_from_template(root: Json) -> Json:
+    """Return a Job as the CronJob's controller would create it, as far as it is explained."""
+    template, metadata = root["spec"]["jobTemplate"], root["metadata"]
+    inner = template.get("metadata") or {}
+    return {
+        "apiVersion": batch.JOB.api_version,
+        "kind": batch.JOB.kind,
+        "metadata": {**inner, "name": metadata["name"], "namespace": metadata.get("namespace"), "uid": ""},
+        "spec": template["spec"],
+    }
+
+
+def what_jobs_get(job: Json) -> Iterator[str]:
+    """Yield the retries of a Job, and what happens at its first failure."""
+    new = {"apiVersion": batch.JOB.api_version, "kind": batch.JOB.kind, "spec": job["spec"]}
+    annotations = {key: text for key, text in (job["metadata"].get("annotations") or {}).items() if key != names.LEDGER}
+    new["metadata"] = {**job["metadata"], "annotations": annotations}
+    of = " for each index" if batch.has_index_budgets(job["spec"]) else ""
+    yield f"{counted(batch.retry_budget(job['spec']), 'retry')}{of}"
+    yield from build.explain(new, [new], []).next
+
+
+def row_of(job: Json) -> JobRow:
+    """Return the row of one Job."""
+    told = build.explain(job, [job], [])
+    return JobRow(
+        name=told.name,
+        created=str(job["metadata"].get("creationTimestamp") or ""),
+        state=told.state,
+        summary=told.summary,
+    )
+
+
+def next_steps(root: Json, jobs: list[Json]) -> Iterator[str]:
+    """Say when there is another Job, and what can be done about the last one."""
+    spec, metadata = root["spec"], root["metadata"]
+    name = f"{metadata.get('namespace')}/cronjob/{metadata['name']}"
+    if spec.get("suspend"):
+        yield f"no Job until it is resumed: retry-policy resume {name}"
+    else:
+        last = at(root, ("status", "lastScheduleTime"))
+        overlap = OVERLAPS.get(spec.get("concurrencyPolicy") or "Allow", "")
+        yield f"a Job by schedule {spec.get('schedule')}, which {overlap}" + (
+            f"; the last was at {last}" if last else ""
+        )
+    if jobs and build.state_of(jobs[-1]).startswith("Failed"):
+        yield f"the last Job has failed; to rerun it: retry-policy retry {name}"
+
+
+def lines(found: CronJobExplanation) -> Iterator[str]:
+    """Print for people, line by line."""
+    suspended = ", suspended" if found.suspended else ""
+    yield f"{found.kind} {found.namespace}/{found.name}: schedule {found.schedule}{suspended}"
+    yield f"Each Job gets, by {found.gets_from}:"
+    for line in found.gets:
+        yield f"  {line}"
+    if found.jobs:
+        yield ""
+        cells = [("JOB", "CREATED", "ATTEMPTS", "STATE")]
+        cells += [(row.name, row.created or "-", row.summary, row.state) for row in found.jobs]
+        widths = [max(len(row[column]) for row in cells) for column in range(3)]
+        for row in cells:
+            yield "   ".join((*map(str.ljust, row, widths), row[-1]))
+        yield f"Each attempt of one: retry-policy explain {found.namespace}/job/{found.jobs[-1].name}"
+    yield ""
+    yield "Next:"
+    for step in found.next:
+        yield f"  {step}"
