@@ -108,7 +108,7 @@ def test_a_job_that_has_failed_runs_again_under_its_name_with_all_that_it_had(na
     manifest["metadata"]["annotations"] = {**MAY_RUN_TWICE, "note": "kept"}
     failed_job(team, manifest)
     before = team.wait_for("jobs", "train", lambda found: ended(found, 1))
-    assert asked(team, "job/train", "--yes") == (0, f"Job {team.name}/train: runs again", "")
+    assert asked(team, "job/train", "--yes") == (0, f"Job {team.name}/train: will run again", "")
     now = team.wait_for("jobs", "train", runs_anew(before))
     assert spec_of(now) == spec_of(before)
     assert now["metadata"]["labels"] == before["metadata"]["labels"]
@@ -159,7 +159,7 @@ def test_of_an_indexed_job_exactly_the_indexes_that_failed_run_again(namespace: 
     team.all_end(list(pods.values()), 0)
     before = team.wait_for("jobs", "shards", has_failed)
     code, told, _ = asked(team, "job/shards", "--yes")
-    assert (code, told) == (0, f"Job {team.name}/shards: 7 of 100 indexes run again")
+    assert (code, told) == (0, f"Job {team.name}/shards: 7 of 100 indexes will run again")
     team.wait_for("jobs", "shards", runs_anew(before))
     again = team.running("shards", 7)
     assert sorted(int(pod["metadata"]["annotations"][INDEX]) for pod in again) == sorted(failing)
@@ -189,7 +189,7 @@ def test_a_job_set_that_has_failed_runs_again_as_it_is(namespace: NewNamespace) 
     (worker, _) = team.pods_of_set("train", 0, 2)
     team.ends(worker, 1)
     before = team.wait_for("jobsets", "train", has_failed)
-    assert asked(team, "jobset/train", "--yes") == (0, f"JobSet {team.name}/train: all of its Jobs run again", "")
+    assert asked(team, "jobset/train", "--yes") == (0, f"JobSet {team.name}/train: all of its Jobs will run again", "")
     again = team.pods_of_set("train", 1, 2)
     now = team.get("jobset", "train")
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
@@ -204,7 +204,7 @@ def test_a_job_set_that_has_failed_runs_again_as_it_is(namespace: NewNamespace) 
 def test_of_a_cron_job_its_last_job_runs_again(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     before = failed_job_of_cron_job(team)
-    assert asked(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1: runs again", "")
+    assert asked(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1: will run again", "")
     now = team.wait_for("jobs", "nightly-1", runs_anew(before))
     assert [one["name"] for one in now["metadata"]["ownerReferences"]] == ["nightly"]
 
@@ -219,7 +219,10 @@ def test_all_that_have_failed_are_chosen_by_their_labels(namespace: NewNamespace
         team.wait_for("jobs", name, has_failed)
     team.wait_for("jobs", "four", is_complete)
     code, told, complaints = asked(team, "job", "-l", "run=7", "--failed-since=1h", "--yes")
-    assert (code, sorted(told.splitlines())) == (1, [f"Job {team.name}/{name}: runs again" for name in ("one", "two")])
+    assert (code, sorted(told.splitlines())) == (
+        1,
+        [f"Job {team.name}/{name}: will run again" for name in ("one", "two")],
+    )
     assert complaints.startswith(
         f"Job {team.name}/three does not say that it may run twice; if it may: kubectl annotate"
     )
@@ -230,7 +233,7 @@ def test_a_dry_run_changes_nothing(namespace: NewNamespace) -> None:
     failed_job(team, retryable(job("train", backoffLimit=0)))
     before = team.get("job", "train")
     code, told, _ = asked(team, "job/train", "--dry-run")
-    assert (code, told) == (0, f"Job {team.name}/train: runs again (dry run)")
+    assert (code, told) == (0, f"Job {team.name}/train: would run again")
     assert team.get("job", "train") == before
     assert placeholders(team) == []
 
@@ -285,7 +288,8 @@ def test_the_kind_can_be_left_out_where_one_object_has_the_name(namespace: NewNa
 
 def test_who_chooses_what_has_not_failed_is_told_so(namespace: NewNamespace) -> None:
     team = namespace()
-    complaints = f"warning: no Job in {team.name} that you chose has failed\nnothing was done"
+    how = f"list them: kubectl get -n {team.name} jobs"
+    complaints = f"warning: no Job in {team.name} that you chose has failed; {how}\nnothing was changed"
     assert asked(team, "job", "-l", "run=9", "--yes") == (0, "", complaints)
 
 
@@ -300,7 +304,8 @@ def test_who_may_not_delete_a_job_is_told_what_he_lacks(namespace: NewNamespace,
     failed_job(team, retryable(job("train", backoffLimit=0)))
     before = team.get("job", "train")
     viewer = kubeconfig_of(team, tmp_path, "--clusterrole=view")
-    why = f"Job {team.name}/train stays as it is: you may not create jobs, patch jobs, delete jobs; ask for the right"
+    lacking = "you may not create jobs, patch jobs, delete jobs; ask an admin for these rights"
+    why = f"Job {team.name}/train is unchanged: {lacking}"
     assert asked(team, "job/train", "--yes", kubeconfig=viewer) == (1, "", why)
     assert team.get("job", "train") == before
 
@@ -365,10 +370,10 @@ def test_what_was_begun_is_gone_on_with_whoever_asks_and_however(namespace: NewN
     for root in (one, two, nightly):  # the trial, the placeholder, its stage, the deletion
         crash_after(str(team.kubeconfig), 4, retry_of(root))
     assert len(placeholders(team)) == 3
-    goes_on = "goes on with the retry that was begun"
-    assert asked(team, "job/one", "--yes") == (0, f"Job {team.name}/one: {goes_on}", "")
-    assert asked(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1: {goes_on}", "")
-    assert asked(team, "job", "--failed-since=1h", "--yes") == (0, f"Job {team.name}/two: {goes_on}", "")
+    goes_on = ", whose retry has begun: will run again"
+    assert asked(team, "job/one", "--yes") == (0, f"Job {team.name}/one{goes_on}", "")
+    assert asked(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1{goes_on}", "")
+    assert asked(team, "job", "--failed-since=1h", "--yes") == (0, f"Job {team.name}/two{goes_on}", "")
     for root in (one, two, nightly):
         team.wait_for("jobs", root["metadata"]["name"], runs_anew(root))
     assert placeholders(team) == []
@@ -392,7 +397,7 @@ def test_of_cron_jobs_only_those_run_again_whose_last_job_has_failed(namespace: 
     team = namespace()
     before = failed_job_of_cron_job(team)
     team.create(cron_job("idle"))
-    assert asked(team, "cronjob", "--failed-since=1h", "--yes") == (0, f"Job {team.name}/nightly-1: runs again", "")
+    assert asked(team, "cronjob", "--failed-since=1h", "--yes") == (0, f"Job {team.name}/nightly-1: will run again", "")
     team.wait_for("jobs", "nightly-1", runs_anew(before))
 
 
@@ -529,7 +534,7 @@ def test_a_job_gives_way_and_goes_on_later(namespace: NewNamespace) -> None:
     assert switched(team, "suspend", "job/train") == (
         1,
         "",
-        f"Job {team.name}/train is suspended already; nothing was done",
+        f"Job {team.name}/train is suspended already; nothing was changed",
     )
     assert switched(team, "resume", "job/train") == (0, f"Job {team.name}/train: resumed", "")
     team.ends(team.running("train", 1, but=first)[0], 0)
@@ -537,7 +542,7 @@ def test_a_job_gives_way_and_goes_on_later(namespace: NewNamespace) -> None:
     assert switched(team, "resume", "job/train") == (
         1,
         "",
-        f"Job {team.name}/train has ended; nothing of it runs",
+        f"Job {team.name}/train has ended; nothing was changed",
     )
 
 

@@ -79,7 +79,7 @@ def test_only_failed_tasks_and_those_after_them_run_again(namespace: NewNamespac
     were = task_runs(team)
     code, told, complaints = asked(team, "pipelinerun/build", "--yes")
     assert (code, complaints) == (0, "")
-    assert told == f"PipelineRun {team.name}/build: b, notify and what has not run yet run again"
+    assert told == f"PipelineRun {team.name}/build: b, notify and what has not run yet will run again"
     ends(team, 0, "b", "c", "notify")
     after = team.wait_for("pipelineruns", "build", over("True"))
     assert after["metadata"]["uid"] == before["metadata"]["uid"]

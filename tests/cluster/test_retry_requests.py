@@ -333,7 +333,7 @@ def test_two_users_have_a_job_run_again_one_after_the_other_and_each_is_named(
     user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
     assert asked(team, "job/train", "--yes", kubeconfig=user.kubeconfig) == (
         0,
-        f"Job {team.name}/train: runs again",
+        f"Job {team.name}/train: will run again",
         "",
     )
     now = team.wait_for("jobs", "train", runs_anew(again))

@@ -28,19 +28,21 @@ KINDS: Final = ", ".join(row.kind.lower() for row in ADAPTERS)
 
 @click.command(options_metavar="[OPTIONS]")
 @click.argument("target", metavar="NAMESPACE/[KIND/]NAME")
-@click.option("-l", "selector", metavar="SELECTOR", help="All that have failed of those with these labels.")
-@click.option("--failed-since", metavar="DURATION", help="All that have failed within 90s, 1h30m, 24h until now.")
+@click.option("-l", "selector", metavar="SELECTOR", help="Rerun the failed ones with these labels.")
+@click.option("--failed-since", metavar="DURATION", help="Rerun those that failed in the last 90s, 1h30m or 24h.")
 @click.option(
-    "--dry-run", is_flag=True, help="Only say what would run again; the API server is asked whether it could."
+    "--dry-run",
+    is_flag=True,
+    help="Only print what would run again, after asking the API server whether it would accept it.",
 )
-@click.option("--keep-finally", is_flag=True, help="PipelineRun: what of its finally tasks has succeeded stays.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--keep-finally", is_flag=True, help="PipelineRun: do not rerun the tasks of finally that succeeded.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @kubeconfig_option
 def retry(target: str, selector: str | None, failed_since: str | None, kubeconfig: str | None, **flags: bool) -> None:
-    """Have what has failed run again, what has succeeded not: Job, CronJob (its last Job), JobSet, PipelineRun.
+    """Rerun what failed of a Job, a CronJob's last Job, a JobSet or a PipelineRun; what succeeded does not run again.
 
-    Only what says that it may run twice: annotation retry-policy.dev/retryable is "true". Exit 0 if all runs again, 1
-    if something was refused, 2 if the cluster cannot be asked.
+    Reruns only objects with the annotation retry-policy.dev/retryable: "true". The kind can be left out if one object
+    has the name. Exit 0 if everything will run again, 1 if something was refused, 2 if the cluster cannot be asked.
     """
     wanted = target_of(target, selector, failed_since, keep_finally=flags["keep_finally"])
 
@@ -49,10 +51,10 @@ def retry(target: str, selector: str | None, failed_since: str | None, kubeconfi
             return True
         for line in lines:
             click.echo(printable(line))
-        return click.confirm("Go on?")
+        return click.confirm("Rerun?")
 
     file = kubeconfig_or_default(kubeconfig)
-    conclude(file, rerun(file, wanted, agreed, dry_run=flags["dry_run"]), " (dry run)" * flags["dry_run"])
+    conclude(file, rerun(file, wanted, agreed, dry_run=flags["dry_run"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What can run again, of a Job whose retry has begun its placeholder, and a line that says what of it will."""
+    """What can run again, of a Job whose retry has begun its placeholder, and what of it will, without the verb."""
 
     adapter: Adapter
     run: Json
@@ -95,7 +97,7 @@ def target_of(text: str, selector: str | None, failed_since: str | None, *, keep
     """Read NAMESPACE/[KIND/]NAME, or NAMESPACE/KIND with what is chosen of it; raise click.UsageError."""
     within = None if failed_since is None else duration(failed_since)
     if failed_since is not None and within is None:
-        raise click.UsageError(f"--failed-since {failed_since!r} is no duration; write 90s, 1h30m or 24h")
+        raise click.UsageError(f"--failed-since {failed_since!r} is not a duration; write 90s, 1h30m or 24h")
     namespace, _, kind = text.partition("/")
     adapter = BY_NAME.get(kind.lower())
     if selector is None and failed_since is None:
@@ -132,7 +134,7 @@ async def adapter_of(api: Api, target: Target) -> Adapter:
 
 
 async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], bool], *, dry_run: bool) -> Outcome:
-    """Have it run again, or with `dry_run` only find out whether it could; raise what `Api` raises.
+    """Rerun it, or with `dry_run` only find out whether it could; raise what `Api` raises.
 
     `agreed` is shown what would be done, line by line, and says whether it is to be.
     """
@@ -148,20 +150,22 @@ async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
             return outcome
         planned = [one async for one in chosen(api, target, adapter, outcome.refused)]
         if not planned and not outcome.refused:
-            outcome.warnings.append(f"no {adapter.row.kind} in {target.namespace} that you chose has failed")
-        if not planned or not (dry_run or agreed([one.promise for one in planned])):
+            how = f"kubectl get -n {target.namespace} {adapter.row.resource}"
+            what = f"no {adapter.row.kind} in {target.namespace} that you chose has failed"
+            outcome.warnings.append(f"{what}; list them: {how}")
+        if not planned or not (dry_run or agreed([f"{one.promise} would run again" for one in planned])):
             return outcome
         by, when = await api.username(), now()
         for one in planned:
             try:
                 await carry_out(api, one, by, when, dry_run=dry_run)
-                outcome.done.append(one.promise)
+                outcome.done.append(f"{one.promise} {'would' if dry_run else 'will'} run again")
             except (RefusedError, StuckError) as error:
                 outcome.refused.append(error.problem)
             except (ApiError, *UNREACHABLE) as error:
                 answer = (str(error) or repr(error))[:LONGEST_ERROR]
-                what = f"{refusals.named(one.adapter.row.kind, one.run)}: the API server did not do it: {answer}"
-                outcome.refused.append(Problem((), what, "ask again to go on"))
+                what = f"{refusals.named(one.adapter.row.kind, one.run)}: the API server refused: {answer}"
+                outcome.refused.append(Problem((), what, "run the same command again to continue"))
     return outcome
 
 
@@ -213,7 +217,7 @@ async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: 
     if missing:
         lacking = ", ".join(str(right) for right in missing)
         name = refusals.named(adapter.row.kind, run)
-        raise RefusedError(f"{name} stays as it is: you may not {lacking}", "ask for the right")
+        raise RefusedError(f"{name} is unchanged: you may not {lacking}", "ask an admin for these rights")
     await executor.rerun(api, adapter, run, by, when, keep_finally=planned.keep_finally, dry_run=dry_run)
 
 
@@ -230,13 +234,13 @@ def has_failed(root: Json, within: int | None) -> bool:
     return (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds() <= within
 
 
-def conclude(file: str, work: Coroutine[None, None, Outcome], added: str = "") -> None:
+def conclude(file: str, work: Coroutine[None, None, Outcome]) -> None:
     """Run `work` against the cluster of a kubeconfig, print its outcome, and exit."""
     outcome = ask(file, work)
     for line in outcome.done:
-        click.echo(printable(line + added))
+        click.echo(printable(line))
     for line in [*(f"warning: {one}" for one in outcome.warnings), *map(str, outcome.refused)]:
         click.echo(printable(line), err=True)
     if not outcome.done and not outcome.refused:
-        click.echo("nothing was done", err=True)
+        click.echo("nothing was changed", err=True)
     sys.exit(PROBLEMS if outcome.refused else 0)

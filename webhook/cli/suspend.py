@@ -1,4 +1,4 @@
-"""retry-policy suspend and resume: let what runs give way, and go on later."""
+"""retry-policy suspend and resume."""
 
 import re
 from typing import Final
@@ -23,7 +23,7 @@ WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server 
 @click.argument("target", metavar="NAMESPACE/[KIND/]NAME")
 @kubeconfig_option
 def suspend(target: str, kubeconfig: str | None) -> None:
-    """Let a Job, CronJob or JobSet give way: its pods end, and it goes on when it is resumed."""
+    """Suspend a Job, CronJob or JobSet: its pods end; it continues after retry-policy resume."""
     switch(target, kubeconfig, suspend=True)
 
 
@@ -31,7 +31,7 @@ def suspend(target: str, kubeconfig: str | None) -> None:
 @click.argument("target", metavar="NAMESPACE/[KIND/]NAME")
 @kubeconfig_option
 def resume(target: str, kubeconfig: str | None) -> None:
-    """Let a Job, CronJob or JobSet go on that is suspended."""
+    """Resume a suspended Job, CronJob or JobSet."""
     switch(target, kubeconfig, suspend=False)
 
 
@@ -55,7 +55,7 @@ async def switch_in_cluster(kubeconfig: str, target: Named, *, suspend: bool) ->
         why = refusal(ADAPTERS[row], root, suspend=suspend)
         right = Right("patch", row.group, row.resource)
         if why is None and await reading.missing_rights(api, target.namespace, [right]):
-            why = Problem((), f"{name} stays as it is: you may not {right}", "ask for the right")
+            why = Problem((), f"{name} is unchanged: you may not {right}", "ask an admin for this right")
         if why is not None:
             outcome.refused.append(why)
             return outcome
@@ -71,9 +71,9 @@ def refusal(adapter: Adapter, root: Json, *, suspend: bool) -> Problem | None:
     if problem := adapter.cannot_be_suspended(root):
         return problem
     if terminal.condition_of(root) is not None:
-        return Problem((), f"{name} has ended", "nothing of it runs")
+        return Problem((), f"{name} has ended", "nothing was changed")
     if bool(root["spec"].get("suspend")) == suspend:
-        return Problem((), f"{name} {'is suspended already' if suspend else 'is not suspended'}", "nothing was done")
+        return Problem((), f"{name} {'is suspended already' if suspend else 'is not suspended'}", "nothing was changed")
     return None
 
 

@@ -110,7 +110,7 @@ def test_where_none_has_the_name_it_says_where_to_look() -> None:
 
 
 def test_where_the_kind_that_is_named_has_none_it_says_how_to_list_them() -> None:
-    with pytest.raises(cluster.NotOneError, match="there is no Job ml/train"):
+    with pytest.raises(cluster.NotOneError, match="Job ml/train does not exist; list them"):
         found("ml/job/train")
 
 

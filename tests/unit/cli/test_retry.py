@@ -48,7 +48,7 @@ def test_the_kind_may_be_left_out() -> None:
             None,
             "choose from NAMESPACE/KIND, and 'ml/job/train' is none; KIND is one of job",
         ),
-        ("ml/job", None, "soon", "'soon' is no duration; write 90s, 1h30m or 24h"),
+        ("ml/job", None, "soon", "'soon' is not a duration; write 90s, 1h30m or 24h"),
         ("ml/job/../secrets", None, None, "'job/..' is no kind"),
         ("ml/job/..", None, None, "names no object"),
         ("ML/job/train", None, None, "names no object"),

@@ -24,9 +24,9 @@ def test_a_job_that_runs_is_suspended_and_one_that_is_suspended_resumed() -> Non
 @pytest.mark.parametrize(
     ("root", "to_suspend", "what"),
     [
-        (job(suspended=True), True, "is suspended already; nothing was done"),
-        (job(), False, "is not suspended; nothing was done"),
-        (job(status=ENDED), True, "has ended; nothing of it runs"),
+        (job(suspended=True), True, "is suspended already; nothing was changed"),
+        (job(), False, "is not suspended; nothing was changed"),
+        (job(status=ENDED), True, "has ended; nothing was changed"),
     ],
 )
 def test_what_would_change_nothing_is_refused(root: Json, to_suspend: bool, what: str) -> None:  # noqa: FBT001

@@ -31,7 +31,7 @@ def refusal(found: Workload) -> Problem | None:
 
 
 def promise(found: Workload) -> str:
-    """Return a line that says which parts of the last Job will run again; empty if there is no Job."""
+    """Return what of the last Job will run again, without the verb; empty if there is none."""
     run = found.placeholder or found.run
     return "" if run is None else job.promise(run)
 

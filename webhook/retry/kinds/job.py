@@ -354,15 +354,15 @@ def rights(job: Json) -> list[Right]:
 
 
 def promise(job: Json) -> str:
-    """Return a line that says which part of a Job will run again; `job` is the placeholder if the retry has begun."""
+    """Return what of a Job will run again, without the verb; `job` is its placeholder where that has begun."""
     if is_placeholder(job):
-        return f"Job {job['metadata']['namespace']}/{state_of(job).name}: goes on with the retry that was begun"
+        return f"Job {job['metadata']['namespace']}/{state_of(job).name}, whose retry has begun:"
     name, done, completions = refusals.named("Job", job), done_of(job), job["spec"].get("completions")
     if done.completed_indexes:
-        return f"{name}: {completions - done.succeeded} of {completions} indexes run again"
+        return f"{name}: {completions - done.succeeded} of {completions} indexes"
     if done.succeeded:
-        return f"{name}: runs again; {done.succeeded} of {completions} pods have succeeded already"
-    return f"{name}: runs again"
+        return f"{name}: {completions - done.succeeded} of {completions} pods"
+    return f"{name}:"
 
 
 def cannot_be_suspended(job: Json) -> Problem | None:

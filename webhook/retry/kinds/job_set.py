@@ -130,7 +130,7 @@ ADAPTER: Final = Adapter(
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: run_of(found.root),
     refusal=lambda found: refusal(found.root),
-    promise=lambda found: f"{refusals.named('JobSet', found.root)}: all of its Jobs run again",
+    promise=lambda found: f"{refusals.named('JobSet', found.root)}: all of its Jobs",
     cannot_be_suspended=cannot_be_suspended,
     in_place=InPlace(steps=steps, has_begun=has_begun),
 )

@@ -261,9 +261,9 @@ def steps(found: Workload, by: str) -> Steps:
 
 
 def promise(found: Workload) -> str:
-    """Return a line that says which tasks of a PipelineRun will run again."""
+    """Return which tasks of a PipelineRun will run again, without the verb."""
     again = sorted(plan(found.root, list(found.children), keep_finally=keeps_finally(found)).again)
-    what = f"{', '.join(again)} and what has not run yet run again" if again else "runs from its beginning"
+    what = f"{', '.join(again)} and what has not run yet" if again else "all of its tasks"
     return f"{refusals.named('PipelineRun', found.root)}: {what}"
 
 

@@ -70,7 +70,7 @@ def test_a_cron_job_whose_last_job_is_being_retried_is_refused() -> None:
     placeholder = of_job.placeholder_for(last_job(YES), "alice", WHEN)
     begun = found(None, YES, placeholder)
     assert str(cron_job.refusal(begun)) == "a retry of its last Job has begun; wait until it has ended"
-    assert cron_job.promise(begun) == "Job ml/nightly-29391: goes on with the retry that was begun"
+    assert cron_job.promise(begun) == "Job ml/nightly-29391, whose retry has begun:"
 
 
 def test_a_cron_jobs_own_reasons_fit_into_a_warning() -> None:
@@ -85,7 +85,7 @@ def test_the_run_is_named_by_the_uid_of_the_last_job() -> None:
 
 def test_succeeded_indexes_of_the_last_job_do_not_run_again() -> None:
     done = last_job(YES, completedIndexes="0-2", succeeded=3)
-    assert cron_job.promise(found(done)) == "Job ml/nightly-29391: 1 of 4 indexes run again"
+    assert cron_job.promise(found(done)) == "Job ml/nightly-29391: 1 of 4 indexes"
 
 
 def test_a_retry_requires_the_permissions_for_any_job() -> None:

@@ -60,7 +60,7 @@ def test_an_object_of_another_controller_is_refused(adapter: Adapter) -> None:
 def test_a_failed_object_has_a_run_id_and_a_line_for_the_user(adapter: Adapter) -> None:
     found = workload(failed())
     assert adapter.run_id(found)
-    assert adapter.promise(found).startswith(f"{adapter.of_run.row.kind} ml/train: ")
+    assert adapter.promise(found).startswith(f"{adapter.of_run.row.kind} ml/train:")
 
 
 @EVERY
