@@ -17,4 +17,5 @@ def help_of(name: str) -> str:
     group = click.Context(main, info_name="retry-policy", **main.context_settings)
     command = main.get_command(group, name)
     assert command is not None
+    command._help_option = None  # noqa: SLF001 - click keeps the option of the context that was first, maybe a test's
     return command.get_help(click.Context(command, group, name, terminal_width=WIDTH, max_content_width=WIDTH))
