@@ -552,4 +552,4 @@ def test_who_suspends_is_told_what_the_webhook_warns_of(namespace: NewNamespace)
     team.running("train", 1)
     code, _, told = switched(team, "suspend", "job/train")
     assert code == 0
-    assert told.startswith("warning: spec.suspend: pods that this ends may fail the Job")
+    assert told.startswith(f"warning: Job {team.name}/train: spec.suspend: pods that this ends may fail the Job")

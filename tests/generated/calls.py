@@ -28,7 +28,6 @@ ERRORS: Final = (
     "certs.store.UnusableError",
     "webhook.admission.review.BadReviewError",
     "webhook.cli.explain.UnexplainableError",
-    "webhook.explain.load.NoSuchWorkloadError",
     "webhook.lookups.cluster.UnavailableError",
     "webhook.serving.app.CannotStartError",
     "webhook.serving.listen.CannotListenError",
