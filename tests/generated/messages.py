@@ -128,7 +128,7 @@ def remedy_of(one: Message) -> str:
     """Say what to do; empty where neither the message nor one that it contains says that."""
     if one.remedy:
         return cell(one.remedy)
-    if all(text.endswith(tuple(PASSED_ON)) for text in one.what):
+    if all(text.removesuffix(" (NAME)").endswith(tuple(PASSED_ON)) for text in one.what):
         return "in the message that it contains"
     return "none: it tells what has happened" if all(text.partition(": ")[0] in INFORMING for text in one.what) else ""
 

@@ -13,7 +13,7 @@ from webhook.cli.policy_file import policy_or_problems, profile_of
 @click.command(options_metavar="-f FILE|FOLDER|- [OPTIONS]")
 @on_files
 def check(files: tuple[str, ...], policy: Path | None, profile_name: str | None) -> None:
-    """Print every problem that admission would deny, as FILE:DOC NAMESPACE/KIND/NAME path: what; what would be right.
+    """Print every problem that admission would deny, as FILE:DOC path: what; what would be right (NAMESPACE/KIND/NAME).
 
     DOC is the number of the document in the file, from 1. Exit 0 if there is no problem, 1 if there are, 2 if some
     input cannot be read. Warnings go to stderr. With --policy and no -f, checks the policy itself.

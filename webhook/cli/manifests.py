@@ -119,7 +119,7 @@ class Run:
     def warn(self, document: Document, name: str, warnings: Iterable[Problem]) -> None:
         """Print warnings about a document, or about the object `name` in it, to stderr."""
         for warning in warnings:
-            click.echo(line_of(document, "warning: " + f"{name} " * bool(name), warning), err=True)
+            click.echo(line_of(document, "warning: ", warning, name), err=True)
 
     def judge(
         self, document: Document, path: FieldPath, root: Json, attempt: int | None, *, compare: bool = False
@@ -136,12 +136,13 @@ class Run:
     def lines(self, document: Document, root: Json, verdict: Verdict) -> Iterator[str]:
         """Yield the problems of an object, each as a line."""
         for problem in verdict.problems:
-            yield line_of(document, f"{offline.named(root)} ", problem)
+            yield line_of(document, "", problem, offline.named(root))
 
 
-def line_of(document: Document, before: str, problem: Problem) -> str:
-    """Return a problem as a line that names its document."""
-    return printable(f"{document.file}:{document.number} {before}{problem}")
+def line_of(document: Document, before: str, problem: Problem, name: str) -> str:
+    """Return a problem as a line that names its document, and at its end the object, if `name` is not empty."""
+    of_object = f" ({name})" if name else ""
+    return printable(f"{document.file}:{document.number} {before}{problem}{of_object}")
 
 
 def has_opted_in_namespaces(text: str) -> bool:

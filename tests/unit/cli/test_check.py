@@ -46,8 +46,8 @@ def test_each_problem_is_a_line_with_file_number_and_path_of_its_document() -> N
     found = checked("-f", "jobs.yaml", "-f", "-", stdin=yaml.safe_dump(items))
     assert found.exit_code == 1
     assert found.stdout.splitlines() == [
-        f"jobs.yaml:2 ml/cronjob/nightly spec.jobTemplate.spec.backoffLimit: 25 {TOO_MANY}",
-        f"-:1 ml/job/train items[0].spec.backoffLimit: 11 {TOO_MANY}",
+        f"jobs.yaml:2 spec.jobTemplate.spec.backoffLimit: 25 {TOO_MANY} (ml/cronjob/nightly)",
+        f"-:1 items[0].spec.backoffLimit: 11 {TOO_MANY} (ml/job/train)",
     ]
 
 
@@ -64,23 +64,24 @@ def test_a_misspelt_key_is_a_warning_and_names_the_nearest() -> None:
     write("typos.yaml", typo, bare, team(mode="enforce"), team(proflie="default"))
     found = checked("-f", "typos.yaml")
     assert (found.exit_code, found.stdout) == (0, "")
-    job_key = "typos.yaml:1 warning: ml/job/train metadata.annotations[retry-policy.dev/max-retrys]: "
-    pod_key = "typos.yaml:2 warning: pod/train-* metadata.annotations[retry-policy.dev/interuptible]: "
-    mode = "typos.yaml:3 warning: namespace/ml metadata.labels[retry-policy.dev/mode]: "
+    job_key = "typos.yaml:1 warning: metadata.annotations[retry-policy.dev/max-retrys]: "
+    pod_key = "typos.yaml:2 warning: metadata.annotations[retry-policy.dev/interuptible]: "
+    mode = "typos.yaml:3 warning: metadata.labels[retry-policy.dev/mode]: "
     assert found.stderr.splitlines() == [
-        f"{job_key}unknown, no effect; use max-retries",
-        f"{pod_key}unknown, no effect; use interruptible",
-        f"{mode}is 'enforce'; must be Enforce, Warn or Audit (did you mean Enforce?)",
-        f"{mode}no effect without the label retry-policy.dev/profile; add it",
-        "typos.yaml:4 warning: namespace/ml metadata.labels[retry-policy.dev/proflie]: unknown, no effect; use profile",
+        f"{job_key}unknown, no effect; use max-retries (ml/job/train)",
+        f"{pod_key}unknown, no effect; use interruptible (pod/train-*)",
+        f"{mode}is 'enforce'; must be Enforce, Warn or Audit (did you mean Enforce?) (namespace/ml)",
+        f"{mode}no effect without the label retry-policy.dev/profile; add it (namespace/ml)",
+        "typos.yaml:4 warning: metadata.labels[retry-policy.dev/proflie]: unknown, no effect; use profile"
+        " (namespace/ml)",
     ]
 
 
 def test_the_mode_of_a_namespace_with_a_profile_is_a_problem_and_the_profile_is_left_to_its_cluster() -> None:
     write("team.yaml", team(profile="of-another-policy", mode="enforce"))
     assert checked("-f", "team.yaml").stdout == (
-        "team.yaml:1 namespace/ml metadata.labels[retry-policy.dev/mode]: is 'enforce';"
-        " must be Enforce, Warn or Audit (did you mean Enforce?)\n"
+        "team.yaml:1 metadata.labels[retry-policy.dev/mode]: is 'enforce';"
+        " must be Enforce, Warn or Audit (did you mean Enforce?) (namespace/ml)\n"
     )
     write("team.yaml", {**team(profile="default"), "metadata": {"labels": {"a": 5}}})
     assert "metadata.labels.a: is an integer" in checked("-f", "team.yaml").stdout
@@ -110,7 +111,7 @@ def test_in_a_dump_each_object_is_judged_under_the_profile_of_its_namespace_wher
         write("jobs.yaml", items[1])
         found = checked(*arguments, "--policy", "policy.yaml", stdin=yaml.safe_dump(dump))
         assert found.exit_code == 1
-        assert found.stdout.splitlines()[-1] == f"-:1 web/job/train items[1].spec.backoffLimit: {said}"
+        assert found.stdout.splitlines()[-1] == f"-:1 items[1].spec.backoffLimit: {said} (web/job/train)"
         assert len(found.stdout.splitlines()) == len(arguments) // 2
     strict = checked("-f", "-", "--policy", "policy.yaml", "--profile", "strict", stdin=yaml.safe_dump(dump))
     assert len(strict.stdout.splitlines()) == 3
@@ -121,16 +122,19 @@ def test_in_a_namespace_whose_profile_the_policy_does_not_have_objects_are_judge
     write("all.yaml", namespace("ml", profile="strikt"), job(job_spec(backoffLimit=25)))
     found = checked("-f", "all.yaml", "--policy", "policy.yaml")
     assert found.exit_code == 1
-    assert found.stdout == f"all.yaml:2 ml/job/train spec.backoffLimit: 25 {TOO_MANY}\n"
+    assert found.stdout == f"all.yaml:2 spec.backoffLimit: 25 {TOO_MANY} (ml/job/train)\n"
     said = "metadata.labels[retry-policy.dev/profile]: the policy has no profile 'strikt'"
-    assert found.stderr.startswith(f"all.yaml:1 warning: namespace/ml {said}")
+    assert found.stderr.startswith(f"all.yaml:1 warning: {said}")
 
 
 def test_an_object_is_named_as_far_as_it_has_a_name() -> None:
     unnamed = job(job_spec(backoffLimit=25))
     unnamed["metadata"] = {"generateName": "train-"}
     write("jobs.yaml", unnamed, job(job_spec(backoffLimit=25), name=7))
-    assert [line.split()[1] for line in checked("-f", "jobs.yaml").stdout.splitlines()] == ["job/train-*", "ml/job"]
+    assert [line.split()[-1] for line in checked("-f", "jobs.yaml").stdout.splitlines()] == [
+        "(job/train-*)",
+        "(ml/job)",
+    ]
 
 
 def test_a_part_that_cannot_be_read_is_named_by_its_document_and_its_line() -> None:
@@ -165,5 +169,5 @@ def test_a_problem_stays_one_line_whatever_an_author_has_named_a_key() -> None:
     found = checked("-f", "job.yaml")
     assert found.exit_code == 1
     assert found.stdout.splitlines() == [
-        r"job.yaml:1 ml/job/train metadata.labels.a\nb\x1b[31m: is an integer; must be a string",
+        r"job.yaml:1 metadata.labels.a\nb\x1b[31m: is an integer; must be a string (ml/job/train)",
     ]

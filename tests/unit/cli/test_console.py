@@ -1,7 +1,5 @@
 """The input and output of commands."""
 
-from pathlib import Path
-
 import pytest
 
 from webhook.cli import console

@@ -96,9 +96,9 @@ def test_each_problem_is_one_line_with_file_document_path_what_and_remedy() -> N
     broken = job(job_spec(rules=[{"action": "Ignore"}], backoffLimit=25), annotations={names.SKIP: "yes"})
     out, err = check("-f", write("a.yaml", broken), code=1)
     assert out.splitlines() == [
-        'a.yaml:1 ml/job/train metadata.annotations[retry-policy.dev/skip]: is \'yes\'; must be "true" or "false"',
-        f"a.yaml:1 ml/job/train spec.backoffLimit: {TOO_MANY}",
-        f"a.yaml:1 ml/job/train spec.podFailurePolicy.rules[0]: {NEITHER}",
+        'a.yaml:1 metadata.annotations[retry-policy.dev/skip]: is \'yes\'; must be "true" or "false" (ml/job/train)',
+        f"a.yaml:1 spec.backoffLimit: {TOO_MANY} (ml/job/train)",
+        f"a.yaml:1 spec.podFailurePolicy.rules[0]: {NEITHER} (ml/job/train)",
     ]
     assert err == ""
 
@@ -139,12 +139,12 @@ def test_a_number_that_no_integer_can_hold_is_an_error_and_no_stack_trace(comman
 def test_a_list_is_unfolded_and_its_items_are_part_of_the_path() -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [SERVICE, GREEDY]}
     out, _ = check("-f", write("a.yaml", GOOD, listed), code=1)
-    assert out == f"a.yaml:2 ml/job/train items[1].spec.backoffLimit: {TOO_MANY}\n"
+    assert out == f"a.yaml:2 items[1].spec.backoffLimit: {TOO_MANY} (ml/job/train)\n"
 
 
 def test_stdin_is_a_file_named_by_a_dash() -> None:
     out, _ = check("-f", "-", stdin=json.dumps(GREEDY), code=1)
-    assert out == f"-:1 ml/job/train spec.backoffLimit: {TOO_MANY}\n"
+    assert out == f"-:1 spec.backoffLimit: {TOO_MANY} (ml/job/train)\n"
 
 
 def test_a_folder_is_read_with_all_below_it() -> None:
@@ -166,7 +166,7 @@ def test_warnings_go_to_stderr_and_are_no_problems() -> None:
     assert out == ""
     assert err.splitlines() == [
         "a.yaml:1 warning: a: is written twice, again in line 2; keep one",
-        f"a.yaml:2 warning: ml/job/train spec.template.spec.restartPolicy: {ON_FAILURE}",
+        f"a.yaml:2 warning: spec.template.spec.restartPolicy: {ON_FAILURE} (ml/job/train)",
     ]
 
 
@@ -177,13 +177,13 @@ def test_a_document_without_api_version_is_not_passed_over_in_silence() -> None:
 
 def test_input_that_cannot_be_read_is_exit_code_2_and_the_rest_is_checked_all_the_same() -> None:
     out, err = check("-f", "absent.yaml", "-f", write("a.yaml", GREEDY), code=2)
-    assert out == f"a.yaml:1 ml/job/train spec.backoffLimit: {TOO_MANY}\n"
+    assert out == f"a.yaml:1 spec.backoffLimit: {TOO_MANY} (ml/job/train)\n"
     assert err == "absent.yaml: cannot be read: No such file or directory; name a file or folder that can be read\n"
 
 
 def test_documents_before_one_that_cannot_be_read_are_checked() -> None:
     out, err = check("-f", write("a.yaml", GREEDY, "a: [\n"), code=2)
-    assert out.startswith("a.yaml:1 ml/job/train spec.backoffLimit")
+    assert out.startswith("a.yaml:1 spec.backoffLimit")
     assert err.startswith("a.yaml:")
 
 
@@ -226,8 +226,8 @@ def test_of_a_long_message_beginning_and_end_are_printed() -> None:
     assert err == "a.json:1 warning: b.c: is written twice; keep one\n"
     out, _ = check("-f", write("b.yaml", job(annotations={names.SKIP: "y" * 90_000})), code=1)
     assert len(out) < 5000
-    assert out.startswith("b.yaml:1 ml/job/train metadata.annotations[retry-policy.dev/skip]: is 'yyy")
-    assert out.endswith('must be "true" or "false"\n')
+    assert out.startswith("b.yaml:1 metadata.annotations[retry-policy.dev/skip]: is 'yyy")
+    assert out.endswith('must be "true" or "false" (ml/job/train)\n')
 
 
 def test_a_name_beyond_all_measure_is_refused_with_a_sentence() -> None:
@@ -239,14 +239,14 @@ def test_a_line_stays_a_line_whatever_a_key_or_file_is_named() -> None:
     wrong = job(annotations={"a\nb.yaml:1 x: y\x1b[31m": 5})
     out, _ = check("-f", write("a\n.yaml", json.dumps(wrong)), code=1)
     (line,) = out.splitlines()
-    assert line.startswith("a\\n.yaml:1 ml/job/train metadata.annotations")
+    assert line.startswith("a\\n.yaml:1 metadata.annotations")
     assert "\x1b" not in out
 
 
 def test_a_file_whose_name_is_no_text_is_checked() -> None:
     name = os.fsdecode(b"\xff.yaml")
     out, _ = check("-f", write(name, GREEDY), code=1)
-    assert out == f"\\udcff.yaml:1 ml/job/train spec.backoffLimit: {TOO_MANY}\n"
+    assert out == f"\\udcff.yaml:1 spec.backoffLimit: {TOO_MANY} (ml/job/train)\n"
 
 
 def test_without_a_file_it_says_how_to_name_one() -> None:
@@ -371,14 +371,14 @@ items:
 
 def test_what_kubectl_gets_from_a_cluster_is_checked() -> None:
     out, err = check("-f", "-", stdin=FROM_THE_API, code=1)
-    assert (out, err) == (f"-:1 ml/job/old items[0].spec.backoffLimit: {TOO_MANY}\n", "")
+    assert (out, err) == (f"-:1 items[0].spec.backoffLimit: {TOO_MANY} (ml/job/old)\n", "")
 
 
 def test_a_list_of_one_kind_as_the_api_gives_it_is_checked() -> None:
     bare = {key: GREEDY[key] for key in ("metadata", "spec")}
     listed = {"apiVersion": "batch/v1", "kind": "JobList", "metadata": {}, "items": [bare]}
     out, _ = check("-f", "-", stdin=json.dumps(listed), code=1)
-    assert out == f"-:1 ml/job/train items[0].spec.backoffLimit: {TOO_MANY}\n"
+    assert out == f"-:1 items[0].spec.backoffLimit: {TOO_MANY} (ml/job/train)\n"
 
 
 def test_three_hundred_documents_are_checked_at_once() -> None:
@@ -447,7 +447,7 @@ def test_what_was_rendered_is_rendered_unchanged(manifest: Json) -> None:
 def test_problems_go_to_stderr_and_the_document_is_printed_all_the_same() -> None:
     out, err = render("-f", write("a.yaml", GREEDY), code=1)
     assert yaml.safe_load(out)["spec"]["backoffLimit"] == 25
-    assert err == f"a.yaml:1 ml/job/train spec.backoffLimit: {TOO_MANY}\n"
+    assert err == f"a.yaml:1 spec.backoffLimit: {TOO_MANY} (ml/job/train)\n"
 
 
 def test_rendering_goes_on_after_input_that_cannot_be_read() -> None:

@@ -68,7 +68,7 @@ def test_an_object_that_would_be_denied_is_printed_and_its_problem_goes_to_stder
     found = rendered("-f", "job.yaml")
     assert found.exit_code == 1
     assert yaml.safe_load(found.stdout)["spec"]["backoffLimit"] == 25
-    assert found.stderr.startswith("job.yaml:1 ml/job/train spec.backoffLimit: 25 retries exceed the limit of 10")
+    assert found.stderr.startswith("job.yaml:1 spec.backoffLimit: 25 retries exceed the limit of 10")
 
 
 def test_an_attempt_places_pods_and_nothing_else() -> None:
