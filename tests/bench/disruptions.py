@@ -224,7 +224,7 @@ class Run:
                 placed += 1
                 noted = pod["metadata"]["annotations"]
                 expected = ("OnDemand" if k >= LIMIT else "Spot", str(k))
-                found = noted[names.PLACEMENT], noted[names.ATTEMPT]
+                found = noted[names.PLACEMENT], noted[names.DISRUPTIONS]
                 if found != expected:
                     misplaced.append((name_of(number), k, found))
         print(f"placements: {placed - len(misplaced)} of {placed} by the true count {misplaced[:5]}")

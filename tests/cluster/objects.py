@@ -45,6 +45,12 @@ def noted(pod: Object) -> dict[str, str]:
     return {key.removeprefix(names.PREFIX): annotations[key] for key in keys}
 
 
+def disruptions(pod: Object) -> str | None:
+    """The disruptions that the webhook noted on a pod as it was created."""
+    noted: str | None = pod["metadata"]["annotations"].get(names.DISRUPTIONS)
+    return noted
+
+
 def restarts(found: Object) -> tuple[int, int]:
     """How often a JobSet was restarted, and how often of these for something that it counts; 0 may be left out."""
     status = found.get("status", {})

@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.disruptions import evict
 from tests.cluster.manifests import exits, job, job_set, replicated_job
-from tests.cluster.objects import account, condition, ended, is_running, noted
+from tests.cluster.objects import account, condition, disruptions, ended, is_running, noted
 from webhook.kinds.batch import INDEX_FAILURES, INDEX_IGNORED_FAILURES
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def test_six_disruptions_of_one_index_cost_no_growing_wait_and_no_retry(namespac
         pod = of_index(team, 0, but=before)
         wait = waited(team, before, pod)
         assert counts(pod) == ("0", "0")
-        assert (noted(pod)["attempt-source"], noted(pod)["attempt"]) == ("Ledger", str(number))
+        assert (noted(pod)["attempt"], disruptions(pod)) == ("0", str(number))
     assert wait < grown(6)
     team.ends(pod, 143)
     last = of_index(team, 0, but=pod)

@@ -17,7 +17,7 @@ from tests.cluster.disruptions import evict
 from tests.cluster.installation import as_service_account
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job, job_set, replicated_job
-from tests.cluster.objects import account, ended, noted
+from tests.cluster.objects import account, disruptions, ended
 from tests.served import serving
 from webhook.kube import names
 
@@ -85,7 +85,7 @@ def test_a_malformed_account_is_replaced_by_a_new_one(
     assert spoilt.returncode == 0, spoilt.stderr
     evict(team, first["metadata"]["name"])
     (second,) = team.running("train", 1, but=first)
-    assert noted(second)["attempt-source"] == "Ledger"
+    assert disruptions(second) == "1"
     found = team.wait_for("jobs", "train", lambda found: found["metadata"]["annotations"][names.LEDGER] != text)
     assert account(found)["cost"] == {"disruption": 1}
     assert admits(other)

@@ -252,7 +252,7 @@ def deleted(row: KindSpec, name: str, *, opted_in: bool = True) -> Callable[[Rep
 
 def told(replica: Replica, namespace: str = "", **fields: Any) -> Write:
     namespace = namespace or replica.team.name
-    notice = Notice("Job", namespace, "running", "AttemptEnded", "attempt 1 of 4 failed", api_version="batch/v1")
+    notice = Notice("Job", namespace, "running", "AttemptEnded", "pod running-1 ended", api_version="batch/v1")
     return Write("POST", f"/api/v1/namespaces/{namespace}/events", {**event(notice), **fields})
 
 

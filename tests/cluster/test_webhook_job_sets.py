@@ -12,7 +12,7 @@ from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.failing_sets import restarts_alone
 from tests.cluster.job_set_controller import LAST
 from tests.cluster.manifests import exits, job_set, replicated_job
-from tests.cluster.objects import condition, noted, phase, required, restarts
+from tests.cluster.objects import condition, disruptions, noted, phase, required, restarts
 from tests.cluster.test_webhook_jobs import OFF_SPOT, ON_SPOT
 from tests.cluster.test_webhook_updates import SERVER_SIDE
 from tests.merge_cases import bug
@@ -109,7 +109,7 @@ def test_an_eviction_restarts_the_set_and_costs_it_nothing(namespace: NewNamespa
     after = team.pods_of_set("train", 1)
     # Of the one restart that it is allowed none is spent: on-demand nodes are for the last attempt.
     assert {noted(pod)["placement"] for pod in after} == {"Spot"}
-    assert {noted(pod)["attempt-source"] for pod in after} == {"JobSet"}
+    assert {disruptions(pod) for pod in after} == {"1"}
 
 
 def test_under_restart_pod_the_job_replaces_the_evicted_pod_and_the_set_goes_on(namespace: NewNamespace) -> None:
@@ -221,7 +221,7 @@ def test_where_the_author_restarts_a_job_alone_so_does_an_eviction_and_at_no_cos
     assert restarts_alone(found) == {"worker-0": 1}
     assert restarts(found) == (0, 0)
     (second,) = team.pods_of("train-worker-0", lambda pods: any(runs_and_is_not(worker, pod) for pod in pods))
-    assert (noted(second)["placement"], noted(second)["attempt-source"]) == ("Spot", "JobSet")
+    assert (noted(second)["placement"], disruptions(second)) == ("Spot", "1")
     team.ends(second, 1)  # the author has it started again, at the cost of the one restart that there is
     found = team.wait_for("jobsets", "train", lambda found: restarts_alone(found) == {"worker-0": 2})
     (third,) = team.pods_of("train-worker-0", lambda pods: any(runs_and_is_not(second, pod) for pod in pods))

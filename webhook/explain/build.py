@@ -27,10 +27,10 @@ PLACEMENTS: Final = {"Spot": "spot", "OnDemand": "on-demand"}
 class Row:
     """One attempt.
 
-    `attempt` is 0-based; `start` and `end` RFC 3339, empty where unknown. `ended`: how, in words, or what the pod does
-    now. `rule`: the failure policy's that matched, `rule 1 (FailJob)`; empty where none did. `cost`: retry, disruption,
-    fatal, none, empty while it runs. `retries_left` and `disruptions_left` are what was left after it, None where
-    it is unknown.
+    `attempt`: as the pod's annotation says. `start` and `end` are RFC 3339, empty where unknown. `ended`: how, in
+    words, or what the pod does now. `rule`: the failure policy's that matched, `rule 1 (FailJob)`; empty where none did.
+    `cost`: retry, disruption, free, fatal, none, empty while it runs. `retries_left` and `disruptions_left` are what
+    was left to its scope after it, None where that is unknown.
     """
 
     attempt: int
@@ -81,7 +81,7 @@ def explain(root: Json, jobs: list[Json], all_pods: Iterable[Json]) -> Explanati
             job = by_uid[pod.job_uid]
             counting.count(account, pod, job, job_set, limits.budgets_of(job, job_set, UNKNOWN))
     retries = retries_of(root)
-    rows = [*ended_rows(account, root, retries, in_set=in_set), *running_rows(found, account, root, in_set=in_set)]
+    rows = [*map(ended_row, account.last), *running_rows(found, account, root, in_set=in_set)]
     return Explanation(
         kind=JOB_SET.kind if in_set else batch.JOB.kind,
         namespace=metadata.get("namespace") or "",
@@ -103,7 +103,7 @@ def job_budgets(root: Json, account: Account, retries: int) -> Iterator[str]:
         yield f"retries: {retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
     else:
         yield f"retries: {account.spent_now('retry')} of {retries} spent"
-    if account.left is not None and account.left.disruptions is not None:
+    if account.left is not None:
         yield f"disruptions: {account.spent('disruption')} so far, {account.left.disruptions} more on spot"
     if account.grants:
         yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
@@ -132,31 +132,14 @@ def retries_of(root: Json) -> int:
     return batch.retry_budget(root["spec"])
 
 
-def ended_rows(account: Account, root: Json, retries: int, *, in_set: bool) -> Iterator[Row]:
-    """Yield a row for each attempt that is kept in detail, with what was left after it."""
-    left = account.left
-    per_index = is_per_index(root)
-    disruptions = None if left is None else left.disruptions
-    spent = account.spent_now("retry")
-    newest_first = []
-    for place, detail in enumerate(reversed(account.last)):
-        used = detail.attempt + (detail.cost == "retry") if per_index else spent
-        is_earlier = place >= account.ended_now
-        left_then = None if in_set or is_earlier else max(0, retries - used)
-        newest_first.append(ended_row(detail, left_then, None if is_earlier else disruptions))
-        spent -= detail.cost == "retry"
-        if disruptions is not None and detail.cost == "disruption":
-            disruptions += 1
-    yield from reversed(newest_first)
-
-
 def is_per_index(root: Json) -> bool:
     """Return True if each completion index has its own retries."""
     return batch.has_index_budgets(root.get("spec") or {})
 
 
-def ended_row(detail: Attempt, retries_left: int | None, disruptions_left: int | None) -> Row:
+def ended_row(detail: Attempt) -> Row:
     """Return the row of an attempt that has ended."""
+    left = detail.left
     rule = {"retry": "no rule", "fatal": "no retry left"}.get(detail.cost, "")
     if detail.rule is not None:
         rule = f"rule {detail.rule} ({detail.action})"
@@ -171,19 +154,17 @@ def ended_row(detail: Attempt, retries_left: int | None, disruptions_left: int |
         ended=words.how(detail),
         rule="the ledger: no disruption beside it" if detail.settled else rule,
         cost=detail.cost,
-        retries_left=retries_left,
-        disruptions_left=disruptions_left,
+        retries_left=None if left is None else left.retries,
+        disruptions_left=None if left is None else left.disruptions,
     )
 
 
 def running_rows(found: list[Pod], account: Account, root: Json, *, in_set: bool) -> Iterator[Row]:
     """Yield a row for each pod that runs, or has succeeded."""
-    spent = account.next_attempt
-    per_index = is_per_index(root)
+    budgets = limits.budgets_of(root, root if in_set else None, UNKNOWN)
     for pod in sorted((pod for pod in found if not pod.has_failed), key=lambda pod: pod.started):
-        attempt = pod.restart if in_set else pod.attempt if per_index else spent
         yield Row(
-            attempt=attempt or 0,
+            attempt=limits.attempt_of(account, budgets, pod),
             unit=limits.scope_of(pod),
             pod=pod.name,
             node=pod.node,

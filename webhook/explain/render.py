@@ -9,9 +9,11 @@ import msgspec
 from webhook.explain.build import Explanation, Row
 from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.kinds import tekton
+from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model.words import counted
 
 HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
+BUDGETS: Final = {JOB_SET.kind: "restart"}  # else retry
 UNITS: Final = {tekton.PIPELINE_RUN.kind: "TASK"}  # else INDEX
 
 
@@ -34,7 +36,8 @@ def as_table(explanation: Explanation) -> Iterator[str]:
         yield ""
         unit = UNITS.get(explanation.kind, "INDEX")
         cells = [[*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]]
-        cells += [cells_of(row, units=units) for row in explanation.rows]
+        budget = BUDGETS.get(explanation.kind, "retry")
+        cells += [cells_of(row, budget, units=units) for row in explanation.rows]
         widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
         for row in cells:
             yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -45,9 +48,9 @@ def as_table(explanation: Explanation) -> Iterator[str]:
             yield f"  {step}"
 
 
-def cells_of(row: Row, *, units: bool) -> list[str]:
-    """Return a row's cells as text."""
-    lefts = ((row.retries_left, "retry"), (row.disruptions_left, "disruption"))
+def cells_of(row: Row, budget: str, *, units: bool) -> list[str]:
+    """Return a row's cells as text; `budget` is what a failure costs."""
+    lefts = ((row.retries_left, budget), (row.disruptions_left, "disruption"))
     left = ", ".join(counted(number, name) for number, name in lefts if number is not None)
     return [
         str(row.attempt),

@@ -13,15 +13,20 @@ MODE: Final = PREFIX + "mode"
 
 # Annotation on a workload or pod, written by its author or another system: the 0-based attempt; wins over any other
 # source.
-# Annotation on pods, written by the webhook where absent: the attempt that placement was decided on.
+# Annotation on pods, written by the webhook where absent: the retries that were spent when the pod was created.
 ATTEMPT: Final = PREFIX + "attempt"
 
 # Annotation on a workload, written by its author: own retry budget within the profile's limit; copied into its pod
 # templates.
-# Annotation on pods, written by the webhook where absent: the budget that placement was decided on.
+# Annotation on pods, written by the webhook where absent: the retry budget that the attempt counts against.
 MAX_RETRIES: Final = PREFIX + "max-retries"
 
+# Annotation on pods, written by the webhook: the disruptions that were counted when the pod was created, as placement
+# compares them with max-disruptions.
+DISRUPTIONS: Final = PREFIX + "disruptions"
+
 # Annotation on a workload, written by its author: own disruption budget within the profile's limit.
+# Annotation on pods, written by the webhook: the disruption budget that placement was decided on.
 MAX_DISRUPTIONS: Final = PREFIX + "max-disruptions"
 
 # Annotation on a workload, written by its author: "false" places it on-demand from the first attempt, "true" also

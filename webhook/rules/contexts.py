@@ -4,7 +4,7 @@ from functools import cached_property
 
 import msgspec
 
-from webhook.attempts import Evidence, Level
+from webhook.attempts import Evidence
 from webhook.kinds import Budget, EmbeddedJob, KindSpec, OwnerReference, batch
 from webhook.kinds.job_set import JOB_SET, REPLICATED_JOB
 from webhook.kinds.kind_spec import controller_of
@@ -159,5 +159,5 @@ class PodContext:
         self.profile = profile
         self.editor = editor
         # Set by the rule placement, for the rules after it.
-        self.level: Level | None = None  # that the placement was decided by
+        self.decision: placement.Decision | None = None
         self.placed: placement.Placement | None = None

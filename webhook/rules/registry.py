@@ -265,20 +265,23 @@ def edit_placement(context: PodContext) -> list[Problem]:
     decision = placement.decide(levels, evidence.settings, lost=lost)
     recognised = context.facts.recognised
     context.placed = placement.edit(evidence.pod, decision, evidence.settings, recognised, context.editor)
-    context.level = decision.level
+    context.decision = decision
     return []
 
 
 def edit_pod_annotations(context: PodContext) -> list[Problem]:
     """Note on a pod what was decided, and by what; return the warnings about what told its attempt."""
-    said, editor, level = context.evidence.annotations, context.editor, context.level
-    if level is None:
+    said, editor, decision = context.evidence.annotations, context.editor, context.decision
+    if decision is None:
         return []
-    notes = {names.PLACEMENT: context.placed, names.ATTEMPT_SOURCE: level.source}
-    if count(said.get(names.ATTEMPT)) != level.attempt:
-        notes[names.ATTEMPT] = str(level.attempt)
+    retries, disruptions = decision.retries, decision.disruptions
+    notes = {names.PLACEMENT: context.placed, names.ATTEMPT_SOURCE: retries.source}
+    if count(said.get(names.ATTEMPT)) != retries.attempt:
+        notes[names.ATTEMPT] = str(retries.attempt)
     if names.MAX_RETRIES not in said:
-        notes[names.MAX_RETRIES] = str(level.budget)
+        notes[names.MAX_RETRIES] = str(retries.budget)
+    if disruptions is not None:
+        notes |= {names.DISRUPTIONS: str(disruptions.attempt), names.MAX_DISRUPTIONS: str(disruptions.budget)}
     if names.COUNTED in said:  # by its template: the ledger would take each of these pods for counted
         editor.remove((*annotations.OWN, names.COUNTED))
     editor.update(annotations.OWN, notes)
@@ -286,7 +289,10 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
     return context.evidence.warnings
 
 
-POD_KEYS: Final = (names.ATTEMPT, names.ATTEMPT_SOURCE, names.COUNTED, names.MAX_RETRIES, names.PLACEMENT)
+POD_KEYS: Final = (
+    *(names.ATTEMPT, names.ATTEMPT_SOURCE, names.COUNTED, names.DISRUPTIONS, names.MAX_DISRUPTIONS, names.MAX_RETRIES),
+    names.PLACEMENT,
+)
 POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
     # Before the placement, which reads the same annotation of the Job controller.
     Rule(

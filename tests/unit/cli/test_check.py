@@ -67,13 +67,13 @@ def test_a_misspelt_key_is_a_warning_and_names_the_nearest() -> None:
     job_key = "typos.yaml:1 warning: metadata.annotations[retry-policy.dev/max-retrys]: "
     pod_key = "typos.yaml:2 warning: metadata.annotations[retry-policy.dev/interuptible]: "
     mode = "typos.yaml:3 warning: metadata.labels[retry-policy.dev/mode]: "
+    misspelt_label = "typos.yaml:4 warning: metadata.labels[retry-policy.dev/proflie]: "
     assert found.stderr.splitlines() == [
         f"{job_key}unknown, no effect; use max-retries (ml/job/train)",
         f"{pod_key}unknown, no effect; use interruptible (pod/train-*)",
         f"{mode}is 'enforce'; must be Enforce, Warn or Audit (did you mean Enforce?) (namespace/ml)",
         f"{mode}no effect without the label retry-policy.dev/profile; add it (namespace/ml)",
-        "typos.yaml:4 warning: metadata.labels[retry-policy.dev/proflie]: unknown, no effect; use profile"
-        " (namespace/ml)",
+        f"{misspelt_label}unknown, no effect; use profile (namespace/ml)",
     ]
 
 

@@ -32,10 +32,12 @@ ACCOUNT = {
     "left": {"retries": 4, "disruptions": 10},
     "last": [
         {"attempt": 0, "pod": "train-a", "node": "n1", "placement": "Spot", "start": "2026-01-01T00:00:00Z",
-         "end": "2026-01-01T00:01:30Z", "cause": "ExitCode", "reason": "main 143", "cost": "retry"},
+         "end": "2026-01-01T00:01:30Z", "cause": "ExitCode", "reason": "main 143", "cost": "retry",
+         "left": {"retries": 5, "disruptions": 11}},
         {"attempt": 1, "pod": "train-b", "cause": "Disruption", "reason": "EvictionByEvictionAPI", "rule": 0,
-         "action": "Ignore", "cost": "disruption"},
-        {"attempt": 1, "pod": "train-c", "cause": "ExitCode", "reason": "main 143", "cost": "retry"},
+         "action": "Ignore", "cost": "disruption", "left": {"retries": 5, "disruptions": 10}},
+        {"attempt": 1, "pod": "train-c", "cause": "ExitCode", "reason": "main 143", "cost": "retry",
+         "left": {"retries": 4, "disruptions": 10}},
     ],
 }  # fmt: skip
 
@@ -125,6 +127,7 @@ def test_a_job_whose_end_is_decided_has_no_next_failure_though_its_pods_still_ru
 def test_with_a_budget_for_each_index_the_index_tells_what_is_left() -> None:
     spec: Json = {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 2}
     detail = {"attempt": 1, "unit": "1", "pod": "a", "cause": "ExitCode", "reason": "main 143", "cost": "retry"}
+    detail["left"] = {"retries": 0, "disruptions": 1}
     root = job({"ended": 1, "cost": {"retry": 5}, "last": [detail]}, **spec)
     found = explain(root, [root], [])
     assert [(row.unit, row.retries_left) for row in found.rows] == [("1", 0)]

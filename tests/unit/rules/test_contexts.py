@@ -197,4 +197,4 @@ def test_a_pod_has_no_placement_until_a_rule_decides_it() -> None:
     root = made(name="a")
     named = NamedProfile("default", Profile())
     found = PodContext(evidence(root), Facts(profile_name="default"), named, Editor(root), is_of_job=False)
-    assert (found.level, found.placed) == (None, None)
+    assert (found.decision, found.placed) == (None, None)

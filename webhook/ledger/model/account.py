@@ -27,12 +27,20 @@ OTHER: Final = "Other"
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
+class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was left to the scope of an attempt after it: retries, of a JobSet's pod restarts, and disruptions."""
+
+    retries: int
+    disruptions: int
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One ended pod in detail.
 
-    `attempt`: 0-based: what its scope had spent of its retries before it, of a JobSet's pod the set's restart. `cost`
-    is that of `Outcome`; `rule` the index of the failure policy's rule that matched, and `action` its action.
-    `settled`: whether no rule, but the ledger said that it was a bug.
+    `attempt`: the retries that were spent when the pod was created, as its annotation says. `cost` is that of
+    `Outcome`; `rule` the index of the failure policy's rule that matched, and `action` its action. `settled`: whether
+    no rule, but the ledger said that it was a bug. `left`: what was left to its scope after it, None where that is not
+    known.
     """
 
     attempt: Count
@@ -48,13 +56,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     action: str = ""
     cost: Cost
     settled: bool = False
-
-
-class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was left to the scope of the last attempt after it; None where it has no such budget."""
-
-    retries: int | None = None
-    disruptions: int | None = None
+    left: Left | None = None
 
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -102,16 +104,6 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         """How many pods have ended since then."""
         return self.ended - sum(self.before.values())
 
-    @property
-    def earlier(self) -> int:
-        """How many attempts a scope had, if it had them all, before a person last had the workload run again."""
-        return self.before.get("retry", 0) + self.before.get("fatal", 0)
-
-    @property
-    def next_attempt(self) -> int:
-        """The number of the attempt that comes next, 0-based, of a workload whose retries are counted together."""
-        return self.spent("retry") + self.before.get("fatal", 0)
-
     def begin_anew(self) -> None:
         """Let every budget begin anew, and the account go on: a person has the workload run again."""
         self.before = dict(self.cost)
@@ -147,7 +139,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         if failures > DETAILS:
             self.add_to_counts("Other", UNSEEN, "retry", failures - DETAILS)
         for _ in range(min(failures, DETAILS)):
-            self.add(Attempt(attempt=self.next_attempt, pod="", cause="Other", reason=UNSEEN, cost="retry"))
+            self.add(Attempt(attempt=self.spent_now("retry"), pod="", cause="Other", reason=UNSEEN, cost="retry"))
 
     def add_to_counts(self, cause: str, reason: str, cost: Cost, number: int) -> None:
         """Add attempts of one cause, reason and cost to the counts."""
@@ -166,6 +158,12 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
             self.free.add(detail.scope)
         self.last = [*self.last, detail][-DETAILS:]
         return detail
+
+    def note_left(self, left: Left) -> Attempt:
+        """Note what is left after the attempt that was counted last; return that attempt."""
+        self.left = left
+        self.last[-1] = msgspec.structs.replace(self.last[-1], left=left)
+        return self.last[-1]
 
     def reset_limits(self) -> None:
         """Let every scope have as many disruptions again: its workload was resumed."""

@@ -20,7 +20,8 @@ def count(account: Account, pod: Pod, job: Json, job_set: Json | None, budgets: 
     """
     attempt = limits.attempt_of(account, budgets, pod)
     outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
-    return account.count(limits.with_budget(outcome, budgets, account), limits.scope_of(pod), attempt)
+    detail = account.count(limits.with_budget(outcome, budgets, account), limits.scope_of(pod), attempt)
+    return account.note_left(limits.left_of(account, budgets, pod, detail, job_set))
 
 
 class CountingPass:
@@ -66,11 +67,9 @@ class CountingPass:
         """Count one failed pod of a Job."""
         self.budgets = self.budgets_of(job)
         detail = count(self.account, pod, job, self.job_set, self.budgets)
-        left = limits.left_of(self.account, self.budgets, detail, self.job_set)
-        self.account.left = left
         self.details.append(detail)
-        if detail.cost == "fatal":
-            self.saved += left.retries or 0
+        if detail.cost == "fatal" and detail.left is not None:
+            self.saved += detail.left.retries
         self.changed = True
 
     def reset_limits(self) -> None:
@@ -87,7 +86,7 @@ class CountingPass:
         if self.account.settle(pod_name):
             self.changed = True
             if self.account.left is not None:
-                self.saved += self.account.left.retries or 0
+                self.saved += self.account.left.retries
 
     def unseen(self) -> tuple[int, list[Pod]]:
         """Return how many failures of a Job no pod was seen of, and the pods that went unseen."""
@@ -143,10 +142,7 @@ class CountingPass:
         return alone and any(self.exceeded(self.details))
 
     def sentence(self) -> str:
-        """Say it all in a sentence."""
-        last, left = self.details[-1], self.account.left
-        earlier = 0 if self.budgets.per_index else self.account.earlier
-        of = None if self.key.job_set else self.budgets.retries + 1 + earlier
-        text = words.sentence(last, left, of) if left is not None else ""
+        """Say how the last pod ended that was counted, and how many were counted with it."""
+        text = words.sentence(self.details[-1], None if self.key.job_set else self.budgets.retries)
         more = len(self.details) - 1
-        return f"{text}; {more} more ended at the same time" if more else text
+        return f"{text}; {words.counted(more, 'more pod')} counted with it" if more else text

@@ -86,27 +86,30 @@ def with_budget(outcome: Outcome, budgets: Budgets, account: Account) -> Outcome
 
     In a JobSet the Job has retries of its own, and the set may restart it.
     """
-    spent = (outcome.pod.attempt or 0) if budgets.per_index else account.spent_now("retry")
+    spent = (outcome.pod.index_failures or 0) if budgets.per_index else account.spent_now("retry")
     if outcome.cost != "retry" or outcome.pod.job_set or spent < budgets.retries:
         return outcome
     return replace(outcome, cost="fatal")
 
 
 def attempt_of(account: Account, budgets: Budgets, pod: Pod) -> int:
-    """Return which attempt a pod was that is about to be counted, 0-based."""
+    """Return which attempt a pod is: the retries that were spent when it was created, as its annotation says.
+
+    Without the annotation the retries count that are spent now, of a JobSet all restarts.
+    """
+    if pod.attempt is not None:
+        return pod.attempt
     if pod.job_set:
         return pod.restart or 0
-    if budgets.per_index:
-        return pod.attempt or 0
-    return account.next_attempt
+    return (pod.index_failures or 0) if budgets.per_index else account.spent_now("retry")
 
 
-def left_of(account: Account, budgets: Budgets, detail: Attempt, job_set: Json | None) -> Left:
-    """Return what is left to a scope after an attempt that was counted: retries, of a JobSet's pod restarts."""
+def left_of(account: Account, budgets: Budgets, pod: Pod, detail: Attempt, job_set: Json | None) -> Left:
+    """Return what is left to the scope of a pod that was counted, as `detail` says."""
     if job_set is not None:
-        spent = restarts_of(job_set, detail)
+        spent = restarts_of(job_set, pod, detail)
     elif budgets.per_index:
-        spent = detail.attempt + (detail.cost == "retry")
+        spent = (pod.index_failures or 0) + (detail.cost == "retry")
     else:
         spent = account.spent_now("retry")
     return Left(
@@ -115,13 +118,13 @@ def left_of(account: Account, budgets: Budgets, detail: Attempt, job_set: Json |
     )
 
 
-def restarts_of(job_set: Json, detail: Attempt) -> int:
-    """Return the restarts that count towards maxRestarts, with that which an attempt brings about."""
+def restarts_of(job_set: Json, pod: Pod, detail: Attempt) -> int:
+    """Return the restarts that count towards maxRestarts, with that which the end of a pod brings about."""
     name, _, index = detail.scope.rpartition("/")[0].rpartition("-")
     alone = job_restarts(job_set, name, count(index) or 0)
     in_all = (at(job_set, ("status", "restarts")) or 0) + alone.in_all
     brings_one = detail.cost == "retry" and detail.action == "FailJob"
-    return costly_restarts(job_set) + (brings_one and in_all <= detail.attempt)
+    return costly_restarts(job_set) + (brings_one and in_all <= (pod.restart or 0))
 
 
 def is_exceeded(account: Account, budgets: Budgets, scope: str) -> bool:

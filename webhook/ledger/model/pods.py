@@ -30,7 +30,7 @@ READ: Final[Shape] = {
         **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
         "deletionGracePeriodSeconds": int,
         "labels": dict.fromkeys((SET_NAME, REPLICATED_JOB, RESTART, JOB_RESTART), str),
-        "annotations": dict.fromkeys((INDEX, batch.INDEX_FAILURES, names.PLACEMENT, names.COUNTED), str),
+        "annotations": dict.fromkeys((INDEX, batch.INDEX_FAILURES, names.ATTEMPT, names.PLACEMENT, names.COUNTED), str),
         "finalizers": [str],
         "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
     },
@@ -69,9 +69,10 @@ class Exit(msgspec.Struct, frozen=True, gc=False):
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod of a Job, as the Job controller looks at it.
 
-    `index`: its completion index, empty where the Job is not Indexed. `attempt`: the failures of its index before it,
-    where the Job controller notes them; `restart`: the restart of its JobSet that it belongs to, with those of its Job
-    alone; else None. `tracked`: whether the Job controller has yet to count it. `deleted`: when its deletion was asked
+    `index`: its completion index, empty where the Job is not Indexed. `attempt`: what its annotation says, which
+    admission writes, None where there is none. `index_failures`: the failures of its index before it, where the Job
+    controller notes them; `restart`: the restart of its JobSet that it belongs to, with those of its Job alone; else
+    None. `tracked`: whether the Job controller has yet to count it. `deleted`: when its deletion was asked
     for. `annotated`: whether it has any annotation; `counted`: whether it bears the ledger's mark. `exits` are those of
     the regular containers, then those of the init containers, as a failure policy looks at them. Times are RFC 3339,
     empty where there are none.
@@ -86,6 +87,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     replicated_job: str = ""
     index: str = ""
     attempt: int | None = None
+    index_failures: int | None = None
     restart: int | None = None
     node: str = ""
     placement: str = ""
@@ -142,7 +144,8 @@ def read(pod: Json) -> Pod:
         job_set=intern(labels.get(SET_NAME) or ""),
         replicated_job=intern(labels.get(REPLICATED_JOB) or ""),
         index=index_of(annotations),
-        attempt=count(annotations.get(batch.INDEX_FAILURES)),
+        attempt=count(annotations.get(names.ATTEMPT)),
+        index_failures=count(annotations.get(batch.INDEX_FAILURES)),
         restart=restart_of(labels),
         node=intern(spec.get("nodeName") or ""),
         placement=intern(cut(annotations.get(names.PLACEMENT), LONGEST)),

@@ -4,15 +4,18 @@ from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.outcomes import Cost
 
 
-def sentence(detail: Attempt, left: Left, of: int | None) -> str:
-    """Say how an attempt ended, what that cost, and what is left.
+def sentence(detail: Attempt, max_retries: int | None) -> str:
+    """Say how an attempt ended, what that cost, and what is left; without `max_retries` as in a JobSet.
 
-    `of`: how many attempts there may be in all; None in a JobSet.
+    It names the pod, so that no two attempts are told in the same words: of two equal Events the API keeps one.
     """
-    in_set = of is None
+    in_set = max_retries is None
     where = f"{detail.scope.rstrip('/')}: " if in_set else f"index {detail.scope}: " if detail.scope else ""
-    ended = f"{where}attempt {detail.attempt + 1}{'' if in_set else f' of {of}'} ended: {how(detail)}"
-    return "; ".join((ended, cost(detail, in_set=in_set), rest(left, in_set=in_set)))
+    attempt = f"attempt {detail.attempt}" + ("" if in_set else f" (max-retries {max_retries})")
+    parts = [f"{where}pod {detail.pod}, {attempt}, ended: {how(detail)}", cost(detail, in_set=in_set)]
+    if detail.left is not None:
+        parts.append(rest(detail.left, in_set=in_set))
+    return "; ".join(parts)
 
 
 def how(detail: Attempt) -> str:
@@ -42,8 +45,8 @@ def cost(detail: Attempt, *, in_set: bool) -> str:
 
 def rest(left: Left, *, in_set: bool) -> str:
     """Say what is left."""
-    kinds = (("restart" if in_set else "retry", left.retries), ("disruption", left.disruptions))
-    return "left: " + ", ".join(counted(number, name) for name, number in kinds if number is not None)
+    retries = counted(left.retries, "restart" if in_set else "retry")
+    return f"left: {retries}, {counted(left.disruptions, 'disruption')}"
 
 
 def counted(number: int, name: str) -> str:

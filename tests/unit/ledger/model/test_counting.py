@@ -4,7 +4,8 @@ from typing import Any
 
 from tests.objects import exit_codes
 from tests.unit.ledger.pods import RULES, disrupted, failed, job, seen
-from webhook.ledger.model.account import Account, decode, encode
+from webhook.ledger.model import words
+from webhook.ledger.model.account import Account, Left, decode, encode
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Pod
@@ -45,16 +46,24 @@ def test_each_pod_is_counted_in_the_order_in_which_they_ended() -> None:
     assert [detail.pod for detail in found.details] == ["train-1", "train-2", "train-3"]
     assert found.changed
     assert found.sentence() == (
-        "attempt 2 of 4 ended: container main exit code 143; cost 1 retry; left: 1 retry, 0 disruptions; "
-        "2 more ended at the same time"
+        "pod train-3, attempt 1 (max-retries 3), ended: container main exit code 143; cost 1 retry; "
+        "left: 1 retry, 0 disruptions; 2 more pods counted with it"
     )
+
+
+def test_attempts_beyond_the_limit_are_told_in_different_words_and_with_what_is_left() -> None:
+    found = counting(*(disrupted(number) for number in range(4)))
+    told = [words.sentence(detail, 3) for detail in found.details]
+    assert len(set(told)) == 4
+    assert [detail.left for detail in found.details] == [Left(retries=3, disruptions=0)] * 4
 
 
 def test_a_failure_for_which_no_retry_is_left_ends_the_job() -> None:
     found = counting(*(failed(number) for number in range(4)))
     assert found.account.cost == {"retry": 3, "fatal": 1}
     assert found.sentence().startswith(
-        "attempt 4 of 4 ended: container main exit code 143; no retry was left, which ends the Job; left: 0 retries"
+        "pod train-3, attempt 3 (max-retries 3), ended: container main exit code 143; no retry was left, which "
+        "ends the Job; left: 0 retries"
     )
     assert found.saved == 0
 
@@ -154,7 +163,8 @@ def test_a_failure_that_costs_nothing_is_counted_beside_the_disruptions() -> Non
     assert found.account.cost == {"free": 1, "disruption": 1}
     assert (free_too_often(found), exceeded(found)) == ([], [])
     assert counting(failed(1, 75), root=FREE_75).sentence() == (
-        "attempt 1 of 4 ended: container main exit code 75; cost 1 free restart; left: 3 retries, 1 disruption"
+        "pod train-1, attempt 0 (max-retries 3), ended: container main exit code 75; cost 1 free restart; "
+        "left: 3 retries, 1 disruption"
     )
 
 

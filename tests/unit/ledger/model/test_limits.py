@@ -6,8 +6,8 @@ from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.model.test_account import counted
 from tests.unit.ledger.pods import disrupted, failed, job, job_set, seen
 from webhook.ledger.model.account import Account, Attempt, Left
-from webhook.ledger.model.limits import attempt_of, budgets_of, is_exceeded, left_of, scope_of
-from webhook.ledger.model.outcomes import outcome_of
+from webhook.ledger.model.counting import count
+from webhook.ledger.model.limits import budgets_of, is_exceeded, left_of, scope_of
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile
@@ -49,10 +49,9 @@ def test_one_disruption_more_than_the_limit_is_too_many() -> None:
 
 def after(account: Account, pod: Pod, root: Json, above: Json | None = None) -> tuple[int, Left]:
     """Count a pod: which attempt it was, and what is left after it."""
-    budgets = budgets_of(root, above, settings())
-    attempt = attempt_of(account, budgets, pod)
-    detail = account.count(outcome_of(pod, root, above), scope_of(pod), attempt)
-    return attempt, left_of(account, budgets, detail, above)
+    detail = count(account, pod, root, above, budgets_of(root, above, settings()))
+    assert detail.left is not None
+    return detail.attempt, detail.left
 
 
 def test_a_job_has_what_its_backoff_limit_leaves() -> None:
@@ -64,11 +63,26 @@ def test_a_job_has_what_its_backoff_limit_leaves() -> None:
     assert after(account, failed(5), job()) == (3, Left(retries=0, disruptions=19))
 
 
+def test_the_number_of_an_attempt_is_that_of_its_pods_annotation() -> None:
+    account = counted(failed(1), failed(2))
+    assert after(account, failed(3, attempt=0), job())[0] == 0
+    assert after(account, disrupted(4, attempt=3), job())[0] == 3
+
+
 def test_each_index_with_a_budget_has_its_own() -> None:
     account = Account()
-    assert after(account, failed(1, index="0", attempt=0), job(PER_INDEX)) == (0, Left(retries=1, disruptions=20))
-    assert after(account, failed(2, index="1", attempt=1), job(PER_INDEX)) == (1, Left(retries=0, disruptions=20))
-    assert after(account, disrupted(3, index="0", attempt=1), job(PER_INDEX)) == (1, Left(retries=1, disruptions=19))
+    assert after(account, failed(1, index="0", index_failures=0), job(PER_INDEX)) == (
+        0,
+        Left(retries=1, disruptions=20),
+    )
+    assert after(account, failed(2, index="1", index_failures=1), job(PER_INDEX)) == (
+        1,
+        Left(retries=0, disruptions=20),
+    )
+    assert after(account, disrupted(3, index="0", index_failures=1), job(PER_INDEX)) == (
+        1,
+        Left(retries=1, disruptions=19),
+    )
 
 
 def test_a_set_has_the_restarts_that_its_status_leaves_it() -> None:
@@ -95,5 +109,6 @@ def test_a_job_that_is_started_again_alone_spends_restarts_of_its_set() -> None:
 
 
 def test_what_a_job_of_a_set_retries_itself_costs_the_set_nothing() -> None:
+    pod = failed(1, job_set="set", job="set-workers-0", restart=0)
     detail = Attempt(attempt=0, pod="p", cause="ExitCode", cost="retry")
-    assert left_of(Account(), budgets_of(job(), job_set(), settings()), detail, job_set()).retries == 3
+    assert left_of(Account(), budgets_of(job(), job_set(), settings()), pod, detail, job_set()).retries == 3

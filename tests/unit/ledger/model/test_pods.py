@@ -60,6 +60,7 @@ def test_what_the_controllers_and_the_webhook_wrote_on_it_is_kept() -> None:
             "batch.kubernetes.io/job-completion-index": "7",
             "batch.kubernetes.io/job-index-failure-count": "2",
             "retry-policy.dev/placement": "OnDemand",
+            "retry-policy.dev/attempt": "1",
             "retry-policy.dev/counted": "true",
         },
         "labels": {
@@ -69,7 +70,7 @@ def test_what_the_controllers_and_the_webhook_wrote_on_it_is_kept() -> None:
         },
     }
     found = read(root)
-    assert (found.tracked, found.index, found.attempt, found.restart) == (True, "7", 2, 4)
+    assert (found.tracked, found.index, found.attempt, found.index_failures, found.restart) == (True, "7", 1, 2, 4)
     assert (found.placement, found.counted, found.job_set) == ("OnDemand", True, "set")
     assert (found.job, found.job_uid) == ("train", "job-uid")
 

@@ -5,7 +5,8 @@ from tests.unit.ledger.model.test_limits import PER_INDEX, settings
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job, job_set
 from webhook.ledger.model import words
 from webhook.ledger.model.account import Account
-from webhook.ledger.model.limits import attempt_of, budgets_of, left_of, scope_of
+from webhook.ledger.model.counting import count
+from webhook.ledger.model.limits import budgets_of
 from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
@@ -16,34 +17,37 @@ def said(*pods: Pod, root: Json | None = None, above: Json | None = None) -> str
     root, account, text = root or job(), Account(), ""
     budgets = budgets_of(root, above, settings())
     for pod in pods:
-        attempt = attempt_of(account, budgets, pod)
-        detail = account.count(outcome_of(pod, root, above), scope_of(pod), attempt)
-        of = None if above is not None else account.earlier + budgets.retries + 1
-        text = words.sentence(detail, left_of(account, budgets, detail, above), of)
+        detail = count(account, pod, root, above, budgets)
+        text = words.sentence(detail, budgets.retries if above is None else None)
     return text
 
 
 def test_a_retriable_exit_code() -> None:
     assert said(disrupted(1), disrupted(2), failed(3)) == (
-        "attempt 1 of 4 ended: container main exit code 143; cost 1 retry; left: 2 retries, 18 disruptions"
+        "pod train-3, attempt 0 (max-retries 3), ended: container main exit code 143; cost 1 retry; "
+        "left: 2 retries, 18 disruptions"
     )
 
 
 def test_a_disruption() -> None:
-    expected = f"attempt 2 of 4 ended: disruption {EVICTED}; cost 1 disruption; left: 2 retries, 19 disruptions"
+    expected = (
+        f"pod train-2, attempt 1 (max-retries 3), ended: disruption {EVICTED}; cost 1 disruption; "
+        "left: 2 retries, 19 disruptions"
+    )
     assert said(failed(1), disrupted(2)) == expected
 
 
 def test_a_bug() -> None:
     assert said(failed(1, code=1)) == (
-        "attempt 1 of 4 ended: container main exit code 1; rule 1 (FailJob) ends the Job; "
+        "pod train-1, attempt 0 (max-retries 3), ended: container main exit code 1; rule 1 (FailJob) ends the Job; "
         "left: 3 retries, 20 disruptions"
     )
 
 
 def test_an_index_with_its_own_budget() -> None:
-    assert said(failed(1, index="3", attempt=1), root=job(PER_INDEX)) == (
-        "index 3: attempt 2 of 3 ended: container main exit code 143; cost 1 retry; left: 0 retries, 20 disruptions"
+    assert said(failed(1, index="3", index_failures=1), root=job(PER_INDEX)) == (
+        "index 3: pod train-1, attempt 1 (max-retries 2), ended: container main exit code 143; cost 1 retry; "
+        "left: 0 retries, 20 disruptions"
     )
 
 
@@ -52,7 +56,8 @@ def test_a_set() -> None:
     root["spec"]["podFailurePolicy"] = {"rules": [{**DISRUPTION, "action": "FailJob"}, exit_codes("FailJob", "In", 1)]}
     pod = disrupted(1, job="set-workers-0", job_set="set", index="0", restart=0)
     assert said(pod, root=root, above=job_set()) == (
-        f"workers-0/0: attempt 1 ended: disruption {EVICTED}; cost 1 restart; left: 2 restarts, 20 disruptions"
+        f"workers-0/0: pod train-1, attempt 0, ended: disruption {EVICTED}; cost 1 restart; "
+        "left: 2 restarts, 20 disruptions"
     )
 
 

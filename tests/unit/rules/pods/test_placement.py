@@ -22,8 +22,8 @@ SPOT = {"key": "eks.amazonaws.com/capacityType", "operator": "In", "values": ["S
 NOT_SPOT = {"key": "eks.amazonaws.com/capacityType", "operator": "NotIn", "values": ["SPOT"]}
 ZONE_A = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
 ZONE_B = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b"]}
-STAYS = placement.Decision(off_spot=False, level=Level("JobStatus", 0, 3))
-LEAVES = placement.Decision(off_spot=True, level=Level("JobStatus", 3, 3))
+STAYS = placement.Decision(off_spot=False, level=Level("JobStatus", 0, 3), retries=Level("JobStatus", 0, 3))
+LEAVES = placement.Decision(off_spot=True, level=Level("JobStatus", 3, 3), retries=Level("JobStatus", 3, 3))
 
 
 def settings(*, interruptible: bool | None = None, **fields: Any) -> Settings:
@@ -97,18 +97,26 @@ def test_a_level_leaves_spot_at(attempt: int, budget: int, threshold: int, leave
 
 
 def test_on_demand_if_any_level_says_so_and_that_level_is_told() -> None:
-    disruptions = Level("JobIndex", 20, 20)
-    decision = placement.decide([Level("JobIndex", 0, 2), disruptions], settings())
-    assert decision == placement.Decision(off_spot=True, level=disruptions)
+    retries, last = Level("JobIndex", 4, 9), Level("JobSet", 2, 2)
+    assert placement.decide([retries, last], settings()) == placement.Decision(off_spot=True, level=last, retries=last)
 
 
 def test_the_highest_attempt_is_told_where_every_level_stays() -> None:
-    decision = placement.decide([Level("JobIndex", 0, 9), Level("JobIndex", 4, 20)], settings())
-    assert decision == placement.Decision(off_spot=False, level=Level("JobIndex", 4, 20))
+    highest = Level("JobIndex", 4, 20)
+    decision = placement.decide([Level("JobIndex", 0, 9), highest], settings())
+    assert decision == placement.Decision(off_spot=False, level=highest, retries=highest)
+
+
+def test_disruptions_are_told_beside_the_retries_and_never_as_an_attempt() -> None:
+    retries, disruptions = Level("JobIndex", 0, 2), Level("Ledger", 20, 20, of_disruptions=True)
+    assert placement.decide([retries, disruptions], settings()) == placement.Decision(
+        off_spot=True, level=disruptions, retries=retries, disruptions=disruptions
+    )
 
 
 def test_a_pod_that_nothing_tells_anything_about_is_a_first_attempt_of_unknown_source() -> None:
-    assert placement.decide([], settings()) == placement.Decision(off_spot=False, level=Level("Unknown", 0, 3))
+    unknown = Level("Unknown", 0, 3)
+    assert placement.decide([], settings()) == placement.Decision(off_spot=False, level=unknown, retries=unknown)
 
 
 def test_a_workload_that_is_not_interruptible_is_on_demand_from_the_first_attempt() -> None:
@@ -284,14 +292,16 @@ def test_a_pod_that_alone_would_leave_its_group_gets_preferences_only(root: Json
 @pytest.mark.parametrize("root", GROUPED)
 def test_a_group_that_leaves_spot_as_a_whole_is_required_to(root: Json, source: str) -> None:
     last = deepcopy(root)
-    assert placed(last, placement.Decision(off_spot=True, level=Level(source, 2, 2))) == "OnDemand"
+    level = Level(source, 2, 2)
+    assert placed(last, placement.Decision(off_spot=True, level=level, retries=level)) == "OnDemand"
     assert terms(last) == [{"matchExpressions": [NOT_SPOT]}]
 
 
 def test_a_job_that_its_set_restarted_alone_leaves_its_group_alone() -> None:
     labels = {"scheduling.x-k8s.io/pod-group": "g", "jobset.sigs.k8s.io/job-restart-attempt": "1"}
     root = pod(labels=labels)
-    assert placed(root, placement.Decision(off_spot=True, level=Level("JobSet", 2, 2))) == "OnDemand"
+    level = Level("JobSet", 2, 2)
+    assert placed(root, placement.Decision(off_spot=True, level=level, retries=level)) == "OnDemand"
     assert terms(root) is None
 
 
