@@ -23,12 +23,12 @@ from webhook.kube.client import CHANGED, UNREACHABLE, ApiError
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
 from webhook.kube.slices import in_slices
-from webhook.ledger import job_failer
+from webhook.ledger import job_failer, settling
 from webhook.ledger.model import outcomes
 from webhook.ledger.model.account import KEPT, LARGEST, encode
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
-from webhook.ledger.model.pods import Exit, Pod
+from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
 from webhook.ledger.trackers import UNSEEN_AFTER, Trackers, read, where
@@ -40,7 +40,6 @@ from webhook.objects.problem import Json, Path
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
-from webhook.rules.jobs.lint import KILLED
 
 # Seconds.
 GATHERING: Final = 0.2  # from a pod's end to the write: others may end with it
@@ -115,9 +114,9 @@ class Ledger:
     def see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Take in that a pod has failed by itself."""
         settings = self.settings_of(job)
-        if not job_failer.may_settle(job, settings):
+        if not settling.may_settle(job, settings):
             return
-        if all(is_retriable(one, settings) for one in pod.exits):
+        if settling.is_told_to_end(pod, settings):
             self.trackers.state_of(key).tracker.disturb(self.clock())  # it was told to end
         else:
             self.crashes[key, pod.uid] = Crash(self.clock())
@@ -304,8 +303,9 @@ class Ledger:
         if state is None or pod is None or job is None or terminal.is_decided(job["status"]) or not self.may_act(key):
             return True
         settings = self.settings_of(job)
-        within = job_failer.window(job, settings)
-        if state.tracker.disturbed >= crash.seen - within or crash.seen - within < self.trackers.watching_since:
+        within = settling.window(job, settings)
+        is_explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
+        if is_explained or crash.seen - within < self.trackers.watching_since:
             return True  # a disruption explains it, or may have happened before the watch began
         end = crash.seen + within
         if self.clock() < end or not state.tracker.has_counted(uid):
@@ -419,9 +419,3 @@ def annotated(key: str, value: str, *, first: bool) -> list[Json]:
         path = pointer(ANNOTATIONS)
         return [{"op": "test", "path": path, "value": None}, {"op": "add", "path": path, "value": {key: value}}]
     return [{"op": "add", "path": pointer((*ANNOTATIONS, key)), "value": value}]
-
-
-def is_retriable(exited: Exit, settings: Settings) -> bool:
-    """Return True if a container ended because it was told to, or was killed: not by its own bug."""
-    codes = settings.profile.failure_policy.retriable_exit_codes
-    return exited.code in codes or (exited.code == KILLED and exited.reason != outcomes.OOM)

@@ -14,12 +14,11 @@ import structlog
 from webhook.kinds import batch
 from webhook.kube import terminal
 from webhook.kube.client import Api
+from webhook.ledger import settling
 from webhook.ledger.model import matching
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
-from webhook.rules.job_sets.job_set import FAILING
-from webhook.rules.jobs import failure_policy
 
 OF_SET: Final = matching.POD_FAILURE_POLICY
 LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
@@ -28,41 +27,14 @@ FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"
 log = structlog.get_logger()
 
 
-def may_settle(job: Json, settings: Settings) -> bool:
-    """Return True if the ledger is to decide what a crash of a Job's pod is; a Job as it is cached will do."""
-    return any(failure_policy.is_settled(one, settings) for one in batch.JOB.jobs(job))
-
-
-def window(job: Json, settings: Settings) -> int:
-    """Return the seconds by which a crash and its explanation may be apart; 0 where no pod depends on another."""
-    coupled = any(map(failure_policy.is_coupled, batch.JOB.jobs(job)))
-    return settings.profile.failure_policy.settle_within if coupled else 0
-
-
 async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: Json | None) -> bool:
-    """End the Job of a pod whose crash no disruption explains; return True if that was done: the crash was a bug.
-
-    Not the Job of a JobSet that would start again for it: then the crash costs a retry of the Job.
-    """
+    """End the Job of a pod whose crash no disruption explains; return True if that was done: the crash was a bug."""
     job = await api.get(batch.JOB.path(pod.namespace, pod.job))
-    metadata, spec = job["metadata"], job["spec"]
-    if metadata["uid"] != pod.job_uid or metadata.get("deletionTimestamp") or spec.get("suspend"):
+    metadata = job["metadata"]
+    if metadata["uid"] != pod.job_uid or metadata.get("deletionTimestamp") or job["spec"].get("suspend"):
         return False
-    (embedded,) = batch.JOB.jobs(job)
-    if not may_settle(job, settings) or embedded.pod_spec.get("restartPolicy") != "Never":
-        return False
-    own = (embedded.spec.get("podFailurePolicy") or {}).get("rules") or []
-    added, _ = failure_policy.bug_rules(embedded, settings, own)
-    match = matching.match([*own, *added], pod)
-    if match is None or match.index < len(own) or match.container is None:
-        return False
-    code = next(one.code for one in pod.exits if one.container == match.container)
-    what = f"Container {match.container} for pod {pod.namespace}/{pod.name} failed with exit code {code}"
-    no_echo = f"no pod that it depends on was disrupted within {within} s" if within else "nobody had deleted the pod"
-    message = f"{what}, and {no_echo}"
-    if job_set is not None and matching.action_of_set(job_set, pod.replicated_job, message) != FAILING:
-        return False
-    return await put(api, pod.namespace, job, OF_SET, message)
+    message = settling.bug_in(job, settings, pod, within, job_set)
+    return message is not None and await put(api, pod.namespace, job, OF_SET, message)
 
 
 async def fail(api: Api, namespace: str, name: str, reason: str, message: str) -> bool:

@@ -20,6 +20,7 @@ from webhook.kube import names, terminal
 from webhook.kube.informer import Informer
 from webhook.kube.slices import in_slices
 from webhook.kube.tasks import in_task
+from webhook.ledger import settling
 from webhook.ledger.model import limits, pods
 from webhook.ledger.model.account import Account, decode
 from webhook.ledger.model.cached import CachedJob, CachedJobSet
@@ -127,7 +128,7 @@ class Trackers:
         job = state.tracker.jobs.get(pod.job_uid)
         if key.job_set and job is not None and pod.disruption is not None:
             state.cost_of(pod, self.job_set_of(key))  # now, rather than while a pod waits to be created
-        if news and job is not None and pod.disruption is None and not pod.deleting:
+        if news and job is not None and settling.is_crash(pod):
             self.crashed(key, pod, job)
         self.changed(key, 0.0)
 

@@ -9,7 +9,6 @@ from tests.objects import DISRUPTION, exit_codes, job, job_spec
 from tests.unit.ledger.leader import JOB_PATH, Answer, FakeApi, api_of
 from tests.unit.ledger.pods import failed, job_set
 from tests.virtual_time import run
-from webhook.kinds.batch import QUEUE_NAME
 from webhook.kube.client import ApiError
 from webhook.ledger import job_failer
 from webhook.objects.problem import Json
@@ -17,13 +16,6 @@ from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
 
 SETTINGS = Settings(profile_name="default", profile=Profile())
-
-
-def test_a_crash_is_waited_with_only_where_the_loss_of_another_pod_may_explain_it() -> None:
-    alone = job(job_spec(), labels={QUEUE_NAME: "team"})
-    together = job(job_spec(completionMode="Indexed", completions=4, parallelism=4), labels={QUEUE_NAME: "team"})
-    assert all(job_failer.may_settle(one, SETTINGS) for one in (alone, together))
-    assert (job_failer.window(alone, SETTINGS), job_failer.window(together, SETTINGS)) == (0, 30)
 
 
 SET_PATH = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ml/jobsets/set"
