@@ -102,7 +102,7 @@ def note(ruled: Ruled) -> list[Problem]:
     warnings: list[Problem] = []
     is_labelled = row.labelled and not context.is_skipped
     if edits or is_labelled:
-        warnings = undo.write(editor, row, profile_name, edits)
+        warnings = undo.write(editor, row, context.profile, edits)
     else:
         editor.remove(undo.ANNOTATION)
     if is_labelled:

@@ -28,7 +28,8 @@ class Row:
     """One attempt.
 
     `attempt`: as the pod's annotation says. `start` and `end` are RFC 3339, empty where unknown. `ended`: how, in
-    words, or what the pod does now. `rule`: the failure policy's that matched, `rule 1 (FailJob)`; empty where none did.
+    words, or what the pod does now. `rule`: the failure policy's that matched, `rule 1 (FailJob)`; empty where none
+    did.
     `cost`: retry, disruption, free, fatal, none, empty while it runs. `retries_left` and `disruptions_left` are what
     was left to its scope after it, None where that is unknown.
     """

@@ -3,7 +3,7 @@
 Reads and writes:
     metadata.annotations[retry-policy.dev/policy]: JSON, `{"profile": NAME, "injected": [{op, path, now, was}]}`,
         the operations that admission applied beside the metadata, in order: what stands there since, and what stood
-        there
+        there; on Jobs and JobSets with what of the profile `explain` reads
     the fields that those paths name, if a rule writes them (webhook/rules/registry.py)
 """
 
@@ -12,12 +12,15 @@ from functools import cache
 from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.patch import Edit, Editor, Pattern, at, fits, path_of, pointer
 from webhook.objects.problem import Json, Path, Problem
+from webhook.policy.applied import Applied, applied
+from webhook.policy.settings import NamedProfile
 from webhook.rules import registry
 
 ANNOTATION: Final[Path] = ("metadata", "annotations", names.POLICY)
@@ -32,25 +35,34 @@ class Injected(msgspec.Struct, frozen=True, omit_defaults=True):
     was: Any = None
 
 
-class Record(msgspec.Struct, frozen=True):
-    """What the policy annotation says."""
+class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What the policy annotation says.
+
+    `applied` and `retriable_exit_codes`: of the profile, where the object is a Job or JobSet.
+    """
 
     profile: str
     injected: Annotated[tuple[Injected, ...], msgspec.Meta(max_length=bounds.MOST_INJECTED)] = ()
+    applied: Applied | None = None
+    retriable_exit_codes: Annotated[tuple[int, ...], msgspec.Meta(max_length=254)] = ()
 
 
-def write(editor: Editor, row: KindSpec, profile_name: str, edits: list[Edit]) -> list[Problem]:
+def write(editor: Editor, row: KindSpec, profile: NamedProfile, edits: list[Edit]) -> list[Problem]:
     """Note on a workload what these edits injected; return a warning where that is too much.
 
     Our own keys in its metadata are left out: they are never undone.
     """
     with_metadata = undone_in_metadata(row)
     injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata" or with_metadata)
-    text = msgspec.json.encode(Record(profile_name, injected)).decode()
+    record = Record(profile.name)
+    if row.labelled:
+        codes = profile.profile.failure_policy.retriable_exit_codes
+        record = Record(profile.name, applied=applied(profile.profile), retriable_exit_codes=codes)
+    text = msgspec.json.encode(replace(record, injected=injected)).decode()
     warnings = []
     if len(text) > bounds.MAX_RECORD:
         warnings = [Problem(ANNOTATION, "too many injected fields to record", "to change it, delete and create it")]
-        text = msgspec.json.encode(Record(profile_name)).decode()
+        text = msgspec.json.encode(record).decode()
     editor.update(("metadata", "annotations"), {names.POLICY: text})
     return warnings
 

@@ -16,6 +16,7 @@ from webhook.admission.engine import validate_policy
 from webhook.admission.subject import subject_of
 from webhook.kube import names
 from webhook.objects.problem import Json
+from webhook.policy.applied import applied
 from webhook.policy.model import Duration, FailurePolicy, Placement, Profile, RequestedRetry, Retries
 from webhook.rules.facts import Facts
 
@@ -49,7 +50,8 @@ def test_a_job_is_stored_with_the_policy_and_says_so() -> None:
                     '{"profile":"default","injected":[{"op":"add","path":"/spec/podFailurePolicy",'
                     f'"now":{msgspec.json.encode({"rules": [DISRUPTION, bug()]}).decode()}}},'
                     '{"op":"replace","path":"/spec/podReplacementPolicy","now":"Failed","was":"TerminatingOrFailed"},'
-                    '{"op":"replace","path":"/spec/backoffLimit","now":3,"was":6}]}'
+                    '{"op":"replace","path":"/spec/backoffLimit","now":3,"was":6}],'
+                    f'"applied":{msgspec.json.encode(applied(Profile())).decode()},"retriableExitCodes":[143]}}'
                 )
             },
         },

@@ -97,10 +97,7 @@ def test_a_hundred_replicated_jobs_can_be_applied_again() -> None:
 
 def test_edits_that_do_not_fit_into_the_record_are_not_recorded_with_a_warning() -> None:
     answer = mutate(job_set(bounds.MOST_JOBS))
-    assert msgspec.json.decode(answer.object["metadata"]["annotations"][names.POLICY]) == {
-        "profile": "default",
-        "injected": [],
-    }
+    assert "injected" not in msgspec.json.decode(answer.object["metadata"]["annotations"][names.POLICY])
     assert answer.warnings[-1].startswith(
         "metadata.annotations[retry-policy.dev/policy]: too many injected fields to record"
     )

@@ -13,9 +13,13 @@ from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
+from webhook.policy.applied import applied
+from webhook.policy.model import Profile
+from webhook.policy.settings import NamedProfile
 from webhook.rules import undo
 from webhook.rules.undo import Injected, Record
 
+DEFAULT, STRICT = NamedProfile("default", Profile()), NamedProfile("strict", Profile())
 POLICY: Json = {"rules": [{"action": "Ignore"}]}
 
 
@@ -36,7 +40,7 @@ def test_edits_are_noted_as_they_can_be_undone() -> None:
     editor.set(("spec", "backoffLimit"), 3)
     editor.set(("spec", "podFailurePolicy"), POLICY)
     editor.remove(("spec", "activeDeadlineSeconds"))
-    assert undo.write(editor, batch.JOB, "strict", list(editor.edits)) == []
+    assert undo.write(editor, batch.JOB, STRICT, list(editor.edits)) == []
     record = undo.read(editor.root)
     assert record == Record(
         "strict",
@@ -45,6 +49,8 @@ def test_edits_are_noted_as_they_can_be_undone() -> None:
             Injected("add", "/spec/podFailurePolicy", now=POLICY),
             Injected("remove", "/spec/activeDeadlineSeconds", was=5),
         ),
+        applied=applied(Profile()),
+        retriable_exit_codes=(143,),
     )
 
 
@@ -53,7 +59,7 @@ def test_noted_edits_can_be_taken_out() -> None:
     editor = Editor(job(job_spec(backoffLimit=6)))
     editor.set(("spec", "backoffLimit"), 3)
     editor.set(("spec", "podFailurePolicy"), POLICY)
-    undo.write(editor, batch.JOB, "default", list(editor.edits))
+    undo.write(editor, batch.JOB, DEFAULT, list(editor.edits))
     record = undo.read(editor.root)
     assert record is not None
     undo.take_out(editor, batch.JOB, record)
@@ -64,7 +70,7 @@ def test_our_keys_in_the_metadata_are_not_noted_except_where_a_kind_has_its_retr
     for row, path in ((batch.JOB, []), (APP_WRAPPER, ["/metadata/annotations/x"])):
         editor = Editor(job())
         editor.set(("metadata", "annotations"), {"x": "1"})
-        undo.write(editor, row, "default", list(editor.edits))
+        undo.write(editor, row, DEFAULT, list(editor.edits))
         record = undo.read(editor.root)
         assert record is not None
         assert [one.path for one in record.injected] == path
@@ -73,9 +79,11 @@ def test_our_keys_in_the_metadata_are_not_noted_except_where_a_kind_has_its_retr
 def test_more_than_an_annotation_may_hold_is_a_warning_and_is_not_noted() -> None:
     editor = Editor(job())
     editor.set(("spec", "podFailurePolicy"), {"rules": ["x" * bounds.MAX_RECORD]})
-    (warning,) = undo.write(editor, batch.JOB, "default", list(editor.edits))
+    (warning,) = undo.write(editor, batch.JOB, DEFAULT, list(editor.edits))
     assert "too many injected fields to record" in str(warning)
-    assert undo.read(editor.root) == Record("default")
+    record = undo.read(editor.root)
+    assert record is not None
+    assert record.injected == ()
 
 
 def deep(levels: int) -> Any:

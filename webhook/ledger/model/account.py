@@ -14,6 +14,7 @@ from webhook.ledger.model import scopes
 from webhook.ledger.model.outcomes import UNSEEN, Cost, Outcome
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.scopes import Scopes
+from webhook.policy.applied import Applied
 
 LARGEST: Final = 4096  # bytes of the annotation
 DETAILS: Final = 10
@@ -66,7 +67,8 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     had been placed on spot. `scopes`, stored as `units`: disruptions by scope since the last reset of the limits;
     `free`: restarts that cost nothing, by scope. `before`: how many ended pods had cost what when a person last had the
     workload run again. `grants`: how often a suspended Job was resumed; `suspended`: whether the ledger has suspended
-    it. `recent`: ids of pods that are counted, and perhaps not marked yet.
+    it. `applied`: what of the profile was in force when the last pod was counted. `recent`: ids of pods that are
+    counted, and perhaps not marked yet.
     """
 
     ended: Count = 0
@@ -79,6 +81,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     grants: Count = 0
     suspended: bool = False
     left: Left | None = None
+    applied: Applied | None = None
     last: list[Attempt] = msgspec.field(default_factory=list)
     recent: list[str] = msgspec.field(default_factory=list)
 
@@ -111,6 +114,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.free = Scopes()
         self.suspended = False
         self.left = None
+        self.applied = None
 
     def count(self, outcome: Outcome, scope: str, attempt: int) -> Attempt:
         """Count an ended pod that it does not have yet; return it in detail."""

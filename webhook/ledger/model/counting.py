@@ -10,6 +10,7 @@ from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker
 from webhook.objects.problem import Json
+from webhook.policy.applied import applied
 from webhook.policy.settings import Settings
 
 
@@ -67,6 +68,7 @@ class CountingPass:
         """Count one failed pod of a Job."""
         self.budgets = self.budgets_of(job)
         detail = count(self.account, pod, job, self.job_set, self.budgets)
+        self.account.applied = applied(self.settings.profile)
         self.details.append(detail)
         if detail.cost == "fatal" and detail.left is not None:
             self.saved += detail.left.retries

@@ -1,0 +1,54 @@
+"""The part of a profile by which the ledger and placement act, as it is kept on a Job or JobSet for `explain`.
+
+`explain` reads with the rights of its user, who need not be able to read the policy. What is kept at the creation of a
+workload is replaced by what the ledger keeps each time that it counts a pod: the profile as it was then.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from webhook.policy.model import Disruptions, Duration, ExitCode, FailurePolicy, Placement, Profile, Retries
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Fields of a profile; `free_restarts` is `retries.limit`.
+
+    All are written, defaults too: another version may have other ones.
+    """
+
+    free_restarts: int
+    disruptions: Disruptions
+    inject: Literal["Merge", "IfAbsent", "Never"]
+    coupled: Literal["FailJob", "Retry", "Settle"]
+    settle_within: int
+    threshold: int
+    spot: Literal["Require", "Prefer", "Allow"]
+
+
+def applied(profile: Profile) -> Applied:
+    """Return what is kept of a profile."""
+    return Applied(
+        free_restarts=profile.retries.limit,
+        disruptions=profile.disruptions,
+        inject=profile.failure_policy.inject,
+        coupled=profile.failure_policy.coupled,
+        settle_within=int(profile.failure_policy.settle_within),
+        threshold=profile.placement.interruptible_failure_threshold,
+        spot=profile.placement.spot,
+    )
+
+
+def profile_of(kept: Applied, retriable_exit_codes: tuple[ExitCode, ...]) -> Profile:
+    """Return a profile that acts as the one that was kept."""
+    return Profile(
+        retries=Retries(limit=kept.free_restarts, default=min(Retries().default, kept.free_restarts)),
+        failure_policy=FailurePolicy(
+            inject=kept.inject,
+            coupled=kept.coupled,
+            settle_within=Duration(kept.settle_within),
+            retriable_exit_codes=retriable_exit_codes,
+        ),
+        disruptions=kept.disruptions,
+        placement=Placement(interruptible_failure_threshold=kept.threshold, spot=kept.spot),
+    )
