@@ -26,6 +26,7 @@ from webhook.kube.client import Api as ApiOfServer
 from webhook.kube.client import ApiError
 from webhook.kube.events import Notice, event
 from webhook.ledger import job_failer
+from webhook.ledger.model import counting
 from webhook.objects.patch import pointer
 from webhook.retry import requests
 from webhook.retry.kinds import job as of_job
@@ -543,7 +544,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "write the account of the largest Job": of_a_job(annotated(ACCOUNT, names.LEDGER), "large"),
     "suspend a Job as it writes its account": of_a_job([*annotated(ACCOUNT, names.LEDGER), *switched(suspend=True)]),
     "end a Job that had too many disruptions": of_a_job(
-        condition("FailureTarget", job_failer.LIMIT_EXCEEDED), sub="/status"
+        condition("FailureTarget", counting.LIMIT_EXCEEDED), sub="/status"
     ),
     "end a Job that crashed by a bug": of_a_job(condition("FailureTarget", job_failer.OF_SET), sub="/status"),
     "tell of an attempt": told,
@@ -640,9 +641,7 @@ def job_set_again(replica: Replica, name: str = "training", **status: Any) -> Wr
     return Write("PUT", replica.of(JOB_SET, name, sub="/status"), root)
 
 
-def job_set_ends(
-    replica: Replica, name: str = "active", reason: str = job_failer.FREE_TOO_OFTEN, **status: Any
-) -> Write:
+def job_set_ends(replica: Replica, name: str = "active", reason: str = counting.FREE_TOO_OFTEN, **status: Any) -> Write:
     """Return the write that ends a JobSet, with some invalid fields of its status."""
     before = replica.found("jobset", name).get("status", {})
     others = [one for one in before.get("conditions", []) if one["type"] != "Failed"]

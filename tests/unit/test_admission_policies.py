@@ -11,6 +11,7 @@ from certs import store
 from tests.generated.written import NEVER, WRITTEN
 from webhook.kube import events, names
 from webhook.ledger import job_failer
+from webhook.ledger.model import counting
 from webhook.objects.problem import Json
 from webhook.serving import app, own_certificate
 
@@ -104,7 +105,7 @@ def test_the_policies_use_the_same_names_as_the_server() -> None:
     assert f"'{store.TYPE}'" in own
     assert f"['{app.LEASE}', '{app.RETRIES_LEASE}']" in own
     assert f"== '{events.COMPONENT}'" in str(POLICIES["retry-policy-webhook-events"]["validations"])
-    reasons = f"['{job_failer.OF_SET}', '{job_failer.LIMIT_EXCEEDED}', '{job_failer.FREE_TOO_OFTEN}']"
+    reasons = f"['{job_failer.OF_SET}', '{counting.LIMIT_EXCEEDED}', '{counting.FREE_TOO_OFTEN}']"
     assert reasons in str(POLICIES["retry-policy-webhook-jobs"]["validations"])
 
 

@@ -1,25 +1,36 @@
 """Tells what every attempt of a Job or JobSet cost and why, from what the API shows: its account, and its pods."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
+from msgspec import structs
+
+from webhook.explain.next_failure import NextFailure, next_failures
 from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB, costly_restarts, job_restarts
+from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB, SET_NAME, costly_restarts, job_restarts
 from webhook.kube import names, terminal
-from webhook.ledger.model import counting, limits, matching, pods, words
+from webhook.ledger.forecast import Standing
+from webhook.ledger.model import counting, limits, outcomes, pods, words
 from webhook.ledger.model.account import Account, Attempt, decode
 from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.policy.model import Profile
-from webhook.policy.settings import Settings
+from webhook.policy.applied import profile_of
+from webhook.policy.model import Disruptions, FailurePolicy, Profile
+from webhook.policy.settings import NamedProfile
 from webhook.policy.settings import count as count_of
 from webhook.retry import record
-from webhook.rules.job_sets.job_set import FAILING, FREE, RESTART_JOB
+from webhook.rules import annotations, undo
 
-UNKNOWN: Final = Settings(profile_name="", profile=Profile())  # the policy is not asked: only retries are of interest
+# Of a Job that does not say its profile: none is in force.
+NOBODYS: Final = NamedProfile(
+    "",
+    Profile(failure_policy=FailurePolicy(inject="Never"), disruptions=Disruptions(limit=batch.UNLIMITED)),
+)
+MANY: Final = batch.UNLIMITED // 2
+UNKNOWN: Final = NOBODYS.settings({})
 PLACEMENTS: Final = {"Spot": "spot", "OnDemand": "on-demand"}
 
 
@@ -62,6 +73,7 @@ class Explanation:
     requested: tuple[record.Requested, ...] = ()  # retries that a person asked for
     rows: list[Row] = field(default_factory=list)
     next: list[str] = field(default_factory=list)
+    forecasts: list[NextFailure] = field(default_factory=list)  # of which `next` has the texts
 
 
 def explain(root: Json, jobs: list[Json], all_pods: Iterable[Json]) -> Explanation:
@@ -80,8 +92,10 @@ def explain(root: Json, jobs: list[Json], all_pods: Iterable[Json]) -> Explanati
     for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
         if pod.name not in counted and not account.has(pod) and pod.job_uid in by_uid:
             job = by_uid[pod.job_uid]
-            counting.count(account, pod, job, job_set, limits.budgets_of(job, job_set, UNKNOWN))
+            settings = (policy_of(job, account) or NOBODYS).settings(annotations.of(job))
+            counting.count(account, pod, job, job_set, limits.budgets_of(job, job_set, settings))
     retries = retries_of(root)
+    foretold = [*next_of(root, jobs, account, found)]
     rows = [*map(ended_row, account.last), *running_rows(found, account, root, in_set=in_set)]
     return Explanation(
         kind=JOB_SET.kind if in_set else batch.JOB.kind,
@@ -93,7 +107,8 @@ def explain(root: Json, jobs: list[Json], all_pods: Iterable[Json]) -> Explanati
         earlier=account.ended - len(account.last),
         requested=record.read(root),
         rows=rows,
-        next=[*next_steps(root, jobs, account, retries, in_set=in_set)],
+        next=[one.text for one in foretold],
+        forecasts=foretold,
     )
 
 
@@ -104,8 +119,8 @@ def job_budgets(root: Json, account: Account, retries: int) -> Iterator[str]:
         yield f"retries: {retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
     else:
         yield f"retries: {account.spent_now('retry')} of {retries} spent"
-    if account.left is not None:
-        yield f"disruptions: {account.spent('disruption')} so far, {account.left.disruptions} more on spot"
+    if account.left is not None and account.left.disruptions <= MANY:
+        yield f"disruptions: {account.spent('disruption')} so far, {account.left.disruptions} left"
     if account.grants:
         yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
 
@@ -156,7 +171,7 @@ def ended_row(detail: Attempt) -> Row:
         rule="the ledger: no disruption beside it" if detail.settled else rule,
         cost=detail.cost,
         retries_left=None if left is None else left.retries,
-        disruptions_left=None if left is None else left.disruptions,
+        disruptions_left=None if left is None or left.disruptions > MANY else left.disruptions,
     )
 
 
@@ -191,81 +206,66 @@ def state_of(root: Json) -> str:
     return ": ".join(part for part in (told["type"], told.get("reason"), told.get("message")) if part)
 
 
-def next_steps(root: Json, jobs: list[Json], account: Account, retries: int, *, in_set: bool) -> Iterator[str]:
-    """Say what happens at the next failure."""
+def next_of(root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> Iterator[NextFailure]:
+    """Yield what the next failure does: in a JobSet for each replicated Job, once where it is the same for all."""
     if terminal.condition_of(root) is not None or terminal.is_decided(root.get("status") or {}):
         return
-    if in_set:
-        yield from next_of_set(root, jobs, account)
-        return
-    spec = root.get("spec") or {}
-    for index, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
-        yield f"{what_matches(rule)}: {what_follows(rule, account)} (rule {index})"
-    spent = account.spent_now("retry")
-    if is_per_index(root):
-        yield f"anything else: costs the index a retry, of {retries}"
-    elif retries > spent:
-        yield f"anything else: costs a retry; {words.counted(retries - spent, 'retry')} left"
-    else:
-        yield "anything else: ends the Job; no retry is left"
-
-
-def next_of_set(root: Json, jobs: list[Json], account: Account) -> Iterator[str]:
-    """Say what happens at the next failure in a JobSet: once where that is the same for all of its Jobs."""
-    by_name: dict[str, tuple[str, ...]] = {}
+    job_set = root if root.get("kind") == JOB_SET.kind else None
+    placed = any(pod.placement in PLACEMENTS for pod in found) or not any(pod.placement for pod in found)
+    by_name: dict[str, list[NextFailure]] = {}
     for job in jobs:
         name = (job["metadata"].get("labels") or {}).get(REPLICATED_JOB) or ""
         if name not in by_name:
-            by_name[name] = tuple(next_of_job(root, job, account))
-    alike = len(set(by_name.values())) == 1
-    for name, lines in islice(by_name.items(), 1 if alike else None):
-        yield from (line if alike else f"{name}: {line}" for line in lines)
+            kept = policy_of(job, account)
+            standing = Standing(job=job, job_set=job_set, account=account, live=live(found), profile=kept or NOBODYS)
+            pods_of_job = next_pods(job, [pod for pod in found if pod.job_uid == job["metadata"]["uid"]])
+            by_name[name] = [*next_failures(standing, pods_of_job, placed=placed and kept is not None)]
+    alike = len({tuple(one.text for one in told) for told in by_name.values()}) == 1
+    for name, told in islice(by_name.items(), 1 if alike else None):
+        yield from (one if alike else replace(one, text=f"{name}: {one.text}") for one in told)
 
 
-def next_of_job(root: Json, job: Json, account: Account) -> Iterator[str]:
-    """Say what happens at the next failure in one Job of a JobSet."""
-    spec = job.get("spec") or {}
-    for index, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
-        follows = what_set_does(root, job, rule) if rule.get("action") == "FailJob" else what_follows(rule, account)
-        yield f"{what_matches(rule)}: {follows} (rule {index})"
-    yield f"anything else: costs its Job a retry, of {batch.retry_budget(spec)}"
+def live(found: Iterable[Pod]) -> tuple[Pod, ...]:
+    """Return the pods that have not ended."""
+    return tuple(pod for pod in found if not pod.has_ended)
 
 
-def what_set_does(root: Json, job: Json, rule: Json) -> str:
-    """Say what a JobSet does when a rule has failed one of its Jobs."""
-    said = "failed with exit code" if rule.get("onExitCodes") is not None else "has condition DisruptionTarget"
-    replicated_job = (job["metadata"].get("labels") or {}).get(REPLICATED_JOB) or ""
-    action = matching.action_of_set(root, replicated_job, f"{said} matching FailJob rule")
-    left = max(0, retries_of(root) - costly_restarts(root))
-    counting = action.removesuffix(FREE)
-    if counting == FAILING or (counting == action and not left):
-        return "ends the set at once"
-    what = "restarts this Job alone" if counting == RESTART_JOB else "restarts the set"
-    return f"{what}; {words.counted(left, 'restart')} left" if counting == action else f"{what} at no cost"
+def next_pods(job: Json, found: list[Pod]) -> list[Pod]:
+    """Return the pods of a Job that may fail next: those that run, else the one that will."""
+    running = [pod for pod in found if not pod.has_ended and not pod.deleting]
+    if running:
+        return running
+    metadata = job["metadata"]
+    set_name = (metadata.get("labels") or {}).get(SET_NAME) or ""
+    new = Pod(
+        namespace=metadata.get("namespace") or "",
+        name=metadata["name"],
+        uid="",
+        job=metadata["name"],
+        job_uid=metadata["uid"],
+        job_set=set_name,
+        index="0" if batch.is_indexed(job.get("spec") or {}) else "",
+        restart=0 if set_name else None,
+    )
+    failed = [pod for pod in found if pod.has_failed]
+    return [replaced(pod, job) for pod in failed if pod.index] or [new]
 
 
-def what_matches(rule: Json) -> str:
-    """Say what a rule of a failure policy matches."""
-    on_exit_codes = rule.get("onExitCodes")
-    if on_exit_codes is None:
-        kinds = [one.get("type") or "" for one in rule.get("onPodConditions") or ()]
-        return "a disruption" if matching.is_of_disruptions(rule) else f"condition {' or '.join(kinds)}"
-    container = on_exit_codes.get("containerName")
-    codes = ", ".join(str(code) for code in on_exit_codes.get("values") or ())
-    which = f"exit code {codes}" if on_exit_codes.get("operator") == "In" else f"any exit code but {codes}"
-    return f"{which} of {container}" if container else which
+def replaced(pod: Pod, job: Json) -> Pod:
+    """Return the pod that replaces one of an index, which has failed, as far as its counts go."""
+    outcome = outcomes.outcome_of(pod, job)
+    ignored = outcome.rule is not None and outcome.rule.action == "Ignore"
+    return structs.replace(
+        pod,
+        uid="",
+        index_failures=None if pod.index_failures is None else pod.index_failures + (not ignored),
+        index_ignored=(pod.index_ignored or 0) + ignored,
+    )
 
 
-def what_follows(rule: Json, account: Account) -> str:
-    """Say what a rule's action brings."""
-    action = rule.get("action")
-    left = None if account.left is None else account.left.disruptions
-    if action == "Ignore" and not matching.is_of_disruptions(rule):
-        return "costs no retry; the ledger counts it, and ends what fails so too often"
-    if action == "Ignore":
-        return "costs no retry" + (
-            "" if left is None else f"; {words.counted(left, 'disruption')} left before on-demand nodes"
-        )
-    if action == "Count":
-        return "costs a retry"
-    return "ends the index at once" if action == "FailIndex" else "ends the Job at once"
+def policy_of(job: Json, account: Account) -> NamedProfile | None:
+    """Return the profile by which a Job is judged, as it is kept on the Job and in its account; None if it is not."""
+    record = undo.read(job)
+    if record is None or record.applied is None:
+        return None
+    return NamedProfile(record.profile, profile_of(account.applied or record.applied, record.retriable_exit_codes))

@@ -27,7 +27,7 @@ from webhook.ledger import job_failer, settling
 from webhook.ledger.model import outcomes
 from webhook.ledger.model.account import KEPT, LARGEST, encode
 from webhook.ledger.model.cached import CachedJob
-from webhook.ledger.model.counting import CountingPass
+from webhook.ledger.model.counting import FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
@@ -254,21 +254,18 @@ class Ledger:
 
     async def fail(self, counting: CountingPass) -> None:
         """End a workload that restarted at no cost too often, or was disrupted too often where that is to end it."""
-        namespace, last = counting.key.namespace, counting.account.last
-        found = next(counting.free_too_often(last), None)
-        reason, what = job_failer.FREE_TOO_OFTEN, "free restart"
-        if found is None and counting.settings.profile.disruptions.on_exceed == "Fail":
-            found = next(counting.exceeded(last), None)
-            reason, what = job_failer.LIMIT_EXCEEDED, "disruption"
-        if found is None:
+        end = counting.end(counting.account.last)
+        if end is None:
             return
-        detail, job, budgets = found
-        limit = budgets.free_restarts if reason == job_failer.FREE_TOO_OFTEN else budgets.disruptions
-        message = f"pod {namespace}/{detail.pod}: {what} {limit + 1} exceeds the limit of {limit}"
+        namespace, limit = counting.key.namespace, end.limit
+        reason, what = FREE_TOO_OFTEN, "free restart"
+        if end.reason == LIMIT_EXCEEDED:
+            reason, what = LIMIT_EXCEEDED, "disruption"
+        message = f"pod {namespace}/{end.pod}: {what} {limit + 1} exceeds the limit of {limit}"
         if counting.key.job_set:
             await job_failer.fail_set(self.api, path_of(counting.key), reason, message)
         else:
-            await job_failer.fail(self.api, namespace, job["metadata"]["name"], reason, message)
+            await job_failer.fail(self.api, namespace, end.job["metadata"]["name"], reason, message)
 
     async def settle(self) -> None:
         """Decide, some time after each crash of pods that depend on each other, whether it was a bug."""

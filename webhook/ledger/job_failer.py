@@ -21,8 +21,6 @@ from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 
 OF_SET: Final = matching.POD_FAILURE_POLICY
-LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
-FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"
 
 log = structlog.get_logger()
 

@@ -215,7 +215,7 @@ class Trackers:
         if state.text is None and not state.tracker.failed:
             return Counts(disruptions=0, failures=None if job_set else 0)
         scope = limits.scope_named(job_set, metadata["name"], index)
-        disruptions = state.disruptions_of(scope, job, self.job_set_of(key)) // limits.shares_of(job["spec"])
+        disruptions = limits.share_of(state.disruptions_of(scope, job, self.job_set_of(key)), job["spec"])
         return Counts(disruptions=disruptions, failures=None if job_set else state.failures_of(job))
 
     async def catch_up(self, key: Key, tracker: Tracker, job_uid: str, index: str) -> None:

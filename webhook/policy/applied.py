@@ -8,11 +8,20 @@ from typing import Literal
 
 import msgspec
 
-from webhook.policy.model import Disruptions, Duration, ExitCode, FailurePolicy, Placement, Profile, Retries
+from webhook.policy.model import (
+    Disruptions,
+    Duration,
+    ExitCode,
+    FailurePolicy,
+    Placement,
+    Profile,
+    RequestedRetry,
+    Retries,
+)
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Fields of a profile; `free_restarts` is `retries.limit`.
+    """Fields of a profile; `free_restarts` is `retries.limit`, `requested_placement` that of `requestedRetry`.
 
     All are written, defaults too: another version may have other ones.
     """
@@ -24,6 +33,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     settle_within: int
     threshold: int
     spot: Literal["Require", "Prefer", "Allow"]
+    requested_placement: Literal["OnDemand", "Policy"]
 
 
 def applied(profile: Profile) -> Applied:
@@ -36,6 +46,7 @@ def applied(profile: Profile) -> Applied:
         settle_within=int(profile.failure_policy.settle_within),
         threshold=profile.placement.interruptible_failure_threshold,
         spot=profile.placement.spot,
+        requested_placement=profile.requested_retry.placement,
     )
 
 
@@ -51,4 +62,5 @@ def profile_of(kept: Applied, retriable_exit_codes: tuple[ExitCode, ...]) -> Pro
         ),
         disruptions=kept.disruptions,
         placement=Placement(interruptible_failure_threshold=kept.threshold, spot=kept.spot),
+        requested_retry=RequestedRetry(placement=kept.requested_placement),
     )

@@ -8,6 +8,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -21,8 +22,11 @@ from webhook.cli.explain import UnexplainableError
 from webhook.cli.main import main
 from webhook.explain import render
 from webhook.explain.build import Explanation, explain
-from webhook.kube.names import LEDGER, RETRY_HISTORY
+from webhook.kube.names import LEDGER, POLICY, RETRY_HISTORY
 from webhook.objects.problem import Json
+from webhook.policy.applied import applied
+from webhook.policy.model import Disruptions, Profile
+from webhook.rules.undo import Record
 
 BUG = exit_codes("FailJob", "NotIn", 143, container="main")
 ACCOUNT = {
@@ -30,6 +34,7 @@ ACCOUNT = {
     "cost": {"retry": 2, "disruption": 10},
     "causes": {"Disruption": {"EvictionByEvictionAPI": 10}, "ExitCode": {"main 143": 2}},
     "left": {"retries": 4, "disruptions": 10},
+    "units": {"10": ""},
     "last": [
         {"attempt": 0, "pod": "train-a", "node": "n1", "placement": "Spot", "start": "2026-01-01T00:00:00Z",
          "end": "2026-01-01T00:01:30Z", "cause": "ExitCode", "reason": "main 143", "cost": "retry",
@@ -42,8 +47,12 @@ ACCOUNT = {
 }  # fmt: skip
 
 
+PROFILE = Profile(disruptions=Disruptions(limit=20))
+POLICY_TEXT = msgspec.json.encode(Record("default", applied=applied(PROFILE), retriable_exit_codes=(143,))).decode()
+
+
 def job(account: Json | None = None, status: Json | None = None, **spec: Any) -> Json:
-    annotations = {} if account is None else {"annotations": {LEDGER: json.dumps(account)}}
+    annotations = {"annotations": {POLICY: POLICY_TEXT, **({} if account is None else {LEDGER: json.dumps(account)})}}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -99,9 +108,9 @@ def test_a_pod_that_the_ledger_has_not_counted_is_judged_by_the_jobs_policy() ->
 
 def test_what_happens_at_the_next_failure_is_told_rule_by_rule() -> None:
     assert explain(job(ACCOUNT), [job(ACCOUNT)], []).next == [
-        "a disruption: costs no retry; 10 disruptions left before on-demand nodes (rule 0)",
+        "a disruption: costs no retry; 9 disruptions left; the next pod goes to spot nodes (rule 0)",
         "any exit code but 143 of main: ends the Job at once (rule 1)",
-        "anything else: costs a retry; 4 retries left",
+        "anything else: costs a retry; 3 retries left; the next pod goes to spot nodes",
     ]
 
 
@@ -131,7 +140,7 @@ def test_with_a_budget_for_each_index_the_index_tells_what_is_left() -> None:
     root = job({"ended": 1, "cost": {"retry": 5}, "last": [detail]}, **spec)
     found = explain(root, [root], [])
     assert [(row.unit, row.retries_left) for row in found.rows] == [("1", 0)]
-    assert found.next[-1] == "anything else: costs the index a retry, of 2"
+    assert found.next[-1] == "anything else: costs the index a retry; 1 retry left; the next pod goes to spot nodes"
 
 
 def test_of_a_set_the_restarts_and_the_retries_of_its_jobs_are_told_and_what_it_does_at_a_failure() -> None:
@@ -216,7 +225,7 @@ def test_a_file_is_explained_as_a_table(tmp_path: Path) -> None:
         "Job ml/train: running",
         "12 attempts ended: 2 retries, 10 disruptions",
         "retries: 2 of 6 spent",
-        "disruptions: 10 so far, 10 more on spot",
+        "disruptions: 10 so far, 10 left",
         "(9 earlier ones are counted and not kept in detail)",
     ]
     assert lines[6].split() == ["ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT"]
@@ -339,9 +348,10 @@ def test_a_cluster_that_cannot_be_asked_is_said_to_be_so(tmp_path: Path) -> None
 def test_a_failure_that_costs_no_retry_is_not_promised_on_demand_nodes() -> None:
     root = job(ACCOUNT)
     root["spec"]["podFailurePolicy"]["rules"].insert(0, exit_codes("Ignore", "In", 75))
+    told = "costs no retry; the ledger ends the Job after 10 such failures; the next pod goes to spot nodes"
     assert explain(root, [root], []).next[:2] == [
-        "exit code 75: costs no retry; the ledger counts it, and ends what fails so too often (rule 0)",
-        "a disruption: costs no retry; 10 disruptions left before on-demand nodes (rule 1)",
+        f"exit code 75: {told} (rule 0)",
+        "a disruption: costs no retry; 9 disruptions left; the next pod goes to spot nodes (rule 1)",
     ]
 
 

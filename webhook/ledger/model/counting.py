@@ -1,6 +1,7 @@
 """Counts the ended pods of one workload in its account, and says what follows; the controller writes and acts on it."""
 
 from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
 from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
@@ -13,6 +14,9 @@ from webhook.objects.problem import Json
 from webhook.policy.applied import applied
 from webhook.policy.settings import Settings
 
+LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
+FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"
+
 
 def count(account: Account, pod: Pod, job: Json, job_set: Json | None, budgets: limits.Budgets) -> Attempt:
     """Count a failed pod of a Job in an account that does not have it; return it in detail.
@@ -23,6 +27,18 @@ def count(account: Account, pod: Pod, job: Json, job_set: Json | None, budgets: 
     outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
     detail = account.count(limits.with_budget(outcome, budgets, account), limits.scope_of(pod), attempt)
     return account.note_left(limits.left_of(account, budgets, pod, detail, job_set))
+
+
+class End(NamedTuple):
+    """Why the ledger ends a workload: a pod of this Job was disrupted, or restarted for free, more often than allowed.
+
+    `reason` is that of the condition; `pod` the name of the pod that was one too many.
+    """
+
+    reason: str
+    pod: str
+    limit: int
+    job: Json
 
 
 class CountingPass:
@@ -124,6 +140,15 @@ class CountingPass:
         for detail, job, budgets in self.of_running_jobs(details, "free"):
             if limits.is_free_too_often(self.account, budgets, detail.scope):
                 yield detail, job, budgets
+
+    def end(self, details: list[Attempt]) -> End | None:
+        """Return the end that these attempts bring: too many free restarts, or disruptions where that is an end."""
+        for detail, job, budgets in self.free_too_often(details):
+            return End(FREE_TOO_OFTEN, detail.pod, budgets.free_restarts, job)
+        if self.settings.profile.disruptions.on_exceed == "Fail":
+            for detail, job, budgets in self.exceeded(details):
+                return End(LIMIT_EXCEEDED, detail.pod, budgets.disruptions, job)
+        return None
 
     def of_running_jobs(
         self, details: list[Attempt], cost: outcomes.Cost

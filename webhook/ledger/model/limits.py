@@ -61,6 +61,16 @@ def shares_of(spec: Json) -> int:
     return 1 if batch.is_indexed(spec) else batch.running_at_once(spec)
 
 
+def share_of(disruptions: int, spec: Json) -> int:
+    """Return the disruptions of a scope as placement compares them with the limit: of each pod that runs at a time."""
+    return disruptions // shares_of(spec)
+
+
+def failures_of(account: Account, spec: Json, uncounted: int = 0) -> int | None:
+    """Return the failures of a lone Job that cost a retry; None where its status tells of all of them in time."""
+    return None if spec.get("backoffLimitPerIndex") is None else account.spent_now("retry") + uncounted
+
+
 def has_ended(account: Account, job_set: Json | None) -> bool:
     """Return True if a pod is known to have ended its Job; a JobSet may go on without one of its Jobs."""
     return job_set is None and account.spent_now("fatal") > 0

@@ -21,6 +21,11 @@ INDEX: Final = "batch.kubernetes.io/job-completion-index"
 DISRUPTED: Final = "DisruptionTarget"
 ENDED: Final = ("Succeeded", "Failed")
 
+ANNOTATIONS: Final = (
+    *(INDEX, batch.INDEX_FAILURES, batch.INDEX_IGNORED_FAILURES),
+    *(names.ATTEMPT, names.PLACEMENT, names.COUNTED),
+)
+
 # What is decoded of a pod: tens of thousands are, each of up to megabytes.
 STATUSES: Final[Shape] = [
     {"name": str, "state": {"terminated": {"exitCode": int, **dict.fromkeys(("reason", "finishedAt"), str)}}}
@@ -30,7 +35,7 @@ READ: Final[Shape] = {
         **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
         "deletionGracePeriodSeconds": int,
         "labels": dict.fromkeys((SET_NAME, REPLICATED_JOB, RESTART, JOB_RESTART), str),
-        "annotations": dict.fromkeys((INDEX, batch.INDEX_FAILURES, names.ATTEMPT, names.PLACEMENT, names.COUNTED), str),
+        "annotations": dict.fromkeys(ANNOTATIONS, str),
         "finalizers": [str],
         "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
     },
@@ -71,11 +76,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `index`: its completion index, empty where the Job is not Indexed. `attempt`: what its annotation says, which
     admission writes, None where there is none. `index_failures`: the failures of its index before it, where the Job
-    controller notes them; `restart`: the restart of its JobSet that it belongs to, with those of its Job alone; else
-    None. `tracked`: whether the Job controller has yet to count it. `deleted`: when its deletion was asked
-    for. `annotated`: whether it has any annotation; `counted`: whether it bears the ledger's mark. `exits` are those of
-    the regular containers, then those of the init containers, as a failure policy looks at them. Times are RFC 3339,
-    empty where there are none.
+    controller notes them, `index_ignored` those that cost no retry; `restart`: the restart of its JobSet that it
+    belongs to, with those of its Job alone; else None. `tracked`: whether the Job controller has yet to count it.
+    `deleted`: when its deletion was asked for. `annotated`: whether it has any annotation; `counted`: whether it bears
+    the ledger's mark. `exits` are those of the regular containers, then those of the init containers, as a failure
+    policy looks at them. Times are RFC 3339, empty where there are none.
     """
 
     namespace: str
@@ -88,6 +93,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     index: str = ""
     attempt: int | None = None
     index_failures: int | None = None
+    index_ignored: int | None = None
     restart: int | None = None
     node: str = ""
     placement: str = ""
@@ -146,6 +152,7 @@ def read(pod: Json) -> Pod:
         index=index_of(annotations),
         attempt=count(annotations.get(names.ATTEMPT)),
         index_failures=count(annotations.get(batch.INDEX_FAILURES)),
+        index_ignored=count(annotations.get(batch.INDEX_IGNORED_FAILURES)),
         restart=restart_of(labels),
         node=intern(spec.get("nodeName") or ""),
         placement=intern(cut(annotations.get(names.PLACEMENT), LONGEST)),

@@ -73,9 +73,9 @@ class WorkloadState:
     def failures_of(self, job: Json) -> int | None:
         """Return the failures of a lone Job that cost a retry; None where its status tells of all of them in time."""
         if job["spec"].get("backoffLimitPerIndex") is None:
-            return None
+            return None  # before the pods that are not counted yet are gone through
         uncounted = (self.cost_of(failed, None) for failed in self.tracker.uncounted(self.account))
-        return self.account.spent_now("retry") + sum(cost == "retry" for cost in uncounted)
+        return limits.failures_of(self.account, job["spec"], sum(cost == "retry" for cost in uncounted))
 
     def awaits_watch(self, now: float) -> bool:
         """Return True while a watch may yet bring the account that was written last."""

@@ -1,0 +1,115 @@
+"""What is told of the next failure is what the ledger and placement then do."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.objects import DISRUPTION, exit_codes, job_spec
+from tests.unit.ledger.pods import disrupted, failed, seen
+from webhook.explain import next_failure
+from webhook.explain.next_failure import next_failures
+from webhook.ledger.forecast import Standing
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.counting import count
+from webhook.ledger.model.limits import budgets_of
+from webhook.ledger.model.pods import Pod
+from webhook.objects.problem import Json
+from webhook.policy.model import Disruptions, Placement, Profile
+from webhook.policy.settings import NamedProfile
+
+BUG = exit_codes("FailJob", "NotIn", 143, container="main")
+COUPLED: dict[str, Any] = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
+
+
+def standing(*ended: Pod, profile: Profile, live: tuple[Pod, ...] = (), **spec: Any) -> Standing:
+    root: Json = {
+        "metadata": {"namespace": "ml", "name": "train", "uid": "job-uid"},
+        "spec": job_spec(**{"rules": [DISRUPTION, BUG], "backoffLimit": 3, **spec}),
+        "status": {"failed": sum(pod.disruption is None for pod in ended)},
+    }
+    account, named = Account(), NamedProfile("default", profile)
+    for pod in ended:
+        count(account, pod, root, None, budgets_of(root, None, named.settings({})))
+    return Standing(job=root, job_set=None, account=account, live=live, profile=named)
+
+
+def told(*ended: Pod, pod: Pod | None = None, live: tuple[Pod, ...] = (), **fields: Any) -> list[str]:
+    """What is told of the next failure of a pod, after others have ended."""
+    threshold = fields.pop("threshold", -1)
+    limits = {name: fields.pop(name) for name in ("limit", "on_exceed", "action") if name in fields}
+    profile = Profile(disruptions=Disruptions(**limits), placement=Placement(interruptible_failure_threshold=threshold))
+    one = pod or seen(50)
+    found = standing(*ended, profile=profile, live=(one, *live), **fields)
+    return [following.text for following in next_failures(found, [one], placed=True)]
+
+
+def test_where_one_disruption_more_fails_the_job_this_is_told() -> None:
+    assert told(on_exceed="Fail")[0] == (
+        "a disruption: costs no retry; 0 disruptions left; the next pod goes to on-demand nodes (rule 0)"
+    )
+    assert told(disrupted(1), on_exceed="Fail")[0] == (
+        "a disruption: ends the Job: disruption 2 exceeds the limit of 1 (rule 0)"
+    )
+
+
+def test_where_one_disruption_more_suspends_the_job_this_is_told_unless_other_pods_run() -> None:
+    assert told(disrupted(1), on_exceed="Suspend")[0] == (
+        "a disruption: suspends the Job: disruption 2 exceeds the limit of 1 (rule 0)"
+    )
+    beside = told(disrupted(1), disrupted(2), on_exceed="Suspend", live=(seen(51),), parallelism=2, completions=2)
+    assert beside[0].startswith("a disruption: costs no retry; 0 disruptions left; the next pod goes to")
+
+
+@pytest.mark.parametrize(("threshold", "spot"), [(-1, 3), (-2, 2), (-3, 1), (1, 1), (2, 2), (0, 3), (9, 3)])
+def test_the_kind_of_node_is_foretold_as_the_threshold_and_the_limit_choose_it(threshold: int, spot: int) -> None:
+    found = [told(*map(disrupted, range(number)), limit=3, threshold=threshold)[0] for number in range(4)]
+    assert [("spot nodes" in text) for text in found] == [number + 1 < spot for number in range(4)]
+
+
+def test_a_failure_that_takes_the_last_retry_but_one_is_foretold_with_its_kind_of_node() -> None:
+    assert told(failed(1))[-1] == "anything else: costs a retry; 1 retry left; the next pod goes to spot nodes"
+    assert told(failed(1), failed(2))[-1] == (
+        "anything else: costs a retry; 0 retries left; the next pod goes to on-demand nodes"
+    )
+    assert told(failed(1), failed(2), failed(3))[-1] == "anything else: ends the Job; no retry is left"
+
+
+def test_a_crash_that_the_ledger_is_to_settle_is_told_with_both_verdicts() -> None:
+    retry = "costs a retry; 2 retries left; the next pod goes to spot nodes"
+    bug = "a bug, which ends the Job, if no other pod of it is disrupted within 30 s before or after it"
+    assert told(rules=[DISRUPTION], pod=seen(50, index="1"), **COUPLED)[1:] == [
+        f"any exit code but 137, 143 of main: {bug}; else {retry}",
+        f"anything else: {retry}",
+    ]
+
+
+def test_indexes_that_fare_alike_are_told_once() -> None:
+    pods = [seen(number, index=str(number)) for number in range(5)]
+    profile = Profile(disruptions=Disruptions(on_exceed="Fail"))
+    spec = {**COUPLED, "completions": 5, "parallelism": 5}
+    found = standing(disrupted(9, index="1"), disrupted(8, index="2"), profile=profile, live=tuple(pods), **spec)
+    texts = [following.text for following in next_failures(found, pods, placed=True)]
+    on_demand = "costs no retry; 0 disruptions left; the next pod goes to on-demand nodes"
+    assert [text for text in texts if text.startswith("a disruption")] == [
+        f"a disruption of index 0,3-4: {on_demand} (rule 0)",
+        "a disruption of index 1-2: ends the Job: disruption 2 exceeds the limit of 1 (rule 0)",
+    ]
+
+
+def test_of_nodes_nothing_is_told_where_the_webhook_chooses_none() -> None:
+    found = standing(profile=Profile(), live=(seen(50),))
+    texts = [following.text for following in next_failures(found, [seen(50)], placed=False)]
+    assert texts[0] == "a disruption: costs no retry; 0 disruptions left (rule 0)"
+
+
+def test_a_rule_that_no_failure_reaches_is_left_out() -> None:
+    rules = [exit_codes("FailJob", "NotIn", 143), exit_codes("Count", "In", 1)]
+    assert [text.partition(":")[0] for text in told(rules=rules)] == ["any exit code but 143", "anything else"]
+
+
+def test_the_forecast_is_told_to_programs_too() -> None:
+    found = standing(disrupted(1), profile=Profile(disruptions=Disruptions(on_exceed="Fail")), live=(seen(50),))
+    first = msgspec.to_builtins(next(next_failures(found, [seen(50)], placed=True)))
+    assert (first["forecast"]["ends"], first["forecast"]["reason"]) == ("Job", "DisruptionLimitExceeded")
+    assert next_failure.ELSE == "anything else"

@@ -1,0 +1,205 @@
+"""Tells what the next failure does, for each way in which a pod may fail: foretold, then put in words. Pure."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from msgspec.structs import replace
+
+from webhook.kinds import batch
+from webhook.kinds.job_set import REPLICATED_JOB, costly_restarts
+from webhook.ledger import forecast, settling
+from webhook.ledger.forecast import Forecast, Standing
+from webhook.ledger.model import counting, limits, matching, words
+from webhook.ledger.model.pods import Condition, Exit, Pod
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.rules.job_sets.job_set import FAILING, FREE, RESTART_JOB
+from webhook.rules.jobs import failure_policy
+
+ELSE: Final = "anything else"
+HIGHEST_CODE: Final = 256  # exit codes that a container can end with are lower
+MOST_SCOPES: Final = 20  # indexes, or groups of them, that are told of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextFailure:
+    """What happens when a pod fails in one way: `ending` says in which, `indexes` of which pods, empty of them all."""
+
+    ending: str
+    indexes: str
+    forecast: Forecast
+    text: str
+
+
+def next_failures(standing: Standing, pods: list[Pod], *, placed: bool) -> Iterator[NextFailure]:
+    """Yield what each way to fail does to the pods that may fail next; the same for several indexes is told once.
+
+    `pods`: those of the Job that run, or the one that will. `placed`: whether the webhook chooses their nodes.
+    """
+    groups: dict[tuple[tuple[str, Forecast], ...], list[Pod]] = {}
+    for same in alike(standing, pods):
+        told = tuple((ending, forecast.foretell(standing, failed)) for ending, failed in endings(standing, same[0]))
+        groups.setdefault(told, []).extend(same)
+    for told, found in groups.items():
+        indexes = "" if len(groups) == 1 else of_indexes(found)
+        for ending, what in told:
+            where = f" of index {indexes}" if indexes else ""
+            by = "" if what.rule is None else f" (rule {what.rule})"
+            text = f"{ending}{where}: {said(what, standing, placed=placed)}{by}"
+            yield NextFailure(ending=ending, indexes=indexes, forecast=what, text=text)
+
+
+def alike(standing: Standing, pods: Iterable[Pod]) -> Iterable[list[Pod]]:
+    """Return the pods in groups of which every member fares alike."""
+    found: dict[object, list[Pod]] = {}
+    for pod in pods:
+        scope = limits.scope_of(pod)
+        account = standing.account
+        counts = account.scopes.of(scope), account.scopes.at_least(scope), account.free.of(scope)
+        found.setdefault((counts, pod.index_failures, pod.index_ignored), []).append(pod)
+    return islice(found.values(), MOST_SCOPES)
+
+
+def of_indexes(pods: list[Pod]) -> str:
+    """Name the indexes of pods: `0-2,5`."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted({int(pod.index) for pod in pods if pod.index}):
+        first, last = runs.pop() if runs else (number, number)
+        runs += [(first, number)] if number <= last + 1 else [(first, last), (number, number)]
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:
+    """Yield each way in which a pod may fail: in words, and the pod as it has failed then."""
+    rules = at(standing.job, ("spec", "podFailurePolicy", "rules")) or []
+    failed = replace(pod, phase="Failed", tracked=True, deleting=False, deleted="", conditions=(), exits=())
+    for index, rule in enumerate(rules):
+        for candidate in candidates(standing, rule, failed):
+            match = matching.match(rules, candidate)
+            if match is not None and match.index == index:
+                yield what_matches(rule), candidate
+                break
+    for rule in bug_rules(standing):
+        for candidate in candidates(standing, rule, failed):
+            if forecast.settled_within(standing, candidate) is not None:
+                yield what_matches(rule), candidate
+                break
+    yield ELSE, failed
+
+
+def bug_rules(standing: Standing) -> list[Json]:
+    """Return the rules by which the ledger knows a bug, where it decides what a crash was."""
+    settings = standing.settings_of(standing.job)
+    if not settling.may_settle(standing.job, settings):
+        return []
+    (embedded,) = batch.JOB.jobs(standing.job)
+    own = at(standing.job, ("spec", "podFailurePolicy", "rules")) or []
+    return failure_policy.bug_rules(embedded, settings, own)[0]
+
+
+def candidates(standing: Standing, rule: Json, failed: Pod) -> Iterator[Pod]:
+    """Yield failed pods that a rule of a failure policy matches, perhaps after another rule does."""
+    codes = matching.exit_codes_of(rule)
+    if codes is None:
+        conditions = tuple(Condition(kind, status, "", "") for kind, status in matching.conditions_of(rule))
+        yield replace(failed, conditions=conditions[:1])
+        return
+    containers = at(standing.job, ("spec", "template", "spec", "containers")) or []
+    name = codes.container or next((one["name"] for one in containers), "main")
+    for code in range(1, HIGHEST_CODE) if codes.excluding else sorted(codes.values):
+        if codes.match(code):
+            yield replace(failed, exits=(Exit(name, code, "Error", ""),))
+
+
+def what_matches(rule: Json) -> str:
+    """Say what a rule of a failure policy matches."""
+    on_exit_codes = rule.get("onExitCodes")
+    if on_exit_codes is None:
+        kinds = [one.get("type") or "" for one in rule.get("onPodConditions") or ()]
+        return "a disruption" if matching.is_of_disruptions(rule) else f"condition {' or '.join(kinds)}"
+    container = on_exit_codes.get("containerName")
+    codes = ", ".join(str(code) for code in on_exit_codes.get("values") or ())
+    which = f"exit code {codes}" if on_exit_codes.get("operator") == "In" else f"any exit code but {codes}"
+    return f"{which} of {container}" if container else which
+
+
+def said(what: Forecast, standing: Standing, *, placed: bool) -> str:
+    """Say what a failure does."""
+    if standing.job_set is not None:
+        return said_of_set(what, standing, standing.job_set)
+    budgets = limits.budgets_of(standing.job, None, standing.settings_of(standing.job))
+    if what.reason:
+        return f"ends the Job: {beyond(what, budgets)}"
+    if what.ends:
+        over = "ends the index" if what.ends == "index" else "ends the Job"
+        return f"{over}; no retry is left" if what.rule is None else f"{over} at once"
+    if what.suspends:
+        return f"suspends the Job: {beyond(what, budgets)}"
+    parts = [cost_of(what, budgets)]
+    if placed and what.off_spot is not None:
+        parts.append(f"the next pod goes to {'on-demand' if what.off_spot else 'spot'} nodes")
+    told = "; ".join(parts)
+    if what.settled_within is None:
+        return told
+    return f"{unless_explained(what.settled_within)}; else {told}"
+
+
+def unless_explained(within: int) -> str:
+    """Say when a crash is a bug."""
+    if not within:
+        return "a bug, which ends the Job, unless somebody deleted the pod"
+    return f"a bug, which ends the Job, if no other pod of it is disrupted within {within} s before or after it"
+
+
+def beyond(what: Forecast, budgets: limits.Budgets) -> str:
+    """Say which limit one more exceeds."""
+    if what.reason == counting.FREE_TOO_OFTEN:
+        return f"free restart {budgets.free_restarts + 1} exceeds the limit of {budgets.free_restarts}"
+    return f"disruption {budgets.disruptions + 1} exceeds the limit of {budgets.disruptions}"
+
+
+def cost_of(what: Forecast, budgets: limits.Budgets) -> str:
+    """Say what a failure costs, and what is left."""
+    if what.cost == "retry":
+        costs = "costs the index a retry" if budgets.per_index else "costs a retry"
+        return f"{costs}; {words.counted(what.left.retries, 'retry')} left"
+    if what.cost == "disruption" and budgets.limit == batch.UNLIMITED:
+        return "costs no retry"
+    if what.cost == "disruption":
+        return f"costs no retry; {words.counted(what.left.disruptions, 'disruption')} left"
+    if what.cost == "free":
+        return f"costs no retry; the ledger ends the Job after {words.counted(budgets.free_restarts, 'such failure')}"
+    return "costs nothing"
+
+
+def said_of_set(what: Forecast, standing: Standing, job_set: Json) -> str:
+    """Say what a failure does to a JobSet."""
+    budgets = limits.budgets_of(standing.job, job_set, standing.settings_of(standing.job))
+    if what.reason:
+        return f"ends the set: {beyond(what, budgets)}"
+    if what.action == "FailJob":
+        return what_set_does(job_set, standing.job, what)
+    if what.cost == "disruption":
+        return f"costs no retry; {words.counted(what.left.disruptions, 'disruption')} left"
+    told = f"costs its Job a retry, of {batch.retry_budget(standing.job['spec'])}"
+    if what.cost == "free":
+        told = cost_of(what, budgets)
+    if what.settled_within is None:
+        return told
+    return f"{unless_explained(what.settled_within).replace('the Job', 'the set')}; else {told}"
+
+
+def what_set_does(job_set: Json, job: Json, what: Forecast) -> str:
+    """Say what a JobSet does when a rule has failed one of its Jobs."""
+    cause = "has condition DisruptionTarget" if what.cause == "Disruption" else "failed with exit code"
+    replicated_job = (job["metadata"].get("labels") or {}).get(REPLICATED_JOB) or ""
+    action = matching.action_of_set(job_set, replicated_job, f"{cause} matching FailJob rule")
+    most = at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
+    left = max(0, most - costly_restarts(job_set))
+    costly = action.removesuffix(FREE)
+    if costly == FAILING or (costly == action and not left):
+        return "ends the set at once"
+    does = "restarts this Job alone" if costly == RESTART_JOB else "restarts the set"
+    return f"{does}; {words.counted(left, 'restart')} left" if costly == action else f"{does} at no cost"
