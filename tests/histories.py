@@ -1,0 +1,68 @@
+"""Draws histories of Jobs: a policy, the shape of a Job, and how its pods end, one after the other."""
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from tests.objects import exit_codes, job, job_spec
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.policy.model import BackOff, Disruptions, FailurePolicy, Placement, Profile, Retries
+
+DISRUPTION: Final = 0  # an ending beside exit codes
+ENDINGS: Final = (*(DISRUPTION,) * 6, 143, 143, 143, 75, 42, 1)
+AUTHORS_RULES: Final[tuple[list[Json] | None, ...]] = (
+    None,
+    None,
+    [exit_codes("Ignore", "In", 75, container="main")],
+    [exit_codes("Count", "In", 1, container="main")],
+    [exit_codes("FailJob", "In", 42, container="main")],
+)
+SHAPES: Final[tuple[Json, ...]] = (
+    {"completions": 1, "parallelism": 1},
+    {"completions": 3, "parallelism": 3},
+    {"completions": 1, "parallelism": 1, "completionMode": "Indexed"},
+    {"completions": 3, "parallelism": 3, "completionMode": "Indexed"},
+    {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 1},
+    {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 2, "maxFailedIndexes": 1},
+)
+
+profiles = st.builds(
+    Profile,
+    retries=st.builds(Retries, limit=st.integers(1, 4), default=st.just(1), on_exceed=st.just("Clamp")),
+    failure_policy=st.builds(FailurePolicy, coupled=st.sampled_from(["FailJob", "Retry", "Settle", "Settle"])),
+    disruptions=st.builds(
+        Disruptions,
+        action=st.sampled_from(["Ignore", "Ignore", "Ignore", "Count"]),
+        limit=st.integers(0, 3),
+        on_exceed=st.sampled_from(["OnDemand", "Suspend", "Fail"]),
+    ),
+    back_off=st.builds(BackOff, per_index=st.booleans(), disruptions=st.sampled_from(["Constant", "Exponential"])),
+    placement=st.builds(
+        Placement,
+        provider=st.just("gke"),
+        interruptible_failure_threshold=st.integers(-3, 3),
+        spot=st.sampled_from(["Require", "Prefer"]),
+    ),
+)
+
+
+@st.composite
+def manifests(draw: Any) -> Json:
+    """Draw a Job as its author writes it."""
+    shape, rules = draw(st.sampled_from(SHAPES)), draw(st.sampled_from(AUTHORS_RULES))
+    said = draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                names.MAX_DISRUPTIONS: st.sampled_from(["0", "1", "2"]),
+                names.INTERRUPTIBLE: st.sampled_from(["true", "false"]),
+            },
+        )
+    )
+    limits = {} if "backoffLimitPerIndex" in shape else {"backoffLimit": draw(st.integers(0, 4))}
+    return job(job_spec(rules=rules and [dict(one) for one in rules], **shape, **limits), annotations=said)
+
+
+# Which of the pods that run ends, and how.
+steps = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(ENDINGS)), min_size=1, max_size=8)

@@ -1,0 +1,221 @@
+"""One Job under a policy: the webhook's own admission and ledger, and a Job controller as far as pods that fail go.
+
+What the Job controller means is tested on the real one: tests/cluster/test_forecast.py draws the same histories.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from tests.admission import OPTED_IN, mutate, policy, validate
+from webhook.explain.build import Explanation, explain
+from webhook.kinds import batch
+from webhook.kube import names
+from webhook.ledger import settling
+from webhook.ledger.model import limits, pods
+from webhook.ledger.model.account import Attempt, decode, encode
+from webhook.ledger.model.counting import CountingPass
+from webhook.ledger.model.tracker import Key
+from webhook.ledger.model.workload_state import WorkloadState
+from webhook.objects.problem import Json
+from webhook.policy.model import Profile
+from webhook.policy.settings import NamedProfile, Settings
+from webhook.rules import annotations
+from webhook.rules.facts import Facts
+
+DISRUPTION: Final = 0  # an ending beside exit codes
+KEY: Final = Key("ml", "", "train")
+
+
+@dataclass
+class World:
+    """A Job from its creation on; `over` says why it has ended, empty while it runs."""
+
+    profile: Profile
+    job: Json
+    live: dict[str, Json] = field(default_factory=dict)
+    failed: dict[str, Json] = field(default_factory=dict)
+    state: WorkloadState = field(default_factory=WorkloadState)
+    counts: dict[str, tuple[int, int]] = field(default_factory=dict)  # of an index: failures, and those that cost none
+    lost: set[str] = field(default_factory=set)  # indexes that have failed for good
+    failures: int = 0
+    made: int = 0
+    over: str = ""
+
+    @classmethod
+    def of(cls, profile: Profile, manifest: Json) -> "World | None":
+        """Create a Job; None where it is refused."""
+        under = policy(default=profile)
+        created = mutate(manifest, OPTED_IN, under)
+        if not created.allowed or not validate(created.object, under=under).allowed:
+            return None
+        job = created.object
+        job["metadata"] |= {"uid": "job-uid", "resourceVersion": "1"}
+        job["status"] = {}
+        world = cls(profile, job)
+        world.see_job()
+        for number in range(batch.running_at_once(job["spec"])):
+            world.create(str(number) if batch.is_indexed(job["spec"]) else "")
+        return world
+
+    @property
+    def spec(self) -> Json:
+        found: Json = self.job["spec"]
+        return found
+
+    def settings_of(self, root: Json) -> Settings:
+        return NamedProfile("default", self.profile).settings(annotations.of(root))
+
+    def see_job(self) -> None:
+        self.state.tracker.see_job(self.job, steady=True, alone=True)  # type: ignore[arg-type]
+
+    def create(self, index: str) -> Json:
+        """Create a pod as the Job controller does, through admission."""
+        self.made += 1
+        said = dict((self.spec["template"].get("metadata") or {}).get("annotations") or {})
+        if index:
+            said[pods.INDEX] = index
+        if self.spec.get("backoffLimitPerIndex") is not None:
+            failures, ignored = self.counts.get(index, (0, 0))
+            said[batch.INDEX_FAILURES] = str(failures)
+            if ignored:
+                said[batch.INDEX_IGNORED_FAILURES] = str(ignored)
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}
+        root = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "namespace": "ml",
+                "name": f"train-{self.made}",
+                "uid": f"uid-{self.made:04}",
+                "finalizers": [pods.TRACKING],
+                "ownerReferences": [owner],
+                "annotations": said,
+            },
+            "spec": self.spec["template"]["spec"],
+        }
+        disruptions = self.state.disruptions_of(index, self.job, None)
+        facts = Facts(
+            profile_name="default",
+            owner=self.job,
+            owners_known=True,
+            disruptions=limits.share_of(disruptions, self.spec),
+            failures=self.state.failures_of(self.job),
+        )
+        pod: Json = mutate(root, facts, policy(default=self.profile)).object
+        pod["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+        self.live[pod["metadata"]["uid"]] = pod
+        self.state.tracker.see(pods.read(pod), 0.0)
+        if self.spec.get("backoffLimitPerIndex") is not None:
+            self.job["status"]["failed"] = self.failures  # it counts a failure when the pod is replaced
+            self.see_job()
+        return pod
+
+    def end(self, uid: str, ending: int) -> Json:
+        """End a pod by a disruption or with an exit code; the Job controller judges it. Return it."""
+        pod = self.live.pop(uid)
+        self.failed[uid] = pod
+        number = len(self.failed)
+        terminated = {"exitCode": ending or 137, "reason": "Error", "finishedAt": f"2026-01-01T01:{number:02}:00Z"}
+        pod["status"] |= {
+            "phase": "Failed",
+            "containerStatuses": [{"name": "main", "state": {"terminated": terminated}}],
+        }
+        if ending == DISRUPTION:
+            condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+            pod["status"]["conditions"] = [{**condition, "lastTransitionTime": terminated["finishedAt"]}]
+        self.judge(pod, action_of(self.spec, ending))
+        self.state.tracker.see(pods.read(pod), float(number))
+        return pod
+
+    def judge(self, pod: Json, action: str) -> None:
+        """Count a failed pod, and end what it ends."""
+        index = pod["metadata"]["annotations"].get(pods.INDEX, "")
+        said = pod["metadata"]["annotations"]
+        if batch.INDEX_FAILURES in said:
+            failures, ignored = int(said[batch.INDEX_FAILURES]), int(said.get(batch.INDEX_IGNORED_FAILURES, 0))
+            self.counts[index] = (failures + (action != "Ignore"), ignored + (action == "Ignore"))
+        if action == "Ignore":
+            return
+        self.failures += 1
+        if self.spec.get("backoffLimitPerIndex") is None:
+            self.job["status"]["failed"] = self.failures
+        if action == "FailJob":
+            self.fail("PodFailurePolicy")
+        elif self.failures > batch.sum_of_failures(self.spec):
+            self.fail("BackoffLimitExceeded")
+        elif self.spec.get("backoffLimitPerIndex") is not None and (
+            action == "FailIndex" or self.counts[index][0] > self.spec["backoffLimitPerIndex"]
+        ):
+            self.lose(index)
+        self.see_job()
+
+    def lose(self, index: str) -> None:
+        """Let an index fail for good."""
+        self.lost.add(index)
+        self.job["status"]["failedIndexes"] = ",".join(sorted(self.lost, key=int))
+        most = self.spec.get("maxFailedIndexes")
+        if most is not None and len(self.lost) > most:
+            self.fail("MaxFailedIndexesExceeded")
+
+    def fail(self, reason: str) -> None:
+        """Let the Job fail."""
+        if not self.over:
+            self.over = reason
+            self.job["status"]["conditions"] = [{"type": "FailureTarget", "status": "True", "reason": reason}]
+            self.see_job()
+
+    def count(self, bugs: tuple[str, ...] = ()) -> Attempt | None:
+        """Let the leader count what is not counted; return what it counted last."""
+        account = decode(self.state.text)
+        found = CountingPass(KEY, self.job, None, self.state.tracker, account, self.settings_of)
+        found.count(self.state.tracker.uncounted(account))
+        if account.suspended and not self.spec.get("suspend"):
+            found.reset_limits()
+        for name in bugs:
+            found.settle(name)
+        end = found.end(found.details)
+        if found.suspends():
+            found.suspend()
+            self.spec["suspend"] = True
+        text = encode(account)
+        self.job["metadata"]["annotations"][names.LEDGER] = text
+        self.state.see_account(text, decode(text))
+        self.see_job()
+        if end is not None:
+            self.fail(end.reason)
+        return found.details[-1] if found.details else None
+
+    def settle(self, pod: Json) -> bool:
+        """Let the leader find that nothing explains a crash; return True if it was a bug."""
+        within = settling.window(self.job, self.settings_of(self.job))
+        bug = settling.bug_in(self.job, self.settings_of(self.job), pods.read(pod), within, None)
+        if bug is None:
+            return False
+        self.fail("PodFailurePolicy")
+        self.count(bugs=(pod["metadata"]["name"],))
+        return True
+
+    def resume(self) -> None:
+        """Resume the Job, as a person does."""
+        self.spec["suspend"] = False
+        self.see_job()
+
+    def explained(self) -> Explanation:
+        """Return what `explain` tells of the Job as the API has it."""
+        stored: Any = msgspec.json.decode(msgspec.json.encode([self.job, *self.live.values(), *self.failed.values()]))
+        return explain(stored[0], [stored[0]], stored[1:])
+
+
+def action_of(spec: Json, ending: int) -> str:
+    """Return what a Job's failure policy says of an ending, empty where no rule matches."""
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        codes = rule.get("onExitCodes")
+        if codes is None:
+            is_matched = ending == DISRUPTION
+        else:
+            is_matched = ((ending or 137) in codes["values"]) == (codes["operator"] == "In")
+        if is_matched:
+            return str(rule["action"])
+    return ""

@@ -1,0 +1,88 @@
+"""What `explain` foretells of the next failure is what the ledger, the Job controller and placement then do."""
+
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+
+from tests.histories import DISRUPTION, manifests, profiles, steps
+from tests.strategies import examples
+from tests.unit.ledger.simulated import World
+from webhook.explain.next_failure import NextFailure
+from webhook.kube import names
+from webhook.ledger.forecast import Forecast
+from webhook.ledger.model import matching, pods
+from webhook.ledger.model.account import Left
+from webhook.objects.problem import Json
+from webhook.policy.model import Profile
+
+
+def foretold(found: list[NextFailure], world: World, pod: Json) -> Forecast:
+    """Return what was foretold of a pod which has ended since: by its index, and by the rule that it matches."""
+    seen = pods.read(pod)
+    rules = (world.spec.get("podFailurePolicy") or {}).get("rules") or []
+    match = matching.match(rules, seen)
+    of_index = [one for one in found if not one.indexes or seen.index in expanded(one.indexes)]
+    alike = [one for one in of_index if one.forecast.rule == (None if match is None else match.index)]
+    if len(alike) > 1:  # a crash that is settled, and any other
+        is_crash = seen.disruption is None and seen.exits[0].code not in {137, 143}
+        alike = [one for one in alike if (one.ending != "anything else") == is_crash]
+    (one,) = alike
+    return one.forecast
+
+
+def expanded(indexes: str) -> set[str]:
+    """Return the indexes in `0-2,5`."""
+    runs = (part.split("-") for part in indexes.split(","))
+    return {str(number) for run in runs for number in range(int(run[0]), int(run[-1]) + 1)}
+
+
+@given(profiles, manifests(), steps, st.data())
+@examples(2000)
+def test_what_is_foretold_of_each_failure_is_what_it_does(
+    profile: Profile, manifest: Json, history: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    world = World.of(profile, manifest)
+    assume(world is not None)
+    assert world is not None
+    for number, ending in history:
+        if world.over or not world.live:
+            break
+        step(world, number, ending, data)
+
+
+def step(world: World, number: int, ending: int, data: st.DataObject) -> None:
+    """End a pod, and compare what was foretold with what becomes of it."""
+    uid = sorted(world.live)[number % len(world.live)]
+    told = world.explained().forecasts
+    world.count()  # a Job that was resumed is seen to be so before its next pod ends
+    pod = world.end(uid, ending)
+    index = pod["metadata"]["annotations"].get(pods.INDEX, "")
+    forecast = foretold(told, world, pod)
+    detail = world.count()
+    assert detail is not None
+    event(f"{detail.cost}, ends {forecast.ends or 'nothing'}")
+    assert (forecast.cost, forecast.rule, forecast.action) == (detail.cost, detail.rule, detail.action)
+    assert forecast.left == detail.left
+    assert (forecast.ends == "Job") == bool(world.over)
+    assert not forecast.reason or forecast.reason == world.over
+    assert forecast.suspends == bool(world.spec.get("suspend"))
+    if forecast.settled_within is not None and data.draw(st.booleans(), label="nothing explains it"):
+        event("a bug")
+        assert world.settle(pod)
+    elif forecast.settled_within is None and not world.over and ending != DISRUPTION:
+        assert not world.settle(pod)
+    if world.over:
+        return
+    assert (forecast.ends == "index") == (index in world.lost)
+    if forecast.suspends:
+        event("suspended")
+        world.resume()
+    if index not in world.lost:
+        new = world.create(index)
+        if not forecast.suspends:
+            said = new["metadata"]["annotations"][names.PLACEMENT]
+            assert said == ("OnDemand" if forecast.off_spot else "Spot")
+
+
+def test_a_forecast_that_ends_nothing_names_no_reason() -> None:
+    plain = Forecast(cause="Other", cost="none", rule=None, action="", left=Left(retries=0, disruptions=0))
+    assert (plain.ends, plain.reason, plain.off_spot) == ("", "", None)
