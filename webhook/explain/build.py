@@ -7,7 +7,9 @@ from typing import Final
 
 from msgspec import structs
 
+from webhook.explain import pending
 from webhook.explain.next_failure import NextFailure, next_failures
+from webhook.explain.pending import Verdict
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB, SET_NAME, costly_restarts, job_restarts
 from webhook.kube import names, terminal
@@ -31,6 +33,7 @@ NOBODYS: Final = NamedProfile(
 )
 MANY: Final = batch.UNLIMITED // 2
 UNKNOWN: Final = NOBODYS.settings({})
+EVENT: Final = "Event"
 PLACEMENTS: Final = {"Spot": "spot", "OnDemand": "on-demand"}
 
 
@@ -72,19 +75,23 @@ class Explanation:
     earlier: int  # attempts that are counted and no longer kept in detail
     requested: tuple[record.Requested, ...] = ()  # retries that a person asked for
     rows: list[Row] = field(default_factory=list)
+    waits_until: str = ""  # the end of the Job controller's back-off
+    verdicts: list[Verdict] = field(default_factory=list)  # that the ledger has yet to give
     next: list[str] = field(default_factory=list)
     forecasts: list[NextFailure] = field(default_factory=list)  # of which `next` has the texts
 
 
-def explain(root: Json, jobs: list[Json], all_pods: Iterable[Json]) -> Explanation:
+def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
     """Explain a Job or a JobSet, as the API has it.
 
-    `jobs` are the Job itself, or those of the set; `all_pods` those of them. Raises ValueError where its account cannot
-    be read.
+    `jobs` are the Job itself, or those of the set; `parts` the pods of them, and Events about them. Raises ValueError
+    where its account cannot be read.
     """
     in_set = root.get("kind") == JOB_SET.kind
     metadata = root["metadata"]
     account = decode((metadata.get("annotations") or {}).get(names.LEDGER))
+    parts = list(parts)
+    all_pods = [part for part in parts if part.get("kind") != EVENT]
     found = [pods.read(pod) for pod in all_pods]
     counted = {detail.pod for detail in account.last}
     by_uid = {job["metadata"]["uid"]: job for job in jobs}
@@ -95,18 +102,23 @@ def explain(root: Json, jobs: list[Json], all_pods: Iterable[Json]) -> Explanati
             settings = (policy_of(job, account) or NOBODYS).settings(annotations.of(job))
             counting.count(account, pod, job, job_set, limits.budgets_of(job, job_set, settings))
     retries = retries_of(root)
-    foretold = [*next_of(root, jobs, account, found)]
+    goes_on = not (terminal.condition_of(root) or terminal.is_decided(root.get("status") or {}))
+    standings = [standing_of(job, job_set, account, found) for job in jobs] if goes_on else []
+    refused = refusal_of(standings, found, [part for part in parts if part.get("kind") == EVENT])
+    foretold = [*next_of(standings, found)]
     rows = [*map(ended_row, account.last), *running_rows(found, account, root, in_set=in_set)]
     return Explanation(
         kind=JOB_SET.kind if in_set else batch.JOB.kind,
         namespace=metadata.get("namespace") or "",
         name=metadata["name"],
-        state=state_of(root),
+        state=refused or state_of(root),
         summary=words.summary(account),
         budgets=[*set_budgets(root, jobs)] if in_set else [*job_budgets(root, account, retries)],
         earlier=account.ended - len(account.last),
         requested=record.read(root),
         rows=rows,
+        waits_until="" if refused else waiting(root, standings, found, all_pods),
+        verdicts=[verdict for standing in standings for verdict in pending.verdicts(standing, found)],
         next=[one.text for one in foretold],
         forecasts=foretold,
     )
@@ -206,20 +218,46 @@ def state_of(root: Json) -> str:
     return ": ".join(part for part in (told["type"], told.get("reason"), told.get("message")) if part)
 
 
-def next_of(root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> Iterator[NextFailure]:
+def standing_of(job: Json, job_set: Json | None, account: Account, found: list[Pod]) -> Standing:
+    """Return how a Job stands."""
+    profile = policy_of(job, account) or NOBODYS
+    return Standing(job=job, job_set=job_set, account=account, live=live(found), profile=profile)
+
+
+def of_job(job: Json, found: Iterable[Pod]) -> list[Pod]:
+    """Return the pods of a Job."""
+    return [pod for pod in found if pod.job_uid == job["metadata"]["uid"]]
+
+
+def refusal_of(standings: list[Standing], found: list[Pod], events: list[Json]) -> str:
+    """Return why no pod can be created of a Job that is short of pods; empty if there is no such Job."""
+    for standing in standings:
+        its_own = of_job(standing.job, found)
+        if pending.is_short_of_pods(standing.job, its_own) and not standing.job["spec"].get("suspend"):
+            refused = pending.refusal(standing.job, its_own, events)
+            if refused:
+                return refused
+    return ""
+
+
+def waiting(root: Json, standings: list[Standing], found: list[Pod], all_pods: list[Json]) -> str:
+    """Return until when a Job without a pod waits for the Job controller's back-off; empty if it does not."""
+    runs = any(not pod.has_ended for pod in found) or (root.get("spec") or {}).get("suspend")
+    if runs or root.get("kind") == JOB_SET.kind or not standings:
+        return ""
+    return pending.waits_until(standings[0], found, all_pods)
+
+
+def next_of(standings: list[Standing], found: list[Pod]) -> Iterator[NextFailure]:
     """Yield what the next failure does: in a JobSet for each replicated Job, once where it is the same for all."""
-    if terminal.condition_of(root) is not None or terminal.is_decided(root.get("status") or {}):
-        return
-    job_set = root if root.get("kind") == JOB_SET.kind else None
     placed = any(pod.placement in PLACEMENTS for pod in found) or not any(pod.placement for pod in found)
     by_name: dict[str, list[NextFailure]] = {}
-    for job in jobs:
-        name = (job["metadata"].get("labels") or {}).get(REPLICATED_JOB) or ""
+    for standing in standings:
+        name = (standing.job["metadata"].get("labels") or {}).get(REPLICATED_JOB) or ""
         if name not in by_name:
-            kept = policy_of(job, account)
-            standing = Standing(job=job, job_set=job_set, account=account, live=live(found), profile=kept or NOBODYS)
-            pods_of_job = next_pods(job, [pod for pod in found if pod.job_uid == job["metadata"]["uid"]])
-            by_name[name] = [*next_failures(standing, pods_of_job, placed=placed and kept is not None)]
+            pods_of_job = next_pods(standing.job, of_job(standing.job, found))
+            is_placed = placed and standing.profile is not NOBODYS
+            by_name[name] = [*next_failures(standing, pods_of_job, placed=is_placed)]
     alike = len({tuple(one.text for one in told) for told in by_name.values()}) == 1
     for name, told in islice(by_name.items(), 1 if alike else None):
         yield from (one if alike else replace(one, text=f"{name}: {one.text}") for one in told)

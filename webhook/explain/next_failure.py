@@ -143,14 +143,7 @@ def said(what: Forecast, standing: Standing, *, placed: bool) -> str:
     told = "; ".join(parts)
     if what.settled_within is None:
         return told
-    return f"{unless_explained(what.settled_within)}; else {told}"
-
-
-def unless_explained(within: int) -> str:
-    """Say when a crash is a bug."""
-    if not within:
-        return "a bug, which ends the Job, unless somebody deleted the pod"
-    return f"a bug, which ends the Job, if no other pod of it is disrupted within {within} s before or after it"
+    return f"{words.verdict(what.settled_within, 'Job')}; else {told}"
 
 
 def beyond(what: Forecast, budgets: limits.Budgets) -> str:
@@ -188,7 +181,7 @@ def said_of_set(what: Forecast, standing: Standing, job_set: Json) -> str:
         told = cost_of(what, budgets)
     if what.settled_within is None:
         return told
-    return f"{unless_explained(what.settled_within).replace('the Job', 'the set')}; else {told}"
+    return f"{words.verdict(what.settled_within, 'JobSet')}; else {told}"
 
 
 def what_set_does(job_set: Json, job: Json, what: Forecast) -> str:

@@ -1,7 +1,8 @@
 """Prints what `explain` tells: for people as a table, for programs as JSON."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
+from math import ceil
 from typing import Final
 
 import msgspec
@@ -14,6 +15,7 @@ from webhook.ledger.model.words import counted
 
 HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
 BUDGETS: Final = {JOB_SET.kind: "restart"}  # else retry
+LATEST_VERDICT: Final = 30  # seconds that the ledger may take for a verdict which is due
 UNITS: Final = {tekton.PIPELINE_RUN.kind: "TASK"}  # else INDEX
 
 
@@ -22,9 +24,14 @@ def as_json(explanation: Explanation | CronJobExplanation) -> str:
     return msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode()
 
 
-def as_table(explanation: Explanation) -> Iterator[str]:
-    """Print for people, line by line."""
-    yield f"{explanation.kind} {explanation.namespace}/{explanation.name}: {explanation.state}"
+def as_table(explanation: Explanation, now: datetime | None = None) -> Iterator[str]:
+    """Print for people, line by line; `now` is the time from which seconds are counted."""
+    now = datetime.now(UTC) if now is None else now
+    yield f"{explanation.kind} {explanation.namespace}/{explanation.name}: {state(explanation, now)}"
+    for verdict in explanation.verdicts:
+        left = seconds_until(verdict.until, now)
+        if left > -LATEST_VERDICT:
+            yield f"verdict pending until {verdict.until} ({max(0, left)} s): {verdict.text}"
     yield explanation.summary
     yield from explanation.budgets
     for one in explanation.requested:
@@ -46,6 +53,22 @@ def as_table(explanation: Explanation) -> Iterator[str]:
         yield "At the next failure:"
         for step in explanation.next:
             yield f"  {step}"
+
+
+def state(explanation: Explanation, now: datetime) -> str:
+    """Say how a workload stands; one without a pod waits for the Job controller."""
+    if not explanation.waits_until:
+        return explanation.state
+    left = seconds_until(explanation.waits_until, now)
+    return f"waiting {left} s (Job controller's back-off)" if left > 0 else "waiting for the Job controller"
+
+
+def seconds_until(time: str, now: datetime) -> int:
+    """Return the seconds from now until a time of the API; 0 if it is none."""
+    try:
+        return ceil((datetime.fromisoformat(time) - now).total_seconds())
+    except (ValueError, TypeError):
+        return 0
 
 
 def cells_of(row: Row, budget: str, *, units: bool) -> list[str]:

@@ -24,7 +24,7 @@ from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, settling
-from webhook.ledger.model import outcomes
+from webhook.ledger.model import outcomes, words
 from webhook.ledger.model.account import KEPT, LARGEST, encode
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
@@ -327,7 +327,7 @@ class Ledger:
             "name": key.name,
         }
         if counting.details:
-            message = counting.sentence()
+            message = counting.sentence() + self.verdict_on(counting)
             self.events.tell(
                 Notice(**about, uid=metadata["uid"], type="Normal", reason="AttemptEnded", message=message)
             )
@@ -341,6 +341,15 @@ class Ledger:
             self.events.tell(
                 Notice(**about, uid=metadata["uid"], type="Warning", reason="DisruptionLimitExceeded", message=message)
             )
+
+    def verdict_on(self, counting: CountingPass) -> str:
+        """Say when the pod that was counted last is a bug, where that is yet to be decided; empty elsewhere."""
+        key, last = counting.key, counting.details[-1]
+        failed = self.trackers.state_of(key).tracker.failed
+        crashed = (failed.get(uid) for of, uid in self.crashes if of == key)
+        pod = next((one for one in crashed if one is not None and one.name == last.pod), None)
+        job = None if pod is None else self.trackers.state_of(key).tracker.jobs.get(pod.job_uid)
+        return "" if job is None else f"; {words.verdict(settling.window(job, self.settings_of(job)), key.kind)}"
 
     def settings_of(self, root: Json) -> Settings:
         """Return what applies to a workload by its Namespace's profile, the defaults where the policy has none such."""

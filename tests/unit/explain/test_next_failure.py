@@ -77,7 +77,7 @@ def test_a_failure_that_takes_the_last_retry_but_one_is_foretold_with_its_kind_o
 
 def test_a_crash_that_the_ledger_is_to_settle_is_told_with_both_verdicts() -> None:
     retry = "costs a retry; 2 retries left; the next pod goes to spot nodes"
-    bug = "a bug, which ends the Job, if no other pod of it is disrupted within 30 s before or after it"
+    bug = "it is a bug, which ends the Job, if no other pod of it is disrupted within 30 s before or after it"
     assert told(rules=[DISRUPTION], pod=seen(50, index="1"), **COUPLED)[1:] == [
         f"any exit code but 137, 143 of main: {bug}; else {retry}",
         f"anything else: {retry}",

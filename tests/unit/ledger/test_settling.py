@@ -88,6 +88,18 @@ def test_a_crash_that_no_disruption_explains_fails_the_job_once_the_watch_has_to
     assert last.account.cost == {"fatal": 1, "retry": 0}
 
 
+def test_the_event_about_a_crash_says_that_its_cost_is_not_decided_yet() -> None:
+    async def work() -> None:
+        async with crashed(api) as ledger:
+            (notice,) = [ledger.events.waiting.get_nowait() for _ in range(ledger.events.waiting.qsize())]
+            assert notice.message.endswith(
+                "; it is a bug, which ends the Job, if no other pod of it is disrupted within 30 s before or after it"
+            )
+
+    api = FakeApi()
+    run(work())
+
+
 def test_a_crash_within_which_another_pod_was_disrupted_is_left_to_the_job_controller() -> None:
     async def work() -> None:
         async with crashed(api) as ledger:

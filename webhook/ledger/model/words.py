@@ -43,6 +43,15 @@ def cost(detail: Attempt, *, in_set: bool) -> str:
     return {"disruption": "cost 1 disruption", "free": "cost 1 free restart"}.get(detail.cost, "cost nothing")
 
 
+def verdict(within: int, kind: str) -> str:
+    """Say when a crash is a bug; `within`: the seconds by which a disruption may be apart that explains it."""
+    if not within:
+        return f"it is a bug, which ends the {kind}, unless somebody deleted the pod"
+    return (
+        f"it is a bug, which ends the {kind}, if no other pod of it is disrupted within {within} s before or after it"
+    )
+
+
 def rest(left: Left, *, in_set: bool) -> str:
     """Say what is left."""
     retries = counted(left.retries, "restart" if in_set else "retry")

@@ -1,0 +1,127 @@
+"""What a workload waits for: the back-off of the Job controller, a verdict of the ledger, pods that are refused."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.objects import DISRUPTION
+from tests.unit.explain.test_build import POLICY_TEXT, job, pod
+from tests.unit.explain.test_next_failure import COUPLED, standing
+from tests.unit.ledger.pods import disrupted, failed, seen
+from webhook.explain import pending, render
+from webhook.explain.build import explain
+from webhook.kube.names import POLICY
+from webhook.ledger.model.pods import Pod
+from webhook.objects.problem import Json
+from webhook.policy.model import Profile
+
+
+def evicted(number: int, end: str) -> Json:
+    attempt = {"attempt": 0, "pod": f"train-{number}", "cause": "Disruption", "reason": "EvictionByEvictionAPI"}
+    return {**attempt, "rule": 0, "action": "Ignore", "cost": "disruption", "end": end}
+
+
+def printed(root: Json, *parts: Json, now: str = "2026-01-01T01:00:00Z") -> list[str]:
+    return list(render.as_table(explain(root, [root], parts), datetime.fromisoformat(now)))
+
+
+@pytest.mark.parametrize(
+    ("number", "now", "said"),
+    [
+        (1, "01:00:00", "waiting 10 s (Job controller's back-off)"),
+        (1, "01:00:07", "waiting 3 s (Job controller's back-off)"),
+        (3, "01:00:00", "waiting 40 s (Job controller's back-off)"),
+        (10, "01:00:00", "waiting 600 s (Job controller's back-off)"),
+        (1, "01:00:11", "waiting for the Job controller"),
+    ],
+)
+def test_between_two_attempts_the_back_off_is_told(number: int, now: str, said: str) -> None:
+    ends = [f"2026-01-01T00:{50 + one:02}:00Z" for one in range(1, number)] + ["2026-01-01T01:00:00Z"]
+    root = job({"ended": number, "last": [evicted(one, end) for one, end in enumerate(ends)]})
+    assert printed(root, now=f"2026-01-01T{now}Z")[0] == f"Job ml/train: {said}"
+
+
+def test_a_job_with_a_pod_does_not_wait_nor_does_one_that_is_suspended() -> None:
+    account = {"ended": 1, "last": [evicted(1, "2026-01-01T01:00:00Z")]}
+    assert printed(job(account), pod("train-2", "Running"))[0] == "Job ml/train: running"
+    assert printed(job(account, suspend=True))[0] == "Job ml/train: running"
+
+
+def test_the_wait_doubles_with_the_failures_since_a_pod_succeeded() -> None:
+    account = {"ended": 2, "last": [evicted(1, "2026-01-01T00:58:00Z"), evicted(2, "2026-01-01T01:00:00Z")]}
+    state = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": "2026-01-01T00:59:00Z"}}
+    done = pod("train-0", "Succeeded")
+    done["status"]["containerStatuses"] = [{"name": "main", "state": state}]
+    assert printed(job(account), done)[0] == "Job ml/train: waiting 10 s (Job controller's back-off)"
+
+
+def test_an_index_waits_for_its_own_failures_alone() -> None:
+    found = standing(profile=Profile(), backoffLimitPerIndex=3, **COUPLED)
+    ended = disrupted(1, index="0", index_failures=1, index_ignored=1, ended="2026-01-01T01:00:00Z")
+    assert pending.waits_until(found, [ended], []) == "2026-01-01T01:00:40Z"
+    assert pending.waits_until(found, [ended, seen(2, index="0")], []) == ""
+
+
+def refused(at: str, **involved: str) -> Json:
+    about = {"kind": "Job", "name": "train", "uid": "job-uid", **involved}
+    message = "Error creating: failed calling webhook: connection refused"
+    return {"kind": "Event", "reason": "FailedCreate", "involvedObject": about, "lastTimestamp": at, "message": message}
+
+
+def test_of_a_job_whose_pods_are_refused_this_is_told_and_not_that_it_runs() -> None:
+    told = (
+        "no pod can be created since 2026-01-01T01:00:00Z: Error creating: failed calling webhook: connection refused"
+    )
+    assert printed(job(), refused("2026-01-01T01:00:00Z"))[0] == f"Job ml/train: {told}"
+
+
+def test_a_refusal_before_the_last_pod_began_or_of_another_job_is_over() -> None:
+    ran = pod("train-1", "Succeeded")  # began at 01:00:00
+    assert printed(job(), ran, refused("2026-01-01T00:59:00Z"))[0] == "Job ml/train: running"
+    assert printed(job(), refused("2026-01-01T01:00:00Z", uid="another"))[0] == "Job ml/train: running"
+    assert printed(job(), pod("train-1", "Running"), refused("2026-01-01T02:00:00Z"))[0] == "Job ml/train: running"
+
+
+CRASH = failed(1, 1, index="0")  # at 00:01:00
+
+
+def pending_of(*ended: Pod, live: tuple[Pod, ...] = (), **spec: Any) -> list[tuple[str, str]]:
+    found = standing(*ended, profile=Profile(), live=live, **{"rules": [DISRUPTION], **COUPLED, **spec})
+    return [(one.pod, one.until) for one in pending.verdicts(found, live)]
+
+
+def test_a_crash_is_pending_until_the_ledger_decides() -> None:
+    assert pending_of(CRASH) == [("train-1", "2026-01-01T00:01:30Z")]
+    (verdict,) = pending.verdicts(standing(CRASH, profile=Profile(), rules=[DISRUPTION], **COUPLED), [])
+    assert verdict.text == (
+        "pod train-1 (exit code 1) is a bug, which ends the Job, unless another pod of it is disrupted; "
+        "then it costs a retry"
+    )
+
+
+def test_a_crash_beside_a_disruption_is_decided() -> None:
+    assert pending_of(CRASH, disrupted(2, index="1", ended="2026-01-01T00:01:10Z")) == []
+    assert pending_of(CRASH, failed(2, 143, index="1", ended="2026-01-01T00:01:10Z")) == []
+    assert pending_of(CRASH, live=(seen(3, deleting=True, deleted="2026-01-01T00:01:05Z"),)) == []
+    assert pending_of(CRASH, disrupted(2, index="1", ended="2026-01-01T00:00:10Z")) == [
+        ("train-1", "2026-01-01T00:01:30Z")
+    ]
+
+
+def test_a_crash_that_a_rule_decides_or_that_was_told_to_end_is_not_pending() -> None:
+    assert pending_of(failed(1, 143, index="0")) == []
+    assert pending_of(CRASH, completionMode="NonIndexed") == []
+
+
+def test_a_pending_verdict_is_printed_until_it_is_due_and_a_little_longer() -> None:
+    crash = {"attempt": 0, "unit": "0", "pod": "train-1", "cause": "ExitCode", "reason": "main 1", "cost": "retry"}
+    root = job({"ended": 1, "cost": {"retry": 1}, "last": [{**crash, "end": "2026-01-01T01:00:00Z"}]}, **COUPLED)
+    root["spec"]["podFailurePolicy"]["rules"] = [DISRUPTION]
+    assert root["metadata"]["annotations"][POLICY] == POLICY_TEXT
+    running = pod("train-2", "Running")
+    told = [printed(root, running, now=f"2026-01-01T01:{now}Z")[1] for now in ("00:10", "00:40", "01:10")]
+    assert '"settled_within": 30' in render.as_json(explain(root, [root], [running]))
+    assert told[0].startswith("verdict pending until 2026-01-01T01:00:30Z (20 s): pod train-1 (exit code 1) is a bug")
+    assert told[1].startswith("verdict pending until 2026-01-01T01:00:30Z (0 s): ")
+    assert told[2] == "1 attempt ended: 1 retry"

@@ -1,0 +1,156 @@
+"""Tells what a workload waits for: the Job controller's back-off, a verdict of the ledger, pods that are refused. Pure.
+
+Times are told as RFC 3339; how many seconds that is from now, who prints them says.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from webhook.kinds import batch
+from webhook.ledger import settling
+from webhook.ledger.forecast import Standing
+from webhook.ledger.model.account import Attempt
+from webhook.ledger.model.pods import Exit, Pod
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+
+FAILED_CREATE: Final = "FailedCreate"  # the reason of the Job controller's Events about pods that are refused
+# The Job controller's back-off (pkg/controller/job/{job_controller,backoff_utils}.go of Kubernetes 1.36.3), in seconds.
+FIRST_WAIT: Final = 10
+LONGEST_WAIT: Final = 600
+MOST_DOUBLED: Final = 6  # times, until the wait is the longest one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A crash of which the ledger decides until a time whether it was a bug; `text` says what it may be."""
+
+    pod: str
+    until: str
+    text: str
+
+
+def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[Verdict]:
+    """Yield the crashes of a Job that no disruption explains yet, as far as the account and the pods show it."""
+    settings = standing.settings_of(standing.job)
+    if not settling.may_settle(standing.job, settings):
+        return
+    within = settling.window(standing.job, settings)
+    crashes = [pod for pod in (crash_of(detail, standing.job) for detail in standing.account.last) if pod is not None]
+    told_to_end = [pod for pod in crashes if settling.is_told_to_end(pod, settings)]
+    disturbed = [detail.end for detail in standing.account.last if detail.cause == "Disruption"]
+    disturbed += [pod.ended for pod in told_to_end] + [pod.deleted for pod in found if pod.deleting]
+    for pod in crashes:
+        crash = seconds(pod.ended)
+        if crash is None or pod in told_to_end:
+            continue
+        times = (seconds(time) for time in disturbed)
+        explained = any(time is not None and settling.is_explained(crash, time, within) for time in times)
+        if not explained and settling.bug_in(standing.job, settings, pod, within, standing.job_set) is not None:
+            until = later(pod.ended, within)
+            code = f"exit code {pod.exits[0].code}"
+            text = f"pod {pod.name} ({code}) is a bug, which ends the Job, unless another pod of it is disrupted"
+            yield Verdict(pod=pod.name, until=until, text=f"{text}; then it costs a retry")
+
+
+def crash_of(detail: Attempt, job: Json) -> Pod | None:
+    """Return the pod of an attempt that crashed and cost a retry, as far as its account shows it; else None."""
+    container, code, reason = detail.reason, "137", "OOMKilled"
+    if detail.cause == "ExitCode":
+        container, _, code = detail.reason.rpartition(" ")
+        reason = ""
+    if detail.cause not in {"ExitCode", "OOMKilled"} or detail.cost != "retry" or not code.isdecimal():
+        return None
+    metadata = job["metadata"]
+    return Pod(
+        namespace=metadata.get("namespace") or "",
+        name=detail.pod,
+        uid="",
+        job=metadata["name"],
+        job_uid=metadata["uid"],
+        exits=(Exit(container, int(code), reason, detail.end),),
+        ended=detail.end,
+    )
+
+
+def waits_until(standing: Standing, pods: list[Pod], all_pods: Iterable[Json]) -> str:
+    """Return when the Job controller replaces the next pod of a Job, after its back-off; empty if it waits for none."""
+    if standing.job["spec"].get("backoffLimitPerIndex") is not None:
+        return min(filter(None, map(waits_for, missing_indexes(pods))), default="")
+    ends = [detail.end for detail in standing.account.last if detail.end and detail.cost != "none"]
+    succeeded = max(map(finished, all_pods), default="")
+    ends = [end for end in ends if end > succeeded]
+    return after(max(ends), len(ends)) if ends else ""
+
+
+def missing_indexes(pods: Iterable[Pod]) -> list[Pod]:
+    """Return the last failed pod of each completion index that has no pod which runs or has succeeded."""
+    there = {pod.index for pod in pods if not pod.has_failed}
+    last: dict[str, Pod] = {}
+    for pod in sorted((pod for pod in pods if pod.has_failed and pod.tracked), key=lambda pod: pod.ended):
+        last[pod.index] = pod
+    return [pod for index, pod in last.items() if index not in there]
+
+
+def waits_for(pod: Pod) -> str:
+    """Return when a failed pod of an index is replaced: that depends on the failures of its index alone."""
+    return after(pod.ended, (pod.index_failures or 0) + (pod.index_ignored or 0) + 1) if pod.ended else ""
+
+
+def after(end: str, failures: int) -> str:
+    """Return when a pod is replaced that ended then, the last one of so many."""
+    return later(end, min(FIRST_WAIT * 2 ** min(failures - 1, MOST_DOUBLED), LONGEST_WAIT))
+
+
+def finished(pod: Json) -> str:
+    """Return when a pod succeeded; empty if it did not."""
+    if at(pod, ("status", "phase")) != "Succeeded":
+        return ""
+    ended = (at(one, ("state", "terminated", "finishedAt")) for one in at(pod, ("status", "containerStatuses")) or ())
+    return max((str(time) for time in ended if time), default="")
+
+
+def refusal(job: Json, pods: Iterable[Pod], events: Iterable[Json]) -> str:
+    """Return why no pod of a Job can be created, by its Events; empty if none was refused since the last one began."""
+    began = max((pod.started for pod in pods), default="")
+    name, uid = job["metadata"]["name"], job["metadata"].get("uid")
+    of_job = [
+        one
+        for one in events
+        if one.get("reason") == FAILED_CREATE
+        and at(one, ("involvedObject", "name")) == name
+        and at(one, ("involvedObject", "uid")) in {None, uid}
+    ]
+    last = max(of_job, key=time_of, default=None)
+    if last is None or time_of(last) <= began:
+        return ""
+    return f"no pod can be created since {last.get('firstTimestamp') or time_of(last)}: {last.get('message') or ''}"
+
+
+def time_of(event: Json) -> str:
+    """Return when an Event was last seen."""
+    return event.get("lastTimestamp") or event.get("eventTime") or ""
+
+
+def is_short_of_pods(job: Json, pods: Iterable[Pod]) -> bool:
+    """Return True if fewer pods of a Job run than may."""
+    return sum(not pod.has_ended for pod in pods) < batch.running_at_once(job["spec"])
+
+
+def seconds(time: str) -> float | None:
+    """Return a time of the API in seconds; None if it is none."""
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def later(time: str, by: int) -> str:
+    """Return a later time than one of the API; empty if it is none."""
+    try:
+        moment = datetime.fromisoformat(time) + timedelta(seconds=by)
+    except (ValueError, OverflowError):
+        return ""
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
