@@ -5,7 +5,10 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from tests.objects import exit_codes, job, job_spec
+from webhook.explain.next_failure import NextFailure
 from webhook.kube import names
+from webhook.ledger.forecast import Forecast
+from webhook.ledger.model.pods import INDEX
 from webhook.objects.problem import Json
 from webhook.policy.model import BackOff, Disruptions, FailurePolicy, Placement, Profile, Retries
 
@@ -66,3 +69,34 @@ def manifests(draw: Any) -> Json:
 
 # Which of the pods that run ends, and how.
 steps = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(ENDINGS)), min_size=1, max_size=8)
+
+
+def foretold(found: list[NextFailure], job: Json, pod: Json, ending: int) -> Forecast:
+    """Return what was foretold of a pod that ends so: by its index, and by the rule of its Job that it matches."""
+    rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or ()
+    rule = next((number for number, one in enumerate(rules) if matches(one, ending)), None)
+    of_index = [one for one in found if not one.indexes or index_of(pod) in expanded(one.indexes)]
+    alike = [one for one in of_index if one.forecast.rule == rule]
+    if len(alike) > 1:  # a crash that the ledger decides, and any other
+        alike = [one for one in alike if (one.ending != "anything else") == (ending not in {DISRUPTION, 137, 143})]
+    (one,) = alike
+    return one.forecast
+
+
+def matches(rule: Json, ending: int) -> bool:
+    """Return True if a rule of a failure policy matches a pod that ends so; a disrupted one is killed, 137."""
+    codes = rule.get("onExitCodes")
+    if codes is None:
+        return ending == DISRUPTION
+    return bool(((ending or 137) in codes["values"]) == (codes["operator"] == "In"))
+
+
+def index_of(pod: Json) -> str:
+    """Return the completion index of a pod, empty where it has none."""
+    return str(pod["metadata"]["annotations"].get(INDEX, ""))
+
+
+def expanded(indexes: str) -> set[str]:
+    """Return the indexes in `0-2,5`."""
+    runs = (part.split("-") for part in indexes.split(","))
+    return {str(number) for run in runs for number in range(int(run[0]), int(run[-1]) + 1)}

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.admission import OPTED_IN, mutate, policy, validate
+from tests.histories import DISRUPTION, index_of, matches
 from webhook.explain.build import Explanation, explain
 from webhook.kinds import batch
 from webhook.kube import names
@@ -24,7 +25,6 @@ from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.facts import Facts
 
-DISRUPTION: Final = 0  # an ending beside exit codes
 KEY: Final = Key("ml", "", "train")
 
 
@@ -131,7 +131,7 @@ class World:
 
     def judge(self, pod: Json, action: str) -> None:
         """Count a failed pod, and end what it ends."""
-        index = pod["metadata"]["annotations"].get(pods.INDEX, "")
+        index = index_of(pod)
         said = pod["metadata"]["annotations"]
         if batch.INDEX_FAILURES in said:
             failures, ignored = int(said[batch.INDEX_FAILURES]), int(said.get(batch.INDEX_IGNORED_FAILURES, 0))
@@ -210,12 +210,5 @@ class World:
 
 def action_of(spec: Json, ending: int) -> str:
     """Return what a Job's failure policy says of an ending, empty where no rule matches."""
-    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
-        codes = rule.get("onExitCodes")
-        if codes is None:
-            is_matched = ending == DISRUPTION
-        else:
-            is_matched = ((ending or 137) in codes["values"]) == (codes["operator"] == "In")
-        if is_matched:
-            return str(rule["action"])
-    return ""
+    rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
+    return next((str(rule["action"]) for rule in rules if matches(rule, ending)), "")

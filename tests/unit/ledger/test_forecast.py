@@ -3,36 +3,14 @@
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from tests.histories import DISRUPTION, manifests, profiles, steps
+from tests.histories import DISRUPTION, foretold, index_of, manifests, profiles, steps
 from tests.strategies import examples
 from tests.unit.ledger.simulated import World
-from webhook.explain.next_failure import NextFailure
 from webhook.kube import names
 from webhook.ledger.forecast import Forecast
-from webhook.ledger.model import matching, pods
 from webhook.ledger.model.account import Left
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
-
-
-def foretold(found: list[NextFailure], world: World, pod: Json) -> Forecast:
-    """Return what was foretold of a pod which has ended since: by its index, and by the rule that it matches."""
-    seen = pods.read(pod)
-    rules = (world.spec.get("podFailurePolicy") or {}).get("rules") or []
-    match = matching.match(rules, seen)
-    of_index = [one for one in found if not one.indexes or seen.index in expanded(one.indexes)]
-    alike = [one for one in of_index if one.forecast.rule == (None if match is None else match.index)]
-    if len(alike) > 1:  # a crash that is settled, and any other
-        is_crash = seen.disruption is None and seen.exits[0].code not in {137, 143}
-        alike = [one for one in alike if (one.ending != "anything else") == is_crash]
-    (one,) = alike
-    return one.forecast
-
-
-def expanded(indexes: str) -> set[str]:
-    """Return the indexes in `0-2,5`."""
-    runs = (part.split("-") for part in indexes.split(","))
-    return {str(number) for run in runs for number in range(int(run[0]), int(run[-1]) + 1)}
 
 
 @given(profiles, manifests(), steps, st.data())
@@ -55,8 +33,8 @@ def step(world: World, number: int, ending: int, data: st.DataObject) -> None:
     told = world.explained().forecasts
     world.count()  # a Job that was resumed is seen to be so before its next pod ends
     pod = world.end(uid, ending)
-    index = pod["metadata"]["annotations"].get(pods.INDEX, "")
-    forecast = foretold(told, world, pod)
+    index = index_of(pod)
+    forecast = foretold(told, world.job, pod, ending)
     detail = world.count()
     assert detail is not None
     event(f"{detail.cost}, ends {forecast.ends or 'nothing'}")
