@@ -274,7 +274,8 @@ def next_pods(job: Json, found: list[Pod]) -> list[Pod]:
     if running:
         return running
     metadata = job["metadata"]
-    set_name = (metadata.get("labels") or {}).get(SET_NAME) or ""
+    labels = metadata.get("labels") or {}
+    set_name = labels.get(SET_NAME) or ""
     new = Pod(
         namespace=metadata.get("namespace") or "",
         name=metadata["name"],
@@ -282,6 +283,7 @@ def next_pods(job: Json, found: list[Pod]) -> list[Pod]:
         job=metadata["name"],
         job_uid=metadata["uid"],
         job_set=set_name,
+        replicated_job=labels.get(REPLICATED_JOB) or "",
         index="0" if batch.is_indexed(job.get("spec") or {}) else "",
         restart=0 if set_name else None,
     )
@@ -302,8 +304,8 @@ def replaced(pod: Pod, job: Json) -> Pod:
 
 
 def policy_of(job: Json, account: Account) -> NamedProfile | None:
-    """Return the profile by which a Job is judged, as it is kept on the Job and in its account; None if it is not."""
+    """Return the profile by which a Job is judged, as it is kept on the Job and in its account; None if by none."""
     record = undo.read(job)
-    if record is None or record.applied is None:
+    if record is None or record.applied is None or annotations.of(job).get(names.SKIP) == "true":
         return None
     return NamedProfile(record.profile, profile_of(account.applied or record.applied, record.retriable_exit_codes))

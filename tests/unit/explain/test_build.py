@@ -22,7 +22,7 @@ from webhook.cli.explain import UnexplainableError
 from webhook.cli.main import main
 from webhook.explain import render
 from webhook.explain.build import Explanation, explain
-from webhook.kube.names import LEDGER, POLICY, RETRY_HISTORY
+from webhook.kube.names import LEDGER, POLICY, RETRY_HISTORY, SKIP
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
 from webhook.policy.model import Disruptions, Profile
@@ -111,6 +111,16 @@ def test_what_happens_at_the_next_failure_is_told_rule_by_rule() -> None:
         "a disruption: costs no retry; 9 disruptions left; the next pod goes to spot nodes (rule 0)",
         "any exit code but 143 of main: ends the Job at once (rule 1)",
         "anything else: costs a retry; 3 retries left; the next pod goes to spot nodes",
+    ]
+
+
+def test_of_a_job_that_is_left_alone_no_limit_and_no_node_is_foretold() -> None:
+    root = job()
+    root["metadata"]["annotations"][SKIP] = "true"
+    assert explain(root, [root], []).next == [
+        "a disruption: costs no retry (rule 0)",
+        "any exit code but 143 of main: ends the Job at once (rule 1)",
+        "anything else: costs a retry; 5 retries left",
     ]
 
 
