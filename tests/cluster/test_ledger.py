@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,31 @@ def test_an_eviction_costs_a_disruption_and_the_next_pod_knows_of_it(namespace: 
         ("disruption EvictionByEvictionAPI", "disruption", "spot"),
         ("running", "", "on-demand"),
     ]
+
+
+def test_the_next_pod_comes_when_the_back_off_that_is_told_is_over(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job("train", backoffLimit=3))
+    (first,) = team.running("train", 1)
+    evict(team, first["metadata"]["name"])
+    team.wait_for("jobs", "train", lambda found: ended(found, 1))
+    told = explained(team, "train")["waits_until"]
+    (second,) = team.running("train", 1, but=first)
+    created = datetime.fromisoformat(second["metadata"]["creationTimestamp"])
+    assert -2 <= (created - datetime.fromisoformat(told)).total_seconds() <= 8
+
+
+def test_of_a_crash_that_is_not_settled_yet_this_is_told_and_then_what_it_was(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "settle")
+    team.create(job("train", **{**INDEXED, "completions": 3, "parallelism": 3, "backoffLimit": 3}))
+    pod = team.running("train", 3)[0]
+    team.ends(pod, 1)
+    team.wait_for("jobs", "train", lambda found: ended(found, 1))
+    found = explained(team, "train")
+    assert [one["pod"] for one in found["verdicts"]] == [pod["metadata"]["name"]]
+    until(lambda: any("it is a bug, which ends the Job, if no other pod" in told for told in team.told("train")))
+    team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
+    assert explained(team, "train")["verdicts"] == []
 
 
 def test_where_disruptions_count_an_eviction_ends_a_job_without_retries(namespace: NewNamespace) -> None:
