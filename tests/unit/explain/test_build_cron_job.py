@@ -49,7 +49,7 @@ def test_a_template_that_was_admitted_is_what_the_next_job_gets() -> None:
 
 def test_what_each_job_gets_is_without_what_the_last_one_has_spent() -> None:
     spent = {names.LEDGER: '{"ended": 1, "cost": {"retry": 1}, "last": []}', **INJECTED}
-    assert "1 retry left" in explain(nightly(), [job_of(2, annotations=spent)]).gets[-1]
+    assert "costs a retry; 0 retries left" in explain(nightly(), [job_of(2, annotations=spent)]).gets[-1]
 
 
 def test_its_last_jobs_are_listed_with_how_they_ended_the_newest_last() -> None:
