@@ -60,27 +60,27 @@ ALL_CODES = [exit_codes("Ignore", "In", *range(1, 128)), exit_codes("Ignore", "I
 WAYS = {
     "no exit code costs a retry": (
         with_rules(exit_codes("Ignore", "NotIn", 0)),
-        "spec.podFailurePolicy.rules[0]: failures cost no retry after 255 of the 255 exit codes; name the few",
+        "spec.podFailurePolicy.rules[0]: ignores 255 of the 255 exit codes, so failures without limit",
         with_rules(exit_codes("Ignore", "In", 75)),
     ),
     "no exit code but one": (
         with_rules(exit_codes("Ignore", "NotIn", 254)),
-        "spec.podFailurePolicy.rules[0]: failures cost no retry after 254 of the 255 exit codes; name the few",
+        "spec.podFailurePolicy.rules[0]: ignores 254 of the 255 exit codes, so failures without limit",
         with_rules(exit_codes("Ignore", "In", 143)),
     ),
     "none of them by two rules": (
         with_rules(*ALL_CODES),
-        "spec.podFailurePolicy.rules[0]: failures cost no retry after 255 of the 255 exit codes; name the few",
+        "spec.podFailurePolicy.rules[0]: ignores 255 of the 255 exit codes, so failures without limit",
         with_rules(exit_codes("FailJob", "NotIn", 75, container="main"), exit_codes("Ignore", "NotIn", 0)),
     ),
     "no failure of a pod that was scheduled": (
         with_rules(on("PodScheduled", "True")),
-        "spec.podFailurePolicy.rules[0]: failures cost no retry after PodScheduled=True, as nearly every failed pod",
+        "spec.podFailurePolicy.rules[0]: ignores PodScheduled=True",
         with_rules(on("PodScheduled", "False")),
     ),
     "no failure of a pod that is not ready": (
         with_rules(DISRUPTION, on("Ready", "False")),
-        "spec.podFailurePolicy.rules[1]: failures cost no retry after Ready=False, as nearly every failed pod",
+        "spec.podFailurePolicy.rules[1]: ignores Ready=False",
         with_rules(on("Ready", "False"), activeDeadlineSeconds=3600),
     ),
     "nobody counts": (
@@ -90,7 +90,7 @@ WAYS = {
     ),
     "an owner that does not exist": (
         owned(job("train", backoffLimit=UNLIMITED), "JobSet", "jobset.x-k8s.io/v1alpha2"),
-        "metadata.ownerReferences: the controller is JobSet 'x' with uid '0c5a', which does not exist; leave it out",
+        "metadata.ownerReferences: the controller is JobSet 'x' with uid '0c5a', which does not exist; remove it",
         owned(job("train", backoffLimit=3), "Wonder", "example.test/v1"),
     ),
     "pods that are counted for another": (
@@ -105,7 +105,7 @@ WAYS = {
     ),
     "very many indexes": (
         job("train", backoffLimitPerIndex=10, **INDEXED),
-        "spec.backoffLimitPerIndex: allows 100100 retries of all indexes together, profile 'default' 1000",
+        "spec.backoffLimitPerIndex: allows 100100 retries of all indexes together, and profile 'default' allows 1000",
         job("train", backoffLimitPerIndex=10, backoffLimit=1000, **INDEXED),
     ),
 }

@@ -317,7 +317,9 @@ def test_what_a_command_has_begun_and_left_behind_is_taken_up(namespace: NewName
     # Nobody can end this one; its manifest stays, and that is told where it is.
     placeholder = placeholder_name("taken", taken["metadata"]["uid"])
     team.wait_for_all("events", lambda events: any(one["involvedObject"]["name"] == placeholder for one in events))
-    assert f"another user has created a Job {team.name}/taken meanwhile" in team.told(placeholder, "RetryStuck")[0]
+    assert (
+        f"another user has created a Job {team.name}/taken in the meantime" in team.told(placeholder, "RetryStuck")[0]
+    )
     assert placeholders(team) == [placeholder]
 
 

@@ -51,9 +51,10 @@ def pod_of(owner: Object) -> Object:
     return found
 
 
-def with_failures(kubectl: Kubectl, namespace: str, failed: int) -> Object:
+def with_failures(kubectl: Kubectl, namespace: str, failed: int, **annotations: str) -> Object:
     """A suspended Job, which the Job controller leaves as it is, with that many failures in its status."""
-    created = kubectl.create({**job("train", suspend=True), "metadata": {"name": "train", "namespace": namespace}})
+    metadata = {"name": "train", "namespace": namespace, "annotations": annotations}
+    created = kubectl.create({**job("train", suspend=True), "metadata": metadata})
     patch = json.dumps({"status": {"failed": failed}})
     patched = kubectl.run("patch", "job/train", f"--namespace={namespace}", "--subresource=status", "--patch", patch)
     assert patched.returncode == 0, patched.stderr
@@ -62,7 +63,8 @@ def with_failures(kubectl: Kubectl, namespace: str, failed: int) -> Object:
 
 def test_a_job_that_is_not_watched_is_asked_for(served: Served, namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = namespace()
-    owner = with_failures(kubectl, team.name, 2)
+    # Without this, pods of a Job from before the opt-in are left alone.
+    owner = with_failures(kubectl, team.name, 2, **{names.INTERRUPTIBLE: "true"})
     kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")
     assert noted(mutated(served, pod_of(owner), team.name)) == {
         "placement": "Spot",
@@ -127,7 +129,8 @@ def test_pods_that_name_unknown_owners_refuse_none_of_another_namespace(
     served: Served, namespace: NewNamespace, kubectl: Kubectl
 ) -> None:
     noisy, team = namespace({names.PROFILE: "default"}), namespace()
-    owner = with_failures(kubectl, team.name, 2)
+    # Without this, pods of a Job from before the opt-in are left alone.
+    owner = with_failures(kubectl, team.name, 2, **{names.INTERRUPTIBLE: "true"})
     kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")  # the Job is older: it is asked for
     unknown = {"metadata": {"name": "unknown", "uid": "unknown-uid"}}
     bodies = (review_of(pod_of(unknown), namespace=noisy.name), review_of(pod_of(owner), namespace=team.name))

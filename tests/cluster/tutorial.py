@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -52,7 +51,7 @@ def cluster() -> Iterator[str]:
                     break
             yield "\n".join(exports)
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
 
 
 def steps(text: str) -> Iterator[tuple[str, str]]:
