@@ -9,7 +9,7 @@ from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.model import Profile
 
 BOOLEANS: Final = {"true": True, "false": False}
-LONGEST_COUNT: Final = len("2147483647")
+LARGEST_COUNT: Final = 2**31 - 1  # of the API's 32-bit integers
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +106,8 @@ def annotation_problems(profile_name: str, profile: Profile, annotations: Json, 
 
 
 def count(text: str | None) -> int | None:
-    """Return the whole number in the text of an annotation; None if it is not one, or has more than 10 digits."""
-    if text is None or len(text) > LONGEST_COUNT or not (text.isascii() and text.isdecimal()):
+    """Return the whole number in the text of an annotation; None if it is not one of at most 31 bits."""
+    if text is None or len(text) > len(str(LARGEST_COUNT)) or not (text.isascii() and text.isdecimal()):
         return None
-    return int(text)
+    number = int(text)
+    return number if number <= LARGEST_COUNT else None

@@ -81,3 +81,11 @@ def test_all_problems_are_named_at_once() -> None:
 def test_a_count_is_ascii_digits_of_bounded_length() -> None:
     assert count("007") == 7
     assert count("9" * 5000) is None
+
+
+def test_a_count_is_no_larger_than_the_apis_integers_as_what_is_written_of_it_must_be_read_again() -> None:
+    assert count("2147483647") == 2147483647
+    assert count("2147483648") is None
+    assert texts({names.ATTEMPT: "9999999999"}) == [
+        "metadata.annotations[retry-policy.dev/attempt]: is '9999999999'; must be a whole number, 0 or more"
+    ]

@@ -14,7 +14,7 @@ from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
-from webhook.policy.settings import count
+from webhook.policy.settings import LARGEST_COUNT, count
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
@@ -174,7 +174,7 @@ def read(pod: Json) -> Pod:
 def restart_of(labels: Json) -> int | None:
     """Return how often the Job of a JobSet was started again, with the set or alone; None where there is no set."""
     of_set = count(labels.get(RESTART))
-    return None if of_set is None else of_set + (count(labels.get(JOB_RESTART)) or 0)
+    return None if of_set is None else min(of_set + (count(labels.get(JOB_RESTART)) or 0), LARGEST_COUNT)
 
 
 def earlier(time: str, seconds: int) -> str:
