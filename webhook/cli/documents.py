@@ -64,6 +64,15 @@ def always(_text: str) -> bool:
     return True
 
 
+def is_stream(place: str) -> bool:
+    """Return True if a place can be read once alone: stdin, or a pipe."""
+    try:
+        mode = os.stat(place).st_mode  # noqa: PTH116 - as a Path, "" would be the current folder
+    except (OSError, ValueError):
+        return place == STDIN
+    return place == STDIN or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 def read(place: str, stdin: BinaryIO, is_wanted: IsWanted = always) -> Iterator[Document | Unusable]:
     """Yield the documents in a file, in a folder and its subfolders, or in stdin.
 
@@ -73,7 +82,7 @@ def read(place: str, stdin: BinaryIO, is_wanted: IsWanted = always) -> Iterator[
     file or stdin without a document is Unusable: probably the command before the pipe has failed.
     """
     if place == STDIN:
-        yield from not_empty(place, read_bytes(place, stdin.read(LARGEST + 1), is_wanted))
+        yield from read_stream(place, stdin.read(LARGEST + 1), is_wanted)
         return
     try:
         is_folder = stat.S_ISDIR(os.stat(place).st_mode)  # noqa: PTH116 - as a Path, "" would be the current folder
@@ -81,6 +90,11 @@ def read(place: str, stdin: BinaryIO, is_wanted: IsWanted = always) -> Iterator[
         yield unreadable(place, error)
         return
     yield from read_folder(place, is_wanted) if is_folder else not_empty(place, read_file(FilePath(place), is_wanted))
+
+
+def read_stream(place: str, data: bytes, is_wanted: IsWanted = always) -> Iterator[Document | Unusable]:
+    """Yield the documents in what was read of stdin or of a pipe."""
+    return not_empty(place, read_bytes(place, data, is_wanted))
 
 
 def read_folder(place: str, is_wanted: IsWanted) -> Iterator[Document | Unusable]:

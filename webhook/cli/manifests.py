@@ -70,28 +70,40 @@ class Run:
         self.profile_name = profile_name or "default"
         profile_of(self.policy, self.profile_name)
         self.stdin: BinaryIO = io.BytesIO() if sys.stdin is None else sys.stdin.buffer  # None where it is closed
+        self.streams: dict[str, bytes] = {}  # what was read of stdin and of pipes, which can be read once alone
         self.profiles = {} if profile_name is not None else self.profiles_of_namespaces()
         self.exit_code = 0
 
     def profiles_of_namespaces(self) -> dict[str, str]:
         """Return the profiles that the Namespaces in the files are labelled with, by the name of the Namespace.
 
-        Without those that the policy does not have. A Namespace may come after the objects in it, so that the files
-        with Namespaces are read twice.
+        Without those that the policy does not have. A Namespace may come after the objects in it, so the files with
+        Namespaces are read twice.
         """
         found: dict[str, str] = {}
         for file in dict.fromkeys(self.files):
             try:
-                if file == documents.STDIN:
-                    self.stdin = io.BytesIO(self.stdin.read(documents.LARGEST + 1))
-                for document in documents.read(file, self.stdin, has_opted_in_namespaces):
+                if documents.is_stream(file):
+                    self.streams[file] = self.bytes_of(file)
+                for document in self.read(file, has_opted_in_namespaces):
                     if isinstance(document, Document):
                         found.update(opted_in(root for _, root in document.objects()))
-                if file == documents.STDIN:
-                    self.stdin.seek(0)
             except OSError:
                 continue  # reported when the documents are judged
         return {name: profile for name, profile in found.items() if profile in self.policy.profiles}
+
+    def bytes_of(self, file: str) -> bytes:
+        """Return what stdin or a pipe holds, as much as is read of a file; raise OSError."""
+        if file == documents.STDIN:
+            return self.stdin.read(documents.LARGEST + 1)
+        with open(file, "rb") as opened:  # noqa: PTH123 - as a Path, "" would be the current folder
+            return opened.read(documents.LARGEST + 1)
+
+    def read(self, file: str, is_wanted: documents.IsWanted = documents.always) -> Iterator[Document | Unusable]:
+        """Yield the documents in a file, those of a stream as they were read before."""
+        if file in self.streams:
+            return documents.read_stream(file, self.streams[file], is_wanted)
+        return documents.read(file, self.stdin, is_wanted)
 
     def profile_for(self, root: Json) -> str:
         """Return the name of the profile under which an object is judged."""
@@ -102,7 +114,7 @@ class Run:
         """Yield the documents; write warnings about them, and what cannot be read, to stderr."""
         for file in self.files:
             try:
-                for found in documents.read(file, self.stdin):
+                for found in self.read(file):
                     if isinstance(found, Document):
                         self.warn(found, "", offline.warnings(found))
                         yield found

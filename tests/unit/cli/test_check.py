@@ -1,5 +1,7 @@
 """The output and the exit codes of `retry-policy check`."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,17 @@ def test_each_problem_is_a_line_with_file_number_and_path_of_its_document() -> N
         f"jobs.yaml:2 spec.jobTemplate.spec.backoffLimit: 25 {TOO_MANY} (ml/cronjob/nightly)",
         f"-:1 items[0].spec.backoffLimit: 11 {TOO_MANY} (ml/job/train)",
     ]
+
+
+def test_a_pipe_that_is_given_as_a_file_is_read_once_and_its_namespaces_count() -> None:
+    os.mkfifo("pipe")
+    documents = yaml.safe_dump_all([job(job_spec(rules=[], backoffLimit=25)), team(profile="strict")])
+    with ThreadPoolExecutor() as pool:
+        pool.submit(Path("pipe").write_text, documents)
+        write("policy.yaml", POLICY)
+        found = checked("-f", "pipe", "--policy", "policy.yaml")
+    assert found.exit_code == 1
+    assert found.stdout.startswith("pipe:1 spec.backoffLimit: 25 retries exceed the limit of 2 in profile 'strict'")
 
 
 def test_warnings_are_no_problems() -> None:
