@@ -287,8 +287,7 @@ def next_pods(job: Json, found: list[Pod]) -> list[Pod]:
         index="0" if batch.is_indexed(job.get("spec") or {}) else "",
         restart=0 if set_name else None,
     )
-    failed = [pod for pod in found if pod.has_failed]
-    return [replaced(pod, job) for pod in failed if pod.index] or [new]
+    return [replaced(pod, job) for pod in pending.missing_indexes(found) if pod.index] or [new]
 
 
 def replaced(pod: Pod, job: Json) -> Pod:

@@ -78,7 +78,7 @@ def crash_of(detail: Attempt, job: Json) -> Pod | None:
 def waits_until(standing: Standing, pods: list[Pod], all_pods: Iterable[Json]) -> str:
     """Return when the Job controller replaces the next pod of a Job, after its back-off; empty if it waits for none."""
     if standing.job["spec"].get("backoffLimitPerIndex") is not None:
-        return min(filter(None, map(waits_for, missing_indexes(pods))), default="")
+        return min(filter(None, map(waits_for, (pod for pod in missing_indexes(pods) if pod.tracked))), default="")
     ends = [detail.end for detail in standing.account.last if detail.end and detail.cost != "none"]
     succeeded = max(map(finished, all_pods), default="")
     ends = [end for end in ends if end > succeeded]
@@ -89,7 +89,7 @@ def missing_indexes(pods: Iterable[Pod]) -> list[Pod]:
     """Return the last failed pod of each completion index that has no pod which runs or has succeeded."""
     there = {pod.index for pod in pods if not pod.has_failed}
     last: dict[str, Pod] = {}
-    for pod in sorted((pod for pod in pods if pod.has_failed and pod.tracked), key=lambda pod: pod.ended):
+    for pod in sorted((pod for pod in pods if pod.has_failed), key=lambda pod: pod.ended):
         last[pod.index] = pod
     return [pod for index, pod in last.items() if index not in there]
 

@@ -153,6 +153,26 @@ def test_with_a_budget_for_each_index_the_index_tells_what_is_left() -> None:
     assert found.next[-1] == "anything else: costs the index a retry; 1 retry left; the next pod goes to spot nodes"
 
 
+def test_where_no_pod_runs_each_index_that_has_not_succeeded_is_foretold_by_its_last_pod() -> None:
+    spec: Json = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 3}
+
+    def of_index(name: str, index: int, failures: int, phase: str, code: int | None) -> Json:
+        counts = {"batch.kubernetes.io/job-completion-index": str(index)}
+        counts["batch.kubernetes.io/job-index-failure-count"] = str(failures)
+        return pod(name, phase, code, annotations=counts)
+
+    pods = [
+        of_index("a", 0, 0, "Failed", 143),
+        of_index("b", 0, 1, "Succeeded", 0),
+        of_index("c", 1, 0, "Failed", 143),
+        of_index("d", 1, 1, "Failed", 143),
+    ]
+    pods[3]["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = "2026-01-01T02:00:30Z"
+    root = job(**spec)
+    foretold = [line for line in explain(root, [root], pods).next if line.startswith("anything else")]
+    assert foretold == ["anything else: costs the index a retry; 0 retries left; the next pod goes to on-demand nodes"]
+
+
 def test_of_a_set_the_restarts_and_the_retries_of_its_jobs_are_told_and_what_it_does_at_a_failure() -> None:
     rules = [
         {
