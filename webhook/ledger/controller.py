@@ -40,6 +40,7 @@ from webhook.objects.problem import Json, Path
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
+from webhook.rules.jobs import failure_policy
 
 # Seconds.
 GATHERING: Final = 0.2  # from a pod's end to the write: others may end with it
@@ -345,11 +346,15 @@ class Ledger:
     def verdict_on(self, counting: CountingPass) -> str:
         """Say when the pod that was counted last is a bug, where that is yet to be decided; empty elsewhere."""
         key, last = counting.key, counting.details[-1]
+        if last.cost != "retry" or last.rule is not None or not self.may_act(key):
+            return ""
         failed = self.trackers.state_of(key).tracker.failed
         crashed = (failed.get(uid) for of, uid in self.crashes if of == key)
         pod = next((one for one in crashed if one is not None and one.name == last.pod), None)
         job = None if pod is None else self.trackers.state_of(key).tracker.jobs.get(pod.job_uid)
-        return "" if job is None else f"; {words.verdict(settling.window(job, self.settings_of(job)), key.kind)}"
+        if job is None or failure_policy.tolerates_failures(job["spec"]):
+            return ""
+        return f"; {words.verdict(settling.window(job, self.settings_of(job)), key.kind)}"
 
     def settings_of(self, root: Json) -> Settings:
         """Return what applies to a workload by its Namespace's profile, the defaults where the policy has none such."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.objects import DISRUPTION
+from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.leader import (
     BOOKMARK,
     JOB_PATH,
@@ -39,17 +39,18 @@ DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "Preemption
 
 
 @asynccontextmanager
-async def crashed(api: FakeApi) -> AsyncIterator[Ledger]:
+async def crashed(api: FakeApi, **fields: Any) -> AsyncIterator[Ledger]:
     """A leader that has watched for a minute before one of four dependent pods ends with exit code 1."""
-    api.objects[JOB_PATH] = {**job(COUPLED), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
+    spec = {**COUPLED, **fields}
+    api.objects[JOB_PATH] = {**job(spec), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
     async with running(new_ledger(api)) as ledger:
-        see_job(ledger, spec=COUPLED)
+        see_job(ledger, spec=spec)
         for number in (1, 2):
             tell(api, told("ADDED", stored_pod(number)))
         await asyncio.sleep(60)
         tell(api, told("MODIFIED", stored_pod(1, "Failed", 1)))
         await asyncio.sleep(INTERVAL)
-        see_job(ledger, api.of_accounts()[-1].text, spec=COUPLED)
+        see_job(ledger, api.of_accounts()[-1].text, spec=spec)
         yield ledger
 
 
@@ -88,11 +89,32 @@ def test_a_crash_that_no_disruption_explains_fails_the_job_once_the_watch_has_to
     assert last.account.cost == {"fatal": 1, "retry": 0}
 
 
+def told_by(ledger: Ledger) -> str:
+    (notice,) = [ledger.events.waiting.get_nowait() for _ in range(ledger.events.waiting.qsize())]
+    return notice.message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"podFailurePolicy": {"rules": [DISRUPTION, exit_codes("Count", "In", 1)]}},
+        {"successPolicy": {"rules": [{"succeededIndexes": "0"}]}},
+    ],
+    ids=["a rule of its author decides it", "the Job may succeed all the same"],
+)
+def test_the_event_about_a_crash_that_is_not_settled_announces_no_verdict(fields: Any) -> None:
+    async def work() -> None:
+        async with crashed(api, **fields) as ledger:
+            assert "bug" not in told_by(ledger)
+
+    api = FakeApi()
+    run(work())
+
+
 def test_the_event_about_a_crash_says_that_its_cost_is_not_decided_yet() -> None:
     async def work() -> None:
         async with crashed(api) as ledger:
-            (notice,) = [ledger.events.waiting.get_nowait() for _ in range(ledger.events.waiting.qsize())]
-            assert notice.message.endswith(
+            assert told_by(ledger).endswith(
                 "; it is a bug, which ends the Job, if no other pod of it is disrupted within 30 s before or after it"
             )
 

@@ -29,6 +29,7 @@ JOB_READ: Final[Shape] = {
         **dict.fromkeys(("completionMode", "podReplacementPolicy"), str),
         "suspend": bool,
         "podFailurePolicy": batch.FAILURE_POLICY,
+        "successPolicy": {},
     },
     "status": {
         **dict.fromkeys(("failed", "succeeded"), int),

@@ -137,8 +137,7 @@ def is_settled(job: EmbeddedJob, settings: Settings) -> bool:
 
 def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:
     """Make the rules that tell a bug, whether pods depend on each other or not."""
-    # With a successPolicy, or in a work queue, a later failure is not a failure of the Job; FailJob would make it one.
-    if job.spec.get("successPolicy") is not None or is_work_queue(job.spec):
+    if tolerates_failures(job.spec):  # FailJob would make each a failure of the Job
         return [], []
     # A launcher or submitter ends with 1 when a pod goes, or a connection to it; its retries are for that.
     if job.traits.depends_elsewhere:
@@ -196,6 +195,11 @@ def is_coupled(job: EmbeddedJob) -> bool:
         and (spec.get("parallelism") or 1) > 1
         and not batch.has_index_budgets(spec)
     )
+
+
+def tolerates_failures(spec: Json) -> bool:
+    """Return True if a Job may succeed after failures of its pods: with a successPolicy, or as a work queue."""
+    return spec.get("successPolicy") is not None or is_work_queue(spec)
 
 
 def is_work_queue(spec: Json) -> bool:
