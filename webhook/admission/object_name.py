@@ -77,7 +77,9 @@ def name_of(request: Request, body: bytes) -> ObjectName:
     kind = request.kind.kind
     metadata = metadata_in(body)
     controller = controller_in(metadata) if kind == core.POD.kind else ""
-    return ObjectName(kind, shown(request.namespace), shown(given_name(request, metadata)), controller)
+    # The API server calls an existing Namespace an object in itself.
+    namespace = "" if kind == "Namespace" else shown(request.namespace)
+    return ObjectName(kind, namespace, shown(given_name(request, metadata)), controller)
 
 
 def metadata_in(body: bytes) -> Metadata:

@@ -32,6 +32,11 @@ def test_an_object_of_the_whole_cluster_has_no_namespace() -> None:
     assert str(name_of(review.decode(body), body)) == "Namespace team"
 
 
+def test_a_namespace_is_named_by_itself_though_a_request_to_update_it_has_its_name_as_namespace() -> None:
+    body = review_of(with_metadata({"apiVersion": "v1", "kind": "Namespace"}, name="team"), namespace="team")
+    assert str(name_of(review.decode(body), body)) == "Namespace team"
+
+
 def test_an_object_whose_name_the_api_server_completes_is_named_by_what_its_author_wrote() -> None:
     before = with_metadata(job(), generateName="train-")
     assert str(named(before)) == "Job team/train-*"
