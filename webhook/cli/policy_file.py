@@ -42,6 +42,11 @@ def policy_or_problems(file: Path) -> Policy | list[Problem]:
     except ValueError as error:
         click.echo(printable(f"{file}: {error}"), err=True)
         sys.exit(UNUSABLE)
+    return policy_in_text(text)
+
+
+def policy_in_text(text: str) -> Policy | list[Problem]:
+    """Return the policy in a text, or its problems, those of what it would inject too."""
     policy = parse(text)
     return policy if isinstance(policy, list) else validate_policy(policy) or policy
 

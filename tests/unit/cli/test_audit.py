@@ -12,6 +12,11 @@ from webhook.cli import audit as command
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
 
+CODES = list(range(1, 260))  # more than the API takes in one rule
+TOO_MANY_CODES = (
+    "{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPolicy,"
+    f" profiles: {{default: {{failurePolicy: {{retriableExitCodes: {CODES}}}}}}}}}"
+)
 STRICT = "{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPolicy, profiles: {default: {retries: {limit: 2}}}}"
 NAMESPACES = "/api/v1/namespaces"
 JOBS = "/apis/batch/v1/jobs"
@@ -86,6 +91,7 @@ def test_where_there_is_none_it_says_so_and_judges_by_the_packaged_policy(
     [
         (ApiError(403, "forbidden"), "cannot be read: 403 forbidden; name one with --policy FILE"),
         ([{"data": {"policy.yaml": "profiles: 3"}}], "has problems: "),
+        ([{"data": {"policy.yaml": TOO_MANY_CODES}}], "has problems: "),
     ],
 )
 def test_a_policy_that_cannot_be_used_ends_it(
