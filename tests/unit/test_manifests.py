@@ -235,7 +235,7 @@ def test_the_last_good_policy_is_kept_where_only_the_end_of_the_pod_removes_it(p
     (mount,) = container["volumeMounts"]
     (volume,) = pods["spec"]["volumes"]
     assert (volume["name"], mount["mountPath"]) == (mount["name"], "/tmp")  # noqa: S108 - of the container
-    assert volume["emptyDir"]["sizeLimit"] == "1Mi"  # room for two of 256 KiB: one is written beside the other
+    assert volume["emptyDir"]["sizeLimit"] == "4Mi"  # room for two of 1 MiB: one is written beside the other
     assert container["securityContext"]["readOnlyRootFilesystem"]
 
 

@@ -4,6 +4,7 @@ The folder is an emptyDir, which a container's end leaves as it is and the pod's
 begins with an old policy, and nobody but this pod can write the file.
 """
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,8 @@ class LastGood:
                 opened.write(text)
             new.replace(self.file)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                new.unlink(missing_ok=True)  # else it would take the room of the next certificate's key
             log.warning("last good policy not kept", file=str(self.file), error=error.strerror)
 
     def read(self) -> str | None:

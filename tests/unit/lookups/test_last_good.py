@@ -1,5 +1,6 @@
 """The last good policy of a pod, in a file for its next container."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -45,6 +46,21 @@ def test_a_file_that_a_symlink_or_another_user_has_put_there_is_not_read(
 def test_a_file_that_is_no_text_is_not_read(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"\xff")
     assert LastGood(tmp_path).read() is None
+
+
+def test_a_policy_that_does_not_fit_leaves_the_one_before_and_takes_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LastGood(tmp_path).write("first")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with capture_logs():
+        LastGood(tmp_path).write("second")
+    assert [file.name for file in tmp_path.iterdir()] == [NAME]
+    assert LastGood(tmp_path).read() == "first"
 
 
 def test_a_policy_that_cannot_be_kept_is_logged(tmp_path: Path) -> None:
