@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.cluster.namespace import Api, Namespace
 
 Test = TypeVar("Test", bound="Callable[..., None]")
-DEFAULT = 1000
+DEFAULT = 500
 EXAMPLES = int(os.environ.get("RETRY_POLICY_EXAMPLES", DEFAULT))
 PARTS = 4  # of each test, which generate objects at the same time
 
