@@ -1,6 +1,6 @@
 """The rules agree with the API server, and the command line with the webhook, on generated objects.
 
-RETRY_POLICY_EXAMPLES: how many objects each test generates (default 1,000, always the same ones).
+RETRY_POLICY_EXAMPLES: how many objects each test generates (default 500, always the same ones).
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ ROOT = Path(__file__).parents[2]
 LABEL = "kubectl label namespace default retry-policy.dev/profile=default"
 CREATE = "kubectl create --dry-run=server -f manifests/samples/job.yaml -o yaml"
 
-pytestmark = pytest.mark.skipif(not OWN_CONTROL_PLANE, reason="has a control plane of its own, which it would build")
+pytestmark = [
+    pytest.mark.first,
+    pytest.mark.skipif(not OWN_CONTROL_PLANE, reason="has a control plane of its own, which it would build"),
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import pytest
+
 from tests.cluster import tutorial
 from tests.cluster.conftest import with_operators
 
@@ -19,6 +21,7 @@ DIFFERS: Final = (
 
 
 @with_operators
+@pytest.mark.first
 def test_each_command_of_the_tutorial_prints_what_the_page_shows() -> None:
     with tutorial.cluster() as exports:
         for command, shown in tutorial.steps(tutorial.PAGE.read_text()):
