@@ -23,6 +23,7 @@ from webhook.objects import bounds
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Problem
 from webhook.policy.model import Policy
+from webhook.policy.parse import parse
 from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, opt_in, registry, retries, unknown_keys
 from webhook.rules.contexts import ValidationContext
@@ -199,6 +200,13 @@ def problems_once_created(found: Json, profile: NamedProfile, facts: Facts) -> I
     known = replace(facts, owner=None, owners_known=False, above=None, defaulted=False)
     edit(subject, profile, known, Editor(root))
     yield from problems(registry.VALIDATING_RULES, ValidationContext(subject.row, root, None, profile, known))
+
+
+def read_policy(text: str) -> tuple[Policy | None, list[Problem]]:
+    """Return the policy in a text; None, and its problems, if it has any, those of what it would inject too."""
+    parsed = parse(text)
+    problems = validate_policy(parsed) if isinstance(parsed, Policy) else parsed
+    return (parsed, []) if isinstance(parsed, Policy) and not problems else (None, problems)
 
 
 def validate_policy(policy: Policy) -> list[Problem]:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import click
 
+from webhook.admission.engine import read_policy
 from webhook.audit.load import POLICY_CONFIGMAP, Audit, stored_policy
 from webhook.audit.namespaces import Scope
 from webhook.cli.cluster import ask, fail, kubeconfig_or_default
 from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_option, printable
-from webhook.cli.policy_file import policy_in_text, profile_of, usable_policy
+from webhook.cli.policy_file import profile_of, usable_policy
 from webhook.kube.client import Api, ApiError
 from webhook.policy.model import Policy
 from webhook.policy.parse import load_default
@@ -81,7 +82,7 @@ async def policy_in(api: Api, warnings: list[str]) -> Policy:
         what = f"there is no policy in ConfigMap {name}: judged by the packaged policy"
         warnings.append(f"{what}; name another with --policy FILE")
         return load_default()
-    found = policy_in_text(text)
-    if not isinstance(found, Policy):
-        fail(f"the policy in ConfigMap {name} has problems: {' | '.join(map(str, found))}")
-    return found
+    policy, problems = read_policy(text)
+    if policy is None:
+        fail(f"the policy in ConfigMap {name} has problems: {' | '.join(map(str, problems))}")
+    return policy

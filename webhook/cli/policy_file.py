@@ -6,11 +6,11 @@ from typing import Final
 
 import click
 
-from webhook.admission.engine import validate_policy
+from webhook.admission.engine import read_policy
 from webhook.cli.console import UNUSABLE, printable
 from webhook.objects.problem import Problem
 from webhook.policy.model import Policy, Profile
-from webhook.policy.parse import load_default, parse
+from webhook.policy.parse import load_default
 
 LARGEST_POLICY: Final = 1024 * 1024  # bytes, of a ConfigMap
 
@@ -42,13 +42,8 @@ def policy_or_problems(file: Path) -> Policy | list[Problem]:
     except ValueError as error:
         click.echo(printable(f"{file}: {error}"), err=True)
         sys.exit(UNUSABLE)
-    return policy_in_text(text)
-
-
-def policy_in_text(text: str) -> Policy | list[Problem]:
-    """Return the policy in a text, or its problems, those of what it would inject too."""
-    policy = parse(text)
-    return policy if isinstance(policy, list) else validate_policy(policy) or policy
+    policy, problems = read_policy(text)
+    return problems if policy is None else policy
 
 
 def policy_text(file: Path) -> str:

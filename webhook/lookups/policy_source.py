@@ -13,14 +13,14 @@ from typing import Final
 import structlog
 
 from webhook import metrics
-from webhook.admission.engine import validate_policy
+from webhook.admission.engine import read_policy
 from webhook.kube.client import Api
 from webhook.kube.informer import Informer
 from webhook.kube.paths import path_of
 from webhook.lookups.last_good import LARGEST, LastGood
-from webhook.objects.problem import Json, Problem
+from webhook.objects.problem import Json
 from webhook.policy.model import Policy
-from webhook.policy.parse import KEY, parse
+from webhook.policy.parse import KEY
 
 # Seconds between two reads of a file. Contents are compared and not modification times, because a mounted ConfigMap is
 # replaced by changing a symlink.
@@ -160,13 +160,6 @@ class PolicySource:
             self.refuse(origin, [f"is not UTF-8 (byte {error.start}); save it as UTF-8"])
         else:
             self.take(text, origin)
-
-
-def read_policy(text: str) -> tuple[Policy | None, list[Problem]]:
-    """Return the policy in a text; None, and its problems, if it has any."""
-    parsed = parse(text)
-    problems = validate_policy(parsed) if isinstance(parsed, Policy) else parsed
-    return (parsed, []) if isinstance(parsed, Policy) and not problems else (None, problems)
 
 
 def count_providers(policy: Policy) -> None:
