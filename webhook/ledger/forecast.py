@@ -25,7 +25,7 @@ from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.policy.settings import NamedProfile, Settings
+from webhook.policy.settings import NamedProfile, Settings, count
 from webhook.rules import annotations
 from webhook.rules.pods import loss, placement
 
@@ -142,8 +142,9 @@ def failed_indexes(job: Json) -> int:
     number = 0
     for part in (at(job, ("status", "failedIndexes")) or "").split(","):
         first, _, last = part.partition("-")
-        if first.isdecimal():
-            number += int(last) - int(first) + 1 if last.isdecimal() else 1
+        begin, end = count(first), count(last or first)
+        if begin is not None and end is not None:
+            number += end - begin + 1
     return number
 
 

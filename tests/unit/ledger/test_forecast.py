@@ -1,5 +1,6 @@
 """What `explain` foretells of the next failure is what the ledger, the Job controller and placement then do."""
 
+import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
@@ -7,7 +8,7 @@ from tests.histories import DISRUPTION, foretold, index_of, manifests, profiles,
 from tests.strategies import examples
 from tests.unit.ledger.simulated import World
 from webhook.kube import names
-from webhook.ledger.forecast import Forecast
+from webhook.ledger.forecast import Forecast, failed_indexes
 from webhook.ledger.model.account import Left
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
@@ -64,3 +65,8 @@ def step(world: World, number: int, ending: int, data: st.DataObject) -> None:
 def test_a_forecast_that_ends_nothing_names_no_reason() -> None:
     plain = Forecast(cause="Other", cost="none", rule=None, action="", left=Left(retries=0, disruptions=0))
     assert (plain.ends, plain.reason, plain.off_spot) == ("", "", None)
+
+
+@pytest.mark.parametrize(("text", "number"), [("", 0), ("2", 1), ("1,3-5", 4), ("9" * 5000, 0), ("0-" + "9" * 5000, 0)])
+def test_failed_indexes_are_counted_by_a_jobs_status_whatever_is_written_there(text: str, number: int) -> None:
+    assert failed_indexes({"status": {"failedIndexes": text}}) == number
