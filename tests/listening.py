@@ -41,10 +41,17 @@ class Client:
 
     async def answer(self) -> tuple[int, dict[str, str]]:
         """Return the status and the headers, in lower case, of the next answer."""
+        status, headers, _ = await self.whole_answer()
+        return status, headers
+
+    async def body(self) -> bytes:
+        """Return the body of the next answer."""
+        return (await self.whole_answer())[2]
+
+    async def whole_answer(self) -> tuple[int, dict[str, str], bytes]:
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
         headers = dict(line.split(": ", 1) for line in head[1:] if line)
-        await self.reader.readexactly(int(headers["content-length"]))
-        return int(head[0].split()[1]), headers
+        return int(head[0].split()[1]), headers, await self.reader.readexactly(int(headers["content-length"]))
 
     async def status_of(self, body: bytes) -> int:
         self.post(body)

@@ -130,9 +130,9 @@ def pod_of_a_job(variables: int = 20) -> bytes:
 @pytest.mark.parametrize(
     ("body", "most"),
     [
-        pytest.param(pod_of_a_job(), 4120, id="a pod of a Job"),
-        pytest.param(review_of(pod(owner=None)), 830, id="a pod of nobody"),
-        pytest.param(review_of(job(job_spec(backoffLimit=3))), 6010, id="a Job with a warning"),
+        pytest.param(pod_of_a_job(), 4370, id="a pod of a Job"),
+        pytest.param(review_of(pod(owner=None)), 860, id="a pod of nobody"),
+        pytest.param(review_of(job(job_spec(backoffLimit=3))), 6190, id="a Job with a warning"),
     ],
 )
 def test_a_request_executes_no_more_instructions_than_recorded(body: bytes, most: int) -> None:

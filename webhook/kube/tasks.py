@@ -1,7 +1,8 @@
-"""Run I/O in a new Task, so that a coroutine which waits for it may be closed."""
+"""Begin a coroutine without a Task, and let only what waits for I/O run in one."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
+from types import coroutine
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -17,3 +18,19 @@ async def in_task(work: Coroutine[Any, Any, Result]) -> Result:
         return await task
     finally:
         task.cancel()
+
+
+@coroutine
+def rest_of(work: Coroutine[Any, Any, Result], awaited: Any) -> Generator[Any, Any, Result]:
+    """Run a suspended coroutine to its end, and return its result; `awaited` is the value that it yielded."""
+    try:
+        while True:
+            try:
+                sent = yield awaited
+            except BaseException as error:  # noqa: BLE001 - every exception is passed on to the coroutine
+                awaited = work.throw(error)
+            else:
+                awaited = work.send(sent)
+    except StopIteration as done:
+        result: Result = done.value
+        return result

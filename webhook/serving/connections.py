@@ -83,6 +83,15 @@ class Connection(RequestHandler):
             self.enter(State.HEAD)
         super().data_received(data)
 
+    def waits_for_small_body(self) -> bool:
+        """Return True if the head of a small request has arrived, and not all of its body."""
+        return self.state is State.HEAD and bool(self._messages) and self._waiter is not None
+
+    def leave_to_aiohttp(self) -> None:
+        """Wake aiohttp's task for this connection if requests have arrived."""
+        if self._messages and self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
     def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - as in aiohttp
         """Go on with reading where it was paused; aiohttp goes through parser and transport after each body."""
         if self._reading_paused:
@@ -187,6 +196,10 @@ class Connections:
         """
         late = self.loop.time() - self.limits.client_timeout
         for connection in list(self.open):
+            if connection.waits_for_small_body():
+                if connection.since < self.loop.time() - ARRIVES_WITHIN:
+                    connection.leave_to_aiohttp()  # it waits within the bounds of Bodies
+                continue
             slow = connection.state in {State.HEAD, State.LEAVING} and connection.since < late
             if slow or (connection.write_paused_at is not None and connection.write_paused_at < late):
                 connection.drop("slow")

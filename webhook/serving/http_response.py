@@ -13,7 +13,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
-from aiohttp import HttpVersion11, hdrs
+from aiohttp import HttpVersion, HttpVersion11, hdrs
 from aiohttp.web_request import BaseRequest
 
 NAME: Final = "retry-policy-webhook"  # aiohttp would tell its version and Python's
@@ -26,9 +26,10 @@ class HttpResponse:
     """A response with a body of bytes, which aiohttp's RequestHandler sends in place of its own Response.
 
     `keep_alive`: whether the connection stays open; None until the request is known, unless `force_close` was called.
+    None counts as open. `version`: that of the request.
     """
 
-    __slots__ = ("body", "content_type", "headers", "keep_alive", "request", "status")
+    __slots__ = ("body", "content_type", "headers", "keep_alive", "request", "status", "version")
 
     def __init__(
         self, body: bytes, status: int = HTTPStatus.OK, content_type: str = JSON, headers: Mapping[str, str] = NONE
@@ -38,6 +39,7 @@ class HttpResponse:
         self.content_type = content_type
         self.headers = headers
         self.keep_alive: bool | None = None
+        self.version: HttpVersion = HttpVersion11
 
     def force_close(self) -> None:
         """Close the connection after this response."""
@@ -46,6 +48,7 @@ class HttpResponse:
     async def prepare(self, request: BaseRequest) -> None:
         """Set the request that this responds to."""
         self.request = request
+        self.version = request.version
         if self.keep_alive is None:
             self.keep_alive = request.keep_alive
 
@@ -60,9 +63,9 @@ class HttpResponse:
         head = start(self.status, self.content_type) % (date(int(time.time())), len(self.body))
         for name, value in self.headers.items():
             head += f"{name}: {value}\r\n".encode()
-        if not self.keep_alive:
+        if self.keep_alive is False:
             return head + b"Connection: close\r\n\r\n"
-        if self.request.version < HttpVersion11:
+        if self.version < HttpVersion11:
             return head + b"Connection: keep-alive\r\n\r\n"
         return head + b"\r\n"
 

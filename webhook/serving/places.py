@@ -5,10 +5,10 @@ have as many places as remain free: one namespace alone gets half of the places,
 without a waiting request gets a place as long as one is free. The same holds for the bytes of the bodies.
 """
 
-from collections.abc import Callable, Coroutine, Generator
-from types import coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from webhook.kube.tasks import rest_of
 from webhook.serving.limits import Limits
 
 Result = TypeVar("Result")
@@ -69,19 +69,3 @@ class Places:
         before = self.shares.pop(share, (0, 0))
         if before[0] + requests:
             self.shares[share] = before[0] + requests, before[1] + size
-
-
-@coroutine
-def rest_of(work: Coroutine[Any, Any, Result], awaited: Any) -> Generator[Any, Any, Result]:
-    """Run a suspended coroutine to its end, and return its result; `awaited` is the value that it yielded."""
-    try:
-        while True:
-            try:
-                sent = yield awaited
-            except BaseException as error:  # noqa: BLE001 - every exception is passed on to the coroutine
-                awaited = work.throw(error)
-            else:
-                awaited = work.send(sent)
-    except StopIteration as done:
-        result: Result = done.value
-        return result

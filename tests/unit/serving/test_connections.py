@@ -41,7 +41,7 @@ class Waiting:
     def routes(self, limits: Limits = LIMITS) -> Routes:
         routes = {"/": self.at_once, "/waits": self.waits, "/large": self.large}
         found = {path: ("GET", handler) for path, handler in routes.items()}
-        return Routes(Bodies(limits), {**found, "/mutate": ("POST", self.reads)})
+        return Routes(Bodies(limits), {**found, "/mutate": ("POST", self.reads), "/posted": ("POST", self.posted)})
 
     async def at_once(self, _: bytes) -> HttpResponse:
         return HttpResponse(b"here")
@@ -53,6 +53,11 @@ class Waiting:
 
     async def reads(self, body: bytes) -> HttpResponse:
         return HttpResponse(body)
+
+    async def posted(self, body: bytes) -> HttpResponse:
+        answer = await self.waits(body)
+        assert body != b"fail"
+        return answer
 
     async def large(self, _: bytes) -> HttpResponse:
         self.asked += 1
@@ -323,6 +328,67 @@ async def test_on_shutdown_a_request_that_has_arrived_is_answered_and_idle_conne
             await stack.aclose()
             assert asking.recv(1000).startswith(ANSWERED)
             assert asking.recv(1000) == idle.recv(1000) == b""
+
+
+@on_uvloop
+async def test_a_small_body_that_does_not_arrive_is_answered_408() -> None:
+    async with listening(Waiting().routes(Limits(client_timeout=0.1))) as server:
+        client = await asked(server)
+        client.send(HEAD % 10 + b"{")
+        assert (await client.answer())[0] == 408
+
+
+@on_uvloop
+async def test_requests_that_arrive_while_another_one_waits_are_answered_after_it() -> None:
+    waiting = Waiting()
+    async with listening(waiting.routes()) as server:
+        client = await asked(server)
+        client.send(HEAD.replace(b"/mutate", b"/posted") % 4 + b"wait")
+        await eventually(lambda: waiting.asked)
+        client.post(b"first")
+        client.send(HEAD % 6 + b"second" + GET)
+        waiting.answers.set()
+        bodies = [await client.body() for _ in range(4)]
+        assert bodies == [b"at last", b"first", b"second", b"here"]
+        client.post(b"third")
+        assert await client.body() == b"third"
+
+
+@on_uvloop
+async def test_a_handler_that_fails_after_it_has_waited_is_answered_500() -> None:
+    waiting = Waiting()
+    async with listening(waiting.routes()) as server:
+        client = await asked(server)
+        client.send(HEAD.replace(b"/mutate", b"/posted") % 4 + b"fail")
+        await eventually(lambda: waiting.asked)
+        waiting.answers.set()
+        assert (await client.answer())[0] == 500
+        assert await is_served(client)
+
+
+@on_uvloop
+async def test_a_client_that_leaves_while_its_request_waits_disturbs_nobody() -> None:
+    waiting = Waiting()
+    async with listening(waiting.routes()) as server:
+        leaving, staying = await asked(server), await asked(server)
+        for client in (leaving, staying):
+            client.send(HEAD.replace(b"/mutate", b"/posted") % 4 + b"wait")
+        await eventually(lambda: waiting.asked == 2)
+        leaving.writer.transport.abort()
+        waiting.answers.set()
+        assert await staying.body() == b"at last"
+
+
+@on_uvloop
+async def test_answers_that_a_client_does_not_read_are_not_collected() -> None:
+    body = b" " * 10_000
+    async with listening(Waiting().routes(Limits(client_timeout=0.1))) as server:
+        before, client = dropped_as_slow(), await asked(server)
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        while dropped_as_slow() == before:
+            if not client.writer.transport.get_write_buffer_size():
+                client.post(body)
+            await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("begun", [0, 10, -5], ids=["a new connection", "a head", "a body"])

@@ -21,7 +21,7 @@ from webhook.serving.endpoints import Endpoints
 from webhook.serving.limits import LIMITS, Limits
 
 REVIEW = review_of(job())
-LARGE = review_of(job(annotations={"large": "x" * 1500}))
+LARGE = review_of(job(annotations={"large": "x" * 20_000}))  # is not kept until all of it has arrived
 
 
 class SlowApi:
@@ -148,14 +148,14 @@ async def test_bodies_whose_objects_wait_for_the_api_are_bounded_too() -> None:
 
 @on_uvloop
 async def test_bytes_count_on_arrival_and_the_newest_body_is_refused() -> None:
-    limits = Limits(held_bytes=2000)
+    limits = Limits(held_bytes=21_000)
     house = endpoints(limits)
     async with listening(house.admission()) as server:
         announcing, first, last = [await server.connect() for _ in range(3)]
         announcing.send(HEAD % 1_000_000)
         first.send(HEAD % len(LARGE) + LARGE[:1500])
         await eventually(lambda: house.bodies.held == 1500)
-        last.send(HEAD % len(LARGE) + LARGE[:501])
+        last.send(HEAD % len(LARGE) + LARGE[:19_501])
         status, headers = await last.answer()
         assert (status, headers["retry-after"]) == (429, "1")
         first.send(LARGE[1500:])
@@ -164,14 +164,14 @@ async def test_bytes_count_on_arrival_and_the_newest_body_is_refused() -> None:
 
 @on_uvloop
 async def test_the_newest_body_makes_room_for_older_ones() -> None:
-    limits = Limits(held_bytes=2000)
+    limits = Limits(held_bytes=21_000)
     house = endpoints(limits)
     async with listening(house.admission()) as server:
         first, last = await server.connect(), await server.connect()
         first.send(HEAD % len(LARGE) + LARGE[:500])
         await eventually(lambda: house.bodies.held == 500)
-        last.send(HEAD % len(LARGE) + LARGE[:1500])
-        await eventually(lambda: house.bodies.held == 2000)
+        last.send(HEAD % len(LARGE) + LARGE[:20_000])
+        await eventually(lambda: house.bodies.held == 20_500)
         first.send(LARGE[500:])
         assert (await first.answer())[0] == 200
         assert (await last.answer())[0] == 429
@@ -183,14 +183,14 @@ async def test_a_small_request_is_answered_while_many_bytes_are_arriving() -> No
     house = endpoints(limits)
     async with listening(house.admission()) as server:
         filling, small = await server.connect(), await server.connect()
-        filling.send(HEAD % 1000 + b" " * 100)
+        filling.send(HEAD % 100_000 + b" " * 100)
         await eventually(lambda: house.bodies.held == 100)
         assert await small.status_of(REVIEW) == 200
 
 
 @on_uvloop
 async def test_a_stalled_body_makes_room_for_others() -> None:
-    limits = Limits(held_bytes=2000)
+    limits = Limits(held_bytes=22_000)
     house = endpoints(limits)
     async with listening(house.admission()) as server:
         filling, other = await server.connect(), await server.connect()
@@ -213,7 +213,7 @@ async def test_a_body_that_never_ends_is_408_and_the_connection_is_closed() -> N
     house = endpoints(limits)
     async with listening(house.admission()) as server:
         client = await server.connect()
-        client.send(HEAD % 1000 + b"{")
+        client.send(HEAD % 100_000 + b"{")
         status, headers = await client.answer()
         assert (status, headers["connection"]) == (408, "close")
         assert await client.reader.read() == b""
