@@ -88,7 +88,7 @@ def told(explanation: Explanation) -> list[tuple[str, str, str, int | None, int 
     return [(row.pod, row.ended, row.cost, row.retries_left, row.disruptions_left) for row in explanation.rows]
 
 
-def test_each_attempt_is_told_with_what_was_left_after_it() -> None:
+def test_each_attempt_is_shown_with_what_was_left_after_it() -> None:
     found = explain(job(ACCOUNT), [job(ACCOUNT)], [pod("train-d", "Running")])
     assert told(found) == [
         ("train-a", "container main exit code 143", "retry", 5, 11),
@@ -106,7 +106,7 @@ def test_a_pod_that_the_ledger_has_not_counted_is_judged_by_the_jobs_policy() ->
     assert (row.node, row.placement, row.end) == ("n2", "on-demand", "2026-01-01T02:00:00Z")
 
 
-def test_what_happens_at_the_next_failure_is_told_rule_by_rule() -> None:
+def test_the_effect_of_the_next_failure_is_shown_rule_by_rule() -> None:
     assert explain(job(ACCOUNT), [job(ACCOUNT)], []).next == [
         "a disruption: costs no retry; 9 disruptions left; the next pod goes to spot nodes (rule 0)",
         "any exit code but 143 of main: ends the Job at once (rule 1)",
@@ -114,7 +114,7 @@ def test_what_happens_at_the_next_failure_is_told_rule_by_rule() -> None:
     ]
 
 
-def test_of_a_job_that_is_left_alone_no_limit_and_no_node_is_foretold() -> None:
+def test_a_skipped_job_is_explained_without_a_disruption_limit_and_without_a_node() -> None:
     root = job()
     root["metadata"]["annotations"][SKIP] = "true"
     assert explain(root, [root], []).next == [
@@ -124,26 +124,26 @@ def test_of_a_job_that_is_left_alone_no_limit_and_no_node_is_foretold() -> None:
     ]
 
 
-def test_a_job_that_is_over_has_no_next_failure_and_says_why_it_ended() -> None:
+def test_an_ended_job_has_no_next_failure_and_shows_why_it_ended() -> None:
     failed = {"type": "Failed", "status": "True", "reason": "PodFailurePolicy", "message": "exit code 1"}
     found = explain(job(status={"conditions": [failed]}), [job()], [])
     assert found.state == "Failed: PodFailurePolicy: exit code 1"
     assert found.next == []
 
 
-def test_how_often_a_suspended_job_was_resumed_is_told() -> None:
+def test_the_number_of_times_that_a_job_was_resumed_is_shown() -> None:
     root = job({"ended": 1, "grants": 2})
     assert "resumed 2 times after reaching the disruption limit" in explain(root, [root], []).budgets
 
 
 @pytest.mark.parametrize("decision", ["FailureTarget", "SuccessCriteriaMet"])
-def test_a_job_whose_end_is_decided_has_no_next_failure_though_its_pods_still_run(decision: str) -> None:
+def test_a_job_whose_end_is_decided_has_no_next_failure_even_if_its_pods_still_run(decision: str) -> None:
     conditions = [{"type": "Suspended", "status": "False"}, {"type": decision, "status": "True", "reason": "Why"}]
     found = explain(job(status={"conditions": conditions}), [job()], [])
     assert (found.state, found.next) == (f"{decision}: Why", [])
 
 
-def test_with_a_budget_for_each_index_the_index_tells_what_is_left() -> None:
+def test_with_a_budget_per_index_each_index_shows_what_is_left() -> None:
     spec: Json = {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 2}
     detail = {"attempt": 1, "unit": "1", "pod": "a", "cause": "ExitCode", "reason": "main 143", "cost": "retry"}
     detail["left"] = {"retries": 0, "disruptions": 1}
@@ -153,7 +153,7 @@ def test_with_a_budget_for_each_index_the_index_tells_what_is_left() -> None:
     assert found.next[-1] == "anything else: costs the index a retry; 1 retry left; the next pod goes to spot nodes"
 
 
-def test_where_no_pod_runs_each_index_that_has_not_succeeded_is_foretold_by_its_last_pod() -> None:
+def test_if_no_pod_runs_the_forecast_of_each_unfinished_index_follows_from_its_last_pod() -> None:
     spec: Json = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 3}
 
     def of_index(name: str, index: int, failures: int, phase: str, code: int | None) -> Json:
@@ -173,7 +173,7 @@ def test_where_no_pod_runs_each_index_that_has_not_succeeded_is_foretold_by_its_
     assert foretold == ["anything else: costs the index a retry; 0 retries left; the next pod goes to on-demand nodes"]
 
 
-def test_of_a_set_the_restarts_and_the_retries_of_its_jobs_are_told_and_what_it_does_at_a_failure() -> None:
+def test_a_job_set_is_explained_with_its_restarts_the_retries_of_its_jobs_and_the_next_failure() -> None:
     rules = [
         {
             "action": "RestartJobSetAndIgnoreMaxRestarts",
@@ -202,7 +202,7 @@ def test_of_a_set_the_restarts_and_the_retries_of_its_jobs_are_told_and_what_it_
     assert explain(root, [child], []).next[0] == "a disruption: restarts the set; 1 restart left (rule 0)"
 
 
-def test_of_a_job_that_is_started_again_alone_this_is_told_and_of_each_replicated_job_what_follows() -> None:
+def test_a_job_set_is_explained_with_jobs_restarted_alone_and_each_replicated_jobs_next_failure() -> None:
     rules = [
         {"action": "RestartJob", "targetReplicatedJobs": ["worker"]},
         {"action": "RestartJobSetAndIgnoreMaxRestarts", "targetReplicatedJobs": ["leader"]},
@@ -271,14 +271,14 @@ def test_a_file_is_explained_as_json(tmp_path: Path) -> None:
     assert [*parsed["rows"][0]] == of_programs.split()
 
 
-def test_what_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:
+def test_an_object_that_does_not_exist_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     result = run("ml/other", "-f", file(tmp_path, job(ACCOUNT)))
     assert result.exit_code == 2
     assert "there is no Job, JobSet, CronJob or PipelineRun ml/other in" in result.output
     assert "kubectl get jobs,pods -o yaml" in result.output
 
 
-def test_a_ledger_that_somebody_has_spoilt_is_said_to_be_so(tmp_path: Path) -> None:
+def test_a_malformed_account_is_an_error(tmp_path: Path) -> None:
     result = run("-f", file(tmp_path, job({"ended": "two"})))
     assert result.exit_code == 2
     assert "ml/train is not as the API writes it" in result.output
@@ -296,7 +296,7 @@ MALFORMED = [
 
 @pytest.mark.parametrize("metadata", MALFORMED)
 @pytest.mark.parametrize("kind", ["Job", "Pod", "TaskRun"])
-def test_what_no_api_wrote_is_no_stack_trace(tmp_path: Path, metadata: Json, kind: str) -> None:
+def test_a_malformed_object_causes_no_stack_trace(tmp_path: Path, metadata: Json, kind: str) -> None:
     wrong = {"apiVersion": "v1", "kind": kind, "metadata": metadata}
     result = run("-f", file(tmp_path, job(ACCOUNT), wrong))
     assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -329,7 +329,7 @@ ODD: st.SearchStrategy[Any] = st.sampled_from(
 
 @given(st.data())
 @settings(max_examples=300)
-def test_of_a_job_with_any_value_anywhere_there_is_an_explanation_or_an_error(data: st.DataObject) -> None:
+def test_a_job_with_any_value_in_any_field_brings_an_explanation_or_an_error(data: st.DataObject) -> None:
     root = deepcopy(job(ACCOUNT, {"failed": 1, "conditions": [{"type": "Failed", "status": "True", "reason": "x"}]}))
     place: Any = data.draw(st.sampled_from(list(containers_of(root))))
     key = data.draw(st.sampled_from(list(place if isinstance(place, dict) else range(len(place)))))
@@ -349,7 +349,7 @@ def containers_of(value: Any) -> Iterator[Any]:
             yield from containers_of(entry)
 
 
-def test_many_jobs_with_their_pods_are_explained_at_a_cost_that_grows_with_them() -> None:
+def test_the_cost_of_explaining_jobs_grows_with_their_number() -> None:
     def made(size: int) -> bytes:
         items: list[Json] = []
         for number in range(size):
@@ -368,14 +368,14 @@ def test_a_name_without_a_namespace_is_refused() -> None:
     assert "write NAMESPACE/train or NAMESPACE/KIND/train" in result.output
 
 
-def test_a_cluster_that_cannot_be_asked_is_said_to_be_so(tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_an_error_without_a_stack_trace(tmp_path: Path) -> None:
     result = run("ml/train", "--kubeconfig", str(tmp_path / "none"))
     assert result.exit_code == 2
     assert "name another with --kubeconfig" in result.output
     assert "Traceback" not in result.output
 
 
-def test_a_failure_that_costs_no_retry_is_not_promised_on_demand_nodes() -> None:
+def test_a_failure_that_costs_no_retry_keeps_the_next_pod_on_spot_nodes() -> None:
     root = job(ACCOUNT)
     root["spec"]["podFailurePolicy"]["rules"].insert(0, exit_codes("Ignore", "In", 75))
     told = "costs no retry; the ledger ends the Job after 10 such failures; the next pod goes to spot nodes"
@@ -411,18 +411,18 @@ def job_with_rules(_: int = 0) -> Json:
     return found
 
 
-def test_what_explaining_costs_grows_with_the_rules_and_conditions_of_a_set() -> None:
+def test_the_cost_of_explaining_a_job_set_grows_with_its_rules_and_conditions() -> None:
     assert_grows_with_its_input(lambda root: explain(root, [job_with_rules()], []), hostile_set, 200)
 
 
-def test_what_explaining_costs_grows_with_the_pods() -> None:
+def test_the_cost_of_explaining_a_job_grows_with_its_pods() -> None:
     def pods(size: int) -> list[Json]:
         return [pod(f"train-{number}", "Failed", 143) for number in range(size)]
 
     assert_grows_with_its_input(lambda found: explain(job(), [job()], found), pods, 200)
 
 
-def test_the_largest_set_and_the_largest_pod_are_explained_at_little_cost() -> None:
+def test_the_largest_job_set_and_the_largest_pod_are_explained_at_little_cost() -> None:
     root = hostile_set(15_000)
     assert len(json.dumps(root)) > 3_000_000
     status = {"name": "main", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}

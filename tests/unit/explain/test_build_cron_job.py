@@ -29,30 +29,30 @@ def job_of(number: int, status: Json | None = None, **metadata: object) -> Json:
     return {**job(job_spec(backoffLimit=1), uid=f"job-{number}", **metadata), "status": status or {}}
 
 
-def test_it_says_what_each_job_gets_by_its_template() -> None:
+def test_explain_shows_what_each_job_gets_from_the_template() -> None:
     found = explain(nightly(), [])
     assert found.gets_from == "its template"
     assert found.gets[0] == "3 retries"
     assert found.gets[1].startswith("any exit code but 143: ends the Job at once")
 
 
-def test_of_a_template_from_before_the_opt_in_it_says_what_the_last_job_got() -> None:
+def test_explain_shows_what_the_last_job_got_if_the_template_is_from_before_the_opt_in() -> None:
     found = explain(nightly(), [job_of(1), job_of(2, annotations=INJECTED)])
     assert (found.gets_from, found.gets[0]) == ("its last Job, nightly-2", "1 retry")
 
 
-def test_a_template_that_was_admitted_is_what_the_next_job_gets() -> None:
+def test_explain_shows_what_each_job_gets_from_a_template_that_was_admitted() -> None:
     root = nightly()
     root["metadata"]["annotations"] = INJECTED
     assert explain(root, [job_of(2, annotations=INJECTED)]).gets_from == "its template"
 
 
-def test_what_each_job_gets_is_without_what_the_last_one_has_spent() -> None:
+def test_what_each_job_gets_does_not_include_what_the_last_job_has_spent() -> None:
     spent = {names.LEDGER: '{"ended": 1, "cost": {"retry": 1}, "last": []}', **INJECTED}
     assert "costs a retry; 0 retries left" in explain(nightly(), [job_of(2, annotations=spent)]).gets[-1]
 
 
-def test_its_last_jobs_are_listed_with_how_they_ended_the_newest_last() -> None:
+def test_the_last_jobs_are_listed_with_their_end_and_the_newest_stands_last() -> None:
     found = explain(nightly(), [job_of(number, FAILED) for number in reversed(range(1, 20))])
     assert [row.name for row in found.jobs] == [f"nightly-{number}" for number in range(20 - MOST_JOBS, 20)]
     assert {row.state for row in found.jobs} == {"Failed: BackoffLimitExceeded"}
@@ -78,11 +78,11 @@ def test_its_last_jobs_are_listed_with_how_they_ended_the_newest_last() -> None:
         ),
     ],
 )
-def test_it_says_what_is_next(spec: Json, jobs: list[Json], said: list[str]) -> None:
+def test_explain_says_what_happens_next(spec: Json, jobs: list[Json], said: list[str]) -> None:
     assert explain(nightly(**spec), jobs).next == said
 
 
-def test_for_people_it_is_a_page() -> None:
+def test_the_text_output_shows_the_schedule_the_budgets_the_jobs_and_what_happens_next() -> None:
     root = nightly(timeZone="Europe/Berlin", suspend=True)
     found = list(lines(explain(root, [job_of(1, FAILED)])))
     assert found[:3] == [
@@ -106,7 +106,7 @@ def explained(folder: Path, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["explain", *arguments, "-f", str(file)])
 
 
-def test_it_is_explained_from_a_file_with_the_jobs_that_it_controls(tmp_path: Path) -> None:
+def test_a_cron_job_is_explained_from_a_file_with_the_jobs_that_it_controls(tmp_path: Path) -> None:
     found = explained(tmp_path, "ml/nightly")
     assert found.exit_code == 0, found.output
     assert found.output.startswith("CronJob ml/nightly: schedule 0 3 * * *\n")

@@ -45,7 +45,7 @@ B = task_run(
 )
 
 
-def test_every_attempt_of_every_task_is_told_in_its_order() -> None:
+def test_every_attempt_of_every_task_is_listed_in_order() -> None:
     told = explain(run(), [B, A], [])
     assert told.state == "Running: Tasks Completed: 1"
     assert told.summary == "2 tasks begun: 1 succeeded, 1 not over"
@@ -57,19 +57,19 @@ def test_every_attempt_of_every_task_is_told_in_its_order() -> None:
     ]
 
 
-def test_what_failed_for_good_is_told_as_fatal() -> None:
+def test_a_task_that_failed_for_good_is_shown_as_fatal() -> None:
     (row,) = explain(run(), [task_run("b", status("False", 1, "build-b-pod"))], []).rows
     assert (row.cost, row.ended) == ("fatal", "Failed")
 
 
-def test_what_is_left_of_a_pod_says_where_it_ran() -> None:
+def test_a_pod_that_still_exists_shows_where_its_attempt_ran() -> None:
     pod = pod_of(annotations={names.PLACEMENT: "Spot"}, name="build-a-pod", namespace="ml", uid="pod-uid")
     pod["spec"]["nodeName"] = "node-1"
     (row,) = explain(run(), [A], [pod]).rows
     assert (row.node, row.placement) == ("node-1", "spot")
 
 
-def test_a_requested_retry_is_told_with_who_asked_and_what_had_happened() -> None:
+def test_a_requested_retry_is_shown_with_its_user_and_the_failure_before_it() -> None:
     noted = record.Requested(at="2026-11-22T08:10:00Z", by="alice", of="x", ended=("b: Failed: exited with code 1",))
     told = list(as_table(explain(run(**{names.RETRY_HISTORY: record.with_new(run(), noted)}), [A], [])))
     assert "retry requested by alice at 2026-11-22T08:10:00Z, after b: Failed: exited with code 1" in told

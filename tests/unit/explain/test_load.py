@@ -34,12 +34,12 @@ def loaded(job_set: Json | None, job: Json) -> tuple[Json, list[Json], list[Json
     return asyncio.run(load(cast("Api", Stored(job_set)), JOB, job))
 
 
-def test_of_a_job_that_a_job_set_controls_the_set_is_read_with_all_of_its_jobs() -> None:
+def test_for_a_job_of_a_job_set_the_job_set_is_loaded_with_all_of_its_jobs() -> None:
     root, jobs, _ = loaded(SET, stored_job(ownerReferences=[OWNER]))
     assert root == SET
     assert [one["metadata"]["name"] for one in jobs] == ["jobset.sigs.k8s.io/jobset-name=train"]
 
 
-def test_a_job_whose_job_set_is_gone_is_read_itself() -> None:
+def test_a_job_whose_job_set_was_deleted_is_loaded_alone() -> None:
     job = stored_job(ownerReferences=[OWNER])
     assert loaded(None, job)[:2] == (job, [job])

@@ -44,7 +44,7 @@ def told(*ended: Pod, pod: Pod | None = None, live: tuple[Pod, ...] = (), **fiel
     return [following.text for following in next_failures(found, [one], placed=True)]
 
 
-def test_where_one_disruption_more_fails_the_job_this_is_told() -> None:
+def test_explain_says_if_one_more_disruption_fails_the_job() -> None:
     assert told(on_exceed="Fail")[0] == (
         "a disruption: costs no retry; 0 disruptions left; the next pod goes to on-demand nodes (rule 0)"
     )
@@ -53,7 +53,7 @@ def test_where_one_disruption_more_fails_the_job_this_is_told() -> None:
     )
 
 
-def test_where_one_disruption_more_suspends_the_job_this_is_told_unless_other_pods_run() -> None:
+def test_explain_says_if_one_more_disruption_suspends_the_job_unless_other_pods_run() -> None:
     assert told(disrupted(1), on_exceed="Suspend")[0] == (
         "a disruption: suspends the Job: disruption 2 exceeds the limit of 1 (rule 0)"
     )
@@ -62,12 +62,14 @@ def test_where_one_disruption_more_suspends_the_job_this_is_told_unless_other_po
 
 
 @pytest.mark.parametrize(("threshold", "spot"), [(-1, 3), (-2, 2), (-3, 1), (1, 1), (2, 2), (0, 3), (9, 3)])
-def test_the_kind_of_node_is_foretold_as_the_threshold_and_the_limit_choose_it(threshold: int, spot: int) -> None:
+def test_the_predicted_kind_of_node_follows_from_the_threshold_and_the_disruption_limit(
+    threshold: int, spot: int
+) -> None:
     found = [told(*map(disrupted, range(number)), limit=3, threshold=threshold)[0] for number in range(4)]
     assert [("spot nodes" in text) for text in found] == [number + 1 < spot for number in range(4)]
 
 
-def test_a_failure_that_takes_the_last_retry_but_one_is_foretold_with_its_kind_of_node() -> None:
+def test_explain_predicts_the_kind_of_node_for_each_of_the_last_retries() -> None:
     assert told(failed(1))[-1] == "anything else: costs a retry; 1 retry left; the next pod goes to spot nodes"
     assert told(failed(1), failed(2))[-1] == (
         "anything else: costs a retry; 0 retries left; the next pod goes to on-demand nodes"
@@ -75,7 +77,7 @@ def test_a_failure_that_takes_the_last_retry_but_one_is_foretold_with_its_kind_o
     assert told(failed(1), failed(2), failed(3))[-1] == "anything else: ends the Job; no retry is left"
 
 
-def test_a_crash_that_the_ledger_is_to_settle_is_told_with_both_verdicts() -> None:
+def test_a_crash_that_the_ledger_settles_later_is_shown_with_both_possible_verdicts() -> None:
     retry = "costs a retry; 2 retries left; the next pod goes to spot nodes"
     bug = "it is a bug, which ends the Job, if no other pod of it is disrupted within 30 s before or after it"
     assert told(rules=[DISRUPTION], pod=seen(50, index="1"), **COUPLED)[1:] == [
@@ -84,7 +86,7 @@ def test_a_crash_that_the_ledger_is_to_settle_is_told_with_both_verdicts() -> No
     ]
 
 
-def test_indexes_that_fare_alike_are_told_once() -> None:
+def test_indexes_with_the_same_forecast_are_shown_together() -> None:
     pods = [seen(number, index=str(number)) for number in range(5)]
     profile = Profile(disruptions=Disruptions(on_exceed="Fail"))
     spec = {**COUPLED, "completions": 5, "parallelism": 5}
@@ -97,7 +99,7 @@ def test_indexes_that_fare_alike_are_told_once() -> None:
     ]
 
 
-def test_of_nodes_nothing_is_told_where_the_webhook_chooses_none() -> None:
+def test_no_node_is_shown_if_the_webhook_chooses_none() -> None:
     found = standing(profile=Profile(), live=(seen(50),))
     texts = [following.text for following in next_failures(found, [seen(50)], placed=False)]
     assert texts[0] == "a disruption: costs no retry; 0 disruptions left (rule 0)"
@@ -108,7 +110,7 @@ def test_a_rule_that_no_failure_reaches_is_left_out() -> None:
     assert [text.partition(":")[0] for text in told(rules=rules)] == ["any exit code but 143", "anything else"]
 
 
-def test_the_forecast_is_told_to_programs_too() -> None:
+def test_the_forecast_is_part_of_the_structured_output() -> None:
     found = standing(disrupted(1), profile=Profile(disruptions=Disruptions(on_exceed="Fail")), live=(seen(50),))
     first = msgspec.to_builtins(next(next_failures(found, [seen(50)], placed=True)))
     assert (first["forecast"]["ends"], first["forecast"]["reason"]) == ("Job", "DisruptionLimitExceeded")

@@ -36,19 +36,19 @@ def printed(root: Json, *parts: Json, now: str = "2026-01-01T01:00:00Z") -> list
         (1, "01:00:11", "waiting for the Job controller"),
     ],
 )
-def test_between_two_attempts_the_back_off_is_told(number: int, now: str, said: str) -> None:
+def test_between_two_attempts_the_remaining_back_off_is_shown(number: int, now: str, said: str) -> None:
     ends = [f"2026-01-01T00:{50 + one:02}:00Z" for one in range(1, number)] + ["2026-01-01T01:00:00Z"]
     root = job({"ended": number, "last": [evicted(one, end) for one, end in enumerate(ends)]})
     assert printed(root, now=f"2026-01-01T{now}Z")[0] == f"Job ml/train: {said}"
 
 
-def test_a_job_with_a_pod_does_not_wait_nor_does_one_that_is_suspended() -> None:
+def test_neither_a_job_with_a_running_pod_nor_a_suspended_job_is_shown_as_waiting() -> None:
     account = {"ended": 1, "last": [evicted(1, "2026-01-01T01:00:00Z")]}
     assert printed(job(account), pod("train-2", "Running"))[0] == "Job ml/train: running"
     assert printed(job(account, suspend=True))[0] == "Job ml/train: running"
 
 
-def test_the_wait_doubles_with_the_failures_since_a_pod_succeeded() -> None:
+def test_the_back_off_doubles_with_each_failure_since_a_pod_succeeded() -> None:
     account = {"ended": 2, "last": [evicted(1, "2026-01-01T00:58:00Z"), evicted(2, "2026-01-01T01:00:00Z")]}
     state = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": "2026-01-01T00:59:00Z"}}
     done = pod("train-0", "Succeeded")
@@ -56,7 +56,7 @@ def test_the_wait_doubles_with_the_failures_since_a_pod_succeeded() -> None:
     assert printed(job(account), done)[0] == "Job ml/train: waiting 10 s (Job controller's back-off)"
 
 
-def test_an_index_waits_for_its_own_failures_alone() -> None:
+def test_an_index_waits_only_for_its_own_failures() -> None:
     found = standing(profile=Profile(), backoffLimitPerIndex=3, **COUPLED)
     ended = disrupted(1, index="0", index_failures=1, index_ignored=1, ended="2026-01-01T01:00:00Z")
     assert pending.waits_until(found, [ended], []) == "2026-01-01T01:00:40Z"
@@ -69,14 +69,14 @@ def refused(at: str, **involved: str) -> Json:
     return {"kind": "Event", "reason": "FailedCreate", "involvedObject": about, "lastTimestamp": at, "message": message}
 
 
-def test_of_a_job_whose_pods_are_refused_this_is_told_and_not_that_it_runs() -> None:
+def test_a_job_whose_pods_are_refused_is_not_shown_as_running() -> None:
     told = (
         "no pod can be created since 2026-01-01T01:00:00Z: Error creating: failed calling webhook: connection refused"
     )
     assert printed(job(), refused("2026-01-01T01:00:00Z"))[0] == f"Job ml/train: {told}"
 
 
-def test_a_refusal_before_the_last_pod_began_or_of_another_job_is_over() -> None:
+def test_a_refusal_before_the_start_of_the_last_pod_or_of_another_job_is_not_shown() -> None:
     ran = pod("train-1", "Succeeded")  # began at 01:00:00
     assert printed(job(), ran, refused("2026-01-01T00:59:00Z"))[0] == "Job ml/train: running"
     assert printed(job(), refused("2026-01-01T01:00:00Z", uid="another"))[0] == "Job ml/train: running"
@@ -91,7 +91,7 @@ def pending_of(*ended: Pod, live: tuple[Pod, ...] = (), **spec: Any) -> list[tup
     return [(one.pod, one.until) for one in pending.verdicts(found, live)]
 
 
-def test_a_crash_is_pending_until_the_ledger_decides() -> None:
+def test_the_verdict_on_a_crash_is_pending_until_the_ledger_decides() -> None:
     assert pending_of(CRASH) == [("train-1", "2026-01-01T00:01:30Z")]
     (verdict,) = pending.verdicts(standing(CRASH, profile=Profile(), rules=[DISRUPTION], **COUPLED), [])
     assert verdict.text == (
@@ -100,7 +100,7 @@ def test_a_crash_is_pending_until_the_ledger_decides() -> None:
     )
 
 
-def test_a_crash_beside_a_disruption_is_decided() -> None:
+def test_the_verdict_on_a_crash_close_to_a_disruption_is_not_pending() -> None:
     assert pending_of(CRASH, disrupted(2, index="1", ended="2026-01-01T00:01:10Z")) == []
     assert pending_of(CRASH, failed(2, 143, index="1", ended="2026-01-01T00:01:10Z")) == []
     assert pending_of(CRASH, live=(seen(3, deleting=True, deleted="2026-01-01T00:01:05Z"),)) == []
@@ -109,12 +109,12 @@ def test_a_crash_beside_a_disruption_is_decided() -> None:
     ]
 
 
-def test_a_crash_that_a_rule_decides_or_that_was_told_to_end_is_not_pending() -> None:
+def test_the_verdict_on_a_retriable_exit_code_or_on_independent_pods_is_not_pending() -> None:
     assert pending_of(failed(1, 143, index="0")) == []
     assert pending_of(CRASH, completionMode="NonIndexed") == []
 
 
-def test_a_pending_verdict_is_printed_until_it_is_due_and_a_little_longer() -> None:
+def test_a_pending_verdict_is_printed_until_shortly_after_it_is_due() -> None:
     crash = {"attempt": 0, "unit": "0", "pod": "train-1", "cause": "ExitCode", "reason": "main 1", "cost": "retry"}
     root = job({"ended": 1, "cost": {"retry": 1}, "last": [{**crash, "end": "2026-01-01T01:00:00Z"}]}, **COUPLED)
     root["spec"]["podFailurePolicy"]["rules"] = [DISRUPTION]

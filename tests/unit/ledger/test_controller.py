@@ -63,7 +63,7 @@ def write(found: Ledger) -> None:
     asyncio.run(found.write(KEY, found.trackers.states[KEY]))
 
 
-def test_an_ended_pod_is_counted_where_the_namespace_is_opted_in() -> None:
+def test_an_ended_pod_is_counted_in_an_opted_in_namespace() -> None:
     server = Server()
     found = ledger(server, failed(1))
     write(found)
@@ -72,7 +72,7 @@ def test_an_ended_pod_is_counted_where_the_namespace_is_opted_in() -> None:
     assert found.events.waiting.qsize() == 1
 
 
-def test_neither_account_nor_event_is_written_where_it_is_not_opted_in() -> None:
+def test_neither_account_nor_event_is_written_in_a_namespace_that_is_not_opted_in() -> None:
     server = Server()
     found = ledger(server, failed(1), opted_in=False)
     write(found)
@@ -81,7 +81,7 @@ def test_neither_account_nor_event_is_written_where_it_is_not_opted_in() -> None
 
 
 @pytest.mark.parametrize("annotations", [None, {"theirs": "x"}])
-def test_the_account_of_an_object_is_written_whether_it_has_annotations_or_none(annotations: Json | None) -> None:
+def test_an_account_is_written_to_an_object_with_or_without_annotations(annotations: Json | None) -> None:
     server = Server()
     write(ledger(server, failed(1), annotations=annotations))
     ((_, patch),) = server.patches
@@ -99,12 +99,12 @@ def applied(patch: list[Json], root: Json) -> Json:
     return after
 
 
-def test_annotations_that_another_has_added_meanwhile_are_not_overwritten() -> None:
+def test_annotations_that_others_added_meanwhile_are_not_overwritten() -> None:
     patch = operations(STORED, None, "{}", suspends=False)
     assert patch[0] == {"op": "test", "path": "/metadata/annotations", "value": None}
 
 
-def test_an_account_that_is_too_long_to_be_kept_is_replaced_where_the_object_is_as_it_was() -> None:
+def test_an_account_that_is_too_long_to_be_cached_is_replaced_only_if_the_object_is_unchanged() -> None:
     server = Server()
     write(ledger(server, failed(1), annotations={names.LEDGER: "x" * 200_000}))
     ((_, patch),) = server.patches
@@ -113,14 +113,14 @@ def test_an_account_that_is_too_long_to_be_kept_is_replaced_where_the_object_is_
     assert decode(patch[1]["value"]).ended == 1
 
 
-def test_an_account_is_replaced_where_it_is_what_it_was() -> None:
+def test_an_account_is_replaced_only_if_it_is_unchanged() -> None:
     root = {"metadata": {"annotations": {}, "resourceVersion": "7"}}
     first, second = operations(root, "before", "now", suspends=False)
     assert (first["op"], first["value"], second["op"], second["value"]) == ("test", "before", "add", "now")
     assert operations(root, "x" * (LARGEST + 1), "now", suspends=True)[-1]["path"] == "/spec/suspend"
 
 
-def test_a_write_that_fails_each_time_is_tried_ever_more_seldom() -> None:
+def test_the_pauses_grow_while_a_write_fails_each_time() -> None:
     found = ledger(Server(refuses=HTTPStatus.UNPROCESSABLE_ENTITY), failed(1))
 
     async def run() -> list[float]:
@@ -132,7 +132,7 @@ def test_a_write_that_fails_each_time_is_tried_ever_more_seldom() -> None:
     assert pauses[-1] == LONGEST_PAUSE
 
 
-def test_a_pod_without_annotations_is_marked_too() -> None:
+def test_a_pod_without_annotations_gets_the_counted_annotation() -> None:
     server = Server()
     found = ledger(server)
     asyncio.run(found.mark(failed(1, annotated=False)))

@@ -96,7 +96,7 @@ def test_a_write_that_the_watch_never_brings_is_written_again() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 409, 422])
-def test_after_a_conflict_the_account_is_written_as_the_watch_has_brought_it_meanwhile(status: int) -> None:
+def test_after_a_conflict_the_next_write_builds_on_the_account_that_the_watch_has_brought(status: int) -> None:
     async def work() -> None:
         async with leading(new_ledger(api)) as ledger:
             see_job(ledger)
@@ -121,7 +121,7 @@ def test_after_a_conflict_the_account_is_written_as_the_watch_has_brought_it_mea
         (KeyError("an answer that nobody foresaw"), LONGEST_PAUSE),
     ],
 )
-def test_after_an_error_the_account_is_written_again_and_that_of_others_meanwhile(
+def test_after_an_error_the_write_is_repeated_and_other_accounts_are_not_delayed(
     error: Exception, pause: float
 ) -> None:
     async def work() -> None:
@@ -139,7 +139,7 @@ def test_after_an_error_the_account_is_written_again_and_that_of_others_meanwhil
     assert api.writes[2].at == pytest.approx(GATHERING + pause)
 
 
-def test_news_during_a_write_that_fails_do_not_shorten_the_pause_after_it() -> None:
+def test_an_event_during_a_failing_write_does_not_shorten_the_pause_after_it() -> None:
     async def work() -> None:
         async with leading(new_ledger(api)) as ledger:
             see_job(ledger)
@@ -153,7 +153,7 @@ def test_news_during_a_write_that_fails_do_not_shorten_the_pause_after_it() -> N
     assert times(api) == [GATHERING, GATHERING + 1 + LONGEST_PAUSE]
 
 
-def test_errors_that_last_make_the_pauses_longer_and_a_write_that_succeeds_short_again() -> None:
+def test_repeated_errors_make_the_pauses_longer_and_a_successful_write_makes_them_short_again() -> None:
     async def work() -> None:
         async with leading(new_ledger(api)) as ledger:
             see_job(ledger)
@@ -171,7 +171,7 @@ def test_errors_that_last_make_the_pauses_longer_and_a_write_that_succeeds_short
     assert pauses[-1] == 1
 
 
-def test_an_answer_that_comes_after_the_watch_has_brought_the_write_delays_nothing() -> None:
+def test_an_answer_that_comes_after_the_watch_event_of_the_write_delays_nothing() -> None:
     async def work() -> None:
         async with leading(new_ledger(api)) as ledger:
             see_job(ledger)
@@ -188,7 +188,7 @@ def test_an_answer_that_comes_after_the_watch_has_brought_the_write_delays_nothi
     assert api.writes[1].at - api.writes[0].at < WATCH_DELAY
 
 
-def test_an_account_is_not_written_by_two_at_a_time_however_long_the_api_takes() -> None:
+def test_an_account_has_only_one_write_at_a_time_however_long_the_api_takes() -> None:
     async def work() -> None:
         async with leading(new_ledger(api)) as ledger:
             see_job(ledger)
@@ -203,7 +203,7 @@ def test_an_account_is_not_written_by_two_at_a_time_however_long_the_api_takes()
     assert second.at >= first.at + 5
 
 
-def test_a_bug_that_is_found_during_a_write_is_written_with_the_next() -> None:
+def test_a_bug_that_is_found_during_a_write_is_written_with_the_next_write() -> None:
     async def work() -> None:
         async with leading(new_ledger(api)) as ledger:
             see_job(ledger, ONE_RETRY)
@@ -220,7 +220,7 @@ def test_a_bug_that_is_found_during_a_write_is_written_with_the_next() -> None:
     assert [one.account.cost for one in api.writes] == [{"retry": 2}, {"retry": 1, "fatal": 1}]
 
 
-def test_who_loses_leadership_in_mid_write_writes_nothing_more() -> None:
+def test_a_leader_that_loses_leadership_during_a_write_writes_nothing_more() -> None:
     async def work() -> None:
         ledger = new_ledger(api)
         async with leading(ledger):
@@ -237,7 +237,7 @@ def test_who_loses_leadership_in_mid_write_writes_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("arrived", [True, False])
-def test_who_leads_again_counts_what_the_interrupted_write_did_not_bring(arrived: bool) -> None:  # noqa: FBT001
+def test_a_replica_that_leads_again_counts_each_pod_once_after_an_interrupted_write(arrived: bool) -> None:  # noqa: FBT001
     async def work() -> None:
         ledger = new_ledger(api)
         async with leading(ledger):
@@ -257,7 +257,7 @@ def test_who_leads_again_counts_what_the_interrupted_write_did_not_bring(arrived
     assert (again.account.ended, len(set(again.account.recent))) == (2, 2)
 
 
-def test_what_was_about_to_be_written_when_leadership_was_lost_is_forgotten() -> None:
+def test_a_write_that_was_planned_when_leadership_was_lost_is_dropped() -> None:
     async def work() -> None:
         ledger = new_ledger(api)
         async with leading(ledger):
@@ -274,7 +274,7 @@ def test_what_was_about_to_be_written_when_leadership_was_lost_is_forgotten() ->
     assert write.before == ANOTHER
 
 
-def test_who_begins_to_lead_writes_what_ended_before() -> None:
+def test_a_new_leader_counts_pods_that_ended_before_it_led() -> None:
     async def work() -> None:
         ledger = new_ledger(api)
         see_job(ledger)
@@ -290,7 +290,7 @@ def test_who_begins_to_lead_writes_what_ended_before() -> None:
     assert [one.account.ended for one in api.writes] == [1]
 
 
-def test_a_leader_waits_until_it_has_read_the_lists() -> None:
+def test_a_leader_writes_nothing_until_it_has_read_the_lists() -> None:
     async def work() -> None:
         ledger = new_ledger(api)
         ledger.trackers.pods.synced.clear()
@@ -307,7 +307,7 @@ def test_a_leader_waits_until_it_has_read_the_lists() -> None:
     assert [one.account.ended for one in api.writes] == [1]
 
 
-def test_a_namespace_that_is_opted_in_later_is_looked_at_again() -> None:
+def test_pods_are_counted_after_their_namespace_is_opted_in_later() -> None:
     async def work() -> None:
         async with leading(new_ledger(api, opted_in=False)) as ledger:
             see_job(ledger)
@@ -322,7 +322,7 @@ def test_a_namespace_that_is_opted_in_later_is_looked_at_again() -> None:
 
 
 @pytest.mark.parametrize("turns", range(6))
-def test_a_failure_that_only_the_status_shows_is_counted_whenever_the_job_changes_meanwhile(turns: int) -> None:
+def test_a_failure_that_only_the_status_shows_is_counted_even_if_the_job_changes_meanwhile(turns: int) -> None:
     """Return the iterations of the event loop between the time of a workload and the change."""
 
     async def work() -> None:
@@ -339,7 +339,7 @@ def test_a_failure_that_only_the_status_shows_is_counted_whenever_the_job_change
     assert [one.account.ended for one in api.writes] == [1]
 
 
-def test_a_workload_that_is_gone_is_not_written() -> None:
+def test_the_account_of_a_deleted_workload_is_not_written() -> None:
     async def work() -> None:
         async with leading(new_ledger(api)) as ledger:
             kept = see_job(ledger)
@@ -369,7 +369,7 @@ def failures(api: FakeApi) -> list[float]:
     return [one.at for one in api.writes if one.path == f"{JOB_PATH}/status"]
 
 
-def test_a_job_beyond_its_limit_of_disruptions_fails_once_the_account_is_written() -> None:
+def test_a_job_beyond_its_disruption_limit_is_failed_after_its_account_is_written() -> None:
     async def work() -> None:
         async with leading(new_ledger(api, FAIL)) as ledger:
             see_disrupted(ledger, api)
@@ -383,7 +383,7 @@ def test_a_job_beyond_its_limit_of_disruptions_fails_once_the_account_is_written
 
 
 @pytest.mark.parametrize(("status", "pause"), [(409, INTERVAL), (429, LONGEST_PAUSE), (500, LONGEST_PAUSE)])
-def test_a_job_beyond_its_limit_that_could_not_be_failed_is_failed_later(status: int, pause: float) -> None:
+def test_failing_a_job_beyond_its_limit_is_tried_again_after_an_error(status: int, pause: float) -> None:
     async def work() -> None:
         async with leading(new_ledger(api, FAIL)) as ledger:
             see_disrupted(ledger, api)
@@ -398,7 +398,7 @@ def test_a_job_beyond_its_limit_that_could_not_be_failed_is_failed_later(status:
     assert second - first <= pause + INTERVAL
 
 
-def test_no_job_fails_where_its_account_could_not_be_written() -> None:
+def test_no_job_is_failed_before_its_account_is_written() -> None:
     async def work() -> None:
         async with leading(new_ledger(api, FAIL)) as ledger:
             see_disrupted(ledger, api)
@@ -410,7 +410,7 @@ def test_no_job_fails_where_its_account_could_not_be_written() -> None:
     assert failures(api) == []
 
 
-def test_a_job_beyond_its_limit_is_suspended_with_the_same_write_and_an_event_says_how_it_goes_on() -> None:
+def test_a_job_is_suspended_by_the_write_of_its_account_and_an_event_says_how_to_resume_it() -> None:
     async def work() -> None:
         async with leading(new_ledger(api, Profile(disruptions=Disruptions(limit=0, on_exceed="Suspend")))) as ledger:
             see_disrupted(ledger, api)

@@ -16,7 +16,7 @@ from webhook.policy.model import Profile
 
 @given(profiles, manifests(), steps, st.data())
 @examples(2000)
-def test_what_is_foretold_of_each_failure_is_what_it_does(
+def test_each_failure_does_what_the_forecast_says(
     profile: Profile, manifest: Json, history: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     world = World.of(profile, manifest)
@@ -68,5 +68,5 @@ def test_a_forecast_that_ends_nothing_names_no_reason() -> None:
 
 
 @pytest.mark.parametrize(("text", "number"), [("", 0), ("2", 1), ("1,3-5", 4), ("9" * 5000, 0), ("0-" + "9" * 5000, 0)])
-def test_failed_indexes_are_counted_by_a_jobs_status_whatever_is_written_there(text: str, number: int) -> None:
+def test_failed_indexes_are_counted_from_any_text_in_the_job_status(text: str, number: int) -> None:
     assert failed_indexes({"status": {"failedIndexes": text}}) == number

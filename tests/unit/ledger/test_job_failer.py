@@ -33,7 +33,7 @@ def settle(api: FakeApi, root: Json, above: Json | None = None) -> bool:
     return run(job_failer.settle(api_of(api), SETTINGS, failed(1, code=1), 30, above))
 
 
-def test_a_crash_ends_the_job_where_it_is_as_it_was_read_and_keeps_its_conditions() -> None:
+def test_a_job_is_failed_only_if_it_is_unchanged_since_it_was_read_and_keeps_its_conditions() -> None:
     api, suspended = FakeApi(), {"type": "Suspended", "status": "False"}
     assert settle(api, stored({"conditions": [suspended]}))
     (write,) = api.writes
@@ -58,14 +58,14 @@ def test_a_crash_ends_the_job_where_it_is_as_it_was_read_and_keeps_its_condition
         pytest.param(stored(spec=job_spec()), id="a pod alone"),
     ],
 )
-def test_nothing_is_written_on_a_job_that_is(root: Json) -> None:
+def test_a_crash_does_not_fail_a_job_that_the_ledger_may_not_settle(root: Json) -> None:
     api = FakeApi()
     assert not settle(api, root)
     assert api.writes == []
 
 
 @pytest.mark.parametrize(("action", "ends"), [("FailJobSet", True), ("RestartJobSet", False)])
-def test_the_job_of_a_set_ends_only_where_the_set_fails_with_it(action: str, ends: bool) -> None:  # noqa: FBT001
+def test_a_crash_fails_a_job_of_a_job_set_only_if_the_job_set_would_fail_too(action: str, ends: bool) -> None:  # noqa: FBT001
     api = FakeApi()
     rule = {"action": action, "onJobFailureReasons": ["PodFailurePolicy"]}
     assert settle(api, stored(), job_set(rule)) is ends
@@ -73,7 +73,7 @@ def test_the_job_of_a_set_ends_only_where_the_set_fails_with_it(action: str, end
 
 
 @pytest.mark.parametrize("status", [409, 422, 429, 500])
-def test_what_the_api_refuses_with_is_raised_and_written_once(status: int) -> None:
+def test_an_error_of_the_api_is_raised_and_the_write_is_not_repeated(status: int) -> None:
     api = FakeApi(Answer(1.0, ApiError(status, "no")))
     with pytest.raises(ApiError) as raised:
         settle(api, stored())
@@ -81,7 +81,7 @@ def test_what_the_api_refuses_with_is_raised_and_written_once(status: int) -> No
     assert len(api.writes) == 1
 
 
-def test_a_late_answer_is_waited_for() -> None:
+def test_a_late_answer_of_the_api_is_awaited() -> None:
     async def work() -> tuple[bool, bool]:
         task = asyncio.create_task(job_failer.fail(api_of(api), "ml", "train", "Why", "message"))
         await asyncio.sleep(19)
@@ -92,7 +92,7 @@ def test_a_late_answer_is_waited_for() -> None:
     assert run(work()) == (False, True)
 
 
-def test_a_set_fails_where_it_is_as_it_was_read_and_keeps_its_status() -> None:
+def test_a_job_set_is_failed_only_if_it_is_unchanged_since_it_was_read_and_keeps_its_status() -> None:
     api, before = FakeApi(), {"type": "Failed", "status": "False"}
     stays = {"type": "StartupPolicyCompleted", "status": "True"}
     root = job_set(status={"restarts": 2, "conditions": [before, stays]})
@@ -109,7 +109,7 @@ def test_a_set_fails_where_it_is_as_it_was_read_and_keeps_its_status() -> None:
     ]
 
 
-def test_a_set_that_has_ended_is_left_alone() -> None:
+def test_a_job_set_that_has_ended_is_left_alone() -> None:
     api = FakeApi()
     api.objects[SET_PATH] = job_set(status={"conditions": [{"type": "Completed", "status": "True"}]})
     run(job_failer.fail_set(api_of(api), SET_PATH, "Why", "message"))

@@ -66,7 +66,7 @@ def failures(api: FakeApi) -> list[Write]:
     return [one for one in api.writes if one.path == f"{JOB_PATH}/status"]
 
 
-def test_a_crash_that_no_disruption_explains_fails_the_job_once_the_watch_has_told_of_something_later() -> None:
+def test_a_crash_that_no_disruption_explains_fails_the_job_after_a_later_watch_event() -> None:
     async def work() -> None:
         async with crashed(api) as ledger:
             await asyncio.sleep(WITHIN)
@@ -122,7 +122,7 @@ def test_the_event_about_a_crash_says_that_its_cost_is_not_decided_yet() -> None
     run(work())
 
 
-def test_a_crash_within_which_another_pod_was_disrupted_is_left_to_the_job_controller() -> None:
+def test_a_crash_close_to_the_disruption_of_another_pod_is_left_to_the_job_controller() -> None:
     async def work() -> None:
         async with crashed(api) as ledger:
             await asyncio.sleep(WITHIN - 5)
@@ -137,7 +137,7 @@ def test_a_crash_within_which_another_pod_was_disrupted_is_left_to_the_job_contr
     assert failures(api) == []
 
 
-def test_nothing_is_said_of_a_crash_beside_which_the_watch_was_lost() -> None:
+def test_a_crash_is_not_judged_if_the_watch_was_lost_close_to_it() -> None:
     async def work() -> None:
         async with crashed(api) as ledger:
             assert len(ledger.crashes) == 1
@@ -153,7 +153,7 @@ def test_nothing_is_said_of_a_crash_beside_which_the_watch_was_lost() -> None:
     assert failures(api) == []
 
 
-def test_while_the_watch_is_silent_the_pod_is_marked_again_and_nothing_is_said() -> None:
+def test_while_the_watch_is_silent_the_pod_is_patched_again_and_the_crash_is_not_judged() -> None:
     async def work() -> None:
         async with crashed(api) as ledger:
             await asyncio.sleep(WITHIN + 3 * WATCH_DELAY)
@@ -168,7 +168,7 @@ def test_while_the_watch_is_silent_the_pod_is_marked_again_and_nothing_is_said()
 
 
 @pytest.mark.parametrize(("status", "pause"), [(409, INTERVAL), (429, LONGEST_PAUSE), (500, LONGEST_PAUSE)])
-def test_a_job_that_could_not_be_failed_is_failed_later(status: int, pause: float) -> None:
+def test_failing_a_job_is_tried_again_after_an_error(status: int, pause: float) -> None:
     async def work() -> None:
         async with crashed(api):
             await asyncio.sleep(WITHIN)
@@ -183,7 +183,7 @@ def test_a_job_that_could_not_be_failed_is_failed_later(status: int, pause: floa
     assert first.operations[0] == second.operations[0]
 
 
-def test_who_does_not_lead_fails_no_job_and_who_leads_then_does() -> None:
+def test_a_replica_fails_a_job_only_after_it_has_become_the_leader() -> None:
     async def work() -> None:
         async with crashed(api) as ledger:
             ledger.queue.close()

@@ -16,14 +16,14 @@ SETTINGS = Settings(profile_name="default", profile=Profile())
 COUPLED: dict[str, Any] = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
 
 
-def test_a_crash_is_waited_with_only_where_the_loss_of_another_pod_may_explain_it() -> None:
+def test_the_ledger_waits_before_it_settles_a_crash_only_if_pods_depend_on_each_other() -> None:
     alone = job(job_spec(), labels={QUEUE_NAME: "team"})
     together = job(job_spec(**COUPLED), labels={QUEUE_NAME: "team"})
     assert all(settling.may_settle(one, SETTINGS) for one in (alone, together))
     assert (settling.window(alone, SETTINGS), settling.window(together, SETTINGS)) == (0, 30)
 
 
-def test_only_what_happened_up_to_the_window_before_a_crash_or_after_it_explains_it() -> None:
+def test_a_disturbance_explains_a_crash_unless_it_was_earlier_than_the_window_before_the_crash() -> None:
     assert [settling.is_explained(100.0, at, 30) for at in (69.9, 70.0, 120.0)] == [False, True, True]
 
 
@@ -35,7 +35,7 @@ def test_a_pod_that_was_disrupted_or_deleted_has_not_crashed() -> None:
 
 @pytest.mark.parametrize(("code", "reason", "told"), [(143, "Error", True), (137, "Error", True), (1, "Error", False),
                                                       (137, "OOMKilled", False)])  # fmt: skip
-def test_a_container_that_ends_with_what_sigterm_brings_was_told_to_end(code: int, reason: str, *, told: bool) -> None:
+def test_a_container_that_ends_with_143_or_is_killed_was_told_to_end(code: int, reason: str, *, told: bool) -> None:
     assert settling.is_told_to_end(failed(1, code, exit_reason=reason), SETTINGS) is told
 
 
@@ -44,12 +44,12 @@ def bug(code: int = 1, *rules: Json, above: Json | None = None) -> str | None:
     return settling.bug_in(root, SETTINGS, failed(1, code), 30, above)
 
 
-def test_a_bug_is_an_exit_code_that_is_not_worth_a_retry_and_that_no_rule_decides() -> None:
+def test_a_bug_is_an_exit_code_that_is_not_retriable_and_that_no_rule_of_the_author_matches() -> None:
     assert (bug() or "").startswith("Container main for pod ml/train-1 failed with exit code 1, and no pod that")
     assert bug(143) is None
     assert bug(1, exit_codes("Count", "In", 1, container="main")) is None
 
 
-def test_after_which_its_set_would_start_again_costs_a_retry_and_is_no_bug() -> None:
+def test_a_crash_after_which_the_job_set_would_restart_is_no_bug() -> None:
     assert bug(above=job_set()) is None
     assert bug(above=job_set({"action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}))

@@ -63,14 +63,14 @@ def counted(found: Trackers, root: Json, metadata: Json) -> Counts | None:
     return counts
 
 
-def test_many_uncounted_pods_are_all_counted_at_admission_at_little_cost() -> None:
+def test_admission_counts_many_uncounted_pods_at_little_cost() -> None:
     root = job({"parallelism": 1}, **STORED)
     found = trackers(root, None, *map(disrupted, range(TOGETHER)))
     assert admit(found, root) == TOGETHER
     assert_affordable(lambda: admit(found, root), seconds=0.2)
 
 
-def test_an_account_is_not_read_again_for_each_pod() -> None:
+def test_an_account_is_not_decoded_again_for_each_pod() -> None:
     scopes = '{"units":{"2":"' + ",".join(str(2 * number) for number in range(200)) + '"}}'
     root = job({"parallelism": 1}, annotations={names.LEDGER: scopes}, **STORED)
     assert len(scopes) <= LARGEST
@@ -79,7 +79,7 @@ def test_an_account_is_not_read_again_for_each_pod() -> None:
     assert instructions_of(lambda: admit(found, root)) <= 2_000
 
 
-def test_a_sets_patterns_are_searched_when_a_pod_fails_and_not_while_another_waits() -> None:
+def test_admission_of_a_pod_does_not_wait_for_the_patterns_of_its_job_set() -> None:
     patterns = ["(a?){200}b"]
     above = job_set({"action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureMessagePatterns": patterns})
     above["metadata"]["resourceVersion"] = "1"
@@ -91,7 +91,7 @@ def test_a_sets_patterns_are_searched_when_a_pod_fails_and_not_while_another_wai
     assert seconds_of(lambda: admit(found, root, SET_LABELS)) <= 0.05
 
 
-def test_with_a_back_off_by_index_the_failures_of_all_indexes_are_known_before_the_job_counts_them() -> None:
+def test_with_a_backoff_limit_per_index_failures_are_counted_before_the_job_status_has_them() -> None:
     spec = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
     spec |= {"backoffLimitPerIndex": 10, "maxFailedIndexes": 0}
     root = job(spec, annotations={names.LEDGER: '{"ended":1,"cost":{"retry":1}}'}, **STORED)
@@ -100,6 +100,6 @@ def test_with_a_back_off_by_index_the_failures_of_all_indexes_are_known_before_t
     assert counted(found, root, before_index_1) == Counts(disruptions=1, failures=3)
 
 
-def test_without_it_the_jobs_status_tells_of_its_failures() -> None:
+def test_without_a_backoff_limit_per_index_the_failures_come_from_the_job_status() -> None:
     root = job({"parallelism": 1}, **STORED)
     assert counted(trackers(root, None, failed(1)), root, {}) == Counts(disruptions=0, failures=None)

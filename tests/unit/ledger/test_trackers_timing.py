@@ -66,7 +66,7 @@ def with_lists(*pods: Json, jobs: tuple[Json, ...] | None = None) -> FakeApi:
     return api
 
 
-def test_a_pod_that_fails_while_the_watch_is_open_is_told_as_a_crash() -> None:
+def test_a_pod_that_fails_while_the_watch_is_open_is_reported_as_a_crash() -> None:
     async def work() -> None:
         async with watching(api, news):
             tell(api, PODS, told("MODIFIED", stored_pod(1, "Failed", 1)))
@@ -78,7 +78,7 @@ def test_a_pod_that_fails_while_the_watch_is_open_is_told_as_a_crash() -> None:
     assert news.changes == [(KEY, 0.0)]
 
 
-def test_a_pod_that_failed_while_the_watch_was_lost_is_counted_and_not_told_as_a_crash() -> None:
+def test_a_pod_that_failed_while_the_watch_was_lost_is_counted_but_not_reported_as_a_crash() -> None:
     async def work() -> None:
         async with watching(api, news) as found:
             api.lists[PODS] = [stored_pod(1, "Failed", 1)]
@@ -93,7 +93,7 @@ def test_a_pod_that_failed_while_the_watch_was_lost_is_counted_and_not_told_as_a
     assert news.changes == [(KEY, 0.0)]
 
 
-def test_pods_that_vanished_while_the_watch_was_lost_are_looked_at_once_they_would_have_been_seen() -> None:
+def test_pods_that_vanished_while_the_watch_was_lost_are_checked_after_a_delay() -> None:
     async def work() -> None:
         async with watching(api, news) as found:
             api.lists[PODS] = [stored_pod(2)]
@@ -107,7 +107,7 @@ def test_pods_that_vanished_while_the_watch_was_lost_are_looked_at_once_they_wou
     assert news.changes == [(KEY, UNSEEN_AFTER)]
 
 
-def test_since_when_pods_are_watched_is_when_they_were_last_listed() -> None:
+def test_pods_count_as_watched_since_they_were_last_listed() -> None:
     async def work() -> None:
         async with watching(api) as found:
             assert found.watching_since == BEGIN
@@ -125,7 +125,9 @@ def test_since_when_pods_are_watched_is_when_they_were_last_listed() -> None:
 
 
 @pytest.mark.parametrize(("jobs", "left"), [((), None), ((stored_job(uid="another"),), ["another"])])
-def test_a_job_that_went_while_the_watch_was_lost_is_forgotten(jobs: tuple[Json, ...], left: list[str] | None) -> None:
+def test_a_job_that_was_deleted_while_the_watch_was_lost_is_forgotten(
+    jobs: tuple[Json, ...], left: list[str] | None
+) -> None:
     async def work() -> None:
         async with watching(api) as found:
             api.lists[JOBS] = [*jobs]
@@ -143,7 +145,7 @@ async def admit(found: Trackers) -> Counts | None:
     return await found.counts("ml", stored_job(), {"metadata": {"labels": {}}})
 
 
-def test_the_admission_of_a_pod_waits_until_the_end_of_the_one_before_it_is_seen() -> None:
+def test_the_admission_of_a_pod_waits_until_the_watch_shows_the_end_of_the_previous_pod() -> None:
     async def work() -> None:
         async with watching(api) as found:
             begin = now()
@@ -159,7 +161,7 @@ def test_the_admission_of_a_pod_waits_until_the_end_of_the_one_before_it_is_seen
     run(work())
 
 
-def test_the_admission_of_a_pod_waits_no_longer_than_that_for_a_watch_that_is_late() -> None:
+def test_the_admission_of_a_pod_waits_only_a_limited_time_for_a_late_watch() -> None:
     async def work() -> None:
         async with watching(api) as found:
             begin = now()
@@ -171,7 +173,7 @@ def test_the_admission_of_a_pod_waits_no_longer_than_that_for_a_watch_that_is_la
     run(work())
 
 
-def test_an_admission_that_is_cancelled_waits_for_nothing_any_more() -> None:
+def test_a_cancelled_admission_stops_waiting() -> None:
     async def work() -> None:
         async with watching(api) as found:
             asked = asyncio.create_task(admit(found))
@@ -185,7 +187,7 @@ def test_an_admission_that_is_cancelled_waits_for_nothing_any_more() -> None:
     run(work())
 
 
-def test_before_the_lists_are_read_nothing_is_known() -> None:
+def test_before_the_lists_are_read_the_counts_are_unknown() -> None:
     found = Trackers(Cluster(api_of(FakeApi())))
     found.see_job(stored_job())
     found.see_pod(seen(1))

@@ -12,7 +12,7 @@ from webhook.ledger.work_queue import WorkQueue
 OTHER = Key("ml", "", "other")
 
 
-def test_a_workload_that_is_queued_twice_is_given_out_once_when_the_first_time_comes() -> None:
+def test_a_workload_that_is_queued_twice_is_returned_once_at_the_time_that_was_set_first() -> None:
     async def work() -> None:
         queue = WorkQueue()
         queue.open()
@@ -24,7 +24,7 @@ def test_a_workload_that_is_queued_twice_is_given_out_once_when_the_first_time_c
     run(work())
 
 
-def test_workloads_are_given_out_in_the_order_in_which_their_time_comes() -> None:
+def test_workloads_are_returned_in_the_order_of_their_times() -> None:
     async def work() -> list[Key]:
         queue = WorkQueue()
         queue.open()
@@ -35,7 +35,7 @@ def test_workloads_are_given_out_in_the_order_in_which_their_time_comes() -> Non
     assert run(work()) == [OTHER, KEY]
 
 
-def test_one_that_is_worked_on_is_given_out_again_once_that_is_done() -> None:
+def test_a_workload_that_is_queued_while_it_is_processed_is_returned_again_after_that() -> None:
     async def work() -> None:
         queue = WorkQueue()
         queue.open()
@@ -51,7 +51,7 @@ def test_one_that_is_worked_on_is_given_out_again_once_that_is_done() -> None:
 
 
 @pytest.mark.parametrize("after", [0, 1, 30], ids=["due", "not yet due", "later than the pause"])
-def test_one_whose_work_fails_is_given_out_after_its_pause_whatever_was_queued_meanwhile(after: float) -> None:
+def test_a_workload_whose_processing_failed_is_returned_only_after_its_pause(after: float) -> None:
     async def work() -> None:
         queue = WorkQueue()
         queue.open()
@@ -69,7 +69,7 @@ def test_one_whose_work_fails_is_given_out_after_its_pause_whatever_was_queued_m
     run(work())
 
 
-def test_while_it_is_closed_it_takes_no_workload() -> None:
+def test_a_closed_queue_takes_no_workload() -> None:
     async def work() -> None:
         queue = WorkQueue()
         queue.add(KEY, 0)
@@ -81,7 +81,7 @@ def test_while_it_is_closed_it_takes_no_workload() -> None:
     run(work())
 
 
-def test_when_it_is_closed_it_forgets_those_whose_time_has_not_come() -> None:
+def test_a_queue_that_is_closed_forgets_workloads_that_are_not_due_yet() -> None:
     async def work() -> None:
         queue = WorkQueue()
         queue.open()
@@ -96,7 +96,7 @@ def test_when_it_is_closed_it_forgets_those_whose_time_has_not_come() -> None:
     run(work())
 
 
-def test_one_that_is_gone_delays_none_of_its_name() -> None:
+def test_a_discarded_workload_does_not_delay_another_one_of_the_same_name() -> None:
     async def work() -> None:
         queue = WorkQueue()
         queue.open()

@@ -45,7 +45,7 @@ def test_a_workload_has_the_jobs_of_its_kind() -> None:
     assert len(workload(JOB_SET, job_set(job_spec(), job_spec())).jobs) == 2
 
 
-def test_a_jobs_own_settings_are_those_of_the_object_and_a_template_may_say_otherwise() -> None:
+def test_a_job_has_the_settings_of_its_object_unless_its_template_has_its_own() -> None:
     root = cron_job(template_metadata={"annotations": said(max_retries="1")}, annotations=said(max_retries="4"))
     found = workload(CRON_JOB, root)
     assert found.settings.max_retries == 4
@@ -66,7 +66,7 @@ def test_a_workload_is_skipped_if_its_author_says_so_and_the_profile_allows_it(
     ("on_exceed", "old", "clamps", "denies"),
     [("Deny", None, False, True), ("Deny", job(), False, False), ("Clamp", None, True, False)],
 )
-def test_a_new_object_is_denied_where_the_profile_does_not_clamp(
+def test_a_new_object_is_denied_if_the_profile_does_not_clamp(
     on_exceed: Any,
     old: Json | None,
     clamps: bool,  # noqa: FBT001
@@ -76,12 +76,12 @@ def test_a_new_object_is_denied_where_the_profile_does_not_clamp(
     assert (found.clamps, found.denies_new) == (clamps, denies)
 
 
-def test_warnings_are_not_for_jobs_that_a_controller_created() -> None:
+def test_jobs_that_a_controller_created_bring_no_warnings() -> None:
     assert workload(JOB, job(ownerReferences=CONTROLLED)).is_told
     assert not workload(JOB, job()).is_told
 
 
-def test_a_job_of_a_set_belongs_to_the_set_that_was_looked_up_and_a_set_to_itself() -> None:
+def test_a_job_belongs_to_the_job_set_that_was_looked_up_and_a_job_set_to_itself() -> None:
     set_ = job_set(job_spec(), **WITH_RESTARTS)
     alone, inside, whole = workload(JOB, job()), workload(JOB, job(), owner=set_), workload(JOB_SET, set_)
     assert [one.job_set for one in (alone, inside, whole)] == [None, set_, set_]
@@ -96,7 +96,7 @@ def test_a_job_of_a_set_belongs_to_the_set_that_was_looked_up_and_a_set_to_itsel
         ({"backoffLimit": 0}, job_set(job_spec(), **WITH_RESTARTS), False),
     ],
 )
-def test_a_job_runs_once_unless_it_or_its_set_is_retried(
+def test_a_job_runs_once_unless_it_or_its_job_set_has_retries(
     spec: Json,
     owner: Json | None,
     once: bool,  # noqa: FBT001
@@ -108,7 +108,7 @@ def test_a_job_runs_once_unless_it_or_its_set_is_retried(
     ("defaulted", "limit", "replaceable"),
     [(True, 6, True), (True, 5, False), (True, None, True), (False, 6, False), (False, None, True)],
 )
-def test_a_six_that_the_api_may_have_written_may_be_replaced_and_one_in_a_file_not(
+def test_a_backoff_limit_is_replaceable_if_it_is_absent_or_may_be_the_default_of_the_api(
     defaulted: bool,  # noqa: FBT001
     limit: int | None,
     replaceable: bool,  # noqa: FBT001
@@ -118,12 +118,12 @@ def test_a_six_that_the_api_may_have_written_may_be_replaced_and_one_in_a_file_n
     assert budget.replaceable is replaceable
 
 
-def test_a_set_that_restarts_in_place_has_no_budget_of_its_jobs() -> None:
+def test_jobs_of_a_job_set_that_restarts_in_place_have_no_budget() -> None:
     in_place = job_set(job_spec(), failurePolicy={"restartStrategy": "InPlaceRestart"})
     assert first_job(workload(JOB_SET, in_place)).budget is None
 
 
-def test_a_set_is_to_fail_its_jobs_on_a_disruption_if_its_crd_can_tell_that_from_a_bug() -> None:
+def test_disruptions_fail_the_jobs_of_a_job_set_only_if_its_crd_has_message_patterns() -> None:
     root = job_set(job_spec())
     assert workload(JOB_SET, root).disruption_action == "FailJob"
     assert workload(JOB_SET, root, message_patterns=False).disruption_action == "Ignore"
@@ -132,7 +132,7 @@ def test_a_set_is_to_fail_its_jobs_on_a_disruption_if_its_crd_can_tell_that_from
     assert workload(JOB, job()).disruption_action == "Ignore"
 
 
-def test_indexes_of_rules_are_kept_where_a_rule_of_the_set_reads_messages() -> None:
+def test_indexes_of_rules_are_kept_if_a_rule_of_the_job_set_reads_messages() -> None:
     rules = [{"action": "FailJobSet", "onJobFailureMessagePatterns": ["at index 0"]}]
     assert workload(JOB_SET, job_set(job_spec(), failure_policy={"rules": rules})).keeps_indexes
     assert not workload(JOB_SET, job_set(job_spec())).keeps_indexes
@@ -148,7 +148,7 @@ def test_indexes_of_rules_are_kept_where_a_rule_of_the_set_reads_messages() -> N
         ({}, said(skip="true"), True, False),
     ],
 )
-def test_pods_are_counted_by_a_ledger_that_sees_them(
+def test_pods_are_counted_only_if_a_ledger_sees_them(
     spec: Json,
     annotations: Json,
     ledger: bool,  # noqa: FBT001
@@ -177,7 +177,7 @@ def of_set(replicated_job: str) -> Json:
     return job(labels={"jobset.sigs.k8s.io/replicatedjob-name": replicated_job})
 
 
-def test_a_bug_may_fail_a_job_unless_its_set_would_start_again_for_it() -> None:
+def test_a_bug_fails_a_job_unless_its_job_set_would_restart_after_it() -> None:
     rules = [{"action": "RestartJobSet", "targetReplicatedJobs": ["r1"]}]
     restarting = job_set(job_spec(), job_spec(), failure_policy={"maxRestarts": 3, "rules": rules})
     found = workload(JOB_SET, restarting)
@@ -188,7 +188,7 @@ def test_a_bug_may_fail_a_job_unless_its_set_would_start_again_for_it() -> None:
     assert first_job(workload(JOB, of_set("r0"), owner=job_set(job_spec()))).fails_on_bugs is True
 
 
-def test_a_failure_policy_in_a_set_fails_its_job_on_disruptions() -> None:
+def test_the_failure_policy_of_a_job_in_a_job_set_fails_the_job_on_disruptions() -> None:
     wanted = first_job(workload(JOB_SET, job_set(job_spec()))).wanted()
     assert (wanted.disruption_action, wanted.fails_bugs) == ("FailJob", True)
 

@@ -23,7 +23,7 @@ def denied(row: KindSpec, root: Json, old: Json | None = None) -> list[str]:
     return [field(problem.path) for problem in limits.problems(context)]
 
 
-def test_the_fields_of_each_job_and_those_beside_them_are_held_to_the_limit() -> None:
+def test_the_limit_holds_for_the_retries_of_each_job_and_for_the_restarts_of_the_job_set() -> None:
     root = job_set(job_spec(backoffLimit=3), job_spec(backoffLimit=4), failure_policy={"maxRestarts": 5})
     found = denied(JOB_SET, root)
     assert found == [JOBS_OF_SET.format(0), JOBS_OF_SET.format(1), "spec.failurePolicy.maxRestarts"]
@@ -31,6 +31,6 @@ def test_the_fields_of_each_job_and_those_beside_them_are_held_to_the_limit() ->
 
 
 @pytest.mark.parametrize(("retries", "found"), [(4, []), (5, []), (6, ["spec.backoffLimit"])])
-def test_an_update_is_denied_for_what_it_raises_beyond_the_limit(retries: int, found: list[str]) -> None:
+def test_an_update_is_denied_if_it_raises_a_field_beyond_the_limit(retries: int, found: list[str]) -> None:
     before = job(job_spec(backoffLimit=5))
     assert denied(batch.JOB, job(job_spec(backoffLimit=retries)), before) == found

@@ -17,27 +17,27 @@ def said(root: Json, old: Json | None = None) -> list[str]:
     return [str(problem) for problem in opt_in.problems(root, old, POLICY)]
 
 
-def test_a_profile_of_the_policy_in_each_mode_is_accepted() -> None:
+def test_a_known_profile_is_accepted_in_each_mode() -> None:
     for mode in (None, "Enforce", "Warn", "Audit"):
         assert said(namespace("default", mode)) == []
 
 
-def test_a_profile_that_the_policy_lacks_is_a_problem_which_names_the_nearest() -> None:
+def test_an_unknown_profile_is_a_problem_that_names_the_nearest_profile() -> None:
     (problem,) = said(namespace("defualt"))
     assert "the policy has no profile 'defualt'" in problem
     assert problem.endswith("label it default")
 
 
-def test_a_mode_in_small_letters_is_a_problem_which_names_the_right_one() -> None:
+def test_a_mode_in_lower_case_is_a_problem_that_names_the_right_mode() -> None:
     (problem,) = said(namespace("default", "audit"))
     assert problem.endswith("must be Enforce, Warn or Audit (did you mean Audit?)")
 
 
-def test_a_label_that_was_wrong_before_hinders_no_other_change() -> None:
+def test_an_update_that_leaves_a_wrong_label_unchanged_is_accepted() -> None:
     assert said(namespace("gone", "sometimes"), namespace("gone", "sometimes")) == []
 
 
-def test_a_mode_that_was_wrong_before_is_a_problem_once_the_namespace_is_opted_in() -> None:
+def test_a_mode_that_was_wrong_before_is_a_problem_when_the_namespace_is_opted_in() -> None:
     (problem,) = said(namespace("default", "sometimes"), namespace(mode="sometimes"))
     assert "is 'sometimes'" in problem
 
@@ -46,7 +46,7 @@ def warned(root: Json, old: Json | None = None) -> list[str]:
     return [str(problem) for problem in opt_in.warnings(root, old)]
 
 
-def test_a_mode_without_a_profile_denies_nothing_and_warns() -> None:
+def test_a_mode_without_a_profile_brings_a_warning_and_no_denial() -> None:
     assert said(namespace(mode="enforce")) == said(namespace(mode="Warn")) == []
     without = f"metadata.labels[{names.MODE}]: no effect without the label {names.PROFILE}; add it"
     assert warned(namespace(mode="Warn")) == [without]
@@ -56,12 +56,12 @@ def test_a_mode_without_a_profile_denies_nothing_and_warns() -> None:
     ]
 
 
-def test_an_update_that_leaves_the_mode_as_it_was_warns_of_nothing() -> None:
+def test_an_update_that_leaves_the_mode_unchanged_brings_no_warning() -> None:
     assert warned(namespace(mode="enforce"), namespace(mode="enforce")) == []
     assert warned(namespace("default", "Warn"), namespace(mode="Warn")) == []
 
 
-def test_a_misspelt_label_warns_and_names_the_nearest() -> None:
+def test_a_misspelt_label_brings_a_warning_that_names_the_nearest_key() -> None:
     root = namespace("default")
     root["metadata"]["labels"]["retry-policy.dev/modes"] = "Warn"
     assert warned(root) == ["metadata.labels[retry-policy.dev/modes]: unknown, no effect; use mode"]

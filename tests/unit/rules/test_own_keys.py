@@ -49,27 +49,25 @@ KEYS = [("labels", names.PROFILE), ("annotations", names.POLICY), ("annotations"
 @pytest.mark.parametrize(("field", "key"), KEYS)
 @pytest.mark.parametrize("value", [None, "other"])
 @pytest.mark.parametrize("root", [job(job_spec(backoffLimit=3)), job_set(job_spec(backoffLimit=3))])
-def test_an_update_that_changes_it_or_takes_it_out_is_undone(
-    root: Json, value: str | None, field: str, key: str
-) -> None:
+def test_an_update_cannot_change_or_remove_our_keys(root: Json, value: str | None, field: str, key: str) -> None:
     old = stored(root)
     assert ours(mutate(changed(old, field, key, value), old=old)) == ours(old)
 
 
 @pytest.mark.parametrize(("field", "key"), KEYS)
-def test_an_update_that_adds_it_to_a_job_from_before_is_undone(field: str, key: str) -> None:
+def test_an_update_cannot_add_our_keys_to_a_job_from_before_the_opt_in(field: str, key: str) -> None:
     old = job(job_spec(backoffLimit=3), labels={"a": "b"}, annotations={"a": "b"})
     assert mutate(changed(old, field, key, "other"), old=old).object == old
 
 
-def test_it_is_undone_in_every_mode_and_under_a_profile_that_has_gone() -> None:
+def test_our_keys_are_restored_in_every_mode_and_under_a_profile_that_no_longer_exists() -> None:
     old = stored()
     bare = changed(old, "labels", names.PROFILE, None)
     for facts in (Facts(profile_name="default", mode="Audit"), Facts(profile_name="gone")):
         assert ours(mutate(bare, facts, old=old)) == ours(old)
 
 
-def test_a_job_that_is_created_again_gets_the_account_of_the_one_before_once() -> None:
+def test_a_job_that_is_created_for_a_retry_gets_the_account_of_the_previous_job_once() -> None:
     successor = stored(ledger=None)
     successor["metadata"]["annotations"][names.RETRY_OF] = "uid"
     assert ours(mutate(changed(successor, "annotations", names.LEDGER, SPENT), old=successor))[names.LEDGER] == SPENT
@@ -77,7 +75,7 @@ def test_a_job_that_is_created_again_gets_the_account_of_the_one_before_once() -
     assert ours(mutate(changed(old, "annotations", names.LEDGER, "{}"), old=old))[names.LEDGER] == SPENT
 
 
-def test_a_set_begins_a_new_budget_only_once_it_has_failed_and_as_a_retry_writes_it() -> None:
+def test_a_job_set_begins_a_new_budget_only_after_it_failed_and_only_as_a_requested_retry_writes_it() -> None:
     old = stored(job_set(job_spec(backoffLimit=3)))
     anew = changed(old, "annotations", names.LEDGER, account.continued(SPENT))
     assert ours(mutate(anew, old=old))[names.LEDGER] == SPENT
@@ -87,24 +85,24 @@ def test_a_set_begins_a_new_budget_only_once_it_has_failed_and_as_a_retry_writes
     assert ours(mutate(forged, old=old))[names.LEDGER] == SPENT
 
 
-def test_a_new_job_has_no_account_and_the_namespaces_profile() -> None:
+def test_a_new_job_has_no_account_and_the_profile_of_its_namespace() -> None:
     root = job(job_spec(backoffLimit=3), labels={names.PROFILE: "lax"}, annotations={names.LEDGER: SPENT})
     found = ours(mutate(root))
     assert (found[names.LEDGER], found[names.PROFILE]) == (None, "default")
 
 
-def test_a_new_job_with_our_annotation_and_without_our_label_gets_the_label() -> None:
+def test_a_new_job_with_the_policy_annotation_and_without_the_profile_label_gets_the_label() -> None:
     copy = changed(stored(ledger=None), "labels", names.PROFILE, None)
     assert ours(mutate(copy)) == ours(stored(ledger=None))
 
 
-def test_a_new_job_that_is_left_alone_has_none_of_it() -> None:
+def test_a_new_job_that_is_skipped_has_none_of_our_keys() -> None:
     forged = {names.SKIP: "true", names.POLICY: msgspec.json.encode({"profile": "default", "injected": []}).decode()}
     root = job(job_spec(backoffLimit=3), labels={names.PROFILE: "default"}, annotations=forged)
     assert set(ours(mutate(root)).values()) == {None}
 
 
-def test_a_new_pod_is_not_marked_as_counted() -> None:
+def test_the_counted_annotation_is_removed_from_a_new_pod() -> None:
     marked = pod(annotations={names.COUNTED: "2026-01-01T00:00:00Z"})
     assert names.COUNTED not in mutate(marked).object["metadata"]["annotations"]
 
@@ -127,14 +125,14 @@ def test_only_our_keys_are_put_back() -> None:
     assert editor.root["metadata"]["annotations"] == {names.POLICY: "{}", names.LEDGER: SPENT, "c": "new"}
 
 
-def test_an_update_that_drops_all_metadata_maps_gets_our_keys_back() -> None:
+def test_an_update_that_removes_all_labels_and_annotations_gets_our_keys_back() -> None:
     editor = Editor({"metadata": {"name": "train", "labels": None}})
     own_keys.put_back(editor, batch.JOB, with_keys())
     assert editor.root["metadata"]["labels"] == {names.PROFILE: "default"}
     assert editor.root["metadata"]["annotations"] == {names.POLICY: "{}", names.LEDGER: SPENT}
 
 
-def test_only_a_successor_without_an_account_continues_the_one_before() -> None:
+def test_only_a_job_created_for_a_retry_and_without_an_account_continues_the_previous_account() -> None:
     successor = with_keys(ledger=None, **{names.RETRY_OF: "uid-1"})
     assert own_keys.continues_account(batch.JOB, with_keys(), successor)
     assert not own_keys.continues_account(batch.JOB, with_keys(), with_keys(ledger=None))
@@ -150,7 +148,7 @@ def test_only_a_successor_without_an_account_continues_the_one_before() -> None:
         ([], account.continued(SPENT), False),
     ],
 )
-def test_a_job_set_begins_a_new_budget_only_once_it_has_failed(
+def test_only_a_failed_job_set_may_continue_its_account_with_a_new_budget(
     conditions: list[Json],
     ledger: str | None,
     may: bool,  # noqa: FBT001

@@ -45,19 +45,19 @@ def test_a_job_whose_controller_does_not_exist_is_denied(kind: str, version: str
 @pytest.mark.parametrize(
     ("kind", "version"), [("CronJob", "batch/v1"), ("Workflow", "argoproj.io/v1alpha1"), ("Wonder", "x.test/v1")]
 )
-def test_a_controller_that_spares_it_nothing_or_that_no_row_knows_is_not_looked_up(kind: str, version: str) -> None:
+def test_a_controller_that_is_unknown_or_exempts_a_job_from_nothing_is_not_looked_up(kind: str, version: str) -> None:
     assert judged(of(kind, version), None).allowed
 
 
-def test_without_a_cluster_the_file_is_taken_at_its_word() -> None:
+def test_without_a_cluster_the_controller_in_a_file_is_assumed_to_exist() -> None:
     assert validate(of("JobSet", backoffLimit=UNLIMITED)).allowed
 
 
-def test_a_job_without_a_bound_is_accepted_of_a_set_that_restarts_in_place() -> None:
+def test_unlimited_retries_are_accepted_if_the_job_set_restarts_in_place() -> None:
     assert judged(of("JobSet", backoffLimit=UNLIMITED), IN_PLACE).allowed
 
 
-def test_of_another_set_it_is_denied() -> None:
+def test_unlimited_retries_are_denied_if_the_job_set_does_not_restart_in_place() -> None:
     assert judged(of("JobSet", backoffLimit=UNLIMITED), RECREATING).message == (
         "spec.backoffLimit: is unlimited, and JobSet 'set' has no restartStrategy InPlaceRestart; "
         "set as many retries as the JobSet's template"
@@ -65,16 +65,16 @@ def test_of_another_set_it_is_denied() -> None:
     assert judged(of("JobSet", backoffLimit=3), RECREATING).allowed
 
 
-def test_an_update_that_takes_the_bound_away_is_denied() -> None:
+def test_an_update_to_unlimited_retries_is_denied() -> None:
     assert not judged(of("JobSet", backoffLimit=UNLIMITED), RECREATING, old=of("JobSet", backoffLimit=3)).allowed
 
 
-def test_an_update_that_adds_a_controller_is_judged_by_it() -> None:
+def test_an_update_that_adds_a_controller_that_does_not_exist_is_denied() -> None:
     stored = job(job_spec(backoffLimit=3))
     assert not judged(of("JobSet", backoffLimit=3), None, old=stored).allowed
 
 
-def test_a_job_whose_controller_has_gone_may_still_be_updated() -> None:
+def test_a_job_may_still_be_updated_after_its_controller_was_deleted() -> None:
     stored = of("JobSet", backoffLimit=3)
     assert judged({**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}, None, old=stored).allowed
 
@@ -87,7 +87,7 @@ def labelled(root: Json, name: Any) -> Json:
     return root
 
 
-def test_a_job_whose_pods_would_be_counted_for_a_set_that_does_not_control_it_is_denied() -> None:
+def test_a_job_with_the_label_of_a_job_set_that_does_not_control_it_is_denied() -> None:
     path = f"spec.template.metadata.labels[{SET_LABEL}]"
     remedy = "remove it: the JobSet controller writes it into the Jobs that it creates"
     for root in (labelled(job(), "set"), labelled(of("CronJob", "batch/v1"), "set"), labelled(of("JobSet"), "other")):
@@ -97,7 +97,7 @@ def test_a_job_whose_pods_would_be_counted_for_a_set_that_does_not_control_it_is
         )
 
 
-def test_the_job_of_a_set_may_bear_its_label() -> None:
+def test_a_job_of_a_job_set_may_have_the_label_of_that_job_set() -> None:
     assert judged(labelled(of("JobSet"), "set"), RECREATING).allowed
 
 
@@ -114,7 +114,7 @@ def test_the_job_of_a_set_may_bear_its_label() -> None:
         ("JobSet", "x.test/v1", False),
     ],
 )
-def test_only_a_controller_of_a_known_kind_that_runs_other_pods_too_spares_a_job(
+def test_only_a_controller_of_a_known_kind_that_runs_other_pods_too_exempts_a_job(
     kind: str,
     version: str,
     spares: bool,  # noqa: FBT001
@@ -123,7 +123,7 @@ def test_only_a_controller_of_a_known_kind_that_runs_other_pods_too_spares_a_job
     assert owner.sparing(root) == (controller_of(root) if spares else None)
 
 
-def test_a_job_without_a_controller_is_spared_nothing() -> None:
+def test_a_job_without_a_controller_is_exempt_from_nothing() -> None:
     assert owner.sparing(job()) is None
 
 
@@ -132,7 +132,7 @@ def label_problems(root: Json, value: Any) -> list[str]:
     return [str(problem) for problem in owner.label_problems(found)]
 
 
-def test_pods_may_be_counted_for_the_job_set_that_controls_their_job_and_for_no_other() -> None:
+def test_pods_may_have_the_label_only_of_the_job_set_that_controls_their_job() -> None:
     assert label_problems(of("JobSet"), "set") == []
     for root, value in ((of("JobSet"), "other"), (of("RayJob", "ray.io/v1"), "set"), (job(), "set")):
         (problem,) = label_problems(root, value)
@@ -140,5 +140,5 @@ def test_pods_may_be_counted_for_the_job_set_that_controls_their_job_and_for_no_
 
 
 @pytest.mark.parametrize("value", [None, 5, ["set"]])
-def test_a_label_that_is_no_text_is_left_to_the_api_server(value: Any) -> None:
+def test_a_label_that_is_not_a_string_is_left_to_the_api_server(value: Any) -> None:
     assert label_problems(job(), value) == []

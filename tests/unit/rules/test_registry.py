@@ -103,7 +103,7 @@ def admit(root: Json, under: Policy, later: Policy, facts: Facts) -> None:
         mutate(stored, facts, later, old=stored)
 
 
-def test_a_rule_edits_nothing_outside_what_it_says_that_it_writes() -> None:
+def test_a_rule_edits_only_fields_that_it_declares() -> None:
     with watching():
         admit()
 
@@ -142,7 +142,7 @@ EXAMPLES = [
 ]
 
 
-def test_each_rule_edits_one_of_these_objects() -> None:
+def test_each_rule_edits_one_of_the_examples() -> None:
     owner = stored_job(job_spec(completions=4, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=3))
     facts = Facts(profile_name="default", owner=owner, disruptions=1)
     with watching() as watched:
@@ -167,7 +167,7 @@ DENIED = [
 ]
 
 
-def test_each_rule_that_denies_denies_one_of_these_objects_and_edits_none() -> None:
+def test_each_rule_that_denies_denies_one_of_the_examples_and_edits_nothing() -> None:
     rules = (*registry.VALIDATING_RULES, registry.CONTROLLED)
     facts = Facts(profile_name="default", owners_known=True)
     profile = NamedProfile("default", Profile())
@@ -178,7 +178,7 @@ def test_each_rule_that_denies_denies_one_of_these_objects_and_edits_none() -> N
 
 
 @pytest.mark.parametrize(("field", "written"), [("backoffLimit", True), ("podReplacementPolicy", False)])
-def test_what_no_rule_writes_in_a_kind_is_not_undone_there(field: str, *, written: bool) -> None:
+def test_a_field_that_no_rule_writes_in_a_kind_is_not_undone_there(field: str, *, written: bool) -> None:
     """The Jobs of a runtime get their failure policy when they are created, not in the runtime."""
     in_runtime = ("spec", "template", "spec", "replicatedJobs", 0, "template", "spec", field)
     assert undo.is_ours(in_runtime, trainer.TRAINING_RUNTIME) == written

@@ -48,7 +48,7 @@ def problems(spec: Json, given: Settings, old: Json | None = None) -> list[str]:
     return [str(problem) for problem in found]
 
 
-def test_more_retries_than_the_limit_are_refused_with_path_value_limit_and_profile() -> None:
+def test_the_problem_of_too_many_retries_names_path_value_limit_and_profile() -> None:
     assert problems(job_spec(backoffLimit=25), settings()) == [
         "spec.backoffLimit: 25 retries exceed the limit of 10 in profile 'gpu'; set 10 or less"
     ]
@@ -63,17 +63,17 @@ def test_an_index_budget_is_held_to_the_limit() -> None:
     assert problems(job_spec(**INDEXED, backoffLimitPerIndex=10), settings()) == []
 
 
-def test_what_the_api_makes_of_a_job_with_index_budgets_is_no_violation() -> None:
+def test_the_unlimited_backoff_limit_that_the_api_sets_beside_index_budgets_is_accepted() -> None:
     assert problems(job_spec(**INDEXED, backoffLimitPerIndex=1), settings()) == []
 
 
-def test_a_default_of_the_api_above_the_limit_is_a_violation() -> None:
+def test_a_default_of_the_api_above_the_limit_is_refused() -> None:
     assert len(problems(job_spec(), settings(limit=5))) == 1
 
 
 @pytest.mark.parametrize("own", [{"restartPolicy": "OnFailure"}, {"restartPolicy": "Always"}])
 @pytest.mark.parametrize("field", ["containers", "init_containers"])
-def test_a_container_that_restarts_in_place_has_no_bound(own: Json, field: str) -> None:
+def test_a_container_that_restarts_in_place_is_refused_as_unlimited(own: Json, field: str) -> None:
     if field == "init_containers" and own["restartPolicy"] == "Always":
         return  # a native sidecar, see below
     spec = job_spec(**{field: ({**container_of("again"), **own},)})  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def test_a_container_that_restarts_in_place_has_no_bound(own: Json, field: str) 
     ]
 
 
-def test_restart_rules_of_a_container_have_no_bound() -> None:
+def test_restart_rules_of_a_container_are_refused_as_unlimited() -> None:
     rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
     again = {**container_of("again"), "restartPolicy": "Never", "restartPolicyRules": [rule]}
     assert len(problems(job_spec(containers=(again,)), settings())) == 1
@@ -98,20 +98,20 @@ def test_all_violations_are_named_at_once() -> None:
     assert len(problems(job_spec(containers=(again,), backoffLimit=11), settings())) == 2
 
 
-def test_an_update_may_keep_or_improve_what_an_older_policy_allowed_but_not_worsen_it() -> None:
+def test_an_update_may_keep_or_lower_retries_beyond_the_limit_but_not_raise_them() -> None:
     old = job_spec(backoffLimit=25)
     assert problems(job_spec(backoffLimit=25), settings(), old) == []
     assert problems(job_spec(backoffLimit=20), settings(), old) == []
     assert len(problems(job_spec(backoffLimit=26), settings(), old)) == 1
 
 
-def test_a_clamping_profile_lowers_and_says_so() -> None:
+def test_a_clamping_profile_lowers_retries_with_a_warning() -> None:
     spec, warnings = edited(job_spec(backoffLimit=25), settings(on_exceed="Clamp"))
     assert spec["backoffLimit"] == 10
     assert warnings == ["spec.backoffLimit: 25 lowered to 10; profile 'gpu' allows no more"]
 
 
-def test_a_clamping_profile_takes_restarts_in_place_out() -> None:
+def test_a_clamping_profile_removes_restarts_in_place() -> None:
     again = {**container_of("again"), "restartPolicy": "OnFailure", "restartPolicyRules": [{"action": "Restart"}]}
     spec, warnings = edited(job_spec(containers=(again,)), settings(on_exceed="Clamp"))
     assert spec["template"]["spec"]["containers"] == [container_of("again")]
@@ -123,22 +123,22 @@ def test_a_denying_profile_lowers_nothing() -> None:
     assert (spec["backoffLimit"], warnings) == (25, [])
 
 
-def test_the_default_replaces_what_only_the_api_has_said() -> None:
+def test_the_default_replaces_a_value_that_only_the_api_has_set() -> None:
     spec, _ = edited(job_spec(backoffLimit=6), settings(default=2), said=False)
     assert spec["backoffLimit"] == 2
 
 
-def test_the_default_leaves_what_the_author_has_said() -> None:
+def test_the_default_does_not_replace_a_value_of_the_author() -> None:
     spec, _ = edited(job_spec(backoffLimit=6), settings(default=2))
     assert spec["backoffLimit"] == 6
 
 
-def test_the_default_leaves_an_index_budget() -> None:
+def test_the_default_does_not_replace_an_index_budget() -> None:
     spec, _ = edited(job_spec(**INDEXED, backoffLimitPerIndex=5), settings(default=2), said=False)
     assert (spec["backoffLimitPerIndex"], spec["backoffLimit"]) == (5, 2147483647)
 
 
-def test_the_default_never_raises() -> None:
+def test_the_default_never_raises_the_number_of_retries() -> None:
     spec, _ = edited(job_spec(), settings(default=8), said=False)
     assert "backoffLimit" not in spec
 
@@ -148,12 +148,12 @@ def test_the_default_never_exceeds_the_limit() -> None:
     assert spec["backoffLimit"] == 1
 
 
-def test_max_retries_beats_the_field() -> None:
+def test_max_retries_replaces_the_value_of_the_field() -> None:
     spec, _ = edited(job_spec(backoffLimit=25), settings(max_retries=4))
     assert spec["backoffLimit"] == 4
 
 
-def test_max_retries_sets_the_field_that_counts() -> None:
+def test_max_retries_sets_the_index_budget_if_there_is_one() -> None:
     spec, _ = edited(job_spec(**INDEXED, backoffLimitPerIndex=1), settings(max_retries=4))
     assert (spec["backoffLimitPerIndex"], spec["backoffLimit"]) == (4, 2147483647)
 
@@ -183,12 +183,12 @@ def test_an_update_beyond_the_limit_is_clamped() -> None:
     assert updated(job_spec(backoffLimit=30), clamping, job_spec(backoffLimit=6), clamping)["backoffLimit"] == 10
 
 
-def test_max_retries_said_later_sets_backoff_limit() -> None:
+def test_max_retries_that_an_update_adds_sets_backoff_limit() -> None:
     spec = job_spec(backoffLimit=6)
     assert updated(spec, settings(max_retries=2), spec, settings())["backoffLimit"] == 2
 
 
-def test_max_retries_said_later_cannot_set_an_immutable_field() -> None:
+def test_max_retries_that_an_update_adds_does_not_set_an_immutable_field() -> None:
     spec = job_spec(**INDEXED, backoffLimitPerIndex=5)
     assert updated(spec, settings(max_retries=2), spec, settings())["backoffLimitPerIndex"] == 5
 
@@ -213,7 +213,7 @@ def sums(spec: Json, given: Settings, old: Json | None = None) -> list[str]:
         pytest.param({"maxFailedIndexes": 0, "parallelism": 500}, 5000, id="those that run beside the first"),
     ],
 )
-def test_more_retries_of_all_indexes_together_than_their_limit_are_refused(fields: Json, in_all: int) -> None:
+def test_more_retries_of_all_indexes_together_than_the_limit_are_refused(fields: Json, in_all: int) -> None:
     assert sums(of_indexes(**fields), settings()) == [
         (
             f"spec.backoffLimitPerIndex: allows {in_all} retries of all indexes together, and profile 'gpu' "
@@ -232,16 +232,16 @@ def test_more_retries_of_all_indexes_together_than_their_limit_are_refused(field
         pytest.param({"backoffLimitPerIndex": None, "backoffLimit": 6}, id="no index has a budget"),
     ],
 )
-def test_as_many_as_that_are_accepted(fields: Json) -> None:
+def test_as_many_retries_of_all_indexes_together_as_the_limit_are_accepted(fields: Json) -> None:
     assert sums(of_indexes(**fields), settings()) == []
 
 
-def test_an_update_that_makes_their_sum_no_larger_passes() -> None:
+def test_an_update_may_keep_but_not_raise_the_retries_of_all_indexes_together() -> None:
     assert sums(of_indexes(), settings(), old=of_indexes()) == []
     assert sums(of_indexes(backoffLimit=5000), settings(), old=of_indexes(backoffLimit=4000))
 
 
-def test_restarts_in_place_count_for_no_index_and_must_have_a_sum_within_the_limit() -> None:
+def test_index_budgets_with_restarts_in_place_need_a_backoff_limit_within_the_limit() -> None:
     assert sums(of_indexes(restart_policy="OnFailure", completions=2, backoffLimitPerIndex=1), settings()) == [
         (
             "spec.template.spec.restartPolicy: OnFailure restarts containers in place, which backoffLimitPerIndex "
@@ -252,7 +252,7 @@ def test_restarts_in_place_count_for_no_index_and_must_have_a_sum_within_the_lim
 
 
 @pytest.mark.parametrize(("restart_policy", "limit"), [("Never", 1000), ("OnFailure", 10)])
-def test_a_clamping_profile_bounds_their_sum(restart_policy: str, limit: int) -> None:
+def test_a_clamping_profile_limits_the_retries_of_all_indexes_together(restart_policy: str, limit: int) -> None:
     root = job(of_indexes(restart_policy=restart_policy))
     editor, given = Editor(root), settings(on_exceed="Clamp")
     warnings = retries.clamp_sum(next(batch.JOB.jobs(root)), given, editor)
@@ -266,14 +266,14 @@ def test_a_clamping_profile_bounds_their_sum(restart_policy: str, limit: int) ->
     assert retries.clamp_sum(next(batch.JOB.jobs(root)), given, editor) == []
 
 
-def test_a_restart_policy_of_null_is_none_that_could_be_taken_out_or_put_back() -> None:
+def test_a_null_restart_policy_of_a_container_is_not_removed() -> None:
     spec = job_spec()
     spec["template"]["spec"]["containers"][0] |= {"restartPolicy": None, "restartPolicyRules": [{"action": "Restart"}]}
     edited(spec, settings(on_exceed="Clamp"))
     assert spec["template"]["spec"]["containers"][0].keys() >= {"restartPolicy"}
 
 
-def test_a_native_sidecar_is_never_refused_and_is_said_to_have_no_bound() -> None:
+def test_a_native_sidecar_is_allowed_with_a_warning_that_it_restarts_without_limit() -> None:
     sidecar = {"name": "proxy", "restartPolicy": "Always"}
     spec = job_spec(backoffLimit=3, init_containers=({"name": "setup"}, sidecar, {**sidecar, "name": "logs"}))
     answer = validate(job(spec))

@@ -35,7 +35,7 @@ def taken_out(spec: Json, *injected: Injected) -> Json:
     return found
 
 
-def test_edits_are_noted_as_they_can_be_undone() -> None:
+def test_edits_are_recorded_so_that_they_can_be_undone() -> None:
     editor = Editor(job(job_spec(backoffLimit=6, activeDeadlineSeconds=5)))
     editor.set(("spec", "backoffLimit"), 3)
     editor.set(("spec", "podFailurePolicy"), POLICY)
@@ -54,7 +54,7 @@ def test_edits_are_noted_as_they_can_be_undone() -> None:
     )
 
 
-def test_noted_edits_can_be_taken_out() -> None:
+def test_recorded_edits_can_be_undone() -> None:
     before = job_spec(backoffLimit=6)
     editor = Editor(job(job_spec(backoffLimit=6)))
     editor.set(("spec", "backoffLimit"), 3)
@@ -66,7 +66,7 @@ def test_noted_edits_can_be_taken_out() -> None:
     assert editor.root["spec"] == before
 
 
-def test_our_keys_in_the_metadata_are_not_noted_except_where_a_kind_has_its_retries_there() -> None:
+def test_metadata_is_recorded_only_for_a_kind_that_has_its_retries_there() -> None:
     for row, path in ((batch.JOB, []), (APP_WRAPPER, ["/metadata/annotations/x"])):
         editor = Editor(job())
         editor.set(("metadata", "annotations"), {"x": "1"})
@@ -76,7 +76,7 @@ def test_our_keys_in_the_metadata_are_not_noted_except_where_a_kind_has_its_retr
         assert [one.path for one in record.injected] == path
 
 
-def test_more_than_an_annotation_may_hold_is_a_warning_and_is_not_noted() -> None:
+def test_edits_too_large_for_the_annotation_bring_a_warning_and_are_not_recorded() -> None:
     editor = Editor(job())
     editor.set(("spec", "podFailurePolicy"), {"rules": ["x" * bounds.MAX_RECORD]})
     (warning,) = undo.write(editor, batch.JOB, DEFAULT, list(editor.edits))
@@ -109,16 +109,16 @@ def deep(levels: int) -> Any:
         " " * (bounds.MAX_RECORD + 1),
     ],
 )
-def test_an_annotation_that_the_webhook_did_not_write_so_is_not_read(text: str) -> None:
+def test_an_annotation_that_the_webhook_cannot_have_written_is_not_read(text: str) -> None:
     assert undo.read(job(annotations={names.POLICY: text})) is None
 
 
-def test_the_deepest_value_that_is_noted_is_read() -> None:
+def test_the_deepest_value_that_can_be_recorded_is_read() -> None:
     text = noted(Injected("add", "/spec/podFailurePolicy", now=deep(bounds.DEEPEST_INJECTED - 1)))
     assert undo.read(job(annotations={names.POLICY: text})) is not None
 
 
-def test_a_value_that_its_author_has_changed_since_stays() -> None:
+def test_a_value_that_its_author_has_changed_stays() -> None:
     changed = job_spec(backoffLimit=5, podFailurePolicy={"rules": []})
     injected = (
         Injected("replace", "/spec/backoffLimit", now=3, was=6),
@@ -134,14 +134,14 @@ def test_keys_that_others_have_added_to_an_injected_map_stay() -> None:
     assert found["template"]["metadata"] == {"annotations": {"other": "1"}}
 
 
-def test_a_rule_is_taken_out_of_the_list_that_its_author_has() -> None:
+def test_an_injected_rule_is_removed_from_the_authors_list() -> None:
     own = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
     injected = Injected("add", "/spec/podFailurePolicy/rules/0", now=POLICY["rules"][0])
     found = taken_out(job_spec(rules=[*POLICY["rules"], own]), injected)
     assert found["podFailurePolicy"]["rules"] == [own]
 
 
-def test_a_value_that_was_removed_is_put_back_unless_there_is_another() -> None:
+def test_a_removed_value_is_put_back_unless_there_is_another() -> None:
     injected = Injected("remove", "/spec/backoffLimitPerIndex", was=2)
     assert taken_out(job_spec(), injected)["backoffLimitPerIndex"] == 2
     assert taken_out(job_spec(backoffLimitPerIndex=4), injected)["backoffLimitPerIndex"] == 4
@@ -150,7 +150,7 @@ def test_a_value_that_was_removed_is_put_back_unless_there_is_another() -> None:
 @pytest.mark.parametrize(
     "path", ["/spec/suspend", "/metadata/labels/a", "/spec/template/spec/containers", "/status", ""]
 )
-def test_only_fields_that_rules_write_are_touched(path: str) -> None:
+def test_only_fields_that_rules_write_are_undone(path: str) -> None:
     """An author may change the annotation."""
     root = job(job_spec(suspend=True), labels={"a": "b"})
     for now in (True, "b", root["spec"]["template"]["spec"]["containers"]):
@@ -179,13 +179,13 @@ def test_a_manifest_that_is_applied_again_gets_our_injections_back() -> None:
     assert found["spec"] == stored()["spec"]
 
 
-def test_a_field_that_its_author_has_changed_gets_none() -> None:
+def test_a_field_that_its_author_has_changed_keeps_the_authors_value() -> None:
     found = put_back(job(job_spec(backoffLimit=4)), stored())
     assert found["spec"]["backoffLimit"] == 4
     assert found["spec"]["podFailurePolicy"] == POLICY
 
 
-def test_without_an_annotation_nothing_is_put_back() -> None:
+def test_without_the_policy_annotation_nothing_is_put_back() -> None:
     old = stored()
     del old["metadata"]["annotations"]
     root = job(job_spec(backoffLimit=6))

@@ -36,12 +36,12 @@ def told(root: Json, facts: Facts = OPTED_IN, **request: Any) -> list[str]:
         ("zzz", "known: attempt, interruptible, max-disruptions, max-retries, retryable, skip, retry-requested-at"),
     ],
 )
-def test_an_unknown_annotation_is_named_with_the_one_that_was_probably_meant(key: str, remedy: str) -> None:
+def test_the_warning_about_an_unknown_annotation_says_what_to_use_instead(key: str, remedy: str) -> None:
     (text,) = told(job(annotations={PREFIX + key: "true"}))
     assert text.startswith(f"metadata.annotations[{PREFIX}{key}]: unknown, no effect; {remedy}"[:119])
 
 
-def test_an_annotation_that_was_made_a_label_is_told_where_it_belongs() -> None:
+def test_the_warning_about_an_annotation_that_was_written_as_a_label_says_where_it_belongs() -> None:
     assert told(job(labels={names.SKIP: "true"})) == [
         f"metadata.labels[{names.SKIP}]: unknown, no effect; annotate the workload with it"
     ]
@@ -53,11 +53,11 @@ def test_no_key_that_this_project_reads_or_writes_is_unknown() -> None:
     assert told(job(annotations=dict.fromkeys(names.ANNOTATIONS, "1"), labels=dict.fromkeys(names.LABELS, "x"))) == []
 
 
-def test_a_key_of_others_is_none_of_our_business() -> None:
+def test_keys_with_another_prefix_bring_no_warning() -> None:
     assert told(job(annotations={"example.test/max-retrys": "2", "max-retrys": "2", "retry-policy.dev": "x"})) == []
 
 
-def test_a_job_as_it_is_stored_has_no_unknown_key() -> None:
+def test_a_stored_job_has_no_unknown_key() -> None:
     assert told(mutate(job(annotations={names.MAX_RETRIES: "2"})).object) == []
 
 
@@ -89,34 +89,34 @@ WRAPPER: Json = {
     ],
     ids=["a Job's pods", "CronJob", "its Jobs", "their pods", "bare pod", "a Workflow's pods", "Job in an AppWrapper"],
 )
-def test_wherever_in_an_object_it_stands(root: Json, where: str) -> None:
+def test_an_unknown_key_is_found_wherever_it_stands_in_an_object(root: Json, where: str) -> None:
     assert told(root) == [f"{where}.annotations[{PREFIX}max-retrys]: unknown, no effect; use max-retries"]
 
 
-def test_an_update_is_warned_of_what_it_adds_alone() -> None:
+def test_an_update_brings_a_warning_only_for_an_unknown_key_that_it_adds() -> None:
     assert told(cron_job(annotations=TYPO), old=cron_job()) == [WARNING]
     assert told(cron_job(annotations=TYPO, labels={"a": "b"}), old=cron_job(annotations=TYPO)) == []
 
 
 @pytest.mark.parametrize(("mode", "warned"), [("Enforce", [WARNING]), ("Warn", [WARNING]), ("Audit", [])])
-def test_in_warn_too_and_in_audit_nobody_is_bothered(mode: str, warned: list[str]) -> None:
+def test_unknown_keys_bring_warnings_in_modes_enforce_and_warn_and_none_in_audit(mode: str, warned: list[str]) -> None:
     assert told(job(annotations=TYPO), Facts(profile_name="default", mode=mode)) == warned
 
 
-def test_the_mode_has_an_effect_on_a_template_of_the_whole_cluster_which_has_no_namespace() -> None:
+def test_the_mode_label_is_known_on_a_cluster_wide_template() -> None:
     (row,) = [one for one in argo.ROWS if not one.namespaced]
     root: Json = {"apiVersion": row.api_version, "kind": row.kind, "metadata": {"name": "all"}, "spec": {}}
     assert told({**root, "metadata": {"name": "all", "labels": {names.MODE: "Warn"}}}) == []
 
 
-def test_of_thousands_a_few_are_named() -> None:
+def test_only_a_few_of_thousands_of_unknown_keys_are_named() -> None:
     many = {f"{PREFIX}{number}{'max-retries' * 30}": "" for number in range(20_000)}
     found = unknown_keys.of_namespace({"metadata": {"labels": many}}, None)
     assert len(found) == bounds.LISTED_NAMES
     assert {one.remedy for one in found} == {"known: profile, mode"}
 
 
-def test_on_a_namespace_profile_and_mode_are_known_and_no_annotation_is() -> None:
+def test_on_a_namespace_the_labels_profile_and_mode_are_known_and_no_annotation_is() -> None:
     labels = {f"{PREFIX}proflie": "default", names.MODE: "Warn", names.PROFILE: "default"}
     root = {"metadata": {"labels": labels, "annotations": {names.PROFILE: "default", names.SKIP: "true"}}}
     assert [str(one) for one in unknown_keys.of_namespace(root, None)] == [

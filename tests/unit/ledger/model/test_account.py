@@ -36,7 +36,7 @@ def test_ended_pods_are_counted_by_cause_and_by_cost() -> None:
     assert account.spot == 4
 
 
-def test_a_counted_pod_is_known_and_another_is_not() -> None:
+def test_an_account_knows_which_pods_it_has_counted() -> None:
     account = counted(failed(1))
     assert account.has(failed(1))
     assert not account.has(failed(2))
@@ -51,7 +51,7 @@ def test_the_last_attempts_are_kept_in_detail() -> None:
     assert (detail.cause, detail.reason, detail.rule, detail.action) == ("Disruption", EVICTED, 0, "Ignore")
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_an_account_that_is_written_can_be_read_again() -> None:
     account = counted(disrupted(1, index="3"), failed(2, code=1))
     assert decode(encode(account)) == account
     assert decode(None) == Account()
@@ -71,12 +71,12 @@ def test_what_is_written_is_read_again() -> None:
         '{"last":[{}]}',
     ],
 )
-def test_what_nobody_wrote_is_refused(spoilt: str) -> None:
+def test_a_malformed_account_is_refused(spoilt: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever it says
         decode(spoilt)
 
 
-def test_ids_of_pods_that_stay_are_never_forgotten_and_of_the_others_the_newest_are_kept() -> None:
+def test_an_account_forgets_the_oldest_pods_but_none_that_still_exists() -> None:
     pods = [failed(number) for number in range(MOST_RECENT)]
     account = counted(*pods)
     assert account.room == 0
@@ -85,7 +85,7 @@ def test_ids_of_pods_that_stay_are_never_forgotten_and_of_the_others_the_newest_
     assert account.recent == [id_of(pod) for pod in (pods[0], pods[1], *pods[-KEPT:])]
 
 
-def test_a_crash_that_was_a_bug_cost_no_retry_but_ended_it_all() -> None:
+def test_a_crash_that_is_settled_as_a_bug_is_fatal_and_costs_no_retry() -> None:
     account = counted(failed(1, code=143))
     assert account.settle("train-1")
     assert account.cost == {"retry": 0, "fatal": 1}
@@ -93,13 +93,13 @@ def test_a_crash_that_was_a_bug_cost_no_retry_but_ended_it_all() -> None:
     assert not account.settle("train-1")
 
 
-def test_a_bug_counts_though_its_detail_was_pushed_out_meanwhile() -> None:
+def test_a_crash_can_be_settled_as_a_bug_after_its_details_were_dropped() -> None:
     account = counted(*(failed(number) for number in range(DETAILS + 1)))
     assert account.settle("train-0")
     assert account.cost == {"retry": DETAILS, "fatal": 1}
 
 
-def test_a_new_grant_forgets_the_disruptions_of_the_scopes_and_not_those_in_all() -> None:
+def test_a_limit_reset_clears_the_disruptions_of_each_scope_but_not_the_total() -> None:
     account = counted(disrupted(1), disrupted(2))
     account.suspended = True
     account.reset_limits()
@@ -108,14 +108,14 @@ def test_a_new_grant_forgets_the_disruptions_of_the_scopes_and_not_those_in_all(
     assert (account.grants, account.suspended) == (1, False)
 
 
-def test_failures_that_only_the_status_tells_of_are_retries() -> None:
+def test_failures_known_only_from_the_job_status_cost_retries() -> None:
     account = Account()
     account.count_unseen(2)
     assert account.causes == {"Other": {"Unseen": 2}}
     assert account.cost == {"retry": 2}
 
 
-def test_ten_thousand_disruptions_fit() -> None:
+def test_ten_thousand_disruptions_fit_into_an_account() -> None:
     chance = random.Random(7)  # noqa: S311 - no secret
     account = Account()
     truth: dict[str, int] = {}
@@ -139,7 +139,7 @@ names = st.text("abcdefghij-", min_size=63, max_size=63)
 
 
 @given(st.lists(st.tuples(names, st.integers(1, 255), names), min_size=1, max_size=70))
-def test_nothing_that_a_pod_can_say_makes_it_too_long(endings: list[tuple[str, int, str]]) -> None:
+def test_no_values_of_pods_make_an_account_too_long(endings: list[tuple[str, int, str]]) -> None:
     account = Account()
     for number, (container, code, reason) in enumerate(endings):
         if account.room:
@@ -152,7 +152,7 @@ def test_nothing_that_a_pod_can_say_makes_it_too_long(endings: list[tuple[str, i
     assert decode(encode(account)).ended == account.ended
 
 
-def test_an_annotation_that_is_longer_than_any_account_is_refused_unread() -> None:
+def test_an_annotation_longer_than_any_account_is_refused_before_it_is_decoded() -> None:
     with pytest.raises(ValueError, match="longer than 4096 bytes"):
         decode("{" + " " * LARGEST + "}")
     with pytest.raises(ValueError, match="longer than 4096 bytes"):
@@ -180,7 +180,7 @@ TEXTS = st.builds(
 
 
 @given(TEXTS)
-def test_whatever_stands_in_an_account_it_is_read_counted_and_written_at_next_to_no_cost(text: str) -> None:
+def test_any_account_costs_little_to_read_change_and_write(text: str) -> None:
     def work() -> int:
         account = decode_if_any(text) or Account()
         for number in range(60):
@@ -202,7 +202,7 @@ def test_whatever_stands_in_an_account_it_is_read_counted_and_written_at_next_to
         {"units": {str(number): str(number) for number in range(200)}},
     ],
 )
-def test_the_longest_accounts_cost_next_to_nothing(fields: Json) -> None:
+def test_the_longest_accounts_cost_little_to_read(fields: Json) -> None:
     text = msgspec.json.encode(fields).decode()
     assert len(text) <= LARGEST
     assert_affordable(lambda: decode_if_any(text), seconds=0.01, mebibytes=1)
@@ -217,14 +217,14 @@ def decode_if_any(text: str) -> Account | None:
 
 @pytest.mark.parametrize("number", [-1, 2**31])
 @pytest.mark.parametrize("field", ["ended", "spot", "grants"])
-def test_a_number_that_no_count_can_be_is_refused(field: str, number: int) -> None:
+def test_a_count_below_0_or_above_32_bits_is_refused(field: str, number: int) -> None:
     with pytest.raises(ValueError, match="Expected `int`"):
         decode(msgspec.json.encode({field: number}).decode())
     with pytest.raises(ValueError, match="Expected `int`"):
         decode(msgspec.json.encode({"cost": {"retry": number}}).decode())
 
 
-def test_any_number_of_unseen_failures_is_counted_at_once() -> None:
+def test_any_number_of_unseen_failures_costs_little_to_count() -> None:
     account = counted(failed(1))
     assert instructions_of(lambda: account.count_unseen(2_000_000_000)) <= 20_000
     assert (account.ended, account.spent("retry")) == (2_000_000_001, 2_000_000_001)
@@ -232,6 +232,6 @@ def test_any_number_of_unseen_failures_is_counted_at_once() -> None:
     assert [detail.attempt for detail in account.last[-2:]] == [1_999_999_999, 2_000_000_000]
 
 
-def test_an_account_with_more_before_the_last_requested_retry_than_in_all_was_not_written_by_us() -> None:
+def test_an_account_with_more_attempts_before_the_last_requested_retry_than_in_total_is_refused() -> None:
     with pytest.raises(ValueError, match="before the last requested retry"):
         decode('{"cost": {"free": 2}, "before": {"free": 3}}')

@@ -41,7 +41,7 @@ def exceeded(found: CountingPass) -> list[str]:
     return [detail.pod for detail, _, _ in found.exceeded(found.details)]
 
 
-def test_each_pod_is_counted_in_the_order_in_which_they_ended() -> None:
+def test_pods_are_counted_in_the_order_in_which_they_ended() -> None:
     found = counting(failed(3), disrupted(1), failed(2))
     assert [detail.pod for detail in found.details] == ["train-1", "train-2", "train-3"]
     assert found.changed
@@ -51,14 +51,14 @@ def test_each_pod_is_counted_in_the_order_in_which_they_ended() -> None:
     )
 
 
-def test_attempts_beyond_the_limit_are_told_in_different_words_and_with_what_is_left() -> None:
+def test_each_attempt_beyond_the_limit_has_its_own_sentence() -> None:
     found = counting(*(disrupted(number) for number in range(4)))
     told = [words.sentence(detail, 3) for detail in found.details]
     assert len(set(told)) == 4
     assert [detail.left for detail in found.details] == [Left(retries=3, disruptions=0)] * 4
 
 
-def test_a_failure_for_which_no_retry_is_left_ends_the_job() -> None:
+def test_a_failure_with_no_retry_left_ends_the_job() -> None:
     found = counting(*(failed(number) for number in range(4)))
     assert found.account.cost == {"retry": 3, "fatal": 1}
     assert found.sentence().startswith(
@@ -68,16 +68,16 @@ def test_a_failure_for_which_no_retry_is_left_ends_the_job() -> None:
     assert found.saved == 0
 
 
-def test_without_news_nothing_changes() -> None:
+def test_without_ended_pods_the_account_does_not_change() -> None:
     assert not counting().changed
 
 
-def test_the_limit_is_exceeded_by_one_disruption_more() -> None:
+def test_one_disruption_more_than_the_limit_exceeds_it() -> None:
     assert exceeded(counting(disrupted(1))) == []
     assert exceeded(counting(disrupted(1), disrupted(2))) == ["train-2", "train-1"]
 
 
-def test_each_index_has_its_own_limit_and_other_pods_share_one() -> None:
+def test_each_index_has_its_own_limit_and_pods_without_an_index_share_one() -> None:
     pods = [disrupted(number, index=str(number % 4)) for number in range(4)]
     assert exceeded(counting(*pods, root=job(INDEXED))) == []
     twice = counting(*pods, disrupted(9, index="2"), root=job(INDEXED))
@@ -87,11 +87,11 @@ def test_each_index_has_its_own_limit_and_other_pods_share_one() -> None:
     assert exceeded(counting(*many, disrupted(9), root=job({"parallelism": 8})))
 
 
-def test_where_disruptions_count_there_is_no_limit_of_their_own() -> None:
+def test_with_action_count_disruptions_have_no_limit_of_their_own() -> None:
     assert exceeded(counting(disrupted(1), disrupted(2), action="Count")) == []
 
 
-def test_what_went_unseen_is_no_reason_to_end_a_job() -> None:
+def test_unseen_disruptions_do_not_end_a_job() -> None:
     found = counting(disrupted(1, "Unseen"), disrupted(2, "Unseen"), disrupted(3, "Unseen"))
     assert found.account.spent("disruption") == 3
     assert exceeded(found) == []
@@ -101,7 +101,7 @@ def suspends(*pods: Pod, **fields: Any) -> bool:
     return counting(*pods, on_exceed="Suspend", **fields).suspends()
 
 
-def test_a_job_is_suspended_only_where_nobody_resumes_it_and_no_pod_runs() -> None:
+def test_a_job_is_suspended_only_if_no_controller_resumes_it_and_no_pod_runs() -> None:
     two = disrupted(1), disrupted(2)
     assert suspends(*two)
     assert not suspends(disrupted(1))
@@ -115,7 +115,7 @@ def test_a_job_is_suspended_only_where_nobody_resumes_it_and_no_pod_runs() -> No
     assert not counting(*two, on_exceed="OnDemand").suspends()
 
 
-def test_after_a_grant_there_may_be_as_many_again() -> None:
+def test_after_a_limit_reset_as_many_disruptions_are_allowed_again() -> None:
     account = counting(disrupted(1), disrupted(2)).account
     account.suspended = True
     account.reset_limits()
@@ -124,7 +124,7 @@ def test_after_a_grant_there_may_be_as_many_again() -> None:
     assert exceeded(counting(disrupted(4), disrupted(5), account=account))
 
 
-def test_failures_of_which_no_pod_was_seen_are_told_by_the_status() -> None:
+def test_failures_of_which_no_pod_was_seen_are_counted_from_the_job_status() -> None:
     found = counting(failed(1), root=job(status={"failed": 2, "uncountedTerminatedPods": {"failed": ["x"]}}))
     assert found.unseen()[0] == 2
     found.count_unseen(2)
@@ -132,7 +132,7 @@ def test_failures_of_which_no_pod_was_seen_are_told_by_the_status() -> None:
     assert found.unseen()[0] == 0
 
 
-def test_pods_that_vanished_and_did_not_fail_or_succeed_were_disrupted() -> None:
+def test_pods_that_vanished_without_success_or_failure_are_counted_as_disrupted() -> None:
     found = counting(seen(1), seen(2), seen(3), root=job({"parallelism": 3}))
     found.tracker.see_only({seen(3).uid}, 0.0)
     found.root["status"]["failed"] = 1
@@ -143,7 +143,7 @@ def test_pods_that_vanished_and_did_not_fail_or_succeed_were_disrupted() -> None
     assert found.account.causes["Disruption"] == {"Unseen": 1}
 
 
-def test_what_a_bug_left_unspent_is_saved() -> None:
+def test_the_retries_left_when_a_bug_ends_the_job_are_saved() -> None:
     assert counting(failed(1, code=1)).saved == 3
     assert counting(failed(1)).saved == 0
     settled = counting(failed(1))
@@ -158,7 +158,7 @@ def free_too_often(found: CountingPass) -> list[str]:
     return [detail.pod for detail, _, _ in found.free_too_often(found.details)]
 
 
-def test_a_failure_that_costs_nothing_is_counted_beside_the_disruptions() -> None:
+def test_a_free_restart_is_counted_separately_from_the_disruptions() -> None:
     found = counting(failed(1, 75), disrupted(2), root=FREE_75)
     assert found.account.cost == {"free": 1, "disruption": 1}
     assert (free_too_often(found), exceeded(found)) == ([], [])
@@ -168,24 +168,24 @@ def test_a_failure_that_costs_nothing_is_counted_beside_the_disruptions() -> Non
     )
 
 
-def test_one_such_failure_more_than_disruptions_are_allowed_is_too_many() -> None:
+def test_one_free_restart_more_than_the_limit_is_too_many() -> None:
     assert free_too_often(counting(failed(1, 75), failed(2, 75), root=FREE_75)) == ["train-2", "train-1"]
     assert free_too_often(counting(failed(1, 75), failed(2, 75), root=FREE_75, free_limit=2)) == []
 
 
-def test_it_is_too_many_whatever_disruptions_cost_and_lead_to() -> None:
+def test_the_limit_of_free_restarts_holds_whatever_disruptions_cost() -> None:
     two = failed(1, 75), failed(2, 75)
     assert free_too_often(counting(*two, root=FREE_75, action="Count"))
     assert free_too_often(counting(*two, root=FREE_75, on_exceed="Suspend"))
 
 
-def test_each_index_has_its_own_number_of_them() -> None:
+def test_each_index_has_its_own_limit_of_free_restarts() -> None:
     root = job({**INDEXED, **FREE_75["spec"], "completionMode": "Indexed"})
     assert free_too_often(counting(failed(1, 75, index="1"), failed(2, 75, index="2"), root=root)) == []
     assert free_too_often(counting(failed(1, 75, index="1"), failed(2, 75, index="1"), root=root))
 
 
-def test_their_number_survives_the_annotation_and_begins_anew_with_a_requested_retry() -> None:
+def test_the_number_of_free_restarts_is_stored_and_begins_again_with_a_requested_retry() -> None:
     account = decode(encode(counting(failed(1, 75), root=FREE_75).account))
     assert free_too_often(counting(failed(2, 75), root=FREE_75, account=account))
     account.begin_anew()

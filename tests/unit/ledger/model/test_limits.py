@@ -30,11 +30,13 @@ def settings(limit: int = 20) -> Settings:
         ({"parallelism": 8, "completions": 8, "completionMode": "Indexed"}, 5),
     ],
 )
-def test_the_limit_is_of_each_index_else_times_the_pods_that_run_at_a_time(spec: Json, disruptions: int) -> None:
+def test_the_disruption_limit_is_per_index_or_else_times_the_pods_that_run_at_once(
+    spec: Json, disruptions: int
+) -> None:
     assert budgets_of(job(spec), None, settings(5)).disruptions == disruptions
 
 
-def test_a_unit_is_an_index_and_in_a_set_an_index_of_one_of_its_jobs() -> None:
+def test_a_scope_is_an_index_and_in_a_job_set_it_names_the_job_too() -> None:
     assert scope_of(seen()) == ""
     assert scope_of(seen(index="3")) == "3"
     assert scope_of(seen(job="set-workers-0", job_set="set", index="3")) == "workers-0/3"
@@ -54,7 +56,7 @@ def after(account: Account, pod: Pod, root: Json, above: Json | None = None) -> 
     return detail.attempt, detail.left
 
 
-def test_a_job_has_what_its_backoff_limit_leaves() -> None:
+def test_a_job_has_the_retries_that_its_backoff_limit_leaves() -> None:
     account = Account()
     assert after(account, failed(1), job()) == (0, Left(retries=2, disruptions=20))
     assert after(account, disrupted(2), job()) == (1, Left(retries=2, disruptions=19))
@@ -63,13 +65,13 @@ def test_a_job_has_what_its_backoff_limit_leaves() -> None:
     assert after(account, failed(5), job()) == (3, Left(retries=0, disruptions=19))
 
 
-def test_the_number_of_an_attempt_is_that_of_its_pods_annotation() -> None:
+def test_the_number_of_an_attempt_is_the_one_in_the_annotation_of_its_pod() -> None:
     account = counted(failed(1), failed(2))
     assert after(account, failed(3, attempt=0), job())[0] == 0
     assert after(account, disrupted(4, attempt=3), job())[0] == 3
 
 
-def test_each_index_with_a_budget_has_its_own() -> None:
+def test_with_a_backoff_limit_per_index_each_index_has_its_own_retries() -> None:
     account = Account()
     assert after(account, failed(1, index="0", index_failures=0), job(PER_INDEX)) == (
         0,
@@ -85,7 +87,7 @@ def test_each_index_with_a_budget_has_its_own() -> None:
     )
 
 
-def test_a_set_has_the_restarts_that_its_status_leaves_it() -> None:
+def test_a_job_set_has_the_restarts_that_its_status_leaves() -> None:
     root = job()
     root["spec"]["podFailurePolicy"] = {"rules": [{**DISRUPTION, "action": "FailJob"}, exit_codes("FailJob", "In", 1)]}
     status = {"restarts": 2, "restartsCountTowardsMax": 1}
@@ -96,7 +98,7 @@ def test_a_set_has_the_restarts_that_its_status_leaves_it() -> None:
     assert after(account, disrupted(2, job_set="set", restart=2), root, job_set(status=already))[1].retries == 1
 
 
-def test_a_job_that_is_started_again_alone_spends_restarts_of_its_set() -> None:
+def test_a_job_that_is_restarted_alone_spends_restarts_of_its_job_set() -> None:
     root = job()
     root["spec"]["podFailurePolicy"] = {"rules": [{**DISRUPTION, "action": "FailJob"}]}
     rules = {"failurePolicy": {"maxRestarts": 3, "rules": [{"action": "RestartJob"}]}}
@@ -108,7 +110,7 @@ def test_a_job_that_is_started_again_alone_spends_restarts_of_its_set() -> None:
     assert after(Account(), pod, root, above)[1].retries == 1
 
 
-def test_what_a_job_of_a_set_retries_itself_costs_the_set_nothing() -> None:
+def test_a_retry_of_a_job_in_a_job_set_costs_no_restart_of_the_job_set() -> None:
     pod = failed(1, job_set="set", job="set-workers-0", restart=0)
     detail = Attempt(attempt=0, pod="p", cause="ExitCode", cost="retry")
     assert left_of(Account(), budgets_of(job(), job_set(), settings()), pod, detail, job_set()).retries == 3

@@ -15,7 +15,7 @@ from webhook.ledger.model.pods import Condition, Exit
 from webhook.objects.problem import Json
 
 
-def test_rules_are_tried_in_order_and_the_first_that_matches_decides() -> None:
+def test_the_first_rule_that_matches_decides() -> None:
     both = disrupted(code=1)
     first, second = match([DISRUPTION, BUG], both), match([BUG, DISRUPTION], both)
     assert first is not None
@@ -24,7 +24,7 @@ def test_rules_are_tried_in_order_and_the_first_that_matches_decides() -> None:
     assert (second.index, second.action, second.container) == (0, "FailJob", "main")
 
 
-def test_a_pod_that_matches_nothing_is_counted() -> None:
+def test_a_pod_may_match_no_rule() -> None:
     assert match(RULES, failed(code=143)) is None
     assert match([], failed(code=1)) is None
 
@@ -41,25 +41,25 @@ def test_a_pod_that_matches_nothing_is_counted() -> None:
         ({"action": "Count", "onPodConditions": [{"type": "DisruptionTarget"}]}, False),
     ],
 )
-def test_exit_codes_are_asked_of_the_containers_in_scope(rule: dict[str, object], matches: bool) -> None:  # noqa: FBT001
+def test_an_exit_code_rule_checks_the_containers_that_it_covers(rule: dict[str, object], matches: bool) -> None:  # noqa: FBT001
     assert (match([rule], failed(code=2)) is not None) is matches
 
 
-def test_init_containers_are_asked_last() -> None:
+def test_init_containers_are_checked_last() -> None:
     pod = failed(exits=(Exit("main", 1, "", ""), Exit("setup", 2, "", "")))
     found = match([exit_codes("FailJob", "NotIn", 143)], pod)
     assert found is not None
     assert found.container == "main"
 
 
-def test_a_condition_without_a_status_is_one_that_is_so() -> None:
+def test_a_rule_whose_condition_has_no_status_matches_status_true() -> None:
     rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
     assert match([rule], disrupted()) is not None
     not_so = seen(phase="Failed", conditions=(Condition("DisruptionTarget", "False", "", ""),))
     assert match([rule], not_so) is None
 
 
-def test_the_message_is_the_job_controllers() -> None:
+def test_the_message_is_the_same_as_the_job_controllers() -> None:
     restart = {**DISRUPTION, "action": "FailJob"}
     found = match([restart], disrupted())
     assert found is not None
@@ -88,11 +88,11 @@ MESSAGE = "Pod ml/train-1 has condition DisruptionTarget matching FailJob rule a
         ({"action": "FailJobSet", "onJobFailureMessagePatterns": ["("]}, "RestartJobSet"),
     ],
 )
-def test_a_set_does_what_its_first_rule_says_that_applies(rule: dict[str, object], action: str) -> None:
+def test_a_job_set_takes_the_action_of_its_first_rule_that_applies(rule: dict[str, object], action: str) -> None:
     assert action_of_set(job_set(rule), "workers", MESSAGE) == action
 
 
-def test_a_set_without_a_rule_that_applies_restarts_if_it_may() -> None:
+def test_without_a_rule_that_applies_a_job_set_restarts_unless_max_restarts_is_0() -> None:
     assert action_of_set(job_set(), "workers", MESSAGE) == "RestartJobSet"
     assert action_of_set(job_set(maxRestarts=0), "workers", MESSAGE) == "FailJobSet"
 
@@ -121,7 +121,7 @@ HOSTILE_MESSAGE = (
     ],
     ids=lambda patterns: f"{len(patterns)} of {patterns[0][:24]}",
 )
-def test_no_pattern_that_a_user_can_write_takes_longer_than_a_blink(patterns: list[str]) -> None:
+def test_no_pattern_that_a_user_can_write_takes_long(patterns: list[str]) -> None:
     hostile = set_with(*patterns)
     assert_affordable(lambda: action_of_set(hostile, "workers", HOSTILE_MESSAGE), seconds=0.05, mebibytes=4)
 
@@ -140,29 +140,29 @@ PATTERNS = st.recursive(
 
 @settings(max_examples=50)
 @given(st.lists(PATTERNS, max_size=30))
-def test_whatever_the_patterns_one_message_costs_little(patterns: list[str]) -> None:
+def test_matching_a_message_costs_little_with_any_patterns(patterns: list[str]) -> None:
     hostile = set_with(*patterns)
     assert seconds_of(lambda: action_of_set(hostile, "workers", HOSTILE_MESSAGE)) <= 0.05
     assert instructions_of(lambda: action_of_set(hostile, "workers", HOSTILE_MESSAGE)) <= 20_000
 
 
-def test_the_many_rules_of_a_hostile_set_are_not_all_looked_at() -> None:
+def test_only_a_limited_number_of_rules_of_a_job_set_is_read() -> None:
     hostile = job_set(*[{"action": "FailJobSet", "onJobFailureReasons": ["BackoffLimitExceeded"]}] * 100_000)
     assert instructions_of(lambda: action_of_set(hostile, "workers", MESSAGE)) <= 100 * MOST_RULES
 
 
-def test_a_pattern_beyond_bounds_matches_nothing() -> None:
+def test_a_pattern_beyond_the_bounds_matches_nothing() -> None:
     assert action_of_set(set_with("x?" * LONGEST_PATTERN), "workers", MESSAGE) == "RestartJobSet"
     assert action_of_set(set_with("[[:alpha:]]{0,1000}" * 3), "workers", MESSAGE) == "RestartJobSet"
     assert action_of_set(set_with(*(f"({number}" for number in range(10)), "."), "workers", MESSAGE) == "RestartJobSet"
 
 
-def test_twelve_usual_patterns_are_within_bounds() -> None:
+def test_twelve_usual_patterns_are_within_the_bounds() -> None:
     usual = [f".*has condition DisruptionTarget matching FailJob rule at index {number}" for number in range(1, 12)]
     assert action_of_set(set_with(*usual, ".*at index 0"), "workers", MESSAGE) == "FailJobSet"
 
 
-def test_what_no_message_needs_is_not_loaded_with_the_command_line() -> None:
+def test_the_command_line_does_not_load_re2_before_it_is_needed() -> None:
     loaded = run(
         [sys.executable, "-c", "import sys, webhook.cli.main, webhook.cli.render; print('re2' in sys.modules)"],
         capture_output=True,

@@ -37,28 +37,28 @@ def ended(pod: Pod, *rules: Json, above: Json | None = None) -> tuple[str, str, 
         (seen(phase="Failed"), (DISRUPTION, BUG), ("Other", "", "retry")),
     ],
 )
-def test_the_cause_is_the_pods_and_the_cost_its_jobs_policys(
+def test_the_cause_comes_from_the_pod_and_the_cost_from_the_policy_of_its_job(
     pod: Pod, rules: tuple[Json, ...], expected: tuple[str, str, str]
 ) -> None:
     assert ended(pod, *rules) == expected
 
 
-def test_the_container_that_is_named_is_the_one_that_the_rule_matched() -> None:
+def test_the_reason_names_the_container_that_the_rule_matched() -> None:
     pod = failed(exits=(Exit("side", 137, "", "2026-01-01T00:00:01Z"), Exit("main", 1, "", "2026-01-01T00:00:02Z")))
     assert ended(pod, DISRUPTION, BUG) == ("ExitCode", "main 1", "fatal")
     assert ended(pod) == ("ExitCode", "side 137", "retry")
 
 
-def test_what_its_own_job_takes_away_costs_nothing() -> None:
+def test_a_pod_that_its_own_job_deletes_costs_nothing() -> None:
     assert ended(failed(code=137, deleting=True, tracked=False), BUG) == ("Other", "Stopped", "none")
     assert ended(disrupted(tracked=False), DISRUPTION) == ("Disruption", EVICTED, "none")
 
 
-def test_a_pod_that_a_person_deletes_is_judged_like_any_other() -> None:
+def test_a_pod_that_a_user_deletes_is_judged_like_any_other() -> None:
     assert ended(failed(code=137, deleting=True), DISRUPTION, BUG) == ("ExitCode", "main 137", "fatal")
 
 
-def test_in_a_set_a_failed_job_costs_what_the_set_makes_of_it() -> None:
+def test_the_cost_of_a_failed_job_in_a_job_set_follows_from_the_action_of_the_job_set() -> None:
     free = {"action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureMessagePatterns": ["DisruptionTarget"]}
     bug = {"action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
     assert ended(disrupted(), RESTART, BUG, above=job_set(free, bug))[2] == "disruption"
@@ -68,13 +68,13 @@ def test_in_a_set_a_failed_job_costs_what_the_set_makes_of_it() -> None:
     assert ended(disrupted(), DISRUPTION, BUG, above=job_set())[2] == "disruption"
 
 
-def test_a_restart_of_a_set_that_counts_towards_nothing_is_free_unless_a_disruption_brought_it() -> None:
+def test_a_restart_that_max_restarts_does_not_count_is_free_unless_a_disruption_caused_it() -> None:
     free = {"action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureReasons": ["PodFailurePolicy"]}
     assert ended(failed(code=75), RESTART, BUG, above=job_set(free))[2] == "free"
     assert ended(disrupted(), RESTART, BUG, above=job_set(free))[2] == "disruption"
 
 
-def test_a_retry_of_a_job_without_a_bound_in_a_set_is_free() -> None:
+def test_a_retry_of_a_job_with_unlimited_retries_in_a_job_set_is_free() -> None:
     root, above = job({"backoffLimit": 2147483647}), job_set(restartStrategy="InPlaceRestart")
     assert outcome_of(failed(code=143), root, above).cost == "free"
     assert outcome_of(failed(code=143), job({"backoffLimit": 3}), above).cost == "retry"
@@ -130,22 +130,22 @@ JUDGED = ("ExitCode", "main 137", "fatal")
         "goes on",
     ],
 )
-def test_a_pod_that_its_job_takes_along_to_its_end_cost_nothing(root: Json, expected: tuple[str, str, str]) -> None:
+def test_a_pod_costs_nothing_only_if_its_ended_job_deleted_it(root: Json, expected: tuple[str, str, str]) -> None:
     exits = (Exit("main", 137, "Error", SECOND.format(20)),)
     pod = failed(1, deleting=True, deleted=SECOND.format(10), ended=SECOND.format(20), exits=exits)
     found = outcome_of(pod, root)
     assert (found.cause, found.reason, found.cost) == expected
 
 
-def test_a_pod_that_crashed_before_its_job_failed_by_another_cost_what_it_cost() -> None:
+def test_a_pod_that_crashed_before_another_pod_failed_its_job_keeps_its_cost() -> None:
     assert outcome_of(failed(1, 1), job(status=over(OF_ANOTHER, 9))).cost == "fatal"
 
 
-def test_a_disruption_stays_one_though_its_job_fails() -> None:
+def test_a_disruption_remains_a_disruption_if_the_job_fails() -> None:
     assert outcome_of(disrupted(), job(status=over(OF_ANOTHER, 9))).cause == "Disruption"
 
 
-def test_a_pod_that_its_job_names_though_another_was_its_end_is_taken_along() -> None:
+def test_a_pod_that_its_failed_job_names_costs_nothing_if_another_pod_failed_the_job() -> None:
     pod = failed(1, 137, deleting=True, deleted=SECOND.format(1))
     assert outcome_of(pod, job(status=over(OF_THIS_ONE, 9))).cost == "fatal"
     assert outcome_of(pod, job(status=over(OF_THIS_ONE, 9)), has_ended=True).cost == "none"

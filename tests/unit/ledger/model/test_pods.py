@@ -32,7 +32,7 @@ def test_a_failed_pod_keeps_its_conditions_and_the_containers_that_failed() -> N
     assert (found.has_ended, found.has_failed, found.ended) == (True, True, at)
 
 
-def test_of_a_running_pod_only_that_it_is_being_disrupted_is_kept() -> None:
+def test_a_running_pod_keeps_only_its_disruption_condition() -> None:
     conditions = [{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "True"}]
     found = read(status(phase="Running", conditions=conditions, startTime="2026-01-01T00:00:00Z"))
     assert [one.type for one in found.conditions] == ["DisruptionTarget"]
@@ -40,19 +40,19 @@ def test_of_a_running_pod_only_that_it_is_being_disrupted_is_kept() -> None:
     assert (found.has_ended, found.started, found.ended) == (False, "2026-01-01T00:00:00Z", "")
 
 
-def test_a_condition_that_is_not_so_is_no_disruption() -> None:
+def test_a_disruption_condition_with_status_false_is_no_disruption() -> None:
     found = read(status(phase="Failed", conditions=[{"type": "DisruptionTarget", "status": "False"}]))
     assert found.disruption is None
 
 
-def test_the_end_of_a_pod_that_never_started_is_when_it_was_deleted() -> None:
+def test_a_pod_that_never_started_ended_when_it_was_deleted() -> None:
     root = status(phase="Failed")
     root["metadata"]["deletionTimestamp"] = "2026-01-01T00:02:00Z"
     found = read(root)
     assert (found.ended, found.deleting) == ("2026-01-01T00:02:00Z", True)
 
 
-def test_what_the_controllers_and_the_webhook_wrote_on_it_is_kept() -> None:
+def test_the_keys_that_controllers_and_the_webhook_wrote_are_read() -> None:
     root = status(phase="Running")
     root["metadata"] |= {
         "finalizers": ["batch.kubernetes.io/job-tracking"],
@@ -75,7 +75,7 @@ def test_what_the_controllers_and_the_webhook_wrote_on_it_is_kept() -> None:
     assert (found.job, found.job_uid) == ("train", "job-uid")
 
 
-def test_of_a_status_with_thousands_of_conditions_the_disruption_is_kept_whatever_its_place() -> None:
+def test_a_disruption_is_kept_wherever_it_stands_among_thousands_of_conditions() -> None:
     others = [{"type": f"example.com/{number}", "status": "True", "reason": "x" * 1000} for number in range(5000)]
     found = read(status(phase="Failed", conditions=[*others, {"type": "DisruptionTarget", "status": "True"}]))
     assert len(found.conditions) == MOST
@@ -83,5 +83,5 @@ def test_of_a_status_with_thousands_of_conditions_the_disruption_is_kept_whateve
     assert all(len(one.reason) <= LONGEST for one in found.conditions)
 
 
-def test_of_thousands_of_containers_that_have_failed_a_few_are_kept() -> None:
+def test_only_a_few_of_thousands_of_failed_containers_are_kept() -> None:
     assert len(read(status(phase="Failed", containerStatuses=[terminated("main", 1)] * 5000)).exits) == MOST

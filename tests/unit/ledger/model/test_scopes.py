@@ -16,12 +16,12 @@ def test_consecutive_indexes_are_written_as_a_range() -> None:
     assert scopes.written() == {"2": "4", "1": "0-3,7,9-10"}
 
 
-def test_indexes_of_a_sets_jobs_stand_behind_their_job() -> None:
+def test_indexes_in_a_job_set_are_written_after_the_name_of_their_job() -> None:
     scopes = Scopes({"workers-0/1": 1, "workers-0/2": 1, "driver-0/": 1, "workers-1/0": 1})
     assert scopes.written() == {"1": "driver-0/,workers-0/1-2,workers-1/0"}
 
 
-def test_a_job_without_indexes_is_one_unit() -> None:
+def test_a_job_without_indexes_is_one_scope() -> None:
     assert Scopes({"": 3}).written() == {"3": ""}
     assert read({"3": ""}) == Scopes({"": 3})
 
@@ -31,12 +31,12 @@ def test_a_job_without_indexes_is_one_unit() -> None:
         st.integers(0, 60).map(str) | st.sampled_from(["a-0/1", "a-0/2", "b/", "1-5/", ""]), st.integers(1, 5)
     )
 )
-def test_what_is_written_is_read_again(counts: dict[str, int]) -> None:
+def test_scopes_that_are_written_can_be_read_again(counts: dict[str, int]) -> None:
     scopes = Scopes(counts)
     assert read(scopes.written()) == scopes
 
 
-def test_where_it_grows_too_long_the_scopes_with_the_fewest_are_let_go_of_and_none_is_counted_too_low() -> None:
+def test_scopes_that_are_dropped_to_save_space_are_never_counted_too_low() -> None:
     counts = {str(number * 2): 1 + number % 3 for number in range(1000)}
     scopes = Scopes(dict(counts))
     written = scopes.written()
@@ -48,7 +48,7 @@ def test_where_it_grows_too_long_the_scopes_with_the_fewest_are_let_go_of_and_no
     assert again.of("0") == scopes.of("0") + 1
 
 
-def test_a_range_is_never_written_out_so_that_any_number_of_indexes_costs_the_same() -> None:
+def test_one_more_disruption_of_an_index_splits_its_range() -> None:
     scopes = read({"1": "0-99999,workers-0/0-99999"})
     scopes.add("50000")
     assert (scopes.of("0"), scopes.of("50000"), scopes.of("99999"), scopes.of("100000")) == (1, 2, 1, 0)
@@ -56,7 +56,7 @@ def test_a_range_is_never_written_out_so_that_any_number_of_indexes_costs_the_sa
 
 
 @given(st.lists(st.integers(0, 30).map(str) | st.sampled_from(["a/3", "a/4", "a/", ""]), max_size=60))
-def test_whatever_is_added_is_counted_once_each(added: list[str]) -> None:
+def test_each_disruption_that_is_added_is_counted_once(added: list[str]) -> None:
     scopes = Scopes()
     for scope in added:
         scopes.add(scope)
@@ -78,19 +78,19 @@ def test_whatever_is_added_is_counted_once_each(added: list[str]) -> None:
         ["0"],
     ],
 )
-def test_what_nobody_wrote_is_refused(spoilt: object) -> None:
+def test_malformed_scopes_are_refused(spoilt: object) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever it says
         read(spoilt)
 
 
-def test_what_reading_and_writing_costs_grows_with_the_text_and_not_with_its_numbers() -> None:
+def test_the_cost_of_reading_and_writing_grows_with_the_text_and_not_with_its_numbers() -> None:
     def made(size: int) -> dict[str, str]:
         return {"1": ",".join(f"{10**6 * number}-{10**6 * number + 999_999}" for number in range(size))}
 
     assert_grows_with_its_input(lambda written: read(written).written(), made, 9)
 
 
-def test_the_worst_ranges_of_a_text_that_is_read_cost_next_to_nothing() -> None:
+def test_the_largest_ranges_cost_little_to_read_and_change() -> None:
     def work() -> None:
         scopes = read({"1": ",".join(f"{'x' * 300}{name}/0-2147483646" for name in "ab")})
         for number in range(100):

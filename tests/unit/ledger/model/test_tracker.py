@@ -28,13 +28,13 @@ def uncounted(found: Tracker, account: Account | None = None) -> list[str]:
     return [pod.name for pod in found.uncounted(account or Account())]
 
 
-def test_a_pods_workload_is_its_set_else_its_job() -> None:
+def test_the_workload_of_a_pod_is_its_job_set_or_else_its_job() -> None:
     assert (key_of(seen()).kind, key_of(seen()).name) == ("Job", "train")
     in_set = key_of(seen(job="set-workers-0", job_set="set"))
     assert (in_set.kind, in_set.name) == ("JobSet", "set")
 
 
-def test_a_pod_that_has_failed_is_uncounted_once_however_often_it_is_seen() -> None:
+def test_a_failed_pod_waits_once_to_be_counted_after_any_number_of_events() -> None:
     found = tracker(seen(1))
     assert uncounted(found) == []
     assert found.see(failed(1), 0.0)
@@ -43,13 +43,13 @@ def test_a_pod_that_has_failed_is_uncounted_once_however_often_it_is_seen() -> N
     assert uncounted(found) == ["train-1"]
 
 
-def test_a_pod_that_succeeded_is_none_of_the_ledgers_business() -> None:
+def test_a_pod_that_succeeded_is_not_tracked() -> None:
     found = tracker(seen(1), seen(1, phase="Succeeded"))
     assert uncounted(found) == []
     assert found.live == {}
 
 
-def test_a_pod_is_forgotten_once_it_is_counted_and_gone_in_either_order() -> None:
+def test_a_pod_is_forgotten_after_it_is_both_counted_and_deleted() -> None:
     one, other = failed(1), failed(2)
     found = tracker(one, other)
     found.see_account(counted(one))
@@ -60,20 +60,20 @@ def test_a_pod_is_forgotten_once_it_is_counted_and_gone_in_either_order() -> Non
     assert found.failed == {}
 
 
-def test_a_counted_pod_stays_counted_though_the_account_forgets_it() -> None:
+def test_a_pod_is_not_counted_again_after_the_account_forgets_it() -> None:
     found = tracker(failed(1))
     found.see_account(counted(failed(1)))
     assert uncounted(found, Account()) == []
 
 
-def test_how_the_job_controller_stood_to_a_pod_when_it_failed_is_what_counts() -> None:
+def test_whether_the_job_controller_tracks_a_pod_is_read_when_the_pod_fails() -> None:
     found = tracker(disrupted(1))
     found.see(disrupted(1, tracked=False), 0.0)
     (pod,) = found.uncounted(Account())
     assert pod.tracked
 
 
-def test_a_reason_that_is_overwritten_after_the_pod_has_failed_is_not_why_it_did() -> None:
+def test_a_disruption_reason_that_is_written_after_the_pod_failed_is_ignored() -> None:
     found = tracker(disrupted(1, "PreemptionByScheduler"))
     found.see(disrupted(1, "DeletionByTaintManager"), 0.0)
     (pod,) = found.uncounted(Account())
@@ -81,14 +81,14 @@ def test_a_reason_that_is_overwritten_after_the_pod_has_failed_is_not_why_it_did
     assert pod.disruption.reason == "PreemptionByScheduler"
 
 
-def test_a_pod_of_a_job_that_replaces_at_once_has_failed_as_soon_as_it_is_to_be_deleted() -> None:
+def test_with_terminating_or_failed_a_pod_has_failed_when_its_deletion_begins() -> None:
     found = tracker(podReplacementPolicy="TerminatingOrFailed")
     assert found.see(seen(1, deleting=True), 0.0)
     assert not found.see(seen(1, deleting=True, tracked=False), 0.0)
     assert uncounted(found) == ["train-1"]
 
 
-def test_a_pod_that_its_job_lets_go_of_before_it_ends_is_stopped() -> None:
+def test_a_pod_that_the_job_controller_releases_before_it_ends_stays_untracked() -> None:
     found = tracker(seen(1))
     found.see(seen(1, deleting=True, tracked=False), 0.0)
     found.see(failed(1, deleting=True, tracked=False), 0.0)
@@ -96,7 +96,7 @@ def test_a_pod_that_its_job_lets_go_of_before_it_ends_is_stopped() -> None:
     assert not pod.tracked
 
 
-def test_who_deleted_a_pod_is_open_until_its_job_says_or_a_moment_has_passed() -> None:
+def test_who_deleted_a_pod_is_in_doubt_until_its_job_has_ended_or_a_short_time_has_passed() -> None:
     found = tracker(seen(1), DELETED)
     assert found.doubtful(DOUBT - 0.1, current=True) == {DELETED.uid}
     assert not found.doubtful(DOUBT, current=True)
@@ -104,7 +104,7 @@ def test_who_deleted_a_pod_is_open_until_its_job_says_or_a_moment_has_passed() -
     assert not found.doubtful(0.1, current=True)
 
 
-def test_who_deleted_a_pod_is_open_for_longer_while_others_go_or_nobody_tells_of_the_job() -> None:
+def test_who_deleted_a_pod_is_in_doubt_longer_while_the_watch_is_behind_or_other_pods_end() -> None:
     found = tracker(seen(1), DELETED)
     assert found.doubtful(DOUBT, current=False)
     assert not found.doubtful(LONGEST_DOUBT, current=False)
@@ -112,13 +112,13 @@ def test_who_deleted_a_pod_is_open_for_longer_while_others_go_or_nobody_tells_of
     assert found.doubtful(5.0 + DOUBT - 0.1, current=True) == {DELETED.uid}
 
 
-def test_why_a_pod_was_deleted_with_its_job_is_not_open() -> None:
+def test_who_deleted_a_pod_is_not_in_doubt_if_its_job_is_deleted() -> None:
     found = tracker(seen(1), DELETED, failed(2, 1), disrupted(3))
     found.see_job_gone("job-uid")
     assert not found.doubtful(0.1, current=True)
 
 
-def test_a_pod_that_crashed_and_is_deleted_afterwards_crashed() -> None:
+def test_a_crash_remains_a_crash_if_the_pod_is_deleted_afterwards() -> None:
     found = tracker(failed(1, 1))
     found.see(failed(1, 1, deleting=True, deleted="2026-01-01T00:02:00Z"), 0.1)
     found.see_job_gone("job-uid")
@@ -126,7 +126,7 @@ def test_a_pod_that_crashed_and_is_deleted_afterwards_crashed() -> None:
     assert outcome_of(pod, found.jobs["job-uid"]).cost == "fatal"
 
 
-def test_a_pod_that_is_first_seen_after_the_job_controller_had_counted_it_counts() -> None:
+def test_a_pod_is_counted_even_if_the_job_controller_counted_it_before_it_was_first_seen() -> None:
     found = Tracker()
     found.see_job(job(), steady=False, alone=True)
     found.see(disrupted(1, tracked=False), 0.0, news=False)
@@ -134,7 +134,7 @@ def test_a_pod_that_is_first_seen_after_the_job_controller_had_counted_it_counts
     assert pod.tracked
 
 
-def test_what_makes_other_pods_crash_is_remembered_from_when_it_is_announced() -> None:
+def test_a_disturbance_begins_when_a_disruption_or_deletion_is_announced() -> None:
     found = tracker(seen(1), seen(2), failed(3))
     assert found.disturbed == LONG_AGO
     condition = disrupted(1).conditions
@@ -146,7 +146,7 @@ def test_what_makes_other_pods_crash_is_remembered_from_when_it_is_announced() -
     assert found.disturbed == 12.0
 
 
-def test_pods_that_went_in_a_gap_and_neither_succeeded_nor_failed_were_disrupted() -> None:
+def test_pods_that_vanished_in_a_watch_gap_without_success_or_failure_were_disrupted() -> None:
     found = tracker(*(seen(number) for number in range(5)))
     assert found.see_only({seen(0).uid}, 7.0)
     after = job(status={"succeeded": 1, "failed": 1})
@@ -157,7 +157,7 @@ def test_pods_that_went_in_a_gap_and_neither_succeeded_nor_failed_were_disrupted
     assert found.disrupted_unseen(after, 1, counted(*pods)) == []
 
 
-def test_pods_of_a_job_that_is_gone_are_counted_by_what_it_said() -> None:
+def test_pods_of_a_deleted_job_are_counted_by_its_last_known_state() -> None:
     found = Tracker()
     found.see_job(job(), steady=True, alone=False)
     found.see(failed(1), 0.0)
@@ -168,13 +168,13 @@ def test_pods_of_a_job_that_is_gone_are_counted_by_what_it_said() -> None:
     assert found.is_empty
 
 
-def test_a_job_that_was_made_anew_under_its_name_begins_a_new_book() -> None:
+def test_a_job_that_was_created_again_has_no_pods_to_count() -> None:
     found = tracker(failed(1))
     found.see_job(job(uid="other"), steady=True, alone=True)
     assert uncounted(found) == []
 
 
-def test_a_pod_of_no_known_job_is_not_waited_for() -> None:
+def test_a_deleted_pod_of_an_unknown_job_is_forgotten() -> None:
     found = Tracker()
     found.see(failed(1), 0.0)
     found.see_gone(failed(1), 0.0)
@@ -184,7 +184,7 @@ def test_a_pod_of_no_known_job_is_not_waited_for() -> None:
 INDEXED = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
 
 
-def test_a_pod_of_an_index_that_seems_to_run_shows_that_the_watch_is_behind() -> None:
+def test_the_watch_is_behind_if_a_pod_of_the_same_index_seems_to_run() -> None:
     found = tracker(seen(1, index="0"), seen(2, index="1"), **INDEXED)
     assert found.is_behind("job-uid", "0")
     found.see(failed(1, index="0"), 0.0)
@@ -192,7 +192,7 @@ def test_a_pod_of_an_index_that_seems_to_run_shows_that_the_watch_is_behind() ->
     assert found.is_behind("job-uid", "1")
 
 
-def test_a_pod_too_many_shows_that_the_watch_is_behind() -> None:
+def test_the_watch_is_behind_if_one_more_pod_would_exceed_parallelism() -> None:
     found = tracker(seen(1), parallelism=2)
     assert not found.is_behind("job-uid", "")
     found.see(seen(2), 0.0)
@@ -201,7 +201,7 @@ def test_a_pod_too_many_shows_that_the_watch_is_behind() -> None:
     assert not found.is_behind("job-uid", "")
 
 
-def test_counted_pods_that_stay_bear_no_mark_yet() -> None:
+def test_counted_pods_that_stay_are_listed_for_the_counted_annotation() -> None:
     found = tracker(failed(1), failed(2), failed(3, deleting=True))
     found.see_account(counted(failed(1), failed(3)))
     assert [pod.name for pod in found.staying()] == ["train-1"]
@@ -235,30 +235,30 @@ def relist(pods: list[Pod]) -> None:
 
 
 @pytest.mark.parametrize("work", [fail_and_go, count_all, relist])
-def test_what_a_pod_costs_does_not_depend_on_how_many_there_are(
+def test_the_work_for_one_pod_does_not_grow_with_the_number_of_pods(
     work: Callable[[list[Pod]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webhook.ledger.model.tracker.TOGETHER", 100)
     assert_grows_with_its_input(work, lambda number: [failed(one) for one in range(number)], 200)
 
 
-def test_whether_a_watch_is_behind_is_told_at_once_of_any_number_of_pods() -> None:
+def test_checking_whether_the_watch_is_behind_costs_little_with_any_number_of_pods() -> None:
     found = tracker(*(seen(number, deleting=number % 2 == 1) for number in range(2000)), parallelism=2000)
     assert instructions_of(lambda: found.is_behind("job-uid", "")) <= 300
     assert found.is_behind("job-uid", "")
 
 
-def test_so_many_uncounted_pods_are_looked_at_together() -> None:
+def test_a_limited_number_of_pods_is_counted_together() -> None:
     found = tracker(*map(failed, range(TOGETHER + 5)))
     assert len(found.uncounted(Account())) == TOGETHER
 
 
-def test_pods_of_a_job_that_is_not_known_keep_no_others_from_being_counted() -> None:
+def test_pods_of_an_unknown_job_do_not_prevent_the_counting_of_others() -> None:
     forged = [failed(number, job_uid="forged") for number in range(TOGETHER)]
     assert uncounted(tracker(*forged, failed(TOGETHER))) == [f"train-{TOGETHER}"]
 
 
-def test_a_pod_that_bears_the_mark_is_counted_though_no_account_names_it() -> None:
+def test_a_pod_with_the_counted_annotation_is_not_counted_again() -> None:
     found = tracker(failed(1))
     found.see(failed(1, counted=True), 0.0)
     assert uncounted(found) == []
@@ -266,7 +266,7 @@ def test_a_pod_that_bears_the_mark_is_counted_though_no_account_names_it() -> No
     assert found.failed == {}
 
 
-def test_a_pod_that_is_seen_after_the_account_that_has_it_is_counted() -> None:
+def test_a_pod_that_is_seen_after_its_account_is_not_counted_again() -> None:
     found = tracker()
     found.see_account(counted(failed(1)))
     found.see(failed(1), 0.0)

@@ -22,14 +22,14 @@ def said(*pods: Pod, root: Json | None = None, above: Json | None = None) -> str
     return text
 
 
-def test_a_retriable_exit_code() -> None:
+def test_the_sentence_of_a_retriable_exit_code_says_that_it_cost_a_retry() -> None:
     assert said(disrupted(1), disrupted(2), failed(3)) == (
         "pod train-3, attempt 0 (max-retries 3), ended: container main exit code 143; cost 1 retry; "
         "left: 2 retries, 18 disruptions"
     )
 
 
-def test_a_disruption() -> None:
+def test_the_sentence_of_a_disruption_says_that_it_cost_a_disruption() -> None:
     expected = (
         f"pod train-2, attempt 1 (max-retries 3), ended: disruption {EVICTED}; cost 1 disruption; "
         "left: 2 retries, 19 disruptions"
@@ -37,21 +37,21 @@ def test_a_disruption() -> None:
     assert said(failed(1), disrupted(2)) == expected
 
 
-def test_a_bug() -> None:
+def test_the_sentence_of_a_bug_names_the_rule_that_ends_the_job() -> None:
     assert said(failed(1, code=1)) == (
         "pod train-1, attempt 0 (max-retries 3), ended: container main exit code 1; rule 1 (FailJob) ends the Job; "
         "left: 3 retries, 20 disruptions"
     )
 
 
-def test_an_index_with_its_own_budget() -> None:
+def test_the_sentence_of_an_index_shows_the_budget_of_that_index() -> None:
     assert said(failed(1, index="3", index_failures=1), root=job(PER_INDEX)) == (
         "index 3: pod train-1, attempt 1 (max-retries 2), ended: container main exit code 143; cost 1 retry; "
         "left: 0 retries, 20 disruptions"
     )
 
 
-def test_a_set() -> None:
+def test_the_sentence_of_a_job_set_shows_its_restarts() -> None:
     root = job()
     root["spec"]["podFailurePolicy"] = {"rules": [{**DISRUPTION, "action": "FailJob"}, exit_codes("FailJob", "In", 1)]}
     pod = disrupted(1, job="set-workers-0", job_set="set", index="0", restart=0)
@@ -61,7 +61,7 @@ def test_a_set() -> None:
     )
 
 
-def test_all_attempts_together() -> None:
+def test_the_summary_shows_all_attempts_by_their_cost() -> None:
     account = Account()
     for pod in (disrupted(1), failed(2), failed(3), failed(4, code=1)):
         account.count(outcome_of(pod, job()), "", 0)

@@ -15,7 +15,7 @@ def with_vanished(*numbers: int) -> WorkloadState:
     return state
 
 
-def test_pods_that_vanish_during_a_write_are_kept_for_the_next() -> None:
+def test_pods_that_vanish_during_a_write_are_kept_for_the_next_write() -> None:
     state = with_vanished(1)
     counted = list(state.tracker.vanished)
     state.tracker.see(seen(2), 2.0)
@@ -24,7 +24,7 @@ def test_pods_that_vanish_during_a_write_are_kept_for_the_next() -> None:
     assert [pod.name for pod in state.tracker.vanished.values()] == ["train-2"]
 
 
-def test_what_was_written_is_awaited_until_the_watch_brings_it_or_would_have() -> None:
+def test_a_written_account_is_awaited_until_the_watch_brings_it_or_a_time_has_passed() -> None:
     state = WorkloadState()
     state.see_written("text", 10.0, ())
     assert state.awaits_watch(10.0 + WATCH_DELAY / 2)
@@ -36,7 +36,7 @@ def test_what_was_written_is_awaited_until_the_watch_brings_it_or_would_have() -
     assert not state.awaits_watch(20.0 + WATCH_DELAY)
 
 
-def test_pauses_double_within_bounds_until_a_write_succeeds() -> None:
+def test_pauses_after_failed_writes_double_up_to_a_maximum_until_a_write_succeeds() -> None:
     state = WorkloadState()
     assert [state.back_off() for _ in range(7)] == [INTERVAL, 2, 4, 8, 16, LONGEST_PAUSE, LONGEST_PAUSE]
     state.see_success()

@@ -26,12 +26,12 @@ def job_set_crd(version: str = "v1alpha2", **fields: Json) -> Json:
         (job_set_crd("v9", onJobFailureMessagePatterns={}), JobSetFeatures(message_patterns=False, restart_job=False)),
     ],
 )
-def test_a_feature_of_job_sets_is_one_of_the_version_that_admission_receives(
+def test_job_set_features_are_read_from_the_version_that_admission_receives(
     found: Json, features: JobSetFeatures
 ) -> None:
     assert of_job_sets(found) == features
 
 
-def test_train_jobs_have_runtime_patches_where_their_crd_names_the_field() -> None:
+def test_train_jobs_have_runtime_patches_if_their_crd_has_the_field() -> None:
     assert has_runtime_patches(crd("v1alpha1", "spec", fields={"properties": {"runtimePatches": {}}}))
     assert not has_runtime_patches(crd("v1alpha1", "spec", fields={"properties": {"suspend": {}}}))

@@ -47,7 +47,7 @@ def every_code(*actions: str) -> list[Json]:
         pytest.param(exit_codes("Ignore", "In", *range(1, 200)), id="most codes, one by one"),
     ],
 )
-def test_a_rule_that_ignores_most_exit_codes_is_denied_whatever_counts_them(rule: Json) -> None:
+def test_a_rule_that_ignores_most_exit_codes_is_denied_even_if_the_ledger_counts_them(rule: Json) -> None:
     message = judged(rule).message
     assert message.startswith("spec.podFailurePolicy.rules[0]: ignores ")
     assert message.endswith(f" of the 255 exit codes, so failures without limit cost no retry; {WITH_BOUND}")
@@ -60,12 +60,12 @@ def test_rules_that_ignore_most_exit_codes_together_are_denied() -> None:
     )
 
 
-def test_a_rule_that_ignores_only_what_earlier_rules_leave_is_judged_by_that() -> None:
+def test_a_rule_is_judged_by_the_exit_codes_that_earlier_rules_leave() -> None:
     assert judged(exit_codes("FailJob", "NotIn", 75, container="main"), exit_codes("Ignore", "NotIn", 0)).allowed
     assert judged(exit_codes("Count", "NotIn", 75), exit_codes("Ignore", "NotIn", 0)).allowed
 
 
-def test_what_is_left_to_a_container_that_no_earlier_rule_names_is_judged_too() -> None:
+def test_exit_codes_of_a_container_that_no_earlier_rule_names_are_judged_too() -> None:
     rules = (exit_codes("FailJob", "NotIn", 75, container="main"), exit_codes("Ignore", "NotIn", 0))
     assert not judged(*rules, containers=("main", "side")).allowed
 
@@ -94,7 +94,7 @@ NARROW = [
 
 
 @pytest.mark.parametrize("rule", NARROW)
-def test_a_rule_for_few_failures_is_allowed_with_a_warning_where_the_ledger_counts_them(rule: Json) -> None:
+def test_a_rule_that_ignores_few_failures_is_allowed_with_a_warning_if_the_ledger_counts_them(rule: Json) -> None:
     answer = judged(rule, containers=("main", "side"))
     assert answer.allowed
     warning = "spec.podFailurePolicy.rules[0]: costs no retry; the ledger fails the Job after 10 such failures"
@@ -102,7 +102,7 @@ def test_a_rule_for_few_failures_is_allowed_with_a_warning_where_the_ledger_coun
     assert len(warning) <= PROBLEM_LENGTH
 
 
-def test_the_warning_names_the_profiles_limit_of_retries() -> None:
+def test_the_warning_names_the_retry_limit_of_the_profile() -> None:
     root = job(job_spec(rules=[exit_codes("Ignore", "In", 75)], backoffLimit=2))
     few = policy(default=Profile(retries=Retries(limit=2)))
     assert validate(root, under=few).warnings == [
@@ -111,7 +111,7 @@ def test_the_warning_names_the_profiles_limit_of_retries() -> None:
 
 
 @pytest.mark.parametrize("rule", NARROW)
-def test_the_same_rule_is_denied_where_no_ledger_counts(rule: Json) -> None:
+def test_a_rule_that_ignores_few_failures_is_denied_without_a_ledger(rule: Json) -> None:
     assert judged(rule, containers=("main", "side"), facts=WITHOUT_LEDGER).message == (
         "spec.podFailurePolicy.rules[0]: failures cost no retry, and no ledger counts them; "
         "use Count, or set activeDeadlineSeconds"
@@ -125,34 +125,34 @@ def test_the_same_rule_is_denied_where_no_ledger_counts(rule: Json) -> None:
         pytest.param({"manualSelector": True}, id="pods without the Job controller's labels"),
     ],
 )
-def test_the_ledger_counts_no_pods_that_it_does_not_see(fields: Json) -> None:
+def test_a_rule_that_ignores_few_failures_is_denied_if_the_ledger_cannot_see_the_pods(fields: Json) -> None:
     assert not judged(exit_codes("Ignore", "In", 75), **fields).allowed
     assert judged(DISRUPTION, **fields).allowed
 
 
-def test_the_ledger_counts_nothing_of_a_job_that_is_left_alone() -> None:
+def test_a_rule_that_ignores_few_failures_is_denied_in_a_skipped_job() -> None:
     root = job(job_spec(rules=[exit_codes("Ignore", "In", 75)]), annotations={names.SKIP: "true"})
     assert not validate(root).allowed
 
 
 @pytest.mark.parametrize("rule", [exit_codes("Ignore", "NotIn", 0), condition("Ready", "False"), *every_code("Ignore")])
-def test_a_deadline_of_the_job_bounds_them_all(rule: Json) -> None:
+def test_a_job_with_a_deadline_may_ignore_all_failures(rule: Json) -> None:
     answer = judged(rule, activeDeadlineSeconds=3600, facts=WITHOUT_LEDGER)
     assert (answer.allowed, answer.warnings) == (True, [])
 
 
 @pytest.mark.parametrize("rule", [DISRUPTION, exit_codes("Count", "In", 42), exit_codes("FailJob", "NotIn", 143)])
-def test_what_counts_or_is_a_disruption_is_bounded(rule: Json) -> None:
+def test_a_rule_that_counts_or_fails_or_ignores_disruptions_is_allowed_without_a_ledger(rule: Json) -> None:
     assert judged(rule, facts=WITHOUT_LEDGER).allowed
 
 
-def test_the_rules_of_a_cron_job_and_of_a_set_are_judged_where_they_stand() -> None:
+def test_rules_in_a_cron_job_and_in_a_job_set_are_judged_and_named_by_their_path() -> None:
     bad = job_spec(rules=[exit_codes("Ignore", "NotIn", 0)])
     assert validate(cron_job(bad)).message.startswith("spec.jobTemplate.spec.podFailurePolicy.rules[0]: ")
     assert validate(job_set(bad)).message.startswith("spec.replicatedJobs[0].template.spec.podFailurePolicy.rules[0]: ")
 
 
-def test_a_job_from_before_may_keep_such_a_rule() -> None:
+def test_an_existing_job_may_keep_a_rule_that_ignores_most_exit_codes() -> None:
     old = job(job_spec(rules=[exit_codes("Ignore", "NotIn", 0)]))
     assert validate({**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}}, old=old).allowed
 
@@ -161,7 +161,7 @@ def clamping(**sections: Any) -> Policy:
     return policy(default=Profile(retries=Retries(on_exceed="Clamp"), **sections))
 
 
-def test_a_clamping_profile_makes_such_a_rule_count() -> None:
+def test_a_clamping_profile_changes_a_rule_that_ignores_most_exit_codes_to_count() -> None:
     root = job(job_spec(rules=[exit_codes("Ignore", "NotIn", 0), exit_codes("Ignore", "In", 3)]))
     answer = mutate(root, under=clamping())
     rules = answer.object["spec"]["podFailurePolicy"]["rules"]
@@ -193,7 +193,7 @@ BUG_RULE = exit_codes("FailJob", "NotIn", 143)
         pytest.param({"onJobFailureMessagePatterns": ["x^", "backoff limit"]}, id="its message"),
     ],
 )
-def test_a_set_that_restarts_at_no_cost_after_bugs_is_denied(action: str, narrowed: Json) -> None:
+def test_a_job_set_that_restarts_at_no_cost_after_bugs_is_denied(action: str, narrowed: Json) -> None:
     root = job_set(job_spec(backoffLimit=1), failure_policy={"rules": [restarting(action, **narrowed)]})
     assert validate(root).message == (
         "spec.failurePolicy.rules[0].action: restarts without limit and at no cost after BackoffLimitExceeded: "
@@ -211,13 +211,15 @@ def test_a_set_that_restarts_at_no_cost_after_bugs_is_denied(action: str, narrow
         ({"rules": [BUG_RULE]}, "PodFailurePolicy"),
     ],
 )
-def test_so_is_one_that_does_so_after_what_its_jobs_can_end_with(fields: Json, reason: str) -> None:
+def test_a_free_restart_rule_is_denied_only_for_failure_reasons_that_its_jobs_can_have(
+    fields: Json, reason: str
+) -> None:
     rules = [restarting(onJobFailureReasons=[reason])]
     assert not validate(job_set(job_spec(backoffLimit=1, **fields), failure_policy={"rules": rules})).allowed
     assert validate(job_set(job_spec(backoffLimit=1), failure_policy={"rules": rules})).allowed
 
 
-def test_the_pattern_of_a_message_is_run_against_what_the_job_controller_would_say() -> None:
+def test_message_patterns_are_matched_against_the_messages_of_the_job_controller() -> None:
     failing = job_spec(backoffLimit=1, rules=[BUG_RULE])
     wide = restarting(onJobFailureReasons=["PodFailurePolicy"], onJobFailureMessagePatterns=["exit code 1 "])
     narrow = restarting(onJobFailureReasons=["PodFailurePolicy"], onJobFailureMessagePatterns=["exit code 75 "])
@@ -226,26 +228,26 @@ def test_the_pattern_of_a_message_is_run_against_what_the_job_controller_would_s
 
 
 @pytest.mark.parametrize("pattern", ["(", "[[:alpha:]]{0,1000}" * 3, "x?" * 1024])
-def test_a_pattern_that_cannot_be_run_within_bounds_counts_as_matching_and_shields_from_nothing(pattern: str) -> None:
+def test_a_pattern_beyond_the_bounds_does_not_prevent_a_denial(pattern: str) -> None:
     free = restarting(onJobFailureMessagePatterns=[pattern])
     assert not validate(job_set(job_spec(backoffLimit=1), failure_policy={"rules": [free]})).allowed
     ends = {"name": "bug", "action": "FailJobSet", "onJobFailureMessagePatterns": [pattern]}
     assert not validate(job_set(job_spec(backoffLimit=1), failure_policy={"rules": [ends, restarting()]})).allowed
 
 
-def test_a_set_with_more_patterns_than_can_be_judged_is_denied() -> None:
+def test_a_job_set_with_more_patterns_than_can_be_judged_is_denied() -> None:
     patterns = [f"(a?){{{100 + number}}}b" for number in range(100)]
     rules = [restarting(onJobFailureReasons=["PodFailurePolicy"], onJobFailureMessagePatterns=patterns)]
     assert not validate(job_set(job_spec(backoffLimit=1, rules=[BUG_RULE]), failure_policy={"rules": rules})).allowed
 
 
-def test_a_rule_before_it_that_ends_the_set_counts() -> None:
+def test_a_free_restart_rule_is_allowed_after_a_rule_that_fails_the_job_set_on_bugs() -> None:
     ends = {"name": "bug", "action": "FailJobSet", "onJobFailureReasons": ["BackoffLimitExceeded", "PodFailurePolicy"]}
     rules = [ends, restarting()]
     assert validate(job_set(job_spec(backoffLimit=1, rules=[BUG_RULE]), failure_policy={"rules": rules})).allowed
 
 
-def test_a_rule_for_some_jobs_is_judged_by_those() -> None:
+def test_a_rule_for_some_replicated_jobs_is_judged_by_those_jobs_alone() -> None:
     rules = [restarting(onJobFailureReasons=["PodFailurePolicy"], targetReplicatedJobs=["r1"])]
     jobs = (job_spec(backoffLimit=1, rules=[BUG_RULE]), job_spec(backoffLimit=1))
     assert validate(job_set(*jobs, failure_policy={"rules": rules})).allowed
@@ -256,7 +258,7 @@ MAINTENANCE = restarting(onJobFailureReasons=["PodFailurePolicy"])
 ON_MAINTENANCE = {**DISRUPTION, "action": "FailJob"}
 
 
-def test_the_usual_rule_for_host_maintenance_is_allowed_and_stays_bounded() -> None:
+def test_the_usual_rule_for_host_maintenance_is_allowed_and_no_rule_for_bugs_is_added() -> None:
     root = job_set(
         job_spec(backoffLimit=0, rules=[ON_MAINTENANCE]), failure_policy={"maxRestarts": 3, "rules": [MAINTENANCE]}
     )
@@ -265,7 +267,7 @@ def test_the_usual_rule_for_host_maintenance_is_allowed_and_stays_bounded() -> N
     assert validate(answer.object).allowed
 
 
-def test_a_job_of_such_a_set_gets_no_rule_for_bugs_either_when_the_controller_creates_it() -> None:
+def test_a_job_that_is_created_for_a_job_set_with_a_free_restart_rule_gets_no_rule_for_bugs() -> None:
     made = mutate(job_set(job_spec(), failure_policy={"maxRestarts": 3, "rules": [MAINTENANCE]})).object
     reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": "u"}
     under = policy(default=Profile(failure_policy=FailurePolicy(coupled="FailJob")))
@@ -278,7 +280,7 @@ def test_a_job_of_such_a_set_gets_no_rule_for_bugs_either_when_the_controller_cr
     assert actions == [["Ignore"], ["Ignore", "FailJob"]]
 
 
-def test_labels_of_null_are_none() -> None:
+def test_null_labels_count_as_no_labels() -> None:
     assert mutate(job(job_spec(backoffLimit=3), labels=None)).patch
 
 
@@ -289,22 +291,22 @@ def test_labels_of_null_are_none() -> None:
         job_set(job_spec(backoffLimit=1), failure_policy={"rules": [restarting()]}),
     ],
 )
-def test_a_new_object_that_is_denied_is_told_the_numbers_of_its_own_rules(root: Json) -> None:
+def test_the_denial_of_a_new_object_names_its_rules_by_the_authors_indexes(root: Json) -> None:
     assert ".rules[0]" in validate(mutate(root).object).message
 
 
-def test_so_are_the_rules_of_jobs_for_which_a_set_is_denied() -> None:
+def test_the_denial_of_a_job_set_names_the_rules_of_its_jobs_by_the_authors_indexes() -> None:
     root = job_set(job_spec(backoffLimit=1, rules=[BUG_RULE]), failure_policy={"rules": [MAINTENANCE]})
     assert "matching FailJob rule at index 0" in validate(mutate(root).object).message
 
 
-def test_our_own_rule_for_disruptions_is_no_way_around() -> None:
+def test_our_own_free_restart_rule_for_disruptions_is_allowed() -> None:
     answer = mutate(job_set(job_spec(backoffLimit=1)))
     assert set_rules(answer)[0] == RESTART
     assert validate(answer.object).allowed
 
 
-def test_a_set_from_before_may_keep_such_a_rule() -> None:
+def test_an_existing_job_set_may_keep_a_free_restart_rule() -> None:
     old = job_set(job_spec(backoffLimit=1), failure_policy={"rules": [restarting()]})
     new = deepcopy(old)
     new["metadata"]["labels"] = {"a": "b"}
@@ -312,7 +314,7 @@ def test_a_set_from_before_may_keep_such_a_rule() -> None:
 
 
 @pytest.mark.parametrize("action", ["RestartJobSetAndIgnoreMaxRestarts", "RestartJobAndIgnoreMaxRestarts"])
-def test_a_clamping_profile_makes_it_count_towards_max_restarts(action: str) -> None:
+def test_a_clamping_profile_makes_a_free_restart_rule_count_towards_max_restarts(action: str) -> None:
     root = job_set(job_spec(backoffLimit=1), failure_policy={"rules": [restarting(action)]})
     answer = mutate(root, under=clamping(disruptions=Disruptions(limit=5)))
     counting = action.removesuffix("AndIgnoreMaxRestarts")

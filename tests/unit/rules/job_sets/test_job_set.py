@@ -55,33 +55,33 @@ def job_rules(answer: Answer, index: int = 0) -> list[Json]:
     return found
 
 
-def test_a_disruption_starts_the_set_again_for_nothing_and_a_bug_ends_it() -> None:
+def test_a_disruption_restarts_the_job_set_at_no_cost_and_a_bug_fails_it() -> None:
     answer = mutate(job_set(job_spec(backoffLimit=1)))
     assert job_rules(answer) == [FAIL_ON_DISRUPTION, bug()]
     assert set_rules(answer) == [RESTART, BUG]
 
 
-def test_every_job_of_the_set_gets_its_own_rules() -> None:
+def test_every_job_of_a_job_set_gets_its_own_rules() -> None:
     profile = under(failure_policy=FailurePolicy(coupled="FailJob"))
     answer = mutate(job_set(job_spec(), job_spec(containers=("a", "b"))), under=profile)
     assert job_rules(answer, 1) == [FAIL_ON_DISRUPTION, bug("a"), bug("b")]
 
 
-def test_where_disruptions_count_the_set_starts_again_at_its_own_cost() -> None:
+def test_if_disruptions_count_a_disruption_costs_the_job_set_a_restart() -> None:
     answer = mutate(job_set(job_spec()), under=under(disruptions=Disruptions(action="Count")))
     assert set_rules(answer)[0] == {**RESTART, "action": "RestartJobSet"}
     assert job_rules(answer)[0] == FAIL_ON_DISRUPTION
 
 
 @pytest.mark.parametrize("action", ["Ignore", "Count"])
-def test_with_restart_pod_the_job_gives_its_pod_back(action: Any) -> None:
+def test_with_restart_pod_the_job_replaces_its_disrupted_pod(action: Any) -> None:
     profile = under(job_set=JobSet(on_disruption="RestartPod"), disruptions=Disruptions(action=action))
     answer = mutate(job_set(job_spec()), under=profile)
     assert job_rules(answer) == [{**DISRUPTION, "action": action}, bug()]
     assert set_rules(answer) == [BUG]
 
 
-def test_without_message_patterns_the_job_gives_its_pod_back() -> None:
+def test_without_message_patterns_the_job_replaces_its_disrupted_pod() -> None:
     answer = mutate(job_set(job_spec()), WITHOUT_PATTERNS)
     assert job_rules(answer) == [DISRUPTION, bug()]
     assert set_rules(answer) == [BUG]
@@ -103,7 +103,7 @@ CATCH_ALL: Json = {"name": "all", "action": "FailJobSet"}
         ([{**CATCH_ALL, "onJobFailureMessagePatterns": ["exit code 3"]}], False),
     ],
 )
-def test_the_rule_for_bugs_is_left_out_behind_rules_that_match_all_that_it_would(
+def test_the_rule_for_bugs_is_left_out_if_earlier_rules_match_all_that_it_would_match(
     rules: list[Json],
     left_out: bool,  # noqa: FBT001
 ) -> None:
@@ -119,13 +119,13 @@ JOB_ALONE: Json = {**RESTART, "action": "RestartJobAndIgnoreMaxRestarts"}
 
 
 @pytest.mark.parametrize("action", ["RestartJob", "RestartJobAndIgnoreMaxRestarts"])
-def test_where_the_author_restarts_a_job_alone_so_does_a_disruption(action: str) -> None:
+def test_a_disruption_restarts_a_job_alone_if_the_authors_rule_does(action: str) -> None:
     own = restarting(action, onJobFailureReasons=["PodFailurePolicy"])
     answer = mutate(job_set(job_spec(), job_spec(), failure_policy={"maxRestarts": 2, "rules": [own]}))
     assert set_rules(answer) == [JOB_ALONE, own]
 
 
-def test_of_a_set_only_those_jobs_that_the_author_restarts_alone() -> None:
+def test_a_disruption_restarts_only_those_jobs_alone_that_the_author_restarts_alone() -> None:
     own = [
         restarting("RestartJobSet", targetReplicatedJobs=["r0"]),
         {**restarting("RestartJob", targetReplicatedJobs=["r1"]), "name": "worker"},
@@ -136,7 +136,7 @@ def test_of_a_set_only_those_jobs_that_the_author_restarts_alone() -> None:
     assert [job_rules(answer, index)[0] for index in range(3)] == [FAIL_ON_DISRUPTION] * 3
 
 
-def test_not_where_the_author_restarts_a_job_alone_for_something_else() -> None:
+def test_an_authors_rule_for_something_else_does_not_restart_a_disrupted_job_alone() -> None:
     deadline = restarting("RestartJob", onJobFailureReasons=["DeadlineExceeded"])
     code = {**restarting("RestartJob", onJobFailureMessagePatterns=["exit code 3"]), "name": "code"}
     answer = mutate(job_set(job_spec(), failure_policy={"maxRestarts": 2, "rules": [deadline, code]}))
@@ -153,7 +153,7 @@ def test_a_profile_may_restart_the_disrupted_job_alone() -> None:
     assert answer.warnings == []
 
 
-def test_at_its_own_cost_where_disruptions_count() -> None:
+def test_if_disruptions_count_a_job_that_is_restarted_alone_costs_a_restart() -> None:
     profile = under(job_set=JobSet(on_disruption="RestartJob"), disruptions=Disruptions(action="Count"))
     assert set_rules(mutate(job_set(job_spec()), under=profile))[0] == {**RESTART, "action": "RestartJob"}
 
@@ -165,7 +165,7 @@ def test_at_its_own_cost_where_disruptions_count() -> None:
         (Facts(profile_name="default"), 1025, "no Job of more than 1024 can be restarted alone"),
     ],
 )
-def test_where_a_job_cannot_be_restarted_alone_the_whole_set_is_with_a_warning(
+def test_if_a_job_cannot_be_restarted_alone_the_whole_job_set_restarts_with_a_warning(
     facts: Facts, replicas: int, why: str
 ) -> None:
     root = job_set(job_spec())
@@ -187,7 +187,7 @@ def test_where_a_job_cannot_be_restarted_alone_the_whole_set_is_with_a_warning(
         restarting("RestartJobSet", onJobFailureMessagePatterns=["exit code 3"]),
     ],
 )
-def test_a_job_whose_set_would_restart_for_it_gets_no_rule_for_bugs(own: Json) -> None:
+def test_a_job_gets_no_rule_for_bugs_if_its_job_set_would_restart_after_a_bug(own: Json) -> None:
     ends = {"name": "ends", "action": "FailJobSet", "onJobFailureReasons": ["BackoffLimitExceeded"]}
     answer = mutate(job_set(job_spec(backoffLimit=1), failure_policy={"maxRestarts": 3, "rules": [own, ends]}))
     assert job_rules(answer) == [FAIL_ON_DISRUPTION]
@@ -202,12 +202,12 @@ def test_a_job_whose_set_would_restart_for_it_gets_no_rule_for_bugs(own: Json) -
         restarting("RestartJobSet", onJobFailureMessagePatterns=["^.*has condition DisruptionTarget matching.*$"]),
     ],
 )
-def test_one_whose_set_ends_with_it_does(own: Json) -> None:
+def test_a_job_gets_a_rule_for_bugs_if_its_job_set_would_not_restart_after_a_bug(own: Json) -> None:
     answer = mutate(job_set(job_spec(backoffLimit=1), failure_policy={"maxRestarts": 3, "rules": [own]}))
     assert job_rules(answer) == [FAIL_ON_DISRUPTION, bug()]
 
 
-def test_rules_of_a_job_keep_their_indexes_where_the_set_looks_for_them() -> None:
+def test_rules_of_a_job_keep_their_indexes_if_a_rule_of_the_job_set_reads_them() -> None:
     own = exit_codes("FailJob", "In", 42, container="main")
     at_index = restarting("RestartJobSet", onJobFailureMessagePatterns=["FailJob rule at index 0"])
     spec = job_spec(backoffLimit=1, rules=[own])
@@ -221,13 +221,13 @@ def test_the_authors_rules_stand_between_ours() -> None:
 
 
 @pytest.mark.parametrize(("ours", "found"), [(RESTART, ["own", "bug"]), (BUG, ["disruption", "own"])])
-def test_a_rule_of_our_name_is_its_authors(ours: Json, found: list[str]) -> None:
+def test_an_authors_rule_with_the_name_of_one_of_ours_is_kept(ours: Json, found: list[str]) -> None:
     own = {**ours, "action": "RestartJobSet"}
     rules = {"own": own, "bug": BUG, "disruption": RESTART}
     assert set_rules(mutate(job_set(job_spec(), failure_policy={"rules": [own]}))) == [rules[one] for one in found]
 
 
-def test_an_authors_rules_are_left_alone_where_the_profile_says_if_absent() -> None:
+def test_with_inject_if_absent_the_authors_rules_are_left_alone() -> None:
     own = {"name": "host", "action": "RestartJobSet"}
     profile = under(failure_policy=FailurePolicy(inject="IfAbsent"))
     answer = mutate(job_set(job_spec(), failure_policy={"rules": [own]}), under=profile)
@@ -236,12 +236,12 @@ def test_an_authors_rules_are_left_alone_where_the_profile_says_if_absent() -> N
     assert set_rules(mutate(job_set(job_spec()), under=profile)) == [RESTART, BUG]
 
 
-def test_a_profile_that_injects_nothing_leaves_the_set_alone() -> None:
+def test_with_inject_never_the_job_set_is_left_alone() -> None:
     profile = under(failure_policy=FailurePolicy(inject="Never"))
     assert set_rules(mutate(job_set(job_spec()), under=profile)) == []
 
 
-def test_a_set_whose_jobs_can_have_no_failure_policy_gets_none_and_its_author_is_told() -> None:
+def test_a_job_set_whose_jobs_can_have_no_failure_policy_gets_a_warning_and_no_rules() -> None:
     answer = mutate(job_set(job_spec(restart_policy="OnFailure")))
     assert (set_rules(answer), job_rules(answer)) == ([], [])
     (warning,) = answer.warnings
@@ -268,7 +268,7 @@ def managed_by_author(root: Json, *writing: str) -> Json:
     return root
 
 
-def test_a_restart_policy_left_out_becomes_never_and_its_author_is_told() -> None:
+def test_an_absent_restart_policy_becomes_never_with_a_warning() -> None:
     answer = mutate(job_set(job_spec(restart_policy=None)))
     assert restart_policies(answer) == ["Never"]
     assert job_rules(answer) == [FAIL_ON_DISRUPTION, bug()]
@@ -276,7 +276,7 @@ def test_a_restart_policy_left_out_becomes_never_and_its_author_is_told() -> Non
     assert warning.startswith(f"{RESTART_POLICY}: left out, becomes Never; write it")
 
 
-def test_so_it_does_where_jobsets_own_webhook_came_first_and_made_it_on_failure() -> None:
+def test_an_absent_restart_policy_that_the_job_set_webhook_made_on_failure_becomes_never() -> None:
     specs = [job_spec(restart_policy=None), job_spec(restart_policy="OnFailure"), job_spec(restart_policy=None)]
     answer = mutate(managed_by_author(job_set(*specs), "r1"))
     assert restart_policies(answer) == ["Never", "OnFailure", "Never"]
@@ -287,13 +287,13 @@ def test_so_it_does_where_jobsets_own_webhook_came_first_and_made_it_on_failure(
 
 
 @pytest.mark.parametrize("managed", [None, [], [None], [{"fieldsV1": {"f:spec": {"f:replicatedJobs": {}}}}], "x"])
-def test_on_failure_is_the_authors_where_managed_fields_do_not_tell(managed: Any) -> None:
+def test_on_failure_is_kept_if_managed_fields_do_not_show_who_wrote_it(managed: Any) -> None:
     root = job_set(job_spec(restart_policy="OnFailure"))
     root["metadata"]["managedFields"] = managed
     assert restart_policies(mutate(root)) == ["OnFailure"]
 
 
-def test_a_restart_policy_left_out_stays_so_where_the_profile_keeps_it() -> None:
+def test_an_absent_restart_policy_stays_absent_if_the_profile_says_keep() -> None:
     profile = under(failure_policy=FailurePolicy(absent_restart_policy="Keep"))
     answer = mutate(job_set(job_spec(restart_policy=None), job_spec(restart_policy=None)), under=profile)
     assert (restart_policies(answer), job_rules(answer)) == ([None, None], [])
@@ -301,26 +301,26 @@ def test_a_restart_policy_left_out_stays_so_where_the_profile_keeps_it() -> None
     assert warning.startswith(f"{RESTART_POLICY}: left out, becomes OnFailure, which allows")
 
 
-def test_one_that_the_author_wrote_is_converted_where_the_profile_converts() -> None:
+def test_on_failure_becomes_never_if_the_profile_converts_it() -> None:
     profile = under(failure_policy=FailurePolicy(on_failure_restart_policy="Never", absent_restart_policy="Keep"))
     answer = mutate(job_set(job_spec(restart_policy="OnFailure"), job_spec(restart_policy=None)), under=profile)
     assert restart_policies(answer) == ["Never", None]
 
 
 @pytest.mark.parametrize("writing", [(), ("r0",)])
-def test_a_set_that_is_admitted_again_keeps_the_restart_policy_that_was_put_there(writing: tuple[str, ...]) -> None:
+def test_a_job_set_that_is_admitted_again_keeps_its_injected_restart_policy(writing: tuple[str, ...]) -> None:
     once = mutate(managed_by_author(job_set(job_spec(restart_policy=None)), *writing)).object
     assert mutate(deepcopy(once)).object == once
 
 
-def test_the_manifest_without_a_restart_policy_is_put_back_when_it_is_applied_again() -> None:
+def test_applying_a_manifest_without_a_restart_policy_again_keeps_the_injected_one() -> None:
     manifest = job_set(job_spec(restart_policy=None))
     stored = mutate(deepcopy(manifest)).object
     applied = {**deepcopy(manifest), "metadata": stored["metadata"]}
     assert mutate(applied, old=stored).object["spec"] == stored["spec"]
 
 
-def test_of_several_jobs_the_bad_one_is_named_by_its_path() -> None:
+def test_problems_of_one_of_several_jobs_are_named_by_the_path_of_that_job() -> None:
     bad = job_spec(backoffLimit=11, rules=[exit_codes("FailJob", "In", 0)])
     message = validate(job_set(job_spec(backoffLimit=1), bad)).message
     assert [line.partition(":")[0] for line in message.splitlines()] == [
@@ -338,26 +338,26 @@ def in_place() -> Json:
     return job_set(spec, failure_policy={"restartStrategy": "InPlaceRestart", "maxRestarts": 3})
 
 
-def test_what_the_strategy_in_place_restart_demands_is_no_violation() -> None:
+def test_the_unlimited_retries_that_in_place_restart_requires_are_accepted() -> None:
     answer = mutate(in_place())
     spec = answer.object["spec"]["replicatedJobs"][0]["template"]["spec"]
     assert spec["backoffLimit"] == UNLIMITED
     assert validate(answer.object).allowed
 
 
-def test_a_set_that_restarts_in_place_is_still_held_to_its_own_limit() -> None:
+def test_a_job_set_that_restarts_in_place_is_still_held_to_the_limit_of_its_restarts() -> None:
     root = in_place()
     root["spec"]["failurePolicy"]["maxRestarts"] = 11
     assert validate(root).message.startswith("spec.failurePolicy.maxRestarts: 11 retries exceed")
 
 
-def test_a_set_that_restarts_in_place_gets_its_pod_back_from_the_job() -> None:
+def test_the_job_of_a_job_set_that_restarts_in_place_replaces_its_disrupted_pod() -> None:
     answer = mutate(in_place())
     assert job_rules(answer)[0] == DISRUPTION
     assert [rule["name"] for rule in set_rules(answer)] == ["retryPolicyBug"]
 
 
-def test_elsewhere_so_many_retries_are_refused() -> None:
+def test_unlimited_retries_are_refused_without_in_place_restart() -> None:
     assert not validate(job_set(job_spec(backoffLimit=UNLIMITED))).allowed
 
 
@@ -378,11 +378,11 @@ def test_max_retries_sets_restarts_and_the_retries_of_every_job() -> None:
         ({"managedBy": "jobset.sigs.k8s.io/jobset-controller"}, [143]),
     ],
 )
-def test_a_set_that_others_suspend_may_end_with_137(fields: Json, codes: list[int]) -> None:
+def test_exit_code_137_is_retriable_in_a_job_set_that_others_may_suspend(fields: Json, codes: list[int]) -> None:
     assert job_rules(mutate(job_set(job_spec(), **fields)))[1]["onExitCodes"]["values"] == codes
 
 
-def test_a_set_in_a_queue_may_end_with_137() -> None:
+def test_exit_code_137_is_retriable_in_a_queued_job_set() -> None:
     root = job_set(job_spec())
     root["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpu"}
     assert job_rules(mutate(root))[1]["onExitCodes"]["values"] == [137, 143]
@@ -396,11 +396,11 @@ def test_a_set_in_a_queue_may_end_with_137() -> None:
         ([job_spec(parallelism=2, completions=2)], True),
     ],
 )
-def test_pods_of_one_set_depend_on_each_other(specs: list[Json], coupled: bool) -> None:  # noqa: FBT001
+def test_the_pods_of_a_job_set_depend_on_each_other_if_it_has_several(specs: list[Json], coupled: bool) -> None:  # noqa: FBT001
     assert (bug() not in job_rules(mutate(job_set(*specs)))) is coupled
 
 
-def test_an_unchanged_set_is_put_back_whatever_the_policy_has_become() -> None:
+def test_applying_an_unchanged_job_set_again_changes_nothing_under_a_changed_policy() -> None:
     manifest = job_set(job_spec(), failure_policy={"maxRestarts": 2})
     stored = mutate(deepcopy(manifest)).object
     applied = {**deepcopy(manifest), "metadata": stored["metadata"]}
@@ -408,7 +408,7 @@ def test_an_unchanged_set_is_put_back_whatever_the_policy_has_become() -> None:
     assert mutate(applied, under=later, old=stored).object["spec"] == stored["spec"]
 
 
-def test_annotations_are_not_handed_down_to_a_pod_template_that_was_left_out() -> None:
+def test_annotations_are_not_copied_into_an_absent_pod_template() -> None:
     manifest = job_set({"backoffLimit": 0})
     manifest["metadata"]["annotations"] = {names.MAX_RETRIES: "0"}
     template = mutate(manifest).object["spec"]["replicatedJobs"][0]["template"]
@@ -416,19 +416,19 @@ def test_annotations_are_not_handed_down_to_a_pod_template_that_was_left_out() -
     assert template["spec"] == {"backoffLimit": 0}
 
 
-def test_the_set_says_which_profile_it_was_admitted_under() -> None:
+def test_a_job_set_records_the_profile_under_which_it_was_admitted() -> None:
     metadata = mutate(job_set(job_spec())).object["metadata"]
     assert metadata["labels"] == {names.PROFILE: "default"}
     assert names.POLICY in metadata["annotations"]
 
 
-def test_a_job_that_its_controller_made_of_the_set_stays_as_it_is() -> None:
+def test_a_job_that_the_job_set_controller_creates_is_not_changed() -> None:
     stored = mutate(job_set(job_spec(backoffLimit=6))).object
     made = made_of(stored)
     assert mutate(deepcopy(made)).object["spec"] == made["spec"]
 
 
-def test_a_skipped_set_is_held_to_its_limit_alone() -> None:
+def test_a_skipped_job_set_gets_no_rules_and_no_label() -> None:
     root = job_set(job_spec(backoffLimit=1))
     root["metadata"]["annotations"] = {names.SKIP: "true"}
     answer = mutate(root)
@@ -437,12 +437,12 @@ def test_a_skipped_set_is_held_to_its_limit_alone() -> None:
     assert answer.object["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"] == {names.SKIP: "true"}
 
 
-def test_a_job_whose_indexes_stand_for_themselves_does_not_end_the_set_for_one_of_them() -> None:
+def test_with_a_backoff_limit_per_index_a_disruption_does_not_fail_a_job_of_a_job_set() -> None:
     spec = job_spec(backoffLimitPerIndex=1, completionMode="Indexed", completions=4, parallelism=2)
     assert job_rules(mutate(job_set(spec)))[0] == DISRUPTION
 
 
-def test_no_zero_is_written_that_a_typed_client_would_drop() -> None:
+def test_a_max_restarts_of_0_is_not_written_because_typed_clients_would_drop_it() -> None:
     root = job_set(job_spec(), failure_policy={})
     root["metadata"]["annotations"] = {names.MAX_RETRIES: "0"}
     assert "maxRestarts" not in mutate(root).object["spec"]["failurePolicy"]
@@ -458,20 +458,20 @@ def made_of(stored: Json, owner: str = "JobSet") -> Json:
     }
 
 
-def test_the_jobs_of_a_set_that_restarts_in_place_are_not_refused_for_what_it_demands() -> None:
+def test_jobs_of_a_job_set_that_restarts_in_place_may_have_the_unlimited_retries_it_requires() -> None:
     made = made_of(mutate(in_place()).object)
     assert mutate(deepcopy(made)).object["spec"] == made["spec"]
     assert validate(made).allowed
     assert not validate(made_of(mutate(in_place()).object, owner="Other")).allowed
 
 
-def test_who_suspends_a_set_is_warned_where_that_fails_one_of_its_jobs() -> None:
+def test_suspending_a_job_set_brings_a_warning_if_that_may_fail_one_of_its_jobs() -> None:
     stored = job_set(job_spec(), job_spec(rules=[exit_codes("FailJob", "NotIn", 143, container="main")]))
     (warning,) = validate({**stored, "spec": {**stored["spec"], "suspend": True}}, old=stored).warnings
     assert warning.startswith("spec.suspend: pods that this ends may fail the Job")
 
 
-def test_a_job_without_a_pod_template_is_left_to_the_api_server_to_refuse() -> None:
+def test_a_job_without_a_pod_template_is_left_to_the_api_server() -> None:
     (part,) = mutate(job_set({})).object["spec"]["replicatedJobs"]
     assert not {"podFailurePolicy", "template"} & part["template"]["spec"].keys()
 
@@ -498,14 +498,14 @@ def test_the_first_rule_for_a_replicated_job_decides() -> None:
         ("", False),
     ],
 )
-def test_a_pattern_is_of_disruptions_alone_if_it_is_plain_words_with_the_condition(
+def test_a_pattern_matches_disruptions_alone_if_it_is_plain_text_that_names_the_condition(
     pattern: str,
     is_of_disruptions: bool,  # noqa: FBT001
 ) -> None:
     assert rule.is_of_disruptions(pattern) is is_of_disruptions
 
 
-def test_rules_for_other_reasons_than_a_failure_policy_are_not_read() -> None:
+def test_rules_for_other_failure_reasons_than_pod_failure_policy_are_not_read() -> None:
     rules = [
         {"action": "RestartJobSet", "onJobFailureReasons": ["DeadlineExceeded"]},
         {"action": "FailJobSet", "targetReplicatedJobs": ["r0"]},
@@ -527,7 +527,7 @@ def test_rules_for_other_reasons_than_a_failure_policy_are_not_read() -> None:
         ({"rules": [CATCH_ALL] * 101}, True, "RestartJobSet"),
     ],
 )
-def test_a_bug_that_no_rule_matches_restarts_a_set_that_has_restarts_and_gets_no_rule(
+def test_a_bug_that_no_rule_matches_restarts_a_job_set_that_has_restarts_and_gets_no_rule(
     failure_policy: Json | None,
     adds_rule: bool,  # noqa: FBT001
     action: str,
@@ -536,7 +536,7 @@ def test_a_bug_that_no_rule_matches_restarts_a_set_that_has_restarts_and_gets_no
     assert rule.action_by_default(root, adds_rule=adds_rule) == action
 
 
-def test_a_warning_that_several_jobs_of_a_set_share_is_said_once_with_their_number() -> None:
+def test_a_warning_that_several_jobs_of_a_job_set_share_is_given_once_with_their_number() -> None:
     def of_job(index: int, what: str) -> Problem:
         return Problem(("spec", "replicatedJobs", index, "template", "spec"), what, "mend it")
 
@@ -550,6 +550,6 @@ def test_a_warning_that_several_jobs_of_a_set_share_is_said_once_with_their_numb
     ]
 
 
-def test_only_a_job_set_is_written() -> None:
+def test_the_rule_writes_only_job_sets() -> None:
     assert rule.writes(JOB_SET) == (("spec", "failurePolicy"),)
     assert rule.writes(JOB) == ()

@@ -29,16 +29,16 @@ def limits(spec: Json, profile: Profile | None = None, facts: Facts = IN_FILE) -
     return tuple(edited.get(field) for field in FIELDS)
 
 
-def test_each_index_gets_a_back_off_and_the_sum_stays_as_it_was() -> None:
+def test_each_index_gets_its_own_back_off_and_backoff_limit_stays() -> None:
     assert limits(job_spec(**INDEXED, backoffLimit=2)) == (2, 10, 0)
     assert limits(job_spec(**INDEXED, backoffLimit=1)) == (1, 10, 0)
 
 
-def test_a_job_that_runs_once_needs_no_back_off() -> None:
+def test_a_job_that_runs_once_gets_no_back_off_per_index() -> None:
     assert limits(job_spec(**INDEXED, backoffLimit=0)) == (0, None, None)
 
 
-def test_the_sum_is_the_default_where_nobody_named_it_and_is_written_in_templates_too() -> None:
+def test_an_absent_backoff_limit_becomes_the_default_and_is_written_in_templates_too() -> None:
     assert limits(job_spec(**INDEXED)) == (3, 10, 0)
     assert limits(job_spec(**INDEXED), Profile(retries=Retries(default=8))) == (6, 10, 0)
     stored = mutate(cron_job(job_spec(**INDEXED)), IN_FILE).object["spec"]["jobTemplate"]["spec"]
@@ -61,26 +61,26 @@ def test_the_sum_is_the_default_where_nobody_named_it_and_is_written_in_template
         pytest.param({**INDEXED}, id="no template"),
     ],
 )
-def test_others_get_none(spec: Json) -> None:
+def test_a_job_that_cannot_have_a_back_off_per_index_gets_none(spec: Json) -> None:
     assert limits(spec)[1:] == (None, spec.get("maxFailedIndexes"))
 
 
-def test_as_many_pods_as_the_api_allows_beside_it_get_it() -> None:
+def test_the_largest_job_that_the_api_allows_gets_a_back_off_per_index() -> None:
     assert limits(job_spec(**{**INDEXED, "completions": 100_001, "parallelism": 10_000}))[1:] == (10, 0)
     assert limits(job_spec(**{**INDEXED, "completions": 100_000, "parallelism": 100_000}))[1:] == (10, 0)
 
 
-def test_one_that_is_converted_from_on_failure_gets_it() -> None:
+def test_a_job_that_is_converted_from_on_failure_gets_a_back_off_per_index() -> None:
     never = Profile(failure_policy=FailurePolicy(on_failure_restart_policy="Never"))
     assert limits(job_spec(**INDEXED, restart_policy="OnFailure"), never)[1:] == (10, 0)
 
 
-def test_an_authors_own_budgets_stay() -> None:
+def test_an_authors_own_backoff_limit_per_index_stays() -> None:
     assert limits(job_spec(**INDEXED, backoffLimitPerIndex=1)) == (None, 1, None)
     assert limits(job_spec(**INDEXED, backoffLimit=4, backoffLimitPerIndex=5, maxFailedIndexes=0)) == (4, 5, 0)
 
 
-def test_a_profile_may_leave_it_out() -> None:
+def test_a_profile_may_turn_off_the_back_off_per_index() -> None:
     assert limits(job_spec(**INDEXED, backoffLimit=2), Profile(back_off=BackOff(per_index=False))) == (2, None, None)
 
 
@@ -106,13 +106,13 @@ def limits_in_set(spec: Json, **failure_policy_of_set: Any) -> list[int | None]:
     return [edited.get(field) for field in FIELDS]
 
 
-def test_admitted_twice_it_is_as_admitted_once() -> None:
+def test_a_second_admission_changes_nothing() -> None:
     once = mutate(cron_job(job_spec(**INDEXED)), IN_FILE).object
     assert mutate(once, IN_FILE).object == once
     assert mutate(mutate(job(job_spec(**INDEXED)), IN_FILE).object, IN_FILE).patch == []
 
 
-def test_a_template_whose_author_takes_the_indexes_back_loses_what_was_injected() -> None:
+def test_a_template_that_becomes_non_indexed_loses_the_injected_back_off() -> None:
     stored = mutate(cron_job(job_spec(**INDEXED)), IN_FILE).object
     stored["spec"]["jobTemplate"]["spec"]["completionMode"] = "NonIndexed"
     edited = mutate(stored, IN_FILE, old=stored).object["spec"]["jobTemplate"]["spec"]
@@ -140,11 +140,13 @@ SUM = job_spec(**INDEXED, backoffLimit=3, backoffLimitPerIndex=10, maxFailedInde
         ({"podFailurePolicy": {"rules": [exit_codes("FailJob", "In", 3)]}}, False),
     ],
 )
-def test_indexes_have_budgets_of_their_own_unless_the_sum_ends_the_job_before(changed: Json, *, has_them: bool) -> None:
+def test_indexes_have_budgets_of_their_own_unless_backoff_limit_ends_the_job_earlier(
+    changed: Json, *, has_them: bool
+) -> None:
     assert batch.has_index_budgets({**SUM, **changed}) is has_them
 
 
-def test_where_the_sum_bounds_the_retries_the_rules_are_those_of_a_job_without_indexes_of_their_own() -> None:
+def test_if_backoff_limit_bounds_the_retries_the_rules_are_those_of_a_job_without_index_budgets() -> None:
     found = next(batch.JOB.jobs(job(SUM)))
     assert failure_policy.is_coupled(found)
     assert failure_policy.is_settled(found, Settings(profile_name="default", profile=Profile()))
@@ -153,14 +155,14 @@ def test_where_the_sum_bounds_the_retries_the_rules_are_those_of_a_job_without_i
     assert [rule["action"] for rule in edited] == ["Ignore", "FailJob"]
 
 
-def test_a_job_set_whose_rule_is_free_after_failed_indexes_is_not_denied_for_what_is_injected() -> None:
+def test_a_free_restart_rule_for_failed_indexes_is_not_denied_because_of_an_injected_back_off() -> None:
     free = {"name": "free", "action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureReasons": ["FailedIndexes"]}
     root: Json = {"metadata": {"name": "s"}, "spec": {"failurePolicy": {"rules": [free]}, "replicatedJobs": []}}
     root["spec"]["replicatedJobs"] = [{"name": "w", "template": {"spec": SUM}}]
     assert list(free_restarts.set_problems(root, list(JOB_SET.jobs(root)))) == []
 
 
-def test_an_update_that_raises_the_sum_is_held_to_the_limit_though_each_index_may_have_as_many() -> None:
+def test_an_update_that_raises_backoff_limit_is_held_to_the_limit_whatever_each_index_has() -> None:
     old = job(SUM)
     raised = job({**SUM, "backoffLimit": 20})
     answer = mutate(raised, IN_FILE, policy(default=Profile(retries=Retries(on_exceed="Clamp"))), old=old)
@@ -188,21 +190,21 @@ def ignored(
     return found
 
 
-def test_a_disruption_costs_its_index_no_growing_wait() -> None:
+def test_a_disruption_does_not_make_its_index_wait_longer() -> None:
     assert ignored("1", 1) == "0"
     assert ignored("1", 3) == "0"
 
 
-def test_beyond_the_limit_of_disruptions_the_wait_grows() -> None:
+def test_disruptions_beyond_the_limit_make_their_index_wait_longer() -> None:
     assert ignored("1", 4) == "1"
     assert ignored("2", 5) == "2"
 
 
-def test_a_pod_has_no_lower_count_than_the_one_that_it_replaces() -> None:
+def test_the_count_of_ignored_failures_is_lowered_by_only_one() -> None:
     assert ignored("2", 3) == "1"
 
 
-def test_where_the_ledger_does_not_know_the_disruption_the_count_stays() -> None:
+def test_the_count_stays_if_the_ledger_does_not_know_the_disruption() -> None:
     assert ignored("1", None) == "1"
     assert ignored("1", 0) == "1"
     assert ignored("3", 2) == "3"
@@ -210,20 +212,20 @@ def test_where_the_ledger_does_not_know_the_disruption_the_count_stays() -> None
     assert ignored(None, 2) is None
 
 
-def test_what_is_no_count_stays() -> None:
+def test_a_malformed_count_stays() -> None:
     assert ignored("x", 1) == "x"
 
 
-def test_where_other_failures_are_ignored_too_the_count_stays() -> None:
+def test_the_count_stays_if_other_failures_are_ignored_too() -> None:
     other = {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}
     assert ignored("1", 1, spec={**SUM, "podFailurePolicy": {"rules": [DISRUPTION, other]}}) == "1"
 
 
-def test_a_profile_may_leave_the_wait_as_the_job_controller_has_it() -> None:
+def test_a_profile_may_keep_the_back_off_of_the_job_controller() -> None:
     assert ignored("1", 1, Profile(back_off=BackOff(disruptions="Exponential"))) == "1"
 
 
-def test_an_authors_own_budgets_per_index_profit_too() -> None:
+def test_the_count_is_lowered_with_an_authors_own_backoff_limit_per_index_too() -> None:
     assert ignored("1", 1, spec=job_spec(**INDEXED, backoffLimitPerIndex=2)) == "0"
 
 
@@ -241,7 +243,7 @@ def embedded(spec: Json) -> EmbeddedJob:
 
 
 @pytest.mark.parametrize(("spec", "too_large"), SIZES)
-def test_the_api_bounds_completions_and_pods_at_once_together(
+def test_a_job_is_too_large_only_if_completions_and_parallelism_both_are(
     spec: Json,
     too_large: bool,  # noqa: FBT001
 ) -> None:
@@ -258,14 +260,14 @@ def test_the_api_bounds_completions_and_pods_at_once_together(
         ({"completions": 4}, False),
     ],
 )
-def test_pods_have_indexes_by_the_mode_if_their_number_is_known(
+def test_pods_have_indexes_if_the_mode_is_indexed_and_their_number_is_known(
     spec: Json,
     indexed: bool,  # noqa: FBT001
 ) -> None:
     assert back_off.is_indexed(embedded(job_spec(**spec))) is indexed
 
 
-def test_rules_that_ignore_more_than_disruptions_cost_a_wait() -> None:
+def test_rules_that_ignore_other_failures_too_are_recognised() -> None:
     other = exit_codes("Ignore", "In", 75)
     assert back_off.ignores_disruptions_alone(job_spec())
     assert back_off.ignores_disruptions_alone(job_spec(rules=[DISRUPTION, exit_codes("FailJob", "In", 3)]))

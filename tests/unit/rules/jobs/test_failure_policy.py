@@ -36,13 +36,13 @@ def with_failure_policy(**fields: object) -> Profile:
 
 
 @pytest.mark.parametrize(("author", "expected"), CASES.values(), ids=CASES)
-def test_merges_with_the_authors_policy(author: Json, expected: list[Json] | None) -> None:
+def test_our_rules_are_merged_with_the_authors_policy(author: Json, expected: list[Json] | None) -> None:
     spec, _ = edited(job(deepcopy(author)))
     assert rules(spec) == expected
 
 
 @pytest.mark.parametrize("author", [case[0] for case in CASES.values()], ids=CASES)
-def test_what_is_injected_is_accepted_and_stays_when_applied_again(author: Json) -> None:
+def test_a_policy_with_injected_rules_is_valid_and_a_second_edit_changes_nothing(author: Json) -> None:
     root = job(deepcopy(author))
     spec, _ = edited(root)
     assert schema.problems(spec, ("spec",)) == []
@@ -51,42 +51,42 @@ def test_what_is_injected_is_accepted_and_stays_when_applied_again(author: Json)
     assert root == once
 
 
-def test_replacement_policy_becomes_failed_where_a_policy_forbids_the_default() -> None:
+def test_pod_replacement_policy_terminating_or_failed_becomes_failed() -> None:
     spec, _ = edited(job(job_spec(podReplacementPolicy="TerminatingOrFailed")))
     assert spec["podReplacementPolicy"] == "Failed"
 
 
-def test_replacement_policy_stays_absent_where_the_api_defaults_it_rightly() -> None:
+def test_an_absent_pod_replacement_policy_stays_absent() -> None:
     spec, _ = edited(job(job_spec()))
     assert "podReplacementPolicy" not in spec
 
 
-def test_no_retriable_exit_codes_fails_the_job_on_every_code() -> None:
+def test_with_no_retriable_exit_codes_every_exit_code_fails_the_job() -> None:
     spec, _ = edited(job(), with_failure_policy(retriable_exit_codes=()))
     assert rules(spec) == [DISRUPTION, exit_codes("FailJob", "NotIn", 0, container="main")]
 
 
-def test_retriable_exit_codes_are_sorted_as_the_api_demands() -> None:
+def test_retriable_exit_codes_are_sorted_as_the_api_requires() -> None:
     spec, _ = edited(job(), with_failure_policy(retriable_exit_codes=(143, 75, 130)))
     assert rules(spec) == [DISRUPTION, bug(values=(75, 130, 143))]
 
 
-def test_a_disruption_is_counted_where_the_profile_has_one_budget() -> None:
+def test_with_action_count_a_disruption_counts_as_a_failure() -> None:
     spec, _ = edited(job(), Profile(disruptions=Disruptions(action="Count")))
     assert (rules(spec) or [])[0]["action"] == "Count"
 
 
-def test_inject_never_leaves_every_job_alone() -> None:
+def test_with_inject_never_every_job_is_left_alone() -> None:
     spec, warnings = edited(job(), with_failure_policy(inject="Never"))
     assert (rules(spec), warnings) == (None, [])
 
 
-def test_inject_if_absent_leaves_even_an_empty_policy_alone() -> None:
+def test_with_inject_if_absent_even_an_empty_policy_is_left_alone() -> None:
     spec, _ = edited(job(job_spec(rules=[])), with_failure_policy(inject="IfAbsent"))
     assert rules(spec) == []
 
 
-def test_inject_if_absent_gives_a_policy_to_a_job_without_one() -> None:
+def test_with_inject_if_absent_a_job_without_a_policy_gets_one() -> None:
     spec, _ = edited(job(), with_failure_policy(inject="IfAbsent"))
     assert rules(spec) == [DISRUPTION, bug()]
 
@@ -99,7 +99,7 @@ def test_on_failure_is_kept_with_a_warning_that_says_what_to_do() -> None:
     )
 
 
-def test_on_failure_becomes_never_where_the_profile_converts() -> None:
+def test_on_failure_becomes_never_if_the_profile_converts_it() -> None:
     spec, warnings = edited(
         job(job_spec(restart_policy="OnFailure")), with_failure_policy(on_failure_restart_policy="Never")
     )
@@ -108,19 +108,19 @@ def test_on_failure_becomes_never_where_the_profile_converts() -> None:
 
 
 @pytest.mark.parametrize("restart_policy", [None, "Always", "Sometimes"])
-def test_a_restart_policy_that_the_api_refuses_is_left_to_the_api(restart_policy: str | None) -> None:
+def test_a_restart_policy_that_the_api_refuses_is_left_to_the_api_server(restart_policy: str | None) -> None:
     spec, _ = edited(job(job_spec(restart_policy=restart_policy)))
     assert rules(spec) is None
 
 
 @pytest.mark.parametrize("wrong", [distinct(21), [exit_codes("FailJob", "In", 0)], [{"action": "Count"}]])
-def test_an_invalid_policy_keeps_its_authors_numbering(wrong: list[Json]) -> None:
+def test_an_invalid_policy_gets_no_rules_so_that_the_authors_indexes_stay(wrong: list[Json]) -> None:
     spec, warnings = edited(job(job_spec(rules=wrong)))
     assert (rules(spec), warnings) == (wrong, [])
 
 
 @pytest.mark.parametrize("name", ["nineteen rules", "twenty rules"])
-def test_rules_that_do_not_fit_are_left_out_with_a_warning(name: str) -> None:
+def test_our_rules_are_left_out_with_a_warning_if_the_policy_would_have_more_than_20(name: str) -> None:
     _, warnings = edited(job(deepcopy(CASES[name][0])))
     assert [str(warning) for warning in warnings] == [
         "spec.podFailurePolicy.rules: more than 20 with those of the policy, which were left out; merge some of yours"
@@ -131,7 +131,7 @@ COUPLED = job_spec(completions=6, parallelism=3, completionMode="Indexed")
 
 
 @pytest.mark.parametrize("coupled", ["Retry", "Settle"])
-def test_coupled_pods_get_no_exit_code_rule_unless_a_crash_is_to_be_a_bug_at_once(coupled: str) -> None:
+def test_coupled_pods_get_an_exit_code_rule_only_with_coupled_fail_job(coupled: str) -> None:
     spec, _ = edited(job(deepcopy(COUPLED)), with_failure_policy(coupled=coupled))
     assert rules(spec) == [DISRUPTION]
     spec, _ = edited(job(deepcopy(COUPLED)), with_failure_policy(coupled="FailJob"))
@@ -149,7 +149,7 @@ def test_coupled_pods_get_no_exit_code_rule_unless_a_crash_is_to_be_a_bug_at_onc
         ({"coupled": "Settle"}, {**COUPLED, "backoffLimitPerIndex": 1}, False),
     ],
 )
-def test_crashes_of_coupled_pods_are_settled_where_the_profile_and_the_author_let_them_be(
+def test_crashes_of_coupled_pods_are_settled_if_the_profile_and_the_job_allow_it(
     policy: Json,
     spec: Json,
     settled: bool,  # noqa: FBT001
@@ -159,14 +159,14 @@ def test_crashes_of_coupled_pods_are_settled_where_the_profile_and_the_author_le
     assert failure_policy.is_settled(embedded, under) is settled
 
 
-def test_a_crash_is_not_settled_where_it_may_be_the_echo_of_a_pod_that_the_ledger_does_not_count() -> None:
+def test_a_crash_is_not_settled_if_a_pod_that_the_ledger_does_not_count_may_have_caused_it() -> None:
     reference = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "name": "m", "uid": "u", "controller": True}
     (embedded,) = batch.JOB.jobs(job(deepcopy(COUPLED), ownerReferences=[reference]))
     under = Settings(profile_name="default", profile=with_failure_policy(coupled="Settle"))
     assert not failure_policy.is_settled(embedded, under)
 
 
-def test_a_job_of_a_set_depends_on_the_sets_others() -> None:
+def test_a_job_depends_on_the_other_jobs_of_its_job_set() -> None:
     reference = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -188,13 +188,13 @@ def test_indexes_with_their_own_budget_are_not_coupled() -> None:
 
 @pytest.mark.parametrize("field", ["labels", "annotations"])
 @pytest.mark.parametrize("coupled", ["FailJob", "Retry"])
-def test_a_queued_job_may_be_killed_by_its_queue(field: str, coupled: str) -> None:
+def test_exit_code_137_is_retriable_in_a_queued_job(field: str, coupled: str) -> None:
     spec, _ = edited(job(job_spec(), **{field: QUEUE}), with_failure_policy(coupled=coupled))
     assert rules(spec) == [DISRUPTION, bug(values=(137, 143))]
 
 
 @pytest.mark.parametrize("field", ["labels", "annotations"])
-def test_what_a_queued_jobs_pods_end_with_is_left_to_the_ledger(field: str) -> None:
+def test_the_exit_codes_of_a_queued_job_are_left_to_the_ledger(field: str) -> None:
     root = job(job_spec(), **{field: QUEUE})
     spec, _ = edited(root)
     assert rules(spec) == [DISRUPTION]
@@ -202,25 +202,25 @@ def test_what_a_queued_jobs_pods_end_with_is_left_to_the_ledger(field: str) -> N
     assert failure_policy.is_settled(embedded, Settings(profile_name="default", profile=DEFAULT))
 
 
-def test_a_queued_job_with_a_budget_for_each_index_keeps_its_rule() -> None:
+def test_a_queued_job_with_a_budget_per_index_gets_an_exit_code_rule() -> None:
     author = job_spec(completions=6, completionMode="Indexed", backoffLimitPerIndex=1)
     spec, _ = edited(job(author, labels=QUEUE))
     assert rules(spec) == [DISRUPTION, bug(values=(137, 143), action="FailIndex")]
 
 
-def test_the_job_controller_by_its_own_name_is_not_foreign() -> None:
+def test_a_job_that_names_the_job_controller_in_managed_by_gets_the_usual_rules() -> None:
     spec, _ = edited(job(job_spec(managedBy="kubernetes.io/job-controller")))
     assert rules(spec) == [DISRUPTION, bug()]
 
 
-def test_a_default_container_that_does_not_exist_judges_all_with_a_warning() -> None:
+def test_if_the_default_container_does_not_exist_all_containers_get_a_rule_and_a_warning_is_given() -> None:
     author = job_spec(containers=("main", "log"), pod_annotations={"kubectl.kubernetes.io/default-container": "mian"})
     spec, warnings = edited(job(author))
     assert rules(spec) == [DISRUPTION, bug(), bug("log")]
     assert "mian" in str(warnings[0])
 
 
-def test_where_an_author_lists_the_bugs_the_ledger_takes_no_other_crash_for_one() -> None:
+def test_if_the_author_lists_the_bugs_the_ledger_judges_no_other_crash_as_a_bug() -> None:
     listed = deepcopy(COUPLED) | {"podFailurePolicy": {"rules": [exit_codes("FailJob", "In", 42)]}}
     (embedded,) = batch.JOB.jobs(job(listed))
     under = Settings(profile_name="default", profile=DEFAULT)

@@ -47,12 +47,12 @@ def warned_at(spec: Json, *, suspendable: bool = False) -> list[str]:
 
 
 @pytest.mark.parametrize("spec", [{}, {"podFailurePolicy": None}, {"podFailurePolicy": {"rules": None}}])
-def test_without_rules_there_is_nothing_to_warn_of(spec: Json) -> None:
+def test_a_policy_without_rules_brings_no_warning(spec: Json) -> None:
     assert lint.warnings(spec, JOB, suspendable=True) == []
 
 
 @pytest.mark.parametrize("suspendable", [False, True])
-def test_the_usual_policy_is_beyond_doubt(*, suspendable: bool) -> None:
+def test_the_usual_policy_brings_no_warning(*, suspendable: bool) -> None:
     assert warned(job_spec(IGNORE_DISRUPTIONS, FAIL_ON_BUGS), suspendable=suspendable) == []
 
 
@@ -70,7 +70,7 @@ POLICY_RULES = st.lists(
 
 
 @given(POLICY_RULES, st.sampled_from(["main", "log", "other"]), st.integers(1, 5), st.sampled_from([failed, disrupted]))
-def test_the_rule_that_matches_a_pod_is_the_one_by_which_the_ledger_judges_it(
+def test_lint_and_the_ledger_agree_on_the_rule_that_matches_a_pod(
     rules: list[Json], container: str, code: int, made: Any
 ) -> None:
     found = matching.match(rules, made(code=code, container=container))
@@ -91,7 +91,7 @@ def test_the_rule_that_matches_a_pod_is_the_one_by_which_the_ledger_judges_it(
     ("operator", "values", "code"),
     [("NotIn", [143], 137), ("NotIn", [137], 143), ("NotIn", [1], 137), ("In", [1, 137], 137), ("In", [143], 143)],
 )
-def test_an_exit_code_rule_that_takes_disruptions_must_not_stand_before_their_own(
+def test_an_exit_code_rule_that_matches_disruptions_must_not_stand_before_the_disruption_rule(
     action: str, operator: str, values: list[int], code: int
 ) -> None:
     assert warned(job_spec(on_codes(action, operator, *values), IGNORE_DISRUPTIONS)) == [
@@ -100,11 +100,11 @@ def test_an_exit_code_rule_that_takes_disruptions_must_not_stand_before_their_ow
 
 
 @pytest.mark.parametrize(("operator", "values"), [("NotIn", [137, 143]), ("In", [1, 42])])
-def test_an_exit_code_rule_that_leaves_disruptions_alone_may_stand_first(operator: str, values: list[int]) -> None:
+def test_an_exit_code_rule_that_does_not_match_disruptions_may_stand_first(operator: str, values: list[int]) -> None:
     assert warned(job_spec(on_codes("FailJob", operator, *values), IGNORE_DISRUPTIONS)) == []
 
 
-def test_the_first_rule_that_takes_disruptions_is_the_one_named() -> None:
+def test_the_warning_names_the_first_rule_that_matches_disruptions() -> None:
     spec = job_spec(
         on_codes("FailJob", "In", 1),
         on_codes("Count", "In", 137),
@@ -114,14 +114,14 @@ def test_the_first_rule_that_takes_disruptions_is_the_one_named() -> None:
     assert warned(spec) == ["podFailurePolicy.rules[3]: rules[1] matches code 137 first; move this rule up"]
 
 
-def test_a_rule_behind_one_that_ignores_its_codes_takes_no_disruption() -> None:
+def test_a_rule_after_one_that_ignores_its_codes_matches_no_disruption() -> None:
     ignored = on_codes("Ignore", "In", 137, 143)
     assert warned(job_spec(ignored, FAIL_ON_BUGS, IGNORE_DISRUPTIONS, activeDeadlineSeconds=60)) == []
     fails = on_codes("FailJob", "NotIn", 1, name="main")
     assert warned(job_spec(ignored, fails, IGNORE_DISRUPTIONS, activeDeadlineSeconds=60)) == []
 
 
-def test_a_rule_behind_one_that_ignores_its_codes_elsewhere_takes_them_all_the_same() -> None:
+def test_a_rule_after_one_that_ignores_its_codes_in_another_container_matches_disruptions() -> None:
     ignored = on_codes("Ignore", "In", 137, 143, name="helper")
     fails = on_codes("FailJob", "NotIn", 1, name="main")
     spec = job_spec(ignored, fails, IGNORE_DISRUPTIONS, containers=("main", "helper"), activeDeadlineSeconds=60)
@@ -129,11 +129,13 @@ def test_a_rule_behind_one_that_ignores_its_codes_elsewhere_takes_them_all_the_s
 
 
 @pytest.mark.parametrize(("action", "paths"), [("FailJob", ["spec.podFailurePolicy.rules[1]"]), ("Count", [])])
-def test_where_disruptions_count_only_a_rule_that_fails_must_not_stand_first(action: str, paths: list[str]) -> None:
+def test_if_disruptions_count_only_a_rule_that_fails_the_job_must_not_stand_before_their_rule(
+    action: str, paths: list[str]
+) -> None:
     assert warned_at(job_spec(on_codes(action, "In", 137), COUNT_DISRUPTIONS)) == paths
 
 
-def test_a_disruption_that_is_to_fail_the_job_may_fail_it_by_its_exit_code() -> None:
+def test_a_rule_that_fails_the_job_on_disruptions_may_stand_after_its_exit_code_rule() -> None:
     assert warned(job_spec(on_codes("FailJob", "In", 137), on_conditions("FailJob", "DisruptionTarget"))) == []
 
 
@@ -142,7 +144,7 @@ def test_a_rule_on_other_conditions_may_stand_anywhere() -> None:
     assert warned(job_spec(*rules, activeDeadlineSeconds=60)) == []
 
 
-def test_a_status_that_is_left_out_is_true() -> None:
+def test_an_absent_condition_status_means_true() -> None:
     ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
     assert warned(job_spec(on_codes("FailJob", "In", 137), ignored)) == [
         "podFailurePolicy.rules[1]: rules[0] matches code 137 first; move this rule up"
@@ -152,7 +154,7 @@ def test_a_status_that_is_left_out_is_true() -> None:
 # NotIn without containerName
 
 
-def test_not_in_should_name_a_container_where_there_are_several() -> None:
+def test_not_in_must_name_a_container_if_there_are_several() -> None:
     assert warned(job_spec(on_codes("FailJob", "NotIn", 143), containers=("main", "helper"))) == [
         "podFailurePolicy.rules[0]: NotIn covers sidecars too; set onExitCodes.containerName"
     ]
@@ -166,7 +168,7 @@ def test_not_in_should_name_a_container_where_there_are_several() -> None:
         ({"name": "setup", "restartPolicy": None}, []),
     ],
 )
-def test_a_native_sidecar_is_one_of_several_and_an_init_container_is_not(
+def test_a_native_sidecar_counts_as_a_second_container_and_an_init_container_does_not(
     init_container: Json, paths: list[str]
 ) -> None:
     spec = job_spec(on_codes("FailJob", "NotIn", 143))
@@ -182,7 +184,7 @@ def test_a_native_sidecar_is_one_of_several_and_an_init_container_is_not(
         IGNORE_DISRUPTIONS,
     ],
 )
-def test_any_other_rule_may_leave_the_container_open(rule: Json) -> None:
+def test_any_other_rule_may_omit_the_container_name(rule: Json) -> None:
     assert warned(job_spec(rule, containers=("main", "helper"))) == []
 
 
@@ -206,7 +208,7 @@ def test_any_other_rule_may_leave_the_container_open(rule: Json) -> None:
         ([on_conditions("Count", "A"), on_conditions("Count", "B")], on_conditions("FailJob", "A", "B")),
     ],
 )
-def test_a_rule_that_earlier_ones_cover_can_never_match(earlier: list[Json], later: Json) -> None:
+def test_a_rule_that_earlier_rules_cover_is_reported_as_never_matching(earlier: list[Json], later: Json) -> None:
     index = len(earlier)
     assert warned(job_spec(*earlier, later)) == [
         f"podFailurePolicy.rules[{index}]: never matches: earlier rules do; move or remove it"
@@ -229,12 +231,12 @@ def test_a_rule_that_earlier_ones_cover_can_never_match(earlier: list[Json], lat
         (on_codes("Count", "NotIn", 0), on_conditions("FailJob", "A")),
     ],
 )
-def test_a_rule_that_can_match_somewhere_is_left_alone(earlier: Json, later: Json) -> None:
+def test_a_rule_that_can_match_is_not_reported_as_never_matching(earlier: Json, later: Json) -> None:
     spec = job_spec(earlier, later, containers=("main", "helper"))
     assert not any("never" in warning for warning in warned(spec))
 
 
-def test_nothing_else_is_said_of_a_rule_that_can_never_match() -> None:
+def test_a_rule_that_can_never_match_brings_no_other_warning() -> None:
     spec = job_spec(on_codes("Count", "NotIn", 0, name="main"), on_codes("Ignore", "In", 1, name="main"))
     assert ["never matches" in warning for warning in warned(spec)] == [True]
 
@@ -269,7 +271,7 @@ def matches(rule: Json, codes: dict[str, int], conditions: tuple[str, ...]) -> b
 
 
 @given(st.lists(exit_code_rules | condition_rules, min_size=1, max_size=5))
-def test_exactly_those_rules_can_never_match_that_decide_no_pod(rules: list[Json]) -> None:
+def test_a_rule_is_reported_as_never_matching_exactly_if_it_decides_no_possible_pod(rules: list[Json]) -> None:
     pods = [
         (dict(zip(NAMES, codes, strict=True)), conditions)
         for codes in product((0, *CODES, REST), repeat=len(NAMES))
@@ -296,7 +298,7 @@ def test_exactly_those_rules_can_never_match_that_decide_no_pod(rules: list[Json
         ({"backoffLimit": 2, "parallelism": 3, "backoffLimitPerIndex": 1}, 3),
     ],
 )
-def test_one_lost_node_can_spend_a_budget_smaller_than_the_number_of_pods(fields: Json, pods: int) -> None:
+def test_a_retry_budget_that_one_lost_node_can_spend_brings_a_warning(fields: Json, pods: int) -> None:
     assert warned(job_spec(COUNT_DISRUPTIONS, **fields)) == [
         f"backoffLimit: losing {pods} pods at once uses it up; raise it or Ignore disruptions"
     ]
@@ -314,7 +316,7 @@ def test_one_lost_node_can_spend_a_budget_smaller_than_the_number_of_pods(fields
         {"parallelism": 1000, "backoffLimitPerIndex": 1},
     ],
 )
-def test_a_budget_for_all_pods_or_for_no_failure_is_left_alone(fields: Json) -> None:
+def test_a_retry_budget_of_0_or_large_enough_for_all_pods_brings_no_warning(fields: Json) -> None:
     assert warned(job_spec(COUNT_DISRUPTIONS, **fields)) == []
 
 
@@ -326,11 +328,11 @@ def test_a_budget_for_all_pods_or_for_no_failure_is_left_alone(fields: Json) -> 
         (IGNORE_DISRUPTIONS, on_conditions("Count", "ConfigIssue")),
     ],
 )
-def test_a_lost_node_spends_nothing_where_disruptions_do_not_count(rules: tuple[Json, ...]) -> None:
+def test_a_small_retry_budget_brings_no_warning_if_disruptions_do_not_count(rules: tuple[Json, ...]) -> None:
     assert warned(job_spec(*rules, backoffLimit=1, parallelism=100)) == []
 
 
-def test_the_first_rule_on_disruptions_is_the_one_that_decides() -> None:
+def test_the_first_rule_on_disruptions_decides_whether_they_count() -> None:
     rules = (IGNORE_DISRUPTIONS, on_conditions("Count", "DisruptionTarget", "ConfigIssue"))
     assert warned(job_spec(*rules, backoffLimit=1, parallelism=100)) == []
 
@@ -352,16 +354,16 @@ def test_a_job_that_may_be_suspended_must_not_fail_on_137(
     ]
 
 
-def test_a_job_that_nobody_suspends_may_fail_on_137() -> None:
+def test_a_job_that_is_never_suspended_may_fail_on_137() -> None:
     assert warned(job_spec(IGNORE_DISRUPTIONS, on_codes("FailJob", "NotIn", 143))) == []
 
 
 @pytest.mark.parametrize("rule", [on_codes("FailJob", "In", 1), on_codes("Count", "NotIn", 143), COUNT_DISRUPTIONS])
-def test_suspension_trips_over_nothing_else(rule: Json) -> None:
+def test_rules_that_do_not_fail_on_137_bring_no_warning_about_suspension(rule: Json) -> None:
     assert warned(job_spec(rule), suspendable=True) == []
 
 
-def test_a_rule_for_137_that_stands_before_keeps_suspension_harmless() -> None:
+def test_an_earlier_rule_that_counts_137_makes_suspension_harmless() -> None:
     spec = job_spec(on_codes("Count", "In", 137), on_codes("FailJob", "NotIn", 143))
     assert warned(spec, suspendable=True) == []
 
@@ -370,7 +372,7 @@ def test_a_rule_for_137_that_stands_before_keeps_suspension_harmless() -> None:
 
 
 @pytest.mark.parametrize("path", [JOB, CRON_JOB, JOB_SET])
-def test_every_warning_is_short_enough_to_be_passed_on(path: Path) -> None:
+def test_every_warning_fits_into_the_length_that_the_api_server_passes_on(path: Path) -> None:
     bad = job_spec(
         on_codes("FailJob", "In", 137),
         on_codes("Ignore", "In", 143),
@@ -392,7 +394,7 @@ def test_every_warning_is_short_enough_to_be_passed_on(path: Path) -> None:
     assert [text for text in texts if len(text) > PROBLEM_LENGTH] == []
 
 
-def test_warnings_of_a_cron_job_are_named_where_its_job_template_stands() -> None:
+def test_warnings_of_a_cron_job_have_the_path_of_its_job_template() -> None:
     spec = job_spec(COUNT_DISRUPTIONS, backoffLimit=1, parallelism=2)
     assert [field(warning.path) for warning in lint.warnings(spec, CRON_JOB)] == ["spec.jobTemplate.spec.backoffLimit"]
 
@@ -422,7 +424,7 @@ def test_null_counts_as_absent_everywhere() -> None:
         {"action": "Ignore", "onPodConditions": []},
     ],
 )
-def test_a_rule_that_the_api_server_refuses_for_matching_nothing_is_left_to_it(rule: Any) -> None:
+def test_a_rule_without_a_requirement_is_left_to_the_api_server(rule: Any) -> None:
     taken = on_codes("FailJob", "In", 137)
     texts = [str(warning) for warning in lint.warnings(job_spec(rule, taken, IGNORE_DISRUPTIONS), JOB)]
     assert texts == ["spec.podFailurePolicy.rules[2]: rules[1] matches code 137 first; move this rule up"]
@@ -437,5 +439,5 @@ def test_a_rule_that_the_api_server_refuses_for_matching_nothing_is_left_to_it(r
         {"action": "Retry", "onExitCodes": {"operator": "Is", "values": [2, 1, 1]}},
     ],
 )
-def test_a_refused_rule_that_matches_something_breaks_nothing(rule: Any) -> None:
+def test_a_malformed_rule_with_a_requirement_brings_no_warning_and_no_exception(rule: Any) -> None:
     assert lint.warnings(job_spec(rule, IGNORE_DISRUPTIONS), JOB, suspendable=True) == []

@@ -47,19 +47,19 @@ def warned(root: Json, facts: Facts = WRITTEN, **more: Any) -> list[str]:
     ],
     ids=["one pod", "OnFailure", "coupled", "each index"],
 )
-def test_a_job_that_runs_once_gets_no_failure_policy_and_its_author_is_told(spec: Json) -> None:
+def test_a_job_that_runs_once_gets_no_failure_policy_and_a_warning(spec: Json) -> None:
     answer = mutate(job(deepcopy(spec)))
     assert answer.object["spec"] == spec
     (warning,) = answer.warnings
     assert warning.endswith(ONCE)
 
 
-def test_its_own_rules_stay_as_they_are() -> None:
+def test_the_rules_of_a_job_that_runs_once_stay_as_they_are() -> None:
     own = [exit_codes("Ignore", "In", 75)]
     assert rules_of(mutate(job(job_spec(backoffLimit=0, rules=deepcopy(own)))).object) == own
 
 
-def test_nothing_is_said_where_its_author_has_a_rule_for_disruptions() -> None:
+def test_a_job_that_runs_once_and_has_a_rule_for_disruptions_gets_no_warning() -> None:
     answer = mutate(job(job_spec(backoffLimit=0, rules=[deepcopy(DISRUPTION)])))
     assert (rules_of(answer.object), answer.warnings) == ([DISRUPTION], [])
 
@@ -68,7 +68,7 @@ def test_nothing_is_said_where_its_author_has_a_rule_for_disruptions() -> None:
     "profile",
     [Profile(disruptions=Disruptions(action="Count")), Profile(failure_policy=FailurePolicy(inject="Never"))],
 )
-def test_nothing_is_said_where_the_profile_makes_no_disruption_free(profile: Profile) -> None:
+def test_a_job_that_runs_once_gets_no_warning_if_the_profile_makes_no_disruption_free(profile: Profile) -> None:
     assert warned(job(job_spec(backoffLimit=0)), under=policy(default=profile)) == []
 
 
@@ -82,7 +82,7 @@ def test_nothing_is_said_where_the_profile_makes_no_disruption_free(profile: Pro
         ({names.MAX_RETRIES: "0", names.MAX_DISRUPTIONS: "2"}, True),
     ],
 )
-def test_annotations_say_whether_disruptions_are_free_all_the_same(
+def test_annotations_can_make_disruptions_free_in_a_job_that_runs_once(
     annotations: Json,
     free: bool,  # noqa: FBT001
 ) -> None:
@@ -90,7 +90,7 @@ def test_annotations_say_whether_disruptions_are_free_all_the_same(
     assert (DISRUPTION in found) is free
 
 
-def test_no_retries_by_the_profile_are_not_the_authors_word() -> None:
+def test_disruptions_are_free_if_the_profile_and_not_the_author_sets_0_retries() -> None:
     none = policy(default=Profile(retries=Retries(default=0)))
     root = job(job_spec(backoffLimit=6), annotations={})
     answer = mutate(root, under=none)
@@ -98,7 +98,7 @@ def test_no_retries_by_the_profile_are_not_the_authors_word() -> None:
     assert rules_of(answer.object)[0] == DISRUPTION
 
 
-def test_a_cron_jobs_jobs_run_once_where_its_template_says_so() -> None:
+def test_the_jobs_of_a_cron_job_run_once_if_its_template_says_so() -> None:
     answer = mutate(cron_job(job_spec(backoffLimit=0)))
     (warning,) = answer.warnings
     assert warning == f"spec.jobTemplate.spec.backoffLimit: {ONCE}"
@@ -108,7 +108,7 @@ def test_a_cron_jobs_jobs_run_once_where_its_template_says_so() -> None:
     assert (rules_of(its.object), its.warnings) == ([], [])
 
 
-def test_a_set_whose_jobs_run_once_and_that_does_not_start_again_gets_no_rule() -> None:
+def test_a_job_set_without_restarts_whose_jobs_run_once_gets_no_rule() -> None:
     answer = mutate(job_set(job_spec(backoffLimit=0), job_spec(backoffLimit=0)))
     assert (job_rules(answer), job_rules(answer, 1), set_rules(answer)) == ([], [], [])
     (warning,) = answer.warnings
@@ -118,13 +118,13 @@ def test_a_set_whose_jobs_run_once_and_that_does_not_start_again_gets_no_rule() 
 @pytest.mark.parametrize(
     "failure_policy", [{"maxRestarts": 1}, {"rules": [FREE_RESTART]}], ids=["restarts", "a rule that restarts"]
 )
-def test_a_set_that_starts_again_does_so_after_disruptions_whatever_its_jobs_say(failure_policy: Json) -> None:
+def test_a_job_set_with_restarts_restarts_after_disruptions_even_if_its_jobs_run_once(failure_policy: Json) -> None:
     answer = mutate(job_set(job_spec(backoffLimit=0), failure_policy=failure_policy))
     assert job_rules(answer)[0] == FAIL_ON_DISRUPTION
     assert answer.warnings == []
 
 
-def test_a_job_of_a_set_that_runs_once_stays_so_though_the_set_starts_again_for_another_job() -> None:
+def test_a_job_that_runs_once_gets_no_rule_even_if_its_job_set_restarts_for_another_job() -> None:
     stored = mutate(job_set(job_spec(backoffLimit=0), job_spec())).object
     assert stored["spec"]["failurePolicy"]["rules"][0]["name"] == "retryPolicyDisruption"
     spec = stored["spec"]["replicatedJobs"][0]["template"]["spec"]
@@ -175,34 +175,34 @@ def test_a_job_of_a_set_that_runs_once_stays_so_though_the_set_starts_again_for_
         "a JobSet",
     ],
 )
-def test_an_author_is_told_once_for_which_exit_codes_the_retries_are(root: Json, expected: list[str]) -> None:
+def test_one_warning_says_for_which_exit_codes_the_retries_are(root: Json, expected: list[str]) -> None:
     found = warned(root)
     assert len(found) == len(expected)
     assert all(text in line for text, line in zip(expected, found, strict=True))
 
 
-def test_nothing_is_said_of_what_the_api_has_defaulted() -> None:
+def test_a_number_of_retries_that_the_api_defaulted_brings_no_warning() -> None:
     assert warned(job(job_spec(backoffLimit=6)), Facts(profile_name="default")) == []
 
 
-def test_nothing_is_said_of_coupled_pods_where_no_ledger_tells_bugs() -> None:
+def test_retries_of_coupled_pods_bring_no_warning_without_a_ledger() -> None:
     facts = Facts(profile_name="default", defaulted=False, ledger=False)
     assert warned(job(job_spec(backoffLimit=4, **COUPLED)), facts) == []
 
 
 @pytest.mark.parametrize("failure_policy", ["text", [], None, 5])
-def test_what_is_no_failure_policy_of_an_owner_restarts_nothing(failure_policy: Any) -> None:
+def test_a_malformed_failure_policy_of_an_owner_restarts_nothing(failure_policy: Any) -> None:
     facts = Facts(profile_name="default", owner={"spec": {"failurePolicy": failure_policy}})
     assert rules_of(mutate(job(job_spec(backoffLimit=0)), facts).object) == []
 
 
-def test_a_controller_is_told_nothing() -> None:
+def test_a_job_that_a_controller_creates_brings_no_warning() -> None:
     reference = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
     assert warned(job(job_spec(backoffLimit=4), ownerReferences=[reference])) == []
 
 
 @pytest.mark.parametrize("retries", [0, 4])
-def test_an_update_is_told_of_only_where_it_changes_the_retries(retries: int) -> None:
+def test_an_update_brings_a_warning_only_if_it_changes_the_retries(retries: int) -> None:
     stored = mutate(cron_job(job_spec(backoffLimit=retries)), WRITTEN).object
     unchanged = cron_job(job_spec(backoffLimit=retries), labels={"team": "a"})
     assert warned(unchanged, Facts(profile_name="default"), old=stored) == []
@@ -218,13 +218,13 @@ def test_an_update_is_told_of_only_where_it_changes_the_retries(retries: int) ->
         ((1, 2, 3, 4), "only 4 exit codes are retried"),
     ],
 )
-def test_the_codes_are_those_of_the_profile(codes: tuple[int, ...], said: str) -> None:
+def test_the_warning_names_the_retriable_exit_codes_of_the_profile(codes: tuple[int, ...], said: str) -> None:
     profile = policy(default=Profile(failure_policy=FailurePolicy(retriable_exit_codes=codes)))
     (warning,) = warned(job(job_spec(backoffLimit=4)), under=profile)
     assert said in warning
 
 
-def test_every_warning_of_these_fits_into_what_the_api_server_shows() -> None:
+def test_both_warnings_fit_into_the_length_that_the_api_server_passes_on() -> None:
     (told,) = warned(job_set(*(job_spec() for _ in range(100)), job_spec(backoffLimit=1)))
     (once,) = warned(job_set(*(job_spec() for _ in range(100)), job_spec(backoffLimit=0)))
     assert told.endswith("[CODES]")
@@ -245,7 +245,7 @@ def test_every_warning_of_these_fits_into_what_the_api_server_shows() -> None:
         (None, {}, False, False),
     ],
 )
-def test_a_job_runs_once_if_neither_field_nor_annotation_nor_its_set_runs_it_again(
+def test_a_job_runs_once_unless_a_field_an_annotation_or_its_job_set_allows_more(
     retries: int | None,
     annotations: dict[str, str],
     set_restarts: bool,  # noqa: FBT001
@@ -269,7 +269,7 @@ def test_a_job_runs_once_if_neither_field_nor_annotation_nor_its_set_runs_it_aga
         ({"spec": {"failurePolicy": {"rules": [{"action": "FailJobSet"}]}}}, False),
     ],
 )
-def test_a_set_starts_again_by_its_number_or_by_a_free_rule_of_its_author(
+def test_a_job_set_restarts_by_max_restarts_or_by_a_free_restart_rule_of_its_author(
     root: Json | None,
     restarts: bool,  # noqa: FBT001
 ) -> None:
@@ -286,5 +286,5 @@ def test_a_set_starts_again_by_its_number_or_by_a_free_rule_of_its_author(
         ([1, 2, 3, 4], "only 4 exit codes are"),
     ],
 )
-def test_few_exit_codes_are_listed_and_many_counted(codes: list[int], text: str) -> None:
+def test_few_exit_codes_are_listed_and_many_are_counted(codes: list[int], text: str) -> None:
     assert own_retries.listed(codes) == text

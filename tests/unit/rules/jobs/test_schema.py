@@ -69,7 +69,7 @@ def test_an_action_that_is_missing_or_unknown_is_refused(action: str | None) -> 
     assert refused(job_spec({**FAIL_ON_1, "action": action})) == [f"{RULE}.action"]
 
 
-def test_a_refused_action_is_answered_with_all_actions() -> None:
+def test_the_problem_of_a_refused_action_lists_all_actions() -> None:
     assert said(job_spec({**FAIL_ON_1, "action": "Retry"})) == [
         "spec.podFailurePolicy.rules[0].action: is 'Retry'; must be one of Count, FailIndex, FailJob, Ignore"
     ]
@@ -80,7 +80,7 @@ def test_fail_index_needs_a_backoff_limit_per_index(limit: int | None, paths: li
     assert refused(job_spec({**FAIL_ON_1, "action": "FailIndex"}, backoffLimitPerIndex=limit)) == paths
 
 
-def test_fail_index_without_the_field_at_all_is_refused() -> None:
+def test_fail_index_without_a_backoff_limit_per_index_is_refused() -> None:
     assert refused(job_spec({**FAIL_ON_1, "action": "FailIndex"})) == [f"{RULE}.action"]
 
 
@@ -132,20 +132,20 @@ def test_exit_codes_must_ascend() -> None:
     ]
 
 
-def test_wrong_order_is_said_once() -> None:
+def test_a_wrong_order_of_exit_codes_is_reported_once() -> None:
     assert refused(on_exit_codes(values=[5, 4, 3, 2])) == [f"{CODES}.values"]
 
 
-def test_every_repeated_exit_code_is_refused_at_its_place() -> None:
+def test_every_repeated_exit_code_is_reported_by_its_path() -> None:
     assert refused(on_exit_codes(values=[1, 1, 1, 2])) == [f"{CODES}.values[1]", f"{CODES}.values[2]"]
 
 
-def test_an_exit_code_repeated_out_of_order_is_refused_for_both() -> None:
+def test_an_exit_code_repeated_out_of_order_is_reported_for_both_reasons() -> None:
     assert refused(on_exit_codes(values=[1, 2, 1])) == [f"{CODES}.values[2]", f"{CODES}.values"]
 
 
 @pytest.mark.parametrize(("operator", "paths"), [("In", [f"{CODES}.values[0]"]), ("NotIn", [])])
-def test_0_is_refused_for_in_alone(operator: str, paths: list[str]) -> None:
+def test_exit_code_0_is_refused_only_with_operator_in(operator: str, paths: list[str]) -> None:
     assert refused(on_exit_codes(operator=operator, values=[0, 1])) == paths
 
 
@@ -170,23 +170,23 @@ def test_a_rule_may_name_a_container_or_an_init_container(name: str | None) -> N
 
 
 @pytest.mark.parametrize("name", ["", "Main", "sidecar"])
-def test_a_rule_that_names_no_container_is_refused(name: str) -> None:
+def test_a_rule_that_names_an_unknown_container_is_refused(name: str) -> None:
     assert refused(on_exit_codes(containerName=name)) == [f"{CODES}.containerName"]
 
 
-def test_an_unknown_container_is_answered_with_the_known_ones() -> None:
+def test_the_problem_of_an_unknown_container_lists_the_known_ones() -> None:
     assert said(on_exit_codes(containerName="sidecar")) == [
         f"{CODES}.containerName: is 'sidecar'; must name a container or init container of the pod template: main, setup"
     ]
 
 
 @pytest.mark.parametrize("template", [None, {}, {"spec": None}, {"spec": {"containers": None, "initContainers": None}}])
-def test_a_template_without_containers_has_none_to_name(template: Json | None) -> None:
+def test_no_container_name_is_accepted_if_the_template_has_no_containers(template: Json | None) -> None:
     spec = {**on_exit_codes(containerName="main"), "template": template}
     assert refused(spec) == [f"{CODES}.containerName", "spec.template.spec.restartPolicy"]
 
 
-def test_an_empty_container_name_is_that_of_a_container_without_name() -> None:
+def test_an_empty_container_name_means_a_container_without_a_name() -> None:
     spec = {**on_exit_codes(containerName=""), "template": {"spec": {"restartPolicy": "Never", "containers": [{}]}}}
     assert refused(spec) == []
 
@@ -197,7 +197,7 @@ def test_twenty_conditions_are_accepted_and_one_more_is_not(count: int, paths: l
 
 
 @pytest.mark.parametrize("status", [None, "", "True", "False", "Unknown"])
-def test_every_status_is_accepted_and_its_absence_too(status: str | None) -> None:
+def test_every_known_condition_status_is_accepted_and_null_and_empty_too(status: str | None) -> None:
     assert refused(on_pod_conditions({"type": "DisruptionTarget", "status": status})) == []
 
 
@@ -214,7 +214,7 @@ def test_an_unknown_status_is_refused(status: str) -> None:
     "condition",
     ["DisruptionTarget", "a", "1_b.C-d", "x" * 63, "example.com/Ready", f"{'a' * 253}/Ready", f"0.a/{'x' * 63}"],
 )
-def test_a_qualified_name_is_a_condition_type(condition: str) -> None:
+def test_a_qualified_name_is_accepted_as_a_condition_type(condition: str) -> None:
     assert refused(on_pod_conditions({"type": condition})) == []
 
 
@@ -241,39 +241,39 @@ def test_a_qualified_name_is_a_condition_type(condition: str) -> None:
         f"example.com/{'x' * 64}",
     ],
 )
-def test_anything_else_is_no_condition_type(condition: str | None) -> None:
+def test_any_other_text_is_refused_as_a_condition_type(condition: str | None) -> None:
     assert refused(on_pod_conditions({"type": condition})) == [f"{CONDITIONS}[0].type"]
 
 
 @pytest.mark.parametrize("replacement", [None, "Failed"])
-def test_pods_are_replaced_once_they_failed_where_there_is_a_policy(replacement: str | None) -> None:
+def test_with_a_policy_pod_replacement_policy_may_be_failed_or_absent(replacement: str | None) -> None:
     assert refused(job_spec(podReplacementPolicy=replacement)) == []
 
 
 @pytest.mark.parametrize("replacement", ["TerminatingOrFailed", "", "Never"])
-def test_no_other_replacement_is_accepted_where_there_is_a_policy(replacement: str) -> None:
+def test_with_a_policy_any_other_pod_replacement_policy_is_refused(replacement: str) -> None:
     assert refused(job_spec(podReplacementPolicy=replacement)) == ["spec.podReplacementPolicy"]
     assert refused(job_spec(podFailurePolicy={}, podReplacementPolicy=replacement)) == ["spec.podReplacementPolicy"]
 
 
 @pytest.mark.parametrize("replacement", [None, "Failed", "TerminatingOrFailed"])
-def test_without_a_policy_both_replacements_are_accepted(replacement: str | None) -> None:
+def test_without_a_policy_every_known_pod_replacement_policy_is_accepted(replacement: str | None) -> None:
     assert refused({"podReplacementPolicy": replacement}) == []
 
 
 @pytest.mark.parametrize("replacement", ["", "Never"])
-def test_without_a_policy_an_unknown_replacement_is_refused(replacement: str) -> None:
+def test_without_a_policy_an_unknown_pod_replacement_policy_is_refused(replacement: str) -> None:
     assert refused({"podReplacementPolicy": replacement}) == ["spec.podReplacementPolicy"]
 
 
 @pytest.mark.parametrize("policy", [None, "", "Always", "OnFailure", "never"])
-def test_a_policy_needs_pods_that_are_never_restarted(policy: str | None) -> None:
+def test_a_policy_requires_restart_policy_never(policy: str | None) -> None:
     assert refused(restarted(policy)) == ["spec.template.spec.restartPolicy"]
     assert refused(restarted(policy, podFailurePolicy={})) == ["spec.template.spec.restartPolicy"]
 
 
 @pytest.mark.parametrize("policy", [None, "Always", "OnFailure"])
-def test_without_a_policy_restarts_are_not_judged(policy: str | None) -> None:
+def test_without_a_policy_the_restart_policy_is_not_judged(policy: str | None) -> None:
     assert refused(restarted(policy, podFailurePolicy=None)) == []
 
 
@@ -303,7 +303,7 @@ def test_all_problems_are_named_at_once() -> None:
     ]
 
 
-def test_problems_of_a_cron_job_are_named_where_its_job_template_stands() -> None:
+def test_problems_of_a_cron_job_have_the_path_of_its_job_template() -> None:
     spec = job_spec({**FAIL_ON_1, "action": None}, podReplacementPolicy="Never", template={})
     assert refused(spec, ("spec", "jobTemplate", "spec")) == [
         "spec.jobTemplate.spec.podFailurePolicy.rules[0].action",
@@ -312,7 +312,7 @@ def test_problems_of_a_cron_job_are_named_where_its_job_template_stands() -> Non
     ]
 
 
-def test_null_in_a_list_is_the_empty_value_that_the_api_server_decodes_it_to() -> None:
+def test_null_in_a_list_counts_as_an_empty_value_as_in_the_api_server() -> None:
     spec = job_spec(
         None,
         {"action": "Ignore", "onPodConditions": [None]},
@@ -342,5 +342,5 @@ def test_null_in_a_list_is_the_empty_value_that_the_api_server_decodes_it_to() -
         ({"template": {"spec": {"containers": [{"name": 1}]}}}, "template.spec.containers[0].name"),
     ],
 )
-def test_the_shape_holds_the_types_that_the_rule_trusts(fields: Json, path: str) -> None:
+def test_wrong_types_are_reported_by_their_path_before_the_rule_runs(fields: Json, path: str) -> None:
     assert [field(problem.path) for problem in wrong_types(fields, batch.JOB_SPEC)] == [path]

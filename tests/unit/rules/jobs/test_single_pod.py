@@ -33,23 +33,23 @@ def becomes(root: Json, facts: Facts = FILE) -> tuple[Any, ...]:
 INDEXED = ("Indexed", 1, 10)
 
 
-def test_a_job_of_one_pod_becomes_indexed_and_gets_its_back_off() -> None:
+def test_a_job_of_one_pod_becomes_indexed_and_gets_a_back_off_per_index() -> None:
     assert becomes(job()) == INDEXED
     assert becomes(job(job_spec(completions=1))) == INDEXED
     assert becomes(cron_job()) == INDEXED
 
 
-def test_it_stays_as_it_is_by_default() -> None:
+def test_a_job_of_one_pod_is_not_changed_by_default() -> None:
     assert "completionMode" not in mutate(job(), FILE).object["spec"]
 
 
-def test_the_apis_default_is_not_its_authors_word() -> None:
+def test_a_completion_mode_that_the_api_server_defaulted_becomes_indexed() -> None:
     assert becomes(job(job_spec(**STORED)), API) == INDEXED
     applied = msgspec.json.encode(job()).decode()
     assert becomes(job(job_spec(**STORED), annotations={APPLIED: applied}), API) == INDEXED
 
 
-def test_an_authors_word_stays() -> None:
+def test_a_completion_mode_that_the_author_wrote_stays() -> None:
     own = job_spec(completionMode="NonIndexed")
     assert becomes(job(own))[0] == "NonIndexed"
     assert becomes(cron_job(own), API)[0] == "NonIndexed"
@@ -79,11 +79,11 @@ OWNER = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": 
         pytest.param(cron_job(name="a" * 51), id="a CronJob of a long name"),
     ],
 )
-def test_where_something_would_break_it_stays(root: Json) -> None:
+def test_a_job_that_an_index_would_break_is_not_changed(root: Json) -> None:
     assert becomes(root)[0] is None
 
 
-def test_an_authors_hostname_stays() -> None:
+def test_a_job_whose_author_set_a_hostname_is_not_changed() -> None:
     spec = job_spec()
     spec["template"]["spec"]["hostname"] = "leader"
     assert becomes(job(spec))[0] is None
@@ -92,11 +92,11 @@ def test_an_authors_hostname_stays() -> None:
 @pytest.mark.parametrize(
     "root", [job(name="a" * 61), job(name=None, generateName="a" * 56), cron_job(name="a" * 50)], ids=str
 )
-def test_the_longest_names_that_the_api_takes_with_an_index_get_one(root: Json) -> None:
+def test_a_job_with_the_longest_name_that_the_api_allows_with_an_index_becomes_indexed(root: Json) -> None:
     assert becomes(root) == INDEXED
 
 
-def test_its_rules_are_those_of_one_pod_that_nobody_scales() -> None:
+def test_a_job_that_becomes_indexed_has_the_rules_of_a_job_of_one_pod() -> None:
     edited = mutate(job(), FILE, BY_INDEX).object
     bug = edited["spec"]["podFailurePolicy"]["rules"][-1]["onExitCodes"]
     assert bug["values"] == [143]
@@ -134,7 +134,9 @@ def test_a_job_is_of_one_pod_if_it_completes_once_and_is_no_work_queue(
     ],
     ids=["Job", "generated name", "CronJob"],
 )
-def test_the_index_behind_the_name_must_leave_a_dns_label(row: KindSpec, metadata: Any, longest: int) -> None:
+def test_the_name_of_a_job_with_an_index_after_it_must_be_a_dns_label(
+    row: KindSpec, metadata: Any, longest: int
+) -> None:
     assert single_pod.is_short(metadata(longest), row)
     assert not single_pod.is_short(metadata(longest + 1), row)
 
@@ -143,7 +145,7 @@ def test_a_name_with_a_dot_is_no_dns_label() -> None:
     assert not single_pod.is_short({"name": "train.v2"}, JOB)
 
 
-def test_only_jobs_and_cron_jobs_are_written() -> None:
+def test_the_rule_writes_only_jobs_and_cron_jobs() -> None:
     assert single_pod.writes(JOB) == (("spec", "completionMode"), ("spec", "completions"))
     assert single_pod.writes(CRON_JOB)[0][:3] == ("spec", "jobTemplate", "spec")
     assert single_pod.writes(JOB_SET) == ()

@@ -17,13 +17,13 @@ def edited(spec: Json, timeout: int | None) -> Json:
     return edited_spec
 
 
-def test_each_attempt_is_bounded_and_all_of_them_together_are_not() -> None:
+def test_the_timeout_limits_each_attempt_and_not_all_attempts_together() -> None:
     spec = edited(job_spec(), 3600)
     assert spec["template"]["spec"]["activeDeadlineSeconds"] == 3600
     assert "activeDeadlineSeconds" not in spec
 
 
-def test_an_authors_own_bound_stays() -> None:
+def test_an_authors_own_deadline_stays() -> None:
     author = job_spec()
     author["template"]["spec"]["activeDeadlineSeconds"] = 60
     assert edited(author, 3600)["template"]["spec"]["activeDeadlineSeconds"] == 60
@@ -33,5 +33,5 @@ def test_a_policy_without_a_timeout_sets_none() -> None:
     assert "activeDeadlineSeconds" not in edited(job_spec(), None)["template"]["spec"]
 
 
-def test_a_job_without_a_template_is_left_to_the_api() -> None:
+def test_a_job_without_a_pod_template_is_left_to_the_api_server() -> None:
     assert edited({}, 3600) == {}

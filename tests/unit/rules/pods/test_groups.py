@@ -25,13 +25,13 @@ def test_a_pod_that_names_a_group_of_the_workload_api_is_grouped(spec: Json) -> 
     assert groups.is_grouped(pod(spec))
 
 
-def test_a_pod_of_no_group_is_not() -> None:
+def test_a_pod_without_a_group_is_not_grouped() -> None:
     assert not groups.is_grouped(pod(labels={"app": "train"}, annotations={"a": "b"}))
     assert not groups.is_grouped({})
 
 
 @pytest.mark.parametrize(("source", "as_one"), [(job_set, True), (volcano, True), (job_status, False), (argo, False)])
-def test_what_restarts_all_pods_together_counts_for_all_of_them(source: object, *, as_one: bool) -> None:
+def test_a_group_moves_as_one_if_its_system_restarts_all_pods_together(source: object, *, as_one: bool) -> None:
     assert groups.moves_as_one(pod(), getattr(source, "NAME")) is as_one  # noqa: B009
 
 
@@ -41,7 +41,7 @@ def test_a_job_set_that_restarted_one_job_alone_no_longer_moves_as_one(restarts:
     assert groups.moves_as_one(restarted, job_set.NAME) is as_one
 
 
-def test_a_claim_by_name_binds_a_pod_and_one_of_a_template_does_not() -> None:
+def test_a_resource_claim_by_name_binds_a_pod_and_a_claim_template_does_not() -> None:
     assert groups.has_named_claim({"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]})
     assert not groups.has_named_claim({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "each"}]})
     assert not groups.has_named_claim({})

@@ -92,7 +92,7 @@ FREE: Final = rule("RestartJobSetAndIgnoreMaxRestarts", onJobFailureReasons=["Po
         ),
     ],
 )
-def test_so_is_it_for_a_jobs_pod_whose_set_does_not_start_again_for_it(
+def test_a_job_of_a_job_set_never_runs_on_spot_if_a_disruption_ends_the_job_set(
     spec: Json,
     max_restarts: int | None,
     rules: list[Json],
@@ -105,11 +105,11 @@ def test_so_is_it_for_a_jobs_pod_whose_set_does_not_start_again_for_it(
     assert found.placement == ("OnDemand" if lost else "Spot")
 
 
-def test_a_job_whose_set_is_not_known_counts_as_one_that_is_started_again() -> None:
+def test_a_job_of_an_unknown_job_set_counts_as_restarted() -> None:
     assert place(pod_at("0"), stored_job(job_spec(backoffLimit=0), ownerReferences=[OF_SET])).placement == "Spot"
 
 
-def test_of_a_ray_job_without_retries_the_head_is_lost_and_a_worker_is_replaced() -> None:
+def test_without_retries_the_head_of_a_ray_job_is_lost_and_a_worker_is_replaced() -> None:
     above = test_ray.ray_job(backoff_limit=0)
     owner = test_ray.cluster(test_ray.OF_RAY_JOB)
     assert place(test_ray.head(), owner, above) == off_spot("RayJob", 0, 0)
@@ -122,23 +122,23 @@ def test_a_submitter_that_runs_once_is_lost_unless_its_ray_job_is_retried(failed
     assert place(test_ray.submitter(), job, test_ray.ray_job(0, failed_retries)).placement == placement
 
 
-def test_of_an_application_without_retries_the_driver_is_lost_and_an_executor_is_replaced() -> None:
+def test_without_retries_the_driver_of_a_spark_application_is_lost_and_an_executor_is_replaced() -> None:
     never = test_spark.application(None, "", kind=None)
     assert place(test_spark.driver("run-0"), never) == off_spot("Spark", 0, 0)
     assert place(test_spark.executor("run-0"), never) == on_spot("Spark", 0, 0)
 
 
-def test_an_application_that_always_runs_again_is_not_lost() -> None:
+def test_a_spark_application_that_always_restarts_is_not_lost() -> None:
     assert place(test_spark.driver("run-0"), test_spark.application(None, "", kind="Always")).placement == "Spot"
 
 
-def test_flyte_retries_after_a_disruption_whatever_a_node_says_of_retries() -> None:
+def test_a_flyte_pod_runs_on_spot_even_with_0_retries() -> None:
     node = test_flyte.pod_at("0")
     node["metadata"]["annotations"] = {names.MAX_RETRIES: "0"}
     assert place(node).placement == "Spot"
 
 
-def test_a_pod_of_which_nothing_tells_the_retries_counts_as_one_that_is_retried() -> None:
+def test_a_pod_whose_retries_are_unknown_counts_as_retried() -> None:
     worker = made(owned("kubeflow.org/v1", "PyTorchJob", "train"), name="train-worker-0")
     assert place(worker) == on_spot("Unknown", 0, 3)
 
@@ -152,19 +152,19 @@ def test_a_pod_of_which_nothing_tells_the_retries_counts_as_one_that_is_retried(
         ({names.ATTEMPT: "0", names.MAX_RETRIES: "0"}, True),
     ],
 )
-def test_a_bare_pod_is_lost_where_it_says_that_it_is_not_retried(
+def test_a_bare_pod_is_lost_if_its_annotations_say_that_it_is_not_retried(
     annotations: Json,
     lost: bool,  # noqa: FBT001
 ) -> None:
     assert place(pod(owner=None, annotations=annotations)).placement == ("OnDemand" if lost else "Spot")
 
 
-def test_whoever_says_that_work_may_be_interrupted_has_it_on_spot() -> None:
+def test_a_job_annotated_as_interruptible_runs_on_spot_even_if_it_runs_once() -> None:
     job = stored_job(job_spec(backoffLimit=0), annotations={names.INTERRUPTIBLE: "true"})
     assert place(pod(), job) == on_spot("JobStatus", 0, 0)
 
 
-def test_an_annotated_attempt_hides_no_retry_of_another_level() -> None:
+def test_an_annotated_attempt_does_not_hide_the_retries_of_a_job_set() -> None:
     root = pod_at("0")
     root["metadata"]["annotations"][names.ATTEMPT] = "0"
     job = stored_job(job_spec(backoffLimit=0), ownerReferences=[OF_SET])
@@ -172,19 +172,19 @@ def test_an_annotated_attempt_hides_no_retry_of_another_level() -> None:
     assert place(root, job, job_set(max_restarts=0)).placement == "OnDemand"
 
 
-def test_nor_one_of_an_inner_level() -> None:
+def test_an_annotated_attempt_does_not_hide_the_retries_of_a_workflow_template() -> None:
     root = test_argo.pod_at("w(0)[0].s(0)", test_argo.template(3))
     root["metadata"]["annotations"][names.ATTEMPT] = "0"
     assert place(root, test_argo.workflow(0)) == on_spot("Annotation", 0, 0)
 
 
-def test_a_pod_that_something_else_binds_to_a_node_is_only_asked_to_leave_spot() -> None:
+def test_a_pod_whose_nodes_kueue_chooses_only_prefers_to_leave_spot() -> None:
     gated = pod({"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}]})
     found = place(gated, stored_job(job_spec(backoffLimit=0)))
     assert (found.placement, found.required, found.preferred) == ("OnDemand", (), (NOT_SPOT,))
 
 
-def test_a_threshold_of_0_keeps_even_such_a_pod_on_spot() -> None:
+def test_a_threshold_of_0_keeps_a_pod_on_spot_even_if_a_disruption_would_lose_its_work() -> None:
     for threshold, off in ((0, False), (-1, True), (-3, True), (2, True)):
         profile = Profile(placement=Placement(provider="eks", interruptible_failure_threshold=threshold))
         settings = Settings(profile_name="default", profile=profile)
@@ -225,7 +225,7 @@ def test_workers_and_executors_are_replaced_by_their_own_system(
         ([Level("JobIndex", 0, 0, of_disruptions=True)], False),
     ],
 )
-def test_work_is_lost_if_its_retries_are_known_and_none(
+def test_work_is_lost_if_it_is_known_to_have_no_retries(
     levels: list[Level],
     lost: bool,  # noqa: FBT001
 ) -> None:

@@ -40,22 +40,22 @@ def warnings_of(root: Json, *nodes: NodeFacts, **placement: Any) -> list[str]:
     return validate(root, facts, under=under).warnings
 
 
-def test_where_both_kinds_of_node_are_known_nothing_is_said() -> None:
+def test_a_cluster_with_spot_and_on_demand_nodes_brings_no_warning() -> None:
     assert warnings_of(job(selecting()), ON_DEMAND_NODE, SPOT_NODE) == []
 
 
-def test_where_no_pool_has_a_kind_of_node_that_is_said() -> None:
+def test_a_cluster_without_spot_or_without_on_demand_nodes_brings_a_warning() -> None:
     assert warnings_of(job(selecting()), ON_DEMAND_NODE) == [NO_SPOT]
     assert warnings_of(job(selecting()), SPOT_NODE) == [NO_ON_DEMAND]
 
 
-def test_what_the_author_selects_must_be_there_of_that_kind() -> None:
+def test_the_node_selector_of_the_author_must_match_a_node_of_each_required_kind() -> None:
     nodes = (ON_DEMAND_NODE, SPOT_NODE, GPU_NODE)
     assert warnings_of(job(selecting(GPU)), *nodes) == [NO_SPOT]
     assert warnings_of(job(selecting(GPU)), *nodes, spot="Prefer") == []
 
 
-def test_an_affinity_is_looked_at_too() -> None:
+def test_the_node_affinity_of_the_author_is_checked_too() -> None:
     expression = {"key": "cloud.google.com/gke-accelerator", "operator": "Exists"}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
@@ -67,12 +67,12 @@ def test_an_affinity_is_looked_at_too() -> None:
     [SPOT, {"team": "vision"}, {"cloud.google.com/gke-flex-start": "true"}],
     ids=["asks for spot", "fits on no known node anyhow", "asks for capacity set aside"],
 )
-def test_what_the_author_decides_is_no_matter_of_ours(selector: Json) -> None:
+def test_a_selector_that_already_decides_the_nodes_brings_no_warning(selector: Json) -> None:
     flex = NodeFacts({POOL: "flex", "cloud.google.com/gke-flex-start": "true"})
     assert warnings_of(job(selecting(selector)), SPOT_NODE, flex) == []
 
 
-def test_a_job_that_names_more_values_than_anybody_compares_is_not_judged() -> None:
+def test_a_job_that_names_too_many_values_to_compare_is_not_judged() -> None:
     expression = {"key": "zone", "operator": "NotIn", "values": [str(number) for number in range(MOST_WORDS)]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
@@ -86,10 +86,10 @@ def test_a_workload_that_is_not_interruptible_needs_no_spot_node() -> None:
     assert warnings_of(root, ON_DEMAND_NODE) == []
 
 
-def test_a_cron_jobs_template_is_judged() -> None:
+def test_the_job_template_of_a_cron_job_is_judged() -> None:
     assert warnings_of(cron_job(selecting()), ON_DEMAND_NODE) == [NO_SPOT.replace("spec.", "spec.jobTemplate.spec.", 1)]
 
 
-def test_without_knowledge_of_pools_nothing_is_said() -> None:
+def test_unknown_node_pools_bring_no_warning() -> None:
     assert warnings_of(job(selecting())) == []
     assert warnings_of(job(selecting()), NodeFacts({"karpenter.sh/nodepool": "default"})) == []

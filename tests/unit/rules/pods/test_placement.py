@@ -92,29 +92,34 @@ def test_a_level_leaves_spot_by_flytes_rule_for_every_attempt_budget_and_thresho
         (1, 0, -1, True),
     ],
 )
-def test_a_level_leaves_spot_at(attempt: int, budget: int, threshold: int, leaves: bool) -> None:  # noqa: FBT001
+def test_attempt_budget_and_threshold_decide_whether_a_level_leaves_spot(
+    attempt: int,
+    budget: int,
+    threshold: int,
+    leaves: bool,  # noqa: FBT001
+) -> None:
     assert placement.leaves_spot(Level("JobStatus", attempt, budget), threshold) is leaves
 
 
-def test_on_demand_if_any_level_says_so_and_that_level_is_told() -> None:
+def test_a_pod_is_on_demand_if_any_level_leaves_spot_and_that_level_is_recorded() -> None:
     retries, last = Level("JobIndex", 4, 9), Level("JobSet", 2, 2)
     assert placement.decide([retries, last], settings()) == placement.Decision(off_spot=True, level=last, retries=last)
 
 
-def test_the_highest_attempt_is_told_where_every_level_stays() -> None:
+def test_the_highest_attempt_is_recorded_if_every_level_stays_on_spot() -> None:
     highest = Level("JobIndex", 4, 20)
     decision = placement.decide([Level("JobIndex", 0, 9), highest], settings())
     assert decision == placement.Decision(off_spot=False, level=highest, retries=highest)
 
 
-def test_disruptions_are_told_beside_the_retries_and_never_as_an_attempt() -> None:
+def test_disruptions_are_recorded_beside_the_retries_and_never_as_an_attempt() -> None:
     retries, disruptions = Level("JobIndex", 0, 2), Level("Ledger", 20, 20, of_disruptions=True)
     assert placement.decide([retries, disruptions], settings()) == placement.Decision(
         off_spot=True, level=disruptions, retries=retries, disruptions=disruptions
     )
 
 
-def test_a_pod_that_nothing_tells_anything_about_is_a_first_attempt_of_unknown_source() -> None:
+def test_a_pod_without_any_level_is_a_first_attempt_of_unknown_source() -> None:
     unknown = Level("Unknown", 0, 3)
     assert placement.decide([], settings()) == placement.Decision(off_spot=False, level=unknown, retries=unknown)
 
@@ -148,19 +153,19 @@ def test_a_workload_that_is_not_interruptible_is_on_demand_from_the_first_attemp
         "bound to a node",
     ],
 )
-def test_a_pod_takes_part(root: Json, takes_part: bool) -> None:  # noqa: FBT001
+def test_the_owner_and_the_annotations_of_a_pod_decide_whether_it_takes_part(root: Json, takes_part: bool) -> None:  # noqa: FBT001
     controller = controller_of(root)
     batch = controller is not None and controller.kind == "Job"
     assert placement.takes_part(root, controller, batch=batch) is takes_part
 
 
-def test_require_puts_a_requirement_on_spot_and_off_it() -> None:
+def test_require_adds_a_requirement_to_a_pod_on_spot_and_to_a_pod_off_spot() -> None:
     first, last = pod(), pod()
     assert (placed(first, STAYS, spot="Require"), terms(first)) == ("Spot", [{"matchExpressions": [SPOT]}])
     assert (placed(last, LEAVES, spot="Require"), terms(last)) == ("OnDemand", [{"matchExpressions": [NOT_SPOT]}])
 
 
-def test_prefer_puts_a_preference_on_spot_and_a_requirement_off_it() -> None:
+def test_prefer_adds_a_preference_to_a_pod_on_spot_and_a_requirement_to_a_pod_off_spot() -> None:
     first, last = pod(), pod()
     assert placed(first, STAYS) == "Spot"
     assert (terms(first), preferences(first)) == (None, [{"weight": 100, "preference": {"matchExpressions": [SPOT]}}])
@@ -168,13 +173,13 @@ def test_prefer_puts_a_preference_on_spot_and_a_requirement_off_it() -> None:
     assert (terms(last), preferences(last)) == ([{"matchExpressions": [NOT_SPOT]}], None)
 
 
-def test_allow_says_nothing_until_the_pod_leaves_spot() -> None:
+def test_allow_adds_nothing_until_the_pod_leaves_spot() -> None:
     first, last = pod(), pod()
     assert (placed(first, STAYS, spot="Allow", provider="gke"), first) == ("None", pod())
     assert placed(last, LEAVES, spot="Allow") == "OnDemand"
 
 
-def test_a_pod_on_spot_tolerates_spot_nodes_and_one_off_it_does_not() -> None:
+def test_only_a_pod_on_spot_tolerates_the_taint_of_spot_nodes() -> None:
     first, last = pod(), pod()
     placed(first, STAYS, provider="gke")
     placed(last, LEAVES, provider="gke")
@@ -188,43 +193,43 @@ def test_terms_are_ored_so_each_gets_the_requirement() -> None:
     assert terms(root) == [{"matchExpressions": [ZONE_A, NOT_SPOT]}, {"matchExpressions": [ZONE_B, NOT_SPOT]}]
 
 
-def test_a_term_of_fields_gets_the_requirement_too() -> None:
+def test_a_term_with_match_fields_gets_the_requirement_too() -> None:
     fields = [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]
     root = with_terms({"matchFields": fields})
     placed(root, LEAVES)
     assert terms(root) == [{"matchFields": fields, "matchExpressions": [NOT_SPOT]}]
 
 
-def test_an_empty_term_matches_nothing_and_stays_so() -> None:
+def test_an_empty_term_matches_nothing_and_stays_empty() -> None:
     root = with_terms({}, {"matchExpressions": [ZONE_A]}, {"matchExpressions": []})
     placed(root, LEAVES)
     assert terms(root) == [{}, {"matchExpressions": [ZONE_A, NOT_SPOT]}, {"matchExpressions": []}]
 
 
-def test_nothing_can_be_said_where_every_term_is_empty() -> None:
+def test_a_pod_whose_terms_are_all_empty_gets_no_placement() -> None:
     root = with_terms({})
     assert (placed(root, LEAVES), terms(root)) == ("None", [{}])
 
 
-def test_a_pod_that_selects_spot_nodes_itself_is_not_contradicted() -> None:
+def test_a_pod_that_selects_spot_nodes_itself_gets_no_contrary_requirement() -> None:
     selector = {"nodeSelector": {"eks.amazonaws.com/capacityType": "SPOT"}}
     root = pod(selector)
     assert (placed(root, LEAVES), root) == ("None", pod(selector))
 
 
 @pytest.mark.parametrize("spot", ["Require", "Prefer"])
-def test_a_pod_that_selects_on_demand_nodes_itself_is_not_contradicted(spot: str) -> None:
+def test_a_pod_that_selects_on_demand_nodes_itself_gets_no_contrary_requirement(spot: str) -> None:
     selector = {"nodeSelector": {"eks.amazonaws.com/capacityType": "ON_DEMAND"}}
     root = pod(selector)
     assert (placed(root, STAYS, spot=spot), root) == ("None", pod(selector))
 
 
-def test_a_pod_that_requires_spot_nodes_by_affinity_is_not_contradicted() -> None:
+def test_a_pod_that_requires_spot_nodes_by_affinity_gets_no_contrary_requirement() -> None:
     root = with_terms({"matchExpressions": [SPOT]})
     assert (placed(root, LEAVES), terms(root)) == ("None", [{"matchExpressions": [SPOT]}])
 
 
-def test_a_pod_that_asks_for_spot_nodes_itself_is_told_nothing_more() -> None:
+def test_a_pod_that_selects_spot_nodes_itself_gets_no_second_requirement() -> None:
     selector = {"nodeSelector": {"eks.amazonaws.com/capacityType": "SPOT"}}
     root = pod(selector)
     assert (placed(root, STAYS, spot="Require"), root) == ("Spot", pod(selector))
@@ -250,7 +255,7 @@ def test_a_pod_whose_nodes_kueue_chooses_gets_preferences_only(name: str) -> Non
         {"nodeSelector": {"karpenter.k8s.aws/capacity-reservation-type": "capacity-block"}},
     ],
 )
-def test_a_pod_that_asks_for_capacity_set_aside_for_it_is_told_nothing(fields: Json, decision: Any) -> None:
+def test_a_pod_that_selects_reserved_capacity_gets_no_placement(fields: Json, decision: Any) -> None:
     root = pod(deepcopy(fields))
     assert (placed(root, decision, spot="Require", provider="gke"), root) == ("None", pod(fields))
 
@@ -262,7 +267,7 @@ def test_a_pod_that_asks_for_capacity_set_aside_for_it_is_told_nothing(fields: J
         "cluster-autoscaler.kubernetes.io/consume-provisioning-request",
     ],
 )
-def test_a_pod_whose_nodes_were_requested_for_it_is_told_nothing(key: str) -> None:
+def test_a_pod_with_a_provisioning_request_gets_no_placement(key: str) -> None:
     root = pod(annotations={key: "job-train-1"})
     assert (placed(root, LEAVES), root) == ("None", pod(annotations={key: "job-train-1"}))
 
@@ -279,7 +284,7 @@ GROUPED = [
 
 
 @pytest.mark.parametrize("root", GROUPED)
-def test_a_pod_that_alone_would_leave_its_group_gets_preferences_only(root: Json) -> None:
+def test_a_pod_that_would_leave_spot_without_its_group_gets_preferences_only(root: Json) -> None:
     first, last = deepcopy(root), deepcopy(root)
     assert placed(first, STAYS, spot="Require") == "Spot"
     assert placed(last, LEAVES, spot="Require") == "OnDemand"
@@ -290,14 +295,14 @@ def test_a_pod_that_alone_would_leave_its_group_gets_preferences_only(root: Json
 
 @pytest.mark.parametrize("source", ["JobSet", "Volcano"])
 @pytest.mark.parametrize("root", GROUPED)
-def test_a_group_that_leaves_spot_as_a_whole_is_required_to(root: Json, source: str) -> None:
+def test_a_group_that_leaves_spot_as_a_whole_gets_a_requirement(root: Json, source: str) -> None:
     last = deepcopy(root)
     level = Level(source, 2, 2)
     assert placed(last, placement.Decision(off_spot=True, level=level, retries=level)) == "OnDemand"
     assert terms(last) == [{"matchExpressions": [NOT_SPOT]}]
 
 
-def test_a_job_that_its_set_restarted_alone_leaves_its_group_alone() -> None:
+def test_a_pod_of_a_job_that_was_restarted_alone_gets_preferences_only() -> None:
     labels = {"scheduling.x-k8s.io/pod-group": "g", "jobset.sigs.k8s.io/job-restart-attempt": "1"}
     root = pod(labels=labels)
     level = Level("JobSet", 2, 2)
@@ -305,14 +310,14 @@ def test_a_job_that_its_set_restarted_alone_leaves_its_group_alone() -> None:
     assert terms(root) is None
 
 
-def test_an_authors_word_is_a_requirement_in_a_group_too() -> None:
+def test_interruptible_false_adds_a_requirement_in_a_group_too() -> None:
     root = pod(labels={"scheduling.x-k8s.io/pod-group": "g"})
     decision = placement.decide([], settings(interruptible=False))
     assert placement.edit(root, decision, settings(interruptible=False), None, Editor(root)) == "OnDemand"
     assert terms(root) == [{"matchExpressions": [NOT_SPOT]}]
 
 
-def test_devices_that_may_be_allocated_on_one_node_are_a_reason_for_a_preference() -> None:
+def test_a_pod_with_a_named_resource_claim_gets_preferences_only() -> None:
     named = pod({"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]})
     of_template = pod({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]})
     assert (placed(named, LEAVES), placed(of_template, LEAVES)) == ("OnDemand", "OnDemand")
@@ -327,24 +332,24 @@ def test_devices_that_may_be_allocated_on_one_node_are_a_reason_for_a_preference
         {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]},
     ],
 )
-def test_what_binds_a_pod_is_read_of_a_request(fields: Json) -> None:
+def test_groups_and_resource_claims_are_read_from_an_admission_request(fields: Json) -> None:
     root = pod(fields, annotations={names.ATTEMPT: "3", names.MAX_RETRIES: "3"})
     made = mutate(root, under=policy(default=Profile(placement=Placement(provider="eks")))).object
     assert (made["metadata"]["annotations"][names.PLACEMENT], terms(made)) == ("OnDemand", None)
 
 
-def test_auto_places_nothing_where_no_provider_was_recognised() -> None:
+def test_auto_places_nothing_if_no_provider_was_recognised() -> None:
     root = pod()
     assert (placed(root, LEAVES, provider="auto"), root) == ("None", pod())
 
 
-def test_auto_is_the_provider_that_was_recognised() -> None:
+def test_auto_uses_the_provider_that_was_recognised() -> None:
     root = pod()
     assert placed(root, LEAVES, capacity.named("eks", None), provider="auto") == "OnDemand"
     assert terms(root) == [{"matchExpressions": [NOT_SPOT]}]
 
 
-def test_any_leaves_the_spot_nodes_of_every_provider() -> None:
+def test_any_excludes_the_spot_nodes_of_every_provider() -> None:
     root = pod()
     assert placed(root, LEAVES, provider="any") == "OnDemand"
     keys = {expression["key"] for expression in terms(root)[0]["matchExpressions"]}
