@@ -84,13 +84,13 @@ def pod(name: str, phase: str, code: int | None = None, **metadata: Any) -> Json
     }
 
 
-def told(explanation: Explanation) -> list[tuple[str, str, str, int | None, int | None]]:
+def rows_of(explanation: Explanation) -> list[tuple[str, str, str, int | None, int | None]]:
     return [(row.pod, row.ended, row.cost, row.retries_left, row.disruptions_left) for row in explanation.rows]
 
 
 def test_each_attempt_is_shown_with_what_was_left_after_it() -> None:
     found = explain(job(ACCOUNT), [job(ACCOUNT)], [pod("train-d", "Running")])
-    assert told(found) == [
+    assert rows_of(found) == [
         ("train-a", "container main exit code 143", "retry", 5, 11),
         ("train-b", "disruption EvictionByEvictionAPI", "disruption", 5, 10),
         ("train-c", "container main exit code 143", "retry", 4, 10),
@@ -169,8 +169,8 @@ def test_if_no_pod_runs_the_forecast_of_each_unfinished_index_follows_from_its_l
     ]
     pods[3]["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = "2026-01-01T02:00:30Z"
     root = job(**spec)
-    foretold = [line for line in explain(root, [root], pods).next if line.startswith("anything else")]
-    assert foretold == ["anything else: costs the index a retry; 0 retries left; the next pod goes to on-demand nodes"]
+    shown = [line for line in explain(root, [root], pods).next if line.startswith("anything else")]
+    assert shown == ["anything else: costs the index a retry; 0 retries left; the next pod goes to on-demand nodes"]
 
 
 def test_a_job_set_is_explained_with_its_restarts_the_retries_of_its_jobs_and_the_next_failure() -> None:
@@ -267,8 +267,8 @@ def test_a_file_is_explained_as_json(tmp_path: Path) -> None:
     result = run("ml/train", "-f", file(tmp_path, job(ACCOUNT)), "-o", "json")
     parsed = json.loads(result.output)
     assert (parsed["name"], len(parsed["rows"])) == ("train", 3)
-    of_programs = "attempt unit pod node placement start end ended rule cost retries_left disruptions_left"
-    assert [*parsed["rows"][0]] == of_programs.split()
+    columns = "attempt unit pod node placement start end ended rule cost retries_left disruptions_left"
+    assert [*parsed["rows"][0]] == columns.split()
 
 
 def test_an_object_that_does_not_exist_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
@@ -378,15 +378,15 @@ def test_an_unreachable_cluster_is_an_error_without_a_stack_trace(tmp_path: Path
 def test_a_failure_that_costs_no_retry_keeps_the_next_pod_on_spot_nodes() -> None:
     root = job(ACCOUNT)
     root["spec"]["podFailurePolicy"]["rules"].insert(0, exit_codes("Ignore", "In", 75))
-    told = "costs no retry; the ledger ends the Job after 10 such failures; the next pod goes to spot nodes"
+    effect = "costs no retry; the ledger ends the Job after 10 such failures; the next pod goes to spot nodes"
     assert explain(root, [root], []).next[:2] == [
-        f"exit code 75: {told} (rule 0)",
+        f"exit code 75: {effect} (rule 0)",
         "a disruption: costs no retry; 9 disruptions left; the next pod goes to spot nodes (rule 1)",
     ]
 
 
 def hostile_set(size: int) -> Json:
-    """A JobSet with so many rules, conditions and patterns."""
+    """Return a JobSet with this many rules, conditions and patterns."""
     rule = {"action": "FailJobSet", "onJobFailureReasons": ["X"], "onJobFailureMessagePatterns": ["(a+)+!"]}
     condition = {"type": "Suspended", "status": "False", "reason": "x", "message": "y" * 40}
     return {
@@ -404,7 +404,7 @@ def hostile_set(size: int) -> Json:
 
 
 def job_with_rules(_: int = 0) -> Json:
-    """A Job with as many rules as the API allows."""
+    """Return a Job with as many rules as the API allows."""
     found = job(parallelism=2)
     codes = [{"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": list(range(255))}}]
     found["spec"]["podFailurePolicy"]["rules"] = codes * 20

@@ -1,4 +1,4 @@
-"""What `retry-policy explain` says of a CronJob."""
+"""What `retry-policy explain` shows of a CronJob."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def test_the_last_jobs_are_listed_with_their_end_and_the_newest_stands_last() ->
 
 
 @pytest.mark.parametrize(
-    ("spec", "jobs", "said"),
+    ("spec", "jobs", "expected"),
     [
         ({}, [], ["a Job by schedule 0 3 * * *, which starts beside those that still run"]),
         (
@@ -78,8 +78,8 @@ def test_the_last_jobs_are_listed_with_their_end_and_the_newest_stands_last() ->
         ),
     ],
 )
-def test_explain_says_what_happens_next(spec: Json, jobs: list[Json], said: list[str]) -> None:
-    assert explain(nightly(**spec), jobs).next == said
+def test_explain_says_what_happens_next(spec: Json, jobs: list[Json], expected: list[str]) -> None:
+    assert explain(nightly(**spec), jobs).next == expected
 
 
 def test_the_text_output_shows_the_schedule_the_budgets_the_jobs_and_what_happens_next() -> None:

@@ -1,4 +1,4 @@
-"""What is told of a PipelineRun's tasks."""
+"""What `explain` shows of the tasks of a PipelineRun."""
 
 from typing import Any
 
@@ -46,11 +46,11 @@ B = task_run(
 
 
 def test_every_attempt_of_every_task_is_listed_in_order() -> None:
-    told = explain(run(), [B, A], [])
-    assert told.state == "Running: Tasks Completed: 1"
-    assert told.summary == "2 tasks begun: 1 succeeded, 1 not over"
-    assert told.budgets == ["task b: 1 of 2 retries spent"]
-    assert [(row.unit, row.attempt, row.ended, row.cost, row.retries_left) for row in told.rows] == [
+    explanation = explain(run(), [B, A], [])
+    assert explanation.state == "Running: Tasks Completed: 1"
+    assert explanation.summary == "2 tasks begun: 1 succeeded, 1 not over"
+    assert explanation.budgets == ["task b: 1 of 2 retries spent"]
+    assert [(row.unit, row.attempt, row.ended, row.cost, row.retries_left) for row in explanation.rows] == [
         ("a", 0, "succeeded", "none", None),
         ("b", 0, "Failed: exited with code 1", "retry", 1),
         ("b", 1, "Running", "", 1),
@@ -70,7 +70,7 @@ def test_a_pod_that_still_exists_shows_where_its_attempt_ran() -> None:
 
 
 def test_a_requested_retry_is_shown_with_its_user_and_the_failure_before_it() -> None:
-    noted = record.Requested(at="2026-11-22T08:10:00Z", by="alice", of="x", ended=("b: Failed: exited with code 1",))
-    told = list(as_table(explain(run(**{names.RETRY_HISTORY: record.with_new(run(), noted)}), [A], [])))
-    assert "retry requested by alice at 2026-11-22T08:10:00Z, after b: Failed: exited with code 1" in told
-    assert any(line.startswith("ATTEMPT   TASK   POD") for line in told)
+    request = record.Requested(at="2026-11-22T08:10:00Z", by="alice", of="x", ended=("b: Failed: exited with code 1",))
+    lines = list(as_table(explain(run(**{names.RETRY_HISTORY: record.with_new(run(), request)}), [A], [])))
+    assert "retry requested by alice at 2026-11-22T08:10:00Z, after b: Failed: exited with code 1" in lines
+    assert any(line.startswith("ATTEMPT   TASK   POD") for line in lines)

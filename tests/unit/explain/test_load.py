@@ -1,4 +1,4 @@
-"""Which workload `explain` reads for an object; all else is tested on a real API server."""
+"""Which workload `explain` loads for an object; the rest is tested on a real API server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ def loaded(job_set: Json | None, job: Json) -> tuple[Json, list[Json], list[Json
 def test_for_a_job_of_a_job_set_the_job_set_is_loaded_with_all_of_its_jobs() -> None:
     root, jobs, _ = loaded(SET, stored_job(ownerReferences=[OWNER]))
     assert root == SET
-    assert [one["metadata"]["name"] for one in jobs] == ["jobset.sigs.k8s.io/jobset-name=train"]
+    assert [loaded_job["metadata"]["name"] for loaded_job in jobs] == ["jobset.sigs.k8s.io/jobset-name=train"]
 
 
 def test_a_job_whose_job_set_was_deleted_is_loaded_alone() -> None:

@@ -1,4 +1,4 @@
-"""What is told of the next failure is what the ledger and placement then do."""
+"""What `explain` shows for the next failure of a pod."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.objects import DISRUPTION, exit_codes, job_spec
-from tests.unit.ledger.pods import disrupted, failed, seen
+from tests.unit.ledger.pods import disrupted, failed, running_pod
 from webhook.explain import next_failure
 from webhook.explain.next_failure import next_failures
 from webhook.ledger.forecast import Standing
@@ -34,30 +34,32 @@ def standing(*ended: Pod, profile: Profile, live: tuple[Pod, ...] = (), **spec: 
     return Standing(job=root, job_set=None, account=account, live=live, profile=named)
 
 
-def told(*ended: Pod, pod: Pod | None = None, live: tuple[Pod, ...] = (), **fields: Any) -> list[str]:
-    """What is told of the next failure of a pod, after others have ended."""
+def shown(*ended: Pod, pod: Pod | None = None, live: tuple[Pod, ...] = (), **fields: Any) -> list[str]:
+    """Return what is shown for the next failure of a pod, after others have ended."""
     threshold = fields.pop("threshold", -1)
     limits = {name: fields.pop(name) for name in ("limit", "on_exceed", "action") if name in fields}
     profile = Profile(disruptions=Disruptions(**limits), placement=Placement(interruptible_failure_threshold=threshold))
-    one = pod or seen(50)
-    found = standing(*ended, profile=profile, live=(one, *live), **fields)
-    return [following.text for following in next_failures(found, [one], placed=True)]
+    failing_pod = pod or running_pod(50)
+    found = standing(*ended, profile=profile, live=(failing_pod, *live), **fields)
+    return [following.text for following in next_failures(found, [failing_pod], placed=True)]
 
 
 def test_explain_says_if_one_more_disruption_fails_the_job() -> None:
-    assert told(on_exceed="Fail")[0] == (
+    assert shown(on_exceed="Fail")[0] == (
         "a disruption: costs no retry; 0 disruptions left; the next pod goes to on-demand nodes (rule 0)"
     )
-    assert told(disrupted(1), on_exceed="Fail")[0] == (
+    assert shown(disrupted(1), on_exceed="Fail")[0] == (
         "a disruption: ends the Job: disruption 2 exceeds the limit of 1 (rule 0)"
     )
 
 
 def test_explain_says_if_one_more_disruption_suspends_the_job_unless_other_pods_run() -> None:
-    assert told(disrupted(1), on_exceed="Suspend")[0] == (
+    assert shown(disrupted(1), on_exceed="Suspend")[0] == (
         "a disruption: suspends the Job: disruption 2 exceeds the limit of 1 (rule 0)"
     )
-    beside = told(disrupted(1), disrupted(2), on_exceed="Suspend", live=(seen(51),), parallelism=2, completions=2)
+    beside = shown(
+        disrupted(1), disrupted(2), on_exceed="Suspend", live=(running_pod(51),), parallelism=2, completions=2
+    )
     assert beside[0].startswith("a disruption: costs no retry; 0 disruptions left; the next pod goes to")
 
 
@@ -65,29 +67,29 @@ def test_explain_says_if_one_more_disruption_suspends_the_job_unless_other_pods_
 def test_the_predicted_kind_of_node_follows_from_the_threshold_and_the_disruption_limit(
     threshold: int, spot: int
 ) -> None:
-    found = [told(*map(disrupted, range(number)), limit=3, threshold=threshold)[0] for number in range(4)]
+    found = [shown(*map(disrupted, range(number)), limit=3, threshold=threshold)[0] for number in range(4)]
     assert [("spot nodes" in text) for text in found] == [number + 1 < spot for number in range(4)]
 
 
 def test_explain_predicts_the_kind_of_node_for_each_of_the_last_retries() -> None:
-    assert told(failed(1))[-1] == "anything else: costs a retry; 1 retry left; the next pod goes to spot nodes"
-    assert told(failed(1), failed(2))[-1] == (
+    assert shown(failed(1))[-1] == "anything else: costs a retry; 1 retry left; the next pod goes to spot nodes"
+    assert shown(failed(1), failed(2))[-1] == (
         "anything else: costs a retry; 0 retries left; the next pod goes to on-demand nodes"
     )
-    assert told(failed(1), failed(2), failed(3))[-1] == "anything else: ends the Job; no retry is left"
+    assert shown(failed(1), failed(2), failed(3))[-1] == "anything else: ends the Job; no retry is left"
 
 
 def test_a_crash_that_the_ledger_settles_later_is_shown_with_both_possible_verdicts() -> None:
     retry = "costs a retry; 2 retries left; the next pod goes to spot nodes"
     bug = "it is a bug, which ends the Job, if no other pod of it is disrupted within 30 s before or after it"
-    assert told(rules=[DISRUPTION], pod=seen(50, index="1"), **COUPLED)[1:] == [
+    assert shown(rules=[DISRUPTION], pod=running_pod(50, index="1"), **COUPLED)[1:] == [
         f"any exit code but 137, 143 of main: {bug}; else {retry}",
         f"anything else: {retry}",
     ]
 
 
 def test_indexes_with_the_same_forecast_are_shown_together() -> None:
-    pods = [seen(number, index=str(number)) for number in range(5)]
+    pods = [running_pod(number, index=str(number)) for number in range(5)]
     profile = Profile(disruptions=Disruptions(on_exceed="Fail"))
     spec = {**COUPLED, "completions": 5, "parallelism": 5}
     found = standing(disrupted(9, index="1"), disrupted(8, index="2"), profile=profile, live=tuple(pods), **spec)
@@ -100,18 +102,18 @@ def test_indexes_with_the_same_forecast_are_shown_together() -> None:
 
 
 def test_no_node_is_shown_if_the_webhook_chooses_none() -> None:
-    found = standing(profile=Profile(), live=(seen(50),))
-    texts = [following.text for following in next_failures(found, [seen(50)], placed=False)]
+    found = standing(profile=Profile(), live=(running_pod(50),))
+    texts = [following.text for following in next_failures(found, [running_pod(50)], placed=False)]
     assert texts[0] == "a disruption: costs no retry; 0 disruptions left (rule 0)"
 
 
 def test_a_rule_that_no_failure_reaches_is_left_out() -> None:
     rules = [exit_codes("FailJob", "NotIn", 143), exit_codes("Count", "In", 1)]
-    assert [text.partition(":")[0] for text in told(rules=rules)] == ["any exit code but 143", "anything else"]
+    assert [text.partition(":")[0] for text in shown(rules=rules)] == ["any exit code but 143", "anything else"]
 
 
 def test_the_forecast_is_part_of_the_structured_output() -> None:
-    found = standing(disrupted(1), profile=Profile(disruptions=Disruptions(on_exceed="Fail")), live=(seen(50),))
-    first = msgspec.to_builtins(next(next_failures(found, [seen(50)], placed=True)))
+    found = standing(disrupted(1), profile=Profile(disruptions=Disruptions(on_exceed="Fail")), live=(running_pod(50),))
+    first = msgspec.to_builtins(next(next_failures(found, [running_pod(50)], placed=True)))
     assert (first["forecast"]["ends"], first["forecast"]["reason"]) == ("Job", "DisruptionLimitExceeded")
     assert next_failure.ELSE == "anything else"

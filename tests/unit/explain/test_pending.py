@@ -8,7 +8,7 @@ import pytest
 from tests.objects import DISRUPTION
 from tests.unit.explain.test_build import POLICY_TEXT, job, pod
 from tests.unit.explain.test_next_failure import COUPLED, standing
-from tests.unit.ledger.pods import disrupted, failed, seen
+from tests.unit.ledger.pods import disrupted, failed, running_pod
 from webhook.explain import pending, render
 from webhook.explain.build import explain
 from webhook.kube.names import POLICY
@@ -27,7 +27,7 @@ def printed(root: Json, *parts: Json, now: str = "2026-01-01T01:00:00Z") -> list
 
 
 @pytest.mark.parametrize(
-    ("number", "now", "said"),
+    ("number", "now", "expected"),
     [
         (1, "01:00:00", "waiting 10 s (Job controller's back-off)"),
         (1, "01:00:07", "waiting 3 s (Job controller's back-off)"),
@@ -36,10 +36,10 @@ def printed(root: Json, *parts: Json, now: str = "2026-01-01T01:00:00Z") -> list
         (1, "01:00:11", "waiting for the Job controller"),
     ],
 )
-def test_between_two_attempts_the_remaining_back_off_is_shown(number: int, now: str, said: str) -> None:
-    ends = [f"2026-01-01T00:{50 + one:02}:00Z" for one in range(1, number)] + ["2026-01-01T01:00:00Z"]
-    root = job({"ended": number, "last": [evicted(one, end) for one, end in enumerate(ends)]})
-    assert printed(root, now=f"2026-01-01T{now}Z")[0] == f"Job ml/train: {said}"
+def test_between_two_attempts_the_remaining_back_off_is_shown(number: int, now: str, expected: str) -> None:
+    ends = [f"2026-01-01T00:{50 + minute:02}:00Z" for minute in range(1, number)] + ["2026-01-01T01:00:00Z"]
+    root = job({"ended": number, "last": [evicted(index, end) for index, end in enumerate(ends)]})
+    assert printed(root, now=f"2026-01-01T{now}Z")[0] == f"Job ml/train: {expected}"
 
 
 def test_neither_a_job_with_a_running_pod_nor_a_suspended_job_is_shown_as_waiting() -> None:
@@ -60,7 +60,7 @@ def test_an_index_waits_only_for_its_own_failures() -> None:
     found = standing(profile=Profile(), backoffLimitPerIndex=3, **COUPLED)
     ended = disrupted(1, index="0", index_failures=1, index_ignored=1, ended="2026-01-01T01:00:00Z")
     assert pending.waits_until(found, [ended], []) == "2026-01-01T01:00:40Z"
-    assert pending.waits_until(found, [ended, seen(2, index="0")], []) == ""
+    assert pending.waits_until(found, [ended, running_pod(2, index="0")], []) == ""
 
 
 def refused(at: str, **involved: str) -> Json:
@@ -70,10 +70,10 @@ def refused(at: str, **involved: str) -> Json:
 
 
 def test_a_job_whose_pods_are_refused_is_not_shown_as_running() -> None:
-    told = (
+    state = (
         "no pod can be created since 2026-01-01T01:00:00Z: Error creating: failed calling webhook: connection refused"
     )
-    assert printed(job(), refused("2026-01-01T01:00:00Z"))[0] == f"Job ml/train: {told}"
+    assert printed(job(), refused("2026-01-01T01:00:00Z"))[0] == f"Job ml/train: {state}"
 
 
 def test_a_refusal_before_the_start_of_the_last_pod_or_of_another_job_is_not_shown() -> None:
@@ -88,7 +88,7 @@ CRASH = failed(1, 1, index="0")  # at 00:01:00
 
 def pending_of(*ended: Pod, live: tuple[Pod, ...] = (), **spec: Any) -> list[tuple[str, str]]:
     found = standing(*ended, profile=Profile(), live=live, **{"rules": [DISRUPTION], **COUPLED, **spec})
-    return [(one.pod, one.until) for one in pending.verdicts(found, live)]
+    return [(verdict.pod, verdict.until) for verdict in pending.verdicts(found, live)]
 
 
 def test_the_verdict_on_a_crash_is_pending_until_the_ledger_decides() -> None:
@@ -103,7 +103,7 @@ def test_the_verdict_on_a_crash_is_pending_until_the_ledger_decides() -> None:
 def test_the_verdict_on_a_crash_close_to_a_disruption_is_not_pending() -> None:
     assert pending_of(CRASH, disrupted(2, index="1", ended="2026-01-01T00:01:10Z")) == []
     assert pending_of(CRASH, failed(2, 143, index="1", ended="2026-01-01T00:01:10Z")) == []
-    assert pending_of(CRASH, live=(seen(3, deleting=True, deleted="2026-01-01T00:01:05Z"),)) == []
+    assert pending_of(CRASH, live=(running_pod(3, deleting=True, deleted="2026-01-01T00:01:05Z"),)) == []
     assert pending_of(CRASH, disrupted(2, index="1", ended="2026-01-01T00:00:10Z")) == [
         ("train-1", "2026-01-01T00:01:30Z")
     ]
@@ -120,8 +120,8 @@ def test_a_pending_verdict_is_printed_until_shortly_after_it_is_due() -> None:
     root["spec"]["podFailurePolicy"]["rules"] = [DISRUPTION]
     assert root["metadata"]["annotations"][POLICY] == POLICY_TEXT
     running = pod("train-2", "Running")
-    told = [printed(root, running, now=f"2026-01-01T01:{now}Z")[1] for now in ("00:10", "00:40", "01:10")]
+    lines = [printed(root, running, now=f"2026-01-01T01:{now}Z")[1] for now in ("00:10", "00:40", "01:10")]
     assert '"settled_within": 30' in render.as_json(explain(root, [root], [running]))
-    assert told[0].startswith("verdict pending until 2026-01-01T01:00:30Z (20 s): pod train-1 (exit code 1) is a bug")
-    assert told[1].startswith("verdict pending until 2026-01-01T01:00:30Z (0 s): ")
-    assert told[2] == "1 attempt ended: 1 retry"
+    assert lines[0].startswith("verdict pending until 2026-01-01T01:00:30Z (20 s): pod train-1 (exit code 1) is a bug")
+    assert lines[1].startswith("verdict pending until 2026-01-01T01:00:30Z (0 s): ")
+    assert lines[2] == "1 attempt ended: 1 retry"

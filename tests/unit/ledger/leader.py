@@ -1,6 +1,6 @@
-"""A leader before an API that answers as a test says: what it writes, when, and after which answer.
+"""Runs a leader with a fake API, whose answers the test chooses, and records what the leader writes and when.
 
-What a write means is not played: the tests on a real API server show that.
+The fake does not apply the writes. Tests on a real API server show what a write means.
 """
 
 import asyncio
@@ -41,19 +41,22 @@ class Write:
     path: str
     operations: list[Json]
 
+    def operations_on_account(self) -> list[Json]:
+        return [operation for operation in self.operations if operation["path"] == ACCOUNT_POINTER]
+
     @property
     def account(self) -> Account:
         return decode(self.text)
 
     @property
     def text(self) -> str:
-        (text,) = [one["value"] for one in self.operations if one["path"] == ACCOUNT_POINTER and one["op"] == "add"]
+        (text,) = [operation["value"] for operation in self.operations_on_account() if operation["op"] == "add"]
         return str(text)
 
     @property
     def before(self) -> str | None:
         """Return the account that the write replaces."""
-        (text,) = [one["value"] for one in self.operations if one["path"] == ACCOUNT_POINTER and one["op"] == "test"]
+        (text,) = [operation["value"] for operation in self.operations_on_account() if operation["op"] == "test"]
         return None if text is None else str(text)
 
 
@@ -66,9 +69,9 @@ class Answer:
 
 
 class FakeApi:
-    """Takes every write, with the next of `answers` where there is one; gives the objects of `objects` by path.
+    """Records every write and answers it with the next of `answers`, if any; `objects` has the objects by path.
 
-    A list has what `lists` has under its path; a watch tells what is put into `watches`, and breaks by an Exception.
+    A list returns `lists` of its path. A watch sends what is put into `watches`; an Exception there ends the watch.
     """
 
     def __init__(self, *answers: Answer) -> None:
@@ -90,30 +93,30 @@ class FakeApi:
         return self.objects[path]
 
     async def pages(self, path: str, *_: object) -> AsyncIterator[Page]:
-        yield Page(ListMeta("1"), [msgspec.Raw(msgspec.json.encode(one)) for one in self.lists.get(path, ())])
+        yield Page(ListMeta("1"), [msgspec.Raw(msgspec.json.encode(root)) for root in self.lists.get(path, ())])
 
     @asynccontextmanager
     async def stream(self, path: str, *_: object) -> AsyncIterator[AsyncIterator[bytes]]:
         yield self.lines(self.watches.setdefault(path, asyncio.Queue()))
 
-    async def lines(self, told: asyncio.Queue[Json | Exception]) -> AsyncIterator[bytes]:
+    async def lines(self, events: asyncio.Queue[Json | Exception]) -> AsyncIterator[bytes]:
         while True:
-            event = await told.get()
+            event = await events.get()
             if isinstance(event, Exception):
                 raise event
             yield msgspec.json.encode(event)
 
-    def of_accounts(self) -> list[Write]:
-        return [one for one in self.writes if any(part["path"] == ACCOUNT_POINTER for part in one.operations)]
+    def account_writes(self) -> list[Write]:
+        return [write for write in self.writes if write.operations_on_account()]
 
 
 def new_ledger(api: FakeApi, profile: Profile | None = None, *, opted_in: bool = True) -> Ledger:
     """Return a ledger that has an opted-in namespace in its cache, and does not lead yet."""
-    loop, given = asyncio.get_running_loop(), api_of(api)
-    cluster = Cluster(given)
+    loop, client = asyncio.get_running_loop(), api_of(api)
+    cluster = Cluster(client)
     if opted_in:
         cluster.namespaces.items["", "ml"] = ("default", None)
-    ledger = Ledger(cluster, PolicySource(policy(default=profile or Profile())), Events(given), clock=loop.time)
+    ledger = Ledger(cluster, PolicySource(policy(default=profile or Profile())), Events(client), clock=loop.time)
     for cache in (cluster.namespaces, cluster.jobs, ledger.trackers.pods):
         cache.synced.set()
         cache.live = True
@@ -134,7 +137,7 @@ async def leading(ledger: Ledger) -> AsyncIterator[Ledger]:
 
 @asynccontextmanager
 async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Run work while the block runs, and cancel it then."""
+    """Run work while the block runs, and cancel it at the end of the block."""
     task = asyncio.create_task(work)
     try:
         yield
@@ -145,20 +148,20 @@ async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
 
 
 def see_job(ledger: Ledger, text: str | None = None, *, name: str = "train", **fields: Any) -> CachedJob:
-    """Add a Job with an account to the watch; return the part of it that is kept."""
+    """Add a Job with an account to the cache; return the part of it that is cached."""
     root = job(fields.pop("spec", None), fields.pop("status", None), name=name, uid=fields.pop("uid", "job-uid"))
     root["metadata"] |= {"resourceVersion": "7", "labels": {names.PROFILE: "default"}, "annotations": {}}
     if text is not None:
         root["metadata"]["annotations"][names.LEDGER] = text
     read = ledger.cluster.jobs.read(msgspec.Raw(msgspec.json.encode(root)))
     assert read is not None
-    key, kept = read
-    ledger.cluster.jobs.items[key] = kept
-    ledger.trackers.see_job(kept)
-    return kept
+    key, cached = read
+    ledger.cluster.jobs.items[key] = cached
+    ledger.trackers.see_job(cached)
+    return cached
 
 
-class Held:
+class HeldLease:
     """A lease that is always held."""
 
     async def lead(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
@@ -168,7 +171,7 @@ class Held:
 @asynccontextmanager
 async def running(ledger: Ledger) -> AsyncIterator[Ledger]:
     """Let a ledger watch pods and lead while the block runs."""
-    lease: Any = Held()
+    lease: Any = HeldLease()
     async with beside(ledger.run(lease)):
         await asyncio.sleep(0.01)
         yield ledger
@@ -195,9 +198,9 @@ def stored_pod(number: int = 1, phase: str = "Running", code: int = 0, **metadat
     }
 
 
-def told(kind: str, root: Json) -> Json:
+def watch_event(kind: str, root: Json) -> Json:
     """Return an event of a watch."""
     return {"type": kind, "object": root}
 
 
-BOOKMARK: Final = told("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+BOOKMARK: Final = watch_event("BOOKMARK", {"metadata": {"resourceVersion": "9"}})

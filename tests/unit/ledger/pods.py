@@ -1,4 +1,4 @@
-"""Makes decoded pods for tests of the ledger: of a Job `train`, or of a JobSet `set`."""
+"""Makes decoded pods of a Job `train`, that Job, and a JobSet `set` for tests of the ledger."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -13,8 +13,8 @@ RULES: Final = [DISRUPTION, BUG]
 EVICTED: Final = "EvictionByEvictionAPI"
 
 
-def seen(number: int = 1, **fields: Any) -> Pod:
-    """Return a running pod; each number means another pod."""
+def running_pod(number: int = 1, **fields: Any) -> Pod:
+    """Return a running pod; each number is a different pod."""
     known = {
         "namespace": "ml",
         "name": f"train-{number}",
@@ -33,7 +33,9 @@ def seen(number: int = 1, **fields: Any) -> Pod:
 def failed(number: int = 1, code: int = 143, *, container: str = "main", **fields: Any) -> Pod:
     """Return a pod whose container ended with an exit code."""
     exits = (Exit(container, code, fields.pop("exit_reason", "Error"), f"2026-01-01T00:{number % 60:02}:00Z"),)
-    return seen(number, **{"phase": "Failed", "exits": exits, "ended": f"2026-01-01T00:{number % 60:02}:00Z", **fields})
+    return running_pod(
+        number, **{"phase": "Failed", "exits": exits, "ended": f"2026-01-01T00:{number % 60:02}:00Z", **fields}
+    )
 
 
 def disrupted(number: int = 1, reason: str = EVICTED, code: int = 137, **fields: Any) -> Pod:
@@ -50,7 +52,7 @@ def job(spec: Json | None = None, status: Json | None = None, **metadata: Any) -
 
 
 def job_set(*rules: Json, status: Json | None = None, **policy: Any) -> Json:
-    """A JobSet as the API has it."""
+    """Return a stored JobSet."""
     return {
         "kind": "JobSet",
         "metadata": {"namespace": "ml", "name": "set", "uid": "set-uid"},

@@ -1,6 +1,6 @@
-"""One Job under a policy: the webhook's own admission and ledger, and a Job controller as far as pods that fail go.
+"""Simulates one Job: with the webhook's own admission and ledger, and a Job controller that handles failed pods.
 
-What the Job controller means is tested on the real one: tests/cluster/test_forecast.py draws the same histories.
+tests/cluster/test_forecast.py runs the same histories with the real Job controller.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ KEY: Final = Key("ml", "", "train")
 
 @dataclass
 class World:
-    """A Job from its creation on; `over` says why it has ended, empty while it runs."""
+    """A Job and its pods; `over` is the reason for which the Job has ended, empty while it runs."""
 
     profile: Profile
     job: Json
@@ -45,7 +45,7 @@ class World:
 
     @classmethod
     def of(cls, profile: Profile, manifest: Json) -> "World | None":
-        """Create a Job; None where it is refused."""
+        """Create a Job; return None if it is denied."""
         under = policy(default=profile)
         created = mutate(manifest, OPTED_IN, under)
         if not created.allowed or not validate(created.object, under=under).allowed:
@@ -130,11 +130,12 @@ class World:
         return pod
 
     def judge(self, pod: Json, action: str) -> None:
-        """Count a failed pod, and end what it ends."""
+        """Count a failed pod; fail the index or the Job if the policy says so."""
         index = index_of(pod)
-        said = pod["metadata"]["annotations"]
-        if batch.INDEX_FAILURES in said:
-            failures, ignored = int(said[batch.INDEX_FAILURES]), int(said.get(batch.INDEX_IGNORED_FAILURES, 0))
+        pod_annotations = pod["metadata"]["annotations"]
+        if batch.INDEX_FAILURES in pod_annotations:
+            failures = int(pod_annotations[batch.INDEX_FAILURES])
+            ignored = int(pod_annotations.get(batch.INDEX_IGNORED_FAILURES, 0))
             self.counts[index] = (failures + (action != "Ignore"), ignored + (action == "Ignore"))
         if action == "Ignore":
             return
@@ -167,7 +168,7 @@ class World:
             self.see_job()
 
     def count(self, bugs: tuple[str, ...] = ()) -> Attempt | None:
-        """Let the leader count what is not counted; return what it counted last."""
+        """Let the leader count the pods that are not counted; return the last attempt that it counted."""
         account = decode(self.state.text)
         found = CountingPass(KEY, self.job, None, self.state.tracker, account, self.settings_of)
         found.count(self.state.tracker.uncounted(account))
@@ -188,7 +189,7 @@ class World:
         return found.details[-1] if found.details else None
 
     def settle(self, pod: Json) -> bool:
-        """Let the leader find that nothing explains a crash; return True if it was a bug."""
+        """Let the leader settle a crash that no disruption explains; return True if it was a bug."""
         within = settling.window(self.job, self.settings_of(self.job))
         bug = settling.bug_in(self.job, self.settings_of(self.job), pods.read(pod), within, None)
         if bug is None:
@@ -198,17 +199,17 @@ class World:
         return True
 
     def resume(self) -> None:
-        """Resume the Job, as a person does."""
+        """Resume the Job, as a user does."""
         self.spec["suspend"] = False
         self.see_job()
 
     def explained(self) -> Explanation:
-        """Return what `explain` tells of the Job as the API has it."""
+        """Return what `explain` shows of the stored Job."""
         stored: Any = msgspec.json.decode(msgspec.json.encode([self.job, *self.live.values(), *self.failed.values()]))
         return explain(stored[0], [stored[0]], stored[1:])
 
 
 def action_of(spec: Json, ending: int) -> str:
-    """Return what a Job's failure policy says of an ending, empty where no rule matches."""
+    """Return the action of a Job's failure policy for an ending, empty if no rule matches."""
     rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
     return next((str(rule["action"]) for rule in rules if matches(rule, ending)), "")

@@ -1,4 +1,4 @@
-"""The leader's writes of an account: the fields, the objects, and the attempts."""
+"""How the leader writes an account: to which objects, which fields, and what it does after an error."""
 
 import asyncio
 from http import HTTPStatus
@@ -93,9 +93,9 @@ def test_an_account_is_written_to_an_object_with_or_without_annotations(annotati
 
 def applied(patch: list[Json], root: Json) -> Json:
     """Apply a JSON Patch like the API server, for which a test of null succeeds if the value is absent."""
-    missing = [one for one in patch if one["op"] == "test" and one["value"] is None]
-    assert all(jsonpatch.JsonPointer(one["path"]).resolve(root, None) is None for one in missing)
-    after: Json = jsonpatch.apply_patch(root, [one for one in patch if one not in missing])
+    missing = [operation for operation in patch if operation["op"] == "test" and operation["value"] is None]
+    assert all(jsonpatch.JsonPointer(operation["path"]).resolve(root, None) is None for operation in missing)
+    after: Json = jsonpatch.apply_patch(root, [operation for operation in patch if operation not in missing])
     return after
 
 
@@ -109,7 +109,7 @@ def test_an_account_that_is_too_long_to_be_cached_is_replaced_only_if_the_object
     write(ledger(server, failed(1), annotations={names.LEDGER: "x" * 200_000}))
     ((_, patch),) = server.patches
     assert patch[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
-    assert [one["op"] for one in patch] == ["replace", "add"]
+    assert [operation["op"] for operation in patch] == ["replace", "add"]
     assert decode(patch[1]["value"]).ended == 1
 
 

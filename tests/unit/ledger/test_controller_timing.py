@@ -1,4 +1,4 @@
-"""When the leader writes, and what it does after each answer of the API; all times are virtual."""
+"""When the leader writes, and what it does after each answer of the API. All times are virtual."""
 
 import asyncio
 from itertools import pairwise
@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from tests.unit.ledger.leader import JOB_PATH, KEY, Answer, FakeApi, leading, new_ledger, see_job
-from tests.unit.ledger.pods import disrupted, failed, job, seen
+from tests.unit.ledger.pods import disrupted, failed, job, running_pod
 from tests.virtual_time import now, run
 from webhook.kube.client import ApiError
 from webhook.ledger.controller import GATHERING, Ledger
@@ -28,7 +28,7 @@ def refused(status: int, after: float = 0.0) -> Answer:
 
 
 def times(api: FakeApi) -> list[float]:
-    return [round(one.at, 3) for one in api.writes]
+    return [round(write.at, 3) for write in api.writes]
 
 
 def test_pods_that_end_together_are_written_together() -> None:
@@ -77,7 +77,7 @@ def test_nothing_is_written_until_the_watch_has_brought_the_last_write() -> None
 
     api = FakeApi()
     run(work())
-    assert [one.account.ended for one in api.writes] == [1, 2]
+    assert [write.account.ended for write in api.writes] == [1, 2]
 
 
 def test_a_write_that_the_watch_never_brings_is_written_again() -> None:
@@ -92,7 +92,7 @@ def test_a_write_that_the_watch_never_brings_is_written_again() -> None:
     api = FakeApi()
     run(work())
     assert WATCH_DELAY <= api.writes[1].at - api.writes[0].at <= WATCH_DELAY + INTERVAL
-    assert [(one.before, one.account.ended) for one in api.writes] == [(None, 1), (None, 2)]
+    assert [(write.before, write.account.ended) for write in api.writes] == [(None, 1), (None, 2)]
 
 
 @pytest.mark.parametrize("status", [404, 409, 422])
@@ -108,7 +108,7 @@ def test_after_a_conflict_the_next_write_builds_on_the_account_that_the_watch_ha
     api = FakeApi(refused(status))
     run(work())
     assert times(api) == [GATHERING, GATHERING + INTERVAL]
-    assert [(one.before, one.account.ended) for one in api.writes] == [(None, 1), (ANOTHER, 2)]
+    assert [(write.before, write.account.ended) for write in api.writes] == [(None, 1), (ANOTHER, 2)]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_after_a_conflict_the_next_write_builds_on_the_account_that_the_watch_ha
         (ApiError(500, "etcd"), LONGEST_PAUSE),
         (ApiError(403, "no Role"), LONGEST_PAUSE),
         (TimeoutError(), INTERVAL),
-        (KeyError("an answer that nobody foresaw"), LONGEST_PAUSE),
+        (KeyError("an unexpected answer"), LONGEST_PAUSE),
     ],
 )
 def test_after_an_error_the_write_is_repeated_and_other_accounts_are_not_delayed(
@@ -135,7 +135,7 @@ def test_after_an_error_the_write_is_repeated_and_other_accounts_are_not_delayed
 
     api = FakeApi(Answer(0.0, error))
     run(work())
-    assert [one.path.rpartition("/")[2] for one in api.writes] == ["train", "other", "train"]
+    assert [write.path.rpartition("/")[2] for write in api.writes] == ["train", "other", "train"]
     assert api.writes[2].at == pytest.approx(GATHERING + pause)
 
 
@@ -184,7 +184,7 @@ def test_an_answer_that_comes_after_the_watch_event_of_the_write_delays_nothing(
 
     api = FakeApi(Answer(after=0.5))
     run(work())
-    assert [one.account.ended for one in api.writes] == [1, 2]
+    assert [write.account.ended for write in api.writes] == [1, 2]
     assert api.writes[1].at - api.writes[0].at < WATCH_DELAY
 
 
@@ -217,7 +217,7 @@ def test_a_bug_that_is_found_during_a_write_is_written_with_the_next_write() -> 
 
     api = FakeApi(Answer(after=2))
     run(work())
-    assert [one.account.cost for one in api.writes] == [{"retry": 2}, {"retry": 1, "fatal": 1}]
+    assert [write.account.cost for write in api.writes] == [{"retry": 2}, {"retry": 1, "fatal": 1}]
 
 
 def test_a_leader_that_loses_leadership_during_a_write_writes_nothing_more() -> None:
@@ -278,7 +278,7 @@ def test_a_new_leader_counts_pods_that_ended_before_it_led() -> None:
     async def work() -> None:
         ledger = new_ledger(api)
         see_job(ledger)
-        ledger.trackers.see_pod(seen(1))
+        ledger.trackers.see_pod(running_pod(1))
         ledger.trackers.see_pod(failed(1))
         await asyncio.sleep(60)
         assert api.writes == []
@@ -287,7 +287,7 @@ def test_a_new_leader_counts_pods_that_ended_before_it_led() -> None:
 
     api = FakeApi()
     run(work())
-    assert [one.account.ended for one in api.writes] == [1]
+    assert [write.account.ended for write in api.writes] == [1]
 
 
 def test_a_leader_writes_nothing_until_it_has_read_the_lists() -> None:
@@ -304,7 +304,7 @@ def test_a_leader_writes_nothing_until_it_has_read_the_lists() -> None:
 
     api = FakeApi()
     run(work())
-    assert [one.account.ended for one in api.writes] == [1]
+    assert [write.account.ended for write in api.writes] == [1]
 
 
 def test_pods_are_counted_after_their_namespace_is_opted_in_later() -> None:
@@ -323,7 +323,7 @@ def test_pods_are_counted_after_their_namespace_is_opted_in_later() -> None:
 
 @pytest.mark.parametrize("turns", range(6))
 def test_a_failure_that_only_the_status_shows_is_counted_even_if_the_job_changes_meanwhile(turns: int) -> None:
-    """Return the iterations of the event loop between the time of a workload and the change."""
+    """`turns`: iterations of the event loop between the time when the workload is due and the change."""
 
     async def work() -> None:
         async with leading(new_ledger(api)) as ledger:
@@ -336,16 +336,16 @@ def test_a_failure_that_only_the_status_shows_is_counted_even_if_the_job_changes
 
     api = FakeApi()
     run(work())
-    assert [one.account.ended for one in api.writes] == [1]
+    assert [write.account.ended for write in api.writes] == [1]
 
 
 def test_the_account_of_a_deleted_workload_is_not_written() -> None:
     async def work() -> None:
         async with leading(new_ledger(api)) as ledger:
-            kept = see_job(ledger)
+            cached = see_job(ledger)
             ledger.trackers.see_pod(failed(1))
             ledger.cluster.jobs.items.clear()
-            ledger.trackers.see_job_gone(kept)
+            ledger.trackers.see_job_gone(cached)
             await asyncio.sleep(INTERVAL)
             assert Key(*KEY) not in ledger.trackers.states
 
@@ -366,7 +366,7 @@ def see_disrupted(ledger: Ledger, api: FakeApi) -> None:
 
 
 def failures(api: FakeApi) -> list[float]:
-    return [one.at for one in api.writes if one.path == f"{JOB_PATH}/status"]
+    return [write.at for write in api.writes if write.path == f"{JOB_PATH}/status"]
 
 
 def test_a_job_beyond_its_disruption_limit_is_failed_after_its_account_is_written() -> None:
@@ -393,7 +393,7 @@ def test_failing_a_job_beyond_its_limit_is_tried_again_after_an_error(status: in
 
     api = FakeApi(Answer(), refused(status))
     run(work())
-    assert len(api.of_accounts()) == 1
+    assert len(api.account_writes()) == 1
     first, second = failures(api)
     assert second - first <= pause + INTERVAL
 
@@ -406,7 +406,7 @@ def test_no_job_is_failed_before_its_account_is_written() -> None:
 
     api = FakeApi(*[refused(409)] * 10)
     run(work())
-    assert len(api.of_accounts()) > 1
+    assert len(api.account_writes()) > 1
     assert failures(api) == []
 
 
@@ -415,9 +415,9 @@ def test_a_job_is_suspended_by_the_write_of_its_account_and_an_event_says_how_to
         async with leading(new_ledger(api, Profile(disruptions=Disruptions(limit=0, on_exceed="Suspend")))) as ledger:
             see_disrupted(ledger, api)
             await asyncio.sleep(INTERVAL)
-            told = [ledger.events.waiting.get_nowait() for _ in range(ledger.events.waiting.qsize())]
-            assert [one.reason for one in told] == ["AttemptEnded", "DisruptionLimitExceeded"]
-            assert told[1].message.startswith(
+            events = [ledger.events.waiting.get_nowait() for _ in range(ledger.events.waiting.qsize())]
+            assert [event.reason for event in events] == ["AttemptEnded", "DisruptionLimitExceeded"]
+            assert events[1].message.startswith(
                 "suspended after 1 disruptions; to allow as many again: kubectl patch job"
             )
 

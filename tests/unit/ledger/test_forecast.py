@@ -1,4 +1,4 @@
-"""What `explain` foretells of the next failure is what the ledger, the Job controller and placement then do."""
+"""The forecast of `explain` for the next failure agrees with what ledger, Job controller and placement then do."""
 
 import pytest
 from hypothesis import assume, event, given
@@ -16,7 +16,7 @@ from webhook.policy.model import Profile
 
 @given(profiles, manifests(), steps, st.data())
 @examples(2000)
-def test_each_failure_does_what_the_forecast_says(
+def test_each_failure_has_the_effect_that_explain_foretold(
     profile: Profile, manifest: Json, history: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     world = World.of(profile, manifest)
@@ -29,13 +29,13 @@ def test_each_failure_does_what_the_forecast_says(
 
 
 def step(world: World, number: int, ending: int, data: st.DataObject) -> None:
-    """End a pod, and compare what was foretold with what becomes of it."""
+    """End a pod, and compare its forecast with what then happens."""
     uid = sorted(world.live)[number % len(world.live)]
-    told = world.explained().forecasts
-    world.count()  # a Job that was resumed is seen to be so before its next pod ends
+    forecasts = world.explained().forecasts
+    world.count()  # the leader notices that a Job was resumed before its next pod ends
     pod = world.end(uid, ending)
     index = index_of(pod)
-    forecast = foretold(told, world.job, pod, ending)
+    forecast = foretold(forecasts, world.job, pod, ending)
     detail = world.count()
     assert detail is not None
     event(f"{detail.cost}, ends {forecast.ends or 'nothing'}")
@@ -58,8 +58,8 @@ def step(world: World, number: int, ending: int, data: st.DataObject) -> None:
     if index not in world.lost:
         new = world.create(index)
         if not forecast.suspends:
-            said = new["metadata"]["annotations"][names.PLACEMENT]
-            assert said == ("OnDemand" if forecast.off_spot else "Spot")
+            placement = new["metadata"]["annotations"][names.PLACEMENT]
+            assert placement == ("OnDemand" if forecast.off_spot else "Spot")
 
 
 def test_a_forecast_that_ends_nothing_names_no_reason() -> None:

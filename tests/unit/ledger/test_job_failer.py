@@ -1,4 +1,4 @@
-"""The time before the leader decides about a crash, and its writes on Jobs then."""
+"""How the leader fails a Job or a JobSet, and which ones it leaves alone."""
 
 import asyncio
 from typing import Any
@@ -23,7 +23,7 @@ COUPLED: dict[str, Any] = {"completionMode": "Indexed", "completions": 4, "paral
 
 
 def stored(status: Json | None = None, spec: Json | None = None, **metadata: Any) -> Json:
-    """Return the stored Job of the pods: four pods that depend on each other."""
+    """Return a stored Job of four pods that depend on each other."""
     root = job(spec or job_spec(rules=[DISRUPTION], **COUPLED), uid="job-uid", resourceVersion="7", **metadata)
     return root if status is None else {**root, "status": status}
 
@@ -49,13 +49,15 @@ def test_a_job_is_failed_only_if_it_is_unchanged_since_it_was_read_and_keeps_its
 @pytest.mark.parametrize(
     "root",
     [
-        pytest.param(stored() | {"metadata": {**stored()["metadata"], "uid": "another"}}, id="made anew"),
+        pytest.param(stored() | {"metadata": {**stored()["metadata"], "uid": "another"}}, id="created again"),
         pytest.param(stored(deletionTimestamp="2026-01-01T00:00:00Z"), id="being deleted"),
         pytest.param(stored(spec=job_spec(suspend=True, **COUPLED)), id="suspended"),
         pytest.param(stored({"conditions": [{"type": "FailureTarget", "status": "True"}]}), id="about to end"),
-        pytest.param(stored(spec=job_spec(rules=[exit_codes("Ignore", "In", 1)], **COUPLED)), id="its author's"),
+        pytest.param(
+            stored(spec=job_spec(rules=[exit_codes("Ignore", "In", 1)], **COUPLED)), id="judged by a rule of its author"
+        ),
         pytest.param(stored(spec=job_spec(restart_policy="OnFailure", **COUPLED)), id="OnFailure"),
-        pytest.param(stored(spec=job_spec()), id="a pod alone"),
+        pytest.param(stored(spec=job_spec()), id="of one pod"),
     ],
 )
 def test_a_crash_does_not_fail_a_job_that_the_ledger_may_not_settle(root: Json) -> None:
@@ -103,7 +105,7 @@ def test_a_job_set_is_failed_only_if_it_is_unchanged_since_it_was_read_and_keeps
     unless_changed, status = write.operations
     assert (write.path, unless_changed["value"]) == (f"{SET_PATH}/status", "7")
     assert (status["value"]["restarts"], status["value"]["terminalState"]) == (2, "Failed")
-    assert [(one["type"], one["status"]) for one in status["value"]["conditions"]] == [
+    assert [(condition["type"], condition["status"]) for condition in status["value"]["conditions"]] == [
         ("StartupPolicyCompleted", "True"),
         ("Failed", "True"),
     ]

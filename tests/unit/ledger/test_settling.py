@@ -1,4 +1,4 @@
-"""A crash counts as a bug after the time in which a disruption that explains it would have been seen."""
+"""When the leader decides that a crash was a bug: after the time in which it would have seen a disruption."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from tests.unit.ledger.leader import (
     running,
     see_job,
     stored_pod,
-    told,
+    watch_event,
 )
 from tests.unit.ledger.pods import job
 from tests.virtual_time import run
@@ -40,17 +40,17 @@ DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "Preemption
 
 @asynccontextmanager
 async def crashed(api: FakeApi, **fields: Any) -> AsyncIterator[Ledger]:
-    """A leader that has watched for a minute before one of four dependent pods ends with exit code 1."""
+    """Yield a leader that watched for a minute before one of four coupled pods ended with exit code 1."""
     spec = {**COUPLED, **fields}
     api.objects[JOB_PATH] = {**job(spec), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
     async with running(new_ledger(api)) as ledger:
         see_job(ledger, spec=spec)
         for number in (1, 2):
-            tell(api, told("ADDED", stored_pod(number)))
+            tell(api, watch_event("ADDED", stored_pod(number)))
         await asyncio.sleep(60)
-        tell(api, told("MODIFIED", stored_pod(1, "Failed", 1)))
+        tell(api, watch_event("MODIFIED", stored_pod(1, "Failed", 1)))
         await asyncio.sleep(INTERVAL)
-        see_job(ledger, api.of_accounts()[-1].text, spec=spec)
+        see_job(ledger, api.account_writes()[-1].text, spec=spec)
         yield ledger
 
 
@@ -58,19 +58,19 @@ def tell(api: FakeApi, event: Any) -> None:
     api.watches[PODS].put_nowait(event)
 
 
-def of_pods(api: FakeApi) -> list[Write]:
-    return [one for one in api.writes if "/pods/" in one.path]
+def pod_writes(api: FakeApi) -> list[Write]:
+    return [write for write in api.writes if "/pods/" in write.path]
 
 
 def failures(api: FakeApi) -> list[Write]:
-    return [one for one in api.writes if one.path == f"{JOB_PATH}/status"]
+    return [write for write in api.writes if write.path == f"{JOB_PATH}/status"]
 
 
 def test_a_crash_that_no_disruption_explains_fails_the_job_after_a_later_watch_event() -> None:
     async def work() -> None:
         async with crashed(api) as ledger:
             await asyncio.sleep(WITHIN)
-            (mark,) = of_pods(api)
+            (mark,) = pod_writes(api)
             assert mark.at >= 60 + WITHIN
             await asyncio.sleep(WATCH_DELAY - INTERVAL)
             assert failures(api) == []
@@ -84,14 +84,14 @@ def test_a_crash_that_no_disruption_explains_fails_the_job_after_a_later_watch_e
     test, condition = failure.operations
     assert test == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
     assert (condition["value"][0]["type"], condition["value"][0]["reason"]) == ("FailureTarget", "PodFailurePolicy")
-    last = api.of_accounts()[-1]
+    last = api.account_writes()[-1]
     assert last.at > failure.at
     assert last.account.cost == {"fatal": 1, "retry": 0}
 
 
-def told_by(ledger: Ledger) -> str:
-    (notice,) = [ledger.events.waiting.get_nowait() for _ in range(ledger.events.waiting.qsize())]
-    return notice.message
+def event_message(ledger: Ledger) -> str:
+    (event,) = [ledger.events.waiting.get_nowait() for _ in range(ledger.events.waiting.qsize())]
+    return event.message
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def told_by(ledger: Ledger) -> str:
         {"podFailurePolicy": {"rules": [DISRUPTION, exit_codes("Count", "In", 1)]}},
         {"successPolicy": {"rules": [{"succeededIndexes": "0"}]}},
     ],
-    ids=["a rule of its author decides it", "the Job may succeed all the same"],
+    ids=["a rule of its author matches it", "the Job may still succeed"],
 )
 def test_the_event_about_a_crash_that_is_not_settled_announces_no_verdict(fields: Any) -> None:
     async def work() -> None:
         async with crashed(api, **fields) as ledger:
-            assert "bug" not in told_by(ledger)
+            assert "bug" not in event_message(ledger)
 
     api = FakeApi()
     run(work())
@@ -114,7 +114,7 @@ def test_the_event_about_a_crash_that_is_not_settled_announces_no_verdict(fields
 def test_the_event_about_a_crash_says_that_its_cost_is_not_decided_yet() -> None:
     async def work() -> None:
         async with crashed(api) as ledger:
-            assert told_by(ledger).endswith(
+            assert event_message(ledger).endswith(
                 "; it is a bug, which ends the Job, if no other pod of it is disrupted within 30 s before or after it"
             )
 
@@ -128,7 +128,7 @@ def test_a_crash_close_to_the_disruption_of_another_pod_is_left_to_the_job_contr
             await asyncio.sleep(WITHIN - 5)
             pod = stored_pod(2)
             pod["status"]["conditions"] = [DISRUPTED]
-            tell(api, told("MODIFIED", pod))
+            tell(api, watch_event("MODIFIED", pod))
             await asyncio.sleep(WITHIN)
             assert ledger.crashes == {}
 
@@ -162,7 +162,7 @@ def test_while_the_watch_is_silent_the_pod_is_patched_again_and_the_crash_is_not
     api = FakeApi()
     run(work())
     assert failures(api) == []
-    at = [one.at for one in of_pods(api)]
+    at = [write.at for write in pod_writes(api)]
     assert len(at) >= 3
     assert all(after - before >= WATCH_DELAY for before, after in pairwise(at))
 
@@ -190,7 +190,7 @@ def test_a_replica_fails_a_job_only_after_it_has_become_the_leader() -> None:
             await asyncio.sleep(WITHIN)
             tell(api, BOOKMARK)
             await asyncio.sleep(60)
-            assert failures(api) == of_pods(api) == []
+            assert failures(api) == pod_writes(api) == []
             ledger.queue.open()
             await asyncio.sleep(INTERVAL)
 

@@ -1,4 +1,4 @@
-"""Which crashes the ledger decides, and what it takes for a bug."""
+"""Which crashes the ledger settles, and which of them are bugs."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ COUPLED: dict[str, Any] = {"completionMode": "Indexed", "completions": 4, "paral
 def test_the_ledger_waits_before_it_settles_a_crash_only_if_pods_depend_on_each_other() -> None:
     alone = job(job_spec(), labels={QUEUE_NAME: "team"})
     together = job(job_spec(**COUPLED), labels={QUEUE_NAME: "team"})
-    assert all(settling.may_settle(one, SETTINGS) for one in (alone, together))
+    assert all(settling.may_settle(root, SETTINGS) for root in (alone, together))
     assert (settling.window(alone, SETTINGS), settling.window(together, SETTINGS)) == (0, 30)
 
 
@@ -33,10 +33,12 @@ def test_a_pod_that_was_disrupted_or_deleted_has_not_crashed() -> None:
     assert not settling.is_crash(failed(1, 1, deleting=True))
 
 
-@pytest.mark.parametrize(("code", "reason", "told"), [(143, "Error", True), (137, "Error", True), (1, "Error", False),
-                                                      (137, "OOMKilled", False)])  # fmt: skip
-def test_a_container_that_ends_with_143_or_is_killed_was_told_to_end(code: int, reason: str, *, told: bool) -> None:
-    assert settling.is_told_to_end(failed(1, code, exit_reason=reason), SETTINGS) is told
+@pytest.mark.parametrize(
+    ("code", "reason", "expected"),
+    [(143, "Error", True), (137, "Error", True), (1, "Error", False), (137, "OOMKilled", False)],
+)
+def test_a_container_that_ends_with_143_or_is_killed_was_told_to_end(code: int, reason: str, *, expected: bool) -> None:
+    assert settling.is_told_to_end(failed(1, code, exit_reason=reason), SETTINGS) is expected
 
 
 def bug(code: int = 1, *rules: Json, above: Json | None = None) -> str | None:

@@ -1,4 +1,4 @@
-"""The cost of the disruption count at a pod's admission, with any annotations that users have written."""
+"""What the admission of a pod counts, and what counting costs with hostile annotations and many pods."""
 
 from typing import Any, TypeVar
 
@@ -22,12 +22,12 @@ from webhook.objects.problem import Json
 NO_API: Any = None
 STORED: dict[str, Any] = {"namespace": "ml", "uid": "job-uid", "resourceVersion": "1"}
 RESTART = {**DISRUPTION, "action": "FailJob"}
-Kept = TypeVar("Kept")
+Cached = TypeVar("Cached")
 SET_LABELS = {"jobset.sigs.k8s.io/jobset-name": "set"}
 
 
 def trackers(root: Json, above: Json | None, *pods: Pod) -> Trackers:
-    """The trackers of a replica, with a Job, its JobSet and its pods in the caches."""
+    """Return the trackers of a replica, with a Job, its JobSet and its pods in the caches."""
     cluster = Cluster(NO_API)
     found = Trackers(cluster)
     found.pods.synced.set()
@@ -39,26 +39,26 @@ def trackers(root: Json, above: Json | None, *pods: Pod) -> Trackers:
     return found
 
 
-def listed(cache: Informer[Kept], root: Json) -> Kept:
-    """Add an object to a list; return the part of it that is kept."""
+def listed(cache: Informer[Cached], root: Json) -> Cached:
+    """Add an object to a cache; return the part of it that is cached."""
     read = cache.read(msgspec.Raw(msgspec.json.encode(root)))
     assert read is not None
-    key, kept = read
-    cache.items[key] = kept
-    return kept
+    key, cached = read
+    cache.items[key] = cached
+    return cached
 
 
 def admit(found: Trackers, root: Json, labels: Json | None = None) -> int | None:
-    """Return the count of disruptions, without an event loop, as no look-up is needed."""
+    """Return the count of disruptions; this needs no look-up, so it needs no event loop."""
     counts = counted(found, root, {"labels": labels or {}})
     return None if counts is None else counts.disruptions
 
 
 def counted(found: Trackers, root: Json, metadata: Json) -> Counts | None:
     """Return the counts before a pod with these metadata."""
-    asked = found.counts("ml", root, {"metadata": metadata})
+    coroutine = found.counts("ml", root, {"metadata": metadata})
     with pytest.raises(StopIteration) as done:
-        asked.send(None)
+        coroutine.send(None)
     counts: Counts | None = done.value.value
     return counts
 

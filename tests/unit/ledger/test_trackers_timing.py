@@ -1,4 +1,4 @@
-"""The counts of a replica after a broken watch, and the time for which the admission of a pod waits."""
+"""What a replica counts after a watch was lost, and how long the admission of a pod waits for the watch."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.ledger.leader import BOOKMARK, KEY, FakeApi, api_of, stored_pod, told
-from tests.unit.ledger.pods import failed, job, seen
+from tests.unit.ledger.leader import BOOKMARK, KEY, FakeApi, api_of, stored_pod, watch_event
+from tests.unit.ledger.pods import failed, job, running_pod
 from tests.virtual_time import BEGIN, now, run
 from webhook.kube import names
 from webhook.ledger.model.cached import CachedJob
@@ -69,7 +69,7 @@ def with_lists(*pods: Json, jobs: tuple[Json, ...] | None = None) -> FakeApi:
 def test_a_pod_that_fails_while_the_watch_is_open_is_reported_as_a_crash() -> None:
     async def work() -> None:
         async with watching(api, news):
-            tell(api, PODS, told("MODIFIED", stored_pod(1, "Failed", 1)))
+            tell(api, PODS, watch_event("MODIFIED", stored_pod(1, "Failed", 1)))
             await asyncio.sleep(1)
 
     api, news = with_lists(stored_pod(1)), News()
@@ -149,11 +149,11 @@ def test_the_admission_of_a_pod_waits_until_the_watch_shows_the_end_of_the_previ
     async def work() -> None:
         async with watching(api) as found:
             begin = now()
-            asked = asyncio.create_task(admit(found))
+            admission = asyncio.create_task(admit(found))
             await asyncio.sleep(CATCHING_UP / 2)
-            assert not asked.done()
-            tell(api, PODS, told("DELETED", stored_pod(1, deletionTimestamp="2026-01-01T00:00:00Z")))
-            await asked
+            assert not admission.done()
+            tell(api, PODS, watch_event("DELETED", stored_pod(1, deletionTimestamp="2026-01-01T00:00:00Z")))
+            await admission
             assert now() - begin == pytest.approx(CATCHING_UP / 2)
             assert found.waiting == {}
 
@@ -176,11 +176,11 @@ def test_the_admission_of_a_pod_waits_only_a_limited_time_for_a_late_watch() -> 
 def test_a_cancelled_admission_stops_waiting() -> None:
     async def work() -> None:
         async with watching(api) as found:
-            asked = asyncio.create_task(admit(found))
+            admission = asyncio.create_task(admit(found))
             await asyncio.sleep(CATCHING_UP / 2)
-            asked.cancel()
+            admission.cancel()
             await asyncio.sleep(0.01)
-            assert asked.cancelled()
+            assert admission.cancelled()
             assert found.waiting == {}
 
     api = with_lists(stored_pod(1))
@@ -190,7 +190,7 @@ def test_a_cancelled_admission_stops_waiting() -> None:
 def test_before_the_lists_are_read_the_counts_are_unknown() -> None:
     found = Trackers(Cluster(api_of(FakeApi())))
     found.see_job(stored_job())
-    found.see_pod(seen(1))
+    found.see_pod(running_pod(1))
     found.see_pod(failed(1))
     with pytest.raises(StopIteration) as done:
         admit(found).send(None)

@@ -19,7 +19,7 @@ from webhook.rules.contexts import JobContext, PodContext, WorkloadContext
 from webhook.rules.facts import Facts
 
 CONTROLLED = [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "uid": "u", "controller": True}]
-# Makes nearly every failure free.
+# A rule that makes nearly every failure free.
 FREE: Json = {"action": "Ignore", "onExitCodes": {"operator": "NotIn", "values": [3]}}
 WITH_RESTARTS: Json = {"failurePolicy": {"maxRestarts": 3}}
 
@@ -32,25 +32,26 @@ def workload(
 
 
 def first_job(found: WorkloadContext) -> JobContext:
-    one = found.jobs[0]
-    return found.context_of(one, found.settings_of(one))
+    embedded = found.jobs[0]
+    return found.context_of(embedded, found.settings_of(embedded))
 
 
-def said(**annotations: str) -> Json:
+def annotations_of(**annotations: str) -> Json:
     return {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
 
 
 def test_a_workload_has_the_jobs_of_its_kind() -> None:
-    assert [one.path for one in workload(JOB, job()).jobs] == [("spec",)]
+    assert [embedded.path for embedded in workload(JOB, job()).jobs] == [("spec",)]
     assert len(workload(JOB_SET, job_set(job_spec(), job_spec())).jobs) == 2
 
 
 def test_a_job_has_the_settings_of_its_object_unless_its_template_has_its_own() -> None:
-    root = cron_job(template_metadata={"annotations": said(max_retries="1")}, annotations=said(max_retries="4"))
+    own = {"annotations": annotations_of(max_retries="1")}
+    root = cron_job(template_metadata=own, annotations=annotations_of(max_retries="4"))
     found = workload(CRON_JOB, root)
     assert found.settings.max_retries == 4
     assert found.settings_of(found.jobs[0]).max_retries == 1
-    whole = workload(JOB, job(annotations=said(max_retries="2")))
+    whole = workload(JOB, job(annotations=annotations_of(max_retries="2")))
     assert whole.settings_of(whole.jobs[0]) is whole.settings
 
 
@@ -58,7 +59,7 @@ def test_a_job_has_the_settings_of_its_object_unless_its_template_has_its_own() 
 def test_a_workload_is_skipped_if_its_author_says_so_and_the_profile_allows_it(
     allow_skip: bool,  # noqa: FBT001
 ) -> None:
-    found = workload(JOB, job(annotations=said(skip="true")), Profile(allow_skip=allow_skip))
+    found = workload(JOB, job(annotations=annotations_of(skip="true")), Profile(allow_skip=allow_skip))
     assert found.is_skipped is allow_skip
 
 
@@ -84,8 +85,8 @@ def test_jobs_that_a_controller_created_bring_no_warnings() -> None:
 def test_a_job_belongs_to_the_job_set_that_was_looked_up_and_a_job_set_to_itself() -> None:
     set_ = job_set(job_spec(), **WITH_RESTARTS)
     alone, inside, whole = workload(JOB, job()), workload(JOB, job(), owner=set_), workload(JOB_SET, set_)
-    assert [one.job_set for one in (alone, inside, whole)] == [None, set_, set_]
-    assert [one.set_restarts for one in (alone, inside, whole)] == [False, True, True]
+    assert [context.job_set for context in (alone, inside, whole)] == [None, set_, set_]
+    assert [context.set_restarts for context in (alone, inside, whole)] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_indexes_of_rules_are_kept_if_a_rule_of_the_job_set_reads_messages() -> 
         ({}, {}, False, False),
         ({"managedBy": "kueue.x-k8s.io/multikueue"}, {}, True, False),
         ({"manualSelector": True}, {}, True, False),
-        ({}, said(skip="true"), True, False),
+        ({}, annotations_of(skip="true"), True, False),
     ],
 )
 def test_pods_are_counted_only_if_a_ledger_sees_them(
@@ -169,8 +170,8 @@ def test_an_update_and_a_clamped_job_will_not_be_denied() -> None:
     root = job(job_spec(rules=[FREE]))
     old = first_job(workload(JOB, root, old=root))
     clamped = first_job(workload(JOB, root, Profile(retries=Retries(on_exceed="Clamp"))))
-    assert [one.has_free_restarts for one in (old, clamped)] == [True, True]
-    assert [one.will_be_denied for one in (old, clamped)] == [False, False]
+    assert [context.has_free_restarts for context in (old, clamped)] == [True, True]
+    assert [context.will_be_denied for context in (old, clamped)] == [False, False]
 
 
 def of_set(replicated_job: str) -> Json:
@@ -181,8 +182,8 @@ def test_a_bug_fails_a_job_unless_its_job_set_would_restart_after_it() -> None:
     rules = [{"action": "RestartJobSet", "targetReplicatedJobs": ["r1"]}]
     restarting = job_set(job_spec(), job_spec(), failure_policy={"maxRestarts": 3, "rules": rules})
     found = workload(JOB_SET, restarting)
-    contexts = [found.context_of(one, found.settings_of(one)) for one in found.jobs]
-    assert [one.fails_on_bugs for one in contexts] == [True, False]
+    contexts = [found.context_of(embedded, found.settings_of(embedded)) for embedded in found.jobs]
+    assert [context.fails_on_bugs for context in contexts] == [True, False]
     assert first_job(workload(JOB, job())).fails_on_bugs
     assert first_job(workload(JOB, of_set("r0"), owner=restarting)).fails_on_bugs is False
     assert first_job(workload(JOB, of_set("r0"), owner=job_set(job_spec()))).fails_on_bugs is True

@@ -13,55 +13,55 @@ def namespace(profile: str | None = None, mode: str | None = None) -> Json:
     return {"metadata": {"name": "ml", "labels": {key: value for key, value in labels.items() if value is not None}}}
 
 
-def said(root: Json, old: Json | None = None) -> list[str]:
+def problems(root: Json, old: Json | None = None) -> list[str]:
     return [str(problem) for problem in opt_in.problems(root, old, POLICY)]
 
 
 def test_a_known_profile_is_accepted_in_each_mode() -> None:
     for mode in (None, "Enforce", "Warn", "Audit"):
-        assert said(namespace("default", mode)) == []
+        assert problems(namespace("default", mode)) == []
 
 
 def test_an_unknown_profile_is_a_problem_that_names_the_nearest_profile() -> None:
-    (problem,) = said(namespace("defualt"))
+    (problem,) = problems(namespace("defualt"))
     assert "the policy has no profile 'defualt'" in problem
     assert problem.endswith("label it default")
 
 
 def test_a_mode_in_lower_case_is_a_problem_that_names_the_right_mode() -> None:
-    (problem,) = said(namespace("default", "audit"))
+    (problem,) = problems(namespace("default", "audit"))
     assert problem.endswith("must be Enforce, Warn or Audit (did you mean Audit?)")
 
 
 def test_an_update_that_leaves_a_wrong_label_unchanged_is_accepted() -> None:
-    assert said(namespace("gone", "sometimes"), namespace("gone", "sometimes")) == []
+    assert problems(namespace("gone", "sometimes"), namespace("gone", "sometimes")) == []
 
 
 def test_a_mode_that_was_wrong_before_is_a_problem_when_the_namespace_is_opted_in() -> None:
-    (problem,) = said(namespace("default", "sometimes"), namespace(mode="sometimes"))
+    (problem,) = problems(namespace("default", "sometimes"), namespace(mode="sometimes"))
     assert "is 'sometimes'" in problem
 
 
-def warned(root: Json, old: Json | None = None) -> list[str]:
+def warnings(root: Json, old: Json | None = None) -> list[str]:
     return [str(problem) for problem in opt_in.warnings(root, old)]
 
 
 def test_a_mode_without_a_profile_brings_a_warning_and_no_denial() -> None:
-    assert said(namespace(mode="enforce")) == said(namespace(mode="Warn")) == []
+    assert problems(namespace(mode="enforce")) == problems(namespace(mode="Warn")) == []
     without = f"metadata.labels[{names.MODE}]: no effect without the label {names.PROFILE}; add it"
-    assert warned(namespace(mode="Warn")) == [without]
-    assert warned(namespace(mode="enforce")) == [
+    assert warnings(namespace(mode="Warn")) == [without]
+    assert warnings(namespace(mode="enforce")) == [
         f"metadata.labels[{names.MODE}]: is 'enforce'; must be Enforce, Warn or Audit (did you mean Enforce?)",
         without,
     ]
 
 
 def test_an_update_that_leaves_the_mode_unchanged_brings_no_warning() -> None:
-    assert warned(namespace(mode="enforce"), namespace(mode="enforce")) == []
-    assert warned(namespace("default", "Warn"), namespace(mode="Warn")) == []
+    assert warnings(namespace(mode="enforce"), namespace(mode="enforce")) == []
+    assert warnings(namespace("default", "Warn"), namespace(mode="Warn")) == []
 
 
 def test_a_misspelt_label_brings_a_warning_that_names_the_nearest_key() -> None:
     root = namespace("default")
     root["metadata"]["labels"]["retry-policy.dev/modes"] = "Warn"
-    assert warned(root) == ["metadata.labels[retry-policy.dev/modes]: unknown, no effect; use mode"]
+    assert warnings(root) == ["metadata.labels[retry-policy.dev/modes]: unknown, no effect; use mode"]

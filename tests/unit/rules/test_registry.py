@@ -66,10 +66,10 @@ class Watched:
 
     def __init__(self) -> None:
         self.edited: set[tuple[str, str]] = set()  # rules that have edited something
-        self.reached: set[Pattern] = set()  # patterns of what they write, where they have
+        self.reached: set[Pattern] = set()  # declared patterns that an edit has matched
 
     def apply(self, rules: Iterable[Rule[Any]], context: Any, editor: Editor) -> list[Any]:
-        row = row_for(editor.root) or core.POD  # of a pod only some fields are read
+        row = row_for(editor.root) or core.POD  # only some fields of a pod are read, its kind not among them
         warnings = []
         for rule in rules:
             before = len(editor.edits)
@@ -85,7 +85,7 @@ class Watched:
 
 @contextmanager
 def watching() -> Iterator[Watched]:
-    """Let the engine apply rules so."""
+    """Make the engine apply its rules through a Watched."""
     watched = Watched()
     with pytest.MonkeyPatch.context() as patch:
         for module in (edit_immutable, edit_pod, edit_workload):
@@ -116,26 +116,26 @@ CLAMPING = Profile(
     attempt_timeout=Duration(600),
     placement=Placement(provider="gke", spot="Require"),
 )
-SAID = {names.INTERRUPTIBLE: "false"}
+ANNOTATIONS = {names.INTERRUPTIBLE: "false"}
 RESTARTING: Json = {"name": "a", "restartPolicy": "Always", "restartPolicyRules": [{"action": "Restart"}]}
 RESTARTS = {"rules": [{"name": "mine", "action": "RestartJobSetAndIgnoreMaxRestarts"}]}
 EXAMPLES = [
-    job(job_spec(rules=[exit_codes("Ignore", "NotIn", 0)], backoffLimit=12), annotations=SAID),
+    job(job_spec(rules=[exit_codes("Ignore", "NotIn", 0)], backoffLimit=12), annotations=ANNOTATIONS),
     job(job_spec(podReplacementPolicy="TerminatingOrFailed")),
     job(job_spec(restart_policy="OnFailure")),
     job(job_spec(containers=(RESTARTING,), init_containers=({**RESTARTING, "restartPolicy": "OnFailure"},))),
     job_set(job_spec(), job_spec(), failure_policy=RESTARTS),
-    train_job(SAID),
+    train_job(ANNOTATIONS),
     {
         "apiVersion": "tekton.dev/v1",
         "kind": "TaskRun",
-        "metadata": {"name": "a", "annotations": SAID},
+        "metadata": {"name": "a", "annotations": ANNOTATIONS},
         "spec": {"retries": 12},
     },
     {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Workflow",
-        "metadata": {"name": "a", "annotations": SAID},
+        "metadata": {"name": "a", "annotations": ANNOTATIONS},
         "spec": {"templates": [{"name": "main"}]},
     },
     pod(annotations={INDEX_IGNORED_FAILURES: "1"}),

@@ -23,10 +23,11 @@ def settings(*, max_retries: int | None = None, skip: bool = False, **fields: ob
     return Settings(profile_name="gpu", profile=profile, max_retries=max_retries, skip=skip)
 
 
-def edited(spec: Json, given: Settings, *, said: bool = True) -> tuple[Json, list[str]]:
+def edited(spec: Json, given: Settings, *, by_author: bool = True) -> tuple[Json, list[str]]:
     root = job(spec)
     editor = Editor(root)
-    warnings = retries.edit(replace(budget(root), replaceable=not said and is_replaceable(root)), given, editor)
+    own = replace(budget(root), replaceable=not by_author and is_replaceable(root))
+    warnings = retries.edit(own, given, editor)
     warnings += retries.edit_template(POD_SPEC, root["spec"]["template"]["spec"], given, editor)
     return root["spec"], [str(warning) for warning in warnings]
 
@@ -75,7 +76,7 @@ def test_a_default_of_the_api_above_the_limit_is_refused() -> None:
 @pytest.mark.parametrize("field", ["containers", "init_containers"])
 def test_a_container_that_restarts_in_place_is_refused_as_unlimited(own: Json, field: str) -> None:
     if field == "init_containers" and own["restartPolicy"] == "Always":
-        return  # a native sidecar, see below
+        return  # a native sidecar, which has its own tests
     spec = job_spec(**{field: ({**container_of("again"), **own},)})  # type: ignore[arg-type]
     assert [text.partition(":")[0] for text in problems(spec, settings())] == [
         f"spec.template.spec.{'containers' if field == 'containers' else 'initContainers'}[0]"
@@ -124,7 +125,7 @@ def test_a_denying_profile_lowers_nothing() -> None:
 
 
 def test_the_default_replaces_a_value_that_only_the_api_has_set() -> None:
-    spec, _ = edited(job_spec(backoffLimit=6), settings(default=2), said=False)
+    spec, _ = edited(job_spec(backoffLimit=6), settings(default=2), by_author=False)
     assert spec["backoffLimit"] == 2
 
 
@@ -134,17 +135,17 @@ def test_the_default_does_not_replace_a_value_of_the_author() -> None:
 
 
 def test_the_default_does_not_replace_an_index_budget() -> None:
-    spec, _ = edited(job_spec(**INDEXED, backoffLimitPerIndex=5), settings(default=2), said=False)
+    spec, _ = edited(job_spec(**INDEXED, backoffLimitPerIndex=5), settings(default=2), by_author=False)
     assert (spec["backoffLimitPerIndex"], spec["backoffLimit"]) == (5, 2147483647)
 
 
 def test_the_default_never_raises_the_number_of_retries() -> None:
-    spec, _ = edited(job_spec(), settings(default=8), said=False)
+    spec, _ = edited(job_spec(), settings(default=8), by_author=False)
     assert "backoffLimit" not in spec
 
 
 def test_the_default_never_exceeds_the_limit() -> None:
-    spec, _ = edited(job_spec(), settings(limit=1), said=False)
+    spec, _ = edited(job_spec(), settings(limit=1), by_author=False)
     assert spec["backoffLimit"] == 1
 
 
@@ -159,7 +160,7 @@ def test_max_retries_sets_the_index_budget_if_there_is_one() -> None:
 
 
 def test_a_skipped_job_gets_no_default_but_is_held_to_the_limit() -> None:
-    spec, _ = edited(job_spec(backoffLimit=6), settings(skip=True), said=False)
+    spec, _ = edited(job_spec(backoffLimit=6), settings(skip=True), by_author=False)
     assert spec["backoffLimit"] == 6
     spec, _ = edited(job_spec(backoffLimit=25), settings(skip=True, on_exceed="Clamp"))
     assert spec["backoffLimit"] == 10
@@ -206,11 +207,11 @@ def sums(spec: Json, given: Settings, old: Json | None = None) -> list[str]:
 @pytest.mark.parametrize(
     ("fields", "in_all"),
     [
-        pytest.param({}, 1_000_000, id="every index as often as it may"),
+        pytest.param({}, 1_000_000, id="the budget of every index"),
         pytest.param({"backoffLimit": None}, 1_000_000, id="backoffLimit left out"),
-        pytest.param({"backoffLimit": 1001}, 1001, id="the sum"),
+        pytest.param({"backoffLimit": 1001}, 1001, id="backoffLimit"),
         pytest.param({"maxFailedIndexes": 99, "parallelism": 2}, 1010, id="indexes that fail for good"),
-        pytest.param({"maxFailedIndexes": 0, "parallelism": 500}, 5000, id="those that run beside the first"),
+        pytest.param({"maxFailedIndexes": 0, "parallelism": 500}, 5000, id="indexes that run at once"),
     ],
 )
 def test_more_retries_of_all_indexes_together_than_the_limit_are_refused(fields: Json, in_all: int) -> None:
@@ -226,9 +227,9 @@ def test_more_retries_of_all_indexes_together_than_the_limit_are_refused(fields:
     "fields",
     [
         pytest.param({"backoffLimit": 1000}, id="backoffLimit bounds them"),
-        pytest.param({"maxFailedIndexes": 9, "parallelism": 91}, id="maxFailedIndexes does"),
-        pytest.param({"completions": 100}, id="so few indexes"),
-        pytest.param({"backoffLimitPerIndex": 0}, id="none retries"),
+        pytest.param({"maxFailedIndexes": 9, "parallelism": 91}, id="maxFailedIndexes bounds them"),
+        pytest.param({"completions": 100}, id="few indexes"),
+        pytest.param({"backoffLimitPerIndex": 0}, id="no retries"),
         pytest.param({"backoffLimitPerIndex": None, "backoffLimit": 6}, id="no index has a budget"),
     ],
 )
@@ -257,7 +258,7 @@ def test_a_clamping_profile_limits_the_retries_of_all_indexes_together(restart_p
     editor, given = Editor(root), settings(on_exceed="Clamp")
     warnings = retries.clamp_sum(next(batch.JOB.jobs(root)), given, editor)
     assert root["spec"]["backoffLimit"] == limit
-    assert [str(one) for one in warnings] == [
+    assert [str(warning) for warning in warnings] == [
         (
             f"spec.backoffLimit: lowered to {limit}, the limit of retries of all indexes together; "
             "profile 'gpu' allows no more"

@@ -23,12 +23,12 @@ DEFAULT, STRICT = NamedProfile("default", Profile()), NamedProfile("strict", Pro
 POLICY: Json = {"rules": [{"action": "Ignore"}]}
 
 
-def noted(*injected: Injected) -> str:
+def record_with(*injected: Injected) -> str:
     return msgspec.json.encode(Record("default", injected)).decode()
 
 
-def taken_out(spec: Json, *injected: Injected) -> Json:
-    """Return a Job's spec after the removal of these injected values."""
+def undone(spec: Json, *injected: Injected) -> Json:
+    """Return a Job's spec after these injected values were undone."""
     editor = Editor(job(deepcopy(spec)))
     undo.take_out(editor, batch.JOB, Record("default", injected))
     found: Json = editor.root["spec"]
@@ -73,7 +73,7 @@ def test_metadata_is_recorded_only_for_a_kind_that_has_its_retries_there() -> No
         undo.write(editor, row, DEFAULT, list(editor.edits))
         record = undo.read(editor.root)
         assert record is not None
-        assert [one.path for one in record.injected] == path
+        assert [injected.path for injected in record.injected] == path
 
 
 def test_edits_too_large_for_the_annotation_bring_a_warning_and_are_not_recorded() -> None:
@@ -104,8 +104,8 @@ def deep(levels: int) -> Any:
         '{"injected": []}',
         '{"profile": 1}',
         '{"profile": "p", "injected": [{"op": "add"}]}',
-        noted(Injected("add", "/spec/podFailurePolicy", now=deep(bounds.DEEPEST_INJECTED))),
-        noted(*[Injected("add", "/spec/a")] * (bounds.MOST_INJECTED + 1)),
+        record_with(Injected("add", "/spec/podFailurePolicy", now=deep(bounds.DEEPEST_INJECTED))),
+        record_with(*[Injected("add", "/spec/a")] * (bounds.MOST_INJECTED + 1)),
         " " * (bounds.MAX_RECORD + 1),
     ],
 )
@@ -114,7 +114,7 @@ def test_an_annotation_that_the_webhook_cannot_have_written_is_not_read(text: st
 
 
 def test_the_deepest_value_that_can_be_recorded_is_read() -> None:
-    text = noted(Injected("add", "/spec/podFailurePolicy", now=deep(bounds.DEEPEST_INJECTED - 1)))
+    text = record_with(Injected("add", "/spec/podFailurePolicy", now=deep(bounds.DEEPEST_INJECTED - 1)))
     assert undo.read(job(annotations={names.POLICY: text})) is not None
 
 
@@ -124,34 +124,34 @@ def test_a_value_that_its_author_has_changed_stays() -> None:
         Injected("replace", "/spec/backoffLimit", now=3, was=6),
         Injected("add", "/spec/podFailurePolicy", now=POLICY),
     )
-    assert taken_out(changed, *injected) == changed
+    assert undone(changed, *injected) == changed
 
 
 def test_keys_that_others_have_added_to_an_injected_map_stay() -> None:
     template = {"metadata": {"annotations": {names.MAX_RETRIES: "2", "other": "1"}}, "spec": {"containers": []}}
     injected = Injected("add", "/spec/template/metadata", now={"annotations": {names.MAX_RETRIES: "2"}})
-    found = taken_out({"template": template}, injected)
+    found = undone({"template": template}, injected)
     assert found["template"]["metadata"] == {"annotations": {"other": "1"}}
 
 
 def test_an_injected_rule_is_removed_from_the_authors_list() -> None:
     own = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
     injected = Injected("add", "/spec/podFailurePolicy/rules/0", now=POLICY["rules"][0])
-    found = taken_out(job_spec(rules=[*POLICY["rules"], own]), injected)
+    found = undone(job_spec(rules=[*POLICY["rules"], own]), injected)
     assert found["podFailurePolicy"]["rules"] == [own]
 
 
 def test_a_removed_value_is_put_back_unless_there_is_another() -> None:
     injected = Injected("remove", "/spec/backoffLimitPerIndex", was=2)
-    assert taken_out(job_spec(), injected)["backoffLimitPerIndex"] == 2
-    assert taken_out(job_spec(backoffLimitPerIndex=4), injected)["backoffLimitPerIndex"] == 4
+    assert undone(job_spec(), injected)["backoffLimitPerIndex"] == 2
+    assert undone(job_spec(backoffLimitPerIndex=4), injected)["backoffLimitPerIndex"] == 4
 
 
 @pytest.mark.parametrize(
     "path", ["/spec/suspend", "/metadata/labels/a", "/spec/template/spec/containers", "/status", ""]
 )
 def test_only_fields_that_rules_write_are_undone(path: str) -> None:
-    """An author may change the annotation."""
+    """Users can write any path into the annotation."""
     root = job(job_spec(suspend=True), labels={"a": "b"})
     for now in (True, "b", root["spec"]["template"]["spec"]["containers"]):
         editor = Editor(root)
@@ -171,7 +171,7 @@ def stored() -> Json:
         Injected("replace", "/spec/backoffLimit", now=3, was=6),
         Injected("add", "/spec/podFailurePolicy", now=POLICY),
     )
-    return job(job_spec(backoffLimit=3, podFailurePolicy=POLICY), annotations={names.POLICY: noted(*injected)})
+    return job(job_spec(backoffLimit=3, podFailurePolicy=POLICY), annotations={names.POLICY: record_with(*injected)})
 
 
 def test_a_manifest_that_is_applied_again_gets_our_injections_back() -> None:

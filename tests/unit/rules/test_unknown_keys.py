@@ -1,4 +1,4 @@
-"""A key of ours that nothing reads where it stands is no silent mistake: its writer is warned, and told the nearest."""
+"""A key with our prefix that has no effect where it stands brings a warning, which names what to use instead."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ TYPO = {f"{PREFIX}max-retrys": "2"}
 WARNING = f"metadata.annotations[{PREFIX}max-retrys]: unknown, no effect; use max-retries"
 
 
-def told(root: Json, facts: Facts = OPTED_IN, **request: Any) -> list[str]:
+def warnings_of(root: Json, facts: Facts = OPTED_IN, **request: Any) -> list[str]:
     return [text for text in validate(root, facts, **request).warnings if "no effect" in text]
 
 
@@ -37,12 +37,12 @@ def told(root: Json, facts: Facts = OPTED_IN, **request: Any) -> list[str]:
     ],
 )
 def test_the_warning_about_an_unknown_annotation_says_what_to_use_instead(key: str, remedy: str) -> None:
-    (text,) = told(job(annotations={PREFIX + key: "true"}))
+    (text,) = warnings_of(job(annotations={PREFIX + key: "true"}))
     assert text.startswith(f"metadata.annotations[{PREFIX}{key}]: unknown, no effect; {remedy}"[:119])
 
 
 def test_the_warning_about_an_annotation_that_was_written_as_a_label_says_where_it_belongs() -> None:
-    assert told(job(labels={names.SKIP: "true"})) == [
+    assert warnings_of(job(labels={names.SKIP: "true"})) == [
         f"metadata.labels[{names.SKIP}]: unknown, no effect; annotate the workload with it"
     ]
 
@@ -50,15 +50,17 @@ def test_the_warning_about_an_annotation_that_was_written_as_a_label_says_where_
 def test_no_key_that_this_project_reads_or_writes_is_unknown() -> None:
     every = {value for value in vars(names).values() if isinstance(value, str) and value.startswith(PREFIX)} - {PREFIX}
     assert every == names.ANNOTATIONS | names.LABELS | names.NAMESPACE_LABELS
-    assert told(job(annotations=dict.fromkeys(names.ANNOTATIONS, "1"), labels=dict.fromkeys(names.LABELS, "x"))) == []
+    root = job(annotations=dict.fromkeys(names.ANNOTATIONS, "1"), labels=dict.fromkeys(names.LABELS, "x"))
+    assert warnings_of(root) == []
 
 
 def test_keys_with_another_prefix_bring_no_warning() -> None:
-    assert told(job(annotations={"example.test/max-retrys": "2", "max-retrys": "2", "retry-policy.dev": "x"})) == []
+    root = job(annotations={"example.test/max-retrys": "2", "max-retrys": "2", "retry-policy.dev": "x"})
+    assert warnings_of(root) == []
 
 
 def test_a_stored_job_has_no_unknown_key() -> None:
-    assert told(mutate(job(annotations={names.MAX_RETRIES: "2"})).object) == []
+    assert warnings_of(mutate(job(annotations={names.MAX_RETRIES: "2"})).object) == []
 
 
 TEMPLATE: Json = {"metadata": {"annotations": TYPO}, "spec": {"containers": [{"name": "main"}]}}
@@ -90,36 +92,36 @@ WRAPPER: Json = {
     ids=["a Job's pods", "CronJob", "its Jobs", "their pods", "bare pod", "a Workflow's pods", "Job in an AppWrapper"],
 )
 def test_an_unknown_key_is_found_wherever_it_stands_in_an_object(root: Json, where: str) -> None:
-    assert told(root) == [f"{where}.annotations[{PREFIX}max-retrys]: unknown, no effect; use max-retries"]
+    assert warnings_of(root) == [f"{where}.annotations[{PREFIX}max-retrys]: unknown, no effect; use max-retries"]
 
 
 def test_an_update_brings_a_warning_only_for_an_unknown_key_that_it_adds() -> None:
-    assert told(cron_job(annotations=TYPO), old=cron_job()) == [WARNING]
-    assert told(cron_job(annotations=TYPO, labels={"a": "b"}), old=cron_job(annotations=TYPO)) == []
+    assert warnings_of(cron_job(annotations=TYPO), old=cron_job()) == [WARNING]
+    assert warnings_of(cron_job(annotations=TYPO, labels={"a": "b"}), old=cron_job(annotations=TYPO)) == []
 
 
 @pytest.mark.parametrize(("mode", "warned"), [("Enforce", [WARNING]), ("Warn", [WARNING]), ("Audit", [])])
 def test_unknown_keys_bring_warnings_in_modes_enforce_and_warn_and_none_in_audit(mode: str, warned: list[str]) -> None:
-    assert told(job(annotations=TYPO), Facts(profile_name="default", mode=mode)) == warned
+    assert warnings_of(job(annotations=TYPO), Facts(profile_name="default", mode=mode)) == warned
 
 
 def test_the_mode_label_is_known_on_a_cluster_wide_template() -> None:
-    (row,) = [one for one in argo.ROWS if not one.namespaced]
+    (row,) = [row for row in argo.ROWS if not row.namespaced]
     root: Json = {"apiVersion": row.api_version, "kind": row.kind, "metadata": {"name": "all"}, "spec": {}}
-    assert told({**root, "metadata": {"name": "all", "labels": {names.MODE: "Warn"}}}) == []
+    assert warnings_of({**root, "metadata": {"name": "all", "labels": {names.MODE: "Warn"}}}) == []
 
 
 def test_only_a_few_of_thousands_of_unknown_keys_are_named() -> None:
     many = {f"{PREFIX}{number}{'max-retries' * 30}": "" for number in range(20_000)}
     found = unknown_keys.of_namespace({"metadata": {"labels": many}}, None)
     assert len(found) == bounds.LISTED_NAMES
-    assert {one.remedy for one in found} == {"known: profile, mode"}
+    assert {warning.remedy for warning in found} == {"known: profile, mode"}
 
 
 def test_on_a_namespace_the_labels_profile_and_mode_are_known_and_no_annotation_is() -> None:
     labels = {f"{PREFIX}proflie": "default", names.MODE: "Warn", names.PROFILE: "default"}
     root = {"metadata": {"labels": labels, "annotations": {names.PROFILE: "default", names.SKIP: "true"}}}
-    assert [str(one) for one in unknown_keys.of_namespace(root, None)] == [
+    assert [str(warning) for warning in unknown_keys.of_namespace(root, None)] == [
         f"metadata.labels[{PREFIX}proflie]: unknown, no effect; use profile",
         f"metadata.annotations[{names.PROFILE}]: unknown, no effect; label the Namespace with it",
         f"metadata.annotations[{names.SKIP}]: unknown, no effect; annotate the workload with it",

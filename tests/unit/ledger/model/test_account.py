@@ -1,4 +1,4 @@
-"""A workload's account: it counts every ended pod once, in at most 4 KiB."""
+"""The account of a workload, which counts every ended pod once, in at most 4 KiB."""
 
 import random
 
@@ -58,7 +58,7 @@ def test_an_account_that_is_written_can_be_read_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "spoilt",
+    "malformed",
     [
         "",
         "{",
@@ -71,9 +71,9 @@ def test_an_account_that_is_written_can_be_read_again() -> None:
         '{"last":[{}]}',
     ],
 )
-def test_a_malformed_account_is_refused(spoilt: str) -> None:
+def test_a_malformed_account_is_refused(malformed: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever it says
-        decode(spoilt)
+        decode(malformed)
 
 
 def test_an_account_forgets_the_oldest_pods_but_none_that_still_exists() -> None:
@@ -160,7 +160,7 @@ def test_an_annotation_longer_than_any_account_is_refused_before_it_is_decoded()
 
 
 SPENT = st.dictionaries(st.sampled_from(["retry", "disruption", "fatal", "none"]), st.integers())
-# Texts with everything that an account may have, and `units` as hostile as can be.
+# Texts with every field of an account, and with hostile values in `units`.
 TEXTS = st.builds(
     lambda **fields: msgspec.json.encode(fields).decode(),
     ended=st.integers(),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.objects import exit_codes
-from tests.unit.ledger.pods import RULES, disrupted, failed, job, seen
+from tests.unit.ledger.pods import RULES, disrupted, failed, job, running_pod
 from webhook.ledger.model import words
 from webhook.ledger.model.account import Account, Left, decode, encode
 from webhook.ledger.model.cached import CachedJob
@@ -53,8 +53,8 @@ def test_pods_are_counted_in_the_order_in_which_they_ended() -> None:
 
 def test_each_attempt_beyond_the_limit_has_its_own_sentence() -> None:
     found = counting(*(disrupted(number) for number in range(4)))
-    told = [words.sentence(detail, 3) for detail in found.details]
-    assert len(set(told)) == 4
+    sentences = [words.sentence(detail, 3) for detail in found.details]
+    assert len(set(sentences)) == 4
     assert [detail.left for detail in found.details] == [Left(retries=3, disruptions=0)] * 4
 
 
@@ -80,8 +80,8 @@ def test_one_disruption_more_than_the_limit_exceeds_it() -> None:
 def test_each_index_has_its_own_limit_and_pods_without_an_index_share_one() -> None:
     pods = [disrupted(number, index=str(number % 4)) for number in range(4)]
     assert exceeded(counting(*pods, root=job(INDEXED))) == []
-    twice = counting(*pods, disrupted(9, index="2"), root=job(INDEXED))
-    assert exceeded(twice)[0] == "train-9"
+    one_twice = counting(*pods, disrupted(9, index="2"), root=job(INDEXED))
+    assert exceeded(one_twice)[0] == "train-9"
     many = [disrupted(number) for number in range(8)]
     assert exceeded(counting(*many, root=job({"parallelism": 8}))) == []
     assert exceeded(counting(*many, disrupted(9), root=job({"parallelism": 8})))
@@ -105,13 +105,13 @@ def test_a_job_is_suspended_only_if_no_controller_resumes_it_and_no_pod_runs() -
     two = disrupted(1), disrupted(2)
     assert suspends(*two)
     assert not suspends(disrupted(1))
-    assert not suspends(*two, seen(3))
+    assert not suspends(*two, running_pod(3))
     queued = job(labels={"kueue.x-k8s.io/queue-name": "gpu"})
     assert not suspends(*two, root=queued)
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
     assert not suspends(*two, root=job(ownerReferences=[owner]))
-    over = job(status={"conditions": [{"type": "Complete", "status": "True"}]})
-    assert not suspends(*two, root=over)
+    ended = job(status={"conditions": [{"type": "Complete", "status": "True"}]})
+    assert not suspends(*two, root=ended)
     assert not counting(*two, on_exceed="OnDemand").suspends()
 
 
@@ -133,8 +133,8 @@ def test_failures_of_which_no_pod_was_seen_are_counted_from_the_job_status() -> 
 
 
 def test_pods_that_vanished_without_success_or_failure_are_counted_as_disrupted() -> None:
-    found = counting(seen(1), seen(2), seen(3), root=job({"parallelism": 3}))
-    found.tracker.see_only({seen(3).uid}, 0.0)
+    found = counting(running_pod(1), running_pod(2), running_pod(3), root=job({"parallelism": 3}))
+    found.tracker.see_only({running_pod(3).uid}, 0.0)
     found.root["status"]["failed"] = 1
     short, vanished = found.unseen()
     assert (short, len(vanished)) == (1, 2)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.model.test_account import counted
-from tests.unit.ledger.pods import disrupted, failed, job, job_set, seen
+from tests.unit.ledger.pods import disrupted, failed, job, job_set, running_pod
 from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.counting import count
 from webhook.ledger.model.limits import budgets_of, is_exceeded, left_of, scope_of
@@ -37,10 +37,10 @@ def test_the_disruption_limit_is_per_index_or_else_times_the_pods_that_run_at_on
 
 
 def test_a_scope_is_an_index_and_in_a_job_set_it_names_the_job_too() -> None:
-    assert scope_of(seen()) == ""
-    assert scope_of(seen(index="3")) == "3"
-    assert scope_of(seen(job="set-workers-0", job_set="set", index="3")) == "workers-0/3"
-    assert scope_of(seen(job="set-workers-0", job_set="set")) == "workers-0/"
+    assert scope_of(running_pod()) == ""
+    assert scope_of(running_pod(index="3")) == "3"
+    assert scope_of(running_pod(job="set-workers-0", job_set="set", index="3")) == "workers-0/3"
+    assert scope_of(running_pod(job="set-workers-0", job_set="set")) == "workers-0/"
 
 
 def test_one_disruption_more_than_the_limit_is_too_many() -> None:
@@ -50,7 +50,7 @@ def test_one_disruption_more_than_the_limit_is_too_many() -> None:
 
 
 def after(account: Account, pod: Pod, root: Json, above: Json | None = None) -> tuple[int, Left]:
-    """Count a pod: which attempt it was, and what is left after it."""
+    """Count a pod; return the number of its attempt, and what is left after it."""
     detail = count(account, pod, root, above, budgets_of(root, above, settings()))
     assert detail.left is not None
     return detail.attempt, detail.left

@@ -1,4 +1,4 @@
-"""The rule of a podFailurePolicy that a pod matches, as in the Job controller."""
+"""Which rule of a podFailurePolicy a pod matches, as in the Job controller."""
 
 import sys
 from subprocess import run
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.costs import assert_affordable, instructions_of, seconds_of
 from tests.objects import DISRUPTION, exit_codes
-from tests.unit.ledger.pods import BUG, RULES, disrupted, failed, job_set, seen
+from tests.unit.ledger.pods import BUG, RULES, disrupted, failed, job_set, running_pod
 from webhook.ledger.model.matching import LONGEST_PATTERN, MOST_RULES, action_of_set, match
 from webhook.ledger.model.pods import Condition, Exit
 from webhook.objects.problem import Json
@@ -55,8 +55,8 @@ def test_init_containers_are_checked_last() -> None:
 def test_a_rule_whose_condition_has_no_status_matches_status_true() -> None:
     rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
     assert match([rule], disrupted()) is not None
-    not_so = seen(phase="Failed", conditions=(Condition("DisruptionTarget", "False", "", ""),))
-    assert match([rule], not_so) is None
+    is_false = running_pod(phase="Failed", conditions=(Condition("DisruptionTarget", "False", "", ""),))
+    assert match([rule], is_false) is None
 
 
 def test_the_message_is_the_same_as_the_job_controllers() -> None:

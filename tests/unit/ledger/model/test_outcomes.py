@@ -1,9 +1,9 @@
-"""The cause of a pod's end, and its cost."""
+"""Why a pod ended, and what that cost."""
 
 import pytest
 
 from tests.objects import DISRUPTION, exit_codes
-from tests.unit.ledger.pods import BUG, EVICTED, disrupted, failed, job, job_set, seen
+from tests.unit.ledger.pods import BUG, EVICTED, disrupted, failed, job, job_set, running_pod
 from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import Exit, Pod
 from webhook.objects.problem import Json
@@ -14,7 +14,7 @@ IGNORE_3 = exit_codes("Ignore", "In", 3)
 FAIL_INDEX = exit_codes("FailIndex", "NotIn", 143)
 
 
-def ended(pod: Pod, *rules: Json, above: Json | None = None) -> tuple[str, str, str]:
+def outcome(pod: Pod, *rules: Json, above: Json | None = None) -> tuple[str, str, str]:
     root = job()
     root["spec"]["podFailurePolicy"] = {"rules": list(rules)}
     found = outcome_of(pod, root, above)
@@ -34,44 +34,44 @@ def ended(pod: Pod, *rules: Json, above: Json | None = None) -> tuple[str, str, 
         (failed(code=1), (FAIL_INDEX,), ("ExitCode", "main 1", "fatal")),
         (failed(code=137, exit_reason="OOMKilled"), (DISRUPTION, BUG), ("OOMKilled", "main", "fatal")),
         (failed(code=143, reason="DeadlineExceeded"), (DISRUPTION, BUG), ("DeadlineExceeded", "", "retry")),
-        (seen(phase="Failed"), (DISRUPTION, BUG), ("Other", "", "retry")),
+        (running_pod(phase="Failed"), (DISRUPTION, BUG), ("Other", "", "retry")),
     ],
 )
 def test_the_cause_comes_from_the_pod_and_the_cost_from_the_policy_of_its_job(
     pod: Pod, rules: tuple[Json, ...], expected: tuple[str, str, str]
 ) -> None:
-    assert ended(pod, *rules) == expected
+    assert outcome(pod, *rules) == expected
 
 
 def test_the_reason_names_the_container_that_the_rule_matched() -> None:
     pod = failed(exits=(Exit("side", 137, "", "2026-01-01T00:00:01Z"), Exit("main", 1, "", "2026-01-01T00:00:02Z")))
-    assert ended(pod, DISRUPTION, BUG) == ("ExitCode", "main 1", "fatal")
-    assert ended(pod) == ("ExitCode", "side 137", "retry")
+    assert outcome(pod, DISRUPTION, BUG) == ("ExitCode", "main 1", "fatal")
+    assert outcome(pod) == ("ExitCode", "side 137", "retry")
 
 
 def test_a_pod_that_its_own_job_deletes_costs_nothing() -> None:
-    assert ended(failed(code=137, deleting=True, tracked=False), BUG) == ("Other", "Stopped", "none")
-    assert ended(disrupted(tracked=False), DISRUPTION) == ("Disruption", EVICTED, "none")
+    assert outcome(failed(code=137, deleting=True, tracked=False), BUG) == ("Other", "Stopped", "none")
+    assert outcome(disrupted(tracked=False), DISRUPTION) == ("Disruption", EVICTED, "none")
 
 
 def test_a_pod_that_a_user_deletes_is_judged_like_any_other() -> None:
-    assert ended(failed(code=137, deleting=True), DISRUPTION, BUG) == ("ExitCode", "main 137", "fatal")
+    assert outcome(failed(code=137, deleting=True), DISRUPTION, BUG) == ("ExitCode", "main 137", "fatal")
 
 
 def test_the_cost_of_a_failed_job_in_a_job_set_follows_from_the_action_of_the_job_set() -> None:
     free = {"action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureMessagePatterns": ["DisruptionTarget"]}
     bug = {"action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
-    assert ended(disrupted(), RESTART, BUG, above=job_set(free, bug))[2] == "disruption"
-    assert ended(failed(code=1), RESTART, BUG, above=job_set(free, bug))[2] == "fatal"
-    assert ended(failed(code=143), RESTART, BUG, above=job_set(free, bug))[2] == "retry"
-    assert ended(disrupted(), RESTART, BUG, above=job_set())[2] == "retry"
-    assert ended(disrupted(), DISRUPTION, BUG, above=job_set())[2] == "disruption"
+    assert outcome(disrupted(), RESTART, BUG, above=job_set(free, bug))[2] == "disruption"
+    assert outcome(failed(code=1), RESTART, BUG, above=job_set(free, bug))[2] == "fatal"
+    assert outcome(failed(code=143), RESTART, BUG, above=job_set(free, bug))[2] == "retry"
+    assert outcome(disrupted(), RESTART, BUG, above=job_set())[2] == "retry"
+    assert outcome(disrupted(), DISRUPTION, BUG, above=job_set())[2] == "disruption"
 
 
 def test_a_restart_that_max_restarts_does_not_count_is_free_unless_a_disruption_caused_it() -> None:
     free = {"action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureReasons": ["PodFailurePolicy"]}
-    assert ended(failed(code=75), RESTART, BUG, above=job_set(free))[2] == "free"
-    assert ended(disrupted(), RESTART, BUG, above=job_set(free))[2] == "disruption"
+    assert outcome(failed(code=75), RESTART, BUG, above=job_set(free))[2] == "free"
+    assert outcome(disrupted(), RESTART, BUG, above=job_set(free))[2] == "disruption"
 
 
 def test_a_retry_of_a_job_with_unlimited_retries_in_a_job_set_is_free() -> None:
@@ -81,10 +81,10 @@ def test_a_retry_of_a_job_with_unlimited_retries_in_a_job_set_is_free() -> None:
     assert outcome_of(failed(code=143), root).cost == "retry"
 
 
-SECOND = "2026-01-01T00:00:{:02}Z"  # of the minute in which all of it happens
+SECOND = "2026-01-01T00:00:{:02}Z"  # all times are in this minute
 
 
-def over(message: str, second: int, kind: str = "FailureTarget", reason: str = "PodFailurePolicy") -> Json:
+def ended_by(message: str, second: int, kind: str = "FailureTarget", reason: str = "PodFailurePolicy") -> Json:
     time = SECOND.format(second)
     return {
         "conditions": [
@@ -93,41 +93,44 @@ def over(message: str, second: int, kind: str = "FailureTarget", reason: str = "
     }
 
 
-OF_ANOTHER = "Container main for pod ml/train-10 failed with exit code 1 matching FailJob rule at index 1"
-OF_THIS_ONE = "Container main for pod ml/train-1 failed with exit code 137 matching FailJob rule at index 1"
-TOO_OFTEN = over("Job has reached the specified backoff limit", 10, reason="BackoffLimitExceeded")
+NAMES_ANOTHER_POD = "Container main for pod ml/train-10 failed with exit code 1 matching FailJob rule at index 1"
+NAMES_THIS_POD = "Container main for pod ml/train-1 failed with exit code 137 matching FailJob rule at index 1"
+REACHED_BACKOFF_LIMIT = ended_by("Job has reached the specified backoff limit", 10, reason="BackoffLimitExceeded")
 TWO = {"parallelism": 2}
-TAKEN_ALONG = ("Other", "Stopped", "none")
+DELETED_BY_ITS_JOB = ("Other", "Stopped", "none")
 JUDGED = ("ExitCode", "main 137", "fatal")
 
 
 @pytest.mark.parametrize(
     ("root", "expected"),
     [
-        (job(status=over(OF_ANOTHER, 9)), TAKEN_ALONG),
-        (job(status=over(OF_ANOTHER, 25)), TAKEN_ALONG),
-        (job(TWO, status=TOO_OFTEN), TAKEN_ALONG),
-        (job(status=over("", 9, "SuccessCriteriaMet", "SuccessPolicy")), TAKEN_ALONG),
-        (job(status=over("", 9, reason="DeadlineExceeded")), TAKEN_ALONG),
-        (job(deletionTimestamp=SECOND.format(10)), TAKEN_ALONG),
-        (job(status=over(OF_THIS_ONE, 9)), JUDGED),
-        (job(status=over(OF_THIS_ONE, 9), deletionTimestamp=SECOND.format(10)), JUDGED),
-        (job(status=TOO_OFTEN), JUDGED),
-        (job(status={"conditions": [{"type": "FailureTarget", "status": "True", "message": None}]}), TAKEN_ALONG),
+        (job(status=ended_by(NAMES_ANOTHER_POD, 9)), DELETED_BY_ITS_JOB),
+        (job(status=ended_by(NAMES_ANOTHER_POD, 25)), DELETED_BY_ITS_JOB),
+        (job(TWO, status=REACHED_BACKOFF_LIMIT), DELETED_BY_ITS_JOB),
+        (job(status=ended_by("", 9, "SuccessCriteriaMet", "SuccessPolicy")), DELETED_BY_ITS_JOB),
+        (job(status=ended_by("", 9, reason="DeadlineExceeded")), DELETED_BY_ITS_JOB),
+        (job(deletionTimestamp=SECOND.format(10)), DELETED_BY_ITS_JOB),
+        (job(status=ended_by(NAMES_THIS_POD, 9)), JUDGED),
+        (job(status=ended_by(NAMES_THIS_POD, 9), deletionTimestamp=SECOND.format(10)), JUDGED),
+        (job(status=REACHED_BACKOFF_LIMIT), JUDGED),
+        (
+            job(status={"conditions": [{"type": "FailureTarget", "status": "True", "message": None}]}),
+            DELETED_BY_ITS_JOB,
+        ),
         (job(), JUDGED),
     ],
     ids=[
         "failed by another pod",
-        "failed by another pod, stamped once more",
-        "failed too often, by one of two",
-        "succeeded without it",
-        "took too long",
+        "failed by another pod, with a later time",
+        "reached its backoffLimit, with two pods at once",
+        "succeeded without this pod",
+        "exceeded its deadline",
         "deleted",
         "failed by this pod",
         "failed by this pod and deleted",
-        "failed too often, and there was no other",
-        "failed, nobody knows when",
-        "goes on",
+        "reached its backoffLimit, with one pod at once",
+        "failed at an unknown time",
+        "still running",
     ],
 )
 def test_a_pod_costs_nothing_only_if_its_ended_job_deleted_it(root: Json, expected: tuple[str, str, str]) -> None:
@@ -138,14 +141,14 @@ def test_a_pod_costs_nothing_only_if_its_ended_job_deleted_it(root: Json, expect
 
 
 def test_a_pod_that_crashed_before_another_pod_failed_its_job_keeps_its_cost() -> None:
-    assert outcome_of(failed(1, 1), job(status=over(OF_ANOTHER, 9))).cost == "fatal"
+    assert outcome_of(failed(1, 1), job(status=ended_by(NAMES_ANOTHER_POD, 9))).cost == "fatal"
 
 
 def test_a_disruption_remains_a_disruption_if_the_job_fails() -> None:
-    assert outcome_of(disrupted(), job(status=over(OF_ANOTHER, 9))).cause == "Disruption"
+    assert outcome_of(disrupted(), job(status=ended_by(NAMES_ANOTHER_POD, 9))).cause == "Disruption"
 
 
 def test_a_pod_that_its_failed_job_names_costs_nothing_if_another_pod_failed_the_job() -> None:
     pod = failed(1, 137, deleting=True, deleted=SECOND.format(1))
-    assert outcome_of(pod, job(status=over(OF_THIS_ONE, 9))).cost == "fatal"
-    assert outcome_of(pod, job(status=over(OF_THIS_ONE, 9)), has_ended=True).cost == "none"
+    assert outcome_of(pod, job(status=ended_by(NAMES_THIS_POD, 9))).cost == "fatal"
+    assert outcome_of(pod, job(status=ended_by(NAMES_THIS_POD, 9)), has_ended=True).cost == "none"

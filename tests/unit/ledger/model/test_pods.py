@@ -35,7 +35,7 @@ def test_a_failed_pod_keeps_its_conditions_and_the_containers_that_failed() -> N
 def test_a_running_pod_keeps_only_its_disruption_condition() -> None:
     conditions = [{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "True"}]
     found = read(status(phase="Running", conditions=conditions, startTime="2026-01-01T00:00:00Z"))
-    assert [one.type for one in found.conditions] == ["DisruptionTarget"]
+    assert [condition.type for condition in found.conditions] == ["DisruptionTarget"]
     assert found.disruption is not None
     assert (found.has_ended, found.started, found.ended) == (False, "2026-01-01T00:00:00Z", "")
 
@@ -80,7 +80,7 @@ def test_a_disruption_is_kept_wherever_it_stands_among_thousands_of_conditions()
     found = read(status(phase="Failed", conditions=[*others, {"type": "DisruptionTarget", "status": "True"}]))
     assert len(found.conditions) == MOST
     assert found.disruption is not None
-    assert all(len(one.reason) <= LONGEST for one in found.conditions)
+    assert all(len(condition.reason) <= LONGEST for condition in found.conditions)
 
 
 def test_only_a_few_of_thousands_of_failed_containers_are_kept() -> None:

@@ -1,4 +1,4 @@
-"""Disruptions by scope, in few characters."""
+"""The text in which an account stores the disruptions of each scope."""
 
 import json
 from collections import Counter
@@ -65,7 +65,7 @@ def test_each_disruption_that_is_added_is_counted_once(added: list[str]) -> None
 
 
 @pytest.mark.parametrize(
-    "spoilt",
+    "malformed",
     [
         {"one": "0"},
         {"others": "x"},
@@ -78,9 +78,9 @@ def test_each_disruption_that_is_added_is_counted_once(added: list[str]) -> None
         ["0"],
     ],
 )
-def test_malformed_scopes_are_refused(spoilt: object) -> None:
+def test_malformed_scopes_are_refused(malformed: object) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever it says
-        read(spoilt)
+        read(malformed)
 
 
 def test_the_cost_of_reading_and_writing_grows_with_the_text_and_not_with_its_numbers() -> None:

@@ -1,4 +1,4 @@
-"""A replica's tracker of a workload's pods, with any events in any order."""
+"""The tracker that a replica has of a workload's pods, with any events in any order."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.costs import assert_grows_with_its_input, instructions_of
 from tests.unit.ledger.model.test_account import counted
-from tests.unit.ledger.pods import disrupted, failed, job, seen
+from tests.unit.ledger.pods import disrupted, failed, job, running_pod
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import Pod
@@ -29,13 +29,13 @@ def uncounted(found: Tracker, account: Account | None = None) -> list[str]:
 
 
 def test_the_workload_of_a_pod_is_its_job_set_or_else_its_job() -> None:
-    assert (key_of(seen()).kind, key_of(seen()).name) == ("Job", "train")
-    in_set = key_of(seen(job="set-workers-0", job_set="set"))
+    assert (key_of(running_pod()).kind, key_of(running_pod()).name) == ("Job", "train")
+    in_set = key_of(running_pod(job="set-workers-0", job_set="set"))
     assert (in_set.kind, in_set.name) == ("JobSet", "set")
 
 
 def test_a_failed_pod_waits_once_to_be_counted_after_any_number_of_events() -> None:
-    found = tracker(seen(1))
+    found = tracker(running_pod(1))
     assert uncounted(found) == []
     assert found.see(failed(1), 0.0)
     assert not found.see(failed(1, tracked=False), 0.0)
@@ -44,19 +44,19 @@ def test_a_failed_pod_waits_once_to_be_counted_after_any_number_of_events() -> N
 
 
 def test_a_pod_that_succeeded_is_not_tracked() -> None:
-    found = tracker(seen(1), seen(1, phase="Succeeded"))
+    found = tracker(running_pod(1), running_pod(1, phase="Succeeded"))
     assert uncounted(found) == []
     assert found.live == {}
 
 
 def test_a_pod_is_forgotten_after_it_is_both_counted_and_deleted() -> None:
-    one, other = failed(1), failed(2)
-    found = tracker(one, other)
-    found.see_account(counted(one))
-    found.see_gone(one, 0.0)
-    found.see_gone(other, 0.0)
+    first, second = failed(1), failed(2)
+    found = tracker(first, second)
+    found.see_account(counted(first))
+    found.see_gone(first, 0.0)
+    found.see_gone(second, 0.0)
     assert uncounted(found) == ["train-2"]
-    found.see_account(counted(one, other))
+    found.see_account(counted(first, second))
     assert found.failed == {}
 
 
@@ -83,21 +83,21 @@ def test_a_disruption_reason_that_is_written_after_the_pod_failed_is_ignored() -
 
 def test_with_terminating_or_failed_a_pod_has_failed_when_its_deletion_begins() -> None:
     found = tracker(podReplacementPolicy="TerminatingOrFailed")
-    assert found.see(seen(1, deleting=True), 0.0)
-    assert not found.see(seen(1, deleting=True, tracked=False), 0.0)
+    assert found.see(running_pod(1, deleting=True), 0.0)
+    assert not found.see(running_pod(1, deleting=True, tracked=False), 0.0)
     assert uncounted(found) == ["train-1"]
 
 
 def test_a_pod_that_the_job_controller_releases_before_it_ends_stays_untracked() -> None:
-    found = tracker(seen(1))
-    found.see(seen(1, deleting=True, tracked=False), 0.0)
+    found = tracker(running_pod(1))
+    found.see(running_pod(1, deleting=True, tracked=False), 0.0)
     found.see(failed(1, deleting=True, tracked=False), 0.0)
     (pod,) = found.uncounted(Account())
     assert not pod.tracked
 
 
 def test_who_deleted_a_pod_is_in_doubt_until_its_job_has_ended_or_a_short_time_has_passed() -> None:
-    found = tracker(seen(1), DELETED)
+    found = tracker(running_pod(1), DELETED)
     assert found.doubtful(DOUBT - 0.1, current=True) == {DELETED.uid}
     assert not found.doubtful(DOUBT, current=True)
     found.see_job(job(status={"conditions": [{"type": "FailureTarget", "status": "True"}]}), steady=True, alone=True)
@@ -105,15 +105,15 @@ def test_who_deleted_a_pod_is_in_doubt_until_its_job_has_ended_or_a_short_time_h
 
 
 def test_who_deleted_a_pod_is_in_doubt_longer_while_the_watch_is_behind_or_other_pods_end() -> None:
-    found = tracker(seen(1), DELETED)
+    found = tracker(running_pod(1), DELETED)
     assert found.doubtful(DOUBT, current=False)
     assert not found.doubtful(LONGEST_DOUBT, current=False)
-    found.see(seen(2, deleting=True, deleted=DELETED.deleted), 5.0)
+    found.see(running_pod(2, deleting=True, deleted=DELETED.deleted), 5.0)
     assert found.doubtful(5.0 + DOUBT - 0.1, current=True) == {DELETED.uid}
 
 
 def test_who_deleted_a_pod_is_not_in_doubt_if_its_job_is_deleted() -> None:
-    found = tracker(seen(1), DELETED, failed(2, 1), disrupted(3))
+    found = tracker(running_pod(1), DELETED, failed(2, 1), disrupted(3))
     found.see_job_gone("job-uid")
     assert not found.doubtful(0.1, current=True)
 
@@ -135,20 +135,20 @@ def test_a_pod_is_counted_even_if_the_job_controller_counted_it_before_it_was_fi
 
 
 def test_a_disturbance_begins_when_a_disruption_or_deletion_is_announced() -> None:
-    found = tracker(seen(1), seen(2), failed(3))
+    found = tracker(running_pod(1), running_pod(2), failed(3))
     assert found.disturbed == LONG_AGO
     condition = disrupted(1).conditions
-    found.see(seen(1, conditions=condition), 5.0)
+    found.see(running_pod(1, conditions=condition), 5.0)
     found.see(disrupted(1), 9.0)
     assert found.disturbed == 5.0
-    found.see(seen(2, deleting=True), 12.0)
+    found.see(running_pod(2, deleting=True), 12.0)
     found.see(failed(2, deleting=True), 13.0)
     assert found.disturbed == 12.0
 
 
 def test_pods_that_vanished_in_a_watch_gap_without_success_or_failure_were_disrupted() -> None:
-    found = tracker(*(seen(number) for number in range(5)))
-    assert found.see_only({seen(0).uid}, 7.0)
+    found = tracker(*(running_pod(number) for number in range(5)))
+    assert found.see_only({running_pod(0).uid}, 7.0)
     after = job(status={"succeeded": 1, "failed": 1})
     found.see_job(after, steady=True, alone=True)
     pods = found.disrupted_unseen(after, 1, Account())
@@ -185,7 +185,7 @@ INDEXED = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
 
 
 def test_the_watch_is_behind_if_a_pod_of_the_same_index_seems_to_run() -> None:
-    found = tracker(seen(1, index="0"), seen(2, index="1"), **INDEXED)
+    found = tracker(running_pod(1, index="0"), running_pod(2, index="1"), **INDEXED)
     assert found.is_behind("job-uid", "0")
     found.see(failed(1, index="0"), 0.0)
     assert not found.is_behind("job-uid", "0")
@@ -193,9 +193,9 @@ def test_the_watch_is_behind_if_a_pod_of_the_same_index_seems_to_run() -> None:
 
 
 def test_the_watch_is_behind_if_one_more_pod_would_exceed_parallelism() -> None:
-    found = tracker(seen(1), parallelism=2)
+    found = tracker(running_pod(1), parallelism=2)
     assert not found.is_behind("job-uid", "")
-    found.see(seen(2), 0.0)
+    found.see(running_pod(2), 0.0)
     assert found.is_behind("job-uid", "")
     found.see(replace(failed(1)), 0.0)
     assert not found.is_behind("job-uid", "")
@@ -239,11 +239,11 @@ def test_the_work_for_one_pod_does_not_grow_with_the_number_of_pods(
     work: Callable[[list[Pod]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webhook.ledger.model.tracker.TOGETHER", 100)
-    assert_grows_with_its_input(work, lambda number: [failed(one) for one in range(number)], 200)
+    assert_grows_with_its_input(work, lambda size: [failed(number) for number in range(size)], 200)
 
 
 def test_checking_whether_the_watch_is_behind_costs_little_with_any_number_of_pods() -> None:
-    found = tracker(*(seen(number, deleting=number % 2 == 1) for number in range(2000)), parallelism=2000)
+    found = tracker(*(running_pod(number, deleting=number % 2 == 1) for number in range(2000)), parallelism=2000)
     assert instructions_of(lambda: found.is_behind("job-uid", "")) <= 300
     assert found.is_behind("job-uid", "")
 

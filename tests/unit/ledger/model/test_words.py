@@ -1,4 +1,4 @@
-"""The account in a sentence."""
+"""The sentences in which Events and `explain` describe attempts."""
 
 from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.model.test_limits import PER_INDEX, settings
@@ -12,7 +12,7 @@ from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 
 
-def said(*pods: Pod, root: Json | None = None, above: Json | None = None) -> str:
+def sentence(*pods: Pod, root: Json | None = None, above: Json | None = None) -> str:
     """Return the sentence about the last of these pods."""
     root, account, text = root or job(), Account(), ""
     budgets = budgets_of(root, above, settings())
@@ -23,7 +23,7 @@ def said(*pods: Pod, root: Json | None = None, above: Json | None = None) -> str
 
 
 def test_the_sentence_of_a_retriable_exit_code_says_that_it_cost_a_retry() -> None:
-    assert said(disrupted(1), disrupted(2), failed(3)) == (
+    assert sentence(disrupted(1), disrupted(2), failed(3)) == (
         "pod train-3, attempt 0 (max-retries 3), ended: container main exit code 143; cost 1 retry; "
         "left: 2 retries, 18 disruptions"
     )
@@ -34,18 +34,18 @@ def test_the_sentence_of_a_disruption_says_that_it_cost_a_disruption() -> None:
         f"pod train-2, attempt 1 (max-retries 3), ended: disruption {EVICTED}; cost 1 disruption; "
         "left: 2 retries, 19 disruptions"
     )
-    assert said(failed(1), disrupted(2)) == expected
+    assert sentence(failed(1), disrupted(2)) == expected
 
 
 def test_the_sentence_of_a_bug_names_the_rule_that_ends_the_job() -> None:
-    assert said(failed(1, code=1)) == (
+    assert sentence(failed(1, code=1)) == (
         "pod train-1, attempt 0 (max-retries 3), ended: container main exit code 1; rule 1 (FailJob) ends the Job; "
         "left: 3 retries, 20 disruptions"
     )
 
 
 def test_the_sentence_of_an_index_shows_the_budget_of_that_index() -> None:
-    assert said(failed(1, index="3", index_failures=1), root=job(PER_INDEX)) == (
+    assert sentence(failed(1, index="3", index_failures=1), root=job(PER_INDEX)) == (
         "index 3: pod train-1, attempt 1 (max-retries 2), ended: container main exit code 143; cost 1 retry; "
         "left: 0 retries, 20 disruptions"
     )
@@ -55,7 +55,7 @@ def test_the_sentence_of_a_job_set_shows_its_restarts() -> None:
     root = job()
     root["spec"]["podFailurePolicy"] = {"rules": [{**DISRUPTION, "action": "FailJob"}, exit_codes("FailJob", "In", 1)]}
     pod = disrupted(1, job="set-workers-0", job_set="set", index="0", restart=0)
-    assert said(pod, root=root, above=job_set()) == (
+    assert sentence(pod, root=root, above=job_set()) == (
         f"workers-0/0: pod train-1, attempt 0, ended: disruption {EVICTED}; cost 1 restart; "
         "left: 2 restarts, 20 disruptions"
     )

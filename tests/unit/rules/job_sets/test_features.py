@@ -7,7 +7,7 @@ from webhook.rules.job_sets.features import JobSetFeatures, has_runtime_patches,
 
 
 def crd(version: str, *path: str, fields: Json) -> Json:
-    """A CRD with one version that has fields at a path of its schema."""
+    """Return a CRD with one version that has fields at a path of its schema."""
     schema = fields
     for step in reversed(path):
         schema = {"items": schema} if step == "items" else {"properties": {step: schema}}

@@ -42,7 +42,7 @@ def every_code(*actions: str) -> list[Json]:
     "rule",
     [
         pytest.param(exit_codes("Ignore", "NotIn", 0), id="all codes"),
-        pytest.param(exit_codes("Ignore", "NotIn", 254), id="all codes but one that nothing ends with"),
+        pytest.param(exit_codes("Ignore", "NotIn", 254), id="all codes but an unused one"),
         pytest.param(exit_codes("Ignore", "NotIn", 0, container="main"), id="all codes of the only container"),
         pytest.param(exit_codes("Ignore", "In", *range(1, 200)), id="most codes, one by one"),
     ],
@@ -188,9 +188,12 @@ BUG_RULE = exit_codes("FailJob", "NotIn", 143)
     [
         pytest.param({}, id="any failure"),
         pytest.param({"onJobFailureReasons": ["BackoffLimitExceeded"]}, id="no retry left"),
-        pytest.param({"onJobFailureReasons": ["PodFailurePolicy", "BackoffLimitExceeded"]}, id="among others"),
+        pytest.param(
+            {"onJobFailureReasons": ["PodFailurePolicy", "BackoffLimitExceeded"]},
+            id="no retry left, among other reasons",
+        ),
         pytest.param({"onJobFailureMessagePatterns": [".*"]}, id="any message"),
-        pytest.param({"onJobFailureMessagePatterns": ["x^", "backoff limit"]}, id="its message"),
+        pytest.param({"onJobFailureMessagePatterns": ["x^", "backoff limit"]}, id="the message of no retry left"),
     ],
 )
 def test_a_job_set_that_restarts_at_no_cost_after_bugs_is_denied(action: str, narrowed: Json) -> None:
@@ -263,7 +266,7 @@ def test_the_usual_rule_for_host_maintenance_is_allowed_and_no_rule_for_bugs_is_
         job_spec(backoffLimit=0, rules=[ON_MAINTENANCE]), failure_policy={"maxRestarts": 3, "rules": [MAINTENANCE]}
     )
     answer = mutate(root)
-    assert job_rules(answer) == [ON_MAINTENANCE]  # a rule for bugs would make them restart the set at no cost
+    assert job_rules(answer) == [ON_MAINTENANCE]  # a rule for bugs would let bugs restart the JobSet at no cost
     assert validate(answer.object).allowed
 
 

@@ -1,4 +1,4 @@
-"""The rule that restarts a JobSet after a disruption, and ends it after a bug."""
+"""The rule that restarts a JobSet after a disruption, and fails it after a bug."""
 
 from copy import deepcopy
 from typing import Any
@@ -98,7 +98,7 @@ CATCH_ALL: Json = {"name": "all", "action": "FailJobSet"}
         ([{**CATCH_ALL, "action": "RestartJobSet"}], True),
         ([{**CATCH_ALL, "targetReplicatedJobs": ["r0", "r1"]}], True),
         ([{**CATCH_ALL, "targetReplicatedJobs": ["r0"]}], False),
-        ([{**CATCH_ALL, "targetReplicatedJobs": [one]} for one in ("r0", "r1")], True),
+        ([{**CATCH_ALL, "targetReplicatedJobs": [name]} for name in ("r0", "r1")], True),
         ([{**CATCH_ALL, "onJobFailureReasons": ["DeadlineExceeded"]}], False),
         ([{**CATCH_ALL, "onJobFailureMessagePatterns": ["exit code 3"]}], False),
     ],
@@ -175,7 +175,7 @@ def test_if_a_job_cannot_be_restarted_alone_the_whole_job_set_restarts_with_a_wa
     assert answer.warnings == [f"spec.failurePolicy.rules: {why}; a disruption restarts the whole set"]
 
 
-# What a rule of ours brings in a set whose author's rules restart it.
+# Our rule for bugs in a JobSet whose author's rules restart it.
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_the_authors_rules_stand_between_ours() -> None:
 def test_an_authors_rule_with_the_name_of_one_of_ours_is_kept(ours: Json, found: list[str]) -> None:
     own = {**ours, "action": "RestartJobSet"}
     rules = {"own": own, "bug": BUG, "disruption": RESTART}
-    assert set_rules(mutate(job_set(job_spec(), failure_policy={"rules": [own]}))) == [rules[one] for one in found]
+    assert set_rules(mutate(job_set(job_spec(), failure_policy={"rules": [own]}))) == [rules[name] for name in found]
 
 
 def test_with_inject_if_absent_the_authors_rules_are_left_alone() -> None:
@@ -249,19 +249,19 @@ def test_a_job_set_whose_jobs_can_have_no_failure_policy_gets_a_warning_and_no_r
 
 
 def restart_policies(answer: Answer) -> list[str | None]:
-    specs = [one["template"]["spec"]["template"]["spec"] for one in answer.object["spec"]["replicatedJobs"]]
+    specs = [part["template"]["spec"]["template"]["spec"] for part in answer.object["spec"]["replicatedJobs"]]
     return [spec.get("restartPolicy") for spec in specs]
 
 
 def managed_by_author(root: Json, *writing: str) -> Json:
-    """The set as it arrives after JobSet's webhook: of these replicated Jobs the author wrote a restartPolicy."""
-    for one in root["spec"]["replicatedJobs"]:
-        one["template"]["spec"]["template"]["spec"].setdefault("restartPolicy", "OnFailure")
+    """Return a JobSet as it arrives after JobSet's own webhook; its author wrote the restartPolicy of `writing`."""
+    for part in root["spec"]["replicatedJobs"]:
+        part["template"]["spec"]["template"]["spec"].setdefault("restartPolicy", "OnFailure")
     written: Json = {"f:template": {"f:spec": {"f:restartPolicy": {}, "f:containers": {}}}}
     unwritten: Json = {"f:template": {"f:spec": {"f:containers": {}}}}
     owned = {
-        f'k:{{"name":"{one["name"]}"}}': {"f:template": {"f:spec": written if one["name"] in writing else unwritten}}
-        for one in root["spec"]["replicatedJobs"]
+        f'k:{{"name":"{part["name"]}"}}': {"f:template": {"f:spec": written if part["name"] in writing else unwritten}}
+        for part in root["spec"]["replicatedJobs"]
     }
     fields = {"f:spec": {"f:replicatedJobs": owned}}
     root["metadata"]["managedFields"] = [{"manager": "kubectl-create", "operation": "Update", "fieldsV1": fields}]
@@ -366,7 +366,7 @@ def test_max_retries_sets_restarts_and_the_retries_of_every_job() -> None:
     root["metadata"]["annotations"] = {names.MAX_RETRIES: "2"}
     spec = mutate(root).object["spec"]
     assert spec["failurePolicy"]["maxRestarts"] == 2
-    assert [one["template"]["spec"]["backoffLimit"] for one in spec["replicatedJobs"]] == [2, 2]
+    assert [part["template"]["spec"]["backoffLimit"] for part in spec["replicatedJobs"]] == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -538,15 +538,15 @@ def test_a_bug_that_no_rule_matches_restarts_a_job_set_that_has_restarts_and_get
 
 def test_a_warning_that_several_jobs_of_a_job_set_share_is_given_once_with_their_number() -> None:
     def of_job(index: int, what: str) -> Problem:
-        return Problem(("spec", "replicatedJobs", index, "template", "spec"), what, "mend it")
+        return Problem(("spec", "replicatedJobs", index, "template", "spec"), what, "correct it")
 
-    of_set = Problem(("spec", "suspend"), "is odd", "mend it")
-    said = [of_job(0, "is odd"), of_set, of_job(1, "is odd"), of_job(2, "is even"), of_job(3, "is odd")]
-    found = rule.said_once(said)
-    assert [str(one) for one in found] == [
-        "spec.replicatedJobs[0].template.spec: is odd, in 3 of the set's Jobs; mend it",
-        "spec.suspend: is odd; mend it",
-        "spec.replicatedJobs[2].template.spec: is even; mend it",
+    of_set = Problem(("spec", "suspend"), "is odd", "correct it")
+    warnings = [of_job(0, "is odd"), of_set, of_job(1, "is odd"), of_job(2, "is even"), of_job(3, "is odd")]
+    found = rule.said_once(warnings)
+    assert [str(warning) for warning in found] == [
+        "spec.replicatedJobs[0].template.spec: is odd, in 3 of the set's Jobs; correct it",
+        "spec.suspend: is odd; correct it",
+        "spec.replicatedJobs[2].template.spec: is even; correct it",
     ]
 
 

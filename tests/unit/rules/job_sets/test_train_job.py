@@ -14,16 +14,16 @@ from webhook.rules.job_sets.train_job import MANAGER, MOST_PATCHES, PATCHES
 
 OLDER = Facts(profile_name="default", runtime_patches=False)
 NEWER = Facts(profile_name="default", runtime_patches=True)
-SAID = {names.INTERRUPTIBLE: "false", names.MAX_RETRIES: "2"}
-OURS: Json = {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"metadata": {"annotations": SAID}}}}
+ANNOTATIONS = {names.INTERRUPTIBLE: "false", names.MAX_RETRIES: "2"}
+OURS: Json = {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"metadata": {"annotations": ANNOTATIONS}}}}
 OTHERS: Json = {"manager": "kueue.x-k8s.io/manager", "trainingRuntimeSpec": {"template": {"spec": {}}}}
 
 
-def train_job(said: Json | None = None, **spec: Any) -> Json:
+def train_job(own_annotations: Json | None = None, **spec: Any) -> Json:
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
-        "metadata": {"name": "one", "annotations": dict(SAID if said is None else said)},
+        "metadata": {"name": "one", "annotations": dict(ANNOTATIONS if own_annotations is None else own_annotations)},
         "spec": {"runtimeRef": {"name": "torch"}, **deepcopy(spec)},
     }
 
@@ -34,13 +34,14 @@ def patches(answer: Answer) -> Any:
 
 def test_with_an_older_crd_our_annotations_are_copied_to_spec_annotations() -> None:
     made = mutate(train_job(), OLDER).object
-    assert made["spec"] == {"runtimeRef": {"name": "torch"}, "annotations": SAID}
+    assert made["spec"] == {"runtimeRef": {"name": "torch"}, "annotations": ANNOTATIONS}
     assert mutate(made, OLDER).patch == []
 
 
 def test_an_annotation_that_the_author_wrote_into_spec_annotations_stays() -> None:
     spec = {"annotations": {names.MAX_RETRIES: "1"}}
-    assert at(mutate(train_job(**spec), OLDER).object, ("spec", "annotations")) == {**SAID, names.MAX_RETRIES: "1"}
+    found = at(mutate(train_job(**spec), OLDER).object, ("spec", "annotations"))
+    assert found == {**ANNOTATIONS, names.MAX_RETRIES: "1"}
 
 
 def test_with_a_newer_crd_a_runtime_patch_is_added_and_other_patches_stay() -> None:
@@ -95,7 +96,7 @@ def test_a_train_job_with_no_room_for_our_runtime_patch_gets_a_warning() -> None
 @pytest.mark.parametrize("spec", [{"annotations": {}}, {"labels": {}}, {"podTemplateOverrides": []}])
 def test_offline_a_train_job_with_older_fields_is_assumed_to_have_the_older_crd(spec: Json) -> None:
     answer = mutate(train_job(**spec))
-    assert (at(answer.object, ("spec", "annotations")), patches(answer), answer.warnings) == (SAID, None, [])
+    assert (at(answer.object, ("spec", "annotations")), patches(answer), answer.warnings) == (ANNOTATIONS, None, [])
 
 
 def test_offline_any_other_train_job_is_assumed_to_have_the_newer_crd_with_a_warning() -> None:

@@ -119,7 +119,7 @@ def test_a_template_that_becomes_non_indexed_loses_the_injected_back_off() -> No
     assert [edited.get(field) for field in FIELDS[1:]] == [None, None]
 
 
-# What tells Jobs whose indexes have budgets of their own from those that differ in their back-off alone.
+# The difference between indexes with their own retry budgets and indexes with only their own back-off.
 
 SUM = job_spec(**INDEXED, backoffLimit=3, backoffLimitPerIndex=10, maxFailedIndexes=0)
 
@@ -169,7 +169,7 @@ def test_an_update_that_raises_backoff_limit_is_held_to_the_limit_whatever_each_
     assert at(answer.object, ("spec", "backoffLimit")) == 10
 
 
-# What the pods are told.
+# The count of ignored failures in a pod, by which the Job controller makes its index wait.
 
 
 LIMITED = Profile(disruptions=Disruptions(limit=3))

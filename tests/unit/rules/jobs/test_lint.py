@@ -1,4 +1,4 @@
-"""A podFailurePolicy that is valid but does not do what its author wants."""
+"""Warnings about a podFailurePolicy that is valid but does not do what its author wants."""
 
 from itertools import product
 from typing import Any
@@ -38,7 +38,7 @@ def on_conditions(action: str, *types: str) -> Json:
 
 
 def warned(spec: Json, *, suspendable: bool = False) -> list[str]:
-    assert schema.problems({**spec, "backoffLimitPerIndex": 1}, JOB) == []  # without which there is no FailIndex
+    assert schema.problems({**spec, "backoffLimitPerIndex": 1}, JOB) == []  # FailIndex requires this field
     return [str(warning).removeprefix("spec.") for warning in lint.warnings(spec, JOB, suspendable=suspendable)]
 
 
@@ -337,7 +337,7 @@ def test_the_first_rule_on_disruptions_decides_whether_they_count() -> None:
     assert warned(job_spec(*rules, backoffLimit=1, parallelism=100)) == []
 
 
-# A policy that suspension would trip over
+# A policy that fails a Job when it is suspended
 
 
 @pytest.mark.parametrize("action", ["FailIndex", "FailJob"])
@@ -368,7 +368,7 @@ def test_an_earlier_rule_that_counts_137_makes_suspension_harmless() -> None:
     assert warned(spec, suspendable=True) == []
 
 
-# Their length
+# The length of warnings, their paths, and malformed policies
 
 
 @pytest.mark.parametrize("path", [JOB, CRON_JOB, JOB_SET])

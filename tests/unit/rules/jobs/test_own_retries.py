@@ -1,4 +1,4 @@
-"""An author's own settings: one run, or retries, and the warnings about them."""
+"""The rules and warnings that follow from the number of retries that an author wrote, 0 included."""
 
 from copy import deepcopy
 from typing import Any
@@ -104,8 +104,8 @@ def test_the_jobs_of_a_cron_job_run_once_if_its_template_says_so() -> None:
     assert warning == f"spec.jobTemplate.spec.backoffLimit: {ONCE}"
     reference = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
     made = job(answer.object["spec"]["jobTemplate"]["spec"], ownerReferences=[reference])
-    its = mutate(made)
-    assert (rules_of(its.object), its.warnings) == ([], [])
+    answer = mutate(made)
+    assert (rules_of(answer.object), answer.warnings) == ([], [])
 
 
 def test_a_job_set_without_restarts_whose_jobs_run_once_gets_no_rule() -> None:
@@ -158,9 +158,9 @@ def test_a_job_that_runs_once_gets_no_rule_even_if_its_job_set_restarts_for_anot
         ),
     ],
     ids=[
-        "said",
+        "backoffLimit",
         "6 in a file",
-        "not said",
+        "no backoffLimit",
         "an empty policy",
         "a policy",
         "OnFailure",
@@ -211,23 +211,23 @@ def test_an_update_brings_a_warning_only_if_it_changes_the_retries(retries: int)
 
 
 @pytest.mark.parametrize(
-    ("codes", "said"),
+    ("codes", "expected"),
     [
         ((), "no exit code is retried"),
         ((75, 143), "only 75, 143 are retried"),
         ((1, 2, 3, 4), "only 4 exit codes are retried"),
     ],
 )
-def test_the_warning_names_the_retriable_exit_codes_of_the_profile(codes: tuple[int, ...], said: str) -> None:
+def test_the_warning_names_the_retriable_exit_codes_of_the_profile(codes: tuple[int, ...], expected: str) -> None:
     profile = policy(default=Profile(failure_policy=FailurePolicy(retriable_exit_codes=codes)))
     (warning,) = warned(job(job_spec(backoffLimit=4)), under=profile)
-    assert said in warning
+    assert expected in warning
 
 
 def test_both_warnings_fit_into_the_length_that_the_api_server_passes_on() -> None:
-    (told,) = warned(job_set(*(job_spec() for _ in range(100)), job_spec(backoffLimit=1)))
+    (codes,) = warned(job_set(*(job_spec() for _ in range(100)), job_spec(backoffLimit=1)))
     (once,) = warned(job_set(*(job_spec() for _ in range(100)), job_spec(backoffLimit=0)))
-    assert told.endswith("[CODES]")
+    assert codes.endswith("[CODES]")
     assert once.endswith("allows some")
 
 

@@ -1,4 +1,4 @@
-"""Whether the author of a JobSet set restartPolicy, which only managedFields show."""
+"""Whether the author of a JobSet wrote restartPolicy, which only managedFields show."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from webhook.rules.jobs import restart_policy
 
 
 def managed(*owned: Json) -> Json:
-    entries = [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:replicatedJobs": one}}} for one in owned]
+    entries = [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:replicatedJobs": fields}}} for fields in owned]
     return {"metadata": {"managedFields": entries}}
 
 

@@ -40,7 +40,7 @@ def refused(spec: Json, path: Path = ("spec",)) -> list[str]:
     return [field(problem.path) for problem in schema.problems(spec, path)]
 
 
-def said(spec: Json) -> list[str]:
+def messages(spec: Json) -> list[str]:
     return [str(problem) for problem in schema.problems(spec, ("spec",))]
 
 
@@ -70,7 +70,7 @@ def test_an_action_that_is_missing_or_unknown_is_refused(action: str | None) -> 
 
 
 def test_the_problem_of_a_refused_action_lists_all_actions() -> None:
-    assert said(job_spec({**FAIL_ON_1, "action": "Retry"})) == [
+    assert messages(job_spec({**FAIL_ON_1, "action": "Retry"})) == [
         "spec.podFailurePolicy.rules[0].action: is 'Retry'; must be one of Count, FailIndex, FailJob, Ignore"
     ]
 
@@ -127,7 +127,7 @@ def test_between_1_and_255_exit_codes_are_accepted(values: list[int] | None, pat
 
 
 def test_exit_codes_must_ascend() -> None:
-    assert said(on_exit_codes(values=[1, 3, 2])) == [
+    assert messages(on_exit_codes(values=[1, 3, 2])) == [
         "spec.podFailurePolicy.rules[0].onExitCodes.values: entry 2 is less than entry 1; must be in ascending order"
     ]
 
@@ -175,7 +175,7 @@ def test_a_rule_that_names_an_unknown_container_is_refused(name: str) -> None:
 
 
 def test_the_problem_of_an_unknown_container_lists_the_known_ones() -> None:
-    assert said(on_exit_codes(containerName="sidecar")) == [
+    assert messages(on_exit_codes(containerName="sidecar")) == [
         f"{CODES}.containerName: is 'sidecar'; must name a container or init container of the pod template: main, setup"
     ]
 

@@ -1,4 +1,4 @@
-"""Jobs of one pod that become Indexed, by profile."""
+"""Jobs of one pod, which become Indexed if the profile says so."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from webhook.rules.jobs import single_pod
 BY_INDEX = policy(default=Profile(back_off=BackOff(single_pod="Indexed")))
 FILE = Facts(profile_name="default", defaulted=False)
 API = Facts(profile_name="default")
-# What the API has defaulted before admission.
+# The values that the API server sets before admission.
 STORED: dict[str, Any] = {"completions": 1, "parallelism": 1, "completionMode": "NonIndexed", "backoffLimit": 6}
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

@@ -65,7 +65,7 @@ def test_the_node_affinity_of_the_author_is_checked_too() -> None:
 @pytest.mark.parametrize(
     "selector",
     [SPOT, {"team": "vision"}, {"cloud.google.com/gke-flex-start": "true"}],
-    ids=["asks for spot", "fits on no known node anyhow", "asks for capacity set aside"],
+    ids=["asks for spot", "matches no known node", "asks for reserved capacity"],
 )
 def test_a_selector_that_already_decides_the_nodes_brings_no_warning(selector: Json) -> None:
     flex = NodeFacts({POOL: "flex", "cloud.google.com/gke-flex-start": "true"})

@@ -36,12 +36,12 @@ def settings(*, interruptible: bool | None = None, **fields: Any) -> Settings:
 
 def placed(root: Json, decision: placement.Decision, recognised: capacity.Provider | None = None, **fields: Any) -> str:
     """Apply the rule; check that a second application changes nothing."""
-    said = placement.edit(root, decision, settings(**fields), recognised, Editor(root))
+    result = placement.edit(root, decision, settings(**fields), recognised, Editor(root))
     once = deepcopy(root)
     again = Editor(root)
-    assert placement.edit(root, decision, settings(**fields), recognised, again) == said
+    assert placement.edit(root, decision, settings(**fields), recognised, again) == result
     assert (root, again.edits) == (once, [])
-    return said
+    return result
 
 
 def terms(root: Json) -> Any:
@@ -52,8 +52,8 @@ def preferences(root: Json) -> Any:
     return at(root, placement.PREFERRED)
 
 
-def with_terms(*given: Json) -> Json:
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(given)}}
+def with_terms(*own: Json) -> Json:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(own)}}
     return pod({"affinity": {"nodeAffinity": required}})
 
 
@@ -63,7 +63,7 @@ def flytes_rule(attempt: int, budget: int, threshold: int) -> bool:
     if threshold > 0:
         above = attempt >= threshold
     elif threshold < 0:
-        # Flyte subtracts unsigned numbers; beyond the budget ours is on-demand from attempt 1 instead.
+        # Flyte subtracts unsigned numbers. Our rule differs beyond the budget: on-demand from attempt 1.
         above = attempt >= maximum - abs(threshold) if abs(threshold) <= maximum else True
     else:
         above = False
