@@ -1,4 +1,4 @@
-"""Objects of cluster admins: a bad policy or label is denied, but never an edit that repairs one."""
+"""What cluster admins edit: a bad policy or namespace label is denied; an edit that repairs one never is."""
 
 from typing import Any
 
@@ -46,35 +46,35 @@ def test_a_profile_that_the_policy_knows_is_accepted() -> None:
     assert problems(namespace(profile="gpu", mode="Warn"), policy(gpu=Profile())) == []
 
 
-def test_an_unknown_profile_is_denied_with_the_list_and_the_nearest() -> None:
+def test_the_denial_of_an_unknown_profile_lists_the_known_ones_and_suggests_the_nearest() -> None:
     assert problems(namespace(profile="gpus"), policy(gpu=Profile())) == [
         "metadata.labels[retry-policy.dev/profile]: the policy has no profile 'gpus', it has default, gpu; label it gpu"
     ]
 
 
-def test_an_unknown_mode_is_denied_with_the_allowed_ones() -> None:
+def test_the_denial_of_an_unknown_mode_lists_the_allowed_ones() -> None:
     assert problems(namespace(profile="default", mode="warn"), policy()) == [
         "metadata.labels[retry-policy.dev/mode]: is 'warn'; must be Enforce, Warn or Audit (did you mean Warn?)"
     ]
     assert problems(namespace(profile="default", mode=""), policy()) != []
 
 
-def test_a_mode_that_was_there_before_is_judged_when_the_namespace_opts_in() -> None:
+def test_an_old_mode_label_is_validated_when_the_namespace_opts_in() -> None:
     assert problems(namespace(profile="default", mode="warn"), policy(), old=namespace(mode="warn")) != []
 
 
-def test_both_labels_are_judged_at_once() -> None:
+def test_a_wrong_profile_and_a_wrong_mode_are_reported_together() -> None:
     assert len(problems(namespace(profile="x", mode="y"), policy())) == 2
 
 
-def test_a_namespace_whose_profile_has_gone_may_be_changed_otherwise() -> None:
+def test_a_namespace_whose_profile_was_removed_can_still_be_edited() -> None:
     old = namespace(profile="gone", mode="old")
     assert problems(namespace(profile="gone", mode="old", team="a"), policy(), old=old) == []
     assert problems(namespace(team="a"), policy(), old=old) == []
 
 
 @pytest.mark.parametrize("in_force", [None, policy()], ids=["no policy yet", "a policy"])
-def test_a_mode_that_has_no_effect_is_a_warning_whatever_the_policy(in_force: Policy | None) -> None:
+def test_a_mode_without_a_profile_gives_warnings_with_and_without_a_policy(in_force: Policy | None) -> None:
     request = review.decode(review_of(namespace(mode="enforce")))
     response = configuration.validate(request, in_force, {}, "")
     assert response.problems == []
@@ -90,7 +90,7 @@ def test_annotations_of_a_wrong_type_are_denied_with_their_path() -> None:
     assert problems(root)[0].startswith("metadata.annotations.a: is an integer")
 
 
-def test_without_a_policy_in_force_no_label_is_judged() -> None:
+def test_labels_are_accepted_if_no_policy_is_in_force() -> None:
     assert problems(namespace(profile="any")) == []
 
 
@@ -110,7 +110,7 @@ def test_a_config_map_without_a_policy_is_denied() -> None:
     assert problems(config_map(None))[0].startswith("data[policy.yaml]: is missing")
 
 
-def test_an_edit_that_drops_a_profile_in_use_is_denied_with_its_namespaces() -> None:
+def test_the_denial_of_an_edit_that_removes_a_profile_in_use_names_its_namespaces() -> None:
     in_use = {"default": ["ml"], "cpu": [f"t{number}" for number in range(12)], "gpu": ["ml-2"]}
     old = config_map(GOOD)
     old["metadata"]["uid"] = "its-uid"
@@ -123,10 +123,12 @@ def test_an_edit_that_drops_a_profile_in_use_is_denied_with_its_namespaces() -> 
 
 
 @pytest.mark.parametrize(("claimed", "uid"), [(None, "its-uid"), ("another", "its-uid"), ("", ""), (None, "")])
-def test_who_does_not_know_the_stored_config_map_is_told_no_names(claimed: str | None, uid: str) -> None:
+def test_a_denial_names_no_namespaces_unless_the_request_has_the_uid_of_the_stored_config_map(
+    claimed: str | None, uid: str
+) -> None:
     old = config_map(GOOD)
     old["metadata"]["uid"] = claimed
-    for before in (old, None):  # a new ConfigMap has no uid that would show it
+    for before in (old, None):  # a new ConfigMap has no uid to compare
         assert problems(config_map(GOOD), in_use={"secret-profile": ["secret-team"]}, old=before, uid=uid) == [
             (
                 "profiles: lack a profile that a namespace is labelled with;"
@@ -135,7 +137,7 @@ def test_who_does_not_know_the_stored_config_map_is_told_no_names(claimed: str |
         ]
 
 
-def test_only_our_config_map_is_ours() -> None:
+def test_only_writes_of_the_policy_config_map_are_validated() -> None:
     for root, request in (
         (config_map("x", "other"), {"namespace": OURS[0], "name": "other"}),
         (config_map("x"), {"namespace": "default", "name": "retry-policy"}),

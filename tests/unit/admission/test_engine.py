@@ -36,7 +36,7 @@ def defaulted(root: Json) -> Json:
     return root
 
 
-def test_a_job_is_stored_with_the_policy_and_says_so() -> None:
+def test_a_job_gets_the_policy_and_an_annotation_that_records_the_edits() -> None:
     answer = mutate(defaulted(job()))
     assert answer.patch == [
         {"op": "add", "path": "/spec/podFailurePolicy", "value": {"rules": [DISRUPTION, bug()]}},
@@ -59,33 +59,33 @@ def test_a_job_is_stored_with_the_policy_and_says_so() -> None:
     ]
 
 
-def test_a_rule_of_its_author_gets_neighbours_and_is_not_replaced() -> None:
+def test_rules_are_added_beside_the_authors_rule() -> None:
     answer = mutate(job(job_spec(rules=[bug(values=(1,))])))
     assert answer.patch[0] == {"op": "add", "path": "/spec/podFailurePolicy/rules/0", "value": DISRUPTION}
 
 
 @pytest.mark.parametrize("author", [case[0] for case in CASES.values()], ids=CASES)
-def test_a_second_application_changes_nothing(author: Json) -> None:
+def test_mutating_a_job_twice_changes_nothing_more(author: Json) -> None:
     once = mutate(defaulted(job(deepcopy(author)))).object
     assert mutate(once).patch == []
 
 
 @pytest.mark.parametrize("author", [case[0] for case in CASES.values()], ids=CASES)
-def test_a_manifest_applied_again_is_put_back_to_what_is_stored(author: Json) -> None:
+def test_applying_a_manifest_again_does_not_change_the_stored_job(author: Json) -> None:
     stored = mutate(defaulted(job(deepcopy(author)))).object
-    applied = deepcopy(stored)  # what stands in the manifest overwrites what is stored
+    applied = deepcopy(stored)  # fields in the manifest overwrite the stored ones
     applied["spec"].update(defaulted(job(deepcopy(author)))["spec"])
     if "podFailurePolicy" not in author:
         applied["spec"].pop("podFailurePolicy", None)
     assert mutate(applied, old=stored).object == stored
 
 
-def test_a_replaced_manifest_keeps_what_the_webhook_wrote() -> None:
+def test_replacing_a_job_with_its_manifest_keeps_what_the_webhook_wrote() -> None:
     stored = mutate(defaulted(job())).object
     assert mutate(defaulted(job()), old=stored).object == stored
 
 
-def test_a_changed_policy_does_not_reach_a_job_that_is_there() -> None:
+def test_a_changed_policy_does_not_change_an_existing_job() -> None:
     stored = mutate(defaulted(job())).object
     changed = policy(
         default=Profile(failure_policy=FailurePolicy(retriable_exit_codes=(1, 2)), attempt_timeout=Duration(60))
@@ -93,7 +93,7 @@ def test_a_changed_policy_does_not_reach_a_job_that_is_there() -> None:
     assert mutate(deepcopy(stored), old=stored, under=changed).patch == []
 
 
-def test_a_value_that_its_author_really_changed_stays_changed() -> None:
+def test_a_value_that_the_author_changes_on_update_is_kept() -> None:
     stored = mutate(defaulted(job())).object
     changed = deepcopy(stored)
     changed["spec"]["backoffLimit"] = 5
@@ -101,26 +101,26 @@ def test_a_value_that_its_author_really_changed_stays_changed() -> None:
 
 
 @pytest.mark.parametrize("nonsense", ["", "[]", "{", '{"profile":1}', '{"profile":"x","injected":[{"op":"add"}]}'])
-def test_a_policy_annotation_that_somebody_broke_does_no_harm(nonsense: str) -> None:
+def test_a_malformed_policy_annotation_changes_nothing(nonsense: str) -> None:
     old = job(annotations={names.POLICY: nonsense})
     assert mutate(deepcopy(old), old=old).patch == []
 
 
-def test_a_policy_annotation_that_names_foreign_fields_does_no_harm() -> None:
+def test_a_policy_annotation_with_paths_that_the_webhook_never_writes_changes_nothing() -> None:
     paths = ["/spec/template/spec/containers/9", "/metadata/name", "/spec/x/y", "/spec/template/spec/containers/x", ""]
     record = {"profile": "default", "injected": [{"op": "add", "path": path} for path in paths]}
     old = job(annotations={names.POLICY: json.dumps(record)})
     assert mutate(deepcopy(old), old=old).patch == []
 
 
-def test_a_job_from_before_opt_in_keeps_what_it_has() -> None:
+def test_a_job_from_before_opt_in_is_neither_changed_nor_denied() -> None:
     old = job(job_spec(backoffLimit=25))
     labelled = job(job_spec(backoffLimit=25, suspend=True, parallelism=2), labels={"team": "a"})
     assert mutate(labelled, old=old).patch == []
     assert validate(labelled, old=old).allowed
 
 
-def test_an_update_is_refused_only_for_what_it_worsens() -> None:
+def test_an_update_is_denied_for_the_problems_that_it_adds() -> None:
     old = job(job_spec(backoffLimit=25))
     worse = job(job_spec(backoffLimit=30), annotations={names.SKIP: "perhaps"})
     message = validate(worse, old=old).message
@@ -129,7 +129,7 @@ def test_an_update_is_refused_only_for_what_it_worsens() -> None:
 
 
 @pytest.mark.parametrize("change", [{"suspend": True}, {"parallelism": 1}])
-def test_who_ends_pods_that_run_is_warned_where_that_fails_their_job(change: Json) -> None:
+def test_suspending_or_scaling_down_warns_if_the_ended_pods_would_fail_the_job(change: Json) -> None:
     rules = [exit_codes("FailJob", "NotIn", 143, container="main")]
     stored = defaulted(job(job_spec(rules=rules, parallelism=2, completions=9)))
     changed = {**stored, "spec": {**stored["spec"], **change}}
@@ -141,24 +141,24 @@ def test_who_ends_pods_that_run_is_warned_where_that_fails_their_job(change: Jso
     assert validate({**changed, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}, old=changed).warnings == []
 
 
-def test_who_ends_pods_of_a_job_that_expects_it_is_not_warned() -> None:
+def test_suspending_a_job_that_tolerates_exit_code_137_gives_no_warning() -> None:
     rules = [exit_codes("FailJob", "NotIn", 137, 143, container="main")]
     stored = defaulted(job(job_spec(rules=rules)))
     assert validate({**stored, "spec": {**stored["spec"], "suspend": True}}, old=stored).warnings == []
 
 
-def test_who_asks_for_a_retry_where_nobody_hears_it_is_warned_once() -> None:
+def test_a_retry_request_gives_one_warning_if_requested_retries_are_not_enabled() -> None:
     stored = defaulted(job())
-    asks = {**stored, "metadata": {**stored["metadata"], "annotations": {names.RETRY_REQUESTED_AT: "x"}}}
-    deaf = Facts(profile_name="default", requested_retries=False)
-    assert validate(asks, deaf, old=stored).warnings == [
+    requesting = {**stored, "metadata": {**stored["metadata"], "annotations": {names.RETRY_REQUESTED_AT: "x"}}}
+    not_enabled = Facts(profile_name="default", requested_retries=False)
+    assert validate(requesting, not_enabled, old=stored).warnings == [
         f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: ignored: not enabled here; run: retry-policy retry"
     ]
-    assert validate(asks, deaf, old=asks).warnings == []
-    assert validate(asks, old=stored).warnings == []
+    assert validate(requesting, not_enabled, old=requesting).warnings == []
+    assert validate(requesting, old=stored).warnings == []
 
 
-def test_an_object_that_is_being_deleted_always_passes() -> None:
+def test_an_object_that_is_being_deleted_is_neither_changed_nor_denied() -> None:
     going = job(job_spec(backoffLimit=99), deletionTimestamp="2026-01-01T00:00:00Z", annotations={names.SKIP: "x"})
     stored = job(deletionTimestamp="2026-01-01T00:00:00Z")
     assert mutate(going, old=stored).patch == []
@@ -166,34 +166,34 @@ def test_an_object_that_is_being_deleted_always_passes() -> None:
 
 
 @pytest.mark.parametrize("old", [None, job()])
-def test_an_object_that_only_claims_to_be_deleted_is_judged_like_any_other(old: Json | None) -> None:
+def test_a_deletion_timestamp_that_the_author_wrote_does_not_exempt_a_job(old: Json | None) -> None:
     claims = job(job_spec(backoffLimit=99), deletionTimestamp="2026-01-01T00:00:00Z")
     assert mutate(claims, old=old).patch or old is not None
     assert validate(claims, old=old).message.startswith("spec.backoffLimit: 99 retries exceed the limit")
 
 
-def test_a_pod_that_claims_to_be_deleted_is_placed_like_any_other() -> None:
+def test_a_deletion_timestamp_that_the_author_wrote_does_not_exempt_a_pod() -> None:
     assert mutate(pod(deletionTimestamp="2026-01-01T00:00:00Z")).patch
 
 
 @pytest.mark.parametrize("request_", [{"subResource": "status"}, {"operation": "DELETE"}, {"operation": "CONNECT"}])
-def test_other_operations_and_subresources_are_not_ours(request_: dict[str, Any]) -> None:
+def test_other_operations_and_subresources_are_allowed_unchanged(request_: dict[str, Any]) -> None:
     root = job(job_spec(backoffLimit=99))
     assert (mutate(root, **request_).patch, validate(root, **request_).allowed) == ([], True)
 
 
-def test_a_kind_that_nobody_registered_passes_untouched() -> None:
+def test_an_unknown_kind_is_allowed_unchanged() -> None:
     root = {"apiVersion": "v1", "kind": "Secret", "metadata": {"annotations": {names.SKIP: "x"}}}
     assert (mutate(root).patch, validate(root).allowed) == ([], True)
 
 
-def test_a_namespace_that_is_not_opted_in_sees_nothing() -> None:
+def test_an_object_in_a_namespace_without_opt_in_is_allowed_unchanged() -> None:
     root = job(job_spec(backoffLimit=99))
     out = Facts(profile_name=None)
     assert (mutate(root, out).patch, validate(root, out).allowed) == ([], True)
 
 
-def test_a_profile_that_the_policy_does_not_know_leaves_alone_and_warns_with_the_nearest() -> None:
+def test_under_an_unknown_profile_an_object_is_unchanged_and_a_warning_suggests_the_nearest() -> None:
     unknown = Facts(profile_name="defautl")
     answer = mutate(job(job_spec(backoffLimit=99)), unknown)
     assert answer.patch == []
@@ -203,7 +203,7 @@ def test_a_profile_that_the_policy_does_not_know_leaves_alone_and_warns_with_the
     assert validate(job(job_spec(backoffLimit=99)), unknown).allowed
 
 
-def test_twenty_five_retries_are_refused_with_code_422_and_a_remedy() -> None:
+def test_twenty_five_retries_are_denied_and_the_message_says_how_many_are_allowed() -> None:
     answer = validate(job(job_spec(backoffLimit=25)))
     assert (answer.allowed, answer.message) == (
         False,
@@ -211,7 +211,7 @@ def test_twenty_five_retries_are_refused_with_code_422_and_a_remedy() -> None:
     )
 
 
-def test_all_problems_of_an_object_are_named_at_once() -> None:
+def test_one_denial_lists_all_problems_of_an_object() -> None:
     root = job(
         job_spec(backoffLimit=25, rules=[{"action": "FailJobs"}], pod_annotations={names.MAX_RETRIES: "x"}),
         annotations={names.ATTEMPT: "first"},
@@ -223,7 +223,7 @@ def test_all_problems_of_an_object_are_named_at_once() -> None:
     assert "spec.template.metadata.annotations[retry-policy.dev/max-retries]" in paths
 
 
-def test_a_cron_jobs_template_is_mutated_and_validated_where_it_stands() -> None:
+def test_the_job_template_of_a_cron_job_is_mutated_and_validated() -> None:
     answer = mutate(cron_job())
     assert [operation["path"] for operation in answer.patch] == [
         "/spec/jobTemplate/spec/podFailurePolicy",
@@ -237,14 +237,14 @@ def test_a_cron_job_is_mutated_on_update_too() -> None:
     assert mutate(cron_job(), old=cron_job()).patch != []
 
 
-def test_a_cron_job_of_before_may_keep_its_retries_when_it_is_suspended() -> None:
+def test_a_cron_job_from_before_opt_in_can_be_suspended_in_spite_of_its_retries() -> None:
     old = cron_job(job_spec(backoffLimit=25))
     suspended = deepcopy(old)
     suspended["spec"]["suspend"] = True
     assert validate(mutate(suspended, old=old).object, old=old).allowed
 
 
-def test_what_an_author_says_on_a_cron_job_reaches_its_jobs_and_pods() -> None:
+def test_annotations_of_a_cron_job_are_copied_to_its_job_and_pod_templates() -> None:
     answer = mutate(cron_job(annotations={names.MAX_RETRIES: "2", names.MAX_DISRUPTIONS: "0"}))
     template = answer.object["spec"]["jobTemplate"]
     assert template["metadata"]["annotations"] == {names.MAX_RETRIES: "2", names.MAX_DISRUPTIONS: "0"}
@@ -252,38 +252,38 @@ def test_what_an_author_says_on_a_cron_job_reaches_its_jobs_and_pods() -> None:
     assert template["spec"]["backoffLimit"] == 2
 
 
-def test_a_job_template_says_more_than_its_cron_job() -> None:
+def test_an_annotation_of_the_job_template_beats_that_of_the_cron_job() -> None:
     root = cron_job(template_metadata={"annotations": {names.MAX_RETRIES: "1"}}, annotations={names.MAX_RETRIES: "4"})
     assert mutate(root).object["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 1
 
 
-def test_skip_leaves_a_job_alone_but_not_its_limit() -> None:
+def test_a_skipped_job_is_not_changed_but_the_retry_limit_still_applies() -> None:
     skipped = job(job_spec(backoffLimit=25), annotations={names.SKIP: "true"})
     assert mutate(skipped).patch == []
     assert not validate(skipped).allowed
 
 
-def test_skip_on_a_cron_job_reaches_its_jobs() -> None:
+def test_skip_on_a_cron_job_is_copied_to_its_job_template() -> None:
     answer = mutate(cron_job(annotations={names.SKIP: "true"}))
     assert answer.object["spec"]["jobTemplate"]["metadata"] == {"annotations": {names.SKIP: "true"}}
     assert answer.object["spec"]["jobTemplate"]["spec"] == job_spec()
 
 
-def test_skip_is_refused_where_the_profile_does_not_allow_it() -> None:
+def test_skip_is_denied_if_the_profile_does_not_allow_it() -> None:
     strict = policy(default=Profile(allow_skip=False))
     skipped = job(annotations={names.SKIP: "true"})
     assert mutate(skipped, under=strict).patch != []
     assert not validate(skipped, under=strict).allowed
 
 
-def test_a_job_clamped_to_what_looks_like_the_apis_default_stays_there() -> None:
+def test_a_job_clamped_to_the_apis_default_of_six_retries_is_not_lowered_again() -> None:
     clamping = policy(default=Profile(retries=Retries(limit=6, on_exceed="Clamp")))
     once = mutate(defaulted(job(job_spec(backoffLimit=7))), under=clamping).object
     assert once["spec"]["backoffLimit"] == 6
     assert mutate(once, under=clamping).patch == []
 
 
-def test_a_clamped_job_is_accepted_with_a_warning_and_applied_again() -> None:
+def test_a_clamped_job_gets_a_warning_and_can_be_applied_again() -> None:
     clamping = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
     answer = mutate(defaulted(job(job_spec(rules=[], backoffLimit=25))), under=clamping)
     assert answer.object["spec"]["backoffLimit"] == 10
@@ -307,7 +307,7 @@ def test_a_clamped_job_is_accepted_with_a_warning_and_applied_again() -> None:
         ({"ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "controller": True}]}, 6),
     ],
     ids=[
-        "nothing tells",
+        "nothing shows the author",
         "last applied without",
         "last applied with",
         "last applied is nonsense",
@@ -318,11 +318,11 @@ def test_a_clamped_job_is_accepted_with_a_warning_and_applied_again() -> None:
         "made by a controller from its template",
     ],
 )
-def test_a_backoff_limit_of_six_is_lowered_unless_its_author_said_it(metadata: Json, budget: int) -> None:
+def test_a_backoff_limit_of_six_is_lowered_unless_the_author_wrote_it(metadata: Json, budget: int) -> None:
     assert mutate(defaulted(job(**metadata))).object["spec"]["backoffLimit"] == budget
 
 
-def test_a_pods_last_attempt_is_on_demand_and_says_why() -> None:
+def test_the_pod_of_the_last_attempt_is_placed_on_demand_and_its_annotations_say_why() -> None:
     answer = mutate(pod(), GKE_FACTS, policy(eks=EKS))
     assert answer.object["metadata"]["annotations"] == {
         names.PLACEMENT: "OnDemand",
@@ -334,19 +334,19 @@ def test_a_pods_last_attempt_is_on_demand_and_says_why() -> None:
     assert mutate(answer.object, GKE_FACTS, policy(eks=EKS)).patch == []
 
 
-def test_a_pod_of_a_skipped_job_is_left_alone() -> None:
+def test_a_pod_of_a_skipped_job_is_not_changed() -> None:
     facts = Facts(profile_name="eks", owner=stored_job(annotations={names.SKIP: "true"}))
     assert mutate(pod(), facts, policy(eks=EKS)).patch == []
 
 
-def older(**annotations: str) -> Facts:
-    """The facts about a pod of a Job that was created without the policy."""
+def facts_without_policy(**annotations: str) -> Facts:
+    """Return the facts about a pod of a Job that was created without the policy."""
     return Facts(profile_name="eks", owner={**job(uid="job-uid", annotations=annotations), "status": {"failed": 1}})
 
 
-def test_a_pod_of_a_job_that_was_created_without_the_policy_is_left_alone() -> None:
-    assert mutate(pod(), older(), policy(eks=EKS)).patch == []
-    assert mutate(pod(), older(**{names.MAX_RETRIES: "2"}), policy(eks=EKS)).patch == []
+def test_a_pod_of_a_job_that_was_created_without_the_policy_is_not_changed() -> None:
+    assert mutate(pod(), facts_without_policy(), policy(eks=EKS)).patch == []
+    assert mutate(pod(), facts_without_policy(**{names.MAX_RETRIES: "2"}), policy(eks=EKS)).patch == []
 
 
 @pytest.mark.parametrize(
@@ -357,18 +357,20 @@ def test_a_pod_of_a_job_that_was_created_without_the_policy_is_left_alone() -> N
         ((names.ATTEMPT, "0"), "Spot"),
     ],
 )
-def test_an_annotation_places_the_pods_of_such_a_job(annotation: tuple[str, str], placement: str) -> None:
-    of_job, of_pod = older(**dict([annotation])), pod(annotations=dict([annotation]))
-    for placed in (mutate(pod(), of_job, policy(eks=EKS)), mutate(of_pod, older(), policy(eks=EKS))):
+def test_an_annotation_makes_placement_apply_to_a_pod_of_a_job_without_the_policy(
+    annotation: tuple[str, str], placement: str
+) -> None:
+    of_job, of_pod = facts_without_policy(**dict([annotation])), pod(annotations=dict([annotation]))
+    for placed in (mutate(pod(), of_job, policy(eks=EKS)), mutate(of_pod, facts_without_policy(), policy(eks=EKS))):
         assert placed.object["metadata"]["annotations"][names.PLACEMENT] == placement
 
 
 @pytest.mark.parametrize("mode", ["Warn", "Audit"])
-def test_in_warn_and_audit_where_no_job_is_labelled_the_placement_of_its_pods_is_still_told(mode: str) -> None:
+def test_warn_and_audit_report_the_placement_of_pods_although_no_job_is_labelled(mode: str) -> None:
     root = pod()
     subject = subject_of(review.decode(review_of(root)), root)
     assert subject is not None
-    assert "placement" in engine.mutate(subject, policy(eks=EKS), replace(older(), mode=mode)).edited
+    assert "placement" in engine.mutate(subject, policy(eks=EKS), replace(facts_without_policy(), mode=mode)).edited
 
 
 def test_a_pod_of_a_workload_that_is_not_interruptible_starts_on_demand() -> None:
@@ -377,20 +379,20 @@ def test_a_pod_of_a_workload_that_is_not_interruptible_starts_on_demand() -> Non
     assert answer.object["metadata"]["annotations"][names.PLACEMENT] == "OnDemand"
 
 
-def test_a_pod_that_is_not_placed_says_so() -> None:
+def test_a_pod_without_placement_gets_the_placement_annotation_none() -> None:
     answer = mutate(pod(), Facts(profile_name="default", owner=stored_job()))
     assert answer.object["metadata"]["annotations"][names.PLACEMENT] == "None"
     assert "affinity" not in answer.object["spec"]
 
 
-def test_a_malformed_annotation_denies_a_pod_that_a_person_made() -> None:
+def test_a_malformed_annotation_of_a_pod_without_a_controller_is_denied() -> None:
     answer = validate(pod(owner=None, annotations={names.ATTEMPT: "first"}))
     assert answer.message == (
         "metadata.annotations[retry-policy.dev/attempt]: is 'first'; must be a whole number, 0 or more"
     )
 
 
-def test_a_malformed_annotation_never_denies_a_controllers_pod() -> None:
+def test_a_malformed_annotation_of_a_controllers_pod_is_not_denied() -> None:
     assert validate(pod(annotations={names.ATTEMPT: "first"})).allowed
 
 
@@ -421,21 +423,21 @@ WRONG_TYPES: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "root"), WRONG_TYPES)
-def test_wrong_types_are_left_alone_with_a_warning_and_then_denied_with_their_path(kind: str, root: Any) -> None:
+def test_mutate_warns_about_wrong_types_and_validate_denies_them(kind: str, root: Any) -> None:
     request: dict[str, Any] = {"kind": {"group": "" if kind == "Pod" else "batch", "version": "v1", "kind": kind}}
     mutated = mutate(root, **request)
     assert (mutated.allowed, mutated.patch, len(mutated.warnings)) == (True, [], 1)
     assert not validate(root, **request).allowed
 
 
-def test_what_a_policy_injects_is_held_to_the_schema() -> None:
+def test_a_policy_that_would_inject_an_invalid_failure_policy_is_a_problem() -> None:
     assert validate_policy(policy()) == []
     codes = tuple(range(1, 260))
     found = validate_policy(policy(gpu=Profile(failure_policy=FailurePolicy(retriable_exit_codes=codes))))
     assert {problem.path for problem in found} == {("profiles", "gpu", "failurePolicy")}
 
 
-def test_a_changed_policy_reaches_a_cron_job_at_its_next_update() -> None:
+def test_a_changed_policy_applies_to_a_cron_job_at_its_next_update() -> None:
     stored = mutate(cron_job()).object
     changed = policy(
         default=Profile(failure_policy=FailurePolicy(retriable_exit_codes=(77,)), retries=Retries(default=1))
@@ -445,7 +447,7 @@ def test_a_changed_policy_reaches_a_cron_job_at_its_next_update() -> None:
     assert updated["backoffLimit"] == 1
 
 
-def test_what_an_author_takes_back_on_a_cron_job_is_taken_back_in_its_templates() -> None:
+def test_a_changed_annotation_of_a_cron_job_is_changed_in_its_templates_too() -> None:
     stored = mutate(cron_job(annotations={names.SKIP: "true", names.MAX_RETRIES: "2"})).object
     changed = deepcopy(stored)
     changed["metadata"]["annotations"] |= {names.SKIP: "false", names.MAX_RETRIES: "4"}
@@ -455,7 +457,7 @@ def test_what_an_author_takes_back_on_a_cron_job_is_taken_back_in_its_templates(
     assert template["spec"]["template"]["metadata"]["annotations"] == {names.MAX_RETRIES: "4"}
 
 
-def test_what_others_have_added_beside_ours_stays() -> None:
+def test_annotations_that_others_added_to_a_template_are_kept() -> None:
     stored = mutate(cron_job(annotations={names.MAX_RETRIES: "2"})).object
     changed = deepcopy(stored)
     changed["metadata"]["annotations"][names.MAX_RETRIES] = "4"
@@ -464,7 +466,7 @@ def test_what_others_have_added_beside_ours_stays() -> None:
     assert annotations == {names.MAX_RETRIES: "4", "example.test/own": "kept"}
 
 
-def test_a_rule_of_ours_that_somebody_edited_is_theirs_and_not_taken_apart() -> None:
+def test_an_injected_rule_that_somebody_edited_is_kept() -> None:
     stored = mutate(cron_job(job_spec(rules=[bug("log", values=(3,))], containers=("main", "log")))).object
     changed = deepcopy(stored)
     rules = changed["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
@@ -474,13 +476,13 @@ def test_a_rule_of_ours_that_somebody_edited_is_theirs_and_not_taken_apart() -> 
     assert after[0] == edited
 
 
-def test_a_job_that_another_webhook_suspends_in_between_is_judged_anew() -> None:
+def test_a_job_suspended_by_another_webhook_gets_137_as_a_retriable_exit_code() -> None:
     once = mutate(defaulted(job())).object
     once["spec"]["suspend"] = True
     assert mutate(once).object["spec"]["podFailurePolicy"]["rules"] == [DISRUPTION, bug(values=(137, 143))]
 
 
-def test_a_policy_annotation_of_another_job_takes_nothing_of_this_ones_author() -> None:
+def test_a_policy_annotation_copied_from_another_job_removes_no_rule_of_the_author() -> None:
     other = mutate(defaulted(job(job_spec(rules=[bug("log", values=(3,))], containers=("main", "log"))))).object
     own = defaulted(job(job_spec(rules=[bug(values=(5,))])))
     own["metadata"]["annotations"] = dict(other["metadata"]["annotations"])
@@ -495,7 +497,7 @@ def test_a_policy_annotation_of_another_job_takes_nothing_of_this_ones_author() 
     ("path", "value"),
     [("/spec/suspend", True), ("/spec/parallelism", 5), ("/spec/template/spec/containers/0/image", "x")],
 )
-def test_a_policy_annotation_cannot_hold_fields_that_are_not_ours(path: str, value: Any) -> None:
+def test_a_policy_annotation_cannot_undo_changes_to_fields_that_the_webhook_never_writes(path: str, value: Any) -> None:
     record = {"profile": "default", "injected": [{"op": "replace", "path": path, "now": False, "was": value}]}
     old = job(job_spec(suspend=False, parallelism=False), annotations={names.POLICY: json.dumps(record)})
     new = deepcopy(old)
@@ -503,7 +505,7 @@ def test_a_policy_annotation_cannot_hold_fields_that_are_not_ours(path: str, val
     assert mutate(new, old=deepcopy(old)).object["spec"] == new["spec"]
 
 
-def test_an_index_of_thousands_of_digits_does_no_harm() -> None:
+def test_a_policy_annotation_with_an_index_of_thousands_of_digits_changes_nothing() -> None:
     record = {"profile": "default", "injected": [{"op": "add", "path": "/spec/podFailurePolicy/rules/" + "9" * 5000}]}
     old = job(job_spec(rules=[bug()]), annotations={names.POLICY: json.dumps(record)})
     assert mutate(deepcopy(old), old=old).patch == []
@@ -517,7 +519,7 @@ def test_an_index_of_thousands_of_digits_does_no_harm() -> None:
         Facts(profile_name="gone"),
     ],
 )
-def test_a_manifest_can_be_applied_again_whatever_has_become_of_mode_and_profile(facts: Facts) -> None:
+def test_a_manifest_can_be_applied_again_after_the_mode_or_the_profile_changed(facts: Facts) -> None:
     author = job_spec(rules=[bug(values=(5,))])
     stored = mutate(defaulted(job(deepcopy(author)))).object
     applied = {**deepcopy(stored), "spec": defaulted(job(deepcopy(author)))["spec"]}
@@ -528,14 +530,14 @@ def test_a_manifest_can_be_applied_again_whatever_has_become_of_mode_and_profile
     assert answer.object["spec"] == stored["spec"]
 
 
-def test_a_job_of_a_cron_job_from_before_opt_in_is_not_refused_for_the_apis_default() -> None:
+def test_a_job_of_a_cron_job_from_before_opt_in_is_not_denied_for_the_apis_default() -> None:
     controller = [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": True}]
     strict = policy(default=Profile(retries=Retries(limit=5)))
     made = mutate(defaulted(job(ownerReferences=controller)), under=strict).object
     assert validate(made, under=strict).allowed
 
 
-def test_more_retries_than_a_clamping_profile_allows_are_handed_down_clamped_with_a_warning() -> None:
+def test_a_clamping_profile_lowers_max_retries_in_the_pod_template_and_warns() -> None:
     clamping = policy(default=Profile(retries=Retries(limit=4, on_exceed="Clamp")))
     answer = mutate(job(annotations={names.MAX_RETRIES: "50"}), under=clamping)
     assert answer.object["spec"]["template"]["metadata"]["annotations"][names.MAX_RETRIES] == "4"
@@ -546,23 +548,25 @@ def test_more_retries_than_a_clamping_profile_allows_are_handed_down_clamped_wit
     "annotations",
     [{names.ATTEMPT: "two"}, {names.SKIP: "maybe"}, {names.MAX_RETRIES: "x"}, {names.INTERRUPTIBLE: "no"}],
 )
-def test_a_pod_that_a_person_made_is_refused_for_each_malformed_annotation_as_it_stands(annotations: Json) -> None:
+def test_mutate_keeps_a_malformed_annotation_of_a_pod_without_a_controller_and_validate_denies_it(
+    annotations: Json,
+) -> None:
     bare = pod(owner=None, annotations=annotations)
     mutated = mutate(bare)
     assert mutated.patch == []
     assert not validate(mutated.object).allowed
 
 
-def test_an_attempt_that_its_author_wrote_stays_as_written() -> None:
+def test_an_attempt_annotation_is_kept_as_its_author_wrote_it() -> None:
     bare = pod(owner=None, annotations={names.ATTEMPT: "007"})
     assert mutate(bare).object["metadata"]["annotations"][names.ATTEMPT] == "007"
 
 
-def test_a_pod_of_a_pod_does_not_take_part() -> None:
+def test_a_pod_that_is_controlled_by_a_pod_is_not_changed() -> None:
     assert mutate(pod(owner="Pod")).patch == []
 
 
-def test_a_denial_names_a_hundred_problems_and_counts_the_rest() -> None:
+def test_a_denial_lists_a_hundred_problems_and_counts_the_rest() -> None:
     rules = [exit_codes("FailJob", "In", *[7] * 151)]
     lines = validate(job(job_spec(rules=rules))).message.splitlines()
     assert len(lines) == 101
@@ -578,7 +582,7 @@ def test_a_denial_names_a_hundred_problems_and_counts_the_rest() -> None:
         ("Policy", {names.RETRY_HISTORY: "[]"}, {}, "Spot"),
     ],
 )
-def test_what_a_person_has_run_again_runs_on_demand_where_the_profile_says_so(
+def test_a_requested_retry_runs_on_demand_if_the_profile_says_so(
     wanted: Any, owner: Json, said: Json, placed: str
 ) -> None:
     profile = Profile(placement=Placement(provider="gke"), requested_retry=RequestedRetry(placement=wanted))
@@ -587,7 +591,7 @@ def test_what_a_person_has_run_again_runs_on_demand_where_the_profile_says_so(
     assert found["metadata"]["annotations"][names.PLACEMENT] == placed
 
 
-def test_where_the_profile_says_so_what_says_nothing_may_run_twice() -> None:
+def test_a_profile_can_make_jobs_retryable_unless_their_annotation_says_otherwise() -> None:
     under = policy(default=Profile(requested_retry=RequestedRetry(retryable=True)))
     annotations = mutate(job(), under=under).object["metadata"]["annotations"]
     assert annotations[names.RETRYABLE] == "true"

@@ -1,4 +1,4 @@
-"""The modes for a roll-out: Warn tells users what would be done, Audit writes it to the audit log."""
+"""The modes for a roll-out: Warn shows users what would be done, Audit writes it to the audit log."""
 
 import msgspec
 import pytest
@@ -45,14 +45,14 @@ def test_warn_denies_nothing_and_says_what_would_be_denied() -> None:
     ]
 
 
-def test_what_would_be_mended_first_would_not_be_denied() -> None:
+def test_a_value_that_would_be_clamped_is_not_reported_as_denied() -> None:
     clamping = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
     assert validate(job(job_spec(backoffLimit=25)), WARN, clamping).warnings == []
 
 
 @pytest.mark.parametrize("facts", [WARN, AUDIT, ENFORCE])
 @pytest.mark.parametrize("root", [job(), cron_job(), pod()], ids=lambda root: str(root["kind"]))
-def test_the_object_that_is_validated_is_left_as_it_is(root: Json, facts: Facts) -> None:
+def test_validation_does_not_change_the_object(root: Json, facts: Facts) -> None:
     subject = subject_of(review.decode(review_of(root)))
     assert subject is not None
     placing = policy(default=Profile(placement=Placement(provider="gke", spot="Require")))
@@ -60,7 +60,7 @@ def test_the_object_that_is_validated_is_left_as_it_is(root: Json, facts: Facts)
     assert subject.root == root
 
 
-def test_every_warning_fits_into_what_kubectl_shows() -> None:
+def test_no_warning_is_longer_than_kubectl_shows() -> None:
     rules = [exit_codes("FailJob", "NotIn", 143)]
     root = cron_job(job_spec(backoffLimit=25, rules=rules, podReplacementPolicy="TerminatingOrFailed"))
     said = [*mutate(root, WARN).warnings, *validate(root, WARN).warnings]
@@ -68,7 +68,7 @@ def test_every_warning_fits_into_what_kubectl_shows() -> None:
     assert max(map(len, said)) <= WARNING_LENGTH
 
 
-def test_audit_is_silent_to_people_and_told_to_the_audit_log() -> None:
+def test_audit_gives_no_warnings_and_writes_to_the_audit_log() -> None:
     root = job(job_spec(backoffLimit=25))
     assert (mutate(root, AUDIT).warnings, mutate(root, AUDIT).patch) == ([], [])
     assert (validate(root, AUDIT).warnings, validate(root, AUDIT).allowed) == ([], True)
@@ -79,30 +79,30 @@ def test_audit_is_silent_to_people_and_told_to_the_audit_log() -> None:
     assert denial.startswith("spec.backoffLimit: 25 retries")
 
 
-def test_an_object_with_nothing_to_tell_has_no_audit_annotation() -> None:
+def test_an_object_that_needs_no_change_gets_no_audit_annotation() -> None:
     done = mutate(job()).object
     assert "auditAnnotations" not in audited(engine.mutate, done)
     assert "auditAnnotations" not in audited(engine.validate, done)
 
 
-def test_enforce_is_as_if_absent() -> None:
+def test_enforce_is_the_default_mode() -> None:
     assert mutate(job(), ENFORCE) == mutate(job(), OPTED_IN)
 
 
 @pytest.mark.parametrize("facts", [WARN, AUDIT])
-def test_a_pod_is_not_touched(facts: Facts) -> None:
+def test_warn_and_audit_change_no_pod(facts: Facts) -> None:
     placing = policy(default=Profile(placement=Placement(provider="gke", spot="Require")))
     told = Facts(profile_name="default", mode=facts.mode, owner=stored_job())
     assert mutate(pod(), told, placing).patch == []
 
 
 @pytest.mark.parametrize("facts", [WARN, AUDIT])
-def test_wrong_types_are_not_denied_and_told_to_people_in_warn_alone(facts: Facts) -> None:
+def test_wrong_types_are_not_denied_and_only_warn_gives_a_warning(facts: Facts) -> None:
     assert validate(job({"backoffLimit": "3"}), facts).allowed
     assert len(mutate(job({"backoffLimit": "3"}), facts).warnings) == (facts.mode == "Warn")
 
 
-def test_a_mode_that_nobody_knows_leaves_alone_with_a_warning() -> None:
+def test_under_an_unknown_mode_an_object_is_unchanged_with_a_warning() -> None:
     unknown = Facts(profile_name="default", mode="warn")
     answer = mutate(job(), unknown)
     assert answer.patch == []
@@ -115,7 +115,7 @@ def test_a_mode_that_nobody_knows_leaves_alone_with_a_warning() -> None:
     assert validate(job(job_spec(backoffLimit=25)), unknown).allowed
 
 
-def test_what_would_have_been_done_is_counted_by_rule() -> None:
+def test_in_audit_the_response_names_the_rules_that_would_edit_and_deny() -> None:
     subject = subject_of(review.decode(review_of(job(job_spec(backoffLimit=25)))))
     assert subject is not None
     assert engine.mutate(subject, policy(), AUDIT).edited[:1] == ["failure_policy"]
@@ -123,7 +123,7 @@ def test_what_would_have_been_done_is_counted_by_rule() -> None:
 
 
 @pytest.mark.parametrize("mode", ["Warn", "Audit"])
-def test_who_reports_finds_what_would_be_denied_and_changed_as_values(mode: str) -> None:
+def test_the_response_has_each_change_and_denial_with_its_rule_and_path(mode: str) -> None:
     facts = Facts(profile_name="default", mode=mode)
     subject = subject_of(review.decode(review_of(job(job_spec(backoffLimit=25)))))
     assert subject is not None
@@ -133,11 +133,11 @@ def test_who_reports_finds_what_would_be_denied_and_changed_as_values(mode: str)
     assert [(rule, problem.path) for rule, problem in denied] == [("retries", ("spec", "backoffLimit"))]
 
 
-def test_notes_in_the_metadata_are_no_change_to_report() -> None:
+def test_edits_of_the_metadata_are_not_reported_as_changes() -> None:
     assert [rule for rule, _ in modes.would_change("Audit", edits(), []).would_change] == ["retries"] * 4
 
 
-def test_an_audit_annotation_is_bounded() -> None:
+def test_an_audit_annotation_has_at_most_1024_characters() -> None:
     rules = [exit_codes("FailJobs", "NotIn", 143) for _ in range(20)]
     text = audited(engine.validate, job(job_spec(rules=rules)))["auditAnnotations"]["would-deny"]
     assert len(text) == 1024
@@ -156,7 +156,7 @@ def edits() -> list[Edit]:
     return editor.edits
 
 
-def test_a_warning_says_how_a_value_would_change_and_edits_of_the_metadata_have_none() -> None:
+def test_each_change_gets_a_warning_except_edits_of_the_metadata() -> None:
     found = modes.would_change("Warn", edits(), [Problem(("spec",), "is odd", "mend it")])
     assert [str(one) for one in found.warnings] == [
         "spec.limit: would become 3; not done in mode Warn",
@@ -169,12 +169,12 @@ def test_a_warning_says_how_a_value_would_change_and_edits_of_the_metadata_have_
 
 
 @pytest.mark.parametrize("mode", ["Warn", "Audit", "Nonsense"])
-def test_rules_are_counted_whatever_the_mode(mode: str) -> None:
+def test_the_response_names_the_editing_rules_in_every_mode(mode: str) -> None:
     assert modes.would_change(mode, edits(), []).edited == ["retries"] * 4 + ["annotations"]
 
 
 @pytest.mark.parametrize("mode", ["Audit", "Nonsense"])
-def test_any_mode_but_warn_tells_only_the_audit_log(mode: str) -> None:
+def test_modes_other_than_warn_write_only_to_the_audit_log(mode: str) -> None:
     found = modes.would_change(mode, edits(), [Problem(("spec",), "is odd", "mend it")])
     assert found.warnings == []
     assert found.audit == {
@@ -185,12 +185,12 @@ def test_any_mode_but_warn_tells_only_the_audit_log(mode: str) -> None:
     assert (denied.warnings, denied.audit) == ([], {"would-deny": "spec.limit: is too much"})
 
 
-def test_where_there_is_nothing_to_tell_there_is_no_audit_annotation() -> None:
+def test_without_changes_and_denials_there_is_no_audit_annotation() -> None:
     assert modes.would_change("Audit", [], []).audit == {}
     assert modes.would_deny("Audit", []).audit == {}
 
 
-def test_an_audit_annotation_has_a_length_however_many_problems_there_are() -> None:
+def test_the_audit_annotation_of_a_thousand_problems_is_cut() -> None:
     found = [("retries", Problem(("spec", str(index)), "is too much", "set 3")) for index in range(1000)]
     (text,) = modes.would_deny("Audit", found).audit.values()
     assert len(text) == modes.LONGEST_NOTE

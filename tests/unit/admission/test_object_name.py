@@ -1,4 +1,4 @@
-"""How an object is named to people: as they know it."""
+"""The name of an object in messages: the one that its author knows."""
 
 from typing import Any
 
@@ -27,33 +27,33 @@ def test_an_object_is_named_by_kind_namespace_and_name() -> None:
     assert str(named(with_metadata(job(), name="train"))) == "Job team/train"
 
 
-def test_an_object_of_the_whole_cluster_has_no_namespace() -> None:
+def test_a_cluster_scoped_object_is_named_without_a_namespace() -> None:
     body = review_of(with_metadata({"apiVersion": "v1", "kind": "Namespace"}, name="team"), namespace="")
     assert str(name_of(review.decode(body), body)) == "Namespace team"
 
 
-def test_a_namespace_is_named_by_itself_though_a_request_to_update_it_has_its_name_as_namespace() -> None:
+def test_a_namespace_is_named_without_the_namespace_field_of_the_request() -> None:
     body = review_of(with_metadata({"apiVersion": "v1", "kind": "Namespace"}, name="team"), namespace="team")
     assert str(name_of(review.decode(body), body)) == "Namespace team"
 
 
-def test_an_object_whose_name_the_api_server_completes_is_named_by_what_its_author_wrote() -> None:
+def test_an_object_with_generate_name_is_named_by_that_prefix() -> None:
     before = with_metadata(job(), generateName="train-")
     assert str(named(before)) == "Job team/train-*"
     completed = with_metadata(job(), generateName="train-", name="train-x7k2p")  # as /validate gets it
     assert str(named(completed, name="train-x7k2p")) == "Job team/train-*"
 
 
-def test_an_object_that_is_stored_has_the_name_that_it_got() -> None:
+def test_a_stored_object_with_generate_name_is_named_by_its_full_name() -> None:
     stored = with_metadata(job(), generateName="train-", name="train-x7k2p")
     assert str(named(stored, old=stored, name="train-x7k2p")) == "Job team/train-x7k2p"
 
 
-def test_a_name_that_its_author_wrote_beside_a_generate_name_is_used() -> None:
+def test_a_name_that_is_written_beside_generate_name_is_used() -> None:
     assert named(with_metadata(job(), generateName="train-", name="mine"), name="mine").name == "mine"
 
 
-def test_a_pod_is_named_by_the_controller_that_made_it() -> None:
+def test_a_pod_is_named_by_its_controller() -> None:
     root = pod()
     root["metadata"]["generateName"] = "train-"
     found = named(root)
@@ -61,11 +61,11 @@ def test_a_pod_is_named_by_the_controller_that_made_it() -> None:
     assert found.fields == {"kind": "Pod", "namespace": "team", "name": "train-*", "controller": "Job/train"}
 
 
-def test_a_pod_of_nobody_is_named_by_itself() -> None:
+def test_a_pod_without_a_controller_is_named_by_its_own_name() -> None:
     assert str(named(with_metadata(pod(owner=None), name="alone"))) == "Pod team/alone"
 
 
-def test_another_object_is_named_by_itself_whoever_made_it() -> None:
+def test_objects_other_than_pods_are_named_by_their_own_name() -> None:
     assert str(named(with_metadata(job(), name="set-0", ownerReferences=[JOB_OF_SET]))) == "Job team/set-0"
 
 
@@ -80,16 +80,16 @@ def test_another_object_is_named_by_itself_whoever_made_it() -> None:
         (None, "Job team/"),
     ],
 )
-def test_what_cannot_be_a_name_is_shown_so_that_it_does_no_harm(metadata: Any, shown: str) -> None:
+def test_special_characters_in_an_invalid_name_are_escaped(metadata: Any, shown: str) -> None:
     assert str(named({**job(), "metadata": metadata})) == shown
 
 
 @pytest.mark.parametrize("references", [5, [5], [{"controller": "yes"}], [JOB_OF_SET] * 10_000])
-def test_a_pod_whose_controllers_cannot_be_read_or_are_too_many_is_named_by_itself(references: Any) -> None:
+def test_a_pod_with_malformed_or_too_many_owner_references_is_named_by_its_own_name(references: Any) -> None:
     assert str(named(with_metadata(pod(), name="a", ownerReferences=references))) == "Pod team/a"
 
 
-def test_what_cannot_be_a_name_is_cut() -> None:
+def test_a_name_that_is_too_long_is_cut() -> None:
     assert len(str(named(with_metadata(job(), name="x" * 100_000)))) < 100
     owner = {**JOB_OF_SET, "kind": "K" * 100_000}
     assert len(str(named(with_metadata(pod(), name="a", ownerReferences=[owner])))) < 100

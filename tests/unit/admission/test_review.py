@@ -28,7 +28,7 @@ def refusal(data: bytes) -> str:
     return str(raised.value)
 
 
-def test_a_request_is_read_with_what_the_rules_need() -> None:
+def test_the_fields_that_the_rules_need_are_decoded() -> None:
     request = request_of(
         namespace="ml", name="train", subResource="status", dryRun=True, object={"spec": 1}, userInfo={"username": "a"}
     )
@@ -38,14 +38,14 @@ def test_a_request_is_read_with_what_the_rules_need() -> None:
     assert review.decode_value(request.object) == {"spec": 1}
 
 
-def test_what_the_api_server_leaves_out_has_a_default() -> None:
+def test_a_field_that_the_api_server_leaves_out_has_a_default() -> None:
     request = request_of(kind={"version": "v1", "kind": "Pod"})
     assert (request.kind.group, request.namespace, request.name, request.sub_resource) == ("", "", "", "")
     assert request.dry_run is False
     assert review.decode_value(request.object) is review.decode_value(request.old_object) is None
 
 
-def test_each_one_who_asks_gets_an_object_of_its_own() -> None:
+def test_each_call_of_decode_value_returns_a_new_object() -> None:
     request = request_of(operation="UPDATE", oldObject={"spec": {"suspend": True}})
     first, second = review.decode_value(request.old_object), review.decode_value(request.old_object)
     first["spec"]["suspend"] = False
@@ -53,11 +53,11 @@ def test_each_one_who_asks_gets_an_object_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE", "CONNECT"])
-def test_the_operations_of_the_api_are_read(operation: str) -> None:
+def test_every_operation_of_the_api_is_decoded(operation: str) -> None:
     assert request_of(operation=operation).operation == operation
 
 
-def test_text_beyond_ascii_is_read() -> None:
+def test_text_beyond_ascii_is_decoded() -> None:
     root = {"metadata": {"annotations": {"a": "日本 é 😀"}}}
     assert review.decode_value(request_of(object=root).object) == root
 
@@ -80,17 +80,17 @@ def test_text_beyond_ascii_is_read() -> None:
         (body(object="HERE").replace(b'"HERE"', b"[" * 100_000 + b"]" * 100_000), "nested too deeply"),
     ],
 )
-def test_what_is_no_admission_review_is_refused_with_a_sentence(data: bytes, sentence: str) -> None:
+def test_a_body_that_is_no_admission_review_is_rejected_with_the_reason(data: bytes, sentence: str) -> None:
     assert sentence in refusal(data)
 
 
-def test_invalid_utf_8_is_found_even_in_fields_that_nobody_reads() -> None:
+def test_invalid_utf_8_is_rejected_even_in_fields_that_are_not_read() -> None:
     assert refusal(body(userInfo={"username": "NAME"}).replace(b"NAME", b"\xff\xfe")).startswith(
         "the body is not UTF-8 (byte "
     )
 
 
-def test_a_wrong_kind_is_not_repeated_at_full_length() -> None:
+def test_a_long_wrong_kind_is_cut_in_the_message() -> None:
     assert len(refusal(body().replace(b"AdmissionReview", b"x" * 10_000))) < 300
 
 
@@ -107,18 +107,18 @@ def answer(**fields: Any) -> Json:
     return response
 
 
-def test_an_object_that_is_left_alone_is_allowed_and_nothing_else_is_said() -> None:
+def test_an_empty_response_says_only_that_the_object_is_allowed() -> None:
     assert answer() == {"allowed": True}
 
 
-def test_a_patch_goes_in_base64_with_its_type() -> None:
+def test_a_patch_is_encoded_in_base64_with_its_type() -> None:
     patch = '[{"op":"add","path":"/metadata/labels","value":{"é":"?>~"}}]'.encode()
     response = answer(patch=patch)
     assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
     assert base64.b64decode(response["patch"], validate=True) == patch
 
 
-def test_a_denial_carries_code_422_and_all_problems_one_a_line() -> None:
+def test_a_denial_has_code_422_and_one_line_for_each_problem() -> None:
     assert answer(found=FOUND) == {
         "allowed": False,
         "status": {
@@ -129,7 +129,7 @@ def test_a_denial_carries_code_422_and_all_problems_one_a_line() -> None:
     }
 
 
-def test_a_denial_carries_no_patch() -> None:
+def test_a_denial_has_no_patch() -> None:
     response = answer(found=FOUND, patch=b"[]")
     assert not response["allowed"]
     assert "patch" not in response
@@ -137,7 +137,7 @@ def test_a_denial_carries_no_patch() -> None:
 
 
 @pytest.mark.parametrize("verdict", [{}, {"found": FOUND}, {"patch": b"[]"}])
-def test_warnings_go_with_every_verdict(verdict: Json) -> None:
+def test_every_response_can_have_warnings(verdict: Json) -> None:
     assert answer(warnings=PROBLEMS, **verdict)["warnings"] == [
         "spec.a: is 1; set 2",
         "spec.b[0]: is missing; must be there",
@@ -145,7 +145,7 @@ def test_warnings_go_with_every_verdict(verdict: Json) -> None:
 
 
 @pytest.mark.parametrize("verdict", [{}, {"found": FOUND}, {"patch": b"[]"}])
-def test_audit_annotations_go_with_every_verdict(verdict: Json) -> None:
+def test_every_response_can_have_audit_annotations(verdict: Json) -> None:
     assert answer(audit={"would-deny": "a"}, **verdict)["auditAnnotations"] == {"would-deny": "a"}
 
 
@@ -154,7 +154,7 @@ def warnings_of(*whats: str) -> list[str]:
     return found
 
 
-def test_a_warning_of_256_characters_is_whole_and_a_longer_one_is_cut_to_256() -> None:
+def test_a_warning_is_cut_to_256_characters() -> None:
     fits, cut = warnings_of("x" * 253, "y" * 254)
     assert fits == "x" * 253 + "; r"
     assert cut == "y" * 254 + ";…"
@@ -167,14 +167,14 @@ def test_a_denial_begins_with_the_name_of_the_object() -> None:
     )
 
 
-def test_each_warning_names_the_object_because_kubectl_prints_equal_ones_once() -> None:
+def test_each_warning_names_the_object_because_kubectl_prints_equal_warnings_once() -> None:
     assert answer(warnings=PROBLEMS, name="Job team/b")["warnings"] == [
         "Job team/b: spec.a: is 1; set 2",
         "Job team/b: spec.b[0]: is missing; must be there",
     ]
 
 
-def test_the_longest_name_of_a_job_leaves_a_warning_120_characters() -> None:
+def test_the_longest_name_of_a_job_leaves_120_characters_for_the_warning() -> None:
     job = f"Job {'n' * 63}/{'j' * 63}"
     (text,) = answer(warnings=[Problem((), "x" * 117, "r")], name=job)["warnings"]
     assert text == f"{job}: {'x' * 117}; r"
@@ -187,20 +187,20 @@ def test_a_warning_has_no_line_breaks() -> None:
     assert warnings_of("a\nb\r\n\tc\u2028d\x85e") == ["a b c d e; r"]
 
 
-def test_all_warnings_of_one_answer_have_at_most_half_of_what_a_request_may_have() -> None:
+def test_the_warnings_of_one_response_have_at_most_half_of_the_apis_limit() -> None:
     found = warnings_of(*(f"{number} " + "é" * 1000 for number in range(100)))
     assert sum(len(text) for text in found) <= 4096 // 2
     assert [text.split()[0] for text in found[:-1]] == [str(number) for number in range(7)]
 
 
-def test_the_last_warning_tells_how_many_others_there_are() -> None:
+def test_the_last_warning_counts_those_that_were_left_out() -> None:
     found = warnings_of(*("x" * 100 for _ in range(100)))
     assert len(found) == 18
     assert found[-1] == "and 83 more warnings"
     assert len(warnings_of(*("x" * 100 for _ in range(17)))) == 17
 
 
-def test_the_message_of_a_profile_is_the_last_line_of_a_denial_and_no_warning_besides() -> None:
+def test_the_message_of_a_profile_ends_a_denial_and_is_not_a_warning_too() -> None:
     response = answer(found=FOUND, warnings=PROBLEMS, name="Job team/b", message="Ask #batch")
     assert response["status"]["message"].splitlines() == [
         "Job team/b: spec.a: is 1; set 2",
@@ -210,12 +210,12 @@ def test_the_message_of_a_profile_is_the_last_line_of_a_denial_and_no_warning_be
     assert "Ask #batch" not in response["warnings"]
 
 
-def test_the_message_of_a_profile_is_one_warning_equal_for_all_objects_and_there_is_none_without_others() -> None:
+def test_the_message_of_a_profile_is_the_last_warning_if_there_are_others() -> None:
     assert answer(warnings=PROBLEMS, name="Job team/b", message="Ask #batch")["warnings"][2:] == ["Ask #batch"]
     assert answer(message="Ask #batch") == {"allowed": True}
 
 
-def test_the_message_of_a_profile_has_room_beside_as_many_warnings_as_there_may_be() -> None:
+def test_the_message_of_a_profile_fits_beside_the_most_warnings() -> None:
     found = answer(warnings=[Problem((), "x" * 1000, "r")] * 100, name="Job team/b", message="m" * 200)["warnings"]
     assert found[-2:] == ["Job team/b: and 94 more warnings", "m" * 200]
     assert sum(map(len, found)) <= 2048

@@ -1,4 +1,4 @@
-"""What of a profile is kept on a workload acts as the profile does."""
+"""The part of a profile that is stored on a workload has the same effect as the profile."""
 
 import msgspec
 
@@ -15,13 +15,13 @@ OTHER = Profile(
 )
 
 
-def test_what_is_kept_of_a_profile_gives_one_that_acts_alike() -> None:
+def test_a_profile_stored_on_a_workload_is_read_back_with_the_same_values() -> None:
     for profile in (Profile(), OTHER):
-        kept = msgspec.json.decode(msgspec.json.encode(applied(profile)), type=Applied)
-        assert profile_of(kept, profile.failure_policy.retriable_exit_codes) == profile
+        stored = msgspec.json.decode(msgspec.json.encode(applied(profile)), type=Applied)
+        assert profile_of(stored, profile.failure_policy.retriable_exit_codes) == profile
 
 
-def test_defaults_are_written_too_since_another_version_may_have_other_ones() -> None:
+def test_default_values_are_stored_too_because_another_version_may_have_others() -> None:
     assert msgspec.json.decode(msgspec.json.encode(applied(Profile())))["disruptions"] == {
         "action": "Ignore",
         "limit": 1,

@@ -10,7 +10,7 @@ from webhook.policy.model import Policy, Profile
 from webhook.policy.parse import load_default
 
 
-def test_the_packaged_policy_is_the_models_defaults() -> None:
+def test_the_packaged_policy_equals_the_defaults_of_the_model() -> None:
     assert load_default() == Policy(
         api_version="retry-policy.dev/v1alpha1", kind="RetryPolicy", profiles={"default": Profile()}
     )
@@ -28,7 +28,7 @@ def unwritten(kind: inspect.Type, raw: Any, path: str) -> list[str]:
     ]
 
 
-def test_the_packaged_policy_writes_every_field_out_but_the_message_which_only_an_admin_has() -> None:
+def test_the_packaged_policy_contains_every_field_except_message() -> None:
     written = yaml.safe_load(importlib.resources.files("webhook.policy").joinpath("default.yaml").read_text())
     assert unwritten(inspect.type_info(Profile), written["profiles"]["default"], "default") == ["default.message"]
     assert unwritten(inspect.type_info(Policy), written, "") == []

@@ -48,15 +48,15 @@ def profile_problems(text: str) -> list[str]:
     return [problem.removeprefix("profiles.default.") for problem in problems(with_profile(text))]
 
 
-# What is read.
+# Valid policies.
 
 
-def test_what_is_left_out_has_the_models_defaults() -> None:
+def test_fields_that_are_left_out_have_the_defaults() -> None:
     assert profile("{}") == Profile()
     assert profile("{retries: {onExceed: Clamp}}") == Profile(retries=Retries(on_exceed="Clamp"))
 
 
-def test_a_section_with_nothing_under_it_is_left_out() -> None:
+def test_an_empty_section_counts_as_left_out() -> None:
     assert policy(f"{HEAD}profiles:\n  default:\n  other:\n    retries:\n    placement:\n").profiles == {
         "default": Profile(),
         "other": Profile(),
@@ -64,7 +64,7 @@ def test_a_section_with_nothing_under_it_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(("limit", "default"), [(0, 0), (2, 2), (3, 3), (10, 3)])
-def test_default_retries_left_out_are_three_or_the_limit(limit: int, default: int) -> None:
+def test_default_retries_that_are_left_out_are_three_or_a_lower_limit(limit: int, default: int) -> None:
     assert profile(f"{{retries: {{limit: {limit}}}}}").retries == Retries(limit=limit, default=default)
 
 
@@ -82,13 +82,13 @@ def test_default_retries_left_out_are_three_or_the_limit(limit: int, default: in
         ("6e1", 60),
     ],
 )
-def test_reads_a_duration(text: str, seconds: int) -> None:
+def test_a_duration_is_read_as_seconds(text: str, seconds: int) -> None:
     timeout = profile(f"{{attemptTimeout: {text}}}").attempt_timeout
     assert timeout == seconds
     assert isinstance(timeout, Duration)
 
 
-def test_reads_a_provider_of_its_own() -> None:
+def test_a_custom_provider_is_read() -> None:
     tolerations: list[Json] = [
         {"key": "example.com/spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"},
         {"key": "spot", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},
@@ -107,15 +107,15 @@ def config_map(text: str) -> str:
     return yaml.safe_dump({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "retry-policy"}, "data": data})
 
 
-def test_reads_the_config_map_that_holds_a_policy() -> None:
+def test_a_policy_is_read_from_its_config_map() -> None:
     assert policy(config_map(with_profile("{allowSkip: false}"))).profiles == {"default": Profile(allow_skip=False)}
 
 
-def test_empty_documents_beside_the_policy_are_no_matter() -> None:
+def test_empty_documents_beside_the_policy_are_ignored() -> None:
     assert policy(f"---\n---\n{with_profile('{}')}---\n")
 
 
-# What is wrong with the text.
+# Invalid YAML, and wrong documents.
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "null"])
@@ -130,7 +130,7 @@ def test_a_text_with_several_documents_is_no_policy() -> None:
 
 
 @pytest.mark.parametrize(("text", "shown"), [("5", "5"), ("a", '"a"'), ("[]", "a list"), ("x" * 99, f'"{"x" * 59}…')])
-def test_a_policy_is_an_object(text: str, shown: str) -> None:
+def test_a_policy_that_is_not_an_object_is_a_problem(text: str, shown: str) -> None:
     assert problems(text) == [f"is {shown}; must be an object"]
 
 
@@ -181,10 +181,10 @@ def test_a_config_map_in_a_config_map_is_no_policy() -> None:
     assert 'kind: is "ConfigMap"; must be RetryPolicy' in problems(text)
 
 
-# What is wrong with its fields.
+# Invalid fields.
 
 
-def test_names_every_problem_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     text = """
 apiVersion: retry-policy.dev/v1
 kind: RetryPolicies
@@ -221,14 +221,14 @@ profiles:
     ]
 
 
-def test_names_what_is_nearest_whatever_its_case() -> None:
+def test_the_nearest_value_is_suggested_whatever_its_case() -> None:
     assert profile_problems("{retries: {onExceed: CLAMP}, jobSet: {ondisruption: RestartPod}}") == [
         'retries.onExceed: is "CLAMP"; must be Clamp or Deny (did you mean Clamp?)',
         "jobSet.ondisruption: is not a field; must be onDisruption",
     ]
 
 
-def test_apiversion_kind_and_profiles_must_be_there() -> None:
+def test_api_version_kind_and_profiles_are_required() -> None:
     assert problems("{}") == [
         "apiVersion: is missing; must be retry-policy.dev/v1alpha1",
         "kind: is missing; must be RetryPolicy",
@@ -239,17 +239,17 @@ def test_apiversion_kind_and_profiles_must_be_there() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"), [("{}", "is empty; must have 1 or more entries"), ("", "is null; must be an object")]
 )
-def test_one_profile_must_be_there(text: str, problem: str) -> None:
+def test_at_least_one_profile_is_required(text: str, problem: str) -> None:
     assert problems(f"{HEAD}profiles: {text}\n") == [f"profiles: {problem}"]
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-d", "0", "a" * 63])
-def test_a_profiles_name_is_one_that_a_label_can_have(name: str) -> None:
+def test_a_profile_name_can_be_any_label_value_that_is_not_empty(name: str) -> None:
     assert policy(f'{HEAD}profiles: {{"{name}": {{}}}}').profiles == {name: Profile()}
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a.", "a/b", "a b", "é", "a" * 64, r"a\n"])
-def test_any_other_name_of_a_profile_is_a_problem(name: str) -> None:
+def test_a_profile_name_that_is_no_label_value_is_a_problem(name: str) -> None:
     (problem,) = problems(f'{HEAD}profiles: {{"{name}": {{}}}}')
     assert problem.endswith(NAME)
 
@@ -267,7 +267,7 @@ def test_default_retries_above_the_limit_are_a_problem() -> None:
     ]
 
 
-def test_default_retries_are_not_judged_by_a_limit_that_is_wrong_itself() -> None:
+def test_default_retries_are_not_compared_with_an_invalid_limit() -> None:
     assert profile_problems("{retries: {limit: 11, default: 10}}") == [
         "retries.limit: is 11; must be an integer from 0 to 10"
     ]
@@ -295,13 +295,13 @@ def test_default_retries_are_not_judged_by_a_limit_that_is_wrong_itself() -> Non
         "[]",
     ],
 )
-def test_any_other_duration_is_a_problem(text: str) -> None:
+def test_a_malformed_duration_is_a_problem(text: str) -> None:
     (problem,) = profile_problems(f"{{attemptTimeout: {text}}}")
     assert problem.startswith("attemptTimeout: is ")
     assert problem.endswith(DURATION)
 
 
-def test_an_admin_can_add_a_sentence_and_a_link() -> None:
+def test_a_message_can_be_a_sentence_with_a_link() -> None:
     sentence = "Ask #batch, https://wiki.example/batch?x=1#y: «été»"
     assert profile(f"{{message: {json.dumps(sentence, ensure_ascii=False)}}}").message == sentence
     assert profile("{}").message is None
@@ -322,20 +322,20 @@ def test_an_admin_can_add_a_sentence_and_a_link() -> None:
         "[a, list]",
     ],
 )
-def test_a_message_that_is_not_one_line_of_a_sentences_length_is_a_problem(text: str) -> None:
+def test_a_message_that_is_not_one_line_of_10_to_200_characters_is_a_problem(text: str) -> None:
     (problem,) = profile_problems(f"{{message: {text}}}")
     assert problem.startswith("message: is ")
     assert "one line of 10 to 200 characters" in problem
 
 
-def test_a_message_that_yaml_cuts_at_a_comment_is_a_problem_that_says_so() -> None:
+def test_the_problem_of_a_message_cut_at_a_comment_says_to_quote_it() -> None:
     (problem,) = problems(f"{HEAD}profiles:\n  default:\n    message: Ask #batch, https://wiki.example\n")
     assert problem.startswith('profiles.default.message: is "Ask"; must be ')
     assert problem.endswith('in quotes: in YAML a comment begins at " #"')
 
 
 @pytest.mark.parametrize("text", ["2147483648", "99999999999999999999s", "596524h", "\u0663s"])
-def test_a_duration_beyond_what_the_api_takes_is_a_problem(text: str) -> None:
+def test_a_duration_above_the_maximum_of_the_api_is_a_problem(text: str) -> None:
     (problem,) = profile_problems(f"{{attemptTimeout: {text}}}")
     assert problem.endswith(DURATION)
 
@@ -353,7 +353,7 @@ def test_a_duplicate_exit_code_is_a_problem() -> None:
     )
 
 
-def test_with_137_exit_codes_must_fit_a_rule() -> None:
+def test_exit_codes_are_at_most_254_so_that_a_rule_has_room_for_137() -> None:
     codes = list(range(1, 255))
     assert profile(f"{{failurePolicy: {{retriableExitCodes: {codes}}}}}").failure_policy.retriable_exit_codes == (
         *codes,
@@ -363,7 +363,7 @@ def test_with_137_exit_codes_must_fit_a_rule() -> None:
     ]
 
 
-def test_spot_of_any_provider_cannot_be_required() -> None:
+def test_spot_cannot_be_required_with_provider_any() -> None:
     assert profile("{placement: {provider: any}}")
     assert profile_problems("{placement: {provider: any, spot: Require}}") == [
         "placement.spot: is Require with provider any; must be Prefer or Allow, or name the provider"
@@ -373,25 +373,25 @@ def test_spot_of_any_provider_cannot_be_required() -> None:
 CUSTOM = "custom: {spotLabels: {a: [b]}}"
 
 
-def test_a_provider_of_ones_own_must_be_described() -> None:
+def test_a_custom_provider_must_be_described() -> None:
     assert profile_problems("{placement: {provider: custom}}") == [
         "placement.custom: is missing; must describe the spot nodes for provider custom: spotLabels, tolerations"
     ]
 
 
 @pytest.mark.parametrize("provider", ["gke", "auto"])
-def test_no_other_provider_is_described(provider: str) -> None:
+def test_a_description_with_another_provider_is_a_problem(provider: str) -> None:
     assert profile_problems(f"{{placement: {{provider: {provider}, {CUSTOM}}}}}") == [
         f"placement.custom: has no effect with provider {provider}; remove it, or set provider to custom"
     ]
 
 
-def test_a_description_is_not_judged_by_a_provider_that_is_wrong_itself() -> None:
+def test_with_an_invalid_provider_only_the_provider_is_a_problem() -> None:
     (problem,) = profile_problems(f"{{placement: {{provider: custim, {CUSTOM}}}}}")
     assert problem.startswith("placement.provider: ")
 
 
-def test_a_description_is_judged_by_its_provider_even_if_it_is_wrong_itself() -> None:
+def test_an_invalid_description_with_another_provider_is_two_problems() -> None:
     assert profile_problems("{placement: {provider: gke, custom: {}}}") == [
         "placement.custom.spotLabels: is missing; must be an object",
         "placement.custom: has no effect with provider gke; remove it, or set provider to custom",
@@ -416,7 +416,7 @@ def test_a_description_is_judged_by_its_provider_even_if_it_is_wrong_itself() ->
         ("{a/: [b]}", f'[a/]: is "a/"{KEY}'),
     ],
 )
-def test_spot_labels_are_what_a_node_can_have(labels: str, problem: str) -> None:
+def test_spot_labels_that_no_node_can_have_are_problems(labels: str, problem: str) -> None:
     found = profile_problems(f"{{placement: {{provider: custom, custom: {{spotLabels: {labels}}}}}}}")
     assert found == [f"placement.custom.spotLabels{problem}"]
 
@@ -451,7 +451,7 @@ def test_the_prefix_of_a_label_has_at_most_253_characters(length: int) -> None:
         ("{key: a, none: 5}", f".none: is not a field; must be {FIELDS}"),
     ],
 )
-def test_a_toleration_is_what_a_pod_can_have(toleration: str, problem: str) -> None:
+def test_a_toleration_that_no_pod_can_have_is_a_problem(toleration: str, problem: str) -> None:
     custom = f"{{spotLabels: {{a: [b]}}, tolerations: [{toleration}]}}"
     assert profile_problems(f"{{placement: {{provider: custom, custom: {custom}}}}}") == [
         f"placement.custom.tolerations[0]{problem}"

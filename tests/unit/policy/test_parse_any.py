@@ -96,7 +96,7 @@ policies = st.builds(
 
 
 class Quoting(yaml.SafeDumper):
-    """Writes block style, with strings in quotes: PyYAML takes fewer words for something else than Kubernetes does."""
+    """Writes block style with strings in quotes: PyYAML leaves some unquoted that Kubernetes reads as other types."""
 
 
 Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
@@ -114,7 +114,7 @@ def test_a_policy_that_is_written_is_read_back(any_policy: Policy) -> None:
 
 
 @given(policies, st.data())
-def test_what_a_profile_leaves_out_has_the_default(any_policy: Policy, data: st.DataObject) -> None:
+def test_a_section_that_a_profile_leaves_out_has_the_defaults(any_policy: Policy, data: st.DataObject) -> None:
     written = raw(any_policy)
     name = data.draw(st.sampled_from(sorted(written["profiles"])))
     section = data.draw(st.sampled_from(sorted(written["profiles"][name])))
