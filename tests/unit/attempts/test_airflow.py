@@ -61,7 +61,7 @@ def test_a_try_that_runs_as_a_job_has_two_levels() -> None:
     assert read(pod_of_job("3"), job) == ([Level("JobStatus", 1, 2), Level("Airflow", 2, 3)], [])
 
 
-def test_a_try_as_a_job_leaves_spot_with_the_jobs_last_retry_and_with_the_tasks_last_try() -> None:
+def test_a_try_that_runs_as_a_job_leaves_spot_at_the_last_retry_of_the_job_and_at_the_last_try() -> None:
     jobs = [stored_job(job_spec(backoffLimit=2), {"failed": failed}) for failed in range(3)]
     assert [place(pod_of_job("1"), job) for job in jobs] == [
         on_spot("JobStatus", 0, 2),
@@ -100,7 +100,7 @@ def test_a_malformed_number_gives_no_level_and_one_warning(nonsense: str) -> Non
 
 
 @pytest.mark.parametrize("nonsense", [*NO_COUNTS, "0"])
-def test_beside_a_malformed_number_the_jobs_level_is_used(nonsense: str) -> None:
+def test_with_a_malformed_number_only_the_level_of_the_job_is_used(nonsense: str) -> None:
     found, warnings = read(pod_of_job(nonsense), stored_job(job_spec(backoffLimit=2), {"failed": 1}))
     assert found == [Level("JobStatus", 1, 2)]
     assert len(warnings) == 1
@@ -126,5 +126,5 @@ def test_a_task_has_labels_for_its_number_and_for_the_part_of_airflow_that_creat
 
 
 @pytest.mark.parametrize("left", [{"try_number": "3"}, {"kubernetes_executor": "True"}, {"airflow_version": "3.1.0"}])
-def test_a_pod_with_only_one_of_the_labels_is_not_airflows(left: Json) -> None:
+def test_a_pod_with_only_one_of_the_labels_is_unchanged(left: Json) -> None:
     assert place(made(name="web", labels=left)) == UNTOUCHED

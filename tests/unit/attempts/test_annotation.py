@@ -67,12 +67,12 @@ def test_a_malformed_annotation_is_cut_in_its_warning() -> None:
     ]
 
 
-def test_beside_the_annotation_other_sources_cause_no_warnings() -> None:
+def test_with_the_annotation_other_sources_cause_no_warnings() -> None:
     both = pod(annotations={names.ATTEMPT: "1", FAILURES: "x"})
     assert read(both, stored_job(job_spec(backoffLimitPerIndex=2)))[1] == []
 
 
-def test_of_four_attempts_that_a_job_allows_the_last_leaves_spot() -> None:
+def test_the_last_of_four_attempts_that_a_job_allows_leaves_spot() -> None:
     owner = stored_job(job_spec(backoffLimit=3))
     assert [place(annotated(str(attempt)), owner) for attempt in range(4)] == last_of_four_off_spot("Annotation")
 

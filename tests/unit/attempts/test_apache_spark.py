@@ -20,7 +20,7 @@ def driver() -> Json:
 
 
 def executor() -> Json:
-    """An executor as the driver writes it."""
+    """Return an executor as the driver writes it."""
     return made(owned("v1", "Pod", "pi-0-driver"), name="pi-exec-1", labels={**LABELS, "spark-role": "executor"})
 
 
@@ -32,7 +32,7 @@ def application(restarts: int | None, attempts: Json | None = None, **config: st
     return {"kind": "SparkApplication", "metadata": {"name": "pi"}, "spec": spec, "status": status}
 
 
-def test_of_four_attempts_the_last_driver_leaves_spot() -> None:
+def test_the_driver_of_the_last_of_four_attempts_leaves_spot() -> None:
     assert [place(driver(), application(restarts)) for restarts in range(4)] == last_of_four_off_spot("ApacheSpark")
 
 
@@ -44,7 +44,7 @@ def test_an_executor_is_placed_without_an_attempt() -> None:
     assert place(executor()) == on_spot("Unknown", 0, 3)
 
 
-def test_before_1_0_the_operator_only_numbers_the_attempts() -> None:
+def test_before_version_1_0_the_attempt_is_read_from_its_id() -> None:
     assert ask(driver(), application(None, {"id": 2})) == ([Level("ApacheSpark", 2, 3)], [])
 
 
@@ -55,7 +55,7 @@ def test_the_operators_default_is_three_restarts() -> None:
 
 
 @pytest.mark.parametrize("found", [application(0, restartPolicy="Never"), {"kind": "SparkApplication"}])
-def test_without_a_restart_policy_there_is_no_budget(found: Json) -> None:
+def test_without_a_restart_policy_there_are_no_retries(found: Json) -> None:
     assert ask(driver(), found) == ([Level("ApacheSpark", 0, 0)], [])
 
 

@@ -30,7 +30,7 @@ def wrapper(resets: int | None, limit: str | None = "3") -> Json:
     return {"kind": "AppWrapper", "metadata": {"name": "wrapped", "annotations": annotations}, "status": status}
 
 
-def test_of_four_attempts_the_last_leaves_spot() -> None:
+def test_the_last_of_four_attempts_leaves_spot() -> None:
     assert [place(pod(), wrapper(resets)) for resets in range(4)] == last_of_four_off_spot("AppWrapper")
 
 

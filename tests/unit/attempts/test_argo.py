@@ -32,10 +32,10 @@ NODE_NAME = "workflows.argoproj.io/node-name"
 
 def pod_at(node_name: str, template: str | None = None) -> Json:
     """Return a pod as Argo writes it; `template`: the variable of the init container, None without one."""
-    told = [] if template is None else [{"name": "ARGO_TEMPLATE", "value": template}]
+    variable = [] if template is None else [{"name": "ARGO_TEMPLATE", "value": template}]
     spec = {
         "restartPolicy": "Never",
-        "initContainers": [{**container_of("init"), "env": [{"name": "ARGO_NODE_ID", "value": "w-1234"}, *told]}],
+        "initContainers": [{**container_of("init"), "env": [{"name": "ARGO_NODE_ID", "value": "w-1234"}, *variable]}],
         "containers": [container_of("wait"), container_of("main")],
     }
     return made(
@@ -59,7 +59,7 @@ def workflow(limit: Any = None) -> Json:
 
 @pytest.mark.parametrize("limit", [3, "3"])
 @pytest.mark.parametrize("node_name", ["w({})", "w[0].s({})", "w.t({})", "w.t(2:a)({})", "w.t.onExit({})"])
-def test_of_a_steps_four_attempts_the_last_leaves_spot(node_name: str, limit: object) -> None:
+def test_the_last_of_a_steps_four_attempts_leaves_spot(node_name: str, limit: object) -> None:
     pods = [pod_at(node_name.format(attempt), template(limit)) for attempt in range(4)]
     assert [place(root, workflow()) for root in pods] == last_of_four_off_spot("Argo")
 
@@ -102,12 +102,14 @@ def test_a_step_that_is_not_retried_never_runs_on_spot_even_with_an_items_number
     assert place(pod_at(node_name, template()), workflow()) == off_spot("Argo", 0, 0)
 
 
-@pytest.mark.parametrize("told", [None, "offloaded", "", "{", "null", "5", "[]", '"text"', '{"retryStrategy": []}'])
-def test_without_the_template_the_workflows_limit_applies_or_else_the_default(told: str | None) -> None:
-    assert ask(pod_at("w(1)", told), workflow("7")) == ([Level("Argo", 1, 7)], [])
-    assert ask(pod_at("w(1)", told), workflow()) == ([Level("Argo", 1, 3)], [])
+@pytest.mark.parametrize(
+    "template_text", [None, "offloaded", "", "{", "null", "5", "[]", '"text"', '{"retryStrategy": []}']
+)
+def test_without_the_template_the_workflows_limit_applies_or_else_the_default(template_text: str | None) -> None:
+    assert ask(pod_at("w(1)", template_text), workflow("7")) == ([Level("Argo", 1, 7)], [])
+    assert ask(pod_at("w(1)", template_text), workflow()) == ([Level("Argo", 1, 3)], [])
     settings = resolve("default", Profile(), {names.MAX_RETRIES: "8"})
-    assert ask(pod_at("w(1)", told), None, settings=settings)[0] == [Level("Argo", 1, 8)]
+    assert ask(pod_at("w(1)", template_text), None, settings=settings)[0] == [Level("Argo", 1, 8)]
 
 
 @pytest.mark.parametrize("limit", [True, 1.5, [], [1], {}, "two", "", "{{workflow.parameters.tries}}", "{{=1+1}}"])
@@ -146,7 +148,7 @@ def test_malformed_fields_of_the_workflow_are_not_an_error(path: tuple[str, ...]
 @pytest.mark.parametrize(
     "node_name", ["", "(", "w(", "w()", "w(-1)", "w(x)", "w(\u0661)", "w(" + "9" * 30 + ")", "w(1"]
 )
-def test_a_name_of_another_form_has_no_retry(node_name: str) -> None:
+def test_a_node_name_of_another_form_counts_as_a_first_attempt(node_name: str) -> None:
     assert place(pod_at(node_name, template(3)), workflow()).attempt == "0"
     assert [level.attempt for level in ask(pod_at(node_name, template(3)), workflow())[0]] == [0]
 

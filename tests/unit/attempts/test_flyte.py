@@ -29,8 +29,8 @@ PRIMARY = "primary_container_name"
 
 def container(name: str, *attempts: Any) -> Json:
     """Return a container as propeller builds it: its own variables, then those of the platform and the author."""
-    told = [{"name": VARIABLE, "value": attempt} for attempt in attempts]
-    return {**container_of(name), "env": [{"name": "FLYTE_INTERNAL_EXECUTION_ID", "value": "f1"}, *told]}
+    variables = [{"name": VARIABLE, "value": attempt} for attempt in attempts]
+    return {**container_of(name), "env": [{"name": "FLYTE_INTERNAL_EXECUTION_ID", "value": "f1"}, *variables]}
 
 
 def pod_at(*attempts: Any, kind: str = "flyteworkflow", containers: list[Json] | None = None) -> Json:
@@ -50,7 +50,7 @@ def workflow(min_attempts: int | None = 4) -> Json:
     return {"kind": "FlyteWorkflow", "metadata": {"name": "f1"}, "spec": {"id": "f", "nodes": nodes}}
 
 
-def pod_of_flyte_2(attempt: int, label: str | None = None, *, told: bool = True) -> Json:
+def pod_of_flyte_2(attempt: int, label: str | None = None, *, with_variable: bool = True) -> Json:
     """Return a pod as Flyte 2 writes it; it has the label, which is 1-based, since 2.0.43."""
     labelled = {} if label is None else {"attempt": label}
     return made(
@@ -58,7 +58,7 @@ def pod_of_flyte_2(attempt: int, label: str | None = None, *, told: bool = True)
         name=f"r1-a0-{attempt}",
         labels={"flyte.org/managed": "true", "run": "r1", "action": "a0", **labelled},
         annotations={PRIMARY: "r1-a0-0"},
-        spec={"containers": [container("r1-a0-0", *([str(attempt)] if told else []))]},
+        spec={"containers": [container("r1-a0-0", *([str(attempt)] if with_variable else []))]},
     )
 
 
@@ -71,18 +71,18 @@ TASK_ACTION: Json = {
 
 
 @pytest.mark.parametrize("kind", ["flyteworkflow", "FlyteWorkflow"])
-def test_of_a_nodes_four_attempts_the_last_leaves_spot(kind: str) -> None:
+def test_the_last_of_a_nodes_four_attempts_leaves_spot(kind: str) -> None:
     pods = [pod_at(str(attempt), kind=kind) for attempt in range(4)]
     assert [place(root, workflow(4)) for root in pods] == last_of_four_off_spot("Flyte")
 
 
-def test_of_two_attempts_the_second_leaves_spot() -> None:
+def test_the_second_of_two_attempts_leaves_spot() -> None:
     pods = [pod_at(str(attempt)) for attempt in range(4)]
     assert [place(root, workflow(2)) for root in pods] == only_the_first_on_spot("Flyte", 1)
 
 
 @pytest.mark.parametrize("min_attempts", [None, 1])
-def test_one_attempt_or_none_means_the_platforms_default_for_which_the_profiles_is_used(
+def test_with_one_attempt_or_none_the_default_of_the_profile_is_the_budget(
     min_attempts: int | None,
 ) -> None:
     assert ask(pod_at("1"), workflow(min_attempts))[0] == [Level("Flyte", 1, 3)]
@@ -93,7 +93,7 @@ def test_zero_attempts_are_one_run() -> None:
     assert ask(pod_at("0"), workflow(0))[0] == [Level("Flyte", 0, 0)]
 
 
-def test_of_several_variables_the_first_is_flytes_own() -> None:
+def test_the_first_of_several_variables_is_flytes_own() -> None:
     assert ask(pod_at("2", "7", "nonsense"), workflow()) == ([Level("Flyte", 2, 3)], [])
 
 
@@ -114,14 +114,14 @@ def test_a_pod_without_variable_and_label_counts_as_a_first_attempt() -> None:
     assert place(pod_at(), workflow()) == on_spot("Unknown", 0, 3)
 
 
-def test_of_a_task_actions_four_attempts_the_last_leaves_spot() -> None:
+def test_the_last_of_a_task_actions_four_attempts_leaves_spot() -> None:
     for labels in ([None] * 4, ["1", "2", "3", "4"]):
         pods = [pod_of_flyte_2(attempt, label) for attempt, label in enumerate(labels)]
         assert [place(root, TASK_ACTION) for root in pods] == last_of_four_off_spot("Flyte")
 
 
 def test_flyte_2s_label_counts_from_one() -> None:
-    pods = [pod_of_flyte_2(attempt, str(attempt + 1), told=False) for attempt in range(4)]
+    pods = [pod_of_flyte_2(attempt, str(attempt + 1), with_variable=False) for attempt in range(4)]
     assert [place(root, TASK_ACTION) for root in pods] == last_of_four_off_spot("Flyte")
 
 
@@ -152,7 +152,7 @@ def test_a_malformed_variable_is_not_replaced_by_a_later_one() -> None:
 
 @pytest.mark.parametrize("nonsense", [*NO_COUNTS, "0"])
 def test_a_malformed_label_gives_no_level_and_one_warning(nonsense: str) -> None:
-    found, warnings = ask(pod_of_flyte_2(0, nonsense, told=False), TASK_ACTION)
+    found, warnings = ask(pod_of_flyte_2(0, nonsense, with_variable=False), TASK_ACTION)
     assert found == []
     assert [warning.path for warning in warnings] == [("metadata", "labels", "attempt")]
 

@@ -28,7 +28,7 @@ def test_a_pod_whose_controller_does_not_exist_has_no_level() -> None:
     assert read(pod(), None) == ([], [])
 
 
-def test_a_budget_is_the_owners_else_max_retries_else_the_default() -> None:
+def test_the_budget_is_the_owners_or_else_max_retries_or_else_the_default() -> None:
     annotated = pod(annotations={names.ATTEMPT: "1"}, owner=None)
     own = resolve("default", Profile(), {names.MAX_RETRIES: "8"})
     ours = pod(annotations={names.ATTEMPT: "1"})

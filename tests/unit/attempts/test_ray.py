@@ -62,7 +62,7 @@ def ray_job(failed: int | None = 0, backoff_limit: int | None = 3) -> Json:
 
 
 @pytest.mark.parametrize("root", [head(), worker()], ids=["head", "worker"])
-def test_of_a_ray_jobs_four_attempts_the_last_leaves_spot(root: Json) -> None:
+def test_the_last_of_a_ray_jobs_four_attempts_leaves_spot(root: Json) -> None:
     placed = [place(root, cluster(OF_RAY_JOB), ray_job(failed)) for failed in range(4)]
     assert placed == last_of_four_off_spot("RayJob")
 
@@ -104,7 +104,7 @@ def test_a_submitter_has_a_level_of_its_job_and_one_of_the_ray_job() -> None:
     assert read(submitter(), job, ray_job(2)) == ([Level("JobStatus", 1, 2), Level("RayJob", 2, 3)], [])
 
 
-def test_a_submitter_goes_on_demand_with_its_cluster_or_with_its_own_last_retry() -> None:
+def test_a_submitter_is_placed_on_demand_with_its_cluster_or_at_its_own_last_retry() -> None:
     fresh, last = (
         stored_job(job_spec(backoffLimit=2), {"failed": failed}, ownerReferences=[OF_RAY_JOB]) for failed in (0, 2)
     )

@@ -66,12 +66,12 @@ def before_driver(attempt: int) -> Json:
     return application(attempt or None, f"run-{attempt - 1}", "PENDING_RERUN")
 
 
-def test_of_an_applications_four_drivers_the_last_leaves_spot() -> None:
+def test_the_last_of_an_applications_four_drivers_leaves_spot() -> None:
     placed = [place(driver(f"run-{attempt}"), before_driver(attempt)) for attempt in range(4)]
     assert placed == last_of_four_off_spot("Spark")
 
 
-def test_executors_are_placed_like_their_driver_although_their_run_is_counted_by_then() -> None:
+def test_executors_are_placed_like_their_driver_although_their_run_is_already_counted() -> None:
     placed = [place(executor(f"run-{runs}", 7), application(runs + 1, f"run-{runs}")) for runs in range(4)]
     assert placed == last_of_four_off_spot("Spark")
 
@@ -86,7 +86,7 @@ def test_a_run_whose_submission_failed_is_not_subtracted() -> None:
 
 
 @pytest.mark.parametrize(("kind", "budget"), [("OnFailure", 2), ("Never", 0), ("Always", 0), (None, 0)])
-def test_retries_count_with_on_failure_alone(kind: str | None, budget: int) -> None:
+def test_retries_count_only_with_the_restart_policy_on_failure(kind: str | None, budget: int) -> None:
     assert ask(driver("run-1"), application(1, "run-0", retries=2, kind=kind))[0] == [Level("Spark", 1, budget)]
 
 
@@ -108,7 +108,7 @@ def test_an_executor_is_recognised_by_its_labels_alone() -> None:
 
 
 @pytest.mark.parametrize("key", OPERATORS)
-def test_without_the_operators_labels_a_pod_of_a_pod_is_unchanged(key: str) -> None:
+def test_without_the_operators_labels_a_pod_controlled_by_a_pod_is_unchanged(key: str) -> None:
     root = executor("run-0")
     del root["metadata"]["labels"][key]
     assert place(root, application(1, "run-0")) == UNTOUCHED

@@ -54,7 +54,7 @@ def task_run(retries: int | None = 3) -> Json:
     return {"apiVersion": "tekton.dev/v1", "kind": "TaskRun", "metadata": {"name": "build"}, "spec": spec}
 
 
-def test_of_a_task_runs_four_attempts_the_last_leaves_spot() -> None:
+def test_the_last_of_a_task_runs_four_attempts_leaves_spot() -> None:
     assert [place(pod_at(attempt), task_run()) for attempt in range(4)] == last_of_four_off_spot("Tekton")
 
 
@@ -88,7 +88,7 @@ def test_a_task_runs_name_may_end_like_that_of_a_pod() -> None:
     assert ask(named("build-pod-retry7-pod", "build-pod-retry7"), task_run())[0] == [Level("Tekton", 0, 3)]
 
 
-def test_beside_an_affinity_assistant_spot_is_a_preference() -> None:
+def test_with_an_affinity_assistant_spot_is_preferred_and_not_required() -> None:
     """All pods run on the assistant's node, which may not meet a requirement."""
     first, last = (place(pod_at(attempt, annotations=ASSISTANT), task_run()) for attempt in (0, 3))
     assert (first.placement, first.required, first.preferred) == ("Spot", (), (SPOT,))
@@ -119,5 +119,5 @@ def test_a_name_of_another_form_gives_no_level_and_one_warning(name: str) -> Non
 
 @pytest.mark.parametrize("nonsense", NO_NUMBERS)
 @pytest.mark.parametrize("path", [("spec",), ("spec", "retries")])
-def test_malformed_retries_of_the_task_run_count_as_none(path: tuple[str, ...], nonsense: Any) -> None:
+def test_malformed_retries_of_the_task_run_count_as_no_retries(path: tuple[str, ...], nonsense: Any) -> None:
     assert ask(pod_at(1), with_value(task_run(), path, nonsense)) == ([Level("Tekton", 1, 0)], [])

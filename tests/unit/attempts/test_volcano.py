@@ -39,7 +39,7 @@ def job(max_retry: int | None = 4) -> Json:
     return {"kind": "Job", "metadata": {"name": "train"}, "spec": spec, "status": {"retryCount": 9, "failed": 9}}
 
 
-def test_max_retry_counts_runs_so_that_of_four_the_last_leaves_spot() -> None:
+def test_max_retry_counts_runs_so_that_the_last_of_four_leaves_spot() -> None:
     assert [place(pod_at(str(retries)), job()) for retries in range(4)] == last_of_four_off_spot("Volcano")
 
 
@@ -48,15 +48,15 @@ def test_an_absent_max_retry_means_three_runs(max_retry: int | None, budget: int
     assert ask(pod_at("0"), job(max_retry)) == ([Level("Volcano", 0, budget)], [])
 
 
-def test_of_two_runs_the_second_leaves_spot() -> None:
+def test_the_second_of_two_runs_leaves_spot() -> None:
     assert [place(pod_at(str(retries)), job(2)) for retries in range(4)] == only_the_first_on_spot("Volcano", 1)
 
 
-def test_where_the_job_is_gone_the_profiles_default_is_the_budget() -> None:
+def test_if_the_job_does_not_exist_the_profiles_default_is_the_budget() -> None:
     assert [place(pod_at(str(retries))) for retries in range(4)] == last_of_four_off_spot("Volcano")
 
 
-def test_without_the_annotation_which_volcano_before_1_10_lacks_there_is_no_level() -> None:
+def test_before_volcano_1_10_without_the_annotation_there_is_no_level() -> None:
     root = pod_at("0")
     del root["metadata"]["annotations"][RETRY_COUNT]
     assert ask(root, job()) == ([], [])

@@ -141,23 +141,23 @@ def test_a_term_that_both_kinds_of_node_meet_refuses_neither(provider: Provider,
     assert refuses_on_demand(pod_spec, provider) is None
 
 
-def test_the_path_is_that_of_the_expression_that_refuses() -> None:
+def test_the_returned_path_is_that_of_the_refusing_expression() -> None:
     pod_spec = with_terms(term(expression("zone", "In", "a"), expression(CAPACITY_TYPE, "In", "on-demand")))
     assert refuses_spot(pod_spec, KARPENTER) == at(0, 1)
 
 
-def test_one_term_that_does_not_refuse_is_enough() -> None:
+def test_a_pod_does_not_refuse_spot_if_one_of_its_terms_does_not() -> None:
     pod_spec = with_terms(term(expression(CAPACITY_TYPE, "In", "on-demand")), term(expression("zone", "In", "a")))
     assert refuses_spot(pod_spec, KARPENTER) is None
 
 
-def test_a_term_of_match_fields_does_not_refuse() -> None:
+def test_a_term_with_match_fields_does_not_refuse_spot() -> None:
     on_node = {"matchFields": [expression("metadata.name", "In", "node-1")]}
     assert refuses_spot(with_terms(on_node), KARPENTER) is None
     assert refuses_spot(with_terms(term(expression(CAPACITY_TYPE, "In", "on-demand")), on_node), KARPENTER) is None
 
 
-def test_all_terms_together_refuse() -> None:
+def test_a_pod_refuses_spot_if_all_its_terms_do() -> None:
     pod_spec = with_terms(
         term(expression(CAPACITY_TYPE, "In", "on-demand")), term(expression(CAPACITY_TYPE, "NotIn", "spot"))
     )
@@ -165,24 +165,24 @@ def test_all_terms_together_refuse() -> None:
 
 
 @pytest.mark.parametrize("empty", [{}, {"matchExpressions": None}, {"matchExpressions": [], "matchFields": []}])
-def test_an_empty_term_does_not_count(empty: Json) -> None:
+def test_an_empty_term_is_ignored(empty: Json) -> None:
     refusing = term(expression(CAPACITY_TYPE, "In", "on-demand"))
     assert refuses_spot(with_terms(empty, refusing), KARPENTER) == at(1, 0)
     assert refuses_spot(with_terms(empty), KARPENTER) is None
 
 
-def test_a_node_selector_that_refuses_applies_beside_every_term() -> None:
+def test_a_node_selector_refuses_spot_whatever_the_terms() -> None:
     pod_spec = {**with_terms(term(expression("zone", "In", "a"))), "nodeSelector": {CAPACITY_TYPE: "on-demand"}}
     assert refuses_spot(pod_spec, KARPENTER) == ("spec", "nodeSelector", CAPACITY_TYPE)
 
 
 @pytest.mark.parametrize("provider", [*ROWS, ANY, combine(KARPENTER, EKS)], ids=lambda provider: provider.name)
-def test_the_webhooks_own_requirement_refuses_nothing(provider: Provider) -> None:
+def test_the_webhooks_own_requirement_is_no_contradiction(provider: Provider) -> None:
     assert refuses_on_demand(with_terms(term(*off_spot(provider))), provider) is None
     assert refuses_spot(with_terms(term(*on_spot(provider))), provider) is None
 
 
-def test_preferred_terms_never_refuse() -> None:
+def test_preferred_terms_never_refuse_spot() -> None:
     preferred = {"weight": 1, "preference": term(expression(CAPACITY_TYPE, "In", "on-demand"))}
     pod_spec = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}}
     assert refuses_spot(pod_spec, KARPENTER) is None
@@ -206,7 +206,7 @@ def test_absent_and_null_fields_refuse_nothing(pod_spec: Json) -> None:
         assert refuses_on_demand(pod_spec, provider) is None
 
 
-def test_a_null_in_the_node_selector_is_the_empty_value() -> None:
+def test_null_in_a_node_selector_counts_as_the_empty_value() -> None:
     assert refuses_on_demand({"nodeSelector": {INTERRUPTIBLE: None}}, OPENSHIFT) is not None
 
 
@@ -215,7 +215,7 @@ def test_gt_on_a_capacity_label_is_never_met() -> None:
     assert refuses_on_demand(with_terms(term(expression(CAPACITY_TYPE, "Gt", "1"))), KARPENTER) is None
 
 
-def test_with_a_custom_compute_class_no_key_is_added() -> None:
+def test_a_custom_compute_class_in_the_node_selector_refuses_spot_and_on_demand() -> None:
     pod_spec: Json = {"nodeSelector": {COMPUTE_CLASS: "spot-then-on-demand"}}
     path = ("spec", "nodeSelector", COMPUTE_CLASS)
     assert refuses_spot(pod_spec, GKE) == refuses_on_demand(pod_spec, GKE) == path
@@ -223,12 +223,12 @@ def test_with_a_custom_compute_class_no_key_is_added() -> None:
     assert refuses_spot(pod_spec, EKS) is None
 
 
-def test_with_a_custom_compute_class_in_any_term_no_key_is_added() -> None:
+def test_a_custom_compute_class_in_any_term_refuses_spot_and_on_demand() -> None:
     pod_spec = with_terms(term(expression("zone", "In", "a")), term(expression(COMPUTE_CLASS, "In", "mine")))
     assert refuses_spot(pod_spec, GKE) == refuses_on_demand(pod_spec, GKE) == at(1, 0)
 
 
-def test_beside_autopilots_first_compute_classes_keys_are_added() -> None:
+def test_the_compute_classes_of_autopilot_do_not_refuse_spot() -> None:
     assert refuses_spot({"nodeSelector": {COMPUTE_CLASS: "Scale-Out"}}, GKE) is None
     assert refuses_spot(with_terms(term(expression(COMPUTE_CLASS, "In", "Balanced"))), GKE) is None
     assert refuses_spot(with_terms(term(expression(COMPUTE_CLASS, "NotIn", "mine"))), GKE) is None

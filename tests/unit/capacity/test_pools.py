@@ -62,7 +62,7 @@ def test_a_label_that_only_some_nodes_have_may_be_present_or_absent() -> None:
     assert all(mixed.may_have("zone", operator, ["1"]) for operator in ("In", "NotIn", "Exists", "DoesNotExist"))
 
 
-def test_a_label_with_too_many_values_may_have_any() -> None:
+def test_a_label_with_too_many_values_can_have_any_value() -> None:
     many = pool(*(node("a", hostname=str(number)) for number in range(MOST_VALUES + 1)))
     assert many.may_have("hostname", "In", ["another"])
 
@@ -77,7 +77,7 @@ def test_a_label_with_too_many_values_may_have_any() -> None:
         ({}, [[{"key": "zone", "operator": "In", "values": ["2"]}]], False),
     ],
 )
-def test_a_pod_needs_all_of_its_selector_and_one_of_its_terms(
+def test_a_pool_can_take_a_pod_if_it_meets_the_whole_selector_and_one_term(
     selector: Json,
     terms: list[list[Json]],
     takes: bool,  # noqa: FBT001
@@ -95,5 +95,5 @@ def test_a_pod_needs_all_of_its_selector_and_one_of_its_terms(
     ],
     ids=["Karpenter", "auto-provisioning", "too many pools", "too many labels"],
 )
-def test_pools_are_unknown_if_nodes_are_created_for_pods_or_there_are_too_many(nodes: list[NodeFacts]) -> None:
+def test_pools_are_unknown_if_nodes_are_created_for_pods_or_are_too_many(nodes: list[NodeFacts]) -> None:
     assert pools_of(*nodes) is None

@@ -12,7 +12,7 @@ KARPENTER_ON_DEMAND = {"karpenter.sh/capacity-type": "on-demand"}
 MIXED = combine(KARPENTER, EKS)
 
 
-def test_one_provider_combined_is_itself() -> None:
+def test_combining_one_provider_returns_that_provider() -> None:
     assert combine(EKS) is EKS
 
 
@@ -43,7 +43,7 @@ def test_no_spot_requirement_is_made_if_the_most_specific_provider_supports_none
     assert on_demand_preferences(mixed) == on_demand_preferences(OCEAN)
 
 
-def test_tolerations_are_combined_each_once() -> None:
+def test_a_combined_provider_has_each_toleration_once() -> None:
     mixed = combine(KARPENTER, AKS, GKE)
     assert mixed.tolerations == (*AKS.tolerations, *GKE.tolerations)
     assert combine(AKS, custom({"pool": ["spot"]}, AKS.tolerations)).tolerations == AKS.tolerations
@@ -56,7 +56,7 @@ def test_a_combined_provider_can_be_combined_again() -> None:
     assert off_spot(again) == off_spot(KARPENTER) + off_spot(EKS) + off_spot(OPENSHIFT)
 
 
-def test_a_custom_provider_keeps_off_all_its_labels_and_requires_the_first() -> None:
+def test_off_spot_excludes_all_custom_labels_and_on_spot_requires_the_first() -> None:
     toleration = {"key": "pool", "operator": "Exists"}
     provider = custom({"pool": ["spot", "preemptible"], "lifecycle": ["spot"]}, [toleration])
     assert provider.name == "custom"
@@ -68,7 +68,7 @@ def test_a_custom_provider_keeps_off_all_its_labels_and_requires_the_first() -> 
     assert provider.tolerations == (toleration,)
 
 
-def test_a_custom_label_with_the_empty_value_marks_nodes_by_its_presence() -> None:
+def test_a_custom_label_with_the_empty_value_is_matched_by_its_presence() -> None:
     provider = custom({"node-role.example.com/spot": [""]}, [])
     assert off_spot(provider) == [{"key": "node-role.example.com/spot", "operator": "DoesNotExist"}]
     assert on_spot(provider) == [{"key": "node-role.example.com/spot", "operator": "Exists"}]

@@ -78,7 +78,7 @@ def test_karpenter_is_recognised_by_its_node_pools() -> None:
 
 
 @pytest.mark.parametrize("nodes", [[MANAGED_NODE, KARPENTER_NODE], [KARPENTER_NODE, MANAGED_NODE]])
-def test_the_order_of_nodes_does_not_matter(nodes: list[NodeFacts]) -> None:
+def test_the_order_of_nodes_has_no_effect(nodes: list[NodeFacts]) -> None:
     mixed = recognise(nodes, has_karpenter_node_pools=False)
     assert mixed is not None
     assert on_spot(mixed) == on_spot(KARPENTER)

@@ -1,4 +1,4 @@
-"""Node selectors and terms that require capacity which is neither spot nor on-demand."""
+"""Node selectors and terms that require set-aside capacity, which is neither spot nor on-demand."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def with_terms(*given: list[Json]) -> Json:
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
 
-def test_the_path_is_that_of_the_field_that_requires_it() -> None:
+def test_the_returned_path_is_that_of_the_field_that_requires_set_aside_capacity() -> None:
     assert set_aside({"nodeSelector": {"cloud.google.com/gke-flex-start": "true"}}, {}) == (
         "spec",
         "nodeSelector",
@@ -34,18 +34,18 @@ def test_the_path_is_that_of_the_field_that_requires_it() -> None:
         {"cloud.google.com/gke-spot": "true"},
     ],
 )
-def test_other_selectors_do_not_require_it(selector: Json | None) -> None:
+def test_other_selectors_do_not_require_set_aside_capacity(selector: Json | None) -> None:
     assert set_aside({"nodeSelector": selector}, {}) is None
 
 
-def test_terms_are_ored_so_each_must_require_it() -> None:
+def test_a_pod_requires_set_aside_capacity_only_if_each_of_its_terms_does() -> None:
     assert set_aside(with_terms([RESERVED], [ZONE]), {}) is None
     assert set_aside(with_terms([RESERVED], [RESERVED, ZONE]), {}) is not None
     assert set_aside(with_terms([RESERVED], []), {}) is not None  # an empty term matches no node
 
 
 @pytest.mark.parametrize(
-    ("operator", "values", "asks"),
+    ("operator", "values", "requires"),
     [
         ("Exists", [], True),
         ("In", ["any", "specific"], True),
@@ -54,8 +54,8 @@ def test_terms_are_ored_so_each_must_require_it() -> None:
         ("DoesNotExist", [], False),
     ],
 )
-def test_an_expression_requires_it_if_no_other_node_meets_the_expression(
-    operator: str, values: list[str], *, asks: bool
+def test_an_expression_requires_set_aside_capacity_if_no_other_node_meets_it(
+    operator: str, values: list[str], *, requires: bool
 ) -> None:
     expression = {"key": "cloud.google.com/reservation-affinity", "operator": operator, "values": values}
-    assert (set_aside(with_terms([expression]), {}) is not None) is asks
+    assert (set_aside(with_terms([expression]), {}) is not None) is requires

@@ -41,27 +41,27 @@ SPOT_NODES_THAT_NOTHING_REQUIRES = {
         PROVIDERS["openshift"],
         {"hypershift.openshift.io/interruptible-instance": ""},
     ),
-    "aks spot once the old label is gone": (PROVIDERS["aks"], {"kubernetes.azure.com/priority": "spot"}),
+    "aks spot without the old label": (PROVIDERS["aks"], {"kubernetes.azure.com/priority": "spot"}),
 }
 
 ON_DEMAND_NODES = {
     "gke standard": (GKE, {"cloud.google.com/gke-provisioning": "standard"}),
     "gke standard beside preemptible": (GKE_WITH_PREEMPTIBLE, {"cloud.google.com/gke-provisioning": "standard"}),
-    "gke without a word": (GKE, {"cloud.google.com/gke-nodepool": "default-pool"}),
+    "gke without a capacity label": (GKE, {"cloud.google.com/gke-nodepool": "default-pool"}),
     "eks on demand": (PROVIDERS["eks"], {"eks.amazonaws.com/capacityType": "ON_DEMAND"}),
     "eks capacity block": (PROVIDERS["eks"], {"eks.amazonaws.com/capacityType": "CAPACITY_BLOCK"}),
     "karpenter on demand": (PROVIDERS["karpenter"], {"karpenter.sh/capacity-type": "on-demand"}),
     "karpenter reserved": (PROVIDERS["karpenter"], {"karpenter.sh/capacity-type": "reserved"}),
-    "aks without a word": (PROVIDERS["aks"], {"kubernetes.azure.com/cluster": "MC_a"}),
+    "aks without a capacity label": (PROVIDERS["aks"], {"kubernetes.azure.com/cluster": "MC_a"}),
     "aks node auto-provisioning": (
         PROVIDERS["aks"],
         {"kubernetes.azure.com/scalesetpriority": "regular", "kubernetes.azure.com/priority": "regular"},
     ),
     "ocean on demand": (OCEAN, {"spotinst.io/node-lifecycle": "od"}),
-    "not ocean's": (OCEAN, {"eks.amazonaws.com/capacityType": "ON_DEMAND"}),
+    "not managed by ocean": (OCEAN, {"eks.amazonaws.com/capacityType": "ON_DEMAND"}),
     "openshift": (PROVIDERS["openshift"], {"node.openshift.io/os_id": "rhel"}),
     "ack no spot": (PROVIDERS["ack"], {"node.alibabacloud.com/spot-strategy": "NoSpot"}),
-    "ack without a word": (PROVIDERS["ack"], {"ack.aliyun.com": "c1"}),
+    "ack without a capacity label": (PROVIDERS["ack"], {"ack.aliyun.com": "c1"}),
     "castai on demand": (PROVIDERS["castai"], {"scheduling.cast.ai/on-demand": "true"}),
     "castai fallback for spot": (PROVIDERS["castai"], {"scheduling.cast.ai/spot-fallback": "true"}),
 }
@@ -103,7 +103,7 @@ def test_preemptible_vms_are_preferred_like_spot_vms() -> None:
     assert score({"cloud.google.com/gke-preemptible": "true"}, spot_preferences(GKE_WITH_PREEMPTIBLE)) == 100
 
 
-def test_gke_names_only_the_key_that_autopilot_admits() -> None:
+def test_gke_uses_only_the_key_that_autopilot_admits() -> None:
     named = [*off_spot(GKE), *on_spot(GKE), *spot_preferences(GKE)[0]["preference"]["matchExpressions"]]
     assert {requirement["key"] for requirement in named} == {"cloud.google.com/gke-spot"}
 
@@ -115,7 +115,7 @@ def test_ocean_gets_no_affinity_to_spot_and_a_preference_for_on_demand() -> None
     assert score({"spotinst.io/node-lifecycle": "spot"}, on_demand_preferences(OCEAN)) == 0
 
 
-def test_a_label_that_marks_by_presence_is_matched_by_its_key_alone() -> None:
+def test_a_label_without_a_value_is_matched_by_its_presence() -> None:
     assert off_spot(PROVIDERS["openshift"])[0] == {
         "key": "machine.openshift.io/interruptible-instance",
         "operator": "DoesNotExist",
@@ -132,7 +132,7 @@ def test_off_spot_never_requires_an_on_demand_label(provider: Provider) -> None:
 
 
 @pytest.mark.parametrize("provider", EVERY, ids=lambda provider: provider.name)
-def test_what_is_handed_out_belongs_to_the_caller(provider: Provider) -> None:
+def test_changing_a_returned_requirement_does_not_change_the_provider(provider: Provider) -> None:
     for function in (off_spot, on_spot, spot_preferences, on_demand_preferences):
         before = repr(function(provider))
         for value in function(provider):
@@ -142,10 +142,10 @@ def test_what_is_handed_out_belongs_to_the_caller(provider: Provider) -> None:
         assert repr(function(provider)) == before
 
 
-def test_any_requires_nothing() -> None:
+def test_provider_any_never_requires_spot() -> None:
     assert on_spot(ANY) == []
 
 
-def test_a_policy_can_name_every_provider_by_its_name() -> None:
+def test_every_provider_has_its_own_name_in_policies() -> None:
     assert set(PROVIDERS) == {"gke", "eks", "karpenter", "aks", "ocean", "openshift", "ack", "castai"}
     assert all(provider.name == name for name, provider in PROVIDERS.items())

@@ -71,6 +71,6 @@ def test_a_toleration_with_a_time_limit_does_not_cover_one_without() -> None:
     assert missing_tolerations([for_ever], custom({"pool": ["spot"]}, [for_a_while])) == []
 
 
-def test_what_is_handed_out_belongs_to_the_caller() -> None:
+def test_changing_a_returned_toleration_does_not_change_the_provider() -> None:
     missing_tolerations(None, NEEDS_SPOT)[0]["key"] = "changed"
     assert missing_tolerations(None, NEEDS_SPOT)[0]["key"] == "spot"

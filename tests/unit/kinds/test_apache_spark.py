@@ -34,12 +34,12 @@ def application(config: Json | None, **spec: Json) -> Json:
         ({"restartPolicy": "OnFailure", "maxRestartAttempts": 5, "restartCounterResetMillis": -1}, 5),
     ],
 )
-def test_attempts_count_with_every_policy_that_restarts(config: Json | None, allowed: int) -> None:
+def test_max_restart_attempts_apply_with_every_policy_that_restarts(config: Json | None, allowed: int) -> None:
     assert retries(SPARK_APPLICATION, application(config)) == {RESTARTS: allowed}
 
 
 @pytest.mark.parametrize("millis", [0, 60000])
-def test_a_count_that_is_reset_is_unlimited_unless_nothing_restarts(millis: int) -> None:
+def test_restarts_are_unlimited_if_their_counter_is_reset_unless_the_policy_is_never(millis: int) -> None:
     config = {"restartPolicy": "OnFailure", "maxRestartAttempts": 2, "restartCounterResetMillis": millis}
     (budget,) = SPARK_APPLICATION.budgets(application(config))
     assert budget.retries is None
@@ -47,7 +47,7 @@ def test_a_count_that_is_reset_is_unlimited_unless_nothing_restarts(millis: int)
     assert retries(SPARK_APPLICATION, application({**config, "restartPolicy": "Never"})) == {RESTARTS: 0}
 
 
-def test_retries_for_an_application_that_never_restarts_need_another_policy() -> None:
+def test_adding_retries_to_an_application_that_never_restarts_changes_its_policy() -> None:
     (budget,) = SPARK_APPLICATION.budgets(application({"restartPolicy": "Never"}))
     assert budget.beside == ((*CONFIG, "restartPolicy"), "OnFailure")
 

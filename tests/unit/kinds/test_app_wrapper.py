@@ -20,9 +20,7 @@ def wrapper(*objects: Json, limit: str | None = None) -> Json:
 @pytest.mark.parametrize(
     ("limit", "allowed"), [("0", 0), ("2", 2), ("+2", 2), ("-1", 0), (None, 3), ("", 3), ("many", 3), ("1.5", 3)]
 )
-def test_the_annotation_limits_resets_and_any_other_text_means_the_operators_three(
-    limit: str | None, allowed: int
-) -> None:
+def test_the_annotation_limits_resets_and_a_malformed_value_means_three(limit: str | None, allowed: int) -> None:
     assert retries(APP_WRAPPER, wrapper(job(), limit=limit)) == {LIMIT: allowed}
 
 
@@ -30,7 +28,7 @@ def test_a_wrapper_without_annotations_has_three_resets_too() -> None:
     assert retries(APP_WRAPPER, root_of(APP_WRAPPER, {"components": []})) == {LIMIT: 3}
 
 
-def test_it_contains_objects_of_known_kinds_and_others_that_are_not_read() -> None:
+def test_only_objects_of_known_kinds_in_a_wrapper_are_read() -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "train"}, "spec": {"ports": 1}}
     root = wrapper(service, job())
     assert wrong(APP_WRAPPER, root) == []

@@ -31,7 +31,7 @@ def workflow(**spec: Any) -> Json:
     return root_of(WORKFLOW, {"entrypoint": "main", **spec})
 
 
-def test_each_template_with_a_strategy_has_a_limit_of_its_own_inline_ones_too() -> None:
+def test_each_template_with_a_retry_strategy_has_its_own_limit_even_an_inline_one() -> None:
     assert retries(WORKFLOW, workflow(templates=TEMPLATES)) == {
         "spec.retryStrategy.limit": 0,
         "spec.templates[0].steps[1][0].inline.retryStrategy.limit": 4,
@@ -52,7 +52,7 @@ def test_a_strategy_without_a_limit_is_unlimited(strategy: Json) -> None:
     assert found == {"spec.retryStrategy.limit": None, "spec.templates[0].retryStrategy.limit": None}
 
 
-def test_a_template_without_a_limit_has_that_of_the_defaults() -> None:
+def test_a_template_without_a_limit_has_the_limit_of_the_template_defaults() -> None:
     defaults = {"timeout": "30s", "retryStrategy": {"limit": "2"}}
     root = workflow(templateDefaults=defaults, templates=[{"name": "main", "retryStrategy": {}}, {"name": "other"}])
     assert retries(WORKFLOW, root) == {
@@ -62,7 +62,7 @@ def test_a_template_without_a_limit_has_that_of_the_defaults() -> None:
 
 
 @pytest.mark.parametrize(("runs", "allowed"), [(0, 0), (1, 0), (2, 1), ("5", 4)])
-def test_a_container_set_counts_runs(runs: int | str, allowed: int) -> None:
+def test_a_container_set_counts_runs_and_not_retries(runs: int | str, allowed: int) -> None:
     in_set = {"retryStrategy": {"retries": runs, "duration": "10s"}, "containers": [CONTAINER]}
     found = retries(WORKFLOW, workflow(templates=[{"name": "main", "containerSet": in_set}]))
     assert found["spec.templates[0].containerSet.retryStrategy.retries"] == allowed
@@ -75,7 +75,7 @@ def test_a_cron_workflow_has_its_retries_in_its_workflow_spec() -> None:
     ]
 
 
-def test_a_pod_may_run_for_ever_unless_it_or_the_defaults_have_a_deadline() -> None:
+def test_a_template_lacks_a_deadline_unless_it_or_the_template_defaults_have_one() -> None:
     bounded = {"name": "bounded", "activeDeadlineSeconds": 60, "script": {"source": "print()"}}
     templates = [*TEMPLATES, bounded]
     assert timeouts_unset(WORKFLOW, workflow(templates=templates)) == [
@@ -134,7 +134,7 @@ def nested(depth: int) -> Json:
     return workflow(templates=[template])
 
 
-def test_inline_templates_are_read_to_a_depth_and_refused_below() -> None:
+def test_inline_templates_that_are_nested_too_deeply_are_a_problem() -> None:
     assert list(retries(WORKFLOW, nested(DEEPEST)).values()) == [0, 3]
     (found,) = wrong(WORKFLOW, nested(DEEPEST + 1))
     assert found.endswith("is nested too deeply; move it up")
@@ -149,7 +149,7 @@ def test_inline_templates_are_read_to_a_depth_and_refused_below() -> None:
         (CRON_WORKFLOW, False, False, True),
     ],
 )
-def test_only_a_workflow_runs_pods_and_is_left_as_it_was_admitted(
+def test_only_a_workflow_runs_pods_and_is_immutable(
     row: KindSpec,
     is_immutable: bool,  # noqa: FBT001
     owns_pods: bool,  # noqa: FBT001

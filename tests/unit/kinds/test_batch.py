@@ -38,7 +38,7 @@ def test_a_job_without_a_spec_has_no_job_spec(root: Json) -> None:
     assert list(JOB.jobs(root)) == []
 
 
-def test_only_the_spec_of_a_job_may_not_be_changed() -> None:
+def test_a_job_is_immutable_and_a_cron_job_is_not() -> None:
     assert JOB.immutable
     assert not CRON_JOB.immutable
 
@@ -72,7 +72,7 @@ def test_the_retries_of_a_job_are_in_one_field(spec: Json, name: str, budget: in
     assert retry_budget(spec) == budget
 
 
-def said(root: Json, row: KindSpec = JOB) -> bool:
+def author_wrote_limit(root: Json, row: KindSpec = JOB) -> bool:
     (found,) = row.jobs(root)
     return says_backoff_limit(root, found, 10)
 
@@ -89,14 +89,14 @@ CONTROLLED = {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", 
 
 
 @pytest.mark.parametrize("limit", [0, 3, 5, 7, 25])
-def test_a_limit_other_than_the_default_is_the_authors(limit: int) -> None:
-    assert said(job(job_spec(backoffLimit=limit)))
+def test_a_limit_other_than_six_was_written_by_the_author(limit: int) -> None:
+    assert author_wrote_limit(job(job_spec(backoffLimit=limit)))
 
 
 @pytest.mark.parametrize("spec", [job_spec(), job_spec(backoffLimit=None)])
 @pytest.mark.parametrize("metadata", [{}, CONTROLLED, last_applied('{"spec": {"backoffLimit": 6}}')])
-def test_an_absent_limit_is_not_the_authors(spec: Json, metadata: Json) -> None:
-    assert not said(job(spec, **metadata))
+def test_an_absent_limit_was_not_written_by_the_author(spec: Json, metadata: Json) -> None:
+    assert not author_wrote_limit(job(spec, **metadata))
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_an_absent_limit_is_not_the_authors(spec: Json, metadata: Json) -> None:
     ],
     ids=["kubectl apply", "server-side apply", "server-side apply after another", "a controller's template"],
 )
-def test_six_is_the_authors_if_the_applied_manifest_contains_it(metadata: Json) -> None:
-    assert said(job(job_spec(backoffLimit=6), **metadata))
+def test_six_was_written_by_the_author_if_the_applied_manifest_contains_it(metadata: Json) -> None:
+    assert author_wrote_limit(job(job_spec(backoffLimit=6), **metadata))
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_six_is_the_authors_if_the_applied_manifest_contains_it(metadata: Json) 
         {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "n"}]},
     ],
 )
-def test_six_is_the_apis_default_if_no_metadata_prove_otherwise(metadata: Json) -> None:
-    assert not said(job(job_spec(backoffLimit=6), **metadata))
+def test_six_is_the_apis_default_if_no_metadata_show_the_author(metadata: Json) -> None:
+    assert not author_wrote_limit(job(job_spec(backoffLimit=6), **metadata))
 
 
-def test_a_field_in_a_template_is_the_authors_because_templates_are_not_defaulted() -> None:
-    assert said(cron_job(job_spec(backoffLimit=6)), CRON_JOB)
-    assert not said(cron_job(), CRON_JOB)
+def test_a_limit_in_a_template_was_written_by_the_author_as_templates_get_no_defaults() -> None:
+    assert author_wrote_limit(cron_job(job_spec(backoffLimit=6)), CRON_JOB)
+    assert not author_wrote_limit(cron_job(), CRON_JOB)

@@ -52,7 +52,7 @@ def test_the_node_that_runs_on_failure_has_retries_too() -> None:
     }
 
 
-def test_sub_workflows_have_nodes_of_their_own() -> None:
+def test_the_nodes_of_sub_workflows_have_retries_too() -> None:
     evaluate = {"id": "evaluate", "nodes": {"n0": node("n0", 4)}, "onFailure": node("efn", 2)}
     assert retries(FLYTE_WORKFLOW, workflow(node("n0"), subWorkflows={"evaluate": evaluate})) == {
         "subWorkflows.evaluate.nodes.n0.retry.minAttempts": 3,

@@ -51,7 +51,7 @@ def test_each_replicated_job_is_a_job_spec_with_the_metadata_of_its_template() -
         ([replicated("leader"), replicated("worker")], True),
     ],
 )
-def test_pods_of_a_set_depend_on_each_other_once_there_are_two(
+def test_two_or_more_pods_of_a_job_set_depend_on_each_other(
     jobs: list[Json],
     coupled: bool,  # noqa: FBT001
 ) -> None:
@@ -75,13 +75,13 @@ def test_a_set_that_is_suspended_queued_or_managed_by_another_controller_may_be_
     assert JOB_SET.traits(root).suspendable is suspendable
 
 
-def test_restarts_in_place_follow_from_the_restart_strategy() -> None:
+def test_a_job_set_restarts_in_place_if_its_restart_strategy_says_so() -> None:
     in_place = job_set(failurePolicy={"restartStrategy": "InPlaceRestart", "maxRestarts": 3})
     assert JOB_SET.traits(in_place).restarts_in_place
     assert not JOB_SET.traits(job_set(failurePolicy={"restartStrategy": "Recreate"})).restarts_in_place
 
 
-def test_job_set_defaults_the_restart_policy_and_the_completion_mode_and_scales_nothing() -> None:
+def test_jobs_of_a_job_set_are_on_failure_and_indexed_by_default_and_not_scalable() -> None:
     traits = JOB_SET.traits(job_set())
     assert (traits.restart_policy, traits.completion_mode, traits.scalable) == ("OnFailure", "Indexed", False)
 
@@ -114,7 +114,7 @@ def test_restarts_of_one_job_are_in_the_status_by_its_name_and_index() -> None:
         (with_status(replicatedJobsStatus=[{"name": "workers", "jobRestarts": ["3", -1, True]}]), "workers", 0),
     ],
 )
-def test_a_restart_that_the_status_does_not_have_is_not_counted(root: Json, name: str, index: int) -> None:
+def test_restarts_that_are_missing_or_malformed_in_the_status_count_as_zero(root: Json, name: str, index: int) -> None:
     assert job_restarts(root, name, index) == (0, 0)
 
 
@@ -130,7 +130,7 @@ def test_the_name_of_a_run_contains_the_number_of_earlier_restarts(restarts: int
 
 
 @pytest.mark.parametrize("text", ["", "restart ", "restart two", "restart -1", "4f5c-uid"])
-def test_any_other_text_names_no_run(text: str) -> None:
+def test_a_malformed_run_name_contains_no_number_of_restarts(text: str) -> None:
     assert restarts_before_run(text) is None
 
 

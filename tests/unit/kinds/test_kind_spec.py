@@ -84,7 +84,7 @@ def test_a_controller_of_the_core_group_has_an_empty_group() -> None:
         owned(reference(controller=None)),
     ],
 )
-def test_an_object_without_such_an_owner_has_no_controller(root: Json) -> None:
+def test_an_object_without_an_owner_that_controls_it_has_no_controller(root: Json) -> None:
     assert controller_of(root) is None
 
 
@@ -101,10 +101,10 @@ def test_a_controllers_kind_may_be_in_lower_case_as_flyte_writes_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["CronJob", "Pod"])
-def test_a_kind_that_controls_no_pods_is_not_a_controllers_kind(kind: str) -> None:
+def test_a_kind_that_controls_no_pods_is_not_found_as_a_controller(kind: str) -> None:
     group = "batch" if kind == "CronJob" else ""
     assert row_of(OwnerReference(group, "v1", kind, "n", "u")) is None
 
 
-def test_the_table_finds_a_row_by_the_group_and_kind_that_it_names() -> None:
+def test_the_table_has_each_row_under_its_group_and_kind() -> None:
     assert all((row.group, row.kind) == key for key, row in KINDS.items())

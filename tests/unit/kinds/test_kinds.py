@@ -28,7 +28,7 @@ def kind(row: KindSpec) -> str:
     return f"{row.kind}.{row.group}"
 
 
-def spelt(case: tuple[KindSpec, Field]) -> str:
+def case_name(case: tuple[KindSpec, Field]) -> str:
     row, one = case
     path = [part for part in (*one.within, *one.name) if not isinstance(part, Nested)]
     return f"{kind(row)} {field(tuple(path))}"
@@ -91,8 +91,8 @@ def with_retries(row: KindSpec, one: RetryField, value: Any, *, nested: bool = F
     return root, path
 
 
-@pytest.mark.parametrize("case", RETRY_FIELDS, ids=spelt)
-def test_ten_retries_are_accepted_and_eleven_refused(case: tuple[KindSpec, RetryField]) -> None:
+@pytest.mark.parametrize("case", RETRY_FIELDS, ids=case_name)
+def test_ten_retries_are_admitted_and_eleven_denied(case: tuple[KindSpec, RetryField]) -> None:
     row, one = case
     accepted, _ = with_retries(row, one, 10 + one.single)
     refused, path = with_retries(row, one, 11 + one.single)
@@ -103,7 +103,7 @@ def test_ten_retries_are_accepted_and_eleven_refused(case: tuple[KindSpec, Retry
     assert answer.message.endswith(f"set {10 + one.single} or less")
 
 
-@pytest.mark.parametrize("case", RETRY_FIELDS, ids=spelt)
+@pytest.mark.parametrize("case", RETRY_FIELDS, ids=case_name)
 def test_too_many_retries_are_lowered_if_the_profile_clamps(case: tuple[KindSpec, RetryField]) -> None:
     row, one = case
     root, path = with_retries(row, one, 25)
@@ -117,14 +117,14 @@ def test_too_many_retries_are_lowered_if_the_profile_clamps(case: tuple[KindSpec
 @pytest.mark.parametrize(
     "case",
     [case for case in RETRY_FIELDS if any(isinstance(part, Nested) for part in case[1].within)],
-    ids=spelt,
+    ids=case_name,
 )
 def test_retries_are_found_in_nested_objects_too(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, 25, nested=True)
     assert validate(root).message.startswith(field(path))
 
 
-@pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].absent is None], ids=spelt)
+@pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].absent is None], ids=case_name)
 def test_the_default_replaces_unlimited_retries(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, None)
     assert not validate(root).allowed
@@ -134,21 +134,21 @@ def test_the_default_replaces_unlimited_retries(case: tuple[KindSpec, RetryField
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in RETRY_FIELDS if case[1].absent is not None and case[1].single == 0], ids=spelt
+    "case", [case for case in RETRY_FIELDS if case[1].absent is not None and case[1].single == 0], ids=case_name
 )
 def test_the_default_does_not_raise_an_absent_field_that_is_limited(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, None)
     assert at(mutate(root).object, path) is None
 
 
-@pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].negative_is_unlimited], ids=spelt)
+@pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].negative_is_unlimited], ids=case_name)
 def test_a_negative_number_is_unlimited_for_fields_with_that_meaning(case: tuple[KindSpec, RetryField]) -> None:
     root, path = with_retries(*case, -1)
     assert validate(root).message.startswith(f"{field(path)}: unlimited retries exceed the limit of 10")
     assert at(mutate(root, under=CLAMPING).object, path) == 10 + case[1].single
 
 
-@pytest.mark.parametrize("case", RETRY_FIELDS, ids=spelt)
+@pytest.mark.parametrize("case", RETRY_FIELDS, ids=case_name)
 def test_max_retries_overrides_every_retry_field(case: tuple[KindSpec, RetryField]) -> None:
     row, one = case
     root, path = with_retries(row, one, 9)
@@ -156,7 +156,7 @@ def test_max_retries_overrides_every_retry_field(case: tuple[KindSpec, RetryFiel
     assert at(mutate(root).object, path) == written(one, 2 + one.single)
 
 
-@pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].made], ids=spelt)
+@pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].made], ids=case_name)
 def test_max_retries_sets_a_field_that_is_left_out(case: tuple[KindSpec, RetryField]) -> None:
     row, one = case
     root, path = with_retries(row, one, None)
@@ -171,7 +171,7 @@ def test_an_object_without_settings_is_admitted_twice_with_the_same_result(row: 
     assert validate(once, under=TIMED).allowed
 
 
-@pytest.mark.parametrize("case", RETRY_FIELDS, ids=spelt)
+@pytest.mark.parametrize("case", RETRY_FIELDS, ids=case_name)
 def test_applying_an_unchanged_manifest_changes_nothing(case: tuple[KindSpec, RetryField]) -> None:
     manifest, _ = with_retries(*case, 25)
     stored = mutate(deepcopy(manifest), under=CLAMPING).object
@@ -257,7 +257,7 @@ MADE = [(row, one) for row in ADMITTED for one in row.made_annotations]
 JUDGED = [(row, one) for row in ADMITTED for one in row.judged_annotations]
 
 
-@pytest.mark.parametrize("case", MADE, ids=spelt)
+@pytest.mark.parametrize("case", MADE, ids=case_name)
 def test_annotations_of_an_author_are_copied_to_the_workloads_that_are_created(case: tuple[KindSpec, Field]) -> None:
     row, one = case
     root = empty(row)
@@ -267,7 +267,7 @@ def test_annotations_of_an_author_are_copied_to_the_workloads_that_are_created(c
     assert at(mutate(root).object, path) == said
 
 
-@pytest.mark.parametrize("case", JUDGED, ids=spelt)
+@pytest.mark.parametrize("case", JUDGED, ids=case_name)
 def test_a_malformed_annotation_for_some_pods_is_reported_with_its_path(case: tuple[KindSpec, Field]) -> None:
     row, one = case
     root = empty(row)
@@ -275,7 +275,7 @@ def test_a_malformed_annotation_for_some_pods_is_reported_with_its_path(case: tu
     assert f"{field(path)}[{names.MAX_RETRIES}]: is 'many'" in validate(mutate(root).object).message
 
 
-def test_an_object_is_named_by_namespace_kind_and_name_with_the_group_where_two_kinds_have_one_name() -> None:
+def test_the_name_of_an_object_has_the_group_of_its_kind_if_two_kinds_share_a_name() -> None:
     assert name_of(KINDS["batch", "Job"], "ml", "train") == "ml/job/train"
     assert name_of(KINDS["batch.volcano.sh", "Job"], "ml", "train") == "ml/job.batch.volcano.sh/train"
     assert name_of(KINDS["argoproj.io", "ClusterWorkflowTemplate"], "", "build") == "clusterworkflowtemplate/build"

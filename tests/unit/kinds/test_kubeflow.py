@@ -57,12 +57,12 @@ def test_restarts_of_torchrun_have_a_separate_field(kind: str) -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"runPolicy": {"cleanPodPolicy": "Running"}}])
-def test_the_launcher_of_an_mpi_job_has_the_six_retries_of_every_job(spec: Json) -> None:
+def test_the_launcher_of_an_mpi_job_has_six_retries_by_default(spec: Json) -> None:
     (budget,) = KINDS["MPIJob"].budgets(job("MPIJob", "v2beta1", **spec))
     assert (budget.retries, budget.replaceable) == (6, False)
 
 
-def test_both_operators_versions_of_an_mpi_job_are_received() -> None:
+def test_the_mpi_jobs_of_both_operators_are_admitted() -> None:
     assert KINDS["MPIJob"].versions == ("v1", "v2beta1")
 
 
@@ -71,7 +71,7 @@ def unbounded(row: KindSpec, root: Json) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", REPLICA_SPECS)
-def test_no_field_limits_new_pods_after_exit_codes(kind: str) -> None:
+def test_the_restart_policy_exit_code_allows_retries_that_no_field_limits(kind: str) -> None:
     replicas = {"Master": replica(), "Worker": replica("ExitCode"), "PS": replica("ExitCode")}
     (problem,) = unbounded(KINDS[kind], job(kind, replicas=replicas))
     path, _, what = problem.partition(": ")
@@ -80,7 +80,7 @@ def test_no_field_limits_new_pods_after_exit_codes(kind: str) -> None:
 
 
 @pytest.mark.parametrize("restart_policy", ["OnFailure", "Never", "Always", None])
-def test_restarts_in_place_are_limited(restart_policy: str | None) -> None:
+def test_the_other_restart_policies_are_limited(restart_policy: str | None) -> None:
     assert unbounded(KINDS["TFJob"], job("TFJob", replicas={"Worker": replica(restart_policy)})) == []
 
 

@@ -1,4 +1,4 @@
-"""Behaviour of single kinds, which follows from their systems."""
+"""Behaviour that only some kinds have."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def workflow(spec: Json, **annotations: str) -> Json:
     return root_of("argoproj.io/v1alpha1", "Workflow", spec, **annotations)
 
 
-def test_a_spark_application_with_always_has_unlimited_retries_with_any_number() -> None:
+def test_a_spark_application_with_always_has_unlimited_retries_whatever_its_number() -> None:
     root = spark({"type": "Always", "onFailureRetries": 2})
     assert validate(root).message == (
         "spec.restartPolicy.type: allows unlimited retries; set OnFailure, and onFailureRetries 10 or less"
@@ -62,7 +62,7 @@ def test_a_spark_application_without_a_number_has_no_retries_and_is_not_edited(r
 
 
 @pytest.mark.parametrize("kind", ["Always", "OnFailure", "OnInfrastructureFailure"])
-def test_a_count_of_restarts_that_is_reset_is_unlimited(kind: str) -> None:
+def test_restarts_are_unlimited_if_their_counter_is_reset(kind: str) -> None:
     root = apache_spark({"restartPolicy": kind, "maxRestartAttempts": 2, "restartCounterResetMillis": 60000})
     path = "spec.applicationTolerations.restartConfig.restartCounterResetMillis"
     assert validate(root).message == (f"{path}: allows unlimited retries; set -1, and maxRestartAttempts 10 or less")
@@ -131,9 +131,7 @@ def actions_of(controller: Json, **failure_policy: Any) -> list[str]:
         ("x.test/v1", "Wonder"),
     ],
 )
-def test_a_job_of_an_operator_with_other_pods_does_not_fail_at_once_because_of_them(
-    api_version: str, kind: str, coupled: str
-) -> None:
+def test_a_job_of_an_operator_with_other_pods_gets_no_exit_code_rule(api_version: str, kind: str, coupled: str) -> None:
     assert actions_of(controlled_by(api_version, kind), coupled=coupled) == ["Ignore"]
 
 
@@ -157,7 +155,7 @@ def mpi_job(version: str, run_policy: Json | None = None) -> Json:
 
 
 @pytest.mark.parametrize("run_policy", [None, {}, {"cleanPodPolicy": "Running"}, {"backoffLimit": 6}])
-def test_an_mpi_job_of_the_mpi_operator_keeps_the_six_retries_that_its_launcher_has(run_policy: Json | None) -> None:
+def test_an_mpi_job_of_the_mpi_operator_keeps_the_default_of_six_retries(run_policy: Json | None) -> None:
     root = mpi_job("v2beta1", run_policy)
     assert mutate(root).patch == []
     assert validate(root).allowed
@@ -174,7 +172,7 @@ def test_an_mpi_job_of_the_training_operator_has_unlimited_retries_and_gets_the_
     assert mutate(mpi_job("v1")).object["spec"]["runPolicy"] == {"backoffLimit": 3}
 
 
-def test_the_six_retries_that_the_api_gives_a_launcher_stay() -> None:
+def test_a_launcher_keeps_the_six_retries_that_the_api_sets_by_default() -> None:
     launcher = job(job_spec(backoffLimit=6), ownerReferences=[controlled_by("kubeflow.org/v2beta1", "MPIJob")])
     assert mutate(launcher).object["spec"]["backoffLimit"] == 6
 
@@ -186,7 +184,7 @@ def test_a_tekton_task_with_on_error_continue_gets_no_retries() -> None:
 
 
 @pytest.mark.parametrize("limit", ["{{workflow.parameters.tries}}", "{{=1+1}}", ""])
-def test_an_expression_is_not_judged_with_a_warning(limit: str) -> None:
+def test_a_limit_that_is_an_expression_is_admitted_with_a_warning(limit: str) -> None:
     root = workflow({"templates": [{"retryStrategy": {"limit": limit}}]})
     answer = mutate(root)
     assert answer.patch == []
@@ -195,11 +193,11 @@ def test_an_expression_is_not_judged_with_a_warning(limit: str) -> None:
 
 
 @pytest.mark.parametrize("limit", ["11", "+11", "011", 11, "99999999999999999999"])
-def test_a_number_is_judged_in_every_form_that_argo_accepts(limit: Any) -> None:
+def test_a_limit_above_ten_is_denied_in_every_form_that_argo_accepts(limit: Any) -> None:
     assert not validate(workflow({"templates": [{"retryStrategy": {"limit": limit}}]})).allowed
 
 
-def test_a_template_without_a_limit_inherits_that_of_the_defaults() -> None:
+def test_a_template_without_a_limit_inherits_the_limit_of_the_template_defaults() -> None:
     spec = {"templateDefaults": {"retryStrategy": {"limit": 5}}, "templates": [{"retryStrategy": {}}]}
     assert mutate(workflow(spec)).patch == []
     assert validate(workflow(spec)).allowed
@@ -217,7 +215,7 @@ def test_the_runs_of_a_container_set_are_never_zero() -> None:
     assert answer.object["spec"]["templates"][0]["containerSet"]["retryStrategy"]["retries"] == 1
 
 
-def test_templates_with_too_many_levels_are_refused() -> None:
+def test_templates_that_are_nested_too_deeply_are_denied() -> None:
     template: Json = {"retryStrategy": {"limit": 25}}
     for _ in range(20):
         template = {"steps": [[{"inline": template}]]}
@@ -225,7 +223,7 @@ def test_templates_with_too_many_levels_are_refused() -> None:
     assert message.endswith("is nested too deeply; move it up")
 
 
-def test_flytes_nodes_count_runs() -> None:
+def test_the_denial_of_a_flyte_node_says_that_its_field_counts_runs() -> None:
     root = root_of("flyte.lyft.com/v1alpha1", "FlyteWorkflow", {"nodes": {"n0": {"retry": {"minAttempts": 12}}}})
     assert validate(root).message == (
         "spec.nodes.n0.retry.minAttempts: 11 retries exceed the limit of 10 in profile 'default' "
@@ -257,7 +255,7 @@ def test_retries_that_no_field_of_kubeflow_limits_cause_one_warning(kind: str) -
     assert validate(root, old=root).warnings == []
 
 
-def test_restarts_in_place_by_kubeflow_are_limited() -> None:
+def test_kubeflow_replicas_that_restart_in_place_give_no_warning() -> None:
     spec = {"runPolicy": {"backoffLimit": 3}, "tfReplicaSpecs": {"Worker": {"restartPolicy": "OnFailure"}, "PS": {}}}
     assert validate(root_of("kubeflow.org/v1", "TFJob", spec)).warnings == []
 

@@ -38,7 +38,7 @@ def test_new_clusters_and_submissions_are_counted_by_two_fields() -> None:
     assert retries(RAY_JOB, root) == {"spec.backoffLimit": 3, "spec.submitterConfig.backoffLimit": 1}
 
 
-def test_the_two_submissions_that_kuberay_adds_are_not_written_by_the_webhook() -> None:
+def test_a_submitter_config_without_a_limit_is_no_retry_field() -> None:
     root = root_of(RAY_JOB, {**ray_job_spec(), "submitterConfig": {}})
     assert retries(RAY_JOB, root) == {"spec.backoffLimit": 0}
 
@@ -52,7 +52,7 @@ def test_head_every_group_of_workers_and_submitter_have_a_pod_template() -> None
     ]
 
 
-def test_a_ray_cron_job_has_these_fields_in_its_job_template() -> None:
+def test_a_ray_cron_job_has_the_fields_of_a_ray_job_in_its_job_template() -> None:
     root = root_of(RAY_CRON_JOB, {"schedule": "0 3 * * *", "jobTemplate": {**ray_job_spec(), "backoffLimit": 2}})
     assert retries(RAY_CRON_JOB, root) == {"spec.jobTemplate.backoffLimit": 2}
     assert templates(RAY_CRON_JOB, root) == [
@@ -71,7 +71,7 @@ def test_a_ray_cron_job_has_these_fields_in_its_job_template() -> None:
         ({"clusterSelector": {"ray.io/cluster": "shared"}}, False),
     ],
 )
-def test_a_ray_job_in_a_shared_cluster_may_not_get_retries(
+def test_a_ray_job_in_a_shared_cluster_cannot_get_more_retries(
     spec: Json,
     may_raise: bool,  # noqa: FBT001
 ) -> None:

@@ -40,17 +40,17 @@ def test_without_a_restart_policy_there_are_no_retries() -> None:
 
 
 @pytest.mark.parametrize("number", [None, 0, 2])
-def test_always_is_unlimited_with_any_number(number: int | None) -> None:
+def test_the_type_always_is_unlimited_whatever_the_number(number: int | None) -> None:
     root = root_of(SPARK_APPLICATION, spec(type="Always", onFailureRetries=number))
     assert retries(SPARK_APPLICATION, root) == {RETRIES: None}
 
 
-def test_the_number_counts_with_on_failure_alone() -> None:
+def test_adding_retries_also_sets_the_type_on_failure() -> None:
     (budget,) = SPARK_APPLICATION.budgets(root_of(SPARK_APPLICATION, spec(type="Never")))
     assert budget.beside == (("spec", "restartPolicy", "type"), "OnFailure")
 
 
-def test_a_scheduled_application_has_these_fields_in_its_template() -> None:
+def test_a_scheduled_application_has_the_fields_of_an_application_in_its_template() -> None:
     template = spec(type="OnFailure", onFailureRetries=1)
     root = root_of(SCHEDULED_SPARK_APPLICATION, {"schedule": "@every 5m", "template": template})
     assert retries(SCHEDULED_SPARK_APPLICATION, root) == {"spec.template.restartPolicy.onFailureRetries": 1}

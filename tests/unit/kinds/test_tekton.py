@@ -50,14 +50,14 @@ def nested(depth: int) -> Json:
     return root_of(PIPELINE, spec)
 
 
-def test_pipelines_are_read_to_a_depth_and_refused_below() -> None:
+def test_pipelines_that_are_nested_too_deeply_are_a_problem() -> None:
     deepest = "spec" + ".finally[0].pipelineSpec" * DEEPEST
     assert retries(PIPELINE, nested(DEEPEST))[f"{deepest}.tasks[0].retries"] == 2
     (found,) = wrong(PIPELINE, nested(DEEPEST + 1))
     assert found.endswith("is nested too deeply; move it up")
 
 
-def test_a_task_with_on_error_continue_may_not_get_retries() -> None:
+def test_a_task_with_on_error_continue_cannot_get_retries() -> None:
     tasks = [{"name": "a", "onError": "continue"}, {"name": "b", "onError": "stopAndFail"}, {"name": "c"}]
     budgets = list(PIPELINE.budgets(root_of(PIPELINE, {"tasks": tasks})))
     assert [budget.may_raise for budget in budgets] == [False, True, True]
@@ -65,7 +65,9 @@ def test_a_task_with_on_error_continue_may_not_get_retries() -> None:
 
 @pytest.mark.parametrize("row", [TASK_RUN, CUSTOM_RUN])
 @pytest.mark.parametrize(("spec", "allowed"), [({"retries": 3}, 3), ({}, 0), ({"retries": None}, 0)])
-def test_a_run_of_one_task_has_one_number_and_none_means_no_retries(row: Any, spec: Json, allowed: int) -> None:
+def test_a_run_of_one_task_has_one_retry_field_and_no_retries_if_it_is_absent(
+    row: Any, spec: Json, allowed: int
+) -> None:
     assert retries(row, root_of(row, spec)) == {"spec.retries": allowed}
 
 

@@ -70,7 +70,7 @@ def test_the_pods_of_a_train_job_have_annotations_in_pod_template_overrides() ->
     ]
 
 
-def test_patches_of_the_runtime_may_have_annotations_of_set_job_and_pod() -> None:
+def test_patches_of_the_runtime_can_have_annotations_of_job_set_job_and_pod() -> None:
     pod = {"metadata": {"annotations": {"a": "b"}}}
     job = {"metadata": {"annotations": {"a": "b"}}, "spec": {"template": pod}}
     template = {

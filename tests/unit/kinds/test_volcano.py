@@ -40,18 +40,18 @@ def test_each_task_has_a_pod_template() -> None:
     assert templates(JOB, root) == ["spec.tasks[0].template", "spec.tasks[1].template"]
 
 
-def test_a_cron_job_has_these_fields_in_its_job_template() -> None:
+def test_a_cron_job_has_the_fields_of_a_job_in_its_job_template() -> None:
     root = root_of(CRON_JOB, {"schedule": "0 3 * * *", "jobTemplate": {"spec": spec(task("report"), maxRetry=2)}})
     assert retries(CRON_JOB, root) == {"spec.jobTemplate.spec.maxRetry": 1}
     assert templates(CRON_JOB, root) == ["spec.jobTemplate.spec.tasks[0].template"]
     assert places(CRON_JOB.made_annotations, root) == ["spec.jobTemplate.metadata.annotations"]
 
 
-def test_a_job_flow_gives_its_jobs_none_of_the_annotations_of_a_job_template() -> None:
+def test_the_annotations_of_a_job_template_are_not_copied_to_its_jobs() -> None:
     assert JOB_TEMPLATE.made_annotations == ()
 
 
-def test_only_a_job_runs_pods_and_has_fields_that_cannot_be_changed() -> None:
+def test_only_a_job_runs_pods_and_is_immutable() -> None:
     assert [row.kind for row in ROWS if row.owns_pods and row.immutable] == ["Job"]
     assert not any(row.owns_pods or row.immutable for row in (CRON_JOB, JOB_TEMPLATE))
 

@@ -24,7 +24,7 @@ def test_an_index_counts_its_own_failures_and_its_own_disruptions() -> None:
     assert read(indexed, owner)[0] == [Level("JobIndex", 1, 2), of_disruptions("JobIndex", 3)]
 
 
-def test_an_index_without_the_second_annotation_has_no_disruptions() -> None:
+def test_an_index_without_the_count_of_ignored_failures_has_no_disruptions() -> None:
     indexed = pod(annotations={FAILURES: "1"})
     assert read(indexed, stored_job(job_spec(backoffLimitPerIndex=2)))[0][1] == of_disruptions("JobIndex", 0)
 
@@ -35,7 +35,7 @@ SUM: dict[str, Any] = {
 }  # beside backoffLimit: only the sum limits the retries
 
 
-def test_if_the_sum_limits_the_retries_the_source_is_the_jobs_status_plus_the_ledgers_newer_count() -> None:
+def test_if_only_backoff_limit_counts_the_higher_count_of_job_status_and_ledger_is_used() -> None:
     owner = stored_job(job_spec(**SUM, backoffLimit=3), {"failed": 1})
     first, third = pod(annotations={FAILURES: "0"}), pod(annotations={FAILURES: "1", IGNORED: "2"})
     assert read(first, owner, failures=1)[0] == [Level("JobStatus", 1, 3), of_disruptions("JobIndex", 0)]
@@ -43,7 +43,7 @@ def test_if_the_sum_limits_the_retries_the_source_is_the_jobs_status_plus_the_le
     assert read(third, owner, failures=0)[0][0] == Level("JobStatus", 1, 3)
 
 
-def test_without_a_ledger_the_failure_of_the_replaced_pod_counts() -> None:
+def test_without_a_ledger_the_failure_of_the_replaced_pod_is_added() -> None:
     owner = stored_job(job_spec(**SUM, backoffLimit=3), {"failed": 2})
     assert read(pod(annotations={FAILURES: "0"}), owner)[0][0] == Level("JobStatus", 2, 3)
     assert read(pod(annotations={FAILURES: "1"}), owner)[0][0] == Level("JobStatus", 3, 3)
@@ -66,7 +66,7 @@ def test_if_one_of_two_counts_is_malformed_the_other_is_used_with_a_warning(nons
     assert [warning.path[-1] for warning in warnings] == [FAILURES]
 
 
-def test_of_an_indexs_four_attempts_the_last_leaves_spot_independent_of_other_indexes() -> None:
+def test_the_last_of_an_indexs_four_attempts_leaves_spot_independently_of_other_indexes() -> None:
     pods = [pod(annotations={FAILURES: str(failed)}) for failed in range(4)]
     assert [place(root, OWNER) for root in pods] == last_of_four_off_spot("JobIndex")
 
@@ -118,5 +118,5 @@ def test_indexes_without_retries_of_their_own_give_no_level() -> None:
     assert ignored_of_index(indexed, owner) == ([of_disruptions("JobIndex", 0)], [])
 
 
-def test_if_the_job_does_not_exist_the_settings_have_the_budget() -> None:
+def test_if_the_job_does_not_exist_the_budget_is_that_of_the_settings() -> None:
     assert failures_of_index(pod(annotations={FAILURES: "1"})) == ([Level("JobIndex", 1, 3)], [])

@@ -52,7 +52,7 @@ def job_set(restarts: int = 0, counted: int = 0, max_restarts: int | None = 3) -
     return {"kind": "JobSet", "metadata": {"name": "train"}, "spec": failure_policy, "status": status}
 
 
-def test_of_a_sets_four_runs_the_last_leaves_spot() -> None:
+def test_the_last_of_a_job_sets_four_runs_leaves_spot() -> None:
     assert [place(pod_at(str(restarts)), JOB, job_set(restarts, restarts)) for restarts in range(4)] == [
         on_spot("JobStatus", 0, 0),
         on_spot("JobSet", 1, 3),
@@ -61,7 +61,7 @@ def test_of_a_sets_four_runs_the_last_leaves_spot() -> None:
     ]
 
 
-def test_restarts_and_the_jobs_own_retries_are_levels_of_their_own() -> None:
+def test_restarts_of_the_set_and_retries_of_the_job_are_separate_levels() -> None:
     job = stored_job(job_spec(backoffLimit=2), {"failed": 1})
     found = read(pod_at("2"), job, job_set(2, 2, max_restarts=5))
     assert found == ([Level("JobStatus", 1, 2), Level("JobSet", 2, 5), of_disruptions("JobSet", 0)], [])
@@ -173,9 +173,9 @@ def test_malformed_fields_of_the_set_are_not_an_error_and_a_first_attempt_stays_
     assert {level.source for level in read(pod_at("1"), JOB, above)[0]} == {"JobStatus", "JobSet"}
 
 
-def alone(in_all: int, costly: int, name: str = "w") -> Json:
+def alone(total: int, counted: int, name: str = "w") -> Json:
     """Return the status of replicated Jobs, in which the first Job of `name` was restarted alone."""
-    return {"name": name, "jobRestarts": [in_all, 0], "jobRestartsCountTowardsMax": [costly, 0]}
+    return {"name": name, "jobRestarts": [total, 0], "jobRestartsCountTowardsMax": [counted, 0]}
 
 
 def with_jobs(root: Json, *status: Json) -> Json:

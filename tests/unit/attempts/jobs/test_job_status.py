@@ -20,13 +20,13 @@ def test_failures_that_the_job_controller_has_not_counted_yet_are_counted() -> N
     assert read(pod(), owner)[0] == [Level("JobStatus", 3, 4)]
 
 
-def test_of_four_attempts_the_last_leaves_spot() -> None:
+def test_the_last_of_four_attempts_leaves_spot() -> None:
     spec = job_spec(backoffLimit=3)
     pods = [place(pod(), stored_job(spec, {"failed": failed})) for failed in range(4)]
     assert pods == last_of_four_off_spot("JobStatus")
 
 
-def test_of_two_attempts_the_second_and_any_later_one_leave_spot() -> None:
+def test_with_one_retry_every_attempt_after_the_first_leaves_spot() -> None:
     spec = job_spec(backoffLimit=1)
     pods = [place(pod(), stored_job(spec, {"failed": failed})) for failed in range(4)]
     assert pods == only_the_first_on_spot("JobStatus", 1)

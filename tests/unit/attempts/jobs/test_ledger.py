@@ -37,7 +37,7 @@ def with_limit(limit: int, threshold: int = -1) -> Policy:
     return replace(EKS, profiles={"default": profile})
 
 
-def test_disruptions_are_a_level_of_their_own() -> None:
+def test_disruptions_are_a_separate_level() -> None:
     assert placed(2) == ("Spot", "2", "0")
     assert placed(19) == ("Spot", "19", "0")
     assert placed(20) == ("OnDemand", "20", "0")
@@ -69,7 +69,7 @@ def test_an_indexs_disruptions_are_the_ledgers_count_and_its_failures_the_job_co
     assert placed(20, owner, annotations={FAILURES: "1", IGNORED: "1"}) == ("OnDemand", "20", "1")
 
 
-def test_of_two_counts_of_disruptions_the_higher_one_decides() -> None:
+def test_the_higher_of_two_disruption_counts_decides() -> None:
     owner = stored_job(job_spec(backoffLimitPerIndex=3), {})
     assert placed(2, owner, annotations={FAILURES: "0", IGNORED: "20"}) == ("OnDemand", "20", "0")
 
@@ -77,7 +77,7 @@ def test_of_two_counts_of_disruptions_the_higher_one_decides() -> None:
 @pytest.mark.parametrize(
     ("limit", "threshold", "on_demand_from"), [(5, -1, 5), (5, -2, 4), (5, 2, 2), (5, 0, 5), (5, 9, 5), (1, -1, 1)]
 )
-def test_the_threshold_applies_and_at_the_limit_no_threshold_keeps_a_pod_on_spot(
+def test_pods_leave_spot_at_the_threshold_and_at_the_latest_at_the_limit(
     limit: int, threshold: int, on_demand_from: int
 ) -> None:
     found = [placed(count, policy=with_limit(limit, threshold))[0] for count in range(8)]
