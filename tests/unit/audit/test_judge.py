@@ -1,4 +1,4 @@
-"""What an audit says of one stored object."""
+"""The verdict of an audit on one stored object."""
 
 import pytest
 
@@ -19,12 +19,12 @@ def judged(root: Json) -> Judgement | None:
     return judge(root, POLICY, "default", Facts(profile_name=None))
 
 
-def test_an_object_that_would_be_denied_is_reported_with_its_problems_alone() -> None:
+def test_an_object_that_would_be_denied_is_reported_with_only_its_problems() -> None:
     said = "spec.backoffLimit: 25 retries exceed the limit of 10 in profile 'default'; set 10 or less"
     assert judged(stored_job(job_spec(backoffLimit=25))) == Judgement("denied", (said,))
 
 
-def test_an_object_of_a_wrong_shape_would_be_denied() -> None:
+def test_an_object_with_a_wrong_type_would_be_denied() -> None:
     found = judged(stored_job(job_spec(backoffLimit="three")))
     assert found is not None
     assert found.verdict == "denied"
@@ -46,13 +46,13 @@ def test_an_object_that_was_admitted_is_not_reported_as_changed_again() -> None:
     assert found.verdict in {"warned", "unchanged"}
 
 
-def test_an_object_with_warnings_alone_is_reported_with_these() -> None:
+def test_an_object_that_would_only_get_warnings_is_reported_with_them() -> None:
     found = judged(stored_job(job_spec(restart_policy="OnFailure", backoffLimit=3)))
     said = "spec.template.spec.restartPolicy: OnFailure allows no failure policy; use Never to fail at once on bugs"
     assert found == Judgement("warned", (said,))
 
 
-def test_of_many_problems_the_first_are_listed_and_the_rest_counted() -> None:
+def test_the_first_ten_problems_are_listed_and_the_rest_are_counted() -> None:
     found = judged(stored_job(job_spec(rules=[{"action": "Ignore"}] * 20)))
     assert found is not None
     assert len(found.findings) == 11
@@ -67,11 +67,11 @@ def test_a_pod_is_reported_only_if_it_would_be_denied() -> None:
 
 
 @pytest.mark.parametrize("root", [pod(owner=None), {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}])
-def test_nothing_is_said_of_what_admission_leaves_alone(root: Json) -> None:
+def test_an_object_that_admission_ignores_is_not_reported(root: Json) -> None:
     assert judged(root) is None
 
 
-def test_the_annotations_and_labels_of_the_webhook_are_no_change() -> None:
+def test_the_annotations_and_labels_of_the_webhook_are_not_reported_as_changes() -> None:
     found = judged(job(job_spec(rules=[], backoffLimit=0)))
     assert found is not None
     assert "metadata" not in "".join(found.findings)

@@ -1,4 +1,4 @@
-"""Which objects an audit judges, under which profile, and what it says of lists that it cannot read."""
+"""Which objects an audit judges, under which profile, and what it reports about lists that it cannot read."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ GREEDY = job_spec(backoffLimit=9)
 
 
 class Lists:
-    """An API that answers lists alone: of each path the objects, an error, or that the kind is not installed."""
+    """An API with lists alone: for each path the objects or an error; 404 for a path without either."""
 
     def __init__(self, lists: dict[str, list[Json] | ApiError]) -> None:
         self.lists = lists
@@ -44,12 +44,12 @@ def policy(text: str = f"{{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPol
     return found
 
 
-def space(name: str, **labels: str) -> Json:
+def namespace_of(name: str, **labels: str) -> Json:
     return {"metadata": {"name": name, "labels": {f"retry-policy.dev/{key}": text for key, text in labels.items()}}}
 
 
 def stored(root: Json, namespace: str = "ml", owner: tuple[str, str, str] | None = None, **metadata: Any) -> Json:
-    """Return an object as a list has it: of a built-in kind without apiVersion and kind."""
+    """Return an object as it is in a list of its kind: without apiVersion and kind."""
     found = {**root["metadata"], "namespace": namespace, "uid": f"uid-of-{root['metadata'].get('name')}", **metadata}
     if owner is not None:
         api_version, kind, name = owner
@@ -59,7 +59,7 @@ def stored(root: Json, namespace: str = "ml", owner: tuple[str, str, str] | None
 
 
 def audited(scope: Scope | None = None, **lists: list[Json] | ApiError) -> Audit:
-    paths = {"/api/v1/namespaces": lists.pop("namespaces", [space("ml", profile="default")])}
+    paths = {"/api/v1/namespaces": lists.pop("namespaces", [namespace_of("ml", profile="default")])}
     paths["/apis/apiextensions.k8s.io/v1/customresourcedefinitions"] = lists.pop("crds", [])
     within = f"/namespaces/{scope.namespace}" if scope is not None and scope.namespace else ""
     for row in KINDS.values():
@@ -75,45 +75,45 @@ def rows(done: Audit) -> list[str]:
 
 
 def test_an_object_is_judged_under_the_profile_of_its_namespace() -> None:
-    spaces = [space("ml", profile="default"), space("web", profile="strict")]
+    spaces = [namespace_of("ml", profile="default"), namespace_of("web", profile="strict")]
     jobs = [stored(job(GREEDY), "ml"), stored(job(GREEDY), "web"), stored(job(GREEDY), "kube-system")]
     assert rows(audited(namespaces=spaces, jobs=jobs)) == ["DENIED web/job/train", "CHANGED ml/job/train"]
 
 
 def test_the_mode_of_a_namespace_makes_no_difference() -> None:
     for mode in ("Warn", "Audit", "Enforce"):
-        done = audited(namespaces=[space("ml", profile="strict", mode=mode)], jobs=[stored(job(GREEDY))])
+        done = audited(namespaces=[namespace_of("ml", profile="strict", mode=mode)], jobs=[stored(job(GREEDY))])
         assert rows(done) == ["DENIED ml/job/train"]
 
 
-def test_a_profile_that_is_named_is_applied_to_all() -> None:
+def test_a_profile_that_is_named_applies_to_all_namespaces() -> None:
     done = audited(Scope(profile="strict"), jobs=[stored(job(GREEDY))])
     assert rows(done) == ["DENIED ml/job/train"]
 
 
-def test_a_namespace_that_is_not_opted_in_is_judged_if_it_is_named_and_that_is_said() -> None:
-    done = audited(Scope("ml"), namespaces=[space("ml")], jobs=[stored(job(GREEDY))])
+def test_a_namespace_without_opt_in_is_judged_with_a_warning_if_it_is_named() -> None:
+    done = audited(Scope("ml"), namespaces=[namespace_of("ml")], jobs=[stored(job(GREEDY))])
     assert rows(done) == ["CHANGED ml/job/train"]
     assert done.warnings == ["not opted in, judged under profile 'default': ml"]
 
 
-def test_a_namespace_that_is_not_opted_in_needs_a_profile_that_the_policy_has() -> None:
+def test_a_namespace_without_opt_in_needs_a_named_profile_if_the_policy_has_no_default() -> None:
     named = "{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPolicy, profiles: {strict: {}}}"
-    api = cast("Api", Lists({"/api/v1/namespaces": [space("ml")]}))
+    api = cast("Api", Lists({"/api/v1/namespaces": [namespace_of("ml")]}))
     assert asyncio.run(chosen(api, policy(named), Scope("ml"))).unread == [
         "not opted in, name a profile for them with --profile: ml",
     ]
 
 
-def test_of_a_namespace_with_a_wrong_label_that_is_said() -> None:
-    spaces = [space("ml", profile="strikt"), space("web", profile="strict", mode="enforce")]
+def test_a_namespace_with_a_wrong_label_gives_a_warning() -> None:
+    spaces = [namespace_of("ml", profile="strikt"), namespace_of("web", profile="strict", mode="enforce")]
     done = audited(namespaces=spaces, jobs=[stored(job(GREEDY))])
     assert rows(done) == []
     assert [line.partition(": ")[0] for line in done.warnings] == ["namespace ml", "namespace web"]
     assert "label it strict" in done.warnings[0]
 
 
-def test_where_nothing_is_opted_in_it_says_what_to_do() -> None:
+def test_without_namespaces_to_judge_a_message_says_what_to_do() -> None:
     assert audited(namespaces=[]).warnings == [
         "no namespace is opted in; choose one with -n NAMESPACE, or all with -A",
     ]
@@ -122,13 +122,13 @@ def test_where_nothing_is_opted_in_it_says_what_to_do() -> None:
     ]
 
 
-def test_without_the_right_to_read_a_namespace_a_profile_can_be_named() -> None:
+def test_with_a_named_profile_the_right_to_read_namespaces_is_not_needed() -> None:
     scope = Scope("ml", profile="default")
     done = audited(scope, namespaces=ApiError(403, "forbidden"), jobs=[stored(job(GREEDY))])
     assert rows(done) == ["CHANGED ml/job/train"]
 
 
-def test_a_job_of_a_cron_job_is_reported_as_the_cron_job_alone() -> None:
+def test_a_job_is_not_reported_if_its_cron_job_has_the_same_verdict() -> None:
     owner = ("batch/v1", "CronJob", "nightly")
     greedy = job_spec(backoffLimit=25)
     child = stored(job(greedy), owner=owner, name="nightly-1")
@@ -137,18 +137,18 @@ def test_a_job_of_a_cron_job_is_reported_as_the_cron_job_alone() -> None:
     assert rows(audited(jobs=[changed], cronjobs=[stored(cron_job(GREEDY))])) == ["CHANGED ml/cronjob/nightly"]
 
 
-def test_what_a_controller_creates_is_reported_if_it_alone_would_be_denied() -> None:
+def test_a_controlled_object_is_reported_if_only_it_would_be_denied() -> None:
     child = stored(job(job_spec(backoffLimit=25)), owner=("batch/v1", "CronJob", "nightly"), name="nightly-1")
     done = audited(jobs=[child], cronjobs=[stored(cron_job(GREEDY))])
     assert rows(done) == ["DENIED ml/job/nightly-1", "CHANGED ml/cronjob/nightly"]
 
 
-def test_a_job_of_a_controller_that_is_not_known_is_reported_itself() -> None:
+def test_a_job_of_an_unknown_controller_is_reported() -> None:
     child = stored(job(GREEDY), owner=("k6.io/v1", "TestRun", "load"))
     assert rows(audited(jobs=[child])) == ["CHANGED ml/job/train"]
 
 
-def test_pods_are_reported_if_nothing_controls_them() -> None:
+def test_only_pods_without_a_controller_are_reported() -> None:
     wrong = {names.ATTEMPT: "first"}
     owned = stored(pod(annotations=wrong), name="of-job")
     alone = stored(pod(owner=None, annotations=wrong), name="alone")
@@ -160,7 +160,7 @@ def test_an_object_that_is_being_deleted_is_left_out() -> None:
     assert done.report.numbers.total() == 0
 
 
-def test_a_template_of_the_whole_cluster_takes_part_by_its_own_label() -> None:
+def test_a_cluster_scoped_template_is_judged_if_it_has_the_profile_label() -> None:
     steps = [{"name": "main", "retryStrategy": {"limit": 25}, "container": {}}]
     template = {"metadata": {"name": "build", "uid": "u"}, "spec": {"templates": steps}}
     labelled = {
@@ -184,7 +184,7 @@ def test_crds_that_are_forbidden_are_named() -> None:
     ]
 
 
-def test_the_policy_in_the_cluster_is_found_with_the_right_to_list_alone() -> None:
+def test_the_policy_in_the_cluster_is_read_with_only_the_right_to_list() -> None:
     api = Lists({CONFIG_MAPS: [{"data": {"policy.yaml": "profiles: {}"}}]})
     assert asyncio.run(stored_policy(cast("Api", api))) == "profiles: {}"
     assert api.asked == [(CONFIG_MAPS, "metadata.name=retry-policy")]

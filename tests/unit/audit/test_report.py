@@ -21,7 +21,7 @@ def reported(*objects: tuple[KindSpec, str, str, Judgement]) -> list[str]:
     return list(found.lines())
 
 
-def test_the_worst_comes_first_and_then_namespace_kind_and_name() -> None:
+def test_rows_are_sorted_by_verdict_then_namespace_kind_and_name() -> None:
     found = reported(
         (JOB, "ml", "a", WARNED),
         (JOB, "ml", "b", CHANGED),
@@ -42,7 +42,7 @@ def test_the_worst_comes_first_and_then_namespace_kind_and_name() -> None:
     ]
 
 
-def test_objects_of_which_the_same_is_said_share_a_row() -> None:
+def test_objects_with_the_same_finding_share_a_row() -> None:
     found = reported(*((JOB, "ml", f"train-{number}", DENIED) for number in (3, 1, 2)))
     assert found[1] == "DENIED    ml/job/train-1 and 2 more   spec.backoffLimit: too many"
 
@@ -52,12 +52,12 @@ def test_each_problem_is_a_line_with_the_name_of_its_object() -> None:
     assert [line.split()[1:3] for line in found[1:3]] == [["ml/job/a", "spec.x:"], ["ml/job/a", "spec.y:"]]
 
 
-def test_where_nothing_is_to_be_said_there_is_only_the_summary() -> None:
+def test_without_objects_there_is_only_the_summary() -> None:
     said = "0 objects: 0 would be denied, 0 changed, 0 admitted with a warning, 0 admitted as they are"
     assert reported() == [said]
 
 
-def test_a_report_holds_a_bounded_number_of_rows_and_counts_the_rest() -> None:
+def test_a_report_has_a_limited_number_of_rows_and_counts_the_rest() -> None:
     most = report.MOST_ROWS
     odd = [(JOB, "ml", f"{number}", Judgement("changed", (f"spec.x{number}",))) for number in range(most + 7)]
     found = reported(*odd, (JOB, "ml", "greedy", DENIED))
@@ -67,6 +67,6 @@ def test_a_report_holds_a_bounded_number_of_rows_and_counts_the_rest() -> None:
     assert "1,008 objects: 1 would be denied, 1,007 changed" in found[-1]
 
 
-def test_a_finding_beyond_all_measure_is_cut() -> None:
+def test_a_very_long_finding_is_cut() -> None:
     found = reported((JOB, "ml", "a", Judgement("warned", ("x" * 5_000,))))
     assert len(found[1]) < 400

@@ -1,4 +1,4 @@
-"""How `retry-policy audit` ends, and which policy it judges by; the rest is in tests/unit/audit and tests/cluster."""
+"""The exit codes of `retry-policy audit`, and its policy; the rest is in tests/unit/audit and tests/cluster."""
 
 from pathlib import Path
 from typing import Self
@@ -7,12 +7,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.objects import job, job_spec
-from tests.unit.audit.test_load import CONFIG_MAPS, Lists, space, stored
+from tests.unit.audit.test_load import CONFIG_MAPS, Lists, namespace_of, stored
 from webhook.cli import audit as command
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
 
-CODES = list(range(1, 260))  # more than the API takes in one rule
+CODES = list(range(1, 260))  # more than the API accepts in one rule
 TOO_MANY_CODES = (
     "{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPolicy,"
     f" profiles: {{default: {{failurePolicy: {{retriableExitCodes: {CODES}}}}}}}}}"
@@ -34,7 +34,7 @@ def audited(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str, **li
     paths = {"policy": CONFIG_MAPS, "namespaces": NAMESPACES, "jobs": JOBS}
     found: dict[str, list[Json] | ApiError] = {
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": [],
-        NAMESPACES: [space("ml", profile="default")],
+        NAMESPACES: [namespace_of("ml", profile="default")],
         CONFIG_MAPS: [],
         **{paths[name]: one for name, one in lists.items()},
     }
@@ -55,13 +55,13 @@ def stored_job(limit: int) -> Json:
     ("jobs", "code"),
     [([stored_job(0)], 0), ([stored_job(3)], 0), ([stored_job(25)], 1), (ApiError(403, "forbidden"), 2)],
 )
-def test_the_exit_code_says_whether_something_would_be_denied_or_could_not_be_read(
+def test_the_exit_code_shows_whether_objects_would_be_denied_or_could_not_be_read(
     jobs: list[Json] | ApiError, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert audited(monkeypatch, tmp_path, jobs=jobs).exit_code == code
 
 
-def test_the_table_goes_to_stdout_and_what_could_not_be_read_to_stderr(
+def test_the_table_goes_to_stdout_and_errors_of_reading_go_to_stderr(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     found = audited(monkeypatch, tmp_path, policy=[{"data": {"policy.yaml": STRICT}}], jobs=ApiError(403, "forbidden"))
@@ -71,13 +71,13 @@ def test_the_table_goes_to_stdout_and_what_could_not_be_read_to_stderr(
     assert found.stderr == "jobs.batch cannot be listed: 403 forbidden\n"
 
 
-def test_it_judges_by_the_policy_in_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_objects_are_judged_by_the_policy_in_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = audited(monkeypatch, tmp_path, policy=[{"data": {"policy.yaml": STRICT}}], jobs=[stored_job(3)])
     assert "3 retries exceed the limit of 2" in found.stdout
     assert (found.exit_code, found.stderr) == (1, "")
 
 
-def test_where_there_is_none_it_says_so_and_judges_by_the_packaged_policy(
+def test_without_a_policy_in_the_cluster_the_packaged_one_is_used_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     found = audited(monkeypatch, tmp_path, jobs=[stored_job(25)])
@@ -94,7 +94,7 @@ def test_where_there_is_none_it_says_so_and_judges_by_the_packaged_policy(
         ([{"data": {"policy.yaml": TOO_MANY_CODES}}], "has problems: "),
     ],
 )
-def test_a_policy_that_cannot_be_used_ends_it(
+def test_an_unusable_policy_in_the_cluster_ends_the_audit(
     policy: list[Json] | ApiError, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     found = audited(monkeypatch, tmp_path, policy=policy)
@@ -102,7 +102,9 @@ def test_a_policy_that_cannot_be_used_ends_it(
     assert f"the policy in ConfigMap retry-policy-system/retry-policy {said}" in found.stderr
 
 
-def test_a_policy_file_is_taken_instead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_policy_file_is_used_instead_of_the_policy_in_the_cluster(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(STRICT)
     arguments = (f"--policy={file}",)
@@ -116,7 +118,7 @@ def test_a_profile_that_the_policy_does_not_have_is_refused(monkeypatch: pytest.
     assert "the policy has no profile 'gpu'; it has: default" in found.stderr
 
 
-def test_one_namespace_and_all_exclude_each_other() -> None:
+def test_the_options_for_one_namespace_and_for_all_exclude_each_other() -> None:
     found = CliRunner().invoke(command.audit, ["-n", "ml", "-A"])
     assert found.exit_code == 2
     assert "-n and -A exclude each other; leave one out" in found.stderr

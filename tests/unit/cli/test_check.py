@@ -53,7 +53,7 @@ def test_each_problem_is_a_line_with_file_number_and_path_of_its_document() -> N
     ]
 
 
-def test_a_pipe_that_is_given_as_a_file_is_read_once_and_its_namespaces_count() -> None:
+def test_a_named_pipe_is_read_once_and_its_namespaces_are_used() -> None:
     os.mkfifo("pipe")
     documents = yaml.safe_dump_all([job(job_spec(rules=[], backoffLimit=25)), team(profile="strict")])
     with ThreadPoolExecutor() as pool:
@@ -64,7 +64,7 @@ def test_a_pipe_that_is_given_as_a_file_is_read_once_and_its_namespaces_count() 
     assert found.stdout.startswith("pipe:1 spec.backoffLimit: 25 retries exceed the limit of 2 in profile 'strict'")
 
 
-def test_warnings_are_no_problems() -> None:
+def test_warnings_do_not_change_the_exit_code() -> None:
     write("half.yaml", {"kind": "Job", "spec": {}})
     found = checked("-f", "half.yaml")
     assert (found.exit_code, found.stdout) == (0, "")
@@ -90,7 +90,7 @@ def test_a_misspelt_key_is_a_warning_and_names_the_nearest() -> None:
     ]
 
 
-def test_the_mode_of_a_namespace_with_a_profile_is_a_problem_and_the_profile_is_left_to_its_cluster() -> None:
+def test_a_wrong_mode_of_a_namespace_is_a_problem_but_an_unknown_profile_is_not() -> None:
     write("team.yaml", team(profile="of-another-policy", mode="enforce"))
     assert checked("-f", "team.yaml").stdout == (
         "team.yaml:1 metadata.labels[retry-policy.dev/mode]: is 'enforce';"
@@ -100,7 +100,7 @@ def test_the_mode_of_a_namespace_with_a_profile_is_a_problem_and_the_profile_is_
     assert "metadata.labels.a: is an integer" in checked("-f", "team.yaml").stdout
 
 
-def test_a_profile_is_applied_by_its_name() -> None:
+def test_the_option_profile_selects_the_profile() -> None:
     write("policy.yaml", POLICY)
     write("job.yaml", job(job_spec(rules=[], backoffLimit=3)))
     assert checked("-f", "job.yaml", "--policy", "policy.yaml").exit_code == 0
@@ -114,7 +114,7 @@ def namespace(name: str, **labels: str) -> Json:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labelled}}
 
 
-def test_in_a_dump_each_object_is_judged_under_the_profile_of_its_namespace_wherever_that_stands() -> None:
+def test_objects_of_a_dump_are_judged_under_the_profile_of_their_namespace() -> None:
     write("policy.yaml", POLICY)
     items = [job(job_spec(backoffLimit=3), namespace=one) for one in ("ml", "web", "other")]
     spaces = [namespace("ml", profile="default"), namespace("web", profile="strict", mode="Audit"), namespace("other")]
@@ -130,7 +130,7 @@ def test_in_a_dump_each_object_is_judged_under_the_profile_of_its_namespace_wher
     assert len(strict.stdout.splitlines()) == 3
 
 
-def test_in_a_namespace_whose_profile_the_policy_does_not_have_objects_are_judged_all_the_same() -> None:
+def test_objects_in_a_namespace_with_an_unknown_profile_are_judged_with_a_warning() -> None:
     write("policy.yaml", POLICY)
     write("all.yaml", namespace("ml", profile="strikt"), job(job_spec(backoffLimit=25)))
     found = checked("-f", "all.yaml", "--policy", "policy.yaml")
@@ -140,7 +140,7 @@ def test_in_a_namespace_whose_profile_the_policy_does_not_have_objects_are_judge
     assert found.stderr.startswith(f"all.yaml:1 warning: {said}")
 
 
-def test_an_object_is_named_as_far_as_it_has_a_name() -> None:
+def test_a_problem_names_its_object_even_without_a_complete_name() -> None:
     unnamed = job(job_spec(backoffLimit=25))
     unnamed["metadata"] = {"generateName": "train-"}
     write("jobs.yaml", unnamed, job(job_spec(backoffLimit=25), name=7))
@@ -150,14 +150,14 @@ def test_an_object_is_named_as_far_as_it_has_a_name() -> None:
     ]
 
 
-def test_a_part_that_cannot_be_read_is_named_by_its_document_and_its_line() -> None:
+def test_malformed_yaml_is_reported_with_its_document_and_line() -> None:
     Path("jobs.yaml").write_text("a: 1\n---\nb: 2\nc: [\n")
     found = checked("-f", "jobs.yaml")
     assert found.exit_code == 2
     assert found.stderr.startswith("jobs.yaml:2 line 5: ")
 
 
-def test_a_policy_without_manifests_is_checked_itself() -> None:
+def test_without_manifests_the_policy_itself_is_checked() -> None:
     write("policy.yaml", POLICY)
     assert checked("--policy", "policy.yaml").output == "policy.yaml: policy is valid; profiles: default, strict\n"
     write("policy.yaml", {**POLICY, "profiles": {"default": {"retries": {"limit": -1, "most": 3}}}})
@@ -169,7 +169,7 @@ def test_a_policy_without_manifests_is_checked_itself() -> None:
     ]
 
 
-def test_a_policy_is_checked_for_a_profile_too() -> None:
+def test_checking_a_policy_fails_if_it_lacks_the_named_profile() -> None:
     write("policy.yaml", POLICY)
     assert checked("--policy", "policy.yaml", "--profile", "strict").exit_code == 0
     found = checked("--policy", "policy.yaml", "--profile", "gpu")
@@ -177,7 +177,7 @@ def test_a_policy_is_checked_for_a_profile_too() -> None:
     assert "the policy has no profile 'gpu'; it has: default, strict" in found.stderr
 
 
-def test_a_problem_stays_one_line_whatever_an_author_has_named_a_key() -> None:
+def test_a_problem_is_one_line_even_if_a_key_contains_a_line_break() -> None:
     write("job.yaml", job(job_spec(rules=[], backoffLimit=3), labels={"a\nb\x1b[31m": 5}))
     found = checked("-f", "job.yaml")
     assert found.exit_code == 1

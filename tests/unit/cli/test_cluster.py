@@ -1,4 +1,4 @@
-"""Which kubeconfig a command takes, and what it prints if the cluster cannot be asked."""
+"""Which kubeconfig a command uses, and what it prints if the cluster gives no answer."""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> str:
     return str(found)
 
 
-def test_the_kubeconfig_is_the_one_that_kubectl_would_take(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kubeconfig_is_the_one_that_kubectl_would_use(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/from/environment")
     assert cluster.kubeconfig_or_default(file) == file
     monkeypatch.setenv("KUBECONFIG", f"/absent:{file}")
@@ -34,7 +34,7 @@ def test_the_kubeconfig_is_the_one_that_kubectl_would_take(file: str, monkeypatc
     assert cluster.kubeconfig_or_default(None) == f"{Path(file).parent}/.kube/config"
 
 
-def test_of_a_kubeconfig_that_does_not_exist_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kubeconfig_that_does_not_exist_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cluster.kubeconfig_or_default("/absent")
     assert ended.value.code == 2
@@ -55,7 +55,7 @@ def test_of_a_kubeconfig_that_does_not_exist_that_is_said(capsys: pytest.Capture
         ),
     ],
 )
-def test_why_the_cluster_cannot_be_asked_is_a_sentence_and_exit_code_2(
+def test_a_failed_request_prints_one_line_with_the_reason_and_exits_with_2(
     error: Exception, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def work() -> None:
@@ -68,7 +68,7 @@ def test_why_the_cluster_cannot_be_asked_is_a_sentence_and_exit_code_2(
 
 
 class Stored:
-    """An API that has objects in namespace ml, of each resource the one that is named `train`, or an error."""
+    """An API with at most one object of each resource, `train` in namespace ml, or with an error."""
 
     def __init__(self, found: dict[str, Json | ApiError]) -> None:
         self.found = found
@@ -87,20 +87,20 @@ def found(text: str, **objects: Json | ApiError) -> str:
     return asyncio.run(cluster.find(cast("Api", Stored(objects)), named(text, ROWS), ROWS))[0].kind
 
 
-def test_a_kind_that_is_left_out_is_the_one_that_has_an_object_of_that_name() -> None:
+def test_without_a_kind_the_kind_that_has_an_object_of_that_name_is_used() -> None:
     forbidden = ApiError(403, "forbidden")
     assert found("ml/train", jobs={}) == "Job"
     assert found("ml/train", cronjobs={}, jobs=forbidden) == "CronJob"
     assert found("ml/cronjob/train", cronjobs={}, jobs={}) == "CronJob"
 
 
-def test_where_several_kinds_have_the_name_it_says_what_to_write() -> None:
+def test_if_several_kinds_have_the_name_the_error_says_what_to_write() -> None:
     with pytest.raises(cluster.NotOneError) as error:
         found("ml/train", jobs={}, cronjobs={})
     assert str(error.value) == "several objects are named ml/train; write ml/job/train or ml/cronjob/train"
 
 
-def test_where_none_has_the_name_it_says_where_to_look() -> None:
+def test_if_no_kind_has_the_name_the_error_says_how_to_list_objects() -> None:
     with pytest.raises(cluster.NotOneError) as error:
         found("ml/train", jobs=ApiError(403, "forbidden"))
     assert str(error.value) == (
@@ -109,11 +109,11 @@ def test_where_none_has_the_name_it_says_where_to_look() -> None:
     )
 
 
-def test_where_the_kind_that_is_named_has_none_it_says_how_to_list_them() -> None:
+def test_if_the_named_kind_has_no_such_object_the_error_says_how_to_list_them() -> None:
     with pytest.raises(cluster.NotOneError, match="Job ml/train does not exist; list them"):
         found("ml/job/train")
 
 
-def test_another_answer_of_the_api_server_is_not_hidden() -> None:
+def test_another_error_of_the_api_server_is_raised() -> None:
     with pytest.raises(ApiError, match="500 etcd is away"):
         found("ml/train", jobs=ApiError(500, "etcd is away"))

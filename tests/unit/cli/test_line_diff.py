@@ -36,7 +36,7 @@ LINES = st.lists(st.sampled_from(["a:", "  b:", "  - c", "  - c: 1", "    d: 1",
 
 
 @given(LINES, LINES)
-def test_the_lines_of_both_texts_are_all_there_in_their_order(before: list[str], after: list[str]) -> None:
+def test_the_merged_lines_contain_both_texts_in_order(before: list[str], after: list[str]) -> None:
     lines = list(line_diff.merged(before, after))
     assert [line for sign, line in lines if sign != ADDED] == before
     assert [line for sign, line in lines if sign != REMOVED] == after
@@ -44,7 +44,7 @@ def test_the_lines_of_both_texts_are_all_there_in_their_order(before: list[str],
 
 
 @given(LINES, LINES)
-def test_applying_a_diff_to_the_one_text_makes_the_other(before: list[str], after: list[str]) -> None:
+def test_applying_a_diff_to_the_first_text_gives_the_second(before: list[str], after: list[str]) -> None:
     assert applied(before, list(line_diff.unified("a", "b", before, after))) == after
 
 
@@ -79,20 +79,20 @@ def applied(before: list[str], diff: list[str]) -> list[str]:
         ("  template:", "  suspend: true\n  template:"),
     ],
 )
-def test_what_admission_does_looks_as_difflib_shows_it(old: str, new: str) -> None:
+def test_the_diff_of_a_typical_edit_is_that_of_difflib(old: str, new: str) -> None:
     before, after = JOB.splitlines(), JOB.replace(old, new, 1).splitlines()
     expected = list(difflib.unified_diff(before, after, "a", "b", lineterm="", n=5))
     found = list(line_diff.unified("a", "b", before, after))
-    assert sorted(found) == sorted(expected)  # which of several like lines is gone is a matter of taste
+    assert sorted(found) == sorted(expected)  # of several equal lines, any may be the removed one
     assert found[:3] == expected[:3]
 
 
-def test_an_item_is_known_by_what_it_stands_under() -> None:
+def test_equal_items_are_distinguished_by_their_parents() -> None:
     before = ["a:", "- x", "b:", "- x"]
     assert list(line_diff.merged(before, ["a:", "b:", "- x"])) == [(" ", "a:"), ("-", "- x"), (" ", "b:"), (" ", "- x")]
 
 
-def test_changes_far_from_each_other_stand_in_hunks_of_their_own() -> None:
+def test_distant_changes_are_in_separate_hunks() -> None:
     before = [str(number) for number in range(100)]
     after = ["new", *before[:50], *before[51:]]
     assert [line for line in line_diff.unified("a", "b", before, after) if line[0] in "@+-"] == [
@@ -106,7 +106,7 @@ def test_changes_far_from_each_other_stand_in_hunks_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("line", ["- a", "  - b: {number}", "{number}: x"])
-def test_its_cost_grows_with_the_texts(line: str) -> None:
+def test_the_cost_of_a_diff_grows_in_proportion_to_its_texts(line: str) -> None:
     def made(size: int) -> list[str]:
         return [line.format(number=number) for number in range(size)]
 

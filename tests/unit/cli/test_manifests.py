@@ -42,14 +42,14 @@ def judged(*files: str) -> int:
         (["broken.yaml", "greedy.yaml"], 2),
     ],
 )
-def test_input_that_cannot_be_read_outweighs_problems(files: list[str], code: int) -> None:
+def test_unreadable_input_gives_exit_code_2_even_if_there_are_problems(files: list[str], code: int) -> None:
     write("good.yaml", GOOD)
     write("greedy.yaml", GREEDY)
     Path("broken.yaml").write_text("kind: [")
     assert judged(*files) == code
 
 
-def test_documents_come_in_the_order_of_the_command_line_and_folders_by_name() -> None:
+def test_documents_are_read_in_the_order_of_the_arguments_and_folders_by_name() -> None:
     Path("folder").mkdir()
     for name in ("b.yaml", "folder/2.yaml", "folder/1.yaml", "a.yaml"):
         write(name, GOOD, GOOD)
@@ -75,7 +75,7 @@ def test_the_path_of_a_problem_starts_at_the_document() -> None:
     ]
 
 
-def test_without_a_file_nothing_is_read_from_stdin() -> None:
+def test_a_command_without_files_is_refused() -> None:
     with pytest.raises(click.UsageError, match="-f is missing"):
         Run((), None, None)
 
@@ -85,7 +85,7 @@ def test_an_unknown_profile_is_refused_before_any_file_is_read() -> None:
         Run(("missing.yaml",), None, "gpu")
 
 
-def test_signals_end_a_command_as_they_end_any_filter() -> None:
+def test_sigint_and_sigpipe_have_their_default_effect() -> None:
     @click.command()
     @on_files
     def print_handlers(**_: Any) -> None:
@@ -95,7 +95,7 @@ def test_signals_end_a_command_as_they_end_any_filter() -> None:
     assert CliRunner().invoke(print_handlers).output == "True\n"
 
 
-def test_output_that_cannot_be_written_is_a_sentence_and_exit_code_2() -> None:
+def test_a_write_error_prints_one_line_and_exits_with_2() -> None:
     @click.command()
     @on_files
     def write_much(**_: Any) -> None:
@@ -106,7 +106,7 @@ def test_output_that_cannot_be_written_is_a_sentence_and_exit_code_2() -> None:
     assert found.stderr == "the output cannot be written: No space left on device; write it elsewhere\n"
 
 
-def test_both_commands_have_the_same_options() -> None:
+def test_render_and_check_have_the_same_options() -> None:
     @click.command()
     @on_files
     def print_options(files: tuple[str, ...], policy: Path | None, profile_name: str | None) -> None:

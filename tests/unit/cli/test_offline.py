@@ -60,12 +60,12 @@ def list_of(*objects: Any) -> Json:
     return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
 
 
-def test_a_manifest_becomes_what_admission_makes_of_it() -> None:
+def test_a_manifest_is_edited_as_by_the_webhook() -> None:
     manifest = job(job_spec(backoffLimit=3))
     assert admitted(manifest) == mutate(job(job_spec(backoffLimit=3))).object
 
 
-def of_the_whole_cluster(**labels: str) -> Json:
+def cluster_scoped_template(**labels: str) -> Json:
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "ClusterWorkflowTemplate",
@@ -75,8 +75,8 @@ def of_the_whole_cluster(**labels: str) -> Json:
 
 
 @pytest.mark.parametrize("labels", [{}, {"team": "ml"}, None, [], {names.PROFILE: None}])
-def test_a_template_of_the_whole_cluster_without_the_label_is_left_alone_with_a_warning(labels: Any) -> None:
-    template = of_the_whole_cluster()
+def test_a_cluster_scoped_template_without_the_label_is_unchanged_with_a_warning(labels: Any) -> None:
+    template = cluster_scoped_template()
     template["metadata"]["labels"] = labels
     before = deepcopy(template)
     said = [
@@ -89,24 +89,24 @@ def test_a_template_of_the_whole_cluster_without_the_label_is_left_alone_with_a_
     assert template == before
 
 
-def test_with_the_label_it_is_judged_by_the_profile_that_the_label_names() -> None:
+def test_a_cluster_scoped_template_is_judged_by_the_profile_in_its_label() -> None:
     strict = policy(gpu=Profile(retries=Retries(limit=2)))
-    verdict = admit(of_the_whole_cluster(**{names.PROFILE: "gpu"}), strict)
+    verdict = admit(cluster_scoped_template(**{names.PROFILE: "gpu"}), strict)
     assert [str(one) for one in verdict.problems] == [
         "spec.templates[0].retryStrategy.limit: 25 retries exceed the limit of 2 in profile 'gpu'; set 2 or less"
     ]
-    unknown = admit(of_the_whole_cluster(**{names.PROFILE: "gpus"}), strict)
+    unknown = admit(cluster_scoped_template(**{names.PROFILE: "gpus"}), strict)
     assert unknown.problems == []
     assert "no profile 'gpus': object left alone" in str(unknown.warnings[0])
 
 
-def test_a_kind_that_nobody_registered_stays_as_it_is() -> None:
+def test_an_unknown_kind_is_unchanged() -> None:
     assert admitted(deepcopy(SERVICE)) == SERVICE
     assert (problems(SERVICE), warnings(SERVICE)) == ([], [])
 
 
 @pytest.mark.parametrize("value", [{}, [], "text", 5, {"replicaCount": 3}, {"kindness": "Job"}])
-def test_yaml_that_is_no_object_stays_as_it_is(value: Any) -> None:
+def test_yaml_that_is_no_kubernetes_object_is_unchanged(value: Any) -> None:
     assert admitted(deepcopy(value)) == value
     assert (problems(value), warnings(value)) == ([], [])
 
@@ -117,7 +117,7 @@ def test_problems_are_those_of_the_object_that_would_be_stored() -> None:
     assert manifest["spec"]["backoffLimit"] == 4
 
 
-def test_the_items_of_a_list_are_admitted_each_with_its_path() -> None:
+def test_each_item_of_a_list_is_admitted_with_its_path() -> None:
     value = list_of(SERVICE, job(job_spec(backoffLimit=25)), list_of(cron_job(job_spec(backoffLimit=11))))
     assert [problem.partition(" ")[0] for problem in problems(value)] == [
         "items[1].spec.backoffLimit:",
@@ -131,12 +131,12 @@ def test_warnings_of_admission_have_paths_in_the_document_too() -> None:
     assert warning.startswith("items[0].spec.template.spec.restartPolicy: OnFailure allows no failure policy")
 
 
-def test_the_warnings_of_reading_a_document_are_among_its_warnings() -> None:
+def test_warnings_from_reading_a_document_are_reported_too() -> None:
     twice = Problem(("spec", "suspend"), "is written twice", "keep one")
     assert list(offline.warnings(Document("-", 1, job(), [twice]))) == [twice]
 
 
-def test_wrong_types_are_problems_and_not_warnings_besides() -> None:
+def test_wrong_types_are_problems_and_not_also_warnings() -> None:
     manifest = job(job_spec(backoffLimit="3"))
     assert problems(deepcopy(manifest)) == ["spec.backoffLimit: is a string; must be an integer"]
     assert warnings(deepcopy(manifest)) == []
@@ -158,21 +158,21 @@ def test_wrong_types_are_problems_and_not_warnings_besides() -> None:
         (list_of({"kind": "Job"}), ["items[0].apiVersion: is missing, so nothing was looked at; must be a string"]),
     ],
 )
-def test_half_an_object_is_not_passed_over_in_silence(value: Any, found: list[str]) -> None:
+def test_an_object_without_api_version_or_kind_gives_a_warning(value: Any, found: list[str]) -> None:
     assert warnings(value) == found
 
 
 @pytest.mark.parametrize(("limit", "stored"), [({}, 3), ({"backoffLimit": 6}, 6), ({"backoffLimit": 2}, 2)])
-def test_a_backoff_limit_that_stands_in_a_manifest_was_said_by_its_author(limit: Json, stored: int) -> None:
+def test_a_backoff_limit_in_a_manifest_counts_as_written_by_its_author(limit: Json, stored: int) -> None:
     assert admitted(job(job_spec(**limit)))["spec"]["backoffLimit"] == stored
 
 
 @pytest.mark.parametrize("metadata", [{"uid": "u"}, {"managedFields": []}])
-def test_a_job_that_comes_from_the_api_has_been_defaulted(metadata: dict[str, Any]) -> None:
+def test_a_backoff_limit_of_six_in_a_stored_job_counts_as_the_apis_default(metadata: dict[str, Any]) -> None:
     assert admitted(job(job_spec(backoffLimit=6), **metadata))["spec"]["backoffLimit"] == 3
 
 
-def test_a_job_without_labels_has_those_of_its_template_beside_ours_as_the_api_would_default_them() -> None:
+def test_a_job_without_labels_gets_those_of_its_template_as_in_the_api() -> None:
     spec = job_spec()
     spec["template"]["metadata"] = {"labels": {"team": "a", "kueue.x-k8s.io/queue-name": "q"}}
     rendered = admitted(job(spec))
@@ -183,13 +183,13 @@ def test_a_job_without_labels_has_those_of_its_template_beside_ours_as_the_api_w
 
 
 @pytest.mark.parametrize("labels", [["a"], "abc", 5, {"a": 1}])
-def test_malformed_labels_of_a_template_are_left_to_the_api(labels: Any) -> None:
+def test_malformed_labels_of_a_template_are_not_copied(labels: Any) -> None:
     spec = job_spec()
     spec["template"]["metadata"] = {"labels": labels}
     assert admitted(job(spec))["metadata"]["labels"] == {names.PROFILE: "default"}
 
 
-def test_a_job_that_is_left_alone_keeps_having_no_labels() -> None:
+def test_a_skipped_job_without_labels_gets_none() -> None:
     spec = job_spec()
     spec["template"]["metadata"] = {"labels": {"team": "a"}}
     skipped = admitted(job(spec, annotations={names.SKIP: "true"}, labels={}))
@@ -197,13 +197,13 @@ def test_a_job_that_is_left_alone_keeps_having_no_labels() -> None:
 
 
 @pytest.mark.parametrize("root", [job, cron_job])
-def test_a_limit_per_index_that_its_author_said_is_judged_and_not_lowered(root: Any) -> None:
+def test_backoff_limit_per_index_above_the_limit_is_a_problem_and_not_lowered(root: Any) -> None:
     spec = job_spec(completions=8, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=15)
     (problem,) = problems(root(spec))
     assert "backoffLimitPerIndex: 15 retries" in problem
 
 
-def test_the_attempt_counts_as_annotated_by_the_author() -> None:
+def test_the_option_attempt_acts_like_an_annotation_of_the_author() -> None:
     manifest = pod(owner=None)
     assert admit(manifest, GKE, 3).placed
     assert annotations(manifest) == {
@@ -214,26 +214,26 @@ def test_the_attempt_counts_as_annotated_by_the_author() -> None:
     }
 
 
-def test_the_attempt_goes_before_the_pods_own_annotation() -> None:
+def test_the_option_attempt_wins_over_the_pods_own_annotation() -> None:
     manifest = admitted(pod(owner=None, annotations={names.ATTEMPT: "3", "other": "x"}), GKE, 1)
     assert (annotations(manifest)[names.ATTEMPT], annotations(manifest)["other"]) == ("1", "x")
     assert annotations(manifest)[names.PLACEMENT] == "Spot"
 
 
-def test_the_attempt_goes_before_what_admission_once_noted_on_the_pod() -> None:
+def test_the_option_attempt_wins_over_annotations_from_an_earlier_admission() -> None:
     noted = pod(annotations={names.ATTEMPT: "0", names.ATTEMPT_SOURCE: "JobStatus", names.MAX_RETRIES: "2"})
     manifest = admitted(noted, GKE, 2)
     assert annotations(manifest)[names.ATTEMPT] == "2"
     assert annotations(manifest)[names.ATTEMPT_SOURCE] == "Annotation"
 
 
-def test_without_an_attempt_a_bare_pod_takes_no_part() -> None:
+def test_without_the_option_attempt_a_pod_without_a_controller_is_unchanged() -> None:
     manifest = pod(owner=None)
     assert not admit(manifest, GKE).placed
     assert manifest == pod(owner=None)
 
 
-def test_without_an_attempt_a_jobs_pod_is_a_first_one_from_an_unknown_source() -> None:
+def test_without_the_option_attempt_a_jobs_pod_counts_as_a_first_attempt() -> None:
     manifest = admitted(pod(), GKE)
     assert (annotations(manifest)[names.ATTEMPT], annotations(manifest)[names.ATTEMPT_SOURCE]) == ("0", "Unknown")
 
@@ -253,14 +253,14 @@ def test_without_an_attempt_a_jobs_pod_is_a_first_one_from_an_unknown_source() -
         job(uid="u", annotations={names.SKIP: "true"}),
     ],
 )
-def test_what_is_not_placed_by_its_attempt_stays_as_it_is(manifest: Json) -> None:
+def test_the_option_attempt_does_not_change_objects_that_are_never_placed(manifest: Json) -> None:
     before = deepcopy(manifest)
     assert not admit(manifest, GKE, 3).placed
     assert manifest == before
 
 
 @pytest.mark.parametrize("metadata", [{}, {"metadata": None}, {"metadata": {}}, {"metadata": {"annotations": None}}])
-def test_a_pod_without_annotations_gets_the_attempt(metadata: Json) -> None:
+def test_the_option_attempt_is_added_to_a_pod_without_annotations(metadata: Json) -> None:
     manifest = {"apiVersion": "v1", "kind": "Pod", **metadata, "spec": {"containers": []}}
     assert admit(manifest, GKE, 1).placed
     assert annotations(manifest)[names.ATTEMPT] == "1"
@@ -268,7 +268,7 @@ def test_a_pod_without_annotations_gets_the_attempt(metadata: Json) -> None:
 
 
 def defaulted(manifest: Json) -> Json:
-    """A Job as the API server shows it to a webhook after `kubectl apply --server-side` (SetDefaults_Job)."""
+    """Return a Job as the API server sends it to a webhook after `kubectl apply --server-side` (SetDefaults_Job)."""
     root = deepcopy(manifest)
     spec = root["spec"]
     if spec.get("backoffLimit") is not None:
@@ -292,7 +292,7 @@ def defaulted(manifest: Json) -> Json:
 
 @given(JOBS, POLICIES)
 @examples(300)
-def test_a_job_of_which_check_says_nothing_is_admitted_by_the_cluster(manifest: Json, under: Policy) -> None:
+def test_check_reports_the_problems_for_which_the_webhook_would_deny_a_job(manifest: Json, under: Policy) -> None:
     sent = defaulted(manifest)
     said = [str(problem) for problem in admit(manifest, under).problems]
     answer = validate(mutate(sent, under=under).object, under=under)
@@ -302,7 +302,7 @@ def test_a_job_of_which_check_says_nothing_is_admitted_by_the_cluster(manifest: 
 
 @given(JOBS | CRON_JOBS | PODS, POLICIES, st.none() | st.integers(0, 5))
 @examples(300)
-def test_rendering_what_was_rendered_changes_nothing(manifest: Json, under: Policy, attempt: int | None) -> None:
+def test_rendering_twice_changes_nothing_more(manifest: Json, under: Policy, attempt: int | None) -> None:
     once = offline.as_yaml(admitted(written_and_read(manifest), under, attempt))
     ((read, _),) = strict_yaml.read(once)
     assert offline.as_yaml(admitted(read, under)) == once
@@ -398,7 +398,7 @@ def assert_read_back(value: Any) -> None:
 
 
 @pytest.mark.parametrize("text", AMBIGUOUS)
-def test_a_string_that_yaml_could_take_for_something_else_is_read_back_as_that_string(text: str) -> None:
+def test_an_ambiguous_string_is_read_back_as_the_same_string(text: str) -> None:
     assert_read_back({"a": text, "b": [text, [text]], "c": {text: text}})
     assert_read_back(text)
 
@@ -418,16 +418,16 @@ VALUES = st.recursive(
 @given(VALUES)
 @example({"a": -0.0})
 @examples(1000)
-def test_what_is_written_is_read_back_by_kubectl(value: Any) -> None:
+def test_every_value_is_the_same_after_writing_and_reading_yaml(value: Any) -> None:
     assert_read_back(value)
 
 
 @pytest.mark.parametrize("text", ["y", "N", "1e3", "08", "0o17", "-_0", "1:30", "2026-01-01", "yes", "~"])
-def test_what_only_some_readers_take_for_another_type_is_quoted(text: str) -> None:
+def test_strings_that_some_readers_take_for_another_type_are_quoted(text: str) -> None:
     assert offline.as_yaml({"a": text}) == f"a: '{text}'\n"
 
 
-def test_a_text_of_several_lines_stays_readable() -> None:
+def test_a_text_of_several_lines_is_written_as_a_block() -> None:
     assert offline.as_yaml({"a": "one\ntwo\n"}) == "a: |\n  one\n  two\n"
 
 
@@ -435,13 +435,13 @@ def test_fields_keep_their_order_and_no_line_is_folded() -> None:
     assert offline.as_yaml({"z": "x " * 100 + "x", "a": 1}).splitlines() == ["z: " + "x " * 100 + "x", "a: 1"]
 
 
-def test_a_value_that_stands_twice_is_written_twice() -> None:
+def test_a_value_that_occurs_twice_is_written_twice_without_an_alias() -> None:
     rule = {"action": "Ignore"}
     assert "&" not in offline.as_yaml([rule, rule])
 
 
 @given(VALUES)
-def test_json_is_what_python_reads(value: Any) -> None:
+def test_every_value_is_the_same_after_writing_and_reading_json(value: Any) -> None:
     pieces: list[str] = []
     offline.write_json(value, pieces.append)
     assert json.loads("".join(pieces)) == value
@@ -451,27 +451,27 @@ def test_an_object_too_large_for_a_request_has_one_problem() -> None:
     manifest = job(job_spec(backoffLimit=25), annotations={"large": "x" * 3 * 2**20})
     assert problems(manifest) == ["is 3.0 MiB as JSON, more than the 3 MiB of a request; make it smaller"]
     assert problems(list_of(manifest))[0].startswith("items[0]: is 3.0 MiB as JSON")
-    assert problems({**SERVICE, "data": "x" * 3 * 2**20}) == []  # none of the policy's
+    assert problems({**SERVICE, "data": "x" * 3 * 2**20}) == []  # not a kind of the policy
 
 
 def many_jobs(size: int) -> list[Json]:
     return [job(job_spec(backoffLimit=25), name=f"train-{number}") for number in range(size)]
 
 
-def test_a_list_is_admitted_and_written_at_a_cost_that_grows_with_it() -> None:
+def test_the_cost_of_admitting_and_writing_a_list_grows_in_proportion_to_it() -> None:
     assert_grows_with_its_input(lambda size: admitted(list_of(*many_jobs(size))), int, 5)
     assert_grows_with_its_input(lambda value: offline.write_yaml(value, len), many_jobs, 4)
     assert_grows_with_its_input(lambda value: offline.write_json(value, len), many_jobs, 20)
 
 
 @pytest.mark.parametrize("write", [offline.write_yaml, offline.write_json])
-def test_to_write_takes_no_memory_that_grows_with_the_value(write: Any) -> None:
+def test_the_memory_for_writing_does_not_grow_with_the_value(write: Any) -> None:
     small, large = many_jobs(200), many_jobs(800)
-    write(large, len)  # which fills what remembers
+    write(large, len)  # fills the caches
     assert bytes_of(lambda: write(large, len)) < 1.5 * bytes_of(lambda: write(small, len))
 
 
-def test_a_diff_costs_what_its_texts_weigh() -> None:
+def test_the_cost_of_a_diff_grows_in_proportion_to_its_texts() -> None:
     def made(size: int) -> tuple[str, str]:
         env = [{"name": "A", "value": "same"}, {"name": "B"}] * size
         before = job(job_spec())
@@ -482,7 +482,7 @@ def test_a_diff_costs_what_its_texts_weigh() -> None:
     assert_grows_with_its_input(lambda texts: list(offline.as_diff("a", *texts)), made, 50)
 
 
-def test_a_diff_shows_what_was_changed_in_its_surroundings() -> None:
+def test_a_diff_shows_the_changed_lines_with_context() -> None:
     assert list(offline.as_diff("a.yaml:1", "a: 1\nb: 2\n", "a: 1\nb: 3\n")) == [
         "--- a.yaml:1",
         "+++ a.yaml:1 as admitted",
@@ -493,11 +493,11 @@ def test_a_diff_shows_what_was_changed_in_its_surroundings() -> None:
     ]
 
 
-def test_what_was_not_changed_has_no_diff() -> None:
+def test_an_unchanged_object_has_no_diff() -> None:
     assert list(offline.as_diff("a.yaml:1", "a: 1\n", "a: 1\n")) == []
 
 
-def test_the_packaged_policy_admits_without_knowing_any_node() -> None:
+def test_the_packaged_policy_gives_pods_the_placement_none() -> None:
     manifest = pod(annotations={names.ATTEMPT: "3"})
     assert admit(manifest, load_default()).placed
     assert annotations(manifest)[names.PLACEMENT] == "None"

@@ -15,7 +15,7 @@ def test_without_a_file_the_packaged_policy_is_used() -> None:
     assert policy_file.usable_policy(None) == load_default()
 
 
-def test_a_profile_that_the_policy_lacks_is_a_usage_error_which_names_those_it_has() -> None:
+def test_an_unknown_profile_is_a_usage_error_that_lists_the_known_ones() -> None:
     with pytest.raises(click.UsageError, match=r"no profile 'gpu'; it has: default"):
         policy_file.profile_of(load_default(), "gpu")
 
@@ -24,7 +24,7 @@ def test_a_profile_that_the_policy_lacks_is_a_usage_error_which_names_those_it_h
     ("data", "what"),
     [(b"\xff", "is not UTF-8"), (b"#" * (MIB + 1), "is larger than 1 MiB"), (None, "cannot be read: No such file")],
 )
-def test_a_file_that_holds_no_policy_is_said_in_a_line(tmp_path: Path, data: bytes | None, what: str) -> None:
+def test_an_unusable_policy_file_is_an_error_with_the_reason(tmp_path: Path, data: bytes | None, what: str) -> None:
     file = tmp_path / "policy.yaml"
     if data is not None:
         file.write_bytes(data)

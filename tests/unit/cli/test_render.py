@@ -31,7 +31,7 @@ def rendered(*arguments: str, color: bool = False) -> Result:
     return CliRunner().invoke(render, arguments, color=color)
 
 
-def test_yaml_has_every_document_in_its_order_and_what_admission_adds() -> None:
+def test_yaml_output_has_all_documents_in_order_with_the_edits() -> None:
     write("all.yaml", SERVICE, job(job_spec(rules=[], backoffLimit=3)))
     found = rendered("-f", "all.yaml")
     service, admitted = yaml.safe_load_all(found.stdout)
@@ -40,7 +40,7 @@ def test_yaml_has_every_document_in_its_order_and_what_admission_adds() -> None:
     assert "podFailurePolicy" in admitted["spec"]
 
 
-def test_json_has_one_object_for_each_document() -> None:
+def test_json_output_has_one_object_for_each_document() -> None:
     write("all.yaml", SERVICE, job(job_spec(rules=[], backoffLimit=3)))
     text = rendered("-f", "all.yaml", "-o", "json").stdout
     service, end = json.JSONDecoder().raw_decode(text)
@@ -49,7 +49,7 @@ def test_json_has_one_object_for_each_document() -> None:
     assert list(yaml.safe_load_all(rendered("-f", "all.yaml").stdout))[1] == admitted
 
 
-def test_a_diff_has_only_what_changes() -> None:
+def test_a_diff_contains_only_changed_documents() -> None:
     write("all.yaml", SERVICE, job(job_spec(rules=[], backoffLimit=3)))
     found = rendered("-f", "all.yaml", "-o", "diff").stdout.splitlines()
     assert found[:2] == ["--- all.yaml:2", "+++ all.yaml:2 as admitted"]
@@ -71,7 +71,7 @@ def test_an_object_that_would_be_denied_is_printed_and_its_problem_goes_to_stder
     assert found.stderr.startswith("job.yaml:1 spec.backoffLimit: 25 retries exceed the limit of 10")
 
 
-def test_an_attempt_places_pods_and_nothing_else() -> None:
+def test_the_option_attempt_affects_only_pods() -> None:
     write("policy.yaml", GKE)
     write("pod.yaml", pod(), job(job_spec(rules=[], backoffLimit=3)))
     found = rendered("-f", "pod.yaml", "--policy", "policy.yaml", "--attempt", "2")
@@ -81,14 +81,14 @@ def test_an_attempt_places_pods_and_nothing_else() -> None:
     assert (found.exit_code, found.stderr) == (0, "")
 
 
-def test_an_attempt_without_a_pod_is_a_warning() -> None:
+def test_the_option_attempt_without_a_pod_gives_a_warning() -> None:
     write("job.yaml", job(job_spec(rules=[], backoffLimit=3)))
     found = rendered("-f", "job.yaml", "--attempt", "1")
     assert found.exit_code == 0
     assert found.stderr == "warning: --attempt: there is no Pod that is placed by it; name a file with one\n"
 
 
-def test_a_pod_without_a_named_cloud_is_one_warning_however_many_there_are() -> None:
+def test_several_pods_without_a_named_provider_give_one_warning() -> None:
     write("pods.yaml", pod(), pod())
     found = rendered("-f", "pods.yaml", "--attempt", "0")
     assert found.stderr == (
@@ -98,14 +98,14 @@ def test_a_pod_without_a_named_cloud_is_one_warning_however_many_there_are() -> 
 
 
 @pytest.mark.parametrize("attempt", ["-1", "2147483648", "two"])
-def test_an_attempt_beyond_the_range_of_the_annotation_is_refused(attempt: str) -> None:
+def test_an_attempt_that_the_annotation_does_not_allow_is_refused(attempt: str) -> None:
     write("pod.yaml", pod())
     found = rendered("-f", "pod.yaml", "--attempt", attempt)
     assert (found.exit_code, found.stdout) == (2, "")
     assert "--attempt" in found.stderr
 
 
-def test_a_format_that_does_not_exist_is_answered_with_those_that_do() -> None:
+def test_the_error_about_an_unknown_format_lists_the_known_ones() -> None:
     found = rendered("-f", "x.yaml", "-o", "toml")
     assert found.exit_code == 2
     assert "'yaml', 'json', 'diff'" in found.stderr

@@ -21,17 +21,17 @@ ADAPTERS = [("job", job), ("cronjobs", cron_job), ("JobSet", job_set), ("pipelin
 
 
 @pytest.mark.parametrize(("kind", "adapter"), [(kind, module.ADAPTER) for kind, module in ADAPTERS])
-def test_a_kind_is_named_as_kubectl_takes_it(kind: str, adapter: Adapter) -> None:
+def test_a_kind_can_be_written_as_for_kubectl(kind: str, adapter: Adapter) -> None:
     target = retry.target_of(f"ml/{kind}/train", None, None)
     assert (target.namespace, target.adapter, target.name) == ("ml", adapter, "train")
 
 
-def test_several_are_chosen_by_labels_and_by_when_they_failed() -> None:
+def test_objects_can_be_chosen_by_labels_and_by_the_time_of_their_failure() -> None:
     target = retry.target_of("ml/job", "team=a", "1h30m")
     assert (target.name, target.selector, target.failed_since) == ("", "team=a", 5400)
 
 
-def test_the_kind_may_be_left_out() -> None:
+def test_the_kind_can_be_left_out() -> None:
     target = retry.target_of("ml/train", None, None)
     assert (target.namespace, target.adapter, target.name) == ("ml", None, "train")
 
@@ -54,29 +54,29 @@ def test_the_kind_may_be_left_out() -> None:
         ("ML/job/train", None, None, "names no object"),
     ],
 )
-def test_what_names_nothing_is_said_with_what_would(
+def test_a_malformed_target_is_an_error_that_says_what_to_write(
     text: str, selector: str | None, since: str | None, what: str
 ) -> None:
     with pytest.raises(click.UsageError, match=re.escape(what)):
         retry.target_of(text, selector, since)
 
 
-def test_keep_finally_is_refused_for_a_kind_without() -> None:
+def test_keep_finally_is_refused_for_other_kinds_than_pipeline_run() -> None:
     with pytest.raises(click.UsageError, match="--keep-finally is for PipelineRuns, and this is a Job; leave it out"):
         retry.target_of("ml/job/train", None, None, keep_finally=True)
     assert retry.target_of("ml/train", None, None, keep_finally=True).keep_finally
 
 
-class Held:
-    """An API with placeholders alone."""
+class WithPlaceholders:
+    """An API with placeholders only."""
 
     async def objects(self, *_: Any) -> AsyncIterator[Json]:
         yield of_job.placeholder_for(stored_job(job_spec()), "somebody", "2026-01-01T00:00:00Z")
 
 
-def test_a_job_whose_retry_has_begun_is_meant_even_if_it_is_deleted_by_now() -> None:
+def test_a_job_that_its_retry_has_deleted_is_found_by_its_placeholder() -> None:
     target = retry.target_of("ml/train", None, None)
-    assert asyncio.run(retry.adapter_of(cast("Api", Held()), target)) is of_job.ADAPTER
+    assert asyncio.run(retry.adapter_of(cast("Api", WithPlaceholders()), target)) is of_job.ADAPTER
 
 
 def ended(kind: str, ago: int) -> Json:
@@ -94,5 +94,9 @@ def ended(kind: str, ago: int) -> Json:
         (stored_job(), 3600, False),
     ],
 )
-def test_only_what_failed_within_the_time_is_chosen(root: Json, within: int | None, failed: bool) -> None:  # noqa: FBT001
+def test_only_objects_that_failed_within_the_given_time_are_chosen(
+    root: Json,
+    within: int | None,
+    failed: bool,  # noqa: FBT001
+) -> None:
     assert retry.has_failed(root, within) is failed

@@ -36,13 +36,13 @@ def served(*arguments: str) -> Result:
     return CliRunner().invoke(command.serve, arguments)
 
 
-def test_without_options_it_serves_the_packaged_policy_on_this_machine(started: Started) -> None:
+def test_without_options_the_server_gets_the_defaults(started: Started) -> None:
     assert served().exit_code == 0
     assert started.options == [Options()]
     assert (started.options[0].port, started.options[0].health_port) == (8443, 8080)
 
 
-def test_each_option_reaches_the_server(started: Started) -> None:
+def test_each_option_is_passed_to_the_server(started: Started) -> None:
     paths: dict[str, Any] = {name: Path(f"/etc/{name}") for name in ("policy", "tls_cert", "tls_key", "client_ca")}
     files = [word for name, path in paths.items() for word in (f"--{name.replace('_', '-')}", str(path))]
     rest = ["--host", "::", "--port", "0", "--health-port", "9090", "--kubeconfig", "admin.conf", "--requested-retries"]
@@ -74,7 +74,7 @@ def test_a_config_map_is_named_by_namespace_and_name(started: Started) -> None:
         (["policy.yaml"], "policy.yaml"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused_before_the_server_starts(
+def test_invalid_options_are_refused_before_the_server_starts(
     started: Started, arguments: list[str], problem: str
 ) -> None:
     found = served(*arguments)
@@ -83,7 +83,7 @@ def test_options_that_contradict_each_other_are_refused_before_the_server_starts
     assert started.options == []
 
 
-def test_a_server_that_cannot_start_says_why_in_a_line(started: Started) -> None:
+def test_a_server_that_cannot_start_prints_the_reason_in_one_line(started: Started) -> None:
     started.error = CannotStartError("policy.yaml: cannot be read; name a policy file")
     found = served()
     assert (found.exit_code, found.stderr) == (1, "Error: policy.yaml: cannot be read; name a policy file\n")

@@ -16,7 +16,7 @@ def job(*, suspended: bool = False, status: Json | None = None) -> Json:
     return found
 
 
-def test_a_job_that_runs_is_suspended_and_one_that_is_suspended_resumed() -> None:
+def test_a_running_job_can_be_suspended_and_a_suspended_one_resumed() -> None:
     assert suspend.refusal(ADAPTER, job(), suspend=True) is None
     assert suspend.refusal(ADAPTER, job(suspended=True), suspend=False) is None
 
@@ -29,7 +29,7 @@ def test_a_job_that_runs_is_suspended_and_one_that_is_suspended_resumed() -> Non
         (job(status=ENDED), True, "has ended; nothing was changed"),
     ],
 )
-def test_what_would_change_nothing_is_refused(root: Json, to_suspend: bool, what: str) -> None:  # noqa: FBT001
+def test_suspending_or_resuming_without_effect_is_refused(root: Json, to_suspend: bool, what: str) -> None:  # noqa: FBT001
     assert str(suspend.refusal(ADAPTER, root, suspend=to_suspend)).endswith(what)
 
 
@@ -41,5 +41,5 @@ def test_what_would_change_nothing_is_refused(root: Json, to_suspend: bool, what
         ("no header at all", "no header at all"),
     ],
 )
-def test_of_a_warning_header_its_text_is_printed(header: str, text: str) -> None:
+def test_the_text_of_a_warning_header_is_printed(header: str, text: str) -> None:
     assert suspend.text_of(header) == text
