@@ -87,7 +87,7 @@ def test_a_strict_client_accepts_the_server_under_each_of_its_hosts(
 
 
 @pytest.mark.parametrize("name", ["other.svc", "127.0.0.2"])
-def test_a_client_refuses_the_server_under_another_name(
+def test_a_client_rejects_the_server_under_another_name(
     tmp_path: Path, authority: KeyPair, server: KeyPair, name: str
 ) -> None:
     with pytest.raises(ssl.SSLCertVerificationError, match="mismatch"):
@@ -114,12 +114,12 @@ def test_a_client_certificate_is_not_accepted_from_a_server(
         handshake(tmp_path, client, authority.certificate)
 
 
-def test_one_certificate_can_serve_and_call(tmp_path: Path, authority: KeyPair) -> None:
+def test_one_certificate_can_be_for_server_and_client(tmp_path: Path, authority: KeyPair) -> None:
     both = issue(authority, "etcd", now=now(), lifetime=DAY, hosts=["webhook.svc"], client=True)
     handshake(tmp_path, both, authority.certificate, client=both)
 
 
-def test_a_certificate_without_hosts_and_client_is_refused(authority: KeyPair) -> None:
+def test_a_certificate_for_neither_server_nor_client_is_refused(authority: KeyPair) -> None:
     with pytest.raises(ValueError, match="'nobody' has no use: name its hosts, or say client=True"):
         issue(authority, "nobody", now=now(), lifetime=DAY)
 
@@ -154,7 +154,7 @@ def test_an_expired_certificate_is_refused(tmp_path: Path, authority: KeyPair) -
         handshake(tmp_path, expired, authority.certificate)
 
 
-def test_a_clock_five_minutes_behind_accepts_authority_and_certificate_already() -> None:
+def test_certificates_are_valid_from_five_minutes_before_they_are_issued() -> None:
     authority = new_authority("authority", now=NEW_YEAR, lifetime=YEAR)
     server = issue(authority, "server", now=NEW_YEAR, lifetime=DAY, hosts=["webhook.svc"])
     for pair in (authority, server):

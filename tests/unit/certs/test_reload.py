@@ -79,7 +79,7 @@ class Caller:
         try:
             reader, writer = await self.connect(*arguments, **options)
             return await echoed(reader, writer)
-        except OSError:  # ssl.SSLError is one
+        except OSError:  # ssl.SSLError is a subclass
             return False
 
 
@@ -133,7 +133,7 @@ def test_a_new_connection_gets_the_new_certificate_and_an_open_one_stays_open(
 
 
 @RUNNERS
-def test_nothing_remains_of_a_replaced_certificate_with_another_type_of_key(
+def test_a_replaced_certificate_with_another_type_of_key_is_not_served_any_more(
     run: Callable[[Any], None], tmp_path: Path
 ) -> None:
     reloadable, one, other = ReloadableContext(), authority(), rsa_pair()
@@ -185,7 +185,9 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("unusable", UNUSABLE.values(), ids=UNUSABLE)
-def test_an_unusable_certificate_raises_an_error_and_the_former_one_stays(tmp_path: Path, unusable: KeyPair) -> None:
+def test_an_unusable_certificate_raises_an_error_and_the_former_one_is_still_served(
+    tmp_path: Path, unusable: KeyPair
+) -> None:
     reloadable, one = ReloadableContext(), authority()
     reloadable.load(leaf_of(one))
 
@@ -217,7 +219,7 @@ def test_an_older_protocol_than_tls_1_3_is_refused(tmp_path: Path) -> None:
     served(asyncio.run, reloadable, tmp_path, body)
 
 
-def test_a_mounted_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
+def test_a_mounted_file_is_read_up_to_a_maximum_size(tmp_path: Path) -> None:
     file = tmp_path / "tls.crt"
     with pytest.raises(UnusableError, match=r"tls\.crt: cannot be read: No such file"):
         content_of(file)

@@ -33,7 +33,7 @@ def step(shared: Shared, now: datetime, *, announced: bool = False) -> Shared:
     return following
 
 
-def rests(shared: Shared, now: datetime, *, announced: bool = False) -> bool:
+def has_no_step(shared: Shared, now: datetime, *, announced: bool = False) -> bool:
     return ROTATION.step(shared, now, announced=announced) is None
 
 
@@ -41,19 +41,19 @@ def authorities(pem: bytes) -> int:
     return len(x509.load_pem_x509_certificates(pem)) if pem else 0
 
 
-def test_an_authority_lives_a_year_and_a_leaf_thirty_days(begun: Shared) -> None:
+def test_an_authority_is_valid_for_a_year_and_a_leaf_for_thirty_days(begun: Shared) -> None:
     assert validity(begun.authority)[1] == NEW_YEAR + 365 * DAY
     assert validity(begun.leaf)[1] == NEW_YEAR + 30 * DAY
     assert set(hosts_of(begun.leaf)) == {HOST, "127.0.0.1"}
 
 
 def test_a_leaf_is_renewed_at_two_thirds_of_its_life_and_not_before(begun: Shared) -> None:
-    assert rests(begun, NEW_YEAR + 20 * DAY - SECOND)
+    assert has_no_step(begun, NEW_YEAR + 20 * DAY - SECOND)
     renewed = step(begun, NEW_YEAR + 20 * DAY)
     assert renewed == replace(begun, leaf=renewed.leaf)
     assert issued_by(renewed.leaf.certificate, begun.authority.certificate)
     assert validity(renewed.leaf)[1] == NEW_YEAR + 50 * DAY
-    assert rests(renewed, NEW_YEAR + 20 * DAY)
+    assert has_no_step(renewed, NEW_YEAR + 20 * DAY)
 
 
 def test_a_leaf_that_has_expired_is_renewed(begun: Shared) -> None:
@@ -65,11 +65,11 @@ def test_a_new_authority_is_announced_then_signs_and_the_old_one_stays_until_its
 ) -> None:
     due = renewal_of(begun.authority)
     current = replace(begun, leaf=issue(begun.authority, "w", now=due, lifetime=30 * DAY, hosts=ROTATION.hosts))
-    assert rests(current, due - SECOND)
+    assert has_no_step(current, due - SECOND)
     announced = step(current, due)
     assert announced.next_authority is not None
     assert announced == replace(current, next_authority=announced.next_authority)
-    assert rests(announced, due)
+    assert has_no_step(announced, due)
 
     promoted = step(announced, due + MINUTE, announced=True)
     assert promoted.authority == announced.next_authority
@@ -78,7 +78,7 @@ def test_a_new_authority_is_announced_then_signs_and_the_old_one_stays_until_its
     assert promoted.retired == begun.authority.certificate
     assert promoted.retired_until is not None
     assert promoted.retired_until > validity(current.leaf)[1]
-    assert rests(promoted, due + MINUTE)
+    assert has_no_step(promoted, due + MINUTE)
 
     renewed = step(promoted, renewal_of(promoted.leaf))
     assert renewed.retired == promoted.retired
@@ -108,12 +108,12 @@ def test_the_successor_of_an_expired_authority_signs_at_once(begun: Shared) -> N
     assert step(announced, late).authority == announced.next_authority
 
 
-def test_close_to_its_authoritys_end_a_leaf_is_not_renewed_again_and_again() -> None:
+def test_a_leaf_that_expires_with_its_authority_is_not_renewed_repeatedly() -> None:
     signer = new_authority("webhook", now=NEW_YEAR, lifetime=365 * DAY)
     end = NEW_YEAR + 365 * DAY
     leaf = issue(signer, "webhook", now=end - 3 * DAY, lifetime=30 * DAY, hosts=ROTATION.hosts)
     shared = ROTATION.restart(Shared(authority=signer, leaf=leaf), end - 3 * DAY)
-    assert rests(shared, end - SECOND)
+    assert has_no_step(shared, end - SECOND)
 
 
 def test_authorities_that_were_trusted_before_stay_trusted_for_the_lifetime_of_a_leaf(
@@ -131,7 +131,7 @@ def test_a_new_host_requires_a_new_leaf_which_has_the_former_hosts_too(begun: Sh
     moved = other.step(begun, NEW_YEAR, announced=False)
     assert moved is not None
     assert set(hosts_of(moved.leaf)) == {"webhook.other.svc", HOST, "127.0.0.1"}
-    assert rests(moved, NEW_YEAR)
+    assert has_no_step(moved, NEW_YEAR)
 
 
 def test_a_leaf_is_valid_to_a_clock_that_is_five_minutes_behind(begun: Shared) -> None:
@@ -142,14 +142,14 @@ def test_a_step_is_taken_exactly_when_it_is_due(begun: Shared) -> None:
     shared = begun
     for _ in range(30):
         due = ROTATION.due(shared)
-        assert rests(shared, due - SECOND)
+        assert has_no_step(shared, due - SECOND)
         shared = step(shared, due)
         if shared.next_authority is not None:
             shared = step(shared, due + MINUTE, announced=True)
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None, phases=[Phase.generate])  # to shrink would take minutes: it makes keys
+@settings(max_examples=30, deadline=None, phases=[Phase.generate])  # shrinking makes keys for minutes
 def test_no_caller_is_refused_when_any_replica_takes_a_step_at_any_time(data: st.DataObject) -> None:
     """Replicas see the Secret late, over years of the wall clock, and write the caBundle in between."""
     now = NEW_YEAR

@@ -37,7 +37,7 @@ def changing(stable: Shared) -> Shared:
     return replace(stable, next_authority=authority(), retired=retired, retired_until=NEW_YEAR + DAY)
 
 
-def complaint(data: dict[str, str]) -> str:
+def error_about(data: dict[str, str]) -> str:
     with pytest.raises(UnusableError) as raised:
         from_data(data)
     assert "PRIVATE" not in str(raised.value)
@@ -57,7 +57,7 @@ def test_outside_a_rotation_a_secret_has_two_key_pairs(stable: Shared) -> None:
     assert set(to_data(stable)) == {"tls.crt", "tls.key", "ca.crt", "ca.key"}
 
 
-def test_every_authority_is_trusted_the_next_and_the_retired_ones_too(stable: Shared, changing: Shared) -> None:
+def test_the_current_next_and_retired_authorities_are_all_trusted(stable: Shared, changing: Shared) -> None:
     assert stable.trusted == stable.authority.certificate
     assert changing.next_authority is not None
     assert changing.trusted == changing.authority.certificate + changing.next_authority.certificate + changing.retired
@@ -68,30 +68,30 @@ def test_unknown_keys_are_ignored(stable: Shared) -> None:
 
 
 def test_the_error_about_an_empty_secret_names_all_missing_keys() -> None:
-    assert complaint({}) == "; ".join(f"{key}: is missing" for key in ("tls.crt", "tls.key", "ca.crt", "ca.key"))
+    assert error_about({}) == "; ".join(f"{key}: is missing" for key in ("tls.crt", "tls.key", "ca.crt", "ca.key"))
 
 
 @pytest.mark.parametrize("key", ["tls.crt", "tls.key", "ca.crt", "ca.key", "ca-next.crt", "ca-next.key"])
 @pytest.mark.parametrize("value", ["", "%%%", encoded(b"\xff\x00 nothing")], ids=["empty", "not base64", "not PEM"])
-def test_every_malformed_key_is_named(changing: Shared, key: str, value: str) -> None:
-    assert f"{key}: " in complaint({**to_data(changing), key: value})
+def test_the_error_names_each_malformed_key(changing: Shared, key: str, value: str) -> None:
+    assert f"{key}: " in error_about({**to_data(changing), key: value})
 
 
 @pytest.mark.parametrize("key", ["tls.key", "ca.key", "ca-next.key"])
-def test_a_foreign_key_is_named(changing: Shared, key: str) -> None:
-    assert f"{key}: is not the key of" in complaint({**to_data(changing), key: encoded(authority().key)})
+def test_the_error_names_a_private_key_of_another_certificate(changing: Shared, key: str) -> None:
+    assert f"{key}: is not the key of" in error_about({**to_data(changing), key: encoded(authority().key)})
 
 
-def test_a_key_of_another_kind_is_named(stable: Shared) -> None:
+def test_the_error_names_a_private_key_of_another_type(stable: Shared) -> None:
     pem = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
     )
-    assert "ca.key: is not the key of ca.crt" in complaint({**to_data(stable), "ca.key": encoded(pem)})
+    assert "ca.key: is not the key of ca.crt" in error_about({**to_data(stable), "ca.key": encoded(pem)})
 
 
-def test_a_leaf_of_another_authority_is_named(stable: Shared) -> None:
+def test_the_error_names_a_leaf_of_another_authority(stable: Shared) -> None:
     foreign = authority()
-    assert complaint(to_data(replace(stable, authority=foreign))) == "tls.crt: is not signed by ca.crt"
+    assert error_about(to_data(replace(stable, authority=foreign))) == "tls.crt: is not signed by ca.crt"
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_a_leaf_of_another_authority_is_named(stable: Shared) -> None:
         ("ca-retired.until", ""),
     ],
 )
-def test_malformed_retired_authorities_and_times_are_named(changing: Shared, key: str, value: str) -> None:
-    assert f"{key}: " in complaint({**to_data(changing), key: value})
+def test_the_error_names_malformed_retired_authorities_and_times(changing: Shared, key: str, value: str) -> None:
+    assert f"{key}: " in error_about({**to_data(changing), key: value})
 
 
 def test_all_problems_are_reported_at_once(changing: Shared) -> None:
-    broken = complaint({**to_data(changing), "tls.crt": "", "ca-next.key": "%", "ca-retired.until": encoded(b"x")})
+    broken = error_about({**to_data(changing), "tls.crt": "", "ca-next.key": "%", "ca-retired.until": encoded(b"x")})
     assert [part.partition(":")[0] for part in broken.split("; ")] == ["tls.crt", "ca-next.key", "ca-retired.until"]

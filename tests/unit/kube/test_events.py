@@ -54,7 +54,7 @@ def written(server: Api, *notices: Notice) -> None:
     asyncio.run(work())
 
 
-def say(message: str) -> Notice:
+def notice_of(message: str) -> Notice:
     return Notice("ConfigMap", "retry-policy", "policy", "PolicyRefused", message)
 
 
@@ -69,22 +69,22 @@ def test_an_event_has_all_known_fields_of_its_object() -> None:
 
 
 def test_without_a_uid_an_event_is_about_any_object_with_the_name() -> None:
-    assert "uid" not in event(say("bad"))["involvedObject"]
+    assert "uid" not in event(notice_of("bad"))["involvedObject"]
 
 
-def test_the_name_of_an_event_begins_with_its_objects_and_differs_for_each_message() -> None:
-    names = [event(say(message))["metadata"]["name"] for message in ("a", "b")]
+def test_the_name_of_an_event_begins_with_that_of_its_object_and_depends_on_the_message() -> None:
+    names = [event(notice_of(message))["metadata"]["name"] for message in ("a", "b")]
     assert len(set(names)) == 2
     assert all(name.startswith("policy.") for name in names)
 
 
 def test_a_long_message_is_cut_to_the_api_servers_limit() -> None:
-    assert len(event(say("x" * 5000))["message"]) == LONGEST
+    assert len(event(notice_of("x" * 5000))["message"]) == LONGEST
 
 
 def test_events_are_written_in_order_to_the_namespace_of_their_object() -> None:
     server = Api()
-    written(server, say("a"), NOTICE, say("b"))
+    written(server, notice_of("a"), NOTICE, notice_of("b"))
     assert server.messages == ["a", "runs again", "b"]
     assert server.paths[1] == "/api/v1/namespaces/ml/events"
 
@@ -96,20 +96,20 @@ def test_an_event_that_cannot_be_written_is_logged_and_the_next_one_is_written(
     fault: Exception, logged: list[Any]
 ) -> None:
     server = Api(fault)
-    written(server, say("a"), say("b"))
+    written(server, notice_of("a"), notice_of("b"))
     assert server.messages == ["b"]
     assert [line["event"] for line in logged] == ["event not written"]
 
 
 def test_an_event_that_another_replica_has_written_is_not_an_error(logged: list[Any]) -> None:
     server = Api(ApiError(409, "already exists"))
-    written(server, say("a"), say("b"))
+    written(server, notice_of("a"), notice_of("b"))
     assert (server.messages, logged) == (["b"], [])
 
 
-def test_the_number_of_waiting_events_is_bounded() -> None:
+def test_the_number_of_waiting_events_is_limited() -> None:
     no_api: Any = None
     events = Events(no_api)
     for number in range(events.waiting.maxsize + 10):
-        events.tell(say(str(number)))
+        events.tell(notice_of(str(number)))
     assert events.waiting.qsize() == events.waiting.maxsize

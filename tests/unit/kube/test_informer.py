@@ -102,7 +102,7 @@ HOSTILE = st.fixed_dictionaries(
 
 @settings(max_examples=50)
 @given(HOSTILE, st.sampled_from([JOBS, JOB_SETS, PODS]))
-def test_a_malformed_object_hides_no_other_object(hostile: Json, watched: Informer[Any]) -> None:
+def test_a_malformed_object_does_not_keep_other_objects_from_being_read(hostile: Json, watched: Informer[Any]) -> None:
     async def pages(*_: object) -> Any:
         items = [msgspec.Raw(msgspec.json.encode(one)) for one in (hostile, job_with())]
         yield Page(client.ListMeta(version="9"), items)
@@ -173,7 +173,7 @@ class Listing(Api):
 
 
 @given(st.lists(st.sampled_from([1000, 100_000, 2_300_000, 9_000_000]), max_size=300))
-def test_a_list_is_read_completely_in_pages_of_bounded_size(sizes: list[int]) -> None:
+def test_a_list_is_read_completely_in_pages_of_limited_size(sizes: list[int]) -> None:
     listing = Listing(sizes)
 
     async def run() -> list[int]:
@@ -211,7 +211,7 @@ def test_thirty_large_jobs_need_little_more_memory_than_a_page() -> None:
     JOBS.observers = observers
 
 
-def test_an_event_has_its_version_even_if_its_object_cannot_be_read() -> None:
+def test_the_version_of_an_event_is_read_even_if_its_object_cannot_be() -> None:
     JOBS.items["ml", "train"] = CachedJob({})
     hostile = job_with(conditions=3)
     assert JOBS.take(Event("MODIFIED", msgspec.Raw(msgspec.json.encode(hostile)))) == "7"

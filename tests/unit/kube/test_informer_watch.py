@@ -28,7 +28,7 @@ Listed = list[list[str]] | Exception | object  # pages of names
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Print no tracebacks: to draw them takes longer than all the tests."""
+    """Print no tracebacks: formatting them takes longer than all the tests."""
     with structlog.testing.capture_logs():
         yield
 
@@ -212,7 +212,7 @@ def test_after_an_api_has_worked_again_its_next_failure_has_a_short_pause() -> N
     watched([*[SERVER_ERROR] * 8, [["a"]], [["a"]]], [[event("ADDED", "b"), 2.0, OSError("reset")]], look)
 
 
-def test_between_watches_that_close_at_once_there_is_a_pause() -> None:
+def test_after_a_watch_that_closes_at_once_there_is_a_pause() -> None:
     async def look(api: ScriptedApi, _: Informer[Json]) -> None:
         await asyncio.sleep(100)
         assert 100 / (3 * LONGEST_PAUSE_AFTER_OPENING) <= len(api.asked) <= 100 / 0.5
@@ -220,7 +220,7 @@ def test_between_watches_that_close_at_once_there_is_a_pause() -> None:
     watched([[["a"]]], [[] for _ in range(1000)], look)
 
 
-def test_a_kind_that_is_not_installed_has_no_age_and_is_found_after_its_installation() -> None:
+def test_a_kind_that_is_not_installed_is_listed_after_its_installation() -> None:
     async def look(_: ScriptedApi, found: Informer[Json]) -> None:
         await asyncio.sleep(0.01)
         assert (found.missing, found.age()) == (True, 0)

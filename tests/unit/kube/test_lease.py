@@ -24,7 +24,7 @@ SERVER_ERROR = ApiError(500, "no leader in etcd")
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Print no tracebacks: to draw them takes longer than all the tests."""
+    """Print no tracebacks: formatting them takes longer than all the tests."""
     with structlog.testing.capture_logs():
         yield
 
@@ -138,7 +138,7 @@ def test_the_first_replica_leads_at_once_and_writes_the_duration_of_its_lease() 
     virtual_time.run(run())
 
 
-def test_of_two_replicas_that_create_the_lease_at_once_one_leads() -> None:
+def test_only_one_of_two_replicas_that_create_the_lease_at_once_leads() -> None:
     async def run() -> None:
         api = LeaseApi()
         api.delay = 0.5
@@ -196,7 +196,7 @@ def test_a_lease_that_no_other_replica_holds_is_acquired_at_once(spec: Json) -> 
 
 
 @pytest.mark.parametrize("spec", ["a string", ["b"], {"holderIdentity": "a", "leaseDurationSeconds": "long"}])
-def test_a_lease_that_cannot_be_read_is_not_held_and_is_tried_again(spec: Any) -> None:
+def test_a_malformed_lease_is_not_acquired_and_is_read_again(spec: Any) -> None:
     async def run() -> None:
         api = LeaseApi(spec)
         replica = Replica(api, "b")
@@ -297,7 +297,7 @@ def test_a_replica_whose_lease_ended_before_the_answer_came_does_not_lead() -> N
     virtual_time.run(run())
 
 
-def test_while_an_api_fails_again_and_again_no_two_replicas_lead_at_once() -> None:
+def test_no_two_replicas_lead_at_once_while_the_api_fails_repeatedly() -> None:
     async def run() -> None:
         api = LeaseApi()
         replicas = [Replica(api, holder, ahead=ahead) for holder, ahead in (("a", 0.0), ("b", 500.0), ("c", -500.0))]
@@ -410,7 +410,7 @@ def test_work_that_fails_after_a_long_success_is_tried_again_soon() -> None:
     assert [after[0] - before[1] for before, after in pairwise(terms)] == [PAUSE] * (len(terms) - 1)
 
 
-def test_a_replica_that_has_not_watched_beside_the_last_leader_lets_others_lead_first() -> None:
+def test_a_replica_that_began_to_watch_late_lets_other_replicas_lead_first() -> None:
     async def run() -> None:
         api = LeaseApi()
         first = Replica(api, "a")
@@ -436,15 +436,15 @@ def test_a_replica_that_has_not_watched_beside_the_last_leader_lets_others_lead_
 
 def test_a_lease_that_the_api_forbids_is_reported_until_it_is_permitted() -> None:
     async def run() -> list[str]:
-        api, told = LeaseApi(), list[str]()
+        api, reported = LeaseApi(), list[str]()
         api.fault = ApiError(403, "forbidden")
         replica = Replica(api, "a")
-        replica.lease.on_forbidden = lambda: told.append("refused")
-        replica.lease.on_permitted = lambda: told.append("allowed")
+        replica.lease.on_forbidden = lambda: reported.append("refused")
+        replica.lease.on_permitted = lambda: reported.append("allowed")
         await asyncio.sleep(PAUSE / 2)
         api.fault = None
         await replica.leading.wait()
         await replica.stop()
-        return told
+        return reported
 
     assert virtual_time.run(run()) == ["refused", "allowed"]

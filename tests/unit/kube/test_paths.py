@@ -21,7 +21,7 @@ NO_NAMES = ["", ".", "..", "a/b", "../secrets", "a?watch=1", "a%2fb", "A", "a b"
         (JOB.path("ml", "train"), "/apis/batch/v1/namespaces/ml/jobs/train"),
     ],
 )
-def test_an_object_has_the_path_that_the_api_gives_it(path: str, expected: str) -> None:
+def test_an_object_has_the_path_of_the_kubernetes_api(path: str, expected: str) -> None:
     assert path == expected
 
 

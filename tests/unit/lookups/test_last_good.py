@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from webhook.lookups.last_good import NAME, LastGood
 
 
-def test_the_next_container_reads_what_the_last_one_wrote_last(tmp_path: Path) -> None:
+def test_the_next_container_reads_the_last_policy_that_was_written(tmp_path: Path) -> None:
     last_good = LastGood(tmp_path)
     assert last_good.read() is None
     for text in ("profiles: {a: {}}\n", "profiles: {ü: {}}\n"):
@@ -20,7 +20,7 @@ def test_the_next_container_reads_what_the_last_one_wrote_last(tmp_path: Path) -
     assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_container_that_is_killed_while_it_writes_leaves_the_one_before(tmp_path: Path) -> None:
+def test_a_container_that_is_killed_while_it_writes_leaves_the_former_policy(tmp_path: Path) -> None:
     last_good = LastGood(tmp_path)
     last_good.write("before")
     last_good.file.with_suffix(".new").write_text("ha")
@@ -29,9 +29,7 @@ def test_a_container_that_is_killed_while_it_writes_leaves_the_one_before(tmp_pa
     assert last_good.read() == "after"
 
 
-def test_a_file_that_a_symlink_or_another_user_has_put_there_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_symlink_and_a_file_of_another_user_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("of another")
     last_good = LastGood(tmp_path)
@@ -48,7 +46,7 @@ def test_a_file_that_is_no_text_is_not_read(tmp_path: Path) -> None:
     assert LastGood(tmp_path).read() is None
 
 
-def test_a_policy_that_does_not_fit_leaves_the_one_before_and_takes_no_room(
+def test_a_policy_for_which_there_is_no_space_leaves_the_former_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     LastGood(tmp_path).write("first")
@@ -63,7 +61,7 @@ def test_a_policy_that_does_not_fit_leaves_the_one_before_and_takes_no_room(
     assert LastGood(tmp_path).read() == "first"
 
 
-def test_a_policy_that_cannot_be_kept_is_logged(tmp_path: Path) -> None:
+def test_a_policy_that_cannot_be_written_is_logged(tmp_path: Path) -> None:
     with capture_logs() as lines:
         LastGood(tmp_path / "absent").write("text")
     assert [line["event"] for line in lines] == ["last good policy not kept"]

@@ -49,7 +49,7 @@ def is_last_good() -> bool:
     return counted("retry_policy_policy_last_reload_good") == 1
 
 
-def test_without_a_policy_none_is_in_force_and_the_reason_is_known() -> None:
+def test_before_a_policy_is_read_none_is_in_force_and_the_reason_is_given() -> None:
     source = PolicySource()
     assert (source.current, source.trouble) == (None, "no policy has been read yet")
 
@@ -95,7 +95,7 @@ def test_text_that_is_not_yaml_is_a_bad_policy() -> None:
         (b"kind: \xff", "is not UTF-8 (byte 6); save it as UTF-8"),
     ],
 )
-def test_a_file_too_large_for_a_config_map_is_refused(content: bytes, why: str, tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_or_not_utf_8_is_a_bad_policy(content: bytes, why: str, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_bytes(content)
     source = PolicySource()
@@ -213,7 +213,7 @@ def in_force(limit: int | None, uid: str = "u") -> Callable[[PolicySource], None
     return look
 
 
-def test_a_config_map_is_in_force_as_it_changes() -> None:
+def test_each_change_of_the_config_map_is_in_force() -> None:
     first = {KEY: policy(3)}
     said = following(first, (first, in_force(3)), ({KEY: policy(4)}, in_force(4)))
     assert said == []
@@ -231,7 +231,7 @@ def test_a_config_map_that_is_deleted_or_loses_its_key_leaves_the_last_policy_in
     assert said == [f"the last good policy stays in force; {GONE}"]
 
 
-def test_a_config_map_that_does_not_exist_yet_is_reported_and_read_when_it_does() -> None:
+def test_a_config_map_that_does_not_exist_is_reported_and_read_when_it_is_created() -> None:
     said = following(None, ({KEY: policy(3)}, in_force(3)))
     assert said == [f"no policy is in force; {GONE}"]
 
@@ -266,13 +266,13 @@ def test_a_last_good_policy_that_this_version_refuses_is_not_in_force(tmp_path: 
     following(None, (None, in_force(None, uid="")), pod=tmp_path)
 
 
-def test_a_container_that_restarts_under_a_good_policy_begins_with_that(tmp_path: Path) -> None:
+def test_a_container_that_restarts_under_a_good_policy_begins_with_that_policy(tmp_path: Path) -> None:
     first, second = {KEY: policy(3)}, {KEY: policy(4)}
     following(first, (first, in_force(3)), pod=tmp_path)
     following(second, (second, in_force(4)), pod=tmp_path)
 
 
-def test_a_refused_policy_is_reported_again_for_as_long_as_it_lasts() -> None:
+def test_a_bad_policy_is_reported_repeatedly_until_a_good_one_replaces_it() -> None:
     async def work() -> None:
         source = PolicySource()
         said = refusals_of(source)

@@ -48,7 +48,7 @@ def test_an_object_beyond_a_bound_is_not_edited_and_is_denied_with_one_problem(r
 
 
 @pytest.mark.parametrize(("root", "_"), TOO_MUCH)
-def test_a_stored_object_beyond_a_bound_may_be_labelled(root: Json, _: str) -> None:
+def test_a_stored_object_beyond_a_bound_can_still_be_labelled(root: Json, _: str) -> None:
     labelled = {**root, "metadata": {**root["metadata"], "labels": {"team": "a"}}}
     assert validate(labelled, old=root).allowed
     assert mutate(labelled, old=root).patch == []
@@ -123,7 +123,7 @@ def test_a_malformed_or_too_large_record_removes_nothing(record: str) -> None:
     assert mutate(job(), old=stored).object["spec"] == job()["spec"]
 
 
-def test_a_problem_and_a_denial_are_cut() -> None:
+def test_a_long_problem_and_a_long_denial_are_cut() -> None:
     assert field(("metadata", "x" * 1_000, "y")) == f"metadata[{'x' * bounds.MAX_KEY}…].y"
     assert len(str(Problem((), "x" * 5_000, ""))) == bounds.MAX_PROBLEM
     rules = [exit_codes("x" * 40, "y" * 40, *[7] * 255, container="z" * 40) for _ in range(20)]

@@ -250,7 +250,7 @@ POINTERS: dict[str, Path] = {
 
 
 @pytest.mark.parametrize(("text", "path"), POINTERS.items())
-def test_in_a_pointer_a_number_is_an_index_if_the_object_has_a_list_there(text: str, path: Path) -> None:
+def test_a_number_in_a_pointer_is_an_index_if_the_object_has_a_list_there(text: str, path: Path) -> None:
     assert path_of(text, ROOT) == path
     assert pointer(path) == text
 

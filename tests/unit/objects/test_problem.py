@@ -23,7 +23,7 @@ def test_a_path_is_written_as_by_the_api_server(text: str, path: Path) -> None:
     assert field(path) == text
 
 
-def test_a_problem_has_path_what_and_remedy() -> None:
+def test_a_problem_is_written_as_path_and_what_is_wrong_and_remedy() -> None:
     problem = Problem(("spec", "backoffLimit"), "25 is too much", "set 10 or less")
     assert str(problem) == "spec.backoffLimit: 25 is too much; set 10 or less"
 
@@ -46,7 +46,7 @@ def test_a_problem_of_the_longest_length_is_not_cut() -> None:
         assert (len(text), "…" in text) == (MAX_PROBLEM, is_cut)
 
 
-def test_a_remedy_takes_at_most_half_and_is_cut_at_its_end() -> None:
+def test_a_long_remedy_is_cut_to_half_of_the_longest_problem() -> None:
     text = str(Problem(("spec",), "is wrong", "set " + "y" * 5000))
     assert text.startswith("spec: is wrong; set yyy")
     assert text.endswith("y…")

@@ -1,4 +1,4 @@
-"""JSON, decoded as by kubectl, and the cost of it."""
+"""JSON, decoded as by kubectl, and the cost of decoding."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def test_text_that_python_encodes_is_decoded_to_the_same_value(value: Any, ascii
     assert problems == []
 
 
-def test_the_last_of_two_like_keys_counts_and_each_is_a_problem() -> None:
+def test_the_last_of_several_equal_keys_is_used_and_each_repetition_is_a_problem() -> None:
     assert only('{"a": 1, "b": [0, {"c": 1, "c": 2, "c": 3}], "a": {"d": 1, "d": 2}}') == (
         {"a": {"d": 2}, "b": [0, {"c": 3}]},
         [
@@ -53,7 +53,7 @@ def test_the_last_of_two_like_keys_counts_and_each_is_a_problem() -> None:
     )
 
 
-TEXTS_WITH_LIKE_KEYS = st.recursive(
+TEXTS_WITH_EQUAL_KEYS = st.recursive(
     st.just("0"),
     lambda inner: (
         st.lists(inner, max_size=3).map(lambda parts: f"[{', '.join(parts)}]")
@@ -65,7 +65,7 @@ TEXTS_WITH_LIKE_KEYS = st.recursive(
 )
 
 
-@given(TEXTS_WITH_LIKE_KEYS)
+@given(TEXTS_WITH_EQUAL_KEYS)
 def test_every_duplicate_key_in_the_decoded_value_is_reported_as_by_the_yaml_reader(text: str) -> None:
     (read,) = strict_yaml.read(text)
     ((value, problems),) = strict_json.read(text)
@@ -133,13 +133,13 @@ def test_too_many_objects_and_lists_are_refused_before_they_are_built() -> None:
     assert failure("[" + "[]," * 1_000_000 + "0]").what == "holds more than 1,000,000 objects and lists"
 
 
-def test_the_number_of_reported_duplicate_keys_is_bounded() -> None:
+def test_the_number_of_reported_duplicate_keys_is_limited() -> None:
     assert len(only("[" + '{"a": 1, "a": 2},' * 2000 + "0]")[1]) == 1000
     keys = ", ".join(f'"{number}": 1, "{number}": 2' for number in range(2000))
     assert len(only(f"{{{keys}}}")[1]) == 1000
 
 
-def test_of_a_long_key_that_is_written_twice_the_beginning_is_named() -> None:
+def test_a_long_duplicate_key_is_cut_in_its_problem() -> None:
     key = "x" * 100_000
     _, (problem,) = only(f'{{"{key}": {{"a": 1, "a": 2}}}}')
     assert problem == f"[{'x' * MAX_KEY}…].a: is written twice; keep one"
@@ -148,15 +148,15 @@ def test_of_a_long_key_that_is_written_twice_the_beginning_is_named() -> None:
 @pytest.mark.parametrize(
     "unit", ['{"a": 1, "a": {}},', '{"a": [1.5, "\\ud83d\\ude00"]},', '["Ā"],', '"\\\\ud83d",', "[[[[[[]]]]]],"]
 )
-def test_its_cost_grows_with_the_text(unit: str) -> None:
+def test_the_cost_of_decoding_grows_in_proportion_to_the_text(unit: str) -> None:
     assert_grows_with_its_input(lambda text: list(strict_json.read(text)), lambda n: f"[{unit * n} 0]", 300)
 
 
-def test_the_cost_of_many_values_grows_with_the_text() -> None:
+def test_the_cost_of_many_values_grows_in_proportion_to_the_text() -> None:
     assert_grows_with_its_input(lambda text: list(strict_json.read(text)), lambda n: "{}\n" * n, 200)
 
 
-def test_the_cost_of_one_large_object_grows_with_the_text() -> None:
+def test_the_cost_of_one_large_object_grows_in_proportion_to_the_text() -> None:
     def made(size: int) -> str:
         return "{" + ", ".join(f'"{number}": 1, "{number}": 2' for number in range(size)) + "}"
 

@@ -134,7 +134,7 @@ def test_a_key_that_cannot_become_a_string_is_refused(text: str) -> None:
     assert "key" in failure(text).what
 
 
-def test_the_last_of_two_like_keys_counts_and_each_is_a_problem() -> None:
+def test_the_last_of_several_equal_keys_is_used_and_each_repetition_is_a_problem() -> None:
     read, found = only("a: 1\nb:\n- {c: 1, c: 2}\na: 3\na: 4\n")
     assert read == {"a": 4, "b": [{"c": 2}]}
     assert [str(problem) for problem in found] == [
@@ -156,14 +156,14 @@ def test_an_alias_is_a_copy() -> None:
     assert read == {"a": {"b": [1, 2]}, "c": {"b": [1]}, "d": [{"b": [1, 3]}, {"b": [1]}]}
 
 
-def test_an_alias_means_the_nearest_anchor_before_it() -> None:
+def test_an_alias_refers_to_the_nearest_anchor_before_it() -> None:
     assert value("a: &x 1\nb: &x 2\nc: *x\nd: &x {e: &x 3}\nf: *x\n")["f"] == 3
 
 
 @pytest.mark.parametrize(
     "text", ["*x", "&x [*x]", "&x {a: *x}", "a: 1\n--- \n*a", "&x 1\n---\n*x", "&x 1\n---\n[&x [*x]]"]
 )
-def test_an_alias_needs_an_anchor_that_is_complete(text: str) -> None:
+def test_an_alias_without_a_complete_anchor_is_refused(text: str) -> None:
     assert failure(text).remedy == "write the value out"
 
 
@@ -241,13 +241,13 @@ def test_a_block_at_the_end_of_a_text_without_a_newline_gets_one(text: str, read
     assert value(text) == {"a": read}
 
 
-LAUGHS = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".join(
+BILLION_LAUGHS = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 12)
 )
 BIG_STRING = f"a: &a {'x' * 1_000_000}\nb: [{', '.join(['*a'] * 100)}]\n"
 
 
-@pytest.mark.parametrize("text", [LAUGHS, BIG_STRING])
+@pytest.mark.parametrize("text", [BILLION_LAUGHS, BIG_STRING])
 def test_aliases_that_expand_too_much_are_refused(text: str) -> None:
     assert failure(text).what == "the aliases expand to too much data"
 
@@ -256,7 +256,7 @@ def test_a_large_document_without_aliases_is_decoded() -> None:
     assert len(value("- a\n" * 600_000)) == 600_000
 
 
-def test_the_bound_for_aliases_applies_to_all_documents_together() -> None:
+def test_the_limit_for_aliases_applies_to_all_documents_together() -> None:
     text = f"a: &a {'x' * 9_000_000}\nb: *a\n"
     assert value(text)["b"] == "x" * 9_000_000
     assert failure(f"{text}---\n{text}").what == "the aliases expand to too much data"
@@ -293,12 +293,12 @@ def test_too_many_directives_are_refused() -> None:
     assert list(strict_yaml.read("%YAML 1.1\n---\na: 1\n...\n" * 100))
 
 
-def test_the_number_of_problems_of_a_document_is_bounded() -> None:
+def test_the_number_of_problems_of_a_document_is_limited() -> None:
     assert len(only("- {a: 1, a: 2}\n" * 2000)[1]) == 1000
     assert len(only("- !t a\n" * 2000, strict=True)[1]) == 1000
 
 
-def test_of_a_long_key_that_is_written_twice_the_beginning_is_named() -> None:
+def test_a_long_duplicate_key_is_cut_in_its_problem() -> None:
     key = "x" * 900
     (problem,) = only(f"{key}:\n  a: 1\n  a: 2\n")[1]
     assert str(problem) == f"[{'x' * MAX_KEY}…].a: is written twice, again in line 3; keep one"
@@ -318,16 +318,16 @@ GROWING = {
 
 
 @pytest.mark.parametrize("unit", GROWING.values(), ids=GROWING)
-def test_its_cost_grows_with_the_text(unit: str) -> None:
+def test_the_cost_of_decoding_grows_in_proportion_to_the_text(unit: str) -> None:
     assert_grows_with_its_input(lambda text: list(strict_yaml.read(text)), lambda n: unit * n, 60)
 
 
 @pytest.mark.parametrize("unit", ["a: 1\n", "\n", "- a\n"])
-def test_the_cost_of_an_error_grows_with_the_text(unit: str) -> None:
+def test_the_cost_of_an_error_grows_in_proportion_to_the_text(unit: str) -> None:
     assert_grows_with_its_input(lambda text: failure(f"{text}a: b: c\n{text}"), lambda n: unit * n, 60)
 
 
-def test_the_cost_of_equal_or_different_keys_grows_with_the_text() -> None:
+def test_the_cost_of_equal_or_different_keys_grows_in_proportion_to_the_text() -> None:
     assert_grows_with_its_input(only, lambda n: "a: 1\n" * n, 100)
     assert_grows_with_its_input(only, lambda n: "".join(f"{number}: 1\n" for number in range(n)), 100)
 
@@ -342,7 +342,7 @@ def nested(depth: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("text", nested(100).values(), ids=nested(100))
-def test_a_document_of_the_most_levels_is_decoded(text: str) -> None:
+def test_a_document_with_the_maximum_number_of_levels_is_decoded(text: str) -> None:
     assert value(text)
 
 

@@ -68,7 +68,7 @@ def edited(edits: list[tuple[int, int, bytes]]) -> bytes:
     return data
 
 
-def spelt(method: bytes, path: bytes, version: bytes, headers: list[bytes], body: bytes) -> bytes:
+def request_bytes(method: bytes, path: bytes, version: bytes, headers: list[bytes], body: bytes) -> bytes:
     return b"\r\n".join([b" ".join([method, path, version]), b"Host: x", *headers, b"", body])
 
 
@@ -86,7 +86,7 @@ BODIES: Strategy = st.one_of(
 REQUESTS: Strategy = st.one_of(
     st.binary(max_size=300),
     st.lists(EDITS, min_size=1, max_size=4).map(edited),
-    st.builds(spelt, METHODS, PATHS, VERSIONS, st.lists(HEADERS, max_size=4), BODIES),
+    st.builds(request_bytes, METHODS, PATHS, VERSIONS, st.lists(HEADERS, max_size=4), BODIES),
 )
 
 
@@ -122,7 +122,9 @@ async def exchanged(server: Listening, data: bytes) -> bytes:
 @example(data=GOOD)
 @example(data=GOOD * 3)
 @example(data=edited([(5, 0, b"\r\n")]))  # each of these two left a stack trace in the log
-@example(data=spelt(b"POST", b"/mutate", b"HTTP/1.1", [b"Content-Length: 5", b"Content-Encoding: gzip"], REVIEWS[0]))
+@example(
+    data=request_bytes(b"POST", b"/mutate", b"HTTP/1.1", [b"Content-Length: 5", b"Content-Encoding: gzip"], REVIEWS[0])
+)
 def test_any_bytes_are_answered_or_the_connection_is_closed(
     here: tuple[asyncio.AbstractEventLoop, Listening], caplog: pytest.LogCaptureFixture, data: bytes
 ) -> None:
@@ -140,7 +142,9 @@ def test_any_bytes_are_answered_or_the_connection_is_closed(
     [
         pytest.param(b"POST /mutate HTTP/1.1", [LENGTH, b"Content-Encoding: gzip"], 415, id="a compressed body"),
         pytest.param(b"POST /mutate HTTP/1.1", [b"Content-Length: 99999999"], 413, id="a body that is too large"),
-        pytest.param(b"POST /mutate HTTP/1.1", [b"Content-Length: 5", b"Expect: 100-continue"], 100, id="an offer"),
+        pytest.param(
+            b"POST /mutate HTTP/1.1", [b"Content-Length: 5", b"Expect: 100-continue"], 100, id="an expectation"
+        ),
         pytest.param(b"POST http://x/mutate?a=b HTTP/1.0", [LENGTH], 400, id="a whole URL"),
         pytest.param(b"HEAD /mutate HTTP/1.1", [LENGTH], 405, id="another method"),
         pytest.param(
@@ -151,10 +155,10 @@ def test_any_bytes_are_answered_or_the_connection_is_closed(
         pytest.param(b"GET / HTTP/1.1", [LENGTH, b"X: " + b"x" * 5000], 400, id="a header that is too long"),
         pytest.param(b"GET / HTTP/1.1", [LENGTH, *[b"X: x"] * 40], 400, id="too many headers"),
         pytest.param(b"GET / HTTP/1.1 and more", [LENGTH], 400, id="no HTTP"),
-        pytest.param(b"GET / HTTP/1.1", [], 400, id="more than is said"),
+        pytest.param(b"GET / HTTP/1.1", [], 400, id="a body without a length"),
     ],
 )
-def test_the_first_answer_names_the_error(
+def test_an_unusual_request_gets_the_right_status(
     here: tuple[asyncio.AbstractEventLoop, Listening], request_line: bytes, headers: list[bytes], status: int
 ) -> None:
     loop, server = here
@@ -164,11 +168,11 @@ def test_the_first_answer_names_the_error(
 
 
 @pytest.mark.parametrize("around", [b"1\r\n{\r\n0\r\nX: ", b"1;"], ids=["a trailer", "an extension"])
-def test_the_size_of_trailers_and_chunk_extensions_is_bounded(
+def test_the_size_of_trailers_and_chunk_extensions_is_limited(
     here: tuple[asyncio.AbstractEventLoop, Listening], around: bytes
 ) -> None:
     loop, server = here
-    data = spelt(b"POST", b"/mutate", b"HTTP/1.1", [b"Transfer-Encoding: chunked"], around + b"x" * 1_000_000)
+    data = request_bytes(b"POST", b"/mutate", b"HTTP/1.1", [b"Transfer-Encoding: chunked"], around + b"x" * 1_000_000)
     answer = loop.run_until_complete(exchanged(server, data))
     assert not answer or STATUS.findall(answer) == [b"400"]
 
@@ -177,5 +181,5 @@ def test_the_size_of_trailers_and_chunk_extensions_is_bounded(
 def test_a_body_may_be_chunked(here: tuple[asyncio.AbstractEventLoop, Listening], size: int) -> None:
     loop, server = here
     body = chunked([REVIEWS[0][start : start + size] for start in range(0, len(REVIEWS[0]), size)])
-    data = spelt(b"POST", b"/mutate", b"HTTP/1.1", [b"Transfer-Encoding: chunked"], body)
+    data = request_bytes(b"POST", b"/mutate", b"HTTP/1.1", [b"Transfer-Encoding: chunked"], body)
     assert loop.run_until_complete(exchanged(server, data)).startswith(b"HTTP/1.1 200 ")

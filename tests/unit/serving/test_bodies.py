@@ -1,4 +1,4 @@
-"""The bodies of requests: each one and all together are bounded in bytes and time."""
+"""The bodies of requests: each one and all together are limited in bytes and time."""
 
 import asyncio
 from unittest.mock import Mock
@@ -49,7 +49,7 @@ def test_a_body_counts_as_held_until_it_is_released() -> None:
     virtual_time.run(run())
 
 
-def test_a_body_that_does_not_end_is_408_after_the_client_timeout() -> None:
+def test_a_body_that_does_not_end_gets_408_after_the_client_timeout() -> None:
     async def run() -> None:
         bodies = Bodies(Limits(client_timeout=10))
         sender = Sender(bodies)
@@ -63,7 +63,7 @@ def test_a_body_that_does_not_end_is_408_after_the_client_timeout() -> None:
     virtual_time.run(run())
 
 
-def test_a_chunked_body_is_413_as_soon_as_it_exceeds_the_bound() -> None:
+def test_a_chunked_body_gets_413_as_soon_as_it_exceeds_the_limit() -> None:
     async def run() -> None:
         sender = Sender(Bodies(LIMITS))
         for _ in range(LARGEST_BODY // 2**20):
@@ -79,7 +79,9 @@ def test_a_chunked_body_is_413_as_soon_as_it_exceeds_the_bound() -> None:
     ("name", "value", "status"),
     [("Content-Length", str(LARGEST_BODY + 1), 413), ("Content-Encoding", "gzip", 415)],
 )
-def test_a_body_that_will_be_refused_is_refused_before_it_arrives(name: str, value: str, status: int) -> None:
+def test_a_body_that_is_too_large_or_compressed_is_refused_before_it_arrives(
+    name: str, value: str, status: int
+) -> None:
     async def run() -> None:
         bodies = Bodies(LIMITS)
         assert await Sender(bodies, **{name: value}).refusal() == status

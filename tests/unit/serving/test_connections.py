@@ -32,7 +32,7 @@ ANSWERED = b"HTTP/1.1 200 OK\r\n"
 
 
 class Waiting:
-    """Routes: / is answered at once, /waits when the test says so; `asked` has the requests that wait."""
+    """Routes: / is answered at once, /waits when the test says so; `asked` counts the requests that wait."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -64,7 +64,7 @@ class Waiting:
         return HttpResponse(b" " * LARGE)
 
 
-async def asked(server: Listening) -> Client:
+async def used_connection(server: Listening) -> Client:
     """Return an idle connection, which has had a request before."""
     client = await server.connect()
     client.send(GET)
@@ -78,12 +78,12 @@ async def is_served(client: Client) -> bool:
 
 
 @on_uvloop
-async def test_a_head_that_does_not_end_closes_its_connection_and_no_idle_one() -> None:
+async def test_a_connection_with_an_incomplete_head_is_closed_and_idle_ones_stay_open() -> None:
     async with listening(Waiting().routes(Limits(client_timeout=0.1))) as server:
         idle, silent, beginning, later = (
-            await asked(server),
+            await used_connection(server),
             *[await server.connect() for _ in range(2)],
-            await asked(server),
+            await used_connection(server),
         )
         beginning.send(GET[:-1])
         later.send(GET[:1])
@@ -93,9 +93,9 @@ async def test_a_head_that_does_not_end_closes_its_connection_and_no_idle_one() 
 
 
 @on_uvloop
-async def test_only_a_few_connections_without_a_request_may_stay() -> None:
+async def test_only_a_limited_number_of_connections_without_a_request_stays_open() -> None:
     async with listening(Waiting().routes(Limits(client_timeout=0.1, spare=2))) as server:
-        idle = await asked(server)
+        idle = await used_connection(server)
         silent = [await server.connect() for _ in range(5)]
         await eventually(lambda: sum(client.closed for client in silent) == 3)
         assert [client.closed for client in silent] == [True, True, True, False, False]
@@ -104,23 +104,23 @@ async def test_only_a_few_connections_without_a_request_may_stay() -> None:
 
 
 @on_uvloop
-async def test_above_the_bound_connections_close_without_a_request_first_then_idle_never_in_use() -> None:
+async def test_above_the_limit_unused_connections_are_closed_first_then_idle_ones_and_never_busy_ones() -> None:
     waiting = Waiting()
     async with listening(waiting.routes(Limits(connections=4, spare=0))) as server:
         busy, silent, second, first = (
             await server.connect(),
             await server.connect(),
-            await asked(server),
-            await asked(server),
+            await used_connection(server),
+            await used_connection(server),
         )
         busy.send(GET.replace(b"/", b"/waits", 1))
         await eventually(lambda: waiting.asked)
         assert await is_served(second)  # so that the other is the longest idle
-        await asked(server)
+        await used_connection(server)
         await eventually(lambda: silent.closed)
-        await asked(server)
+        await used_connection(server)
         await eventually(lambda: first.closed)
-        await asked(server)
+        await used_connection(server)
         await eventually(lambda: second.closed)
         waiting.answers.set()
         assert (await busy.answer())[0] == 200
@@ -129,7 +129,7 @@ async def test_above_the_bound_connections_close_without_a_request_first_then_id
 @on_uvloop
 async def test_many_connections_with_an_incomplete_head_are_closed_before_an_idle_one() -> None:
     async with listening(Waiting().routes(Limits(connections=4, spare=2))) as server:
-        idle = await asked(server)
+        idle = await used_connection(server)
         beginning = [await server.connect() for _ in range(6)]
         for client in beginning:
             client.send(GET[:1])
@@ -162,11 +162,11 @@ async def test_if_every_connection_is_in_use_the_new_one_is_closed() -> None:
 async def test_a_connection_with_a_stalled_body_is_closed_before_an_idle_one() -> None:
     routes = Waiting().routes(Limits(connections=2))
     async with listening(routes) as server:
-        idle, slow = await asked(server), await server.connect()
+        idle, slow = await used_connection(server), await server.connect()
         slow.send(HEAD % 10 + b"{")
         await eventually(lambda: routes.bodies.arriving)
         await asyncio.sleep(1.1)  # ARRIVES_WITHIN
-        await asked(server)
+        await used_connection(server)
         await eventually(lambda: slow.closed)
         assert await is_served(idle)
 
@@ -179,7 +179,7 @@ def dropped_as_slow() -> float:
 async def test_the_connection_of_a_client_that_does_not_read_its_answers_is_closed() -> None:
     before, waiting = dropped_as_slow(), Waiting()
     async with listening(waiting.routes(Limits(client_timeout=0.1))) as server:
-        stubborn, idle = await server.connect(), await asked(server)
+        stubborn, idle = await server.connect(), await used_connection(server)
         stubborn.writer.transport.pause_reading()  # type: ignore[attr-defined]
         stubborn.send(GET.replace(b"/", b"/large", 1))
         await eventually(lambda: dropped_as_slow() == before + 1)
@@ -187,7 +187,7 @@ async def test_the_connection_of_a_client_that_does_not_read_its_answers_is_clos
 
 
 @on_uvloop
-async def test_the_bytes_of_large_answers_that_are_not_read_are_bounded() -> None:
+async def test_the_bytes_of_large_answers_that_are_not_read_are_limited() -> None:
     before, waiting = dropped_as_slow(), Waiting()
     async with listening(waiting.routes(Limits(answer_bytes=2 * LARGE)), server_context()) as server:
         stubborn = [await server.connect(trusting()) for _ in range(5)]
@@ -243,14 +243,14 @@ async def test_if_too_many_clients_send_nothing_the_oldest_are_closed_and_others
 
 
 @on_uvloop
-async def test_more_handshakes_than_the_bound_are_all_done_one_after_the_other() -> None:
+async def test_more_handshakes_than_the_limit_wait_and_are_all_completed() -> None:
     async with listening(Waiting().routes(Limits(handshakes=2)), server_context()) as server:
         clients = await asyncio.gather(*(server.connect(trusting()) for _ in range(20)))
         assert all([await is_served(client) for client in clients])
 
 
 @on_uvloop
-async def test_stalled_handshakes_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stalled_handshakes_are_ended_if_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhook.serving.listen.STALLED", 0.1)
     async with listening(Waiting().routes(Limits(handshakes=2)), server_context()) as server:
         stalled = [await server.connect() for _ in range(4)]
@@ -331,9 +331,9 @@ async def test_on_shutdown_a_request_that_has_arrived_is_answered_and_idle_conne
 
 
 @on_uvloop
-async def test_a_small_body_that_does_not_arrive_is_answered_408() -> None:
+async def test_a_small_body_that_does_not_arrive_gets_408() -> None:
     async with listening(Waiting().routes(Limits(client_timeout=0.1))) as server:
-        client = await asked(server)
+        client = await used_connection(server)
         client.send(HEAD % 10 + b"{")
         assert (await client.answer())[0] == 408
 
@@ -342,7 +342,7 @@ async def test_a_small_body_that_does_not_arrive_is_answered_408() -> None:
 async def test_requests_that_arrive_while_another_one_waits_are_answered_after_it() -> None:
     waiting = Waiting()
     async with listening(waiting.routes()) as server:
-        client = await asked(server)
+        client = await used_connection(server)
         client.send(HEAD.replace(b"/mutate", b"/posted") % 4 + b"wait")
         await eventually(lambda: waiting.asked)
         client.post(b"first")
@@ -355,10 +355,10 @@ async def test_requests_that_arrive_while_another_one_waits_are_answered_after_i
 
 
 @on_uvloop
-async def test_a_handler_that_fails_after_it_has_waited_is_answered_500() -> None:
+async def test_a_request_whose_handler_fails_after_waiting_gets_500() -> None:
     waiting = Waiting()
     async with listening(waiting.routes()) as server:
-        client = await asked(server)
+        client = await used_connection(server)
         client.send(HEAD.replace(b"/mutate", b"/posted") % 4 + b"fail")
         await eventually(lambda: waiting.asked)
         waiting.answers.set()
@@ -367,10 +367,10 @@ async def test_a_handler_that_fails_after_it_has_waited_is_answered_500() -> Non
 
 
 @on_uvloop
-async def test_a_client_that_leaves_while_its_request_waits_disturbs_nobody() -> None:
+async def test_a_client_that_disconnects_while_its_request_waits_does_not_affect_others() -> None:
     waiting = Waiting()
     async with listening(waiting.routes()) as server:
-        leaving, staying = await asked(server), await asked(server)
+        leaving, staying = await used_connection(server), await used_connection(server)
         for client in (leaving, staying):
             client.send(HEAD.replace(b"/mutate", b"/posted") % 4 + b"wait")
         await eventually(lambda: waiting.asked == 2)
@@ -383,7 +383,7 @@ async def test_a_client_that_leaves_while_its_request_waits_disturbs_nobody() ->
 async def test_answers_that_a_client_does_not_read_are_not_collected() -> None:
     body = b" " * 10_000
     async with listening(Waiting().routes(Limits(client_timeout=0.1))) as server:
-        before, client = dropped_as_slow(), await asked(server)
+        before, client = dropped_as_slow(), await used_connection(server)
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         while dropped_as_slow() == before:
             if not client.writer.transport.get_write_buffer_size():
@@ -470,7 +470,7 @@ def test_a_hundred_slow_clients_do_not_delay_others(tmp_path: Path) -> None:
             assert running.post("/mutate", REVIEW).status == 200
 
 
-def test_the_server_may_open_as_many_files_as_its_bounds_need(tmp_path: Path) -> None:
+def test_the_server_raises_the_limit_of_open_files_to_what_its_connections_need(tmp_path: Path) -> None:
     assert 2 * (LIMITS.connections + LIMITS.handshakes + LIMITS.silent) < OPEN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))

@@ -37,7 +37,7 @@ def broken(*_: object) -> Response:
     raise KeyError("a bug of ours")
 
 
-def test_an_internal_error_is_500_with_the_uid_and_no_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_internal_error_gets_500_with_the_uid_and_no_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
     labels = {"path": "mutate", "kind": "Job", "operation": "CREATE", "result": "error"}
     before = counted("retry_policy_admission_requests_total", **labels)
     answer = answered(review_of(job()), broken)
@@ -80,7 +80,7 @@ def test_between_two_large_requests_small_ones_are_answered() -> None:
     assert all(pair != ("large", "large") for pair in pairwise(answers))
 
 
-def test_the_bytes_of_waiting_large_requests_are_bounded_so_that_small_ones_have_room() -> None:
+def test_the_bytes_of_waiting_large_requests_are_limited_so_that_small_ones_have_room() -> None:
     assert LIMITS.held_bytes - QUEUED > LARGEST_BODY
     endpoints = Endpoints(PolicySource(load_default()), None)
     handler = endpoints.admission().by_path["/mutate"][1]
@@ -95,7 +95,7 @@ def test_the_bytes_of_waiting_large_requests_are_bounded_so_that_small_ones_have
     assert endpoints.queued == 0
 
 
-def test_the_api_server_closes_idle_connections_first_and_is_answered_in_time() -> None:
+def test_the_timeouts_of_the_server_fit_those_of_the_api_server() -> None:
     assert connections.KEEP_ALIVE > 90
     assert app.DRAIN >= 10
     assert cluster.LOOKUP_TIMEOUT <= 1
@@ -118,34 +118,36 @@ except ValueError:
     assert json.loads(done.stderr)["exception"][0]["exc_type"] == "ValueError"
 
 
-def said(root: Any, rules: Any, policy: Policy | None = None) -> Any:
+def response_to(root: Any, rules: Any, policy: Policy | None = None) -> Any:
     answer = answered(review_of(root, name=root["metadata"].get("name", "")), rules, policy)
     return json.loads(answer.body)["response"]
 
 
-def test_a_denial_names_the_object_that_is_denied() -> None:
-    message = said(job(job_spec(backoffLimit=25)), engine.validate)["status"]["message"]
+def test_a_denial_names_its_object() -> None:
+    message = response_to(job(job_spec(backoffLimit=25)), engine.validate)["status"]["message"]
     assert message.startswith("Job ml/train: spec.backoffLimit: 25 retries exceed the limit of 10")
     made_up = {**job(job_spec(backoffLimit=25)), "metadata": {"generateName": "train-"}}
-    assert said(made_up, engine.validate)["status"]["message"].startswith("Job ml/train-*: spec.backoffLimit: ")
+    assert response_to(made_up, engine.validate)["status"]["message"].startswith("Job ml/train-*: spec.backoffLimit: ")
 
 
-def test_a_warning_names_the_object_that_it_is_about() -> None:
+def test_a_warning_names_its_object() -> None:
     on_failure = job(job_spec(restart_policy="OnFailure", backoffLimit=3))
-    assert said(on_failure, engine.mutate)["warnings"][0].startswith("Job ml/train: spec.template.spec.restartPolicy: ")
+    assert response_to(on_failure, engine.mutate)["warnings"][0].startswith(
+        "Job ml/train: spec.template.spec.restartPolicy: "
+    )
 
 
 ASKING = policy(default=Profile(message="Ask #batch, https://wiki.example/batch"))
 
 
 def test_a_denial_ends_with_the_message_of_the_profile() -> None:
-    denial = said(job(job_spec(backoffLimit=25)), engine.validate, ASKING)
+    denial = response_to(job(job_spec(backoffLimit=25)), engine.validate, ASKING)
     assert denial["status"]["message"].endswith("; set 10 or less\nAsk #batch, https://wiki.example/batch")
 
 
 def test_warnings_end_with_the_message_of_the_profile_once() -> None:
-    told = said(job(job_spec(restart_policy="OnFailure", backoffLimit=3)), engine.mutate, ASKING)
-    assert told["warnings"][1:] == ["Ask #batch, https://wiki.example/batch"]
+    response = response_to(job(job_spec(restart_policy="OnFailure", backoffLimit=3)), engine.mutate, ASKING)
+    assert response["warnings"][1:] == ["Ask #batch, https://wiki.example/batch"]
 
 
 def test_a_refused_request_for_a_retry_ends_with_the_message_of_the_namespaces_profile() -> None:
@@ -161,12 +163,12 @@ def test_a_refused_request_for_a_retry_ends_with_the_message_of_the_namespaces_p
     assert message[1:] == ["Ask #batch, https://wiki.example/batch"]
 
 
-def test_an_answer_that_says_nothing_does_not_look_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_messages_the_name_of_the_object_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "name_of", broken)
-    assert "warnings" not in said(job(), engine.mutate)
+    assert "warnings" not in response_to(job(), engine.mutate)
 
 
-def test_denials_do_not_fill_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_length_and_the_number_of_logged_denials_are_limited(capsys: pytest.CaptureFixture[str]) -> None:
     server = Endpoints(PolicySource(load_default()), None)
     handler = server.admission().by_path["/validate"][1]
     rules = [exit_codes("x" * 500, "NotIn", 143) for _ in range(20)]
@@ -182,7 +184,7 @@ def test_denials_do_not_fill_the_log(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_denial_is_logged_with_the_name_of_the_object(capsys: pytest.CaptureFixture[str]) -> None:
-    said({**job(job_spec(backoffLimit=25)), "metadata": {"generateName": "train-"}}, engine.validate)
+    response_to({**job(job_spec(backoffLimit=25)), "metadata": {"generateName": "train-"}}, engine.validate)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "denied" in line]
     for field in ("namespace=ml", "name=train-*", "kind=Job"):
         assert field in line

@@ -12,7 +12,7 @@ from webhook.serving.http_response import NAME, HttpResponse, text
 
 
 class Writer:
-    """Keeps what is written, as aiohttp's StreamWriter sends it."""
+    """Records what a response writes, in place of aiohttp's StreamWriter."""
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []
@@ -26,7 +26,7 @@ class Writer:
 
 
 class Request:
-    """What a response reads of the request that it answers."""
+    """The fields of a request that a response reads."""
 
     def __init__(self, method: str = "POST", version: Any = HttpVersion11, *, keep_alive: bool = True) -> None:
         self.method = method
@@ -71,7 +71,7 @@ def test_an_http_client_reads_back_status_headers_and_body() -> None:
     assert (response.getheader("Server"), response.getheader("Content-Type")) == (NAME, "application/json")
 
 
-def test_a_text_ends_with_a_newline_and_has_the_headers_that_it_is_given() -> None:
+def test_a_text_ends_with_a_newline_and_has_the_given_headers() -> None:
     response = read(sent(text("wait", 429, {"Retry-After": "1"})))
     assert (response.status, response.reason, response.read()) == (429, "Too Many Requests", b"wait\n")
     assert response.getheader("Retry-After") == "1"
@@ -93,13 +93,13 @@ def test_a_response_to_head_has_the_length_and_no_body() -> None:
         (Request(version=HttpVersion10, keep_alive=False), "close"),
     ],
 )
-def test_the_connection_stays_open_where_the_client_wishes_it(request_: Request, header: str | None) -> None:
+def test_the_connection_stays_open_if_the_client_asks_for_it(request_: Request, header: str | None) -> None:
     response = HttpResponse(b"")
     assert read(sent(response, request_)).getheader("Connection") == header
     assert response.keep_alive is request_.keep_alive
 
 
-def test_a_forced_close_is_said_whatever_the_client_wishes() -> None:
+def test_a_forced_close_is_announced_whatever_the_client_asks_for() -> None:
     response = HttpResponse(b"")
     response.force_close()
     assert read(sent(response)).getheader("Connection") == "close"

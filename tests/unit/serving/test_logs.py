@@ -1,4 +1,4 @@
-"""Log lines: their form, in a separate process, because the configuration applies to a process; and their number."""
+"""The form of log lines, in a separate process because logging is configured per process; and their number."""
 
 import json
 import subprocess
@@ -43,7 +43,7 @@ class Clock:
         return self.seconds
 
 
-def test_each_line_is_written_and_the_same_one_once_in_a_period() -> None:
+def test_the_same_line_is_written_once_in_a_period() -> None:
     clock = Clock()
     lines = LogLines(clock)
     assert [lines.has_room("ml", name) for name in ("a", "b", "a", "b")] == [True, True, False, False]
@@ -52,13 +52,13 @@ def test_each_line_is_written_and_the_same_one_once_in_a_period() -> None:
     assert lines.has_room("ml", "a")
 
 
-def test_one_namespace_leaves_the_others_their_lines() -> None:
+def test_one_namespace_does_not_use_up_the_lines_of_others() -> None:
     lines = LogLines(Clock())
     assert [lines.has_room("hostile", number) for number in range(1000)].count(True) == NAMESPACE_LINES
     assert lines.has_room("ml", "a")
 
 
-def test_all_namespaces_together_write_a_bounded_number_of_lines_and_as_many_are_remembered() -> None:
+def test_the_lines_of_all_namespaces_and_the_memory_for_them_are_limited() -> None:
     lines = LogLines(Clock())
     found = [lines.has_room(f"team-{number}", "a") for number in range(10_000)]
     assert found.count(True) == LINES
@@ -72,7 +72,7 @@ def test_the_number_of_lines_that_were_left_out_is_logged_in_the_next_period(
     lines = LogLines(clock)
     for number in range(NAMESPACE_LINES + 7):
         lines.has_room("ml", number)
-        lines.has_room("ml", 0)  # which is not left out: it was written
+        lines.has_room("ml", 0)  # not counted as left out, because it was written
     assert "left out" not in capsys.readouterr().out
     clock.seconds += PERIOD
     lines.has_room("ml", "a")

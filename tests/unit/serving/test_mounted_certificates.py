@@ -74,7 +74,7 @@ def status(running: Served, trusted: KeyPair, client: KeyPair | None = None) -> 
     with closing(connected(running, trusted, client)) as connection:
         try:
             return request(connection, "POST", "/mutate", review_of(job())).status
-        except OSError:  # ssl.SSLError is one
+        except OSError:  # ssl.SSLError is a subclass
             return 0
 
 
@@ -97,7 +97,7 @@ def test_a_renewed_certificate_is_served_to_new_connections_and_no_connection_is
         assert kept.sock is socket
 
 
-def test_a_mismatched_pair_is_logged_once_and_counted_and_the_former_certificate_stays(
+def test_a_mismatched_pair_is_logged_once_and_counted_and_the_former_certificate_is_served(
     tmp_path: Path, mount: Mount
 ) -> None:
     good = authority()
@@ -132,7 +132,7 @@ def test_with_an_expired_certificate_the_server_is_not_ready_until_it_is_renewed
         until(lambda: running.get("/readyz").status == 200)
 
 
-def test_with_a_client_ca_only_its_clients_are_served_and_changes_of_it_are_followed(
+def test_with_a_client_ca_only_its_clients_are_served_and_a_changed_one_takes_effect(
     tmp_path: Path, mount: Mount
 ) -> None:
     signer, clients, others = authority(), authority(), authority()

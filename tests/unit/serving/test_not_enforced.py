@@ -1,4 +1,4 @@
-"""Who would be denied or changed in namespaces of mode Warn and Audit: told to admins in the log and in a metric."""
+"""Objects that would be denied or changed in modes Warn and Audit are reported in the log and in a metric."""
 
 import asyncio
 from functools import partial
@@ -27,7 +27,7 @@ total = partial(counted, "retry_policy_requests_not_enforced_total")
 
 
 def endpoints(mode: str | None) -> Endpoints:
-    """A server that knows the namespace `ml`."""
+    """Return the endpoints of a server that knows the namespace `ml`."""
     api: Any = None
     cluster = Cluster(api)
     cluster.namespaces.items["", "ml"] = ("default", mode)
@@ -69,7 +69,7 @@ def test_the_pods_of_a_job_are_logged_once_and_counted_each(capsys: pytest.Captu
     assert total(namespace="ml", profile="default", would_be="changed") == before + 3
 
 
-def test_nothing_is_said_of_an_object_beyond_names_and_rules(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_line_contains_only_names_and_rules(capsys: pytest.CaptureFixture[str]) -> None:
     NotEnforced(LogLines()).report(ObjectName("Job", "ml", "train"), WOULD_DENY, "default", "Audit")
     assert "secret" not in "".join(lines(capsys))
 
@@ -84,7 +84,7 @@ def test_nothing_is_said_of_an_object_beyond_names_and_rules(capsys: pytest.Capt
     ],
     ids=["no mode", "Enforce", "dry run", "nothing to deny"],
 )
-def test_nothing_is_reported_where_nothing_is_left_undone(
+def test_nothing_is_reported_in_mode_enforce_for_a_dry_run_or_without_a_denial(
     mode: str | None, root: Json, request_: Json, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = total(namespace="ml", profile="default", would_be="denied")
@@ -93,7 +93,7 @@ def test_nothing_is_reported_where_nothing_is_left_undone(
     assert total(namespace="ml", profile="default", would_be="denied") == before
 
 
-def test_the_metric_tells_the_first_namespaces_apart_and_counts_the_others_together() -> None:
+def test_the_metric_names_a_limited_number_of_namespaces_and_sums_up_the_others() -> None:
     reporter = NotEnforced(LogLines())
     before = total(namespace=OTHER, profile="default", would_be="denied")
     for number in [*range(PAIRS + 5), 0, 1]:
@@ -104,13 +104,13 @@ def test_the_metric_tells_the_first_namespaces_apart_and_counts_the_others_toget
     assert total(namespace=OTHER, profile="default", would_be="denied") == before + 5
 
 
-def test_a_namespace_that_changes_its_profile_again_and_again_adds_no_series_without_end() -> None:
+def test_the_number_of_series_is_limited_even_if_a_namespace_often_changes_its_profile() -> None:
     reporter = NotEnforced(LogLines())
     labels = {reporter.label("hostile", f"profile-{number}") for number in range(1000)}
     assert (labels, len(reporter.pairs)) == ({"hostile", OTHER}, PAIRS)
 
 
-def test_a_reported_request_is_read_by_the_server_that_reads_pods_in_part() -> None:
+def test_a_pod_that_is_decoded_in_part_is_reported_too() -> None:
     body = review_of(pod(owner=None, name="alone", annotations={"retry-policy.dev/interruptible": "maybe"}))
     server = endpoints("Audit")
     before = total(namespace="ml", profile="default", would_be="denied")

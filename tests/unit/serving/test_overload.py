@@ -1,4 +1,4 @@
-"""Overload: excess requests are refused at once, so that the API server repeats them; then all is as before."""
+"""Overload: excess requests are refused at once, so that the API server repeats them; others are answered."""
 
 import asyncio
 import signal
@@ -76,7 +76,7 @@ def is_stopped(served: Served) -> bool:
     return Path(f"/proc/{served.process.pid}/stat").read_text().rpartition(") ")[2].startswith("T")
 
 
-def test_incomplete_bodies_take_no_place(served: Served) -> None:
+def test_incomplete_bodies_take_no_place_of_waiting_requests(served: Served) -> None:
     with ExitStack() as stack:
         for _ in range(LIMITS.requests + 1):
             stack.enter_context(raw(served)).sendall(HEAD % 10 + b"{")
@@ -123,19 +123,19 @@ async def test_requests_that_need_only_the_caches_are_answered_while_many_wait_f
 @on_uvloop
 async def test_a_client_that_disconnects_releases_its_place() -> None:
     limits, api = Limits(requests=1), SlowApi()
-    house = endpoints(limits, api)
-    async with listening(house.admission()) as server:
+    service = endpoints(limits, api)
+    async with listening(service.admission()) as server:
         gone, late = await server.connect(), await server.connect()
         gone.post(REVIEW)
         await eventually(lambda: api.asked)
         gone.writer.transport.abort()
         api.answers.set()
-        await eventually(lambda: not house.places.requests)
+        await eventually(lambda: not service.places.requests)
         assert await late.status_of(REVIEW) == 200
 
 
 @on_uvloop
-async def test_bodies_whose_objects_wait_for_the_api_are_bounded_too() -> None:
+async def test_the_bytes_of_requests_that_wait_for_the_api_are_limited() -> None:
     limits, api = Limits(waiting_bytes=2 * len(REVIEW) - 1), SlowApi()
     async with listening(endpoints(limits, api).admission()) as server:
         first, second = await server.connect(), await server.connect()
@@ -147,14 +147,14 @@ async def test_bodies_whose_objects_wait_for_the_api_are_bounded_too() -> None:
 
 
 @on_uvloop
-async def test_bytes_count_on_arrival_and_the_newest_body_is_refused() -> None:
+async def test_bytes_count_when_they_arrive_and_the_newest_body_is_refused() -> None:
     limits = Limits(held_bytes=21_000)
-    house = endpoints(limits)
-    async with listening(house.admission()) as server:
+    service = endpoints(limits)
+    async with listening(service.admission()) as server:
         announcing, first, last = [await server.connect() for _ in range(3)]
         announcing.send(HEAD % 1_000_000)
         first.send(HEAD % len(LARGE) + LARGE[:1500])
-        await eventually(lambda: house.bodies.held == 1500)
+        await eventually(lambda: service.bodies.held == 1500)
         last.send(HEAD % len(LARGE) + LARGE[:19_501])
         status, headers = await last.answer()
         assert (status, headers["retry-after"]) == (429, "1")
@@ -163,15 +163,15 @@ async def test_bytes_count_on_arrival_and_the_newest_body_is_refused() -> None:
 
 
 @on_uvloop
-async def test_the_newest_body_makes_room_for_older_ones() -> None:
+async def test_the_newest_body_is_discarded_to_make_room_for_older_ones() -> None:
     limits = Limits(held_bytes=21_000)
-    house = endpoints(limits)
-    async with listening(house.admission()) as server:
+    service = endpoints(limits)
+    async with listening(service.admission()) as server:
         first, last = await server.connect(), await server.connect()
         first.send(HEAD % len(LARGE) + LARGE[:500])
-        await eventually(lambda: house.bodies.held == 500)
+        await eventually(lambda: service.bodies.held == 500)
         last.send(HEAD % len(LARGE) + LARGE[:20_000])
-        await eventually(lambda: house.bodies.held == 20_500)
+        await eventually(lambda: service.bodies.held == 20_500)
         first.send(LARGE[500:])
         assert (await first.answer())[0] == 200
         assert (await last.answer())[0] == 429
@@ -180,44 +180,44 @@ async def test_the_newest_body_makes_room_for_older_ones() -> None:
 @on_uvloop
 async def test_a_small_request_is_answered_while_many_bytes_are_arriving() -> None:
     limits = Limits(held_bytes=100)
-    house = endpoints(limits)
-    async with listening(house.admission()) as server:
+    service = endpoints(limits)
+    async with listening(service.admission()) as server:
         filling, small = await server.connect(), await server.connect()
         filling.send(HEAD % 100_000 + b" " * 100)
-        await eventually(lambda: house.bodies.held == 100)
+        await eventually(lambda: service.bodies.held == 100)
         assert await small.status_of(REVIEW) == 200
 
 
 @on_uvloop
-async def test_a_stalled_body_makes_room_for_others() -> None:
+async def test_a_stalled_body_is_discarded_to_make_room_for_others() -> None:
     limits = Limits(held_bytes=22_000)
-    house = endpoints(limits)
-    async with listening(house.admission()) as server:
+    service = endpoints(limits)
+    async with listening(service.admission()) as server:
         filling, other = await server.connect(), await server.connect()
         filling.send(HEAD % 1_000_000 + b" " * 1900)
-        await eventually(lambda: house.bodies.held == 1900)
+        await eventually(lambda: service.bodies.held == 1900)
         status = 429
         while status == 429:
             other.send(HEAD % len(LARGE))
-            await eventually(lambda: len(house.bodies.arriving) == 2)
+            await eventually(lambda: len(service.bodies.arriving) == 2)
             other.send(LARGE)
             status, _ = await other.answer()
         assert status == 200
         assert (await filling.answer())[0] == 429
-        assert house.bodies.held == 0
+        assert service.bodies.held == 0
 
 
 @on_uvloop
-async def test_a_body_that_never_ends_is_408_and_the_connection_is_closed() -> None:
+async def test_a_body_that_never_ends_gets_408_and_the_connection_is_closed() -> None:
     limits = Limits(client_timeout=0.1)
-    house = endpoints(limits)
-    async with listening(house.admission()) as server:
+    service = endpoints(limits)
+    async with listening(service.admission()) as server:
         client = await server.connect()
         client.send(HEAD % 100_000 + b"{")
         status, headers = await client.answer()
         assert (status, headers["connection"]) == (408, "close")
         assert await client.reader.read() == b""
-        assert (house.bodies.held, house.places.requests, len(house.bodies.arriving)) == (0, 0, 0)
+        assert (service.bodies.held, service.places.requests, len(service.bodies.arriving)) == (0, 0, 0)
 
 
 @on_uvloop

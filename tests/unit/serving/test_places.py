@@ -41,7 +41,7 @@ class Waiting:
         return sum([await self.ask(namespace, size) for _ in range(number)])
 
 
-def test_ninety_requests_of_one_namespace_refuse_none_of_another() -> None:
+def test_ninety_requests_of_one_namespace_cause_no_refusal_in_another() -> None:
     async def run() -> None:
         waiting = Waiting()
         assert await waiting.may("attacker", 90) == LIMITS.requests // 2
@@ -128,7 +128,7 @@ class SilentApi:
         await asyncio.Event().wait()
 
 
-def test_for_a_refused_request_the_api_is_not_called() -> None:
+def test_a_refused_request_causes_no_call_of_the_api() -> None:
     async def run() -> None:
         silent = SilentApi()
         api: Any = silent

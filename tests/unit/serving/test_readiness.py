@@ -6,13 +6,13 @@ from tests import virtual_time
 from webhook.serving.readiness import PERIOD, REPEATED, THRESHOLD, report
 
 
-def said_after(*stretches: tuple[list[str], float]) -> list[str]:
-    """Return what is said while troubles last for some seconds each, one after the other."""
-    said: list[str] = []
+def reported_after(*stretches: tuple[list[str], float]) -> list[str]:
+    """Return the messages that are reported while troubles last for some seconds each, one after the other."""
+    reported: list[str] = []
     troubles: list[str] = []
 
     async def work() -> None:
-        reporting = asyncio.create_task(report(lambda: troubles, said.append))
+        reporting = asyncio.create_task(report(lambda: troubles, reported.append))
         await asyncio.sleep(PERIOD / 2)
         for found, seconds in stretches:
             troubles[:] = found
@@ -20,20 +20,20 @@ def said_after(*stretches: tuple[list[str], float]) -> list[str]:
         reporting.cancel()
 
     virtual_time.run(work())
-    return said
+    return reported
 
 
-def test_trouble_is_told_once_the_kubelet_has_noticed_it() -> None:
+def test_trouble_is_reported_when_the_kubelet_has_noticed_it() -> None:
     noticed = THRESHOLD * PERIOD
-    assert said_after((["no policy", "no certificate"], noticed - PERIOD)) == []
-    assert said_after((["no policy", "no certificate"], noticed)) == ["no policy; no certificate"]
+    assert reported_after((["no policy", "no certificate"], noticed - PERIOD)) == []
+    assert reported_after((["no policy", "no certificate"], noticed)) == ["no policy; no certificate"]
 
 
-def test_trouble_that_lasts_is_told_again_as_it_is_then() -> None:
+def test_lasting_trouble_is_reported_again_with_its_current_reason() -> None:
     every = REPEATED * PERIOD
-    assert said_after((["caches not filled"], every), (["no policy"], every)) == ["caches not filled", "no policy"]
+    assert reported_after((["caches not filled"], every), (["no policy"], every)) == ["caches not filled", "no policy"]
 
 
-def test_trouble_that_passes_at_once_is_not_told() -> None:
+def test_brief_trouble_is_not_reported() -> None:
     moment = (THRESHOLD - 1) * PERIOD
-    assert said_after(*[(["no caBundle"], moment), ([], moment)] * 5) == []
+    assert reported_after(*[(["no caBundle"], moment), ([], moment)] * 5) == []

@@ -67,7 +67,7 @@ def test_a_job_with_25_retries_is_denied(served: Served) -> None:
     ],
     ids=lambda body: repr(body[:60]),
 )
-def test_a_body_that_is_not_an_admission_review_is_400_with_a_message(served: Served, path: str, body: bytes) -> None:
+def test_a_body_that_is_not_an_admission_review_gets_400_with_a_message(served: Served, path: str, body: bytes) -> None:
     reply = served.post(path, body)
     assert reply.status == 400
     assert b"Traceback" not in reply.body
@@ -75,7 +75,7 @@ def test_a_body_that_is_not_an_admission_review_is_400_with_a_message(served: Se
     assert served.get("/healthz").status == 200
 
 
-def test_an_object_with_too_many_levels_is_400(served: Served) -> None:
+def test_an_object_with_too_many_levels_gets_400(served: Served) -> None:
     body = review_of("HERE").replace(b'"HERE"', b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
     assert served.post("/mutate", body).status == 400
 
@@ -97,11 +97,11 @@ def test_the_last_value_of_a_duplicate_key_is_used_as_by_the_api_server(served: 
         ("POST", "/healthz", 404),
     ],
 )
-def test_a_wrong_path_is_404_and_a_wrong_method_405(served: Served, method: str, path: str, status: int) -> None:
+def test_a_wrong_path_gets_404_and_a_wrong_method_405(served: Served, method: str, path: str, status: int) -> None:
     assert served.post(path, b"{}", method).status == status
 
 
-def test_a_body_over_seven_mebibytes_is_413(served: Served) -> None:
+def test_a_body_over_seven_mebibytes_gets_413(served: Served) -> None:
     assert served.post("/mutate", b" " * (8 * 1024 * 1024)).status == 413
     assert served.get("/healthz").status == 200
 
@@ -132,14 +132,14 @@ def test_every_request_is_answered_with_its_uid(served: Served, root: Any) -> No
         assert json.loads(served.post(path, review_of(root)).body)["response"]["uid"] == "0c5a-uid"
 
 
-def test_many_requests_go_over_one_connection(served: Served) -> None:
+def test_one_connection_serves_many_requests(served: Served) -> None:
     with closing(served.connect()) as connection:
         for _ in range(3):
             reply = request(connection, "POST", "/mutate", review_of(job()))
             assert (reply.status, reply.headers.get("Connection")) == (200, None)
 
 
-def test_an_older_tls_is_refused(served: Served) -> None:
+def test_an_older_version_of_tls_is_refused(served: Served) -> None:
     old = served.context
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     with (
@@ -172,7 +172,7 @@ def test_readiness_and_metrics_are_served(served: Served) -> None:
     )
 
 
-def test_unknown_kinds_have_no_label_values(served: Served) -> None:
+def test_the_name_of_an_unknown_kind_is_no_label_value_of_a_metric(served: Served) -> None:
     served.post("/mutate", review_of({"apiVersion": "x.test/v1", "kind": "Wonder"}))
     assert "Wonder" not in served.get("/metrics").body.decode()
 
@@ -184,7 +184,7 @@ def test_a_denial_is_logged_and_the_body_is_not(served: Served) -> None:
     assert "s3cret" not in log
 
 
-def test_stdout_carries_one_line_with_the_addresses(tmp_path: Path) -> None:
+def test_stdout_has_one_line_with_the_addresses(tmp_path: Path) -> None:
     with serving(tmp_path) as running:
         assert set(running.addresses) == {"https", "http", "ca"}
         assert running.addresses["https"].startswith("https://127.0.0.1:")
@@ -278,7 +278,7 @@ def test_without_an_api_the_kubernetes_client_is_not_imported() -> None:
     assert subprocess.run((sys.executable, "-c", code), check=False).returncode == 0
 
 
-def test_a_review_of_the_api_servers_full_form_is_read(served: Served) -> None:
+def test_a_review_with_all_fields_that_the_api_server_sends_is_read(served: Served) -> None:
     full = msgspec.json.decode(review_of(job()))
     full["request"] |= {
         "requestKind": {"group": "batch", "version": "v1", "kind": "Job"},

@@ -93,7 +93,7 @@ class Port:
         return self.asks("/retry", root, old=old, name=root["metadata"]["name"], userInfo=USER)
 
 
-def told(path: str, root: Json, objects: dict[str, Json], **request: Any) -> Answer:
+def answer_to(path: str, root: Json, objects: dict[str, Json], **request: Any) -> Answer:
     return Port(objects).asks(path, root, **request)
 
 
@@ -111,13 +111,13 @@ def executor(submission: str | None) -> Json:
 
 @pytest.mark.parametrize("uid", ["another", "", None])
 def test_the_answer_for_a_pod_without_its_jobs_uid_does_not_depend_on_the_job(uid: str | None) -> None:
-    with_it, without = (told("/mutate", pod_of(uid), objects) for objects in ({JOB: TRAIN}, {}))
+    with_it, without = (answer_to("/mutate", pod_of(uid), objects) for objects in ({JOB: TRAIN}, {}))
     assert with_it == without
     assert with_it.object["metadata"]["annotations"][f"{names.PREFIX}attempt-source"] == "Unknown"
 
 
 def test_a_pod_of_a_job_that_is_not_cached_gets_its_attempt() -> None:
-    annotations = told("/mutate", pod_of(UID), {JOB: TRAIN}).object["metadata"]["annotations"]
+    annotations = answer_to("/mutate", pod_of(UID), {JOB: TRAIN}).object["metadata"]["annotations"]
     assert (annotations[names.ATTEMPT], annotations[names.MAX_RETRIES]) == ("2", "7")
 
 
@@ -125,12 +125,12 @@ def test_a_pod_of_a_job_that_is_not_cached_gets_its_attempt() -> None:
 def test_the_answer_for_an_executor_without_the_submission_id_does_not_depend_on_the_application(
     submission: str | None,
 ) -> None:
-    with_it, without = (told("/mutate", executor(submission), objects) for objects in ({SPARK: PI}, {}))
+    with_it, without = (answer_to("/mutate", executor(submission), objects) for objects in ({SPARK: PI}, {}))
     assert with_it == without
 
 
 def test_an_executor_of_the_current_submission_gets_its_attempt() -> None:
-    annotations = told("/mutate", executor("submission-3"), {SPARK: PI}).object["metadata"]["annotations"]
+    annotations = answer_to("/mutate", executor("submission-3"), {SPARK: PI}).object["metadata"]["annotations"]
     assert (annotations[names.ATTEMPT], annotations[names.MAX_RETRIES]) == ("2", "8")
 
 
@@ -143,15 +143,15 @@ def config_map(uid: str | None) -> Json:
 def test_only_an_update_of_the_stored_policy_is_answered_with_the_namespaces_of_a_profile() -> None:
     about = {"namespace": POLICY[0], "name": POLICY[1]}
     for root, old in ((config_map(None), None), (config_map("forged"), config_map("forged"))):
-        message = told("/validate", root, {}, old=old, **about).message
+        message = answer_to("/validate", root, {}, old=old, **about).message
         assert "profiles: lack a profile that a namespace is labelled with" in message
         assert "secret-team" not in message
     stored = config_map("policy-uid")
-    message = told("/validate", stored, {}, old=stored, **about).message
+    message = answer_to("/validate", stored, {}, old=stored, **about).message
     assert "profiles.default: is missing, and in use by ml, secret-team" in message
 
 
-def with_(root: Json, *, uid: str = UID, labels: Json | None = None, **annotations: str) -> Json:
+def with_fields(root: Json, *, uid: str = UID, labels: Json | None = None, **annotations: str) -> Json:
     """Return a Job with another uid, and with labels and annotations of this project."""
     said = {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
     metadata = root["metadata"]
@@ -173,11 +173,11 @@ UPDATES = [
 
 @pytest.mark.parametrize(("labels", "said"), UPDATES)
 def test_without_the_uid_of_the_stored_object_no_permissions_are_looked_up(labels: Json, said: dict[str, str]) -> None:
-    before = with_(TRAIN, uid="forged")
+    before = with_fields(TRAIN, uid="forged")
     answers = []
     for objects in ({JOB: TRAIN}, {}):
         port = Port(objects)
-        answers.append(port.retries(with_(before, uid="forged", labels=labels, **said), before))
+        answers.append(port.retries(with_fields(before, uid="forged", labels=labels, **said), before))
         assert (port.stored.rights, port.stored.asked) == (0, [JOB])
     assert answers[0] == answers[1]
     what = "metadata.uid: no Job has this name and uid; read it again, and repeat the change"
@@ -186,7 +186,7 @@ def test_without_the_uid_of_the_stored_object_no_permissions_are_looked_up(label
 
 @pytest.mark.parametrize(("labels", "said"), UPDATES)
 def test_with_the_uid_the_denial_lists_the_permissions_that_the_user_lacks(labels: Json, said: dict[str, str]) -> None:
-    answer = Port({JOB: TRAIN}).retries(with_(TRAIN, labels=labels, **said), with_(TRAIN))
+    answer = Port({JOB: TRAIN}).retries(with_fields(TRAIN, labels=labels, **said), with_fields(TRAIN))
     assert "alice may not create jobs, patch jobs, delete jobs" in answer.message
 
 
@@ -195,7 +195,7 @@ def test_a_review_with_another_object_than_its_request_names_is_refused(field: s
     other = {**TRAIN, "metadata": {**TRAIN["metadata"], field: "other"}}
     port = Port({JOB: TRAIN})
     about = {"old": other, "name": "train", "userInfo": USER}
-    answer = port.asks("/retry", with_(other, retry_requested_at=WHEN), **about)
+    answer = port.asks("/retry", with_fields(other, retry_requested_at=WHEN), **about)
     assert (answer.allowed, port.stored.rights) == (False, 0)
 
 
@@ -203,7 +203,7 @@ def test_a_review_with_another_object_than_its_request_names_is_refused(field: s
 def test_an_invalid_name_does_not_become_a_path(name: str) -> None:
     other = {**TRAIN, "metadata": {**TRAIN["metadata"], "name": name}}
     port = Port({JOB: TRAIN})
-    assert not port.retries(with_(other, retry_requested_at=WHEN), other).allowed
+    assert not port.retries(with_fields(other, retry_requested_at=WHEN), other).allowed
     assert port.stored.asked == []
 
 
@@ -216,7 +216,7 @@ def test_a_new_job_without_a_placeholder_loses_the_fields_of_retries_for_any_use
 
 def test_a_new_placeholder_needs_the_uid_of_its_failed_job() -> None:
     placeholder = of_job.placeholder_for(TRAIN, "alice", WHEN)
-    forged = of_job.placeholder_for(with_(TRAIN, uid="forged"), "alice", WHEN)
+    forged = of_job.placeholder_for(with_fields(TRAIN, uid="forged"), "alice", WHEN)
     answers = []
     for objects in ({JOB: TRAIN}, {}):
         port = Port(objects)
