@@ -25,7 +25,7 @@ from webhook.retry.kinds import job as of_job
 from webhook.retry.record import Requested
 
 NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
-ASKED = "2026-11-22T08:30:00Z"
+REQUESTED_AT = "2026-11-22T08:30:00Z"
 ENDED = {"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-22T08:00:00Z"}]}
 USER = {"username": "alice", "groups": ["system:authenticated"]}
 
@@ -49,7 +49,7 @@ NIGHTLY = workload(batch.CRON_JOB, {"jobTemplate": {"spec": job_spec()}}, {})
 SET = workload(JOB_SET, {"replicatedJobs": [{"name": "a", "template": {}}]}, {**ENDED, "restarts": 2})
 
 
-def with_(root: Json, **annotations: str) -> Json:
+def with_annotations(root: Json, **annotations: str) -> Json:
     metadata = root["metadata"]
     said = {names.PREFIX + key.replace("_", "-"): text for key, text in annotations.items()}
     return {**root, "metadata": {**metadata, "annotations": {**metadata["annotations"], **said}}}
@@ -62,9 +62,9 @@ async def judged(server: Server, root: Json, old: Json, *, seconds: float = 8.0,
     return await admission.judge(admission.read(review_of(root, old=old, **about)))
 
 
-def asks(server: Server, root: Json, when: str = ASKED, **more: Any) -> Response:
+def answer_to_request(server: Server, root: Json, when: str = REQUESTED_AT, **more: Any) -> Response:
     """Return the answer of admission to a request for a retry."""
-    found = asyncio.run(judged(server, with_(root, retry_requested_at=when), root, **more))
+    found = asyncio.run(judged(server, with_annotations(root, retry_requested_at=when), root, **more))
     assert found is not None
     return found
 
@@ -74,12 +74,14 @@ def problems(found: Response) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "root", "of"), [(batch.JOB, TRAIN, "uid-1"), (JOB_SET, SET, "restart 2")])
-def test_an_accepted_request_has_its_user_its_time_and_its_run(kind: KindSpec, root: Json, of: str) -> None:
+def test_an_accepted_request_records_its_user_its_time_and_its_run(kind: KindSpec, root: Json, of: str) -> None:
     server = Server((kind, root))
-    found = asks(server, root)
+    found = answer_to_request(server, root)
     assert (problems(found), found.warnings) == ([], [])
-    accepted = jsonpatch.apply_patch(with_(root, retry_requested_at=ASKED), msgspec.json.decode(found.patch))
-    assert requests.accepted(accepted) == Requested(at=ASKED, by="alice", of=of)
+    accepted = jsonpatch.apply_patch(
+        with_annotations(root, retry_requested_at=REQUESTED_AT), msgspec.json.decode(found.patch)
+    )
+    assert requests.accepted(accepted) == Requested(at=REQUESTED_AT, by="alice", of=of)
     assert requests.is_marked(accepted)
     assert server.writes == []
 
@@ -88,13 +90,15 @@ def test_a_request_on_a_cron_job_is_accepted_for_its_last_job() -> None:
     last = workload(batch.JOB, job_spec(), ENDED)
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "train", "uid": "uid-1", "controller": True}
     last["metadata"] |= {"name": "train-1", "uid": "uid-2", "ownerReferences": [owner]}
-    found = asks(Server((batch.CRON_JOB, NIGHTLY), (batch.JOB, last)), NIGHTLY)
-    accepted = jsonpatch.apply_patch(with_(NIGHTLY, retry_requested_at=ASKED), msgspec.json.decode(found.patch))
-    assert requests.accepted(accepted) == Requested(at=ASKED, by="alice", of="uid-2")
+    found = answer_to_request(Server((batch.CRON_JOB, NIGHTLY), (batch.JOB, last)), NIGHTLY)
+    accepted = jsonpatch.apply_patch(
+        with_annotations(NIGHTLY, retry_requested_at=REQUESTED_AT), msgspec.json.decode(found.patch)
+    )
+    assert requests.accepted(accepted) == Requested(at=REQUESTED_AT, by="alice", of="uid-2")
 
 
 def test_a_request_on_a_cron_job_without_a_job_is_ignored_with_a_warning() -> None:
-    found = asks(Server((batch.CRON_JOB, NIGHTLY)), NIGHTLY)
+    found = answer_to_request(Server((batch.CRON_JOB, NIGHTLY)), NIGHTLY)
     assert (found.patch, problems(found)) == (b"", [])
     path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]"
     what = "it has no Job to retry; wait for its next Job"
@@ -105,8 +109,8 @@ def test_a_request_on_a_cron_job_without_a_job_is_ignored_with_a_warning() -> No
 def test_a_request_on_a_cron_job_during_a_retry_is_ignored_with_a_warning() -> None:
     last = workload(batch.JOB, job_spec(), ENDED)
     last["metadata"] |= {"name": "train-1", "ownerReferences": [{"uid": "uid-1"}]}
-    placeholder = of_job.placeholder_for(last, "bob", ASKED)
-    found = asks(Server((batch.CRON_JOB, NIGHTLY), (batch.JOB, placeholder)), NIGHTLY)
+    placeholder = of_job.placeholder_for(last, "bob", REQUESTED_AT)
+    found = answer_to_request(Server((batch.CRON_JOB, NIGHTLY), (batch.JOB, placeholder)), NIGHTLY)
     assert (found.patch, problems(found)) == (b"", [])
     assert "a retry of its last Job has begun; wait until it has ended" in str(found.warnings[0])[:PROBLEM_LENGTH]
 
@@ -121,41 +125,41 @@ def test_a_request_on_a_cron_job_during_a_retry_is_ignored_with_a_warning() -> N
 def test_a_future_or_malformed_time_is_denied_before_permissions_are_looked_up(when: str, what: str) -> None:
     server = Server((batch.JOB, TRAIN))
     server.is_allowed = False
-    (problem,) = problems(asks(server, TRAIN, when))
+    (problem,) = problems(answer_to_request(server, TRAIN, when))
     assert what in problem
 
 
-def test_a_time_before_the_end_of_the_run_is_of_an_earlier_run_and_is_ignored() -> None:
-    found = asks(Server((batch.JOB, TRAIN)), TRAIN, "2026-11-22T07:59:59Z")
+def test_a_request_with_a_time_before_the_end_of_the_run_is_ignored_with_a_warning() -> None:
+    found = answer_to_request(Server((batch.JOB, TRAIN)), TRAIN, "2026-11-22T07:59:59Z")
     assert (found.patch, problems(found)) == (b"", [])
     assert "is earlier than the end of this run" in str(found.warnings[0])
 
 
 def test_a_workload_that_cannot_run_again_is_denied_with_the_remedy_at_the_annotation() -> None:
     root = workload(batch.JOB, job_spec(), {})
-    (problem,) = problems(asks(Server((batch.JOB, root)), root))
+    (problem,) = problems(answer_to_request(Server((batch.JOB, root)), root))
     path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]"
     assert problem == f"{path}: Job ml/train has not ended; request the retry again once it has failed"
 
 
-def test_a_user_without_a_permission_gets_its_name_and_no_other_reason() -> None:
+def test_the_denial_of_a_user_without_permissions_names_them_and_no_other_reason() -> None:
     root = workload(batch.JOB, job_spec(), {})
     server = Server((batch.JOB, root))
     server.is_allowed = False
-    (problem,) = problems(asks(server, root))
+    (problem,) = problems(answer_to_request(server, root))
     assert problem.endswith(
         ": alice may not create jobs, patch jobs, delete jobs; ask for these rights, or a user who has them"
     )
 
 
 @pytest.mark.parametrize("mode", ["Warn", "Audit"])
-def test_in_another_mode_than_enforce_nothing_is_accepted(mode: str) -> None:
+def test_in_modes_warn_and_audit_a_request_is_ignored_with_a_warning(mode: str) -> None:
     async def work() -> Response | None:
         server = Server((batch.JOB, TRAIN))
         cluster = served(server)
         cluster.namespaces.items["", "ml"] = ("default", mode)
         admission = RetryAdmission(api_of(server), cluster, now=lambda: NOW)
-        root = with_(TRAIN, retry_requested_at=ASKED)
+        root = with_annotations(TRAIN, retry_requested_at=REQUESTED_AT)
         return await admission.judge(admission.read(review_of(root, old=TRAIN, name="train", userInfo=USER)))
 
     found = asyncio.run(work())
@@ -170,7 +174,7 @@ def test_while_the_api_does_not_answer_requests_are_unavailable(verb: str, fault
     server = Server((batch.JOB, TRAIN))
     server.faults[verb] = [fault]
     with pytest.raises(UnavailableError):
-        asks(server, TRAIN)
+        answer_to_request(server, TRAIN)
 
 
 @pytest.mark.parametrize("verb", ["GET", "REVIEW"])
@@ -178,7 +182,7 @@ def test_look_ups_have_a_timeout(verb: str) -> None:
     server = Server((batch.JOB, TRAIN))
     server.late.add(verb)
     with pytest.raises(UnavailableError):
-        asks(server, TRAIN, seconds=0.0)
+        answer_to_request(server, TRAIN, seconds=0.0)
 
 
 @pytest.mark.parametrize("verb", ["GET", "REVIEW"])
@@ -186,7 +190,7 @@ def test_when_the_client_disconnects_look_ups_are_cancelled(verb: str) -> None:
     async def work() -> None:
         server = Server((batch.JOB, TRAIN))
         server.late.add(verb)
-        judging = asyncio.create_task(judged(server, with_(TRAIN, retry_requested_at=ASKED), TRAIN))
+        judging = asyncio.create_task(judged(server, with_annotations(TRAIN, retry_requested_at=REQUESTED_AT), TRAIN))
         await server.is_waited_for()
         judging.cancel()
         await asyncio.wait({judging})
@@ -207,12 +211,14 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 def test_a_request_on_an_object_that_was_deleted_or_replaced_is_denied() -> None:
     anew = {**TRAIN, "metadata": {**TRAIN["metadata"], "uid": "uid-2"}}
     for server in (Server(), Server((batch.JOB, anew))):
-        (problem,) = problems(asks(server, TRAIN))
+        (problem,) = problems(answer_to_request(server, TRAIN))
         assert problem == "metadata.uid: no Job has this name and uid; read it again, and repeat the change"
 
 
-def test_a_history_that_an_update_has_dropped_is_restored_without_a_call_of_the_api() -> None:
-    old = with_(TRAIN, retry_history=record.with_new(TRAIN, Requested(at=ASKED, by="bob", of="uid-0")))
+def test_a_history_that_an_update_removes_is_restored_without_a_call_of_the_api() -> None:
+    old = with_annotations(
+        TRAIN, retry_history=record.with_new(TRAIN, Requested(at=REQUESTED_AT, by="bob", of="uid-0"))
+    )
     server = Server()
     server.faults["GET"] = [ConnectionResetError()]
     found = asyncio.run(judged(server, TRAIN, old))
@@ -222,7 +228,9 @@ def test_a_history_that_an_update_has_dropped_is_restored_without_a_call_of_the_
 
 
 def test_only_the_leader_may_name_another_user_as_requester() -> None:
-    root = with_(TRAIN, retry_history=record.with_new(TRAIN, Requested(at=ASKED, by="bob", of="uid-1")))
+    root = with_annotations(
+        TRAIN, retry_history=record.with_new(TRAIN, Requested(at=REQUESTED_AT, by="bob", of="uid-1"))
+    )
     server = Server((batch.JOB, TRAIN))
     found = asyncio.run(judged(server, root, TRAIN))
     assert found is not None
@@ -233,4 +241,4 @@ def test_only_the_leader_may_name_another_user_as_requester() -> None:
 
 
 def test_an_update_without_a_request_is_not_judged() -> None:
-    assert asyncio.run(judged(Server(), with_(TRAIN, note="mine"), TRAIN)) is None
+    assert asyncio.run(judged(Server(), with_annotations(TRAIN, note="mine"), TRAIN)) is None

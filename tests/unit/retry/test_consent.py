@@ -11,13 +11,13 @@ YES, NO = {names.RETRYABLE: "true"}, {names.RETRYABLE: "false"}
 @pytest.mark.parametrize(
     ("said", "may"),
     [
-        pytest.param([], False, id="nothing is there"),
-        pytest.param([None, {}], False, id="nobody says anything"),
-        pytest.param([YES, None], True, id="the object says so"),
-        pytest.param([None, YES], True, id="a template says so"),
-        pytest.param([YES, NO], False, id="a template knows better"),
-        pytest.param([NO, YES], True, id="a template knows better, the other way"),
-        pytest.param([YES, {names.RETRYABLE: "True"}], False, id="a word that is not the word"),
+        pytest.param([], False, id="no objects"),
+        pytest.param([None, {}], False, id="no annotations"),
+        pytest.param([YES, None], True, id="annotation of the object"),
+        pytest.param([None, YES], True, id="annotation of a template"),
+        pytest.param([YES, NO], False, id="a template forbids what the object allows"),
+        pytest.param([NO, YES], True, id="a template allows what the object does not"),
+        pytest.param([YES, {names.RETRYABLE: "True"}], False, id="malformed value"),
     ],
 )
 def test_the_innermost_annotation_decides(said: list[dict[str, str] | None], may: bool) -> None:  # noqa: FBT001

@@ -43,7 +43,7 @@ SET_KEY, JOB_KEY = Key(JOB_SET, "ml", "train"), Key(batch.JOB, "ml", "train")
 UNAVAILABLE, CHANGED, FORBIDDEN = (ApiError(status, "no") for status in (503, 409, 403))
 
 
-def asked(of: str, spec: Json, status: Json, *, retryable: str = "true") -> Json:
+def with_accepted_request(of: str, spec: Json, status: Json, *, retryable: str = "true") -> Json:
     """Return a failed workload with an accepted request."""
     metadata = {"name": "train", "namespace": "ml", "uid": "uid-1", "resourceVersion": "1"}
     root: Json = {"metadata": {**metadata, "annotations": {names.RETRYABLE: retryable}, "labels": {}}}
@@ -54,11 +54,13 @@ def asked(of: str, spec: Json, status: Json, *, retryable: str = "true") -> Json
 
 
 def job_set(**how: Any) -> tuple[KindSpec, Json]:
-    return JOB_SET, asked("restart 0", {"replicatedJobs": [{"name": "a", "template": {}}]}, {"restarts": 0}, **how)
+    return JOB_SET, with_accepted_request(
+        "restart 0", {"replicatedJobs": [{"name": "a", "template": {}}]}, {"restarts": 0}, **how
+    )
 
 
 def job() -> tuple[KindSpec, Json]:
-    return batch.JOB, asked("uid-1", job_spec(backoffLimit=0), {})
+    return batch.JOB, with_accepted_request("uid-1", job_spec(backoffLimit=0), {})
 
 
 class Clock:
@@ -100,7 +102,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(started())
 
 
-def test_the_retry_of_a_job_set_is_recorded_then_restarted_and_then_its_mark_is_removed() -> None:
+def test_the_retry_of_a_job_set_is_recorded_before_the_restart_and_its_mark_removed_after_it() -> None:
     async def work() -> None:
         server = Server(job_set())
         leader = Leader(server, SET_KEY)
@@ -115,7 +117,7 @@ def test_the_retry_of_a_job_set_is_recorded_then_restarted_and_then_its_mark_is_
     run(work)
 
 
-def test_a_job_is_deleted_after_its_placeholder_is_stored_which_is_deleted_after_the_release() -> None:
+def test_the_placeholder_is_stored_before_the_job_is_deleted_and_deleted_after_the_release() -> None:
     async def work() -> None:
         server = Server(job())
         await Leader(server, JOB_KEY).act()
@@ -203,7 +205,7 @@ def test_the_retry_of_an_object_that_changes_each_time_is_stuck_and_ends_after_a
     run(work)
 
 
-def test_a_retry_with_a_forbidden_write_is_stuck_and_with_a_placeholder_it_never_ends() -> None:
+def test_a_retry_with_a_forbidden_write_is_stuck_and_continued_while_it_has_a_placeholder() -> None:
     async def work() -> None:
         server = Server(job())
         server.faults["DELETE"] = [FORBIDDEN]
@@ -263,7 +265,7 @@ def test_a_workload_that_cannot_run_again_gets_an_event_and_its_mark_is_removed(
     run(work)
 
 
-def test_for_an_object_that_was_deleted_nothing_is_written() -> None:
+def test_nothing_is_written_for_an_object_that_was_deleted() -> None:
     async def work() -> None:
         server = Server()
         leader = Leader(server, SET_KEY)
@@ -273,7 +275,7 @@ def test_for_an_object_that_was_deleted_nothing_is_written() -> None:
     run(work)
 
 
-def test_a_retry_that_a_user_runs_is_continued_by_the_leader_only_later() -> None:
+def test_the_leader_continues_a_retry_that_a_user_runs_only_after_a_while() -> None:
     async def work() -> None:
         server = Server(job_set())
         leader = Leader(server, SET_KEY, request="")
@@ -379,7 +381,7 @@ def test_a_leader_forgets_the_pauses_of_its_earlier_term() -> None:
     run(work)
 
 
-def test_nothing_is_written_in_a_namespace_that_only_warns() -> None:
+def test_nothing_is_written_in_a_namespace_in_mode_warn() -> None:
     async def work() -> None:
         server = Server(job_set())
         leader = Leader(server, SET_KEY)
@@ -405,7 +407,7 @@ def test_without_the_watch_of_namespaces_the_api_is_called_for_the_opt_in() -> N
     run(work)
 
 
-def of_many(marked: int, namespace: str = "ml") -> RetryController:
+def controller_of_many(marked: int, namespace: str = "ml") -> RetryController:
     """Return a leader with an opted-in namespace, and with this number of marked Jobs in `namespace`."""
     cluster = Cluster(NO_API)
     cluster.namespaces.items["", "ml"] = ("default", None)
@@ -415,7 +417,7 @@ def of_many(marked: int, namespace: str = "ml") -> RetryController:
     return found
 
 
-class Begun:
+class TaskCounter:
     """Counts the tasks that are started, and runs none."""
 
     def __init__(self) -> None:
@@ -426,37 +428,37 @@ class Begun:
         self.number += 1
 
 
-def begin(found: RetryController) -> int:
-    group: Any = Begun()
+def number_started(found: RetryController) -> int:
+    group: Any = TaskCounter()
     found.start_due(group)
     number: int = group.number
     return number
 
 
-def test_a_bounded_number_of_retries_runs_at_once() -> None:
-    found = of_many(100)
-    assert begin(found) == AT_ONCE
-    assert begin(found) == 0
+def test_a_limited_number_of_retries_runs_at_once() -> None:
+    found = controller_of_many(100)
+    assert number_started(found) == AT_ONCE
+    assert number_started(found) == 0
     found.due[next(iter(found.due))].busy = False
-    assert begin(found) == 1
+    assert number_started(found) == 1
 
 
 def test_marked_objects_in_namespaces_that_are_not_opted_in_are_not_read() -> None:
-    found = of_many(100, "other")
-    assert begin(found) == 0
+    found = controller_of_many(100, "other")
+    assert number_started(found) == 0
     assert found.due == {}
 
 
 def test_without_the_watch_of_namespaces_every_marked_object_is_processed() -> None:
-    found = of_many(1, "other")
+    found = controller_of_many(1, "other")
     found.cluster.namespaces.live = False
-    assert begin(found) == 1
+    assert number_started(found) == 1
     assert list(found.due) == [Key(batch.JOB, "other", "job-0")]
 
 
 def test_the_opt_in_of_a_namespace_starts_a_pass() -> None:
     async def work() -> bool:
-        found = of_many(1, "other")
+        found = controller_of_many(1, "other")
         found.cluster.namespaces.notify()
         return found.changed.is_set()
 
@@ -464,4 +466,4 @@ def test_the_opt_in_of_a_namespace_starts_a_pass() -> None:
 
 
 def test_the_cost_of_a_pass_grows_linearly_with_the_number_of_objects() -> None:
-    assert_grows_with_its_input(begin, of_many, 500)
+    assert_grows_with_its_input(number_started, controller_of_many, 500)

@@ -30,14 +30,14 @@ def test_refused_and_stuck_are_different_errors() -> None:
     [(400, True), (403, True), (404, True), (409, True), (413, True), (422, True), (401, False), (429, False)]
     + [(status, False) for status in (408, 500, 502, 503, 504)],
 )
-def test_only_answers_about_the_object_or_the_users_rights_are_final(
+def test_only_errors_about_the_object_or_the_users_rights_are_final(
     status: int,
     is_final: bool,  # noqa: FBT001
 ) -> None:
     assert (status in FINAL) is is_final
 
 
-def test_after_the_longest_answer_of_the_api_server_the_remedy_is_still_printed() -> None:
+def test_a_long_error_of_the_api_server_leaves_room_for_the_remedy() -> None:
     error = ApiError(403, "denied: " + "x" * 5000)
     assert len(brief(error)) == LONGEST_ERROR
     stuck = StuckError(f"Job {'n' * 63}/{'j' * 63} is rejected by the API server: {brief(error)}", "ask again to go on")

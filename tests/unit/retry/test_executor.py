@@ -55,8 +55,8 @@ def job_set() -> Json:
 class World(Server):
     """An API server, and other actors in the cluster: `then` is called after each write with verb and path.
 
-    `stops_at`: the number of the write of which the answer is lost, `stops_before` that of one that never arrives.
-    `finalizers`: paths of what a deletion only marks.
+    `stops_at`: the number of the write whose answer is lost; `stops_before`: that of the write that never arrives.
+    `finalizers`: paths of the objects that a deletion only marks.
     """
 
     stops_at = 0
@@ -92,7 +92,7 @@ class World(Server):
         self.items[path]["metadata"]["deletionTimestamp"] = ENDED
 
 
-def of_job_that_failed(**how: Any) -> World:
+def server_with_failed_job(**how: Any) -> World:
     return World((batch.JOB, job(**how)))
 
 
@@ -118,7 +118,7 @@ def stuck(work: Coroutine[Any, Any, None]) -> str:
     return str(caught.value)
 
 
-def who_asked(root: Json) -> list[tuple[str, str]]:
+def recorded_requests(root: Json) -> list[tuple[str, str]]:
     return [(one.by, one.of) for one in record.read(root)]
 
 
@@ -133,8 +133,8 @@ STEPS_OF_A_JOB = [
 ]
 
 
-def test_a_job_is_never_without_a_manifest() -> None:
-    server = of_job_that_failed()
+def test_the_manifest_of_a_job_is_stored_at_every_step() -> None:
+    server = server_with_failed_job()
     kept: list[set[str]] = []
     server.then = lambda _verb, _path: kept.append({TRAIN, PLACEHOLDER} & server.items.keys())
     virtual_time.run(rerun_job(server))
@@ -146,7 +146,7 @@ def is_rerun_once(server: World) -> bool:
     """Return True if the Job was created again exactly once, with its original manifest."""
     successor = server.items[TRAIN]
     is_new = successor["metadata"]["uid"] != "uid-1"
-    return is_new and who_asked(successor) == [("alice", "uid-1")] and successor["spec"]["suspend"] is False
+    return is_new and recorded_requests(successor) == [("alice", "uid-1")] and successor["spec"]["suspend"] is False
 
 
 @pytest.mark.parametrize("number", range(1, len(STEPS_OF_A_JOB)))
@@ -154,7 +154,7 @@ def is_rerun_once(server: World) -> bool:
 def test_a_retry_interrupted_at_any_step_can_be_continued_by_another_user_and_names_the_first(
     number: int, point: str
 ) -> None:
-    server = of_job_that_failed()
+    server = server_with_failed_job()
     setattr(server, point, number)
     with pytest.raises(ConnectionResetError):
         virtual_time.run(rerun_job(server))
@@ -169,7 +169,7 @@ def test_a_retry_interrupted_at_any_step_can_be_continued_by_another_user_and_na
 
 
 def test_a_placeholder_that_was_not_deleted_is_deleted_without_any_other_write() -> None:
-    server = of_job_that_failed()
+    server = server_with_failed_job()
     server.stops_before = len(STEPS_OF_A_JOB)
     with pytest.raises(ConnectionResetError):
         virtual_time.run(rerun_job(server))
@@ -181,10 +181,10 @@ def test_a_placeholder_that_was_not_deleted_is_deleted_without_any_other_write()
 
 def test_two_simultaneous_requests_create_one_job() -> None:
     async def work() -> None:
-        server = of_job_that_failed()
+        server = server_with_failed_job()
         await asyncio.gather(*(rerun_job(server, by) for by in ("alice", "bob")), return_exceptions=True)
         assert [write for write in server.writes if write == ("POST", TRAIN)] != []
-        assert who_asked(server.items[TRAIN]) == [("alice", "uid-1")]
+        assert recorded_requests(server.items[TRAIN]) == [("alice", "uid-1")]
         assert server.items.keys() == {TRAIN}
         assert server.items[TRAIN]["spec"]["suspend"] is False
 
@@ -192,7 +192,7 @@ def test_two_simultaneous_requests_create_one_job() -> None:
 
 
 def test_the_succeeded_indexes_are_written_before_the_job_is_released() -> None:
-    server = of_job_that_failed(
+    server = server_with_failed_job(
         status={"completedIndexes": "0-2", "succeeded": 3}, completions=5, parallelism=5, completionMode="Indexed"
     )
     suspended: list[bool] = []
@@ -209,14 +209,14 @@ def test_the_succeeded_indexes_are_written_before_the_job_is_released() -> None:
 
 
 def test_a_job_that_was_suspended_stays_suspended() -> None:
-    server = of_job_that_failed(suspend=True)
+    server = server_with_failed_job(suspend=True)
     virtual_time.run(rerun_job(server))
     assert server.items[TRAIN]["spec"]["suspend"] is True
     assert names.STAYS_SUSPENDED not in server.items[TRAIN]["metadata"]["annotations"]
 
 
 def test_a_dry_run_writes_nothing_before_and_during_a_retry() -> None:
-    server = of_job_that_failed()
+    server = server_with_failed_job()
     virtual_time.run(rerun_job(server, dry_run=True))
     assert server.writes == []
     server.stops_at = 1
@@ -237,7 +237,7 @@ def test_a_dry_run_writes_nothing_before_and_during_a_retry() -> None:
     ],
 )
 def test_a_job_that_has_changed_since_it_was_read_is_refused_and_nothing_is_written(now: Json | None, why: str) -> None:
-    server = of_job_that_failed()
+    server = server_with_failed_job()
     read = server.items[TRAIN]
     del server.items[TRAIN]
     if now is not None:
@@ -290,9 +290,9 @@ def test_another_users_job_with_the_placeholders_name_is_not_changed() -> None:
     assert TRAIN in server.items
 
 
-def begun(stops_at: int = 1) -> World:
+def interrupted(stops_at: int = 1) -> World:
     """Return a server with a retry that was interrupted after this number of steps."""
-    server = of_job_that_failed()
+    server = server_with_failed_job()
     server.stops_at = stops_at
     with pytest.raises(ConnectionResetError):
         virtual_time.run(rerun_job(server))
@@ -322,7 +322,7 @@ def begun(stops_at: int = 1) -> World:
     ],
 )
 def test_a_job_that_another_user_replaced_stays_and_its_placeholder_is_deleted(now: Json, why: str) -> None:
-    server = begun()
+    server = interrupted()
     server.items[TRAIN] = now
     assert refused(rerun_job(server)) == f"Job ml/train {why}"
     assert server.writes == [("DELETE", PLACEHOLDER)]
@@ -330,7 +330,7 @@ def test_a_job_that_another_user_replaced_stays_and_its_placeholder_is_deleted(n
 
 
 def test_a_job_that_another_user_deleted_is_not_created_and_its_placeholder_stays() -> None:
-    server = begun()
+    server = interrupted()
     del server.items[TRAIN]
     assert stuck(rerun_job(server)) == (
         "Job ml/train was deleted by another user; create it again: Job ml/train-retry-uid-1 has its manifest"
@@ -339,7 +339,7 @@ def test_a_job_that_another_user_deleted_is_not_created_and_its_placeholder_stay
 
 
 def test_a_job_that_another_user_created_with_the_same_name_is_not_changed() -> None:
-    server = begun(3)
+    server = interrupted(3)
     server.items[TRAIN] = {**job(), "metadata": metadata(uid="uid-2")}
     assert stuck(rerun_job(server)) == (
         "another user has created a Job ml/train in the meantime; "
@@ -349,7 +349,7 @@ def test_a_job_that_another_user_created_with_the_same_name_is_not_changed() -> 
 
 
 def test_a_retry_whose_successor_is_rejected_can_be_continued() -> None:
-    server = begun(3)
+    server = interrupted(3)
     server.faults["POST"] = [FORBIDDEN]
     assert stuck(rerun_job(server)).startswith("Job ml/train is rejected by the API server: ")
     virtual_time.run(rerun_job(server))
@@ -357,7 +357,7 @@ def test_a_retry_whose_successor_is_rejected_can_be_continued() -> None:
 
 
 def test_a_retry_whose_job_cannot_be_released_can_be_continued() -> None:
-    server = begun(5)
+    server = interrupted(5)
     server.faults["PATCH"] = [FORBIDDEN]
     assert stuck(rerun_job(server)).startswith("Job ml/train exists again, suspended, and cannot be resumed: ")
     virtual_time.run(rerun_job(server))
@@ -365,7 +365,7 @@ def test_a_retry_whose_job_cannot_be_released_can_be_continued() -> None:
 
 
 def test_the_deletion_of_a_job_with_a_finalizer_is_awaited_for_a_minute() -> None:
-    server = begun()
+    server = interrupted()
     server.finalizers = {TRAIN}
 
     async def work() -> float:
@@ -383,8 +383,8 @@ def test_the_deletion_of_a_job_with_a_finalizer_is_awaited_for_a_minute() -> Non
     assert is_rerun_once(server)
 
 
-def test_after_its_finalizer_a_job_is_created_again() -> None:
-    server = begun()
+def test_after_its_finalizer_is_removed_a_job_is_created_again() -> None:
+    server = interrupted()
     server.finalizers = {TRAIN}
 
     async def work() -> None:
@@ -397,7 +397,7 @@ def test_after_its_finalizer_a_job_is_created_again() -> None:
 
 
 def test_a_retry_that_another_user_has_completed_is_not_repeated() -> None:
-    server = begun(4)
+    server = interrupted(4)
     placeholder = server.items.pop(PLACEHOLDER)
     before = server.items[TRAIN]
     virtual_time.run(executor.rerun(api_of(server), of_job.ADAPTER, placeholder, "bob", WHEN))
@@ -405,7 +405,7 @@ def test_a_retry_that_another_user_has_completed_is_not_repeated() -> None:
 
 
 def test_the_job_of_an_unreadable_placeholder_is_not_deleted() -> None:
-    server = begun()
+    server = interrupted()
     text = server.items[PLACEHOLDER]["metadata"]["annotations"][names.SUCCESSOR]
     spoilt = {**server.items[PLACEHOLDER]}
 
@@ -440,7 +440,7 @@ def test_a_job_set_is_restarted_in_place() -> None:
     virtual_time.run(rerun(server, of_job_set.ADAPTER, SET))
     assert server.writes == [("PATCH", SET), ("PUT", f"{SET}/status"), ("PATCH", SET)]
     assert server.items[SET]["status"] == {"conditions": [], "restarts": 3, "restartsCountTowardsMax": 0}
-    assert who_asked(server.items[SET]) == [("alice", "restart 2")]
+    assert recorded_requests(server.items[SET]) == [("alice", "restart 2")]
     assert names.RETRY_IN_PROGRESS not in server.items[SET]["metadata"]["labels"]
 
 
@@ -458,7 +458,7 @@ def test_after_an_interrupted_retry_a_job_set_is_restarted_once_and_names_the_fi
     else:
         virtual_time.run(rerun(server, of_job_set.ADAPTER, SET, "bob"))
     assert server.items[SET]["status"]["restarts"] == 3
-    assert who_asked(server.items[SET]) == [("alice", "restart 2")]
+    assert recorded_requests(server.items[SET]) == [("alice", "restart 2")]
     is_finished = names.RETRY_IN_PROGRESS not in server.items[SET]["metadata"]["labels"]
     assert server.writes.count(("PATCH", SET)) == (2 if is_finished else 1)  # the record, and the end
 
@@ -474,7 +474,7 @@ def test_a_job_set_that_changes_during_the_retry_is_read_again_a_few_times() -> 
     assert stuck(rerun(server, of_job_set.ADAPTER, SET)) == message
 
 
-def test_an_error_other_than_a_conflict_ends_the_attempt() -> None:
+def test_an_error_other_than_a_conflict_is_raised_at_once() -> None:
     server = World((JOB_SET, job_set()))
     server.faults["PUT"] = [UNAVAILABLE]
     with pytest.raises(ApiError):
@@ -551,7 +551,7 @@ def test_failed_task_runs_are_deleted_before_their_pipeline_run_continues() -> N
     ]
     assert server.items[f"{TASK_RUNS}/train-fetch"]["metadata"]["uid"] == "uid-fetch"
     assert server.items[RUN]["status"]["conditions"][0]["status"] == "Unknown"
-    assert who_asked(server.items[RUN]) == [("alice", ENDED)]
+    assert recorded_requests(server.items[RUN]) == [("alice", ENDED)]
     assert names.RETRY_IN_PROGRESS not in server.items[RUN]["metadata"]["labels"]
 
 
@@ -563,15 +563,15 @@ def test_a_pipeline_run_whose_retry_was_interrupted_runs_once_and_names_the_firs
         virtual_time.run(rerun_pipeline(server))
     server.stops_before = 0
     virtual_time.run(rerun_pipeline(server, "alice" if number == 1 else "bob"))
-    assert who_asked(server.items[RUN]) == [("alice", ENDED)]
+    assert recorded_requests(server.items[RUN]) == [("alice", ENDED)]
     assert server.items[f"{TASK_RUNS}/train-build"]["metadata"]["uid"] == "uid-new"
 
 
-def test_a_run_that_its_controller_ends_from_its_cache_is_written_again() -> None:
+def test_a_run_that_its_controller_ends_because_of_an_old_cache_is_reset_again() -> None:
     server = Tekton(after=3)
     virtual_time.run(rerun_pipeline(server))
     assert server.restarts == 3
-    assert len(who_asked(server.items[RUN])) == 1
+    assert len(recorded_requests(server.items[RUN])) == 1
     server = Tekton(after=executor.TRIES + 1)
     assert stuck(rerun_pipeline(server)).startswith("PipelineRun ml/train was changed or ended by others")
 

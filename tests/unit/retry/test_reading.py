@@ -82,12 +82,12 @@ def test_the_run_of_a_cron_job_is_the_newest_of_its_own_jobs() -> None:
     assert found.placeholder is None
 
 
-def test_a_cron_job_may_have_no_job() -> None:
+def test_a_cron_job_without_a_job_has_no_run() -> None:
     found = read(cron_job.ADAPTER, NIGHTLY, (batch.JOB, root("other")))
     assert (found.run, found.placeholder) == (None, None)
 
 
-def test_a_job_that_was_replaced_after_the_list_is_not_the_last_one() -> None:
+def test_a_job_that_was_replaced_after_it_was_listed_is_not_used() -> None:
     class Replacing(Server):
         async def find(self, path: str) -> Json | None:
             found = await super().find(path)
@@ -169,7 +169,7 @@ def test_without_kueue_no_job_has_a_workload() -> None:
     assert run(reading.workload_of(api_of(server), root("train"))) is None
 
 
-def test_a_workload_that_the_user_may_not_read_is_a_refusal_and_one_that_fails_now_is_not() -> None:
+def test_a_forbidden_workload_is_a_refusal_and_a_temporary_error_is_not() -> None:
     server = with_workload("job-train-1", "train")
     server.faults["LIST"] = [ApiError(403, "forbidden"), ApiError(503, "later")]
     with pytest.raises(

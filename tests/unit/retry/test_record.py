@@ -20,7 +20,7 @@ def test_a_recorded_retry_is_read_back() -> None:
     assert not is_last(root, "uid-0")
 
 
-def test_the_newest_are_kept() -> None:
+def test_only_the_newest_retries_are_kept() -> None:
     root: Json = {"metadata": {}}
     for number in range(KEPT + 1):
         root = noted(with_new(root, Requested(at="", by="", of=str(number))))

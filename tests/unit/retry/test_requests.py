@@ -63,7 +63,7 @@ def test_the_current_time_is_accepted_in_any_time_zone_and_with_a_small_differen
         ("2026-11-22T08:32:00Z", "is 2026-11-22T08:32:00Z, which is in the future; must be the current time"),
     ],
 )
-def test_no_other_time_is_accepted(when: str, what: str) -> None:
+def test_a_malformed_or_future_time_is_a_problem(when: str, what: str) -> None:
     assert f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: {what}" in str(requests.problem(failed(when), NOW))
 
 
@@ -104,7 +104,7 @@ def test_a_newer_request_is_not_removed() -> None:
         patched(anew, requests.forget(only_marked))
 
 
-def test_a_history_that_an_update_has_dropped_is_restored() -> None:
+def test_a_history_that_an_update_removes_is_restored() -> None:
     old = failed(annotations={names.RETRY_HISTORY: "[]"})
     for root in (failed(), failed(annotations={}), failed(annotations={"note": "mine"})):
         now = patched(root, requests.restore_record(root, old))

@@ -12,7 +12,7 @@ def test_a_permission_is_written_as_for_kubectl() -> None:
     assert str(Right("update", "jobset.x-k8s.io", "jobsets", "status")) == "update jobsets/status"
 
 
-def test_a_right_has_the_fields_of_an_access_review() -> None:
+def test_a_permission_has_the_fields_of_an_access_review() -> None:
     assert Right("delete", "batch", "jobs")._asdict() == {
         "verb": "delete",
         "group": "batch",

@@ -73,7 +73,7 @@ def test_a_cron_job_whose_last_job_is_being_retried_is_refused() -> None:
     assert cron_job.promise(begun) == "Job ml/nightly-29391, whose retry has begun:"
 
 
-def test_a_cron_jobs_own_reasons_fit_into_a_warning() -> None:
+def test_the_refusals_of_a_cron_job_fit_into_a_warning() -> None:
     placeholder = of_job.placeholder_for(last_job(YES), "alice", WHEN)
     path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: "
     assert all(len(f"{path}{cron_job.refusal(one)}") <= 120 for one in (found(None), found(None, YES, placeholder)))

@@ -31,7 +31,7 @@ def placeholder_of(job: Json) -> Json:
     return of_job.placeholder_for(job, "alice", WHEN)
 
 
-def test_a_failed_object_with_consent_can_run_again() -> None:
+def test_a_failed_job_with_consent_can_run_again() -> None:
     assert of_job.refusal(failed()) is None
 
 
@@ -46,7 +46,7 @@ def test_a_failed_object_with_consent_can_run_again() -> None:
         (failed(job_spec(managedBy="kueue.x-k8s.io/multikueue")), "is managed by kueue.x-k8s.io/multikueue"),
     ],
 )
-def test_any_other_object_is_refused_with_the_reason(job: Json, why: str) -> None:
+def test_any_other_job_is_refused_with_the_reason(job: Json, why: str) -> None:
     assert why in str(of_job.refusal(job))
 
 
@@ -57,7 +57,7 @@ def test_any_other_object_is_refused_with_the_reason(job: Json, why: str) -> Non
         ("Workflow", "argoproj.io/v1alpha1", "is managed by Workflow above, which decides"),
     ],
 )
-def test_an_object_of_another_controller_is_refused(kind: str, version: str, why: str) -> None:
+def test_a_job_of_another_controller_is_refused(kind: str, version: str, why: str) -> None:
     owner = {"apiVersion": version, "kind": kind, "name": "above", "uid": "u", "controller": True}
     assert why in str(of_job.refusal(failed(ownerReferences=[owner])))
 
@@ -87,7 +87,7 @@ def test_the_successor_has_the_authors_manifest_without_labels_that_contain_the_
     assert found["spec"]["suspend"]
 
 
-def test_a_manual_selector_stays() -> None:
+def test_a_manual_selector_is_kept() -> None:
     spec = job_spec(manualSelector=True, selector={"matchLabels": {"job-name": "mine"}})
     spec["template"]["metadata"] = {"labels": {"job-name": "mine"}}
     found = of_job.successor(placeholder_of(failed(spec)))
@@ -166,7 +166,7 @@ def test_a_job_with_a_malformed_retry_state_is_not_a_placeholder(text: str) -> N
         of_job.state_of(placeholder)
 
 
-def test_of_a_retry_state_only_the_stage_may_change() -> None:
+def test_only_the_stage_of_a_retry_state_can_change() -> None:
     placeholder = placeholder_of(failed())
     further = jsonpatch.apply_patch(placeholder, of_job.stage_patch(placeholder, "Deleting"))
     assert of_job.differ_in_stage_alone(further, placeholder)
@@ -190,7 +190,7 @@ def test_a_successor_is_released_once() -> None:
         jsonpatch.apply_patch(released, of_job.release(state))
 
 
-def test_the_account_is_continued() -> None:
+def test_the_ledger_account_is_continued_and_its_limits_start_again() -> None:
     account = decode(None)
     account.ended, account.cost = 3, {"retry": 2, "fatal": 1}
     job = failed(annotations={**YES, names.LEDGER: encode(account)})
@@ -207,7 +207,7 @@ def test_the_account_is_continued() -> None:
         ({"parallelism": 4}, {"succeeded": 3}, (0, "")),
     ],
 )
-def test_the_succeeded_part_does_not_run_again_but_a_work_queue_does(
+def test_succeeded_completions_do_not_run_again_except_in_a_work_queue(
     spec: Json, status: Json, done: tuple[int, str]
 ) -> None:
     found = of_job.done_of(failed(job_spec(**spec), status))

@@ -30,7 +30,7 @@ def failed(*templates: Json, annotations: Json | None = None, spec: Json | None 
     }
 
 
-def test_a_failed_object_with_consent_can_run_again() -> None:
+def test_a_failed_job_set_with_consent_can_run_again() -> None:
     assert of_job_set.refusal(failed()) is None
 
 
@@ -44,16 +44,16 @@ def test_a_failed_object_with_consent_can_run_again() -> None:
         (failed(spec={"managedBy": "kueue.x-k8s.io/multikueue"}), "is managed by kueue.x-k8s.io/multikueue"),
     ],
 )
-def test_any_other_object_is_refused_with_the_reason(job_set: Json, why: str) -> None:
+def test_any_other_job_set_is_refused_with_the_reason(job_set: Json, why: str) -> None:
     assert why in str(of_job_set.refusal(job_set))
 
 
-def test_each_replicated_job_may_have_its_own_consent() -> None:
+def test_each_replicated_job_can_have_its_own_consent() -> None:
     of_pods = {"spec": {"template": {"metadata": {"annotations": YES}}}}
     assert of_job_set.refusal(failed({"metadata": {"annotations": YES}}, of_pods, annotations={})) is None
 
 
-def test_the_failure_is_removed_and_the_restarts_continue() -> None:
+def test_the_failure_is_removed_and_the_restarts_are_counted_on() -> None:
     now = of_job_set.run_again(failed(restartsCountTowardsMax=2, replicatedJobsStatus=[]))["status"]
     assert now == {
         "conditions": [{"type": "StartupPolicyCompleted", "status": "True"}],
@@ -63,7 +63,7 @@ def test_the_failure_is_removed_and_the_restarts_continue() -> None:
     }
 
 
-def test_the_account_is_continued() -> None:
+def test_the_ledger_account_is_continued_and_its_limits_start_again() -> None:
     spent = Account(ended=2, cost={"disruption": 2}, scopes=Scopes({"job-0-0/0": 2}))
     job_set = failed(annotations={**YES, names.LEDGER: encode(spent)})
     *_, operation = of_job_set.record_patch(job_set, "alice", "2026-11-21T12:00:00+00:00")

@@ -93,11 +93,11 @@ def test_all_combinations_of_a_matrix_run_again() -> None:
     assert [one["metadata"]["name"] for one in planned.gone] == ["build-a-0", "build-a-1"]
 
 
-def test_a_task_with_on_error_continue_stays() -> None:
+def test_a_task_with_on_error_continue_does_not_run_again() -> None:
     assert again([child("a", "bad"), child("b", "bad")], tasks={"a": {"onError": "continue"}}) == {"b"}
 
 
-def test_a_failed_object_with_consent_can_run_again() -> None:
+def test_a_failed_pipeline_run_with_consent_can_run_again() -> None:
     assert not refusal([child("a", "good"), child("b", "bad")])
 
 
@@ -114,11 +114,11 @@ def test_a_failed_object_with_consent_can_run_again() -> None:
         ({"metadata": {"deletionTimestamp": ENDED}}, "is being deleted"),
     ],
 )
-def test_any_other_object_is_refused_with_the_reason(how: Json, why: str) -> None:
+def test_any_other_pipeline_run_is_refused_with_the_reason(how: Json, why: str) -> None:
     assert why in refusal([child("a", "good"), child("b", "bad")], **how)
 
 
-def test_an_object_of_another_controller_is_refused() -> None:
+def test_a_pipeline_run_of_another_controller_is_refused() -> None:
     owner = {"apiVersion": "example.test/v1", "kind": "Release", "name": "above", "uid": "u", "controller": True}
     assert "is managed by Release above" in refusal([child("b", "bad")], metadata={"ownerReferences": [owner]})
 
@@ -150,7 +150,7 @@ def test_a_run_whose_pods_would_wait_for_an_affinity_assistant_is_refused() -> N
     assert not refusal(children[1:])  # without a TaskRun that stays, the controller creates the assistant again
 
 
-def test_the_end_is_removed_and_the_timeouts_start_again() -> None:
+def test_the_status_of_the_end_is_removed_and_the_timeouts_start_again() -> None:
     children = [child("a", "good"), child("b", "bad")]
     run = run_of(children)
     now = of_pipeline_run.run_again(run, of_pipeline_run.plan(run, children, keep_finally=False), WHEN)["status"]

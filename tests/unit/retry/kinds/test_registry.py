@@ -30,7 +30,7 @@ def workload(root: Json) -> Workload:
     return Workload(root=root, run=root, when=WHEN)
 
 
-def test_these_kinds_and_no_others_can_run_again() -> None:
+def test_only_jobs_cron_jobs_job_sets_and_pipeline_runs_can_run_again() -> None:
     assert set(ADAPTERS) == {batch.JOB, batch.CRON_JOB, JOB_SET, tekton.PIPELINE_RUN}
     assert all(row is adapter.row for row, adapter in ADAPTERS.items())
 
@@ -52,7 +52,7 @@ def test_an_object_that_is_being_deleted_is_refused(adapter: Adapter) -> None:
 
 
 @EVERY
-def test_an_object_of_another_controller_is_refused(adapter: Adapter) -> None:
+def test_an_object_that_another_controller_owns_is_refused(adapter: Adapter) -> None:
     assert "is managed by Wonder w" in str(adapter.refusal(workload(failed(ownerReferences=[OWNER]))))
 
 
