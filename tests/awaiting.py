@@ -11,5 +11,5 @@ def until(condition: Callable[[], object]) -> None:
     """Return as soon as the condition holds; fail if it does not hold within a minute."""
     deadline = time.monotonic() + SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"still not so after {SECONDS:g} s"
+        assert time.monotonic() < deadline, f"the condition does not hold after {SECONDS:g} s"
         time.sleep(INTERVAL)

@@ -12,7 +12,7 @@ from webhook.ledger.model.pods import INDEX
 from webhook.objects.problem import Json
 from webhook.policy.model import BackOff, Disruptions, FailurePolicy, Placement, Profile, Retries
 
-DISRUPTION: Final = 0  # an ending beside exit codes
+DISRUPTION: Final = 0  # the ending that is not an exit code
 ENDINGS: Final = (*(DISRUPTION,) * 6, 143, 143, 143, 75, 42, 1)
 AUTHORS_RULES: Final[tuple[list[Json] | None, ...]] = (
     None,
@@ -67,12 +67,12 @@ def manifests(draw: Any) -> Json:
     return job(job_spec(rules=rules and [dict(one) for one in rules], **shape, **limits), annotations=said)
 
 
-# Which of the pods that run ends, and how.
+# Each step: which of the running pods ends, and its ending.
 steps = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(ENDINGS)), min_size=1, max_size=8)
 
 
 def foretold(found: list[NextFailure], job: Json, pod: Json, ending: int) -> Forecast:
-    """Return what was foretold of a pod that ends so: by its index, and by the rule of its Job that it matches."""
+    """Return the forecast for a pod with this ending: the one for its index, and for the rule that it matches."""
     rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or ()
     rule = next((number for number, one in enumerate(rules) if matches(one, ending)), None)
     of_index = [one for one in found if not one.indexes or index_of(pod) in expanded(one.indexes)]
@@ -84,7 +84,7 @@ def foretold(found: list[NextFailure], job: Json, pod: Json, ending: int) -> For
 
 
 def matches(rule: Json, ending: int) -> bool:
-    """Return True if a rule of a failure policy matches a pod that ends so; a disrupted one is killed, 137."""
+    """Return True if a rule of a failure policy matches a pod with this ending; a disrupted pod exits with 137."""
     codes = rule.get("onExitCodes")
     if codes is None:
         return ending == DISRUPTION
@@ -92,7 +92,7 @@ def matches(rule: Json, ending: int) -> bool:
 
 
 def index_of(pod: Json) -> str:
-    """Return the completion index of a pod, empty where it has none."""
+    """Return the completion index of a pod, empty if it has none."""
     return str(pod["metadata"]["annotations"].get(INDEX, ""))
 
 

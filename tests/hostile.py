@@ -14,7 +14,7 @@ from webhook.objects.shape import ANY_KEY, Shape
 LARGEST: Final = 3 * 1024 * 1024  # bytes of JSON: the largest object that the API server accepts
 NESTING: Final = ("inline", "pipelineSpec")  # fields in which a shape contains itself
 
-# Valid values for fields in which the default "a" would not be one.
+# Valid values for fields in which the default "a" is invalid.
 WRITTEN: Final[Json] = {
     "action": "FailJob",
     "operator": "NotIn",

@@ -1,6 +1,6 @@
 """Cases of merging an author's podFailurePolicy with the default profile, for unit tests and cluster tests.
 
-Each case: a sentence, the JobSpec that the author writes, the rules that are stored.
+Each case: its name, the JobSpec that the author writes, the rules that are stored.
 """
 
 from typing import Final

@@ -14,7 +14,7 @@ Strategy = st.SearchStrategy[Any]
 def examples(number: int) -> settings:
     """Return the settings that draw so many examples in `make test-long`, and a third of them in `make test`.
 
-    `make test` draws the same ones each time, so what they find was found when they were first drawn.
+    `make test` draws the same ones each time, so a third is enough: they fail only because of the change under test.
     """
     return settings(max_examples=number // 3 if settings().derandomize else number)
 
@@ -110,7 +110,7 @@ def judged_jobs(draw: st.DrawFn) -> Any:
         spec |= {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
         spec |= draw(record({}, backoffLimitPerIndex=st.sampled_from([0, 1, 5])))
     valid = st.sampled_from(["Never", "OnFailure"])
-    judged = spec.get("podFailurePolicy") is not None  # else it is another rule's
+    judged = spec.get("podFailurePolicy") is not None  # otherwise another rule checks restartPolicy
     restart_policy = mostly(valid, HOSTILE | st.sampled_from(["Always", "never"])) if judged else valid
     pod_spec = {"containers": draw(CONTAINERS), "restartPolicy": draw(restart_policy)}
     if draw(st.booleans()):

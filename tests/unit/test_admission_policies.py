@@ -29,7 +29,7 @@ POLICIES: Final = {
 }
 OPERATIONS: Final = {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE"}
 # The API server evaluates no policy for access reviews, and for finalizers it only checks permissions.
-NOT_TO_BE_HELD: Final = {
+NOT_RESTRICTED: Final = {
     ("authorization.k8s.io", "subjectaccessreviews", "create"),
     ("batch", "cronjobs/finalizers", "update"),
 }
@@ -45,7 +45,7 @@ def granted() -> set[tuple[str, str, str]]:
     }
 
 
-def held() -> set[tuple[str, str, str]]:
+def restricted() -> set[tuple[str, str, str]]:
     """Return the group, the resource and the operation of every request that a policy judges."""
     return {
         one
@@ -56,13 +56,13 @@ def held() -> set[tuple[str, str, str]]:
 
 
 def test_every_permission_to_write_is_restricted_by_a_policy() -> None:
-    writing = {right for right in granted() - NOT_TO_BE_HELD if right[2] not in {"get", "list", "watch"}}
-    assert {(group, resource, OPERATIONS[verb]) for group, resource, verb in writing} - held() == set()
+    writing = {right for right in granted() - NOT_RESTRICTED if right[2] not in {"get", "list", "watch"}}
+    assert {(group, resource, OPERATIONS[verb]) for group, resource, verb in writing} - restricted() == set()
 
 
 def test_no_policy_restricts_a_permission_that_no_role_grants() -> None:
     granted_operations = {(group, resource, OPERATIONS.get(verb)) for group, resource, verb in granted()}
-    assert held() - granted_operations == set()
+    assert restricted() - granted_operations == set()
 
 
 def test_no_role_grants_permissions_on_admission_policies() -> None:
@@ -71,7 +71,7 @@ def test_no_role_grants_permissions_on_admission_policies() -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_policy_denies_and_applies_to_the_service_account_alone(name: str) -> None:
+def test_a_policy_denies_and_applies_only_to_the_service_account(name: str) -> None:
     (account,) = [one["metadata"] for one in DOCUMENTS if one["kind"] == "ServiceAccount"]
     username = f"system:serviceaccount:{account['namespace']}:{account['name']}"
     bindings = [one["spec"] for one in DOCUMENTS if one["kind"].endswith("PolicyBinding")]
@@ -88,7 +88,7 @@ def test_a_denial_names_its_user_and_is_not_a_conflict(name: str) -> None:
         assert validation["reason"] == "Forbidden"  # 403: after 422 the server would assume that the object has changed
 
 
-def test_for_every_key_it_is_defined_whether_the_server_writes_it_with_its_own_permissions() -> None:
+def test_every_key_is_listed_as_written_or_as_never_written_by_the_server() -> None:
     keys = {
         value
         for value in vars(names).values()

@@ -1,4 +1,4 @@
-"""The alerts of the PrometheusRule: they read metrics and labels that there are, and the fault of each raises them."""
+"""The alerts of the PrometheusRule read existing metrics and labels, and each one is raised by its fault."""
 
 import asyncio
 import re
@@ -28,9 +28,9 @@ from webhook.serving.app import ledger_lease
 from webhook.serving.endpoints import Endpoints
 
 ALERTS: Final[dict[str, Json]] = alerts()
-# What Prometheus adds to each series of a pod, and to those of a histogram.
+# Labels that Prometheus adds to each series of a pod, and to those of a histogram.
 ADDED: Final = {"pod", "le"}
-# What ends the names of the series that Prometheus has of a metric.
+# Suffixes of the names of the series that Prometheus has for a metric.
 SERIES: Final = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_count", "_sum"]}
 FORBIDDEN: Final = ApiError(403, "forbidden")
 
@@ -45,7 +45,7 @@ def labels_by_series() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_an_alert_reads_metrics_and_labels_that_there_are(alert: str) -> None:
+def test_an_alert_reads_existing_metrics_and_labels(alert: str) -> None:
     known, expression = labels_by_series(), ALERTS[alert]["expr"]
     read = re.findall(r"(retry_policy_\w+)(?:\{(.*?)\})?", expression)
     assert read
@@ -59,7 +59,7 @@ def test_an_alert_reads_metrics_and_labels_that_there_are(alert: str) -> None:
     assert said <= (grouped or every)
 
 
-def test_a_replica_that_is_not_ready_raises_the_alert_that_none_is() -> None:
+def test_a_replica_that_is_not_ready_has_zero_in_the_metric_of_the_alert() -> None:
     ready = Endpoints(PolicySource(load_default()), None)
     assert counted("retry_policy_ready") == 1
     ready.draining = True
@@ -82,7 +82,7 @@ class NodesApi:
 
 
 def recognised(server: Any) -> float:
-    """Look at the nodes once; return what the metric says of them."""
+    """Look at the nodes once; return the metric that says whether their provider was recognised."""
 
     async def work() -> float:
         async with beside(Cluster(server).look_at_nodes()):
@@ -93,7 +93,7 @@ def recognised(server: Any) -> float:
 
 
 def profiles_with_auto(*profiles: Profile) -> float:
-    """Put profiles in force; return of how many the metric says that their provider is to be recognised."""
+    """Put profiles in force; return the metric that counts those with provider auto."""
     PolicySource(policy(**{f"p{number}": one for number, one in enumerate(profiles)}, default=profiles[0]))
     return counted("retry_policy_policy_profiles", provider="auto")
 
@@ -103,7 +103,7 @@ def test_a_provider_that_is_not_recognised_raises_its_alert() -> None:
     assert recognised(NodesApi({"example.test/pool": "a"})) == 0
 
 
-def test_a_provider_that_is_not_recognised_raises_no_alert_where_every_profile_names_its_own() -> None:
+def test_a_provider_that_is_not_recognised_raises_no_alert_if_every_profile_names_one() -> None:
     named, auto = Profile(placement=Placement(provider="gke")), Profile()
     assert profiles_with_auto(named, auto) == 1
     assert profiles_with_auto(named, named) == 0
@@ -129,7 +129,7 @@ def stuck(kind: str) -> float | None:
     return metrics.REGISTRY.get_sample_value("retry_policy_requested_retries_total", {"kind": kind, "result": "stuck"})
 
 
-def test_a_retry_that_is_stuck_raises_its_alert_the_first_time_too() -> None:
+def test_a_retry_that_is_stuck_raises_its_alert_even_the_first_time() -> None:
     # Prometheus sees no increase of a series that begins with 1.
     async def work() -> None:
         server = Server(job())

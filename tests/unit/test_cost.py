@@ -36,7 +36,7 @@ ENV = [{"name": f"VARIABLE_{number}", "value": "a value of ordinary length"} for
 
 
 class Sent(asyncio.Transport):
-    """A transport that keeps the last bytes that were written."""
+    """A transport that records the last bytes that were written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ def pod_of_a_job(variables: int = 20) -> bytes:
     ("body", "most"),
     [
         pytest.param(pod_of_a_job(), 4370, id="a pod of a Job"),
-        pytest.param(review_of(pod(owner=None)), 860, id="a pod of nobody"),
+        pytest.param(review_of(pod(owner=None)), 860, id="a pod without a controller"),
         pytest.param(review_of(job(job_spec(backoffLimit=3))), 6190, id="a Job with a warning"),
     ],
 )

@@ -34,17 +34,17 @@ def test_a_generated_part_is_current(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", PARTS)
-def test_every_generated_part_is_in_a_file(file: str) -> None:
+def test_a_file_contains_all_its_generated_parts(file: str) -> None:
     assert {part["name"] for part in PART.finditer((ROOT / file).read_text())} == set(PARTS[file])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_file_and_the_heading_of_a_link_exist(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text())
-    assert [link for link in links if not leads_somewhere(page, *link)] == []
+    assert [link for link in links if not target_exists(page, *link)] == []
 
 
-def leads_somewhere(page: Path, file: str, anchor: str) -> bool:
+def target_exists(page: Path, file: str, anchor: str) -> bool:
     target = page.parent / file if file else page
     return target.exists() and (not anchor or anchor in anchors(target.read_text()))
 
@@ -64,7 +64,7 @@ def test_a_page_begins_with_its_readers_and_an_example(page: Path) -> None:
     assert "```" in opening or "For example" in opening
 
 
-def test_the_index_has_every_page() -> None:
+def test_the_index_links_to_every_page() -> None:
     index = ROOT / "docs" / "README.md"
     named = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)#]+)", index.read_text())}
     assert sorted(page for page in (ROOT / "docs").glob("*/*.md") if page not in named) == []

@@ -1,4 +1,4 @@
-"""Objects that are embedded in another, from which a controller creates them: judged as when they are created."""
+"""Objects that are embedded in another, from which a controller creates them, are validated as when created."""
 
 from copy import deepcopy
 from typing import Any
@@ -80,7 +80,7 @@ def test_validating_an_app_wrapper_edits_nothing_in_it() -> None:
     assert root == before
 
 
-def test_a_wrong_type_and_a_malformed_annotation_in_it_are_reported_with_their_paths() -> None:
+def test_a_wrong_type_and_a_malformed_annotation_in_an_app_wrapper_are_reported_with_their_paths() -> None:
     message = validate(app_wrapper(job({"backoffLimit": "three"}))).message
     assert message.startswith(f"{IN_WRAPPER}.spec.backoffLimit: is a string")
     message = validate(app_wrapper(job(annotations={names.MAX_RETRIES: "many"}))).message
@@ -92,7 +92,7 @@ def test_embedded_objects_of_other_kinds_are_not_judged(value: Json) -> None:
     assert validate(app_wrapper(value)).allowed
 
 
-def test_an_app_wrapper_admitted_under_another_limit_may_still_be_suspended() -> None:
+def test_an_app_wrapper_that_was_admitted_under_another_limit_can_be_suspended() -> None:
     old = app_wrapper(job(job_spec(backoffLimit=3)))
     new = deepcopy(old)
     new["spec"]["suspend"] = True
@@ -126,7 +126,7 @@ def test_an_unchanged_manifest_can_be_applied_after_its_resets_were_lowered() ->
 
 
 @pytest.mark.parametrize("metadata", [{}, {"annotations": None}, {"annotations": {}}])
-def test_the_record_of_an_absent_limit_is_the_same_each_time(metadata: Json) -> None:
+def test_clamping_an_absent_limit_twice_changes_nothing_more(metadata: Json) -> None:
     none = policy(default=Profile(retries=Retries(limit=0, on_exceed="Clamp")))
     once = mutate({**app_wrapper(workflow()), "metadata": metadata}, under=none).object
     assert once["metadata"]["annotations"][RETRY_LIMIT] == "0"
@@ -160,7 +160,7 @@ def test_annotations_of_a_trigger_template_are_copied_to_its_runs() -> None:
     assert mutate(made).patch == []
 
 
-def test_objects_are_judged_down_to_a_job_in_an_app_wrapper_in_a_trigger_template() -> None:
+def test_a_job_in_an_app_wrapper_in_a_trigger_template_is_validated() -> None:
     inner = app_wrapper(job(job_spec(backoffLimit=11)))
     message = validate(trigger_template(inner)).message
     assert message.startswith(f"spec.resourcetemplates[0].{IN_WRAPPER}.spec.backoffLimit: 11 retries")
@@ -168,7 +168,7 @@ def test_objects_are_judged_down_to_a_job_in_an_app_wrapper_in_a_trigger_templat
     assert validate(trigger_template(trigger_template(inner))).allowed
 
 
-def test_all_embedded_objects_together_have_the_bound_of_one_object() -> None:
+def test_all_embedded_objects_together_have_the_limit_of_one_object() -> None:
     tasks = [{"name": f"task-{index}"} for index in range(bounds.MOST_ENTRIES // 3)]
     run = pipeline_run(0)
     run["spec"]["pipelineSpec"]["tasks"] = tasks

@@ -197,8 +197,8 @@ def nested(depth: int) -> Any:
     return msgspec.json.decode(b"[" * depth + b"]" * depth)
 
 
-OF_OURS: Final = {"op": "add", "path": "/spec/backoffLimit", "now": 3}
-SAID: Final = {names.MAX_RETRIES: "2", names.INTERRUPTIBLE: "true"}
+INJECTED: Final = {"op": "add", "path": "/spec/backoffLimit", "now": 3}
+ANNOTATIONS: Final = {names.MAX_RETRIES: "2", names.INTERRUPTIBLE: "true"}
 MANY: Final = {f"example.test/{index}": "" for index in range(20_000)}
 UNKNOWN: Final = {f"{names.PREFIX}max-retrys-{'interuptible' * 4}-{index}": "" for index in range(1000)}
 PIPELINE_RUN: Final = {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "metadata": {"name": "a"}}
@@ -217,13 +217,11 @@ WORST: Final[dict[str, Callable[[], Json]]] = {
         *times(job_spec(rules=[{"action": "Count", "onPodConditions": [{"type": "a" * 252 + "_/a"}] * 20}] * 20))
     ),
     "a million containers": lambda: job(job_spec(containers=tuple(times({})))),
-    "containers of which none may be one": lambda: job(job_spec(containers=tuple(times(7)))),
-    "a list of Jobs without anything": lambda: (
-        job_set() | {"spec": {"replicatedJobs": times({"template": {"spec": {}}})}}
-    ),
+    "containers that are numbers": lambda: job(job_spec(containers=tuple(times(7)))),
+    "a list of empty Jobs": lambda: job_set() | {"spec": {"replicatedJobs": times({"template": {"spec": {}}})}},
     "the most Jobs": lambda: job_set(*times(job_spec(), 1000 * 100)),
     "annotations of ours beside many, for each of many Jobs": lambda: job_set(
-        *[job_spec()] * bounds.MOST_JOBS, annotations=SAID | MANY
+        *[job_spec()] * bounds.MOST_JOBS, annotations=ANNOTATIONS | MANY
     ),
     "unknown keys of ours, for each of many Jobs": lambda: job_set(
         *[job_spec(pod_annotations=UNKNOWN)] * 40, annotations=UNKNOWN
@@ -240,13 +238,13 @@ WORST: Final[dict[str, Callable[[], Json]]] = {
     "a million templates": lambda: workflow(templates=times({})),
     "the most templates": lambda: workflow(templates=[{}] * bounds.MOST_ENTRIES),
     "the most steps": lambda: workflow(templates=[{"steps": [[{"inline": {}}]] * (bounds.MOST_ENTRIES // 2)}]),
-    "a million objects where no rule looks": lambda: workflow(arguments=times({"": 0})),
-    "numbers where no rule looks": lambda: workflow(arguments=times(1.5)),
-    "nested to the end": lambda: workflow(arguments=nested(900)),
+    "a million objects in a field that no rule reads": lambda: workflow(arguments=times({"": 0})),
+    "numbers in a field that no rule reads": lambda: workflow(arguments=times(1.5)),
+    "deeply nested lists": lambda: workflow(arguments=nested(900)),
     "a key of three million characters": lambda: {**TORCH, "spec": {"pytorchReplicaSpecs": {"x" * LARGEST: {}}}},
     "runs of tasks": lambda: {**PIPELINE_RUN, "spec": {"taskRunSpecs": times({})}},
-    "a long record of what was injected": lambda: recorded(operations(OF_OURS, LARGEST)),
-    "the longest record of what was injected": lambda: recorded(operations(OF_OURS, bounds.MAX_RECORD - 1000)),
+    "a long record of injected fields": lambda: recorded(operations(INJECTED, LARGEST)),
+    "the longest record of injected fields": lambda: recorded(operations(INJECTED, bounds.MAX_RECORD - 1000)),
     "a record that is nested": lambda: recorded('{"profile":"a","injected":[{"op":"","path":"","now":' + "[" * 900),
     "a million node selector terms": lambda: terms(LARGEST // 100),
     "the most node selector terms": lambda: terms(bounds.MOST_ENTRIES // 2),

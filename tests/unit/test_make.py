@@ -1,4 +1,4 @@
-"""On which cluster a target of the Makefile acts."""
+"""The cluster on which a target of the Makefile acts."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("target", ["cluster", "test-cluster"])
-def test_a_cluster_is_used_where_the_command_line_names_it_and_never_because_the_shell_exports_it(target: str) -> None:
+def test_a_cluster_is_used_only_if_the_command_line_names_its_kubeconfig(target: str) -> None:
     exported = {**os.environ, "KUBECONFIG": "/exported"}
     for arguments, named in ((["KUBECONFIG=/named"], True), (["-e"], False), ([], False)):
         command = ["make", "--dry-run", target, *arguments]

@@ -71,7 +71,7 @@ def test_the_shipped_policy_is_the_packaged_one() -> None:
     assert kind("ConfigMap")["data"][KEY] == (ROOT / "webhook" / "policy" / "default.yaml").read_text()
 
 
-def test_the_documented_uninstall_deletes_every_kind_that_is_in_no_namespace_and_the_namespace() -> None:
+def test_the_documented_uninstall_deletes_every_cluster_scoped_kind() -> None:
     pages = [page.read_text() for page in (ROOT / "docs").rglob("*.md")]
     (section,) = [page.partition("\n## Uninstall\n")[2] for page in pages if "\n## Uninstall\n" in page]
     deleted = {
@@ -90,7 +90,7 @@ def test_image_and_labels_have_the_products_version() -> None:
     assert kustomization["labels"][0]["pairs"]["app.kubernetes.io/version"] == __version__
 
 
-def test_no_manifest_has_a_certificate_authority_for_the_webhooks_not_even_an_empty_one() -> None:
+def test_no_manifest_sets_the_ca_bundle_of_a_webhook() -> None:
     for file in MANIFESTS.rglob("*.yaml"):
         assert "caBundle" not in dict(every(documents(file)))
 
@@ -120,7 +120,7 @@ def test_a_replica_drains_before_it_is_killed(pods: Json) -> None:
     assert pods["spec"]["terminationGracePeriodSeconds"] > app.DRAIN + SHUTDOWN
 
 
-def test_a_roll_out_starts_the_new_before_it_stops_the_old() -> None:
+def test_a_roll_out_starts_a_new_replica_before_it_stops_an_old_one() -> None:
     assert kind("Deployment")["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
 
 
@@ -176,7 +176,7 @@ def test_only_the_namespaces_that_the_docs_label_can_reach_the_metrics() -> None
     assert [page for page in ("install.md", "network.md") if command not in (HOW_TO / page).read_text()] == []
 
 
-def test_the_admission_port_is_open_as_shipped_and_only_for_api_servers_with_the_patch_of_the_docs() -> None:
+def test_the_documented_patch_restricts_the_open_admission_port_to_api_servers() -> None:
     assert ingress()["https"] is None
     (patch,) = yaml.safe_load(block_of("network.md", "yaml", "/spec/ingress/0/from"))["patches"]
     policy = kind("NetworkPolicy")
@@ -231,7 +231,7 @@ def test_a_replica_knows_the_pod_that_its_events_are_about(container: Json, monk
     assert app.Options().pod == ("webhook-1", "uid-1")
 
 
-def test_the_last_good_policy_is_kept_where_only_the_end_of_the_pod_removes_it(pods: Json, container: Json) -> None:
+def test_the_last_good_policy_is_kept_in_an_empty_dir_of_the_pod(pods: Json, container: Json) -> None:
     (mount,) = container["volumeMounts"]
     (volume,) = pods["spec"]["volumes"]
     assert (volume["name"], mount["mountPath"]) == (mount["name"], "/tmp")  # noqa: S108 - of the container
@@ -290,11 +290,11 @@ def test_a_sample_policy_has_no_problem(file: Path) -> None:
     assert "policy is valid" in checked.stdout
 
 
-def test_each_of_the_large_clouds_has_a_sample_policy() -> None:
+def test_the_sample_policies_are_for_aks_eks_gke_and_karpenter() -> None:
     assert {file.stem for file in POLICIES} == {"policy-aks", "policy-eks", "policy-gke", "policy-karpenter"}
 
 
-def test_of_the_sample_jobs_only_the_one_with_25_retries_is_denied() -> None:
+def test_only_the_sample_job_with_25_retries_is_denied() -> None:
     command = (COMMAND, "check", "-f", MANIFESTS / "samples")
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     (line,) = checked.stdout.splitlines()
@@ -309,7 +309,7 @@ def expressions_of(policy: str) -> str:
     return " ".join(one["expression"] for one in (*spec.get("variables", ()), *spec["validations"]))
 
 
-def test_keys_that_only_the_server_writes_are_protected_where_no_webhook_is_called() -> None:
+def test_keys_that_only_the_server_writes_are_protected_even_where_no_webhook_is_called() -> None:
     on_pods = expressions_of(f"{NAME}-pod-keys")
     for key in (names.PROFILE, names.PLACEMENT, names.ATTEMPT_SOURCE, names.COUNTED):
         assert f"'{key}'" in on_pods

@@ -17,7 +17,7 @@ from webhook.policy.parse import parse
 MARKET = Market(seed=1, life=2)
 
 
-def test_one_seed_draws_the_same_market_again() -> None:
+def test_the_same_seed_draws_the_same_market() -> None:
     again = Market(seed=1, life=2)
     assert again.jobs(24, 6) == MARKET.jobs(24, 6)
     assert again.life_of_pod("job", 3) == MARKET.life_of_pod("job", 3)
@@ -30,7 +30,7 @@ def test_another_seed_draws_another_market() -> None:
     assert other.life_of_pod("job", 3) != MARKET.life_of_pod("job", 3)
 
 
-def test_a_market_with_longer_lives_is_the_same_market_scaled() -> None:
+def test_doubling_the_life_of_machines_doubles_all_their_times() -> None:
     longer = Market(seed=1, life=4)
     assert longer.jobs(24, 6) == MARKET.jobs(24, 6)
     assert longer.life_of_pod("job", 3) == pytest.approx(2 * MARKET.life_of_pod("job", 3))
@@ -42,7 +42,7 @@ def test_the_average_life_of_machines_is_that_of_the_market() -> None:
     assert sum(lives) / len(lives) == pytest.approx(20, rel=0.03)
 
 
-def test_every_nth_job_has_a_bug_and_pods_run_from_the_shortest_to_the_longest_time() -> None:
+def test_every_fifth_job_has_a_bug_and_run_times_are_between_the_shortest_and_the_longest() -> None:
     jobs = MARKET.jobs(24, 6)
     assert [number for number, job in enumerate(jobs) if job.bug] == [4, 9, 14, 19, 24, 29]
     assert all(SHORTEST <= minutes <= LONGEST for job in jobs for minutes in job.minutes)
@@ -94,7 +94,7 @@ def test_a_job_that_did_not_finish_has_no_time() -> None:
     assert line.in_time == 2
 
 
-def test_a_limit_of_one_at_most_doubles_a_jobs_time_and_one_of_two_does_not() -> None:
+def test_a_limit_of_one_at_most_doubles_the_time_of_a_job_and_a_limit_of_two_can_exceed_that() -> None:
     markets = [Market(seed, 2) for seed in range(20)]
     wait = FIRST_WAIT / SHORTEST
     assert all(outcome(market, 1)[0] <= 2 + wait for market in markets)

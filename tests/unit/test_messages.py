@@ -13,7 +13,7 @@ from tests.generated.calls import Message
 from tests.generated.messages import PASSED_ON
 from tests.generated.sources import Program, parsed, program
 
-# What the program raises, and catches itself: its callers make the message.
+# Errors that the program raises and catches itself; the callers make the messages.
 CAUGHT: Final = frozenset(
     (
         "NotImplementedError",  # of a method that a base class leaves out
@@ -32,14 +32,14 @@ def test_every_message_says_what_to_do() -> None:
 
 
 def test_every_message_is_a_text_or_a_template_that_the_page_can_show() -> None:
-    """One that is put together elsewhere is unread: write it where the call is, or choose it by a condition there."""
+    """A message that is built elsewhere is not read: write it at the call, or choose it there by a condition."""
     assert [
         f"{one.place}: {text}" for one in calls.messages() for text in (*one.what, *one.remedy) if is_unread(text)
     ] == []
 
 
 def is_unread(text: str) -> bool:
-    """Whether nothing of a text is known, and it is no message that has its own line."""
+    """Whether nothing of a text is known, and it is not a message with a line of its own."""
     return text.isupper() and not text.endswith(tuple(PASSED_ON))
 
 
@@ -47,7 +47,7 @@ def test_every_message_has_a_section() -> None:
     assert [one.place for one in messages.listed() if messages.section_of(one) is None] == []
 
 
-def test_what_the_page_reads_by_name_is_there() -> None:
+def test_every_function_that_the_page_reads_by_name_exists() -> None:
     whole = program()
     named = {name for name in (*calls.TEXTS, *calls.RETURNED) if name.startswith(("webhook.", "certs."))}
     assert named - {*whole.classes, *whole.functions} == set()
@@ -123,14 +123,14 @@ def unread(find):
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, Message]:
-    """The messages of a small module, by the functions that make them."""
+    """Return the messages of a small module, by the functions that make them."""
     module = ModuleType("small")
     exec(SOURCE, module.__dict__)  # noqa: S102 - our own
     monkeypatch.setitem(sys.modules, "small", module)
     return {one.function: one for one in calls.messages_of(Program([parsed("small", "small.py", SOURCE)]))}
 
 
-def test_a_text_that_is_chosen_and_continued_is_read_with_its_alternatives(found: dict[str, Message]) -> None:
+def test_a_text_with_conditional_parts_is_read_with_all_alternatives(found: dict[str, Message]) -> None:
     assert found["small.too_many"].what == (
         "unlimited exceed the limit of LIMIT in profile 'NAME'",
         "NUMBER retries exceed the limit of LIMIT in profile 'NAME'",
@@ -145,7 +145,7 @@ def test_a_text_of_another_function_and_a_constant_are_read(found: dict[str, Mes
     assert found["small.missing"].remedy == ("must be at most 1,000",)
 
 
-def test_a_function_that_passes_texts_on_makes_the_messages_of_its_callers(found: dict[str, Message]) -> None:
+def test_the_messages_of_a_function_that_passes_texts_on_are_those_of_its_callers(found: dict[str, Message]) -> None:
     assert "small.refuse" not in found
     assert (found["small.tag"].what, found["small.tag"].remedy) == (("has a tag (line LINE)",), ("leave it out",))
 
@@ -154,6 +154,6 @@ def test_an_error_with_a_cause_and_a_remedy_is_a_message(found: dict[str, Messag
     assert (found["small.gone"].what, found["small.gone"].remedy) == (("NAME is gone",), ("create it again",))
 
 
-def test_a_text_that_no_line_shows_is_unread(found: dict[str, Message]) -> None:
+def test_a_text_that_is_not_written_in_the_code_is_unread(found: dict[str, Message]) -> None:
     (text,) = found["small.unread"].what
     assert is_unread(text)

@@ -13,8 +13,8 @@ CODE = Path(metrics.__file__).parent
 COUNTS = re.compile(r"metrics\.(?:(\w+)\.labels|(requests|edits|problems|not_enforced|placements))")
 
 
-def spelt_out() -> Iterator[tuple[str, str, str]]:
-    """Yield metric, label and value wherever the code counts under a value that it spells out."""
+def literal_values() -> Iterator[tuple[str, str, str]]:
+    """Yield metric, label and value for each count whose label value is a literal in the code."""
     names = {metric: name for name, metric in collectors().items()}
     for file in CODE.rglob("*.py"):
         for call in ast.walk(ast.parse(file.read_text())):
@@ -33,8 +33,8 @@ def test_the_page_defines_every_metric_and_each_of_its_labels() -> None:
     assert LABELS.keys() == {(name, label) for name, metric in metrics_of_page.items() for label in labels_of(metric)}
 
 
-def test_the_page_defines_every_value_that_the_code_spells_out() -> None:
-    found = set(spelt_out())
+def test_the_page_defines_every_label_value_that_is_a_literal_in_the_code() -> None:
+    found = set(literal_values())
     assert ("admission_requests", "result", "error") in found
     assert [one for one in found if f"`{one[2]}`" not in LABELS[one[:2]]] == []
 
@@ -46,7 +46,7 @@ def test_a_cached_child_counts_in_its_metric() -> None:
     assert counted("retry_policy_placements_total", placement="Spot") == before + 2
 
 
-def test_the_time_of_admissions_is_reported_before_the_first_one() -> None:
+def test_the_duration_of_admissions_is_reported_before_the_first_admission() -> None:
     for path in ("mutate", "validate", "retry"):
         assert (
             metrics.REGISTRY.get_sample_value("retry_policy_admission_duration_seconds_count", {"path": path})

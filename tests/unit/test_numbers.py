@@ -91,7 +91,7 @@ def test_a_number_out_of_range_in_a_request_for_a_retry_is_denied(text: bytes) -
 
 
 @pytest.mark.parametrize("text", [rb'"\ud800"', rb'"\q"', b"01", b"NaN", b"'x'", b"\xff", b'"\xff"', b"[" * 100_000])
-def test_text_that_is_not_json_is_400(text: bytes) -> None:
+def test_text_that_is_not_json_gets_400(text: bytes) -> None:
     assert answer_of(job(job_spec(example=HERE)), text, engine.validate).status == 400
 
 

@@ -197,7 +197,7 @@ FACTS = st.builds(
 
 @given(JOBS | CRON_JOBS | PODS | OTHER_KINDS, POLICIES, FACTS)
 @examples(500)
-def test_a_second_admission_changes_nothing(root: Json, under: Policy, facts: Facts) -> None:
+def test_admitting_an_object_twice_changes_nothing_more(root: Json, under: Policy, facts: Facts) -> None:
     once = mutate(root, facts, under).object
     assert mutate(once, facts, under).patch == []
 
@@ -240,7 +240,7 @@ def test_an_unchanged_manifest_is_restored_under_any_newer_policy(root: Json, un
 
 @given(JOBS | CRON_JOBS | OTHER_KINDS, POLICIES)
 @examples(200)
-def test_a_stored_object_may_always_be_labelled(root: Json, under: Policy) -> None:
+def test_a_stored_object_can_always_be_labelled(root: Json, under: Policy) -> None:
     labelled = deepcopy(root)
     labelled["metadata"]["labels"] = {"team": "a"}
     stored = mutate(labelled, under=under, old=root).object
@@ -289,7 +289,7 @@ def test_a_partially_decoded_pod_gets_the_same_answer_as_a_completely_decoded_on
 
 @given(st.binary(max_size=200) | ANYTHING.map(msgspec.json.encode))
 @examples(300)
-def test_no_body_causes_another_exception_than_bad_review(body: bytes) -> None:
+def test_no_body_causes_an_exception_other_than_bad_review(body: bytes) -> None:
     with contextlib.suppress(review.BadReviewError):
         review.decode(body)
 

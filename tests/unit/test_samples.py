@@ -110,12 +110,12 @@ def test_a_sample_is_short_has_a_comment_and_a_unique_name(file: Path) -> None:
     assert len(set(names)) == len(names)
 
 
-def test_check_finds_no_problem_and_no_warning_in_them() -> None:
+def test_check_finds_no_problem_and_no_warning_in_the_samples() -> None:
     checked = run("check", "-f", FOLDER)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
-def test_render_prints_each_and_rendering_it_again_changes_nothing(tmp_path: Path) -> None:
+def test_render_prints_every_sample_and_rendering_twice_changes_nothing_more(tmp_path: Path) -> None:
     once = run("render", "-f", FOLDER)
     assert (once.returncode, once.stderr) == (0, "")
     rendered = list(yaml.safe_load_all(once.stdout))
@@ -135,7 +135,7 @@ def test_a_rendered_sample_has_no_problem(tmp_path: Path) -> None:
     assert all("only exit code 143 is retried" in line for line in checked.stderr.splitlines())
 
 
-def test_with_11_retries_each_retry_field_is_the_only_problem(tmp_path: Path) -> None:
+def test_with_11_retries_exactly_the_retry_fields_are_problems(tmp_path: Path) -> None:
     names = with_retries(11, tmp_path)
     checked = run("check", "-f", tmp_path)
     assert sorted(line.partition(": ")[0] for line in checked.stdout.splitlines()) == sorted(names)

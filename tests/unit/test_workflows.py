@@ -75,7 +75,7 @@ def test_values_that_other_users_control_are_never_part_of_a_script(file: Path) 
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
-def test_the_audit_takes_its_program_and_its_packages_from_lock_files_with_hashes() -> None:
+def test_the_audit_uses_lock_files_with_hashes_for_its_program_and_for_the_packages() -> None:
     (job,) = jobs(ROOT / ".github" / "workflows" / "audit.yaml").values()
     install, audit = (step["run"] for step in job["steps"] if "run" in step)
     for command, file in ((install, "requirements/audit.txt"), (audit, "requirements/runtime.txt")):
@@ -127,7 +127,7 @@ def test_the_manifests_of_a_release_name_its_image_by_digest(released: Path) -> 
 
 
 @pytest.mark.parametrize("answer", ["{}", '{"digest": "python:3.11-slim"}', "nonsense"])
-def test_without_a_digest_there_is_no_release(tmp_path: Path, answer: str) -> None:
+def test_without_the_digest_of_its_base_image_no_release_is_made(tmp_path: Path, answer: str) -> None:
     docker = tmp_path / "docker"
     docker.write_text(f"#!/bin/sh\necho '{answer}'\n")
     docker.chmod(0o755)
