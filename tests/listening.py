@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any
 
 import uvloop
@@ -60,6 +60,28 @@ class Client:
     @property
     def closed(self) -> bool:
         return self.reader.at_eof() or self.reader.exception() is not None
+
+
+class Sent(asyncio.Transport):
+    """A transport that keeps what was written to it: the answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[bytes] = []
+        self.written = asyncio.Event()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.answers.append(bytes(data))
+        self.written.set()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class Listening:

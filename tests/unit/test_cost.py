@@ -7,7 +7,6 @@ slightly differently. `make bench` measures time, and compares it with other web
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,6 +16,7 @@ import msgspec
 import pytest
 
 from tests.admission import policy, review_of
+from tests.listening import Sent
 from tests.objects import job, job_spec, pod, stored_job
 from webhook.kube import names
 from webhook.ledger.trackers import Trackers
@@ -33,28 +33,6 @@ POLICY = policy(default=Profile(placement=Placement(provider="gke", spot="Requir
 HEAD = b"POST /%b?timeout=5s HTTP/1.1\r\nHost: x\r\nUser-Agent: kube-apiserver-admission\r\nContent-Length: %d\r\n\r\n"
 SLACK = 1.1  # for other versions of Python
 ENV = [{"name": f"VARIABLE_{number}", "value": "a value of ordinary length"} for number in range(1000)]
-
-
-class Sent(asyncio.Transport):
-    """A transport that records the last bytes that were written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.last = b""
-        self.written = asyncio.Event()
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.last = bytes(data)
-        self.written.set()
-
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        self.write(b"".join(list_of_data))
-
-    def is_closing(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def warm() -> Endpoints:
@@ -115,7 +93,7 @@ def instructions(body: bytes, path: bytes = b"mutate") -> Counter[str]:
             sys.settrace(trace)
             await ask()
             sys.settrace(before)
-        assert sent.last.startswith(b"HTTP/1.1 200 OK")
+        assert sent.answers[-1].startswith(b"HTTP/1.1 200 OK")
         connection.force_close()
 
     asyncio.run(run())

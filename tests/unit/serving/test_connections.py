@@ -14,7 +14,7 @@ import pytest
 from certs import issue
 from certs.reload import ReloadableContext
 from tests.admission import review_of
-from tests.listening import HEAD, Client, Listening, eventually, listening, on_uvloop
+from tests.listening import HEAD, Client, Listening, Sent, eventually, listening, on_uvloop
 from tests.metrics import counted
 from tests.objects import job
 from tests.served import raw, serving
@@ -342,11 +342,13 @@ async def test_a_small_body_that_does_not_arrive_gets_408() -> None:
 async def test_requests_that_arrive_while_another_one_waits_are_answered_after_it() -> None:
     waiting = Waiting()
     async with listening(waiting.routes()) as server:
-        client = await used_connection(server)
+        client, other = await used_connection(server), await used_connection(server)
         client.send(HEAD.replace(b"/mutate", b"/posted") % 4 + b"wait")
         await eventually(lambda: waiting.asked)
         client.post(b"first")
+        assert await is_served(other)  # so "first" has arrived
         client.send(HEAD % 6 + b"second" + GET)
+        assert await is_served(other)
         waiting.answers.set()
         bodies = [await client.body() for _ in range(4)]
         assert bodies == [b"at last", b"first", b"second", b"here"]
@@ -380,15 +382,20 @@ async def test_a_client_that_disconnects_while_its_request_waits_does_not_affect
 
 
 @on_uvloop
-async def test_answers_that_a_client_does_not_read_are_not_collected() -> None:
-    body = b" " * 10_000
-    async with listening(Waiting().routes(Limits(client_timeout=0.1))) as server:
-        before, client = dropped_as_slow(), await used_connection(server)
-        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        while dropped_as_slow() == before:
-            if not client.writer.transport.get_write_buffer_size():
-                client.post(body)
+async def test_a_client_that_does_not_read_gets_one_more_answer_and_the_others_when_it_reads() -> None:
+    routes, sent = Waiting().routes(), Sent()
+    connection = Server(routes, Connections(routes.bodies.limits))()
+    connection.connection_made(sent)
+    await asyncio.sleep(0)
+    connection.pause_writing()
+    for number in range(3):
+        connection.data_received(HEAD % 1 + b"%d" % number)
+        for _ in range(10):  # iterations of the event loop in which a second answer could be sent
             await asyncio.sleep(0)
+    assert [answer[-1:] for answer in sent.answers] == [b"0"]
+    connection.resume_writing()
+    await eventually(lambda: [answer[-1:] for answer in sent.answers] == [b"0", b"1", b"2"])
+    connection.force_close()
 
 
 @pytest.mark.parametrize("begun", [0, 10, -5], ids=["a new connection", "a head", "a body"])
