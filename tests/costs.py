@@ -36,11 +36,14 @@ def instructions_of(work: Callable[[], object]) -> int:
     """Return the number of Python instructions that `work` executes in this thread."""
     counted = 0
 
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
+    def count(_frame: FrameType, event: str, _: Any) -> Any:
         nonlocal counted
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
         counted += event == "opcode"
-        return trace
+        return count
+
+    def trace(frame: FrameType, _event: str, _: Any) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return count
 
     before = sys.gettrace()
     sys.settrace(trace)
