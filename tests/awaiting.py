@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 SECONDS = 60.0
 INTERVAL = 0.02
+DELAY = 0.05  # at most this part of the time waited is added, so that a long wait takes little CPU time
 
 
 def until(condition: Callable[[], object]) -> None:
     """Return as soon as the condition holds; fail if it does not hold within a minute."""
-    deadline = time.monotonic() + SECONDS
+    begin = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"the condition does not hold after {SECONDS:g} s"
-        time.sleep(INTERVAL)
+        waited = time.monotonic() - begin
+        assert waited < SECONDS, f"the condition does not hold after {SECONDS:g} s"
+        time.sleep(max(INTERVAL, waited * DELAY))
