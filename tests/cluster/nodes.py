@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.cluster.control_plane import WHILE_WAITING
 from tests.cluster.processes import HarnessError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def start(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, 
     created = kubectl.run("create", "--filename=-", stdin={"apiVersion": "v1", "kind": "List", "items": nodes})
     if created.returncode:
         raise HarnessError(created.stderr)
-    waiting = ("wait", "node", f"--selector={MARK}=fake", "--for=condition=Ready", "--timeout=0")
+    waiting = ("wait", "node", f"--selector={MARK}=fake", "--for=condition=Ready", WHILE_WAITING)
     processes.wait_until(lambda: kubectl.run(*waiting).returncode == 0, "the nodes to be Ready", log="kwok")
 
 
