@@ -99,15 +99,13 @@ def test_the_webhook_edits_an_object_like_render(plain: Namespace, opted_in: Nam
     @generated(part)
     @given(JOBS | CRON_JOBS | PODS)
     def agree(root: Object) -> None:
-        without = dry_run(plain, root)
         stored = dry_run(opted_in, root)
         made = deepcopy(root)
         verdict = offline.admit(made, policy, "default", None)
-        rendered = dry_run(plain, made)
         if not is_refused(stored):
-            assert comparable(stored) == comparable(rendered)
+            assert comparable(stored) == comparable(dry_run(plain, made))
             assert not verdict.problems
-        elif not is_refused(without):
+        elif not is_refused(dry_run(plain, root)):
             assert "denied the request" in stored["message"]
             assert verdict.problems
 
