@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from kubernetes import config
 
-from tests.cluster.kubectl import Kubectl, KubectlError, Object, Result
+from tests.cluster.kubectl import Kubectl, KubectlError, Object
 from tests.cluster.manifests import exits
 from tests.cluster.objects import condition, is_running
+from webhook.kinds import KINDS
+from webhook.kube.paths import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +34,12 @@ PATHS = {
     "taskruns": "apis/tekton.dev/v1",
 }
 SECONDS = 60
+DRY_RUN = ("--dry-run=server",)
+SERVER_SIDE = ("--server-side", "--field-manager=team")
 AS_KUBECTL_CREATES = {"fieldValidation": "Strict", "fieldManager": "kubectl-create"}
+AS_TEAM_APPLIES = {"fieldValidation": "Strict", "fieldManager": "team", "force": "false"}
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +60,17 @@ class Api:
         """Create an object in a dry run; return it as it would be stored, or the Status that rejects it."""
         return self.send("POST", path, manifest, dryRun="All")
 
-    def create(self, path: str, manifest: Mapping[str, Any]) -> Object:
+    def create(self, path: str, manifest: Mapping[str, Any], **query: str) -> Object:
         """Create an object like kubectl, and return it as kubectl prints it; raise KubectlError if it is rejected."""
-        return _as_printed(self.send("POST", path, dict(manifest), **AS_KUBECTL_CREATES))
+        return _as_printed(self.send("POST", path, dict(manifest), **AS_KUBECTL_CREATES, **query))
 
-    def send(self, method: str, path: str, body: Object | None = None, **query: str) -> Object:
-        """Get or create an object, or merge a patch into it; return its new state, or the Status that rejects it."""
-        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    def apply(self, path: str, manifest: Mapping[str, Any]) -> Object:
+        """Apply an object server-side, and return it as kubectl prints it; raise KubectlError if it is rejected."""
+        return _as_printed(self.send("PATCH", path, dict(manifest), patch=APPLY, **AS_TEAM_APPLIES))
+
+    def send(self, method: str, path: str, body: Object | None = None, *, patch: str = MERGE, **query: str) -> Object:
+        """Get, create or patch an object; return its new state, or the Status that rejects it."""
+        kind = patch if method == "PATCH" else "application/json"
         request = self.client.param_serialize(
             method,
             f"/{path}",
@@ -104,12 +115,31 @@ class Namespace(Kubectl):
     def create(self, manifest: Mapping[str, Any], *flags: str) -> Object:
         """Create the object and return it as stored; KubectlError with the API server's words if it is refused.
 
-        Like kubectl, but in a few milliseconds; kubectl itself is called for flags and for kinds not in PATHS.
+        Like kubectl, but in a few milliseconds; kubectl itself is called for flags other than DRY_RUN, and for kinds
+        that are neither in PATHS nor known to the webhook.
         """
-        resource = f"{manifest['kind'].lower()}s"
-        if flags or PATHS.get(resource, "").partition("/")[2] != manifest["apiVersion"]:
+        path = self._path_of(manifest)
+        if flags not in {(), DRY_RUN} or path is None:
             return Kubectl.create(self, manifest, *flags)
-        return self.api.create(f"{PATHS[resource]}/namespaces/{self.name}/{resource}", manifest)
+        return self.api.create(path, manifest, **({"dryRun": "All"} if flags else {}))
+
+    def apply(self, manifest: Mapping[str, Any], *flags: str) -> Object:
+        """Apply the manifest, and return the object as stored; raise KubectlError if it is rejected.
+
+        Like kubectl; kubectl itself is called for flags other than SERVER_SIDE, as for `create`.
+        """
+        path = self._path_of(manifest)
+        if flags != SERVER_SIDE or path is None:
+            return Kubectl.apply(self, manifest, *flags)
+        return self.api.apply(f"{path}/{manifest['metadata']['name']}", manifest)
+
+    def refusal(self, manifest: Mapping[str, Any]) -> str:
+        """Return the API server's words if it would reject the object, else an empty text; nothing is stored."""
+        try:
+            self.create(manifest, *DRY_RUN)
+        except KubectlError as error:
+            return str(error)
+        return ""
 
     def get(self, *arguments: str) -> Object:
         """Return one object (`get("job", "train")`), or a list of them with `items`; KubectlError if there is none."""
@@ -175,11 +205,11 @@ class Namespace(Kubectl):
         events = self.api.list(path, fieldSelector=f"involvedObject.name={name},reason={reason}")["items"]
         return [one["message"] for one in events]
 
-    def evict(self, pod: str) -> Result:
-        """Ask the eviction API to disrupt a pod."""
+    def evict(self, pod: str) -> None:
+        """Ask the eviction API to disrupt a pod; it must accept that."""
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": self.name}}
-        path = f"/api/v1/namespaces/{self.name}/pods/{pod}/eviction"
-        return self.run("create", "--raw", path, "--filename=-", stdin=eviction)
+        answer = self.api.send("POST", f"{PATHS['pods']}/namespaces/{self.name}/pods/{pod}/eviction", eviction)
+        assert answer["status"] == "Success", answer
 
     def _wait(
         self, resource: str, until: Callable[[list[Object]], object], *, seconds: int, **query: str
@@ -213,6 +243,17 @@ class Namespace(Kubectl):
         events = self.api.list(f"api/v1/namespaces/{self.name}/events")["items"]
         about = [(event["involvedObject"], event["reason"], event.get("message", "")) for event in events]
         return "\n".join(f"  {one['kind']}/{one['name']} {reason}: {message}" for one, reason, message in about)
+
+    def _path_of(self, manifest: Mapping[str, Any]) -> str | None:
+        """Return the path of the objects of a manifest's kind, or None if its resource is not known."""
+        version = manifest["apiVersion"]
+        resource = f"{manifest['kind'].lower()}s"
+        if PATHS.get(resource, "").partition("/")[2] == version:
+            return f"{PATHS[resource]}/namespaces/{self.name}/{resource}"
+        row = KINDS.get((version.rpartition("/")[0], manifest["kind"]))
+        if row is None:
+            return None
+        return path_of(version, row.resource, self.name if row.namespaced else None).removeprefix("/")
 
     def _scope(self) -> list[str]:
         return [f"--namespace={self.name}"]

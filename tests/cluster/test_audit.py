@@ -4,45 +4,37 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.cluster import command_line
 from tests.cluster.conftest import opted_in, with_operators
-from tests.cluster.kubectl import KubectlError
 from tests.cluster.manifests import job, job_set, replicated_job
 from tests.cluster.test_retry import cron_job, kubeconfig_of
 from webhook.kube import names
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Object
     from tests.cluster.namespace import Namespace
 
-PROGRAM = Path(sys.executable).with_name("retry-policy")
 TOO_MANY = "spec.backoffLimit: 25 retries exceed the limit of 10 in profile 'default'; set 10 or less"
 POLICY = f"--policy={os.environ.get('RETRY_POLICY_TEST_POLICY', '')}"
 
 
 def audited(team: Namespace, *options: str, kubeconfig: Path | None = None) -> tuple[int, list[list[str]], str]:
     """Audit one namespace; return the exit code, the cells of the table, and what stands on stderr."""
-    command: list[str | Path] = [PROGRAM, "audit", "-n", team.name, POLICY, *options]
-    command.append(f"--kubeconfig={kubeconfig or team.kubeconfig}")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "Traceback" not in done.stderr
+    kubeconfig_option = f"--kubeconfig={kubeconfig or team.kubeconfig}"
+    done = command_line.run("audit", "-n", team.name, POLICY, *options, kubeconfig_option)
     table, _, summary = done.stdout.rpartition("\n\n")
     assert " would be denied, " in (summary or done.stdout)
     rows = [[cell for cell in line.split("   ") if cell] for line in table.splitlines()[1:]]
-    return done.returncode, [[cell.strip() for cell in row] for row in rows], done.stderr
+    return done.exit_code, [[cell.strip() for cell in row] for row in rows], done.stderr
 
 
 def is_denied(team: Namespace, manifest: Object) -> bool:
-    try:
-        team.create(manifest, "--dry-run=server")
-    except KubectlError as error:
-        return "denied the request" in str(error)
-    return False
+    return "denied the request" in team.refusal(manifest)
 
 
 def greedy_cron_job(name: str) -> Object:

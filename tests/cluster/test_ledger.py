@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.awaiting import until
+from tests.cluster import command_line
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.devices import OLDEST_WITH_TAINTS, minor_version, own_device
 from tests.cluster.disruptions import evict, on, own_nodes, preempt, taint
@@ -36,17 +34,8 @@ SHAPES = {"one pod": {}, "eight pods": EIGHT, "eight indexes": INDEXED}
 
 
 def explained(team: Namespace, name: str) -> Object:
-    program = Path(sys.executable).with_name("retry-policy")
-    command: list[str | Path] = [
-        program,
-        "explain",
-        f"{team.name}/{name}",
-        f"--kubeconfig={team.kubeconfig}",
-        "-o",
-        "json",
-    ]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
+    answer = command_line.run("explain", f"{team.name}/{name}", f"--kubeconfig={team.kubeconfig}", "-o", "json")
+    assert answer.exit_code == 0, answer.stderr
     parsed: Object = json.loads(answer.stdout)
     return parsed
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import subprocess
-import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.cluster import command_line
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, ended, is_running, restarts
@@ -27,12 +25,12 @@ from webhook.retry.kinds import job_set as of_job_set
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Object
     from tests.cluster.namespace import Namespace
 
-PROGRAM = Path(sys.executable).with_name("retry-policy")
 MAY_RUN_TWICE = {names.RETRYABLE: "true"}
 INDEX = "batch.kubernetes.io/job-completion-index"
 CRASHES = 100
@@ -44,10 +42,8 @@ MANY = 300  # seconds for a hundred pods and more: the Job controller creates 20
 def asked(team: Namespace, target: str, *options: str, kubeconfig: Path | None = None) -> tuple[int, str, str]:
     """Ask as a user does; return the exit code, what was said, and what was complained of."""
     where = (f"{team.name}/{target}", f"--kubeconfig={kubeconfig or team.kubeconfig}")
-    command: list[str | Path] = [PROGRAM, "retry", *where, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout.strip(), done.stderr.strip()
+    done = command_line.run("retry", *where, *options)
+    return done.exit_code, done.stdout.strip(), done.stderr.strip()
 
 
 def retryable(manifest: Object, **metadata: Any) -> Object:
@@ -520,9 +516,8 @@ def test_of_two_who_ask_at_the_same_time_one_has_it_run_again(namespace: NewName
 
 
 def switched(team: Namespace, command: str, target: str) -> tuple[int, str, str]:
-    where = (f"{team.name}/{target}", f"--kubeconfig={team.kubeconfig}")
-    done = subprocess.run([PROGRAM, command, *where], capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout.strip(), done.stderr.strip()
+    done = command_line.run(command, f"{team.name}/{target}", f"--kubeconfig={team.kubeconfig}")
+    return done.exit_code, done.stdout.strip(), done.stderr.strip()
 
 
 def test_a_job_gives_way_and_goes_on_later(namespace: NewNamespace) -> None:

@@ -10,14 +10,15 @@ import pytest
 from tests.awaiting import until
 from tests.cluster import train_job_crd
 from tests.cluster.conftest import NewNamespace, opted_in, with_operators
-from tests.cluster.test_webhook_updates import SERVER_SIDE
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.namespace import SERVER_SIDE
 from webhook.kube import names
 from webhook.rules.job_sets.train_job import MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.kubectl import Object
     from tests.cluster.namespace import Namespace
 
 pytestmark = with_operators
@@ -74,6 +75,8 @@ def train_job_keeps(team: Namespace, manifest: Object, patches: list[Object]) ->
     stored = team.apply(manifest)
     assert stored["spec"]["runtimePatches"] == patches
     assert "annotations" not in stored["spec"]
+    # By kubectl alone: it makes its own of what was applied client-side when it first applies server-side.
     return all(
-        team.apply(manifest, *flags)["spec"]["runtimePatches"] == patches for flags in ((), SERVER_SIDE, SERVER_SIDE)
+        Kubectl.apply(team, manifest, *flags)["spec"]["runtimePatches"] == patches
+        for flags in ((), SERVER_SIDE, SERVER_SIDE)
     )

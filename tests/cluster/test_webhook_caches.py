@@ -1,6 +1,5 @@
 """A watch that breaks again and again: no answer depends on an outdated state."""
 
-import json
 import os
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ from tests.awaiting import until
 from tests.cluster.conftest import NewNamespace
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import job
-from tests.cluster.namespace import Namespace
+from tests.cluster.namespace import PATHS, Namespace
 from tests.cluster.objects import noted
 from tests.cluster.test_webhook_server import mutated, pod_of
 from tests.cut import relaying
@@ -40,9 +39,16 @@ def watching(served: Served) -> bool:
 
 
 def fails(team: Namespace, failed: int) -> None:
-    patch = json.dumps({"status": {"failed": failed}})
-    patched = team.run("patch", "job/train", "--subresource=status", "--patch", patch)
-    assert patched.returncode == 0, patched.stderr
+    path = f"{PATHS['jobs']}/namespaces/{team.name}/jobs/train/status"
+    patched = team.api.send("PATCH", path, {"status": {"failed": failed}})
+    assert patched["kind"] == "Job", patched
+
+
+def takes(team: Namespace, profile: str) -> None:
+    patched = team.api.send(
+        "PATCH", f"api/v1/namespaces/{team.name}", {"metadata": {"labels": {names.PROFILE: profile}}}
+    )
+    assert patched["kind"] == "Namespace", patched
 
 
 @pytest.mark.first
@@ -63,7 +69,7 @@ def test_after_every_break_the_first_answer_is_the_right_one(
                 relay.cut()
                 fails(team, failed)
                 profile = ("require", "default")[failed % 2]
-                kubectl.run("label", "namespace", team.name, "--overwrite", f"{names.PROFILE}={profile}")
+                takes(team, profile)
                 assert served.post("/mutate", review).status == 503
                 relay.mend()
                 until(lambda: served.post("/mutate", review).status == 200)

@@ -19,6 +19,7 @@ from tests.cluster import rights
 from tests.cluster.conftest import OWN_CONTROL_PLANE, with_operators
 from tests.cluster.installation import BASE, SYSTEM, built, pointed_at
 from tests.cluster.manifests import job, job_set, pod, replicated_job
+from tests.cluster.namespace import DRY_RUN
 from tests.cluster.test_webhook_kinds import owner_of, reference
 from tests.cluster.test_webhook_server import pod_of
 from tests.served import Served, serving
@@ -222,7 +223,7 @@ def test_with_a_client_ca_the_api_server_is_served_and_nobody_else(
 
 def denied_by(served: Served, team: Namespace, manifest: Object) -> bool:
     """Have the API server ask about a manifest; tell whether this server has denied it, beside whichever else."""
-    team.run("create", "--dry-run=server", "--filename=-", stdin=manifest)
+    team.refusal(manifest)
     return b'result="denied"} 1.0' in served.get("/metrics").body
 
 
@@ -254,10 +255,13 @@ def nobody_answering(kubectl: Kubectl, team: Namespace, configuration: Object, e
         webhook |= {"clientConfig": {"url": "https://127.0.0.1:1/"}, "failurePolicy": "Fail"}
 
     def asked(*command: str, stdin: Object | None = None) -> bool:
-        result = team.run(*command, "--dry-run=server", *(() if stdin is None else ("--filename=-",)), stdin=stdin)
-        if result.returncode:
-            assert f'failed calling webhook "{entry}"' in result.stderr
-        return result.returncode != 0
+        if stdin is not None:
+            refusal = team.refusal(stdin)
+        else:
+            result = team.run(*command, *DRY_RUN)
+            refusal = result.stderr if result.returncode else ""
+        assert not refusal or f'failed calling webhook "{entry}"' in refusal
+        return bool(refusal)
 
     with moved_to(kubectl, team, configuration, entry):
         yield asked

@@ -9,19 +9,17 @@ from tests.awaiting import until
 from tests.cluster.conftest import NewNamespace, opted_in
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
-from tests.cluster.namespace import Namespace
+from tests.cluster.namespace import SERVER_SIDE, Namespace
 from tests.cluster.test_webhook_jobs import author
 from tests.merge_cases import CASES, bug
 from tests.objects import DISRUPTION
 from webhook.kube import names
 
-SERVER_SIDE = ("--server-side", "--field-manager=team")
 CREATED = {name: spec for name, (spec, _) in CASES.items() if name != "managed by another controller"}
 
 
 def denied(team: Namespace) -> bool:
-    refused = team.run("create", "--dry-run=server", "--filename=-", stdin=job("probe", backoffLimit=25))
-    return "denied the request" in refused.stderr
+    return "denied the request" in team.refusal(job("probe", backoffLimit=25))
 
 
 @pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])

@@ -1,0 +1,25 @@
+"""The command line in this process: what the console script runs, without the second that Python takes to start it."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from click.testing import CliRunner
+
+from webhook.cli.main import main
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+RESET = (signal.SIGINT, signal.SIGPIPE)  # by the commands that read files
+
+
+def run(*arguments: str, stdin: str = "") -> Result:
+    """Run a command and return its exit code and output; raise the exceptions that it does not handle."""
+    handlers = {number: signal.getsignal(number) for number in RESET}
+    try:
+        return CliRunner().invoke(main, arguments, input=stdin, prog_name="retry-policy", catch_exceptions=False)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
