@@ -5,9 +5,11 @@
 
 import argparse
 import asyncio
+import importlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -27,6 +29,8 @@ HELD = "a write is held back"  # in the log
 
 def main() -> None:
     options = parsed()
+    if options.begin is not None:
+        wait_for(options.begin)
     clock: Path | None = options.clock
     lifetimes = Lifetimes(authority=options.authority, leaf=options.leaf, announcement=options.announcement)
     serve = app.serve
@@ -41,6 +45,13 @@ def main() -> None:
     app.serve = with_ours  # type: ignore[assignment]
     watch_writes(options.slow, options.hold, options.die)
     cli.main(options.command)
+
+
+def wait_for(file: Path) -> None:
+    """Wait until a file exists, with everything imported that the server imports."""
+    importlib.import_module("kubernetes.aio.client")
+    while not file.exists():
+        time.sleep(INTERVAL)
 
 
 def watch_writes(slow: float, hold: Path | None, die: str | None) -> None:
@@ -81,6 +92,7 @@ def parsed() -> argparse.Namespace:
         default = getattr(DEFAULT, name)
         parser.add_argument(f"--{name}", type=lambda text: timedelta(seconds=float(text)), default=default)
     parser.add_argument("--clock", type=Path, help="a file that says by how many seconds the clock is behind")
+    parser.add_argument("--begin", type=Path, help="do nothing before this file exists")
     parser.add_argument("--slow", type=float, default=0.0, help="seconds that each write waits")
     parser.add_argument("--hold", type=Path, help="while this file exists, writes wait")
     parser.add_argument("--die", help="before:N or after:N")
