@@ -157,6 +157,7 @@ class _ControlPlane:
             "--use-service-account-credentials",
             f"--service-account-private-key-file={self.credentials.folder / 'service-accounts.key'}",
             f"--root-ca-file={self.credentials.authority_file}",
+            "--concurrent-job-syncs=20",  # for the Jobs of all tests at once
             *UNLIMITED,
         )
 

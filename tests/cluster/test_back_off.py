@@ -101,6 +101,7 @@ def test_ten_of_twenty_pods_that_are_evicted_together_are_replaced_after_the_fir
     assert account(team.get("job", "train"))["cost"] == {"disruption": 10}
 
 
+@pytest.mark.first
 def test_six_disruptions_of_one_index_cost_no_growing_wait_and_no_retry(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(2, backoffLimit=1))
@@ -252,6 +253,7 @@ def test_a_job_with_a_success_policy_succeeds_by_it_while_another_index_waits(na
     assert condition(found, "Complete")["reason"] == "SuccessPolicy"
 
 
+@pytest.mark.first
 @pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
 def test_a_job_of_one_pod_that_becomes_indexed_has_no_growing_back_off_either(
     namespace: NewNamespace, options: tuple[str, ...]

@@ -97,6 +97,7 @@ def annotation(text: str) -> Object:
     return {"metadata": {"annotations": {names.LEDGER: text}}}
 
 
+@pytest.mark.first
 def test_a_job_without_annotations_gets_an_account(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(labelled(job("train", exits(1), backoffLimit=0)))

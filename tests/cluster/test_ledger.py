@@ -53,6 +53,7 @@ def test_a_retriable_failure_costs_a_retry_and_a_bug_ends_the_job(namespace: New
     assert any(said in told for told in team.told("train"))
 
 
+@pytest.mark.first
 def test_where_nobody_is_opted_in_any_more_no_account_is_written_until_it_is_again(
     kubectl: Kubectl, namespace: NewNamespace
 ) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
+import pytest
 import yaml
 
 from tests.cluster import rights
@@ -297,6 +298,7 @@ def test_a_cron_job_that_admission_would_edit_is_written_as_it_is(namespace: New
 
 
 @with_operators
+@pytest.mark.first
 def test_what_a_command_has_begun_and_left_behind_is_taken_up(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     gone = failed_job(team, retryable(job("gone", backoffLimit=0)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cluster.objects import account, condition, ended, exit_codes, noted, phase
 from tests.cluster.scenarios.conftest import program
 
@@ -46,6 +48,7 @@ def test_a_bug_in_one_of_eight_pods_fails_the_job_at_once_and_ends_the_others(sc
     assert account(counted)["cost"] == {"fatal": 1, "none": 7}
 
 
+@pytest.mark.first
 def test_after_sigterm_a_job_is_tried_again_up_to_its_budget_and_at_last_on_demand(scene: NewScene) -> None:
     here = scene("require")
     here.create("one-pod.yaml", program(143, 143, 0))
@@ -55,6 +58,7 @@ def test_after_sigterm_a_job_is_tried_again_up_to_its_budget_and_at_last_on_dema
     assert done["status"]["failed"] == 2
 
 
+@pytest.mark.first
 def test_beyond_its_budget_a_job_is_not_tried_again_after_sigterm(scene: NewScene) -> None:
     here = scene()
     here.create("one-pod.yaml", program(143, 143, 143, 0))
@@ -63,6 +67,7 @@ def test_beyond_its_budget_a_job_is_not_tried_again_after_sigterm(scene: NewScen
     assert failed["status"]["failed"] == 3
 
 
+@pytest.mark.first
 def test_a_sidecar_that_is_killed_when_its_pod_ends_does_not_fail_the_job(scene: NewScene) -> None:
     here = scene()
     here.create("sidecar.yaml", program(143, 0, others=137))
@@ -114,6 +119,7 @@ def test_each_index_moves_to_on_demand_for_itself(scene: NewScene) -> None:
     assert (done["status"]["failedIndexes"], done["status"]["completedIndexes"]) == ("1", "0,2")
 
 
+@pytest.mark.first
 def test_what_a_cron_job_says_holds_for_its_pods(scene: NewScene) -> None:
     here = scene()
     here.create("cron-job.yaml", program(1))
