@@ -77,7 +77,7 @@ def fields(status: Object) -> set[str]:
     return {cause["field"] for cause in status.get("details", {}).get("causes", [])}
 
 
-def test_the_schema_rule_refuses_what_the_api_server_refuses_and_nothing_else(plain: Namespace, part: int) -> None:
+def test_the_schema_rule_rejects_exactly_what_the_api_server_rejects(plain: Namespace, part: int) -> None:
     @generated(part)
     @given(judged_jobs())
     def agree(root: Object) -> None:
@@ -92,7 +92,7 @@ def test_the_schema_rule_refuses_what_the_api_server_refuses_and_nothing_else(pl
     agree()
 
 
-def test_the_webhook_edits_an_object_like_render(plain: Namespace, opted_in: Namespace, part: int) -> None:
+def test_the_webhook_makes_the_same_edits_as_render(plain: Namespace, opted_in: Namespace, part: int) -> None:
     policy = parse(Path(os.environ["RETRY_POLICY_TEST_POLICY"]).read_text())
     assert isinstance(policy, Policy)
 

@@ -43,7 +43,7 @@ def greedy_cron_job(name: str) -> Object:
     return manifest
 
 
-def test_a_namespace_is_judged_before_it_is_opted_in_as_admission_does_afterwards(namespace: NewNamespace) -> None:
+def test_audit_before_opt_in_reports_what_admission_does_after_it(namespace: NewNamespace) -> None:
     team = namespace()
     greedy, good, nightly = job("greedy", backoffLimit=25), job("good", backoffLimit=3), greedy_cron_job("nightly")
     for manifest in (greedy, good, nightly):
@@ -64,7 +64,7 @@ def test_a_namespace_is_judged_before_it_is_opted_in_as_admission_does_afterward
     assert audited(team)[1:] == (rows, "")
 
 
-def test_what_was_admitted_is_not_reported_again_and_another_profile_can_be_tried(namespace: NewNamespace) -> None:
+def test_audit_does_not_report_admitted_objects_and_can_try_another_profile(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(job("train", backoffLimit=3))
     team.create(cron_job("nightly"))
@@ -77,7 +77,7 @@ def test_what_was_admitted_is_not_reported_again_and_another_profile_can_be_trie
 
 
 @with_operators
-def test_a_job_set_is_reported_and_none_of_its_jobs(namespace: NewNamespace) -> None:
+def test_audit_reports_a_job_set_and_not_its_jobs(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(job_set("train", {**replicated_job("workers"), "replicas": 2}, failurePolicy={"maxRestarts": 25}))
     team.wait_for_all("jobs", lambda jobs: len(jobs) == 2)
@@ -87,7 +87,7 @@ def test_a_job_set_is_reported_and_none_of_its_jobs(namespace: NewNamespace) -> 
 
 
 @with_operators
-def test_of_a_job_set_that_was_admitted_nothing_is_reported(namespace: NewNamespace) -> None:
+def test_audit_reports_nothing_about_an_admitted_job_set(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(job_set("train", {**replicated_job("workers"), "replicas": 2}, failurePolicy={"maxRestarts": 2}))
     team.wait_for_all("jobs", lambda jobs: len(jobs) == 2)
@@ -95,7 +95,7 @@ def test_of_a_job_set_that_was_admitted_nothing_is_reported(namespace: NewNamesp
     assert (code, [row for row in rows if row[0] != "WARNED"]) == (0, [])
 
 
-def test_it_needs_only_the_right_to_list_and_names_the_lists_that_are_forbidden(
+def test_audit_needs_only_permission_to_list_and_names_what_it_may_not_list(
     namespace: NewNamespace, tmp_path: Path
 ) -> None:
     team = opted_in(namespace)

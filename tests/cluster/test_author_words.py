@@ -28,7 +28,7 @@ def warned(team: Namespace, manifest: Object, *command: str) -> list[str]:
     return [line.removeprefix("Warning: ") for line in done.stderr.splitlines() if line.startswith("Warning: ")]
 
 
-def test_a_job_that_runs_once_is_evicted_and_stays_ended(namespace: NewNamespace) -> None:
+def test_an_eviction_fails_a_job_with_backoff_limit_0(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "require")
     assert warned(team, job("train", backoffLimit=0)) == [
         f"Job {team.name}/train: spec.backoffLimit: 0: disruptions fail the Job too; max-disruptions allows some"
@@ -43,7 +43,7 @@ def test_a_job_that_runs_once_is_evicted_and_stays_ended(namespace: NewNamespace
     assert account(found)["cost"] == {"fatal": 1}
 
 
-def test_a_job_that_runs_once_but_for_disruptions_is_replaced(namespace: NewNamespace) -> None:
+def test_a_job_with_backoff_limit_0_and_max_disruptions_continues_after_an_eviction(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "require")
     manifest = job("train", backoffLimit=0)
     manifest["metadata"]["annotations"] = {names.MAX_DISRUPTIONS: "2"}
@@ -57,7 +57,7 @@ def test_a_job_that_runs_once_but_for_disruptions_is_replaced(namespace: NewName
     assert team.wait_for("jobs", "train", lambda found: condition(found, "Complete"))["status"].get("failed", 0) == 0
 
 
-def test_exit_codes_that_are_not_in_an_authors_list_are_tried_again(namespace: NewNamespace) -> None:
+def test_exit_codes_that_are_not_in_the_authors_list_are_retried(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(job("flaky", exits(1, 0), backoffLimit=1, podFailurePolicy=LISTED))
     team.create(job("broken", exits(42), backoffLimit=1, podFailurePolicy=LISTED))
@@ -67,7 +67,9 @@ def test_exit_codes_that_are_not_in_an_authors_list_are_tried_again(namespace: N
     assert (condition(broken, "Failed")["reason"], broken["status"]["failed"]) == ("PodFailurePolicy", 1)
 
 
-def test_the_ledger_settles_no_crash_whose_code_the_author_has_not_listed(namespace: NewNamespace) -> None:
+def test_the_ledger_does_not_fail_a_job_for_an_exit_code_that_is_not_in_the_authors_list(
+    namespace: NewNamespace,
+) -> None:
     team = opted_in(namespace, "settle")
     team.create(job("listed", backoffLimit=6, **INDEXED, podFailurePolicy=LISTED))
     team.ends(team.running("listed", 3)[0], 1)

@@ -86,7 +86,7 @@ def time(text: str) -> datetime:
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
 
 
-def test_ten_of_twenty_pods_that_are_evicted_together_are_replaced_after_the_first_wait(
+def test_pods_that_are_evicted_together_are_all_replaced_after_the_first_wait(
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace)
@@ -102,7 +102,7 @@ def test_ten_of_twenty_pods_that_are_evicted_together_are_replaced_after_the_fir
 
 
 @pytest.mark.first
-def test_six_disruptions_of_one_index_cost_no_growing_wait_and_no_retry(namespace: NewNamespace) -> None:
+def test_repeated_disruptions_of_one_index_neither_lengthen_the_wait_nor_cost_a_retry(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(2, backoffLimit=1))
     pod = of_index(team, 0)
@@ -121,7 +121,7 @@ def test_six_disruptions_of_one_index_cost_no_growing_wait_and_no_retry(namespac
     assert account(found)["cost"] == {"disruption": 6, "retry": 1}
 
 
-def test_beyond_the_limit_of_disruptions_the_job_controller_counts_them_again(namespace: NewNamespace) -> None:
+def test_the_job_controller_counts_disruptions_beyond_the_limit(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "limited")
     team.create(indexed(1, backoffLimit=3))
     found: list[Object] = []
@@ -132,7 +132,7 @@ def test_beyond_the_limit_of_disruptions_the_job_controller_counts_them_again(na
     assert [counts(pod) for pod in found] == [("0", None), ("0", "0"), ("0", "1")]
 
 
-def test_the_last_attempt_of_all_indexes_together_leaves_spot_before_its_job_has_counted_the_others(
+def test_if_pods_that_fail_together_use_up_the_retries_all_their_replacements_run_on_demand(
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace, "require")
@@ -144,7 +144,9 @@ def test_the_last_attempt_of_all_indexes_together_leaves_spot_before_its_job_has
     assert {(noted(one)["attempt"], noted(one)["max-retries"]) for one in new} == {("3", "3")}
 
 
-def test_the_limit_of_the_sum_applies_first_with_the_same_reason_as_without_indexes(namespace: NewNamespace) -> None:
+def test_failures_of_all_indexes_beyond_backoff_limit_fail_the_job_with_backoff_limit_exceeded(
+    namespace: NewNamespace,
+) -> None:
     team = opted_in(namespace)
     team.create(indexed(4, backoffLimit=2))
     team.all_end([pod for pod in team.running("train", 4) if index_of(pod) != "3"], 143)
@@ -153,7 +155,9 @@ def test_the_limit_of_the_sum_applies_first_with_the_same_reason_as_without_inde
     assert found["status"]["failed"] >= 3
 
 
-def test_an_index_that_exceeds_both_limits_at_once_fails_the_job_by_the_sum(namespace: NewNamespace) -> None:
+def test_a_failure_beyond_backoff_limit_and_the_limit_of_its_index_has_reason_backoff_limit_exceeded(
+    namespace: NewNamespace,
+) -> None:
     team = opted_in(namespace)
     team.create(indexed(1, exits(143), backoffLimit=1, backoffLimitPerIndex=1, maxFailedIndexes=0))
     found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed") and ended(found, 2))
@@ -182,7 +186,9 @@ def test_an_update_to_more_retries_than_the_limit_is_denied(namespace: NewNamesp
     assert team.run("patch", "job", "train", "--type=merge", '--patch={"spec":{"backoffLimit":10}}').returncode == 0
 
 
-def test_a_cron_jobs_template_has_both_and_its_jobs_too(namespace: NewNamespace) -> None:
+def test_the_template_of_a_cron_job_and_its_jobs_get_limits_for_each_index_and_for_the_job(
+    namespace: NewNamespace,
+) -> None:
     team = opted_in(namespace)
     template = {"spec": indexed(2)["spec"]}
     cron_job = {
@@ -198,7 +204,7 @@ def test_a_cron_jobs_template_has_both_and_its_jobs_too(namespace: NewNamespace)
     assert limits(team.get("job", "train")) == [3, 10, 0]
 
 
-def test_an_elastic_job_is_scaled_down_and_up_while_a_failed_index_waits(namespace: NewNamespace) -> None:
+def test_an_elastic_job_can_be_scaled_down_and_up_while_a_failed_index_waits(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(3, backoffLimit=3))
     gone, stays = of_index(team, 2), of_index(team, 0)
@@ -227,7 +233,7 @@ def change(team: Namespace, spec: str) -> None:
     assert changed.returncode == 0, changed.stderr
 
 
-def test_a_job_that_is_suspended_and_resumed_keeps_what_all_indexes_together_have_left(namespace: NewNamespace) -> None:
+def test_suspending_and_resuming_a_job_does_not_reset_its_retries(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(2, backoffLimit=1))
     first = of_index(team, 0)
@@ -242,7 +248,7 @@ def test_a_job_that_is_suspended_and_resumed_keeps_what_all_indexes_together_hav
     assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
 
 
-def test_a_job_with_a_success_policy_succeeds_by_it_while_another_index_waits(namespace: NewNamespace) -> None:
+def test_a_success_policy_completes_the_job_while_a_failed_index_waits(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(2, backoffLimit=3, successPolicy={"rules": [{"succeededIndexes": "0"}]}))
     leader, worker = of_index(team, 0), of_index(team, 1)
@@ -255,7 +261,7 @@ def test_a_job_with_a_success_policy_succeeds_by_it_while_another_index_waits(na
 
 @pytest.mark.first
 @pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
-def test_a_job_of_one_pod_that_becomes_indexed_has_no_growing_back_off_either(
+def test_disruptions_of_a_single_pod_job_that_became_indexed_do_not_lengthen_its_back_off(
     namespace: NewNamespace, options: tuple[str, ...]
 ) -> None:
     team = opted_in(namespace, "single-pod")
@@ -275,7 +281,9 @@ def test_a_job_of_one_pod_that_becomes_indexed_has_no_growing_back_off_either(
 
 
 @pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
-def test_a_job_with_explicit_non_indexed_mode_is_not_changed(namespace: NewNamespace, options: tuple[str, ...]) -> None:
+def test_a_job_with_explicit_completion_mode_non_indexed_is_not_changed(
+    namespace: NewNamespace, options: tuple[str, ...]
+) -> None:
     team = opted_in(namespace, "single-pod")
     manifest = job("train", completionMode="NonIndexed")
     assert team.run("apply", *options, "--filename=-", stdin=manifest).returncode == 0
@@ -287,14 +295,14 @@ def test_a_job_with_explicit_non_indexed_mode_is_not_changed(namespace: NewNames
     [{"name": "a" * 61}, {"name": "a" * 62}, {"generateName": "a" * 56}, {"generateName": "a" * 58}, {"name": "a.b"}],
     ids=str,
 )
-def test_the_api_accepts_any_name_of_a_job_of_one_pod(namespace: NewNamespace, metadata: Object) -> None:
+def test_the_api_server_accepts_single_pod_jobs_with_any_name(namespace: NewNamespace, metadata: Object) -> None:
     team = opted_in(namespace, "single-pod")
     manifest = {**job("train"), "metadata": metadata}
     created = team.run("create", "--filename=-", stdin=manifest)
     assert created.returncode == 0, created.stderr
 
 
-def test_a_cron_job_of_the_longest_name_whose_jobs_become_indexed_creates_jobs(namespace: NewNamespace) -> None:
+def test_a_cron_job_with_the_longest_name_creates_jobs_that_become_indexed(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "single-pod")
     cron_job = {
         "apiVersion": "batch/v1",
@@ -308,7 +316,9 @@ def test_a_cron_job_of_the_longest_name_whose_jobs_become_indexed_creates_jobs(n
 
 
 @with_operators
-def test_a_job_sets_jobs_have_both_and_the_reason_that_its_rules_match(namespace: NewNamespace) -> None:
+def test_the_jobs_of_a_job_set_get_both_limits_and_fail_with_the_reason_that_its_rules_match(
+    namespace: NewNamespace,
+) -> None:
     team = opted_in(namespace)
     rule = {"name": "again", "action": "RestartJobSet", "onJobFailureReasons": ["BackoffLimitExceeded"]}
     worker = replicated_job(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
 
 
-def test_a_cron_job_is_explained_with_what_its_jobs_get_and_how_the_last_ones_ended(namespace: NewNamespace) -> None:
+def test_explain_of_a_cron_job_shows_what_its_jobs_get_and_how_the_last_ones_ended(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     failed_job_of_cron_job(team)
     told = explained(team, "nightly")
@@ -27,7 +27,7 @@ def test_a_cron_job_is_explained_with_what_its_jobs_get_and_how_the_last_ones_en
     assert explained(team, "job/nightly-1")["kind"] == "Job"
 
 
-def test_what_the_jobs_of_a_cron_job_get_that_was_there_before_the_opt_in_is_told_by_the_last_one(
+def test_explain_of_a_cron_job_from_before_opt_in_reads_its_last_job_instead_of_its_template(
     namespace: NewNamespace,
 ) -> None:
     team = namespace()

@@ -69,7 +69,7 @@ def test_a_hostile_object_is_answered_by_the_webhook_in_time(namespace: NewNames
     assert answer["kind"] in {"Job", "Pod"} or answer["code"] == 422, answer["message"][:1000]
 
 
-def test_others_are_admitted_meanwhile(
+def test_other_jobs_are_admitted_while_hostile_objects_are_sent(
     attacked: list[Object], namespace: NewNamespace, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
     team, longest, done = opted_in(namespace), 0.0, 0

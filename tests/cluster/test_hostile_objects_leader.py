@@ -64,7 +64,7 @@ def hostile_set(pattern: str) -> Object:
 
 @with_operators
 @pytest.mark.parametrize("pattern", ["(a+)+!", "(a?){200}b", "[[:alpha:]]{0,490}x"])
-def test_a_pattern_of_exponential_time_takes_no_time(namespace: NewNamespace, pattern: str) -> None:
+def test_a_message_pattern_of_exponential_time_does_not_block_the_leader(namespace: NewNamespace, pattern: str) -> None:
     team, other = opted_in(namespace), opted_in(namespace)
     team.create(hostile_set(pattern))
     found = team.wait_for("jobsets", "hostile", lambda found: ended(found, 1))
@@ -98,7 +98,7 @@ def annotation(text: str) -> Object:
 
 
 @pytest.mark.first
-def test_a_job_without_annotations_gets_an_account(namespace: NewNamespace) -> None:
+def test_a_job_without_annotations_gets_an_account_after_opt_in(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(labelled(job("train", exits(1), backoffLimit=0)))
     team.wait_for("jobs", "train", lambda found: found["status"].get("failed"))
@@ -130,7 +130,7 @@ def is_labelled(team: Namespace, name: str) -> bool:
 
 
 @pytest.mark.first
-def test_large_labelled_jobs_in_other_namespaces_have_little_cost_for_a_starting_server(
+def test_large_labelled_jobs_in_namespaces_without_opt_in_cost_a_starting_server_little_memory(
     namespace: NewNamespace, tmp_path: Path
 ) -> None:
     team, other = namespace(), opted_in(namespace)

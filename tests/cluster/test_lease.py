@@ -95,7 +95,7 @@ def test_one_of_several_candidates_leads_and_when_it_stops_another_leads_at_once
 
 
 @pytest.mark.usefixtures("short")
-def test_after_a_leader_is_killed_another_one_leads_at_the_end_of_its_lease(namespace: NewNamespace) -> None:
+def test_when_the_lease_of_a_killed_leader_expires_another_candidate_leads(namespace: NewNamespace) -> None:
     async def run() -> None:
         team = namespace()
         async with candidates(team, 2) as found:
@@ -110,7 +110,7 @@ def test_after_a_leader_is_killed_another_one_leads_at_the_end_of_its_lease(name
 
 
 @pytest.mark.usefixtures("short")
-def test_of_two_candidates_the_one_that_has_watched_longer_leads_next(namespace: NewNamespace) -> None:
+def test_the_candidate_that_has_watched_longer_leads_next(namespace: NewNamespace) -> None:
     async def run() -> None:
         async with candidates(namespace(), 3) as found:
             first = await leader_of(found)
@@ -124,7 +124,7 @@ def test_of_two_candidates_the_one_that_has_watched_longer_leads_next(namespace:
     uvloop.run(run())
 
 
-def test_a_leader_that_cannot_renew_stops_before_the_end_of_its_lease(
+def test_a_leader_that_cannot_renew_stops_before_its_lease_expires(
     namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease, "DEADLINE", 1.0)
@@ -141,7 +141,7 @@ def test_a_leader_that_cannot_renew_stops_before_the_end_of_its_lease(
     uvloop.run(run())
 
 
-def test_without_the_permission_no_candidate_leads_and_it_is_reported(namespace: NewNamespace, tmp_path: Path) -> None:
+def test_a_candidate_without_permission_does_not_lead_and_reports_it(namespace: NewNamespace, tmp_path: Path) -> None:
     team = namespace()
     kubeconfig = yaml.safe_load(team.kubeconfig.read_text())
     (user,) = kubeconfig["users"]

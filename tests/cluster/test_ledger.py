@@ -40,7 +40,7 @@ def explained(team: Namespace, name: str) -> Object:
     return parsed
 
 
-def test_a_retriable_failure_costs_a_retry_and_a_bug_ends_the_job(namespace: NewNamespace) -> None:
+def test_a_retriable_failure_costs_a_retry_and_a_bug_fails_the_job(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(job("train", exits(143, 1), backoffLimit=3))
     found = team.wait_for("jobs", "train", lambda found: ended(found, 2) and condition(found, "Failed"))
@@ -54,7 +54,7 @@ def test_a_retriable_failure_costs_a_retry_and_a_bug_ends_the_job(namespace: New
 
 
 @pytest.mark.first
-def test_where_nobody_is_opted_in_any_more_no_account_is_written_until_it_is_again(
+def test_after_opt_out_no_account_is_written_until_the_namespace_is_opted_in_again(
     kubectl: Kubectl, namespace: NewNamespace
 ) -> None:
     team = opted_in(namespace)
@@ -69,7 +69,7 @@ def test_where_nobody_is_opted_in_any_more_no_account_is_written_until_it_is_aga
     assert last(found) == [("ExitCode", "main 143", "retry")]
 
 
-def test_an_eviction_costs_a_disruption_and_the_next_pod_knows_of_it(namespace: NewNamespace) -> None:
+def test_an_eviction_costs_a_disruption_and_at_the_limit_the_next_pod_runs_on_demand(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "limited")
     team.create(job("train", backoffLimit=3))
     (first,) = team.running("train", 1)
@@ -88,7 +88,7 @@ def test_an_eviction_costs_a_disruption_and_the_next_pod_knows_of_it(namespace: 
     ]
 
 
-def test_the_next_pod_comes_when_the_back_off_that_is_told_is_over(namespace: NewNamespace) -> None:
+def test_the_next_pod_is_created_when_the_back_off_that_explain_shows_ends(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(job("train", backoffLimit=3))
     (first,) = team.running("train", 1)
@@ -100,7 +100,7 @@ def test_the_next_pod_comes_when_the_back_off_that_is_told_is_over(namespace: Ne
     assert -2 <= (created - datetime.fromisoformat(told)).total_seconds() <= 8
 
 
-def test_of_a_crash_that_is_not_settled_yet_this_is_told_and_then_what_it_was(namespace: NewNamespace) -> None:
+def test_explain_shows_a_pending_verdict_until_the_crash_is_settled(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "settle")
     team.create(job("train", **{**INDEXED, "completions": 3, "parallelism": 3, "backoffLimit": 3}))
     pod = team.running("train", 3)[0]
@@ -113,7 +113,7 @@ def test_of_a_crash_that_is_not_settled_yet_this_is_told_and_then_what_it_was(na
     assert explained(team, "train")["verdicts"] == []
 
 
-def test_where_disruptions_count_an_eviction_ends_a_job_without_retries(namespace: NewNamespace) -> None:
+def test_with_action_count_an_eviction_fails_a_job_without_retries(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "count")
     team.create(job("train", backoffLimit=0))
     (first,) = team.running("train", 1)
@@ -123,7 +123,7 @@ def test_where_disruptions_count_an_eviction_ends_a_job_without_retries(namespac
     assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
 
 
-def test_each_kind_of_disruption_is_known_by_its_reason(namespace: NewNamespace, kubectl: Kubectl) -> None:
+def test_a_preemption_and_a_taint_are_counted_with_their_reasons(namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = opted_in(namespace)
     with own_nodes(kubectl, spot=1) as nodes, own_nodes(kubectl, spot=1) as others:
         team.create(on(nodes, job("preempted", backoffLimit=3), cpu="40"))
@@ -138,7 +138,7 @@ def test_each_kind_of_disruption_is_known_by_its_reason(namespace: NewNamespace,
         assert last(found) == [("Disruption", "DeletionByTaintManager", "disruption")]
 
 
-def test_a_pod_whose_device_breaks_down_costs_a_disruption(namespace: NewNamespace, kubectl: Kubectl) -> None:
+def test_a_pod_whose_device_is_tainted_costs_a_disruption(namespace: NewNamespace, kubectl: Kubectl) -> None:
     if minor_version(kubectl) < OLDEST_WITH_TAINTS:
         pytest.skip("devices have no taints there")
     team = opted_in(namespace)
@@ -150,7 +150,7 @@ def test_a_pod_whose_device_breaks_down_costs_a_disruption(namespace: NewNamespa
         assert last(found) == [("Disruption", "DeletionByDeviceTaintManager", "disruption")]
 
 
-def test_more_pods_than_an_account_can_name_are_counted_once_each(namespace: NewNamespace) -> None:
+def test_each_pod_is_counted_once_even_if_the_account_cannot_name_them_all(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     indexes = {"completions": MOST_RECENT + 10, "parallelism": MOST_RECENT + 10, "completionMode": "Indexed"}
     team.create(job("train", exits(143, 0), backoffLimitPerIndex=1, **indexes))
@@ -163,7 +163,7 @@ def test_more_pods_than_an_account_can_name_are_counted_once_each(namespace: New
     assert len(marked) >= MOST_RECENT // 2
 
 
-def test_a_job_that_is_suspended_by_hand_spends_nothing(namespace: NewNamespace) -> None:
+def test_suspending_a_job_costs_nothing(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(job("train", suspend=True, backoffLimit=3))
     resume = ("patch", "job", "train", "--type=merge", '--patch={"spec":{"suspend":false}}')
@@ -202,7 +202,9 @@ def held(team: Namespace, *pods: Object) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("code", [1, 137])
-def test_a_queued_job_that_is_suspended_goes_on_whatever_its_pods_end_with(namespace: NewNamespace, code: int) -> None:
+def test_a_queued_job_can_be_suspended_and_resumed_whatever_the_exit_code_of_its_pod(
+    namespace: NewNamespace, code: int
+) -> None:
     team = opted_in(namespace)
     team.create(queued(at_sigterm=code))
     (first,) = team.running("train", 1)
@@ -219,7 +221,7 @@ def test_a_queued_job_that_is_suspended_goes_on_whatever_its_pods_end_with(names
 @pytest.mark.parametrize(
     "index", [{}, {"completionMode": "Indexed"}, {"completionMode": "Indexed", "backoffLimitPerIndex": 1}]
 )
-def test_a_queued_job_that_is_scaled_down_goes_on_whatever_its_pods_end_with(
+def test_a_queued_job_can_be_scaled_down_whatever_the_exit_codes_of_its_pods(
     namespace: NewNamespace, index: Object
 ) -> None:
     team = opted_in(namespace)
@@ -236,7 +238,7 @@ def test_a_queued_job_that_is_scaled_down_goes_on_whatever_its_pods_end_with(
         assert not found["status"].get("failed")
 
 
-def test_where_the_profile_says_fail_job_what_a_suspended_pod_ends_with_fails_a_queued_job(
+def test_with_coupled_fail_job_the_exit_code_of_a_suspended_pod_fails_a_queued_job(
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace, "fail-job")
@@ -247,7 +249,7 @@ def test_where_the_profile_says_fail_job_what_a_suspended_pod_ends_with_fails_a_
         assert condition(found, "FailureTarget")["reason"] == "PodFailurePolicy"
 
 
-def test_a_bug_of_a_queued_job_ends_it_before_it_is_tried_again(namespace: NewNamespace) -> None:
+def test_a_bug_fails_a_queued_job_before_it_is_retried(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(queued(1))
     found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed") and ended(found, 1))
@@ -266,7 +268,7 @@ def with_no_disruption_allowed(**spec: Object) -> Object:
 
 
 @pytest.mark.parametrize("spec", SHAPES.values(), ids=SHAPES)
-def test_at_the_limit_a_job_fails_where_the_profile_says_so(namespace: NewNamespace, spec: Object) -> None:
+def test_with_on_exceed_fail_a_disruption_beyond_the_limit_fails_the_job(namespace: NewNamespace, spec: Object) -> None:
     team = opted_in(namespace, "fail")
     team.create(with_no_disruption_allowed(**spec))
     pods = team.running("train", spec.get("parallelism", 1))
@@ -276,7 +278,9 @@ def test_at_the_limit_a_job_fails_where_the_profile_says_so(namespace: NewNamesp
     assert pods[0]["metadata"]["name"] in condition(found, "Failed")["message"]
 
 
-def test_at_the_limit_a_job_is_suspended_and_going_on_grants_a_new_limit(namespace: NewNamespace) -> None:
+def test_with_on_exceed_suspend_a_disruption_beyond_the_limit_suspends_the_job_until_it_is_resumed(
+    namespace: NewNamespace,
+) -> None:
     team = opted_in(namespace, "suspend")
     team.create(with_no_disruption_allowed())
     (first,) = team.running("train", 1)
@@ -292,7 +296,9 @@ def test_at_the_limit_a_job_is_suspended_and_going_on_grants_a_new_limit(namespa
 
 
 @pytest.mark.parametrize("spec", [EIGHT, INDEXED], ids=["eight pods", "eight indexes"])
-def test_a_job_with_other_pods_that_run_is_not_suspended(namespace: NewNamespace, spec: Object) -> None:
+def test_with_on_exceed_suspend_a_job_with_other_running_pods_is_not_suspended(
+    namespace: NewNamespace, spec: Object
+) -> None:
     team = opted_in(namespace, "suspend")
     team.create(with_no_disruption_allowed(**spec))
     pods = team.running("train", 8)
@@ -301,7 +307,7 @@ def test_a_job_with_other_pods_that_run_is_not_suspended(namespace: NewNamespace
     assert not found["spec"]["suspend"]
 
 
-def test_a_crash_beside_a_disruption_is_its_echo_and_one_alone_is_a_bug(namespace: NewNamespace) -> None:
+def test_a_crash_beside_a_disruption_costs_a_retry_and_a_crash_alone_is_a_bug(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "settle")
     spec = {**INDEXED, "completions": 3, "parallelism": 3, "backoffLimit": 6}
     for name in ("echo", "bug"):
@@ -320,7 +326,9 @@ def test_a_crash_beside_a_disruption_is_its_echo_and_one_alone_is_a_bug(namespac
 
 
 @pytest.mark.parametrize("spec", [EIGHT, INDEXED], ids=["eight pods", "eight indexes"])
-def test_at_the_limit_pods_run_on_demand_of_each_index_or_of_them_all(namespace: NewNamespace, spec: Object) -> None:
+def test_the_disruption_limit_applies_to_each_index_or_without_indexes_to_all_pods_together(
+    namespace: NewNamespace, spec: Object
+) -> None:
     team = opted_in(namespace, "limited")
     team.create(job("train", backoffLimit=3, **spec))
     pods = team.running("train", 8)
@@ -332,7 +340,7 @@ def test_at_the_limit_pods_run_on_demand_of_each_index_or_of_them_all(namespace:
 
 
 @with_operators
-def test_a_set_of_which_one_pod_is_evicted_and_the_others_crash_is_started_again(namespace: NewNamespace) -> None:
+def test_a_job_set_restarts_if_one_pod_is_evicted_and_the_others_crash(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "settle")
     workers = replicated_job("workers", parallelism=4, completions=4, completionMode="Indexed", backoffLimit=6)
     team.create(job_set("train", workers, failurePolicy={"maxRestarts": 2}))
@@ -347,7 +355,7 @@ def test_a_set_of_which_one_pod_is_evicted_and_the_others_crash_is_started_again
 
 
 @with_operators
-def test_a_set_of_which_one_pod_crashes_alone_fails_for_good(namespace: NewNamespace) -> None:
+def test_a_job_set_fails_if_one_pod_crashes_without_a_disruption(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "settle")
     workers = replicated_job("workers", parallelism=4, completions=4, completionMode="Indexed", backoffLimit=6)
     team.create(job_set("train", workers, failurePolicy={"maxRestarts": 2}))
@@ -358,7 +366,7 @@ def test_a_set_of_which_one_pod_crashes_alone_fails_for_good(namespace: NewNames
 
 
 @with_operators
-def test_jobs_of_a_set_whose_pods_depend_on_each_other_get_no_rule_for_exit_codes(namespace: NewNamespace) -> None:
+def test_the_jobs_of_a_job_set_with_several_pods_get_no_exit_code_rule(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "settle")
     team.create(job_set("train", replicated_job("driver"), replicated_job("workers")))
     team.pods_of_set("train", 0, 2)

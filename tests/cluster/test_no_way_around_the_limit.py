@@ -129,7 +129,7 @@ WAYS_OF_SETS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_job_by_which(way: str, namespace: NewNamespace) -> None:
+def test_the_api_server_refuses_a_job_that(way: str, namespace: NewNamespace) -> None:
     refused, message, neighbour = WAYS[way]
     team = opted_in(namespace)
     assert message in team.refusal(refused)
@@ -138,14 +138,14 @@ def test_a_job_by_which(way: str, namespace: NewNamespace) -> None:
 
 @with_operators
 @pytest.mark.parametrize("way", WAYS_OF_SETS)
-def test_a_job_set_by_which(way: str, namespace: NewNamespace) -> None:
+def test_the_api_server_refuses_a_job_set_that(way: str, namespace: NewNamespace) -> None:
     refused, message, neighbour = WAYS_OF_SETS[way]
     team = opted_in(namespace)
     assert message in team.refusal(refused)
     assert team.refusal(neighbour) == ""
 
 
-def test_a_new_job_that_claims_to_be_deleted_is_refused_by_server_side_apply_too(namespace: NewNamespace) -> None:
+def test_a_new_job_with_a_deletion_timestamp_cannot_exceed_the_limit(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     claims = job("train", backoffLimit=99)
     claims["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -154,7 +154,7 @@ def test_a_new_job_that_claims_to_be_deleted_is_refused_by_server_side_apply_too
     assert team.refusal(claims)
 
 
-def test_a_running_job_cannot_lose_its_bound_by_claiming_an_owner(namespace: NewNamespace) -> None:
+def test_a_running_job_cannot_exceed_the_limit_by_claiming_an_owner(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     stored = team.create(job("train", backoffLimit=3))
     claims = owned(stored, "JobSet", "jobset.x-k8s.io/v1alpha2")["metadata"]["ownerReferences"]
@@ -169,7 +169,7 @@ def patched(team: Namespace, what: str, name: str, metadata: Object, *flags: str
     return result.stderr if result.returncode else ""
 
 
-def test_what_only_we_write_on_a_job_is_put_back(namespace: NewNamespace) -> None:
+def test_a_users_change_of_the_webhooks_label_and_annotations_on_a_job_is_undone(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     stored = team.create(job("train", backoffLimit=3))
     forged = {"labels": {names.PROFILE: "lax"}, "annotations": {names.POLICY: None, names.LEDGER: "{}"}}
@@ -189,7 +189,9 @@ def test_what_only_we_write_on_a_job_is_put_back(namespace: NewNamespace) -> Non
         {"annotations": {names.POLICY: None}},
     ],
 )
-def test_nor_can_it_be_changed_with_the_status(metadata: Object, namespace: NewNamespace) -> None:
+def test_the_webhooks_label_and_annotations_on_a_job_cannot_be_changed_through_its_status(
+    metadata: Object, namespace: NewNamespace
+) -> None:
     team = opted_in(namespace)
     team.create(job("train", backoffLimit=3))
     denied = patched(team, "job", "train", metadata, "--subresource=status")
@@ -210,7 +212,7 @@ def test_nor_can_it_be_changed_with_the_status(metadata: Object, namespace: NewN
         ("labels", "jobset.sigs.k8s.io/jobset-name", "x"),
     ],
 )
-def test_a_pod_keeps_the_marks_by_which_its_failures_are_counted(
+def test_users_cannot_change_the_labels_and_annotations_by_which_the_failures_of_a_pod_are_counted(
     field: str, key: str, value: str | None, namespace: NewNamespace
 ) -> None:
     team = opted_in(namespace)
@@ -227,7 +229,7 @@ def is_second(pod: Object) -> bool:
     return bool(pod["metadata"]["annotations"].get("batch.kubernetes.io/job-index-failure-count") == "1")
 
 
-def test_a_job_whose_failures_cost_nothing_is_ended_by_the_ledger(namespace: NewNamespace) -> None:
+def test_the_ledger_fails_a_job_whose_failures_cost_no_retry(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "one-retry")
     root = with_rules(exit_codes("Ignore", "In", 75))
     root["spec"]["backoffLimit"] = 1
@@ -243,7 +245,7 @@ def test_a_job_whose_failures_cost_nothing_is_ended_by_the_ledger(namespace: New
 
 
 @with_operators
-def test_a_set_whose_restarts_cost_nothing_is_ended_by_the_ledger(namespace: NewNamespace) -> None:
+def test_the_ledger_fails_a_job_set_whose_restarts_cost_nothing(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "one-retry")
     part = replicated_job(
         "main",
@@ -260,7 +262,7 @@ def test_a_set_whose_restarts_cost_nothing_is_ended_by_the_ledger(namespace: New
 
 
 @with_operators
-def test_the_usual_set_for_host_maintenance_fails_by_a_bug_and_restarts_no_more_often_than_it_may(
+def test_a_bug_in_a_job_set_with_a_maintenance_rule_restarts_it_at_most_max_restarts_times(
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace, "fail-job")

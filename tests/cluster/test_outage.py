@@ -135,7 +135,7 @@ def test_without_the_service_users_see_what_the_docs_quote(outage: Outage) -> No
     until(lambda: outage.said("create", job("train")).strip().endswith(end))
 
 
-def test_updates_are_refused_and_what_ends_or_goes_away_is_not(outage: Outage) -> None:
+def test_during_an_outage_updates_are_refused_and_jobs_can_complete_and_be_deleted(outage: Outage) -> None:
     team = outage.team
     team.create(job("done"))
     unchanged = {"apiVersion": "batch/v1", "kind": "Job", **job("unchanged", suspend=True)}
@@ -173,7 +173,7 @@ def test_a_job_that_gets_no_pod_has_the_event_that_the_docs_quote(outage: Outage
     until(told)
 
 
-def test_the_commands_of_the_docs_let_jobs_through_and_refuse_them_again(outage: Outage) -> None:
+def test_the_documented_commands_let_jobs_through_during_an_outage_and_undo_that(outage: Outage) -> None:
     outage.begin()
     outage.run("-n retry-policy-system get pods")
     outage.run("-n retry-policy-system get events")

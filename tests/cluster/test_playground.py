@@ -80,7 +80,7 @@ def printed() -> Iterator[Printed]:
             runner.send_signal(signal.SIGTERM)
 
 
-def test_a_cluster_to_play_with_is_its_own_has_the_readmes_policy_and_outlives_its_webhook(printed: Printed) -> None:
+def test_make_cluster_has_its_own_control_plane_and_the_readmes_policy_and_survives_an_outage(printed: Printed) -> None:
     exported = os.environ["KUBECONFIG"]
     assert f"KUBECONFIG={exported} is not used" in printed.text
     assert f"make … KUBECONFIG={exported}" in printed.text
@@ -102,7 +102,7 @@ def test_a_cluster_to_play_with_is_its_own_has_the_readmes_policy_and_outlives_i
     until(lambda: "podFailurePolicy" in printed.type(CREATE).stdout)
 
 
-def test_uninstall_as_documented_succeeds_and_leaves_nothing(printed: Printed, kubectl: Kubectl) -> None:
+def test_the_documented_uninstall_succeeds_and_leaves_nothing(printed: Printed, kubectl: Kubectl) -> None:
     printed.type(printed.command(LABEL))
     until(lambda: "podFailurePolicy" in printed.type(CREATE).stdout)
 

@@ -96,7 +96,7 @@ def spec_of(found: Object) -> Object:
     return dict(spec)
 
 
-def test_a_job_that_has_failed_runs_again_under_its_name_with_all_that_it_had(namespace: NewNamespace) -> None:
+def test_a_failed_job_is_retried_with_its_name_labels_annotations_owners_and_spec(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     owner = team.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "experiment"}})
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "experiment", "uid": owner["metadata"]["uid"]}
@@ -119,7 +119,7 @@ def test_a_job_that_has_failed_runs_again_under_its_name_with_all_that_it_had(na
     team.wait_for("jobs", "train", is_complete)
 
 
-def test_the_account_goes_on_and_the_budget_begins_anew(namespace: NewNamespace) -> None:
+def test_a_requested_retry_continues_the_account_and_resets_the_budget(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     failed_job(team, retryable(job("train", backoffLimit=1)))
     before = team.wait_for("jobs", "train", lambda found: ended(found, 1))
@@ -136,7 +136,7 @@ def test_the_account_goes_on_and_the_budget_begins_anew(namespace: NewNamespace)
     assert [one["by"] for one in told["requested"]] == ["admin"]
 
 
-def test_a_job_that_failed_a_moment_ago_is_counted_before_it_goes(namespace: NewNamespace) -> None:
+def test_a_failure_just_before_a_requested_retry_is_counted(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     assert asked(team, "job/train", "--yes")[0] == 0
@@ -145,7 +145,7 @@ def test_a_job_that_failed_a_moment_ago_is_counted_before_it_goes(namespace: New
 
 
 @pytest.mark.first
-def test_of_an_indexed_job_exactly_the_indexes_that_failed_run_again(namespace: NewNamespace) -> None:
+def test_a_retry_of_an_indexed_job_runs_exactly_the_failed_indexes(namespace: NewNamespace) -> None:
     team = namespace()
     failing = [3, 17, 18, 41, 64, 65, 99]
     spec = {"completionMode": "Indexed", "completions": 100, "parallelism": 100, "backoffLimitPerIndex": 0}
@@ -164,7 +164,7 @@ def test_of_an_indexed_job_exactly_the_indexes_that_failed_run_again(namespace: 
     assert (done["status"]["succeeded"], done["status"]["completedIndexes"]) == (100, "0-99")
 
 
-def test_of_a_job_with_completions_only_as_many_run_again_as_are_missing(namespace: NewNamespace) -> None:
+def test_a_retry_of_a_job_with_completions_runs_only_the_missing_ones(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(retryable(job("batch", completions=4, parallelism=4, backoffLimit=0)))
     *good, bad = team.running("batch", 4)
@@ -179,7 +179,7 @@ def test_of_a_job_with_completions_only_as_many_run_again_as_are_missing(namespa
 
 
 @with_operators
-def test_a_job_set_that_has_failed_runs_again_as_it_is(namespace: NewNamespace) -> None:
+def test_a_failed_job_set_is_restarted_and_not_created_again(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(retryable(job_set("train", *(replicated_job(one, backoffLimit=0) for one in ("worker", "driver")))))
     (worker, _) = team.pods_of_set("train", 0, 2)
@@ -197,7 +197,7 @@ def test_a_job_set_that_has_failed_runs_again_as_it_is(namespace: NewNamespace) 
     assert (noted.by, noted.of) == ("admin", "restart 0")
 
 
-def test_of_a_cron_job_its_last_job_runs_again(namespace: NewNamespace) -> None:
+def test_a_retry_of_a_cron_job_retries_its_last_job(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     before = failed_job_of_cron_job(team)
     assert asked(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1: will run again", "")
@@ -205,7 +205,9 @@ def test_of_a_cron_job_its_last_job_runs_again(namespace: NewNamespace) -> None:
     assert [one["name"] for one in now["metadata"]["ownerReferences"]] == ["nightly"]
 
 
-def test_all_that_have_failed_are_chosen_by_their_labels(namespace: NewNamespace) -> None:
+def test_a_label_selector_retries_matching_failed_jobs_and_reports_one_that_is_not_retryable(
+    namespace: NewNamespace,
+) -> None:
     team = namespace()
     for name in ("one", "two"):
         team.create(retryable(job(name, exits(1), backoffLimit=0), labels={"run": "7"}))
@@ -252,7 +254,7 @@ def refusals(team: Namespace) -> dict[str, str]:
     }
 
 
-def test_what_cannot_run_again_is_refused_with_the_reason_and_stays_as_it_is(namespace: NewNamespace) -> None:
+def test_a_job_that_cannot_be_retried_is_refused_with_the_reason_and_not_changed(namespace: NewNamespace) -> None:
     team = namespace()
     refused = refusals(team)
     before = team.get("jobs")
@@ -261,13 +263,13 @@ def test_what_cannot_run_again_is_refused_with_the_reason_and_stays_as_it_is(nam
     assert team.get("jobs")["items"] == before["items"]
 
 
-def test_a_kind_that_cannot_run_again_is_refused_with_those_that_can(namespace: NewNamespace) -> None:
+def test_an_unsupported_kind_is_refused_with_the_list_of_supported_kinds(namespace: NewNamespace) -> None:
     code, _, complaints = asked(namespace(), "deployment/web")
     assert code == 2
     assert "'deployment' is no kind of this command; write NAMESPACE/KIND/NAME, KIND one of job, jobset" in complaints
 
 
-def test_the_kind_can_be_left_out_where_one_object_has_the_name(namespace: NewNamespace) -> None:
+def test_the_kind_can_be_omitted_if_only_one_object_has_the_name(namespace: NewNamespace) -> None:
     team = namespace()
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     assert asked(team, "train", "--yes")[0] == 0
@@ -282,20 +284,22 @@ def test_the_kind_can_be_left_out_where_one_object_has_the_name(namespace: NewNa
     assert complaints.startswith(f"there is no Job, JobSet, CronJob or PipelineRun {team.name}/other that you may read")
 
 
-def test_who_chooses_what_has_not_failed_is_told_so(namespace: NewNamespace) -> None:
+def test_a_selector_that_matches_no_failed_job_prints_a_warning(namespace: NewNamespace) -> None:
     team = namespace()
     how = f"list them: kubectl get -n {team.name} jobs"
     complaints = f"warning: no Job in {team.name} that you chose has failed; {how}\nnothing was changed"
     assert asked(team, "job", "-l", "run=9", "--yes") == (0, "", complaints)
 
 
-def test_an_option_that_is_of_another_kind_is_refused(namespace: NewNamespace) -> None:
+def test_an_option_for_another_kind_is_refused(namespace: NewNamespace) -> None:
     code, _, complaints = asked(namespace(), "job/train", "--keep-finally")
     assert code == 2
     assert "--keep-finally is for PipelineRuns, and this is a Job; leave it out" in complaints
 
 
-def test_who_may_not_delete_a_job_is_told_what_he_lacks(namespace: NewNamespace, tmp_path: Path) -> None:
+def test_a_user_without_permission_is_told_which_permissions_are_missing(
+    namespace: NewNamespace, tmp_path: Path
+) -> None:
     team = namespace()
     failed_job(team, retryable(job("train", backoffLimit=0)))
     before = team.get("job", "train")
@@ -359,7 +363,9 @@ def retry_of(root: Object) -> Callable[[Crashing], Any]:
     return lambda api: executor.rerun(api, of_job.ADAPTER, root, "admin", WHEN)
 
 
-def test_what_was_begun_is_gone_on_with_whoever_asks_and_however(namespace: NewNamespace) -> None:
+def test_a_retry_that_was_interrupted_is_completed_by_the_next_command_that_chooses_its_job(
+    namespace: NewNamespace,
+) -> None:
     team = namespace()
     one, two = (failed_job(team, retryable(job(name, backoffLimit=0), labels={"run": "7"})) for name in ("one", "two"))
     nightly = failed_job_of_cron_job(team)
@@ -375,7 +381,7 @@ def test_what_was_begun_is_gone_on_with_whoever_asks_and_however(namespace: NewN
     assert placeholders(team) == []
 
 
-def test_one_that_somebody_deleted_meanwhile_is_not_created_again_and_its_manifest_stays(
+def test_a_job_that_was_deleted_during_its_retry_is_not_created_again_and_its_manifest_is_kept(
     namespace: NewNamespace,
 ) -> None:
     team = namespace()
@@ -389,7 +395,7 @@ def test_one_that_somebody_deleted_meanwhile_is_not_created_again_and_its_manife
     assert placeholders(team) == [placeholder]
 
 
-def test_of_cron_jobs_only_those_run_again_whose_last_job_has_failed(namespace: NewNamespace) -> None:
+def test_a_retry_of_all_cron_jobs_retries_only_those_whose_last_job_has_failed(namespace: NewNamespace) -> None:
     team = namespace()
     before = failed_job_of_cron_job(team)
     team.create(cron_job("idle"))
@@ -423,7 +429,7 @@ async def ask_for_job(api: Crashing, before: Object) -> None:
 
 
 @pytest.mark.first
-def test_wherever_it_ends_between_two_steps_nothing_is_lost_and_nothing_runs_twice(namespace: NewNamespace) -> None:
+def test_after_a_crash_between_any_two_steps_a_job_is_retried_exactly_once(namespace: NewNamespace) -> None:
     team = namespace()
     spec = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 0}
     for number in range(CRASHES):
@@ -472,7 +478,7 @@ async def ask_for_job_set(api: Crashing, before: Object) -> None:
 
 
 @with_operators
-def test_wherever_the_retry_of_a_job_set_ends_between_two_steps_it_runs_again_once(namespace: NewNamespace) -> None:
+def test_after_a_crash_between_any_two_steps_a_job_set_is_retried_exactly_once(namespace: NewNamespace) -> None:
     team = namespace()
     for number in range(CRASHING_SETS):
         team.create(retryable(job_set(f"set-{number}", replicated_job("worker", exits(1), backoffLimit=0))))
@@ -497,7 +503,7 @@ def owner_of(pod: Object) -> str:
     return str(pod["metadata"]["ownerReferences"][0]["uid"])
 
 
-def test_of_two_who_ask_at_the_same_time_one_has_it_run_again(namespace: NewNamespace) -> None:
+def test_two_simultaneous_retries_of_a_job_run_it_again_only_once(namespace: NewNamespace) -> None:
     team = namespace()
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
 
@@ -520,7 +526,7 @@ def switched(team: Namespace, command: str, target: str) -> tuple[int, str, str]
     return done.exit_code, done.stdout.strip(), done.stderr.strip()
 
 
-def test_a_job_gives_way_and_goes_on_later(namespace: NewNamespace) -> None:
+def test_suspend_stops_a_job_and_resume_continues_it(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(job("train"))
     (first,) = team.running("train", 1)
@@ -541,7 +547,7 @@ def test_a_job_gives_way_and_goes_on_later(namespace: NewNamespace) -> None:
     )
 
 
-def test_who_suspends_is_told_what_the_webhook_warns_of(namespace: NewNamespace) -> None:
+def test_suspend_prints_the_warnings_of_the_webhook(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(job("train"))
     team.running("train", 1)

@@ -97,7 +97,7 @@ def test_only_failed_tasks_and_those_after_them_run_again(namespace: NewNamespac
     assert asked_for["ended"][0].startswith("b: Failed: ")
 
 
-def test_succeeded_tasks_of_finally_can_stay(namespace: NewNamespace) -> None:
+def test_with_keep_finally_succeeded_finally_tasks_do_not_run_again(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(run(task("a"), last=(task("notify"),)))
     ends(team, 1, "a")
@@ -110,7 +110,7 @@ def test_succeeded_tasks_of_finally_can_stay(namespace: NewNamespace) -> None:
     assert task_runs(team)["build-notify"] == were["build-notify"]
 
 
-def test_a_cancelled_run_runs_again(namespace: NewNamespace) -> None:
+def test_a_cancelled_pipeline_run_can_be_retried(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(run(task("a"), task("b", "a"), task("c", "b")))
     ends(team, 0, "a")
@@ -163,7 +163,7 @@ async def ask_for(api: Crashing, before: Object, crashed: int) -> None:
             raise
 
 
-def test_after_a_crash_between_any_two_steps_a_run_is_retried_once(namespace: NewNamespace) -> None:
+def test_after_a_crash_between_any_two_steps_a_pipeline_run_is_retried_exactly_once(namespace: NewNamespace) -> None:
     team = namespace()
     builds = [f"build-{number}" for number in range(CRASHING_RUNS)]
     for name in builds:
@@ -195,7 +195,7 @@ def all_run(number: int) -> Callable[[list[Object]], bool]:
     return lambda pods: len(pods) == number and all(map(is_running, pods))
 
 
-def test_a_custom_task_runs_again_by_its_own_controller(namespace: NewNamespace) -> None:
+def test_a_retried_custom_task_is_run_by_its_own_controller(namespace: NewNamespace) -> None:
     team = namespace()
     approval = {"name": "approve", "taskRef": {"apiVersion": "example.test/v1", "kind": "Approval", "name": "x"}}
     team.create(run(task("a"), approval))
@@ -217,7 +217,7 @@ def says(team: Namespace, succeeded: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_run_without_consent_is_refused_and_not_changed(namespace: NewNamespace) -> None:
+def test_a_pipeline_run_that_is_not_retryable_is_refused_and_not_changed(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(run(task("a"), annotations={}))
     ends(team, 1, "a")

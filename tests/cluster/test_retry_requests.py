@@ -83,7 +83,7 @@ def is_forgotten(found: Object) -> bool:
     return names.RETRY_IN_PROGRESS not in (found["metadata"].get("labels") or {})
 
 
-def test_a_job_that_is_asked_for_by_an_annotation_runs_again(namespace: NewNamespace) -> None:
+def test_an_annotation_requests_the_retry_of_a_job(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     asked = asks(team, "job/train")
@@ -101,7 +101,7 @@ def test_a_job_that_is_asked_for_by_an_annotation_runs_again(namespace: NewNames
     assert placeholders(team) == []
 
 
-def test_what_it_was_asked_long_ago_has_nothing_run_again_wherever_it_comes_from(namespace: NewNamespace) -> None:
+def test_a_request_from_before_the_end_of_the_job_retries_nothing(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     manifest = retryable(job("train", exits(1), backoffLimit=0))
     asked = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -117,7 +117,7 @@ def test_what_it_was_asked_long_ago_has_nothing_run_again_wherever_it_comes_from
 
 
 @with_operators
-def test_a_job_set_that_is_asked_for_by_an_annotation_runs_again(namespace: NewNamespace) -> None:
+def test_an_annotation_requests_the_retry_of_a_job_set(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(retryable(job_set("train", replicated_job("worker", backoffLimit=0))))
     (worker,) = team.pods_of_set("train", 0)
@@ -133,7 +133,7 @@ def test_a_job_set_that_is_asked_for_by_an_annotation_runs_again(namespace: NewN
 
 
 @with_operators
-def test_a_pipeline_run_that_is_asked_for_by_an_annotation_runs_again_and_keeps_finally_if_told_to(
+def test_annotations_request_the_retry_of_a_pipeline_run_without_its_succeeded_finally_tasks(
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace)
@@ -152,7 +152,7 @@ def test_a_pipeline_run_that_is_asked_for_by_an_annotation_runs_again_and_keeps_
     team.wait_for("pipelineruns", "build", is_forgotten)
 
 
-def test_of_a_cron_job_that_is_asked_for_by_an_annotation_its_last_job_runs_again(namespace: NewNamespace) -> None:
+def test_an_annotation_on_a_cron_job_requests_the_retry_of_its_last_job(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     before = failed_job_of_cron_job(team)
     assert asks(team, "cronjob/nightly").stderr == ""
@@ -160,7 +160,7 @@ def test_of_a_cron_job_that_is_asked_for_by_an_annotation_its_last_job_runs_agai
     team.wait_for("cronjobs", "nightly", is_forgotten)
 
 
-def test_a_request_is_refused_at_once_with_the_reason_and_changes_nothing(namespace: NewNamespace) -> None:
+def test_a_request_for_a_job_that_cannot_be_retried_is_denied_at_once_with_the_reason(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     cannot = refusals(team)
     before = team.get("jobs")["items"]
@@ -172,7 +172,7 @@ def test_a_request_is_refused_at_once_with_the_reason_and_changes_nothing(namesp
     assert team.get("jobs")["items"] == before
 
 
-def test_a_time_that_is_none_or_is_to_come_is_refused(namespace: NewNamespace) -> None:
+def test_a_request_with_an_invalid_or_future_time_is_denied(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     failed_job(team, retryable(job("train", backoffLimit=0)))
     assert "is 'yes'; must be the current time, RFC 3339" in asks(team, "job/train", "yes").stderr
@@ -180,7 +180,7 @@ def test_a_time_that_is_none_or_is_to_come_is_refused(namespace: NewNamespace) -
     assert "which is in the future; must be the current time" in to_come.stderr
 
 
-def test_in_a_namespace_that_only_warns_nothing_runs_again(namespace: NewNamespace) -> None:
+def test_in_mode_warn_a_request_gets_a_warning_and_nothing_is_retried(namespace: NewNamespace) -> None:
     team = namespace({names.PROFILE: "default", names.MODE: "Warn"})
     failed_job(team, retryable(job("train", backoffLimit=0)))
     asked = asks(team, "job/train")
@@ -189,7 +189,9 @@ def test_in_a_namespace_that_only_warns_nothing_runs_again(namespace: NewNamespa
     assert is_forgotten(team.get("job", "train"))
 
 
-def test_who_could_not_do_it_himself_may_not_ask_for_it(namespace: NewNamespace, tmp_path: Path) -> None:
+def test_users_without_the_permissions_that_a_retry_needs_may_not_request_one(
+    namespace: NewNamespace, tmp_path: Path
+) -> None:
     team = opted_in(namespace)
     failed_job(team, retryable(job("train", backoffLimit=0)))
     user = as_user(team, tmp_path, "get,patch jobs.batch", "get,patch jobs.batch/status")
@@ -214,7 +216,7 @@ def test_who_could_not_do_it_himself_may_not_ask_for_it(namespace: NewNamespace,
     assert team.get("job", "train") == before
 
 
-def test_what_a_template_says_of_retries_is_not_taken_for_a_request(namespace: NewNamespace) -> None:
+def test_request_keys_in_the_template_of_a_cron_job_are_removed_from_its_jobs(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     template: Object = {"metadata": {"labels": {names.RETRY_IN_PROGRESS: "true"}}, "spec": job("x")["spec"]}
     template["metadata"]["annotations"] = {names.RETRY_ACCEPTED: "{}"}
@@ -226,7 +228,9 @@ def test_what_a_template_says_of_retries_is_not_taken_for_a_request(namespace: N
     assert names.RETRY_ACCEPTED not in made["annotations"]
 
 
-def test_who_may_is_named_as_who_asked_and_nobody_else(namespace: NewNamespace, tmp_path: Path) -> None:
+def test_the_history_names_the_user_who_requested_a_retry_and_cannot_be_forged(
+    namespace: NewNamespace, tmp_path: Path
+) -> None:
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     user = as_user(team, tmp_path, "get,create,patch,delete jobs.batch")
@@ -256,7 +260,7 @@ def refused_of(team: Namespace, name: str) -> str:
     return team.told(name, "RetryRefused")[0]
 
 
-def test_a_job_that_may_do_more_than_the_leader_may_grant_is_refused_and_runs_again_by_the_command(
+def test_a_job_that_the_leader_may_not_create_is_refused_and_can_be_retried_by_the_command(
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace)
@@ -270,7 +274,7 @@ def test_a_job_that_may_do_more_than_the_leader_may_grant_is_refused_and_runs_ag
     team.wait_for("jobs", "train", runs_anew(before))
 
 
-def test_a_job_with_a_service_account_runs_again_where_a_role_lets_the_webhook_use_that(
+def test_a_job_with_a_service_account_is_retried_if_a_role_lets_the_webhook_use_it(
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace)
@@ -288,7 +292,7 @@ def test_a_job_with_a_service_account_runs_again_where_a_role_lets_the_webhook_u
     team.wait_for("jobs", "train", runs_anew(before))
 
 
-def test_a_cron_job_that_admission_would_edit_is_written_as_it_is(namespace: NewNamespace) -> None:
+def test_the_leader_does_not_change_the_spec_of_a_cron_job_from_before_opt_in(namespace: NewNamespace) -> None:
     team = namespace()
     created = team.create(cron_job("nightly"))
     as_accepted(team, "cronjob/nightly", "another")
@@ -299,7 +303,7 @@ def test_a_cron_job_that_admission_would_edit_is_written_as_it_is(namespace: New
 
 @with_operators
 @pytest.mark.first
-def test_what_a_command_has_begun_and_left_behind_is_taken_up(namespace: NewNamespace) -> None:
+def test_the_leader_completes_retries_that_a_command_left_unfinished(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     gone = failed_job(team, retryable(job("gone", backoffLimit=0)))
     taken = failed_job(team, retryable(job("taken", backoffLimit=0)))
@@ -325,9 +329,7 @@ def test_what_a_command_has_begun_and_left_behind_is_taken_up(namespace: NewName
     assert placeholders(team) == [placeholder]
 
 
-def test_two_users_have_a_job_run_again_one_after_the_other_and_each_is_named(
-    namespace: NewNamespace, tmp_path: Path
-) -> None:
+def test_the_history_names_each_user_who_retried_a_job(namespace: NewNamespace, tmp_path: Path) -> None:
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     assert asked(team, "job/train", "--yes")[0] == 0
@@ -344,7 +346,9 @@ def test_two_users_have_a_job_run_again_one_after_the_other_and_each_is_named(
     assert [one.by for one in record.read(now)] == ["admin", f"system:serviceaccount:{team.name}:asks"]
 
 
-def test_another_user_goes_on_with_what_somebody_has_begun(namespace: NewNamespace, tmp_path: Path) -> None:
+def test_another_user_can_complete_a_retry_and_the_history_names_the_first_user(
+    namespace: NewNamespace, tmp_path: Path
+) -> None:
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     crash_after(str(team.kubeconfig), 4, retry_of(before))
@@ -354,7 +358,9 @@ def test_another_user_goes_on_with_what_somebody_has_begun(namespace: NewNamespa
     assert [one.by for one in record.read(now)] == ["admin"]
 
 
-def test_a_placeholder_that_says_what_is_not_so_is_refused(namespace: NewNamespace, tmp_path: Path) -> None:
+def test_a_placeholder_with_a_forged_requester_history_or_uid_is_denied(
+    namespace: NewNamespace, tmp_path: Path
+) -> None:
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
@@ -382,7 +388,9 @@ def test_a_placeholder_that_says_what_is_not_so_is_refused(namespace: NewNamespa
     assert "must not be changed; delete the Job if the retry is not needed" in refused.stderr
 
 
-def test_a_job_that_becomes_a_placeholder_later_is_judged_all_the_same(namespace: NewNamespace, tmp_path: Path) -> None:
+def test_a_job_that_is_changed_into_a_placeholder_is_checked_like_a_new_one(
+    namespace: NewNamespace, tmp_path: Path
+) -> None:
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
@@ -404,7 +412,7 @@ def test_a_job_that_becomes_a_placeholder_later_is_judged_all_the_same(namespace
 
 
 @with_operators
-def test_an_author_who_replaces_what_ran_again_is_not_asked_for_rights_and_its_history_stays(
+def test_replacing_a_retried_job_set_needs_no_retry_permissions_and_keeps_its_history(
     namespace: NewNamespace, tmp_path: Path
 ) -> None:
     team = opted_in(namespace)
@@ -427,7 +435,7 @@ def test_an_author_who_replaces_what_ran_again_is_not_asked_for_rights_and_its_h
 
 
 @with_operators
-def test_a_copy_of_one_that_ran_again_has_nothing_of_its_retries(namespace: NewNamespace) -> None:
+def test_a_copy_of_a_retried_job_set_does_not_get_its_history(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     copied = retryable(job_set("train", replicated_job("worker", backoffLimit=0)))
     noted = record.Requested(at=WHEN, by="admin", of="restart 0")
@@ -438,7 +446,7 @@ def test_a_copy_of_one_that_ran_again_has_nothing_of_its_retries(namespace: NewN
     assert names.RETRY_HISTORY not in team.create(copied)["metadata"]["annotations"]
 
 
-def test_what_was_called_off_is_not_asked_for_any_more(namespace: NewNamespace) -> None:
+def test_a_request_is_withdrawn_by_removing_its_label(namespace: NewNamespace) -> None:
     team = namespace({names.PROFILE: "default", names.MODE: "Audit"})  # where the leader does nothing
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     assert team.run("label", "job/train", f"{names.RETRY_IN_PROGRESS}=true").returncode == 0
@@ -448,7 +456,7 @@ def test_what_was_called_off_is_not_asked_for_any_more(namespace: NewNamespace) 
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-def test_of_a_cron_job_whose_last_job_has_a_placeholder_no_older_one_runs_again(namespace: NewNamespace) -> None:
+def test_while_the_last_job_of_a_cron_job_is_being_retried_no_older_job_is_retried(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     older = failed_job_of_cron_job(team)
     assert team.run("create", "job", "nightly-2", "--from=cronjob/nightly").returncode == 0
@@ -461,7 +469,7 @@ def test_of_a_cron_job_whose_last_job_has_a_placeholder_no_older_one_runs_again(
 
 
 @with_operators
-def test_one_that_is_cancelled_after_it_was_asked_to_run_again_stays_cancelled(namespace: NewNamespace) -> None:
+def test_a_pipeline_run_that_is_cancelled_after_the_request_stays_cancelled(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(run(task("a")))
     ends(team, 1, "a")
@@ -501,7 +509,7 @@ async def have_all_done(kubeconfig: Path, keys: list[controller.Key], is_told: C
 
 
 @with_operators
-def test_all_this_takes_what_the_components_role_grants_and_nothing_more(
+def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
     kubectl: Kubectl, namespace: NewNamespace, tmp_path: Path
 ) -> None:
     team = namespace()

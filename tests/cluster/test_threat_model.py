@@ -36,7 +36,7 @@ def tenant(kubectl: Kubectl) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("tenant")
-def test_the_policy_to_copy_keeps_tenants_from_opting_out_and_from_nothing_else(
+def test_the_documented_admission_policy_forbids_tenants_to_opt_out_and_nothing_else(
     kubectl: Kubectl, namespace: NewNamespace
 ) -> None:
     (text,) = re.findall(r"```yaml\n(apiVersion: admissionregistration.*?)```", PAGE.read_text(), re.DOTALL)

@@ -56,7 +56,7 @@ def newer(kubectl: Kubectl, namespace: NewNamespace) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("older")
-def test_an_older_crd_keeps_annotations(namespace: NewNamespace) -> None:
+def test_the_older_crd_stores_the_annotations_of_a_train_jobs_pods(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     until(lambda: "annotations" in team.create(train_job(), "--dry-run=server")["spec"])
     stored = team.create(train_job(podTemplateOverrides=[{"targetJobs": [{"name": "node"}]}]))
@@ -65,7 +65,9 @@ def test_an_older_crd_keeps_annotations(namespace: NewNamespace) -> None:
 
 
 @pytest.mark.usefixtures("newer")
-def test_a_newer_crd_keeps_patches_and_an_unchanged_manifest_can_be_applied_again(namespace: NewNamespace) -> None:
+def test_the_newer_crd_stores_runtime_patches_and_an_unchanged_manifest_can_be_applied_again(
+    namespace: NewNamespace,
+) -> None:
     assert train_job_keeps(opted_in(namespace), train_job(), [OURS])
     assert train_job_keeps(opted_in(namespace), train_job(runtimePatches=[OTHERS]), [OTHERS, OURS])
 

@@ -52,7 +52,7 @@ def takes(team: Namespace, profile: str) -> None:
 
 
 @pytest.mark.first
-def test_after_every_break_the_first_answer_is_the_right_one(
+def test_after_a_watch_breaks_no_answer_is_from_an_outdated_state(
     tmp_path: Path, namespace: NewNamespace, kubectl: Kubectl
 ) -> None:
     team = namespace({names.PROFILE: "default"})

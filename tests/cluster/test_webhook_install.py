@@ -90,22 +90,22 @@ def accepted(kubectl: Kubectl, manifests: list[Object]) -> None:
     assert len(result.stdout.splitlines()) == len(known)
 
 
-def test_the_api_server_takes_every_manifest_of_the_base_strictly_and_without_a_warning(
+def test_the_api_server_accepts_every_base_manifest_with_strict_validation_and_no_warning(
     kubectl: Kubectl, base: list[Object]
 ) -> None:
     accepted(kubectl, base)
 
 
-def test_the_api_server_takes_the_overlays_combined(kubectl: Kubectl, everything: list[Object]) -> None:
+def test_the_api_server_accepts_all_overlays_combined(kubectl: Kubectl, everything: list[Object]) -> None:
     accepted(kubectl, everything)
 
 
 @pytest.mark.parametrize("file", sorted(MANIFESTS.glob("samples/job*.yaml")), ids=lambda file: file.stem)
-def test_the_api_server_takes_every_sample_job(kubectl: Kubectl, file: Path) -> None:
+def test_the_api_server_accepts_every_sample_job(kubectl: Kubectl, file: Path) -> None:
     accepted(kubectl, list(yaml.safe_load_all(file.read_text())))
 
 
-def test_the_overlays_combine(everything: list[Object]) -> None:
+def test_the_overlays_can_be_combined_in_one_kustomization(everything: list[Object]) -> None:
     kinds = {one["kind"] for one in everything}
     assert kinds >= {"Issuer", "Certificate", "ServiceMonitor", "PrometheusRule"}
     container = of_kind("Deployment", everything)["spec"]["template"]["spec"]["containers"][0]
@@ -122,7 +122,9 @@ def test_the_overlays_combine(everything: list[Object]) -> None:
     assert "provider: gke" in of_kind("ConfigMap", everything)["data"][KEY]
 
 
-def test_with_the_overlay_fail_open_no_entry_refuses_anything(base: list[Object], everything: list[Object]) -> None:
+def test_the_overlay_fail_open_changes_only_the_failure_policy_of_the_base_webhooks(
+    base: list[Object], everything: list[Object]
+) -> None:
     for kind in CONFIGURATIONS:
         closed, opened = of_kind(kind, base)["webhooks"], of_kind(kind, everything)["webhooks"]
         assert "Fail" in {one["failurePolicy"] for one in closed}
@@ -131,7 +133,7 @@ def test_with_the_overlay_fail_open_no_entry_refuses_anything(base: list[Object]
 
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
-def test_the_api_server_stores_the_webhooks_as_they_are_shipped_with_nothing_filled_in(
+def test_the_api_server_stores_the_shipped_webhooks_without_adding_a_default(
     kubectl: Kubectl, base: list[Object], kind: str
 ) -> None:
     shipped = of_kind(kind, base)
@@ -142,7 +144,7 @@ def test_the_api_server_stores_the_webhooks_as_they_are_shipped_with_nothing_fil
 
 @pytest.mark.parametrize("flags", [(), ("--server-side",)], ids=["client-side", "server-side"])
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
-def test_a_certificate_authority_stays_when_the_manifests_are_applied_again(
+def test_an_injected_ca_bundle_stays_when_the_manifests_are_applied_again(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace, kind: str, flags: tuple[str, ...]
 ) -> None:
     shipped = of_kind(kind, base)
@@ -177,7 +179,7 @@ def test_the_deployments_pods_are_admitted_under_pod_security_restricted_and_run
     assert {one["spec"]["priorityClassName"] for one in running} == {"system-cluster-critical"}
 
 
-def test_a_profile_that_the_policy_does_not_have_is_refused_when_a_namespace_is_labelled_with_it(
+def test_a_namespace_label_with_a_misspelt_profile_is_denied_with_the_right_spelling(
     kubectl: Kubectl, namespace: NewNamespace
 ) -> None:
     label = ("label", "namespace", namespace().name, "--overwrite")
@@ -185,7 +187,7 @@ def test_a_profile_that_the_policy_does_not_have_is_refused_when_a_namespace_is_
     assert kubectl.run(*label, f"{names.PROFILE}=default").returncode == 0
 
 
-def test_a_bad_policy_is_refused_when_it_is_applied_with_all_problems_and_their_paths(
+def test_an_invalid_policy_is_denied_with_the_path_of_each_problem(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace, tmp_path: Path
 ) -> None:
     team = namespace()
@@ -205,7 +207,7 @@ def test_a_bad_policy_is_refused_when_it_is_applied_with_all_problems_and_their_
 
 
 @pytest.mark.skipif(not OWN_CONTROL_PLANE, reason="another's API server shows webhooks no certificate of its own")
-def test_with_a_client_ca_the_api_server_is_served_and_nobody_else(
+def test_with_a_client_ca_only_the_api_server_can_connect(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace, tmp_path: Path
 ) -> None:
     team = namespace({names.PROFILE: "default"})
@@ -272,7 +274,7 @@ def patch(**root: Any) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
-def test_about_workloads_is_asked_when_they_are_new_or_change_in_spec_labels_or_annotations(
+def test_the_workload_webhook_is_called_for_new_objects_and_changes_of_spec_labels_or_annotations(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace, kind: str
 ) -> None:
     team = namespace({names.PROFILE: "default"})
@@ -303,7 +305,7 @@ def test_about_workloads_is_asked_when_they_are_new_or_change_in_spec_labels_or_
     [(CONFIGURATIONS[0], (names.ATTEMPT, names.INTERRUPTIBLE)), (CONFIGURATIONS[1], names.SAID_BY_AUTHORS)],
     ids=CONFIGURATIONS,
 )
-def test_about_a_new_pod_is_asked_when_it_says_something_that_the_rules_read(
+def test_the_pod_webhook_is_called_for_a_new_pod_with_an_annotation_that_the_rules_read(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace, kind: str, keys: tuple[str, ...]
 ) -> None:
     team = namespace({names.PROFILE: "default"})
@@ -324,7 +326,7 @@ def test_about_a_new_pod_is_asked_when_it_says_something_that_the_rules_read(
     [(CONFIGURATIONS[0], {"of a run", "of a job with a selector of its own"}), (CONFIGURATIONS[1], set())],
     ids=CONFIGURATIONS,
 )
-def test_a_jobs_pod_has_an_entry_of_its_own_and_one_with_a_controller_is_not_validated(
+def test_the_pod_webhooks_skip_pods_of_jobs_and_validation_skips_every_pod_with_a_controller(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace, kind: str, kinds: set[str]
 ) -> None:
     team = namespace({names.PROFILE: "default"})
@@ -347,7 +349,7 @@ def owner(api_version: str, kind: str, *, controller: bool = True) -> Object:
     return {"apiVersion": api_version, "kind": kind, "name": "owner", "uid": "owner-uid", "controller": controller}
 
 
-def test_about_a_jobs_pod_is_asked_whatever_it_says(
+def test_the_job_pods_webhook_is_called_for_every_new_pod_of_a_job_and_for_no_other_pod(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace
 ) -> None:
     team = namespace({names.PROFILE: "default"})
@@ -360,7 +362,7 @@ def test_about_a_jobs_pod_is_asked_whatever_it_says(
         assert not asked("create", stdin=pod("new"))
 
 
-def test_about_a_namespace_is_asked_when_a_key_of_ours_is_set_and_never_when_it_is_opted_out(
+def test_the_namespace_webhook_is_called_when_one_of_our_keys_is_set_and_not_when_it_is_removed(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace
 ) -> None:
     team = namespace({names.PROFILE: "default", names.MODE: "Audit", "a": "b"})
@@ -382,7 +384,7 @@ def test_about_a_namespace_is_asked_when_a_key_of_ours_is_set_and_never_when_it_
         assert asked(*label, f"{names.MODE}=Warn")  # without a profile it has no effect, which is a warning
 
 
-def test_about_a_config_map_is_asked_when_it_is_the_policy_and_its_text_is_new(
+def test_the_policy_webhook_is_called_only_for_the_policys_config_map_and_only_if_its_text_changes(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace
 ) -> None:
     team = namespace()
@@ -400,7 +402,7 @@ def test_about_a_config_map_is_asked_when_it_is_the_policy_and_its_text_is_new(
         assert not asked("delete", f"configmap/{POLICY}")
 
 
-def test_about_a_pod_of_every_batch_system_is_asked_whatever_it_says(
+def test_the_pod_webhook_is_called_for_pods_of_every_batch_system_even_without_annotations(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace
 ) -> None:
     team = namespace({names.PROFILE: "default"})
@@ -429,7 +431,7 @@ def owned(by: Object) -> Object:
 
 
 @with_operators
-def test_with_a_certificate_of_others_the_server_asks_for_all_else_that_its_roles_grant_and_for_nothing_more(
+def test_a_server_that_does_not_manage_certificates_uses_exactly_its_other_permissions(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace, tmp_path: Path
 ) -> None:
     team = namespace()

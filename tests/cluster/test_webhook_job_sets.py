@@ -58,7 +58,9 @@ def refused(team: Namespace, manifest: Object) -> str:
     return said
 
 
-def test_the_set_its_jobs_and_their_pods_are_made_as_the_rules_say(namespace: NewNamespace) -> None:
+def test_a_job_set_its_jobs_and_their_pods_get_the_rules_the_profile_label_and_the_placement(
+    namespace: NewNamespace,
+) -> None:
     team = opted_in(namespace, "fail-job")
     author = {"name": "tooLong", "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"]}
     parts = replicated_job("driver", backoffLimit=0), replicated_job("workers", parallelism=2, completions=2)
@@ -75,7 +77,7 @@ def test_the_set_its_jobs_and_their_pods_are_made_as_the_rules_say(namespace: Ne
     assert {one["metadata"]["labels"][names.PROFILE] for one in jobs} == {"fail-job"}
 
 
-def test_a_bug_fails_the_whole_set_at_once(namespace: NewNamespace) -> None:
+def test_a_bug_fails_the_whole_job_set_at_once(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "fail-job")
     parts = replicated_job("driver"), replicated_job("workers", exits(1), backoffLimit=3)
     team.create(job_set("train", *parts, failurePolicy={"maxRestarts": 3}))
@@ -84,7 +86,7 @@ def test_a_bug_fails_the_whole_set_at_once(namespace: NewNamespace) -> None:
     assert restarts(failed) == (0, 0)
 
 
-def test_a_set_that_says_nothing_of_failures_fails_at_once_on_a_bug_and_restarts_after_a_disruption(
+def test_a_job_set_without_failure_policy_restarts_after_a_disruption_and_fails_at_once_on_a_bug(
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace)
@@ -98,7 +100,7 @@ def test_a_set_that_says_nothing_of_failures_fails_at_once_on_a_bug_and_restarts
     assert restarts(failed) == (1, 0)
 
 
-def test_an_eviction_restarts_the_set_and_costs_it_nothing(namespace: NewNamespace) -> None:
+def test_an_eviction_restarts_the_job_set_at_no_cost(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     parts = replicated_job("driver"), replicated_job("workers", parallelism=2, completions=2)
     team.create(job_set("train", *parts, failurePolicy={"maxRestarts": 1}))
@@ -112,7 +114,9 @@ def test_an_eviction_restarts_the_set_and_costs_it_nothing(namespace: NewNamespa
     assert {disruptions(pod) for pod in after} == {"1"}
 
 
-def test_under_restart_pod_the_job_replaces_the_evicted_pod_and_the_set_goes_on(namespace: NewNamespace) -> None:
+def test_with_restart_pod_the_job_replaces_the_evicted_pod_and_the_job_set_does_not_restart(
+    namespace: NewNamespace,
+) -> None:
     team = opted_in(namespace, "restart-pod")
     stored = team.create(job_set("train", replicated_job("workers", backoffLimit=0), failurePolicy={"maxRestarts": 1}))
     assert rules_of(stored) == [ON_BUG]
@@ -125,7 +129,9 @@ def test_under_restart_pod_the_job_replaces_the_evicted_pod_and_the_set_goes_on(
     assert restarts(team.get("jobset", "train")) == (0, 0)
 
 
-def test_the_pods_of_each_restart_know_it_and_those_of_the_last_run_on_on_demand_nodes(namespace: NewNamespace) -> None:
+def test_the_attempt_of_a_pod_is_the_restart_of_its_job_set_and_the_last_one_runs_on_demand(
+    namespace: NewNamespace,
+) -> None:
     team = opted_in(namespace, "require")
     team.create(job_set("train", replicated_job("workers", backoffLimit=0), failurePolicy={"maxRestarts": 2}))
     for attempt in range(3):
@@ -142,7 +148,7 @@ def test_the_pods_of_each_restart_know_it_and_those_of_the_last_run_on_on_demand
     assert restarts(failed) == (2, 2)
 
 
-def test_a_bad_template_is_refused_with_its_own_path(namespace: NewNamespace) -> None:
+def test_an_invalid_template_is_denied_with_its_own_path(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     good = replicated_job("driver")
     path = "spec.replicatedJobs[1].template.spec"
@@ -154,7 +160,7 @@ def test_a_bad_template_is_refused_with_its_own_path(namespace: NewNamespace) ->
     assert "replicatedJobs[0]" not in too_many + invalid
 
 
-def test_11_restarts_are_refused(namespace: NewNamespace) -> None:
+def test_11_restarts_are_denied(namespace: NewNamespace) -> None:
     manifest = job_set("train", replicated_job("workers"), failurePolicy={"maxRestarts": 11})
     assert "spec.failurePolicy.maxRestarts: 11 retries exceed the limit of 10" in refused(opted_in(namespace), manifest)
 
@@ -171,7 +177,7 @@ def saying_no_restart_policy(name: str, **spec: Any) -> Object:
 
 @ORDERS
 @pytest.mark.parametrize("flags", [("create",), SERVER_SIDE], ids=["created", "server-side"])
-def test_an_empty_restart_policy_becomes_never_with_one_warning_for_the_user(
+def test_a_missing_restart_policy_becomes_never_with_one_warning_for_the_user(
     namespace: NewNamespace, flags: tuple[str, ...], labels: dict[str, str]
 ) -> None:
     team = namespace({names.PROFILE: "fail-job", **labels})
@@ -196,9 +202,7 @@ def test_an_empty_restart_policy_becomes_never_with_one_warning_for_the_user(
 
 
 @ORDERS
-def test_a_set_whose_restart_policy_was_left_out_can_be_applied_again(
-    namespace: NewNamespace, labels: dict[str, str]
-) -> None:
+def test_a_job_set_without_restart_policy_can_be_applied_again(namespace: NewNamespace, labels: dict[str, str]) -> None:
     team = namespace({names.PROFILE: "default", **labels})
     manifest = job_set("train", saying_no_restart_policy("workers"))
     stored = team.apply(manifest, *SERVER_SIDE)
@@ -207,7 +211,9 @@ def test_a_set_whose_restart_policy_was_left_out_can_be_applied_again(
     assert jobs_of(again)[0]["template"]["spec"]["restartPolicy"] == "Never"
 
 
-def test_where_the_author_restarts_a_job_alone_so_does_an_eviction_and_at_no_cost(namespace: NewNamespace) -> None:
+def test_with_an_authors_rule_restart_job_an_eviction_restarts_that_job_alone_at_no_cost(
+    namespace: NewNamespace,
+) -> None:
     team = opted_in(namespace)
     rules = [
         {"name": "leader", "action": "RestartJobSet", "targetReplicatedJobs": ["leader"]},
@@ -232,7 +238,7 @@ def test_where_the_author_restarts_a_job_alone_so_does_an_eviction_and_at_no_cos
     assert condition(failed, "Failed")["reason"] == "ReachedMaxRestarts"
 
 
-def test_under_restart_job_an_eviction_restarts_the_job_alone(namespace: NewNamespace) -> None:
+def test_with_on_disruption_restart_job_an_eviction_restarts_that_job_alone(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "restart-job")
     team.create(job_set("train", replicated_job("leader"), replicated_job("worker")))
     pod = team.pods_of_set("train", 0, 2)[0]
@@ -244,7 +250,7 @@ def test_under_restart_job_an_eviction_restarts_the_job_alone(namespace: NewName
 
 @ORDERS
 @pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])
-def test_an_unchanged_set_can_be_applied_again(
+def test_an_unchanged_job_set_can_be_applied_again(
     namespace: NewNamespace, flags: tuple[str, ...], labels: dict[str, str]
 ) -> None:
     team = namespace({names.PROFILE: "default", **labels})
@@ -261,7 +267,7 @@ def test_an_unchanged_set_can_be_applied_again(
         assert again["metadata"][key] == stored["metadata"][key]
 
 
-def test_what_only_jobsets_own_webhook_forbids_to_apply_again_is_forbidden_without_ours_too(
+def test_a_manifest_that_the_jobset_webhook_refuses_to_apply_again_is_refused_without_ours_too(
     namespace: NewNamespace,
 ) -> None:
     team = namespace()
@@ -272,7 +278,7 @@ def test_what_only_jobsets_own_webhook_forbids_to_apply_again_is_forbidden_witho
     assert "field is immutable" in again.stderr
 
 
-def test_a_set_that_restarts_in_place_keeps_the_unlimited_backoff_limit_that_this_demands(
+def test_a_job_set_that_restarts_in_place_keeps_the_unlimited_backoff_limit_that_it_needs(
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace)
@@ -285,7 +291,7 @@ def test_a_set_that_restarts_in_place_keeps_the_unlimited_backoff_limit_that_thi
     assert [one["spec"]["backoffLimit"] for one in jobs] == [UNLIMITED]
 
 
-def test_without_message_patterns_in_its_crd_a_set_is_not_restarted_for_disruptions(kubectl: Kubectl) -> None:
+def test_if_the_crd_has_no_message_patterns_disruptions_do_not_restart_the_job_set(kubectl: Kubectl) -> None:
     crd = json.loads(kubectl.run("get", "crd", "jobsets.jobset.x-k8s.io", "--output=json").stdout)
     assert features.of_job_sets(crd) == (True, True)
     without = json.loads(json.dumps(crd).replace('"onJobFailureMessagePatterns"', '"unknown"'))

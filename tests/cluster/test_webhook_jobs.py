@@ -38,7 +38,9 @@ def without_times(stored: Object) -> Object:
     return found
 
 
-def test_a_job_is_stored_with_the_rules_in_order_and_its_container_named(namespace: NewNamespace) -> None:
+def test_a_stored_job_has_the_disruption_rule_first_and_an_exit_code_rule_for_its_container(
+    namespace: NewNamespace,
+) -> None:
     stored = opted_in(namespace).create(job("train", backoffLimit=3))
     assert stored["spec"]["podFailurePolicy"]["rules"] == [DISRUPTION, bug()]
     assert stored["spec"]["podReplacementPolicy"] == "Failed"
@@ -54,7 +56,7 @@ def test_a_bug_fails_the_job_at_once(namespace: NewNamespace) -> None:
     assert failed["status"]["failed"] == 1
 
 
-def test_after_sigterm_the_last_attempt_runs_on_an_on_demand_node(namespace: NewNamespace) -> None:
+def test_the_last_attempt_runs_on_an_on_demand_node(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "require")
     team.create(job("train", exits(143, 0), backoffLimit=1))
     team.wait_for("jobs", "train", lambda found: condition(found, "Complete"))
@@ -76,7 +78,7 @@ def test_after_sigterm_the_last_attempt_runs_on_an_on_demand_node(namespace: New
     }
 
 
-def test_spot_is_preferred_where_the_profile_prefers_it(namespace: NewNamespace) -> None:
+def test_with_spot_prefer_a_pod_gets_a_preference_for_spot_nodes(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(job("train"))
     (first,) = team.pods_of("train", lambda pods: pods and pods[0]["spec"].get("nodeName"))
@@ -89,7 +91,7 @@ def test_spot_is_preferred_where_the_profile_prefers_it(namespace: NewNamespace)
     assert first["spec"]["nodeName"].startswith("spot")
 
 
-def test_each_index_with_its_own_budget_leaves_spot_by_its_own_failures(namespace: NewNamespace) -> None:
+def test_with_backoff_limit_per_index_only_the_failed_index_leaves_spot(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "require")
     team.create(job("train", completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=1))
     running = team.pods_of("train", lambda pods: len([one for one in pods if one["spec"].get("nodeName")]) == 2)
@@ -101,7 +103,7 @@ def test_each_index_with_its_own_budget_leaves_spot_by_its_own_failures(namespac
     assert {noted(one)["attempt-source"] for one in pods} == {"JobIndex"}
 
 
-def test_a_job_with_25_retries_is_refused_with_path_value_limit_and_profile(namespace: NewNamespace) -> None:
+def test_a_job_with_25_retries_is_denied_with_path_value_limit_and_profile(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     refused = team.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
     assert refused.returncode != 0
@@ -109,7 +111,7 @@ def test_a_job_with_25_retries_is_refused_with_path_value_limit_and_profile(name
     assert f"denied the request: Job {team.name}/train: {problem}" in refused.stderr
 
 
-def test_a_job_whose_name_the_api_server_completes_is_refused_by_the_name_in_its_manifest(
+def test_the_denial_of_a_job_with_generate_name_shows_that_prefix(
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace)
@@ -119,7 +121,7 @@ def test_a_job_whose_name_the_api_server_completes_is_refused_by_the_name_in_its
     assert f"denied the request: Job {team.name}/train-*: spec.backoffLimit: 25 retries" in refused.stderr
 
 
-def test_a_warning_is_told_of_each_object_of_a_manifest(namespace: NewNamespace) -> None:
+def test_each_object_of_a_manifest_gets_its_own_warning(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "clamp")
     both: Object = {"apiVersion": "v1", "kind": "List", "items": [job(name, backoffLimit=25) for name in ("a", "b")]}
     told = team.run("create", "--filename=-", stdin=both).stderr
@@ -127,7 +129,7 @@ def test_a_warning_is_told_of_each_object_of_a_manifest(namespace: NewNamespace)
         assert f"Warning: Job {team.name}/{name}: spec.backoffLimit: 25 lowered to 10" in told
 
 
-def test_a_long_warning_is_passed_on_whole(namespace: NewNamespace) -> None:
+def test_a_long_warning_is_not_cut_off(namespace: NewNamespace) -> None:
     team = namespace({names.PROFILE: "default", names.MODE: "Warn"})
     name = "j" * 63
     told = team.run("create", "--filename=-", stdin=job(name, backoffLimit=25)).stderr
@@ -135,7 +137,7 @@ def test_a_long_warning_is_passed_on_whole(namespace: NewNamespace) -> None:
     assert f"{warning} in profile 'default'; set 10 or less\n" in told
 
 
-def test_a_clamping_profile_lowers_with_a_warning_for_the_user(namespace: NewNamespace) -> None:
+def test_with_on_exceed_clamp_too_many_retries_are_lowered_with_a_warning(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "clamp")
     created = team.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
     warning = "spec.backoffLimit: 25 lowered to 10; profile 'clamp' allows no more"
@@ -143,7 +145,7 @@ def test_a_clamping_profile_lowers_with_a_warning_for_the_user(namespace: NewNam
     assert team.get("job", "train")["spec"]["backoffLimit"] == 10
 
 
-def test_a_namespace_without_the_label_sees_no_difference_at_all(namespace: NewNamespace) -> None:
+def test_nothing_changes_in_a_namespace_without_the_profile_label(namespace: NewNamespace) -> None:
     team = namespace()
     stored = team.create(job("train", backoffLimit=25))
     assert "podFailurePolicy" not in stored["spec"]
@@ -153,16 +155,14 @@ def test_a_namespace_without_the_label_sees_no_difference_at_all(namespace: NewN
     assert "affinity" not in pod["spec"]
 
 
-def test_a_dry_run_shows_the_same_and_leaves_nothing(namespace: NewNamespace) -> None:
+def test_a_dry_run_shows_the_job_that_would_be_stored_and_creates_nothing(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     shown = team.create(job("train", backoffLimit=3), "--dry-run=server")
     assert team.get("jobs")["items"] == []
     assert without_times(shown) == without_times(team.create(job("train", backoffLimit=3)))
 
 
-def test_an_unknown_profile_or_mode_is_refused_when_a_namespace_is_labelled(
-    namespace: NewNamespace, kubectl: Kubectl
-) -> None:
+def test_a_namespace_label_with_an_unknown_profile_or_mode_is_denied(namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = namespace()
     refused = kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=defualt", f"{names.MODE}=warn")
     assert (
@@ -172,7 +172,7 @@ def test_an_unknown_profile_or_mode_is_refused_when_a_namespace_is_labelled(
     assert "must be Enforce, Warn or Audit (did you mean Warn?)" in refused.stderr
 
 
-def test_a_misspelt_key_is_a_warning_on_a_namespace_a_job_and_a_bare_pod(
+def test_a_misspelt_key_on_a_namespace_a_job_or_a_bare_pod_gets_a_warning(
     namespace: NewNamespace, kubectl: Kubectl
 ) -> None:
     team = namespace()
@@ -190,7 +190,7 @@ def test_a_misspelt_key_is_a_warning_on_a_namespace_a_job_and_a_bare_pod(
     assert "use interruptible" in told.stderr
 
 
-def test_warn_tells_and_audit_is_silent(namespace: NewNamespace) -> None:
+def test_mode_warn_prints_warnings_and_mode_audit_prints_nothing(namespace: NewNamespace) -> None:
     warned = namespace({names.PROFILE: "default", names.MODE: "Warn"})
     told = warned.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
     would = "spec.backoffLimit: would deny: 25 retries exceed the limit of 10"
@@ -202,7 +202,7 @@ def test_warn_tells_and_audit_is_silent(namespace: NewNamespace) -> None:
     assert "podFailurePolicy" not in audited.get("job", "train")["spec"]
 
 
-def test_a_label_that_changes_is_seen(namespace: NewNamespace, kubectl: Kubectl) -> None:
+def test_a_changed_namespace_label_takes_effect(namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = opted_in(namespace)
     dry_run = ("create", "--dry-run=server", "--filename=-")
     assert "denied" in team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr
@@ -212,7 +212,7 @@ def test_a_label_that_changes_is_seen(namespace: NewNamespace, kubectl: Kubectl)
     until(lambda: not team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr)
 
 
-def test_a_job_from_before_the_opt_in_keeps_its_spec_and_the_pods_that_replace_its_pods_are_not_placed(
+def test_a_job_from_before_opt_in_keeps_its_spec_and_its_new_pods_are_not_placed(
     namespace: NewNamespace, kubectl: Kubectl
 ) -> None:
     team = namespace()
@@ -230,7 +230,7 @@ def test_a_job_from_before_the_opt_in_keeps_its_spec_and_the_pods_that_replace_i
     assert names.PLACEMENT not in (second["metadata"].get("annotations") or {})
 
 
-def test_a_cron_jobs_policy_reaches_its_jobs_and_pods(namespace: NewNamespace) -> None:
+def test_the_injected_policy_of_a_cron_job_reaches_its_jobs_and_pods(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "require")
     template = {"spec": job("train", backoffLimit=2)["spec"]}
     team.create(
@@ -249,7 +249,7 @@ def test_a_cron_jobs_policy_reaches_its_jobs_and_pods(namespace: NewNamespace) -
     assert team.get("job", "tonight")["spec"]["podFailurePolicy"] == stored["podFailurePolicy"]
 
 
-def test_a_bare_pod_takes_part_if_it_says_so(namespace: NewNamespace) -> None:
+def test_a_bare_pod_is_placed_only_with_an_attempt_annotation(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "require")
     bare = {
         "apiVersion": "v1",
@@ -265,7 +265,7 @@ def test_a_bare_pod_takes_part_if_it_says_so(namespace: NewNamespace) -> None:
 
 
 @pytest.mark.parametrize(("spec", "expected"), CASES.values(), ids=CASES)
-def test_the_api_server_accepts_and_stores_what_the_rules_make(
+def test_the_api_server_stores_the_jobs_that_the_rules_produce(
     namespace: NewNamespace, spec: Object, expected: list[Object] | None
 ) -> None:
     stored = opted_in(namespace).create(author(spec), "--dry-run=server")

@@ -155,7 +155,7 @@ def test_an_unchanged_manifest_of_every_kind_can_be_applied_again(
         assert said(team.apply(sample, *flags)) == said(stored)
 
 
-def test_11_retries_are_refused_and_10_accepted_in_every_retry_field(
+def test_11_retries_are_denied_and_10_accepted_in_every_retry_field(
     team: Namespace, row: KindSpec, samples: list[Object]
 ) -> None:
     fields = []
@@ -176,7 +176,7 @@ def with_retries(sample: Object, budget: Budget, retries: int) -> Object:
     return changed.root
 
 
-def test_a_template_of_the_whole_cluster_is_left_alone_unless_it_says_that_it_takes_part(team: Namespace) -> None:
+def test_a_cluster_workflow_template_is_checked_only_if_it_has_the_profile_label(team: Namespace) -> None:
     (template,) = samples_of(KINDS["argoproj.io", "ClusterWorkflowTemplate"])
     template["spec"]["templates"][0]["containerSet"]["retryStrategy"]["retries"] = 99
     create = ("create", "--dry-run=server", "--filename=-")
@@ -285,7 +285,9 @@ def with_status(team: Namespace, found: Object, status: Object | None) -> Object
 
 
 @pytest.mark.parametrize("row", OF_PODS, ids=name_of)
-def test_the_server_reads_the_owner_of_a_pod_and_what_that_allows(team: Namespace, row: KindSpec) -> None:
+def test_the_attempt_and_max_retries_of_a_pod_are_read_from_the_signals_of_its_owner(
+    team: Namespace, row: KindSpec
+) -> None:
     told = TOLD[name_of(row)]
     owner = owner_of(row, team, told.status)
     made = pod(owner["metadata"]["name"] + told.suffix)
@@ -300,7 +302,7 @@ def test_the_server_reads_the_owner_of_a_pod_and_what_that_allows(team: Namespac
     )
 
 
-def test_a_step_of_a_workflow_that_is_not_retried_is_placed_on_demand(team: Namespace) -> None:
+def test_a_workflow_step_without_retries_is_placed_on_demand(team: Namespace) -> None:
     spec = {"entrypoint": "main", "templates": [{"name": "main", "container": {"image": "example.invalid/main"}}]}
     workflow: Object = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "spec": spec}
     owner = team.create(named({**workflow, "metadata": {"name": "once"}}))

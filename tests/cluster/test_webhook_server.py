@@ -61,7 +61,9 @@ def with_failures(kubectl: Kubectl, namespace: str, failed: int, **annotations: 
     return created
 
 
-def test_a_job_that_is_not_watched_is_asked_for(served: Served, namespace: NewNamespace, kubectl: Kubectl) -> None:
+def test_an_owner_that_is_not_in_the_cache_is_read_from_the_api(
+    served: Served, namespace: NewNamespace, kubectl: Kubectl
+) -> None:
     team = namespace()
     # Without this, pods of a Job from before the opt-in are left alone.
     owner = with_failures(kubectl, team.name, 2, **{names.INTERRUPTIBLE: "true"})
@@ -74,7 +76,7 @@ def test_a_job_that_is_not_watched_is_asked_for(served: Served, namespace: NewNa
     }
 
 
-def test_the_capacity_provider_is_recognised_by_the_nodes(served: Served, namespace: NewNamespace) -> None:
+def test_the_capacity_provider_is_recognised_from_the_nodes(served: Served, namespace: NewNamespace) -> None:
     team = namespace({names.PROFILE: "default"})
     until(lambda: b"retry_policy_capacity_provider_recognised 1.0" in served.get("/metrics").body)
     placed = mutated(served, pod(owner=None, annotations={names.ATTEMPT: "3"}), team.name)
@@ -94,9 +96,7 @@ def test_a_job_that_selects_a_pool_without_on_demand_nodes_is_accepted_with_a_wa
     assert answer_of(body, manifest).warnings == [f"Job {team.name}/train: {warning}"]
 
 
-def test_an_admin_sees_in_log_and_metrics_who_would_be_denied_where_nothing_is_enforced(
-    served: Served, namespace: NewNamespace
-) -> None:
+def test_mode_audit_logs_and_counts_a_job_that_would_be_denied(served: Served, namespace: NewNamespace) -> None:
     team = namespace({names.PROFILE: "default", names.MODE: "Audit"})
     assert served.post("/validate", review_of(job("train", backoffLimit=25), namespace=team.name)).status == 200
     (line,) = [line for line in map(json.loads, served.log_text().splitlines()) if line["event"] == "not enforced"]
@@ -113,7 +113,7 @@ def test_an_admin_sees_in_log_and_metrics_who_would_be_denied_where_nothing_is_e
     assert series.encode() in served.get("/metrics").body
 
 
-def test_an_owner_that_is_gone_or_another_by_that_name_tells_nothing(
+def test_an_owner_that_does_not_exist_or_has_another_uid_is_no_attempt_source(
     served: Served, namespace: NewNamespace, kubectl: Kubectl
 ) -> None:
     team = namespace({names.PROFILE: "default"})
@@ -125,7 +125,7 @@ def test_an_owner_that_is_gone_or_another_by_that_name_tells_nothing(
         assert noted(mutated(served, pod_of(another), team.name))["attempt-source"] == "Unknown"
 
 
-def test_pods_that_name_unknown_owners_refuse_none_of_another_namespace(
+def test_many_pods_with_unknown_owners_do_not_cause_refusals_in_another_namespace(
     served: Served, namespace: NewNamespace, kubectl: Kubectl
 ) -> None:
     noisy, team = namespace({names.PROFILE: "default"}), namespace()
@@ -151,7 +151,7 @@ def test_a_namespace_that_does_not_exist_is_not_opted_in(served: Served) -> None
     assert mutated(served, root, "no-such-namespace") == root
 
 
-def test_only_an_update_of_the_stored_policy_is_told_which_namespaces_use_a_profile(
+def test_only_an_update_of_the_stored_policy_shows_which_namespaces_use_a_profile(
     tmp_path: Path, namespace: NewNamespace, kubectl: Kubectl
 ) -> None:
     team = namespace({names.PROFILE: "default"})
@@ -176,7 +176,7 @@ def test_only_an_update_of_the_stored_policy_is_told_which_namespaces_use_a_prof
     }
 
 
-def test_the_policy_follows_a_config_map_and_the_last_good_one_stays(
+def test_the_server_follows_its_policy_config_map_and_keeps_the_last_good_policy(
     tmp_path: Path, namespace: NewNamespace, kubectl: Kubectl
 ) -> None:
     team = namespace({names.PROFILE: "default"})
@@ -215,7 +215,7 @@ def test_the_policy_follows_a_config_map_and_the_last_good_one_stays(
         assert running.get("/readyz").status == 200
 
 
-def test_an_api_that_does_not_answer_is_503_and_never_a_guess(tmp_path: Path) -> None:
+def test_while_the_api_does_not_answer_the_server_responds_503(tmp_path: Path) -> None:
     silent = yaml.safe_load(Path(os.environ["KUBECONFIG"]).read_text())
     silent["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     kubeconfig = tmp_path / "kubeconfig"

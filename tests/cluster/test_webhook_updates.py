@@ -36,7 +36,9 @@ def test_an_unchanged_manifest_can_be_applied_again(
 
 
 @pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])
-def test_a_manifest_with_many_injections_can_be_applied_again(namespace: NewNamespace, flags: tuple[str, ...]) -> None:
+def test_a_manifest_with_many_injected_fields_can_be_applied_again(
+    namespace: NewNamespace, flags: tuple[str, ...]
+) -> None:
     team = opted_in(namespace)
     manifest = author(CASES["own exit codes for one of two containers"][0])
     manifest["metadata"]["annotations"] = {names.MAX_RETRIES: "2", names.INTERRUPTIBLE: "false"}
@@ -48,7 +50,7 @@ def test_a_manifest_with_many_injections_can_be_applied_again(namespace: NewName
     assert team.apply(manifest, *flags)["spec"] == stored["spec"]
 
 
-def test_a_replaced_manifest_keeps_what_was_injected(namespace: NewNamespace) -> None:
+def test_kubectl_replace_keeps_the_injected_fields(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     stored = team.create(job("train"))
     manifest = {**job("train"), "spec": {**job("train")["spec"], "selector": stored["spec"]["selector"]}}
@@ -88,7 +90,7 @@ def test_after_a_policy_change_existing_objects_can_be_applied_labelled_and_susp
             assert changed.returncode == 0, changed.stderr
 
 
-def test_a_job_from_before_the_opt_in_continues_unchanged(namespace: NewNamespace, kubectl: Kubectl) -> None:
+def test_a_job_from_before_opt_in_can_still_be_updated_and_deleted(namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = namespace()
     team.apply(job("old", backoffLimit=25, completions=9, parallelism=1))
     assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
@@ -111,7 +113,7 @@ def test_a_job_from_before_the_opt_in_continues_unchanged(namespace: NewNamespac
     assert gone.returncode == 0, gone.stderr
 
 
-def test_an_update_that_worsens_a_limit_is_refused_and_one_that_does_not_is_accepted(namespace: NewNamespace) -> None:
+def test_an_update_beyond_the_retry_limit_is_denied_and_one_within_it_is_accepted(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(job("train", backoffLimit=4))
     refused = team.run("patch", "job/train", "--patch", '{"spec":{"backoffLimit":11}}')
@@ -120,7 +122,7 @@ def test_an_update_that_worsens_a_limit_is_refused_and_one_that_does_not_is_acce
     assert team.get("job", "train")["spec"]["backoffLimit"] == 9
 
 
-def test_an_old_manifest_applied_after_opt_in_changes_nothing(namespace: NewNamespace, kubectl: Kubectl) -> None:
+def test_applying_a_manifest_from_before_opt_in_changes_nothing(namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = namespace()
     manifest = author(CASES["own list of fatal codes"][0])
     stored = team.apply(manifest)

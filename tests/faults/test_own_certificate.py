@@ -34,7 +34,7 @@ def test_a_server_uses_exactly_the_permissions_that_are_granted_for_certificates
         assert "403" not in {request["status"][:3] for request in recorded()}
 
 
-def test_a_forbidden_renewal_is_reported_counted_and_repeated_and_no_admission_is_lost(stage: Stage) -> None:
+def test_a_forbidden_certificate_renewal_is_reported_counted_and_retried_and_no_admission_is_lost(stage: Stage) -> None:
     replicas = stage.two_replicas()
     role = stage.api.get(ROLE)
     (rule,) = (index for index, rule in enumerate(role["rules"]) if "update" in rule["verbs"])
@@ -75,7 +75,7 @@ def told(stage: Stage) -> bool:
     )
 
 
-def test_with_clocks_five_minutes_behind_and_ahead_no_admission_is_lost_and_writes_are_not_more_frequent(
+def test_with_clocks_five_minutes_behind_and_ahead_certificates_are_renewed_and_no_admission_is_lost(
     stage: Stage, tmp_path: Path
 ) -> None:
     clocks = tmp_path / "behind", tmp_path / "ahead"

@@ -62,7 +62,7 @@ class Victim:
 
 
 @pytest.mark.hardest
-def test_a_step_that_a_killed_replica_began_is_completed_by_the_others(stage: Stage) -> None:
+def test_a_rotation_step_that_a_killed_replica_began_is_completed_by_the_others(stage: Stage) -> None:
     hold = stage.folder / "hold"
     survivors = stage.two_replicas("--announcement=0.3", f"--hold={hold}")
     deaths = [

@@ -56,7 +56,7 @@ def test_no_admission_is_lost_when_the_secret_is_corrupted_and_its_former_data_i
     written_again_without_loss(stage, "Secret corrupted", spoilt, *replicas)
 
 
-def test_no_admission_is_lost_when_a_key_in_the_secret_is_foreign(stage: Stage) -> None:
+def test_no_admission_is_lost_when_a_key_in_the_secret_belongs_to_another_authority(stage: Stage) -> None:
     replicas = stage.two_replicas()
     before = stage.good()
     data = to_data(before)

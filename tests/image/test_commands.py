@@ -23,14 +23,14 @@ def retry_policy(engine: Engine, image: str, *arguments: str, stdin: str = "") -
     return engine.run("run", *options, image, *arguments, stdin=stdin)
 
 
-def test_it_prints_its_version(engine: Engine, image: str) -> None:
+def test_the_image_prints_its_version(engine: Engine, image: str) -> None:
     assert retry_policy(engine, image, "--version").stdout == f"retry-policy, version {__version__}\n"
 
 
 @pytest.mark.parametrize(
     ("sample", "code", "words"), [("job.yaml", 0, ""), ("job-with-25-retries.yaml", 1, "set 10 or less")]
 )
-def test_it_checks_a_manifest(engine: Engine, image: str, sample: str, code: int, words: str) -> None:
+def test_the_image_checks_a_manifest(engine: Engine, image: str, sample: str, code: int, words: str) -> None:
     done = retry_policy(engine, image, "check", "-f", "-", stdin=(SAMPLES / sample).read_text())
     assert (done.returncode, bool(done.stdout)) == (code, bool(words)), done.stderr
     assert words in done.stdout

@@ -43,7 +43,7 @@ def named(*names: str) -> list[str]:
     return ["(", *" -o ".join(f"-name {name}" for name in names).split(), ")"]
 
 
-def test_it_runs_as_a_numeric_user_without_privileges(description: Any) -> None:
+def test_the_image_runs_as_a_numeric_user_other_than_root(description: Any) -> None:
     config = description["Config"]
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", config["User"])
     assert config["Entrypoint"] == ["retry-policy"]
@@ -55,7 +55,7 @@ def test_the_image_has_no_health_check(description: Any) -> None:
         assert not place.get("Healthcheck")
 
 
-def test_its_labels_describe_it(engine: Engine, description: Any) -> None:
+def test_the_labels_of_the_image_describe_it(engine: Engine, description: Any) -> None:
     label = "org.opencontainers.image."
     labels = {key.removeprefix(label): value for key, value in description["Config"]["Labels"].items() if label in key}
     assert labels.pop("description")
@@ -71,28 +71,28 @@ def test_its_labels_describe_it(engine: Engine, description: Any) -> None:
     "python", ["python3", "$(readlink -f /opt/retry-policy/bin/python3)"], ids=["ours", "the base's"]
 )
 @pytest.mark.parametrize("module", ["pip", "ensurepip"])
-def test_there_is_no_pip(engine: Engine, image: str, python: str, module: str) -> None:
+def test_neither_python_in_the_image_has_pip(engine: Engine, image: str, python: str, module: str) -> None:
     script = f"{python} -m {module} --version 2>&1 || true"
     assert f"No module named {module}\n" in in_image(engine, image, "sh", "-c", script)
 
 
-def test_there_is_no_file_of_pip(engine: Engine, image: str) -> None:
+def test_the_image_has_no_file_of_pip(engine: Engine, image: str) -> None:
     condition = ("-path", "/usr/share/doc", "-prune", "-o", *named("pip", "pip[-0-9]*", "ensurepip"), "-print")
     assert found(engine, image, *condition) == set()
 
 
-def test_there_is_no_compiler(engine: Engine, image: str) -> None:
+def test_the_image_has_no_compiler(engine: Engine, image: str) -> None:
     names = named("cc", "c++", "gcc*", "g++*", "clang*", "ld", "as", "make", "rustc")
     assert found(engine, image, "-path", "*/bin/*", *names) == set()
 
 
-def test_there_is_no_new_setuid_file(engine: Engine, image: str) -> None:
+def test_the_image_adds_no_setuid_file(engine: Engine, image: str) -> None:
     condition = ("-type", "f", "-perm", "/6000")
     assert found(engine, image, *condition) <= found(engine, engine.base_image, *condition)
 
 
 @pytest.mark.parametrize("user", ["65532:65532", "1000660000:0"], ids=["its own user", "one that OpenShift chose"])
-def test_no_added_file_is_writable(engine: Engine, image: str, user: str) -> None:
+def test_the_image_adds_no_file_that_its_user_can_write(engine: Engine, image: str, user: str) -> None:
     condition = ("-writable", "-not", "-type", "l", "-not", "-path", "/proc/*")
     assert found(engine, image, *condition, user=user) <= found(engine, engine.base_image, *condition, user=user)
 

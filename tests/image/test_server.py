@@ -25,7 +25,7 @@ def sample(name: str) -> Any:
     return yaml.safe_load((SAMPLES / name).read_text())
 
 
-def test_it_is_ready(container: Container) -> None:
+def test_the_server_in_the_image_is_ready(container: Container) -> None:
     assert container.served.get("/readyz").status == 200
 
 
@@ -36,12 +36,12 @@ def test_the_sample_job_is_mutated_and_admitted(container: Container) -> None:
     assert answer_of(container.served.post("/validate", review_of(mutated)).body, mutated).allowed
 
 
-def test_the_sample_job_with_25_retries_is_refused(container: Container) -> None:
+def test_the_sample_job_with_25_retries_is_denied(container: Container) -> None:
     job = sample("job-with-25-retries.yaml")
     assert not answer_of(container.served.post("/validate", review_of(job)).body, job).allowed
 
 
-def test_it_has_no_privileges_and_cannot_get_any(container: Container) -> None:
+def test_the_server_has_no_privileges_and_cannot_get_any(container: Container) -> None:
     lines = container.run("cat", "/proc/1/status").stdout.splitlines()
     status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     assert {status[field] for field in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
@@ -49,19 +49,21 @@ def test_it_has_no_privileges_and_cannot_get_any(container: Container) -> None:
     assert "0" not in (status["Uid"] + "\t" + status["Gid"]).split("\t")
 
 
-def test_it_can_write_only_to_tmp(container: Container) -> None:
+def test_the_server_can_write_only_to_tmp(container: Container) -> None:
     assert container.run("touch", "/tmp/file").returncode == 0  # noqa: S108 - in the container, where there is no other
     for folder in ("/", "/opt/retry-policy", "/run", "/var/tmp", "/usr"):  # noqa: S108 - likewise
         assert "Read-only file system" in container.run("touch", f"{folder}/file").stderr
 
 
-def test_it_also_runs_as_another_user_that_the_platform_chooses(engine: Engine, image: str, tmp_path: Path) -> None:
+def test_the_server_also_runs_as_another_user_that_the_platform_chooses(
+    engine: Engine, image: str, tmp_path: Path
+) -> None:
     with serving(engine, image, tmp_path, "--user=1000660000:0") as chosen:
         assert chosen.run("id", "-u").stdout == "1000660000\n"
         assert chosen.served.get("/readyz").status == 200
 
 
-def test_after_sigterm_it_drains_and_ends_before_the_kubelet_would_kill_it(
+def test_after_sigterm_the_server_drains_and_ends_before_the_kubelet_would_kill_it(
     engine: Engine, image: str, tmp_path: Path
 ) -> None:
     with serving(engine, image, tmp_path) as ending, closing(ending.served.connect()) as connection:

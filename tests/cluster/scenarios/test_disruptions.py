@@ -90,7 +90,7 @@ def test_a_disruption_costs_no_retry(scene: NewScene, disrupt: Disrupt) -> None:
 
 
 @each_disruption
-def test_where_disruptions_count_one_costs_a_retry(scene: NewScene, disrupt: Disrupt) -> None:
+def test_with_action_count_a_disruption_costs_a_retry(scene: NewScene, disrupt: Disrupt) -> None:
     for found in disrupted(scene("count", spot=1, on_demand=0), disrupt):
         assert found["status"]["failed"] == 1
         assert last(found) == [("Disruption", REASONS[disrupt], "retry")]
@@ -103,7 +103,9 @@ BACK_OFF = 900  # seconds: of a Job without budgets for its indexes it doubles w
 @pytest.mark.parametrize(
     "file", ["fifty-indexes.yaml", pytest.param("fifty-pods.yaml", marks=pytest.mark.long)], ids=["indexes", "pods"]
 )
-def test_half_of_fifty_pods_lose_their_nodes_at_once_and_all_go_on(scene: NewScene, file: str) -> None:
+def test_when_half_of_the_nodes_are_tainted_their_pods_are_replaced_and_cost_no_retry(
+    scene: NewScene, file: str
+) -> None:
     here = scene(spot=8)
     here.create(file)
     pods = here.team.running("sweep", 50)

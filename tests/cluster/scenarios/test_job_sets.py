@@ -25,7 +25,7 @@ def started(here: Scene, restart: int) -> list[Object]:
     return here.team.pods_of_set("llm", restart, 4)
 
 
-def test_at_host_maintenance_the_whole_set_starts_again_and_a_bug_ends_it(scene: NewScene) -> None:
+def test_host_maintenance_restarts_the_whole_job_set_and_a_bug_fails_it(scene: NewScene) -> None:
     here = scene("fail-job", spot=1)
     here.create("training-set.yaml")
     maintained(here, started(here, 0))
@@ -37,7 +37,7 @@ def test_at_host_maintenance_the_whole_set_starts_again_and_a_bug_ends_it(scene:
     assert restarts(failed) == (1, 0)
 
 
-def test_at_host_maintenance_only_the_pods_start_again_where_the_profile_says_so(scene: NewScene) -> None:
+def test_with_restart_pod_host_maintenance_replaces_only_the_pods(scene: NewScene) -> None:
     here = scene("restart-pod", spot=1)
     here.create("training-set.yaml")
     before = started(here, 0)
@@ -55,7 +55,7 @@ def ready(pod: Object) -> bool:
     return bool(condition(pod, "Ready"))
 
 
-def test_where_the_profile_says_fail_job_the_crash_of_a_preempted_pods_peers_fails_the_set(scene: NewScene) -> None:
+def test_with_coupled_fail_job_a_crash_beside_an_evicted_pod_fails_the_job_set(scene: NewScene) -> None:
     here = scene("fail-job")
     here.create("training-set.yaml", SAVES_ITS_STATE)
     first, peer, *_ = started(here, 0)
@@ -66,7 +66,7 @@ def test_where_the_profile_says_fail_job_the_crash_of_a_preempted_pods_peers_fai
 
 
 @pytest.mark.parametrize("profile", ["retry", "settle"])
-def test_else_a_set_of_which_one_pod_is_preempted_starts_again_though_its_peers_crash(
+def test_with_coupled_retry_or_settle_crashes_beside_an_evicted_pod_restart_the_job_set(
     scene: NewScene, profile: str
 ) -> None:
     here = scene(profile)
@@ -78,7 +78,7 @@ def test_else_a_set_of_which_one_pod_is_preempted_starts_again_though_its_peers_
     assert restarts(here.team.get("jobset", "llm")) == (1, 0)
 
 
-def test_where_the_profile_says_retry_a_bug_is_tried_again(scene: NewScene) -> None:
+def test_with_coupled_retry_a_bug_is_retried(scene: NewScene) -> None:
     here = scene("retry")
     here.create("training-set.yaml")
     first, *_ = started(here, 0)

@@ -49,7 +49,9 @@ def test_a_bug_in_one_of_eight_pods_fails_the_job_at_once_and_ends_the_others(sc
 
 
 @pytest.mark.first
-def test_after_sigterm_a_job_is_tried_again_up_to_its_budget_and_at_last_on_demand(scene: NewScene) -> None:
+def test_a_job_that_exits_on_sigterm_is_retried_up_to_its_budget_and_the_last_attempt_runs_on_demand(
+    scene: NewScene,
+) -> None:
     here = scene("require")
     here.create("one-pod.yaml", program(143, 143, 0))
     done = here.team.wait_for("jobs", "train", is_complete)
@@ -59,7 +61,7 @@ def test_after_sigterm_a_job_is_tried_again_up_to_its_budget_and_at_last_on_dema
 
 
 @pytest.mark.first
-def test_beyond_its_budget_a_job_is_not_tried_again_after_sigterm(scene: NewScene) -> None:
+def test_a_job_that_exits_on_sigterm_more_often_than_its_budget_allows_fails(scene: NewScene) -> None:
     here = scene()
     here.create("one-pod.yaml", program(143, 143, 143, 0))
     failed = here.team.wait_for("jobs", "train", failed_for)
@@ -85,7 +87,7 @@ def test_a_native_sidecar_that_is_killed_when_its_pod_ends_does_not_fail_the_job
     assert done["status"]["failed"] == 1
 
 
-def test_a_program_that_is_killed_for_its_memory_fails_the_job_at_once(scene: NewScene) -> None:
+def test_a_program_that_is_killed_because_it_used_too_much_memory_fails_the_job_at_once(scene: NewScene) -> None:
     here = scene()
     here.create("one-pod.yaml", program(137))
     failed = here.team.wait_for("jobs", "train", failed_for)
@@ -93,7 +95,7 @@ def test_a_program_that_is_killed_for_its_memory_fails_the_job_at_once(scene: Ne
     assert "exit code 137" in condition(failed, "Failed")["message"]
 
 
-def test_an_init_container_that_fails_is_tried_again(scene: NewScene) -> None:
+def test_a_failed_init_container_is_retried(scene: NewScene) -> None:
     here = scene()
     here.create("init-container.yaml", program(1, container="download"))
     (second,) = here.team.running("with-download", 1)
@@ -103,7 +105,7 @@ def test_an_init_container_that_fails_is_tried_again(scene: NewScene) -> None:
     assert here.team.get("job", "with-download")["status"]["failed"] == 1
 
 
-def test_each_index_moves_to_on_demand_for_itself(scene: NewScene) -> None:
+def test_only_the_index_that_failed_moves_to_on_demand(scene: NewScene) -> None:
     here = scene("require")
     here.create("indexes-with-budgets.yaml")
     pods = here.team.running("shards", 3)
@@ -120,7 +122,7 @@ def test_each_index_moves_to_on_demand_for_itself(scene: NewScene) -> None:
 
 
 @pytest.mark.first
-def test_what_a_cron_job_says_holds_for_its_pods(scene: NewScene) -> None:
+def test_the_jobs_and_pods_of_a_cron_job_get_the_policy(scene: NewScene) -> None:
     here = scene()
     here.create("cron-job.yaml", program(1))
     (job,) = here.team.wait_for_all("jobs", lambda jobs: any(map(failed_for, jobs)), seconds=90)
@@ -134,7 +136,7 @@ def test_what_a_cron_job_says_holds_for_its_pods(scene: NewScene) -> None:
     }
 
 
-def test_a_job_created_suspended_may_be_suspended_again_while_it_runs(scene: NewScene) -> None:
+def test_a_job_that_was_created_suspended_can_be_suspended_again_at_no_cost(scene: NewScene) -> None:
     here = scene()
     here.create("suspended.yaml")
     here.patch("job", "queued", '{"suspend":false}')
@@ -148,7 +150,7 @@ def test_a_job_created_suspended_may_be_suspended_again_while_it_runs(scene: New
     assert done["status"].get("failed", 0) == 0
 
 
-def test_who_suspends_a_running_job_that_this_may_fail_is_warned(scene: NewScene) -> None:
+def test_a_user_is_warned_that_suspending_a_running_job_may_fail_it(scene: NewScene) -> None:
     here = scene()
     here.create("one-pod.yaml")
     here.team.running("train", 1)
@@ -157,7 +159,7 @@ def test_who_suspends_a_running_job_that_this_may_fail_is_warned(scene: NewScene
     assert f"Warning: Job {here.team.name}/train: {told}" in warned
 
 
-def test_an_elastic_job_is_scaled_down_and_goes_on(scene: NewScene) -> None:
+def test_an_elastic_job_completes_after_it_is_scaled_down(scene: NewScene) -> None:
     here = scene()
     here.create("elastic.yaml")
     here.team.running("elastic", 3)
@@ -168,7 +170,7 @@ def test_an_elastic_job_is_scaled_down_and_goes_on(scene: NewScene) -> None:
     here.team.wait_for("jobs", "elastic", is_complete)
 
 
-def test_a_job_keeps_the_policy_of_its_author(scene: NewScene) -> None:
+def test_a_job_keeps_the_failure_policy_of_its_author(scene: NewScene) -> None:
     here = scene()
     here.create("own-policy.yaml")
     (first,) = here.team.running("scraper", 1)
@@ -180,7 +182,7 @@ def test_a_job_keeps_the_policy_of_its_author(scene: NewScene) -> None:
     assert failed_for(failed) == "PodFailurePolicy"  # which its author left to us
 
 
-def test_a_work_queue_that_is_done_is_done_whatever_ends_later(scene: NewScene) -> None:
+def test_failures_after_the_first_success_do_not_fail_a_work_queue(scene: NewScene) -> None:
     here = scene()
     here.create("work-queue.yaml")
     first, *others = here.team.running("consumers", 3)
@@ -189,7 +191,7 @@ def test_a_work_queue_that_is_done_is_done_whatever_ends_later(scene: NewScene) 
     here.team.wait_for("jobs", "consumers", is_complete)
 
 
-def test_where_the_leader_decides_a_worker_that_fails_does_no_harm(scene: NewScene) -> None:
+def test_with_a_success_policy_a_failed_worker_does_not_fail_the_job(scene: NewScene) -> None:
     here = scene()
     here.create("leader-decides.yaml")
     pods = {index(pod): pod for pod in here.team.running("mpi", 3)}
@@ -199,7 +201,7 @@ def test_where_the_leader_decides_a_worker_that_fails_does_no_harm(scene: NewSce
     here.team.wait_for("jobs", "mpi", is_complete)
 
 
-def test_a_hanging_attempt_that_ends_on_sigterm_is_tried_again(scene: NewScene) -> None:
+def test_an_attempt_that_times_out_and_exits_on_sigterm_is_retried(scene: NewScene) -> None:
     here = scene("timeout")
     here.create("one-pod.yaml", program(None, 0, at_sigterm=143))
     done = here.team.wait_for("jobs", "train", is_complete)
@@ -209,7 +211,7 @@ def test_a_hanging_attempt_that_ends_on_sigterm_is_tried_again(scene: NewScene) 
     assert done["status"]["failed"] == 1
 
 
-def test_a_hanging_attempt_that_must_be_killed_fails_the_job(scene: NewScene) -> None:
+def test_an_attempt_that_times_out_and_must_be_killed_fails_the_job(scene: NewScene) -> None:
     here = scene("timeout")
     here.create("one-pod.yaml", program())
     failed = here.team.wait_for("jobs", "train", failed_for)

@@ -48,7 +48,7 @@ def workload_of(here: Scene, name: str) -> Object:
     return dict(found)
 
 
-def test_a_job_whose_workload_is_evicted_waits_and_runs_again_at_no_cost(scene: NewScene) -> None:
+def test_a_job_that_kueue_preempts_waits_and_runs_again_at_no_cost(scene: NewScene) -> None:
     here = with_a_queue(scene)
     here.create("queued.yaml")
     (first,) = here.team.running("train", 1)
@@ -67,7 +67,7 @@ def test_a_job_whose_workload_is_evicted_waits_and_runs_again_at_no_cost(scene: 
     assert account(done)["cost"] == {"none": 1}
 
 
-def test_indexes_that_are_taken_back_keep_what_all_together_have_left(scene: NewScene) -> None:
+def test_a_preemption_by_kueue_does_not_reset_the_retries_of_an_indexed_job(scene: NewScene) -> None:
     here = with_a_queue(scene)
     here.create("queued-indexes.yaml")
     first = here.team.running("train", 2)
@@ -88,9 +88,7 @@ def test_indexes_that_are_taken_back_keep_what_all_together_have_left(scene: New
 
 
 @pytest.mark.parametrize("code", [0, 1, 130, 137, 143])
-def test_whatever_a_program_ends_with_when_kueue_takes_its_pod_back_the_job_runs_again(
-    scene: NewScene, code: int
-) -> None:
+def test_a_job_that_kueue_preempts_runs_again_whatever_its_exit_code(scene: NewScene, code: int) -> None:
     here = with_a_queue(scene)
     here.create("queued.yaml", program(at_sigterm=code))
     (first,) = here.team.running("train", 1)
@@ -100,7 +98,7 @@ def test_whatever_a_program_ends_with_when_kueue_takes_its_pod_back_the_job_runs
     here.team.wait_for("jobs", "train", is_complete)
 
 
-def test_a_job_that_is_deactivated_by_hand_is_held_and_goes_on_at_no_cost(scene: NewScene) -> None:
+def test_deactivating_and_activating_the_workload_of_a_job_costs_nothing(scene: NewScene) -> None:
     here = with_a_queue(scene)
     here.create("queued.yaml")
     (first,) = here.team.running("train", 1)
@@ -114,7 +112,7 @@ def test_a_job_that_is_deactivated_by_hand_is_held_and_goes_on_at_no_cost(scene:
     assert account(here.team.wait_for("jobs", "train", is_complete))["cost"] == {"none": 1}
 
 
-def test_a_job_whose_pods_do_not_get_ready_in_time_waits_and_is_tried_again_at_no_cost(scene: NewScene) -> None:
+def test_a_job_whose_pods_are_not_ready_in_time_waits_and_runs_again_at_no_cost(scene: NewScene) -> None:
     here = with_a_queue(scene, spot=0)
     for node in here.nodes.nodes:
         disruptions.cordon(here.kubectl, node)
@@ -133,7 +131,7 @@ def test_a_job_whose_pods_do_not_get_ready_in_time_waits_and_is_tried_again_at_n
 @pytest.mark.parametrize(
     ("profile", "code"), [("default", 1), ("default", 137), ("retry", 1), ("fail-job", 137), ("restart-pod", 137)]
 )
-def test_a_set_that_kueue_takes_back_runs_again_and_has_spent_nothing(scene: NewScene, profile: str, code: int) -> None:
+def test_a_job_set_that_kueue_preempts_runs_again_at_no_cost(scene: NewScene, profile: str, code: int) -> None:
     here = with_a_queue(scene, profile)
     here.create("queued-set.yaml", program(at_sigterm=code))
     here.team.pods_of_set("llm", 0, 4)
@@ -146,7 +144,7 @@ def test_a_set_that_kueue_takes_back_runs_again_and_has_spent_nothing(scene: New
 
 
 @pytest.mark.parametrize("code", [1, 137, 143])
-def test_an_elastic_job_is_scaled_up_and_down_in_its_queue_at_no_cost(scene: NewScene, code: int) -> None:
+def test_scaling_an_elastic_job_in_its_queue_costs_nothing(scene: NewScene, code: int) -> None:
     here = with_a_queue(scene)
     here.create("queued-elastic.yaml", program(at_sigterm=code))
     here.team.running("elastic", 2)
@@ -161,7 +159,7 @@ def test_an_elastic_job_is_scaled_up_and_down_in_its_queue_at_no_cost(scene: New
 
 
 @pytest.mark.parametrize("how", ["by the command", "by an annotation"])
-def test_a_job_that_failed_and_is_asked_to_run_again_waits_in_its_queue(scene: NewScene, how: str) -> None:
+def test_a_requested_retry_waits_in_the_queue_of_the_job(scene: NewScene, how: str) -> None:
     here = with_a_queue(scene)
     before = here.create("queued.yaml")
     here.team.run("annotate", "job/train", f"{names.RETRYABLE}=true")
