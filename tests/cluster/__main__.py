@@ -1,13 +1,13 @@
 """Runs a command (the tests) in a test cluster that has the webhook: `python -m tests.cluster [-- COMMAND …]`.
 
-The cluster is a control plane of its own, built if need be; with --kubeconfig it is the cluster of that file, and what
-was created in it is taken away at the end. A KUBECONFIG in the environment is not used: it may name a cluster that
-people work on. Without COMMAND the cluster stands until Ctrl-C (playground.py). For COMMAND our own
-control plane has the CRDs of all workload kinds, and the controllers of JobSet and Tekton (operators.py); Kueue's runs
-where it is asked for, because it takes six minutes to build and only its own scenarios need it.
+The cluster is a new control plane, which is built first if needed. With --kubeconfig it is the cluster of that file,
+and what was created in it is deleted at the end. A KUBECONFIG in the environment is not used: it may name a cluster
+that people work on. Without COMMAND the cluster runs until Ctrl-C (playground.py). For COMMAND a new control plane has
+the CRDs of all workload kinds, and the controllers of JobSet and Tekton (operators.py). Kueue's controller runs only
+with --with-kueue, because it takes six minutes to build and only its own scenarios need it.
 
-The API server of a foreign cluster has to reach this machine. RETRY_POLICY_WEBHOOK_HOST says under which address; the
-server listens there. For kind that is the gateway of its network:
+The API server of a foreign cluster must reach this machine. RETRY_POLICY_WEBHOOK_HOST is the address for that; the
+server listens on it. For kind it is the gateway of its network:
 `docker network inspect kind --format '{{(index .IPAM.Config 0).Gateway}}'`.
 """
 
@@ -48,18 +48,18 @@ FOLDER_PREFIX = "retry-policy-cluster-"
 
 
 def main() -> int:
-    """Return the command's exit code, 1 where the cluster did not come up, 130 after Ctrl-C."""
+    """Return the command's exit code, 1 if the cluster did not start, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
     parser.add_argument(
         "--without-operators",
         action="store_true",
-        help="no CRDs, no controllers but Kubernetes' own: up in half the time",
+        help="no CRDs, and only the controllers of Kubernetes: starts in half the time",
     )
     parser.add_argument("--with-kueue", action="store_true", help="Kueue's controller beside JobSet's and Tekton's")
-    parser.add_argument("--kubeconfig", metavar="FILE", help="act on this cluster, and on no control plane of our own")
+    parser.add_argument("--kubeconfig", metavar="FILE", help="use this cluster, and start no control plane")
     parser.add_argument("command", nargs="*", help="runs with KUBECONFIG set; its exit code is the result")
     options = parser.parse_args()
-    # Ended from outside, the runner cleans up as it does after Ctrl-C; under nohup it stays deaf to SIGHUP.
+    # A signal from outside also makes the runner clean up, as Ctrl-C does; under nohup it still ignores SIGHUP.
     for number in ENDS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _exit)
@@ -67,7 +67,7 @@ def main() -> int:
         with ExitStack() as stack:
             if options.without_operators and options.with_kueue:
                 parser.error("--without-operators and --with-kueue exclude each other")
-            _tell_what_is_not_used(options.kubeconfig)
+            _warn_about_exported_kubeconfig(options.kubeconfig)
             return _run(
                 stack,
                 options.command,
@@ -82,7 +82,7 @@ def main() -> int:
         return 128 + signal.SIGINT
 
 
-def _tell_what_is_not_used(chosen: str | None) -> None:
+def _warn_about_exported_kubeconfig(chosen: str | None) -> None:
     exported = os.environ.get("KUBECONFIG")
     if exported and chosen is None:
         sys.stderr.write(
@@ -147,7 +147,7 @@ def _begin() -> None:
 
 
 def _call(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    # While Python forks it swallows what a signal's handler raises.
+    # While Python forks, an exception from a signal handler is lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     process = subprocess.Popen(
         command,
@@ -159,7 +159,7 @@ def _call(command: Sequence[str], environment: Mapping[str, str]) -> int:
         while True:
             try:
                 code = process.wait()
-            except KeyboardInterrupt:  # it went to the command as well, which may have something to clean up
+            except KeyboardInterrupt:  # the command gets the signal too, and may need time to clean up
                 continue
             return code if code >= 0 else 128 - code
     finally:
@@ -168,7 +168,7 @@ def _call(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def _refuse_if_taken(kubectl: Kubectl) -> None:
-    """Leave alone a cluster that has what we would create and, at the end, delete."""
+    """Raise HarnessError if the cluster already has objects that this run would create and, at the end, delete."""
     for what in (("nodes", f"--selector={nodes.MARK}=fake"), (f"--kustomize={installation.INSTALLED}",)):
         found = kubectl.run("get", *what, "--ignore-not-found", "--output=name")
         if found.stdout or found.returncode:
@@ -179,7 +179,7 @@ def _refuse_if_taken(kubectl: Kubectl) -> None:
 
 
 def _flat_kubeconfig(kubectl: Path, chosen: str, folder: Path) -> Path:
-    """Copy the current context of what was chosen, perhaps several files, into one without references to others."""
+    """Copy the current context of the chosen kubeconfig, which may be several files, into one complete file."""
     command = [str(kubectl), "config", "view", "--raw", "--flatten", "--minify"]
     environment = {**os.environ, "KUBECONFIG": chosen}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -192,14 +192,14 @@ def _flat_kubeconfig(kubectl: Path, chosen: str, folder: Path) -> Path:
 
 @contextmanager
 def _run_folder() -> Iterator[Path]:
-    """Make this run's folder and take it away at the end, and those of runs that were killed."""
+    """Create this run's folder and delete it at the end; also delete the folders of runs that were killed."""
     for old in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*/lock"):
         with old.open() as lock, _locked(lock.fileno()) as unused:
             if unused:
                 shutil.rmtree(old.parent, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX, ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        # Under its final name only once it is locked: another run may be looking for unlocked ones just now.
+        # The file gets its final name once it is locked: another run may be looking for unlocked ones.
         with (folder / "new").open("w") as lock, _locked(lock.fileno()):
             (folder / "new").rename(folder / "lock")
             yield folder

@@ -36,7 +36,7 @@ class NewNamespace(Protocol):
 
 @pytest.fixture(scope="session")
 def kubectl() -> Kubectl:
-    """kubectl as the cluster's admin, in no namespace."""
+    """kubectl with the permissions of the cluster's admin, and without a namespace."""
     program = shutil.which("kubectl")
     if "RETRY_POLICY_TEST_POLICY" not in os.environ or program is None:
         pytest.fail("no test cluster; run: python -m tests.cluster -- pytest tests/cluster", pytrace=False)
@@ -52,10 +52,10 @@ def api(kubectl: Kubectl) -> Iterator[Api]:
 
 @pytest.fixture
 def namespace(request: pytest.FixtureRequest, kubectl: Kubectl, api: Api) -> Iterator[NewNamespace]:
-    """Make namespaces with the labels given: `namespace({PROFILE: "default"})`.
+    """Return a function that creates namespaces with labels: `namespace({PROFILE: "default"})`.
 
-    They go when the test ends, unless the whole cluster soon does: with thirty more kinds to look for in each, that
-    would be a quarter of all its work.
+    On another's cluster they are deleted when the test ends. On our own control plane they stay until it ends, because
+    their deletion, with thirty more kinds to look for in each, would be a quarter of all its work.
     """
     names = request.node.stash.setdefault(NAMES, [])
 
@@ -74,21 +74,21 @@ def opted_in(namespace: NewNamespace, profile: str = "default") -> Namespace:
 
 
 def new_namespace(title: str, labels: Mapping[str, str], kubectl: Kubectl, api: Api) -> Namespace:
-    """Create a namespace, named after a title; come back once pods can be created in it."""
+    """Create a namespace, named after a title; return when pods can be created in it."""
     words = re.sub("[^a-z0-9]+", "-", title.lower())
     name = f"{words[:40].strip('-')}-{secrets.token_hex(3)}"
     metadata = {"name": name, "labels": dict(labels)}
     api.create("api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     created = Namespace(kubectl.program, kubectl.kubeconfig, name, api)
-    created.wait_for("serviceaccounts", "default", bool)  # until then no pod can be created in it
+    created.wait_for("serviceaccounts", "default", bool)  # without it no pod can be created
     return created
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have each worker begin with some of the tests that take minutes: what begins last ends with nothing beside it.
+    """Let each worker begin with some of the tests that take minutes, so that none of them runs alone at the end.
 
-    `--dist worksteal` gives each worker one stretch of the list.
+    `--dist worksteal` gives each worker one continuous part of the list.
     """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     first = [item for item in items if item.get_closest_marker("first")]
@@ -102,7 +102,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fail a test of Kueue at once where Kueue does not run: what it waits for would never come."""
+    """Fail a test of Kueue at once if Kueue does not run: the test would only wait in vain."""
     if item.get_closest_marker("kueue") and not WITH_KUEUE:
         pytest.fail("Kueue does not run in this cluster; run: make test-operators", pytrace=False)
 
@@ -111,7 +111,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show with a failed test what the programs of the cluster logged about its namespaces."""
+    """Add to the report of a failed test the log lines of the cluster's programs about its namespaces."""
     report = yield
     names = item.stash.get(NAMES, [])
     if report.failed and call.when == "call" and names:

@@ -1,4 +1,4 @@
-"""A whole Kubernetes control plane on free ports of this machine, without any container engine."""
+"""A complete Kubernetes control plane on free ports of this machine, without a container engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.cluster.processes import Processes
 
 HOST = "127.0.0.1"
-# Controllers that wait for their own rate limits would make every test slower and none of them better.
+# The default rate limits of controllers would make every test slower.
 UNLIMITED = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 # Each start of kubectl takes a tenth of a second of CPU time, while the programs that it waits for need both cores.
 WHILE_WAITING = "--timeout=5s"
@@ -29,7 +29,7 @@ WHILE_WAITING = "--timeout=5s"
 def start(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> Path:
     """Start etcd, API server, controller-manager and scheduler; return the cluster admin's kubeconfig.
 
-    Comes back once a pod could be created in the namespace `default`. HarnessError with the log that tells, if not.
+    Returns when a pod can be created in the namespace `default`; raises HarnessError with the end of a log if it fails.
     """
     plane, kubectl = _start_api(binaries, processes, folder)
     plane.start_controller_manager()
@@ -62,7 +62,7 @@ def _start_api(binaries: Mapping[str, Path], processes: Processes, folder: Path)
 
 @dataclass(frozen=True, slots=True)
 class _ControlPlane:
-    """What its programs share; `etcd` and `server` are URLs."""
+    """The values that its programs share; `etcd` and `server` are URLs."""
 
     binaries: Mapping[str, Path]
     processes: Processes
@@ -78,7 +78,7 @@ class _ControlPlane:
             f"--data-dir={data}",
             f"--listen-client-urls={self.etcd}",
             f"--advertise-client-urls={self.etcd}",
-            # A member of one has no peer to talk to, but it has to have an address for them.
+            # A single member has no peers, but etcd requires an address for them.
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
@@ -86,7 +86,7 @@ class _ControlPlane:
             f"--key-file={key}",
             "--client-cert-auth",
             f"--trusted-ca-file={self.credentials.authority_file}",
-            "--enable-grpc-gateway=false",  # it would call etcd with the server's certificate, which is no client's
+            "--enable-grpc-gateway=false",  # it would use the server's certificate as a client's
             "--unsafe-no-fsync",
             "--log-level=warn",
         )
@@ -111,7 +111,7 @@ class _ControlPlane:
             f"--tls-private-key-file={key}",
             f"--client-ca-file={self.credentials.authority_file}",
             "--authorization-mode=RBAC",
-            "--allow-privileged",  # as nearly every cluster
+            "--allow-privileged",  # as in nearly every cluster
             f"--admission-control-config-file={self._admission()}",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--service-account-issuer=https://kubernetes.default.svc",
@@ -120,7 +120,7 @@ class _ControlPlane:
         )
 
     def _admission(self) -> Path:
-        """Have the API server show webhooks a client certificate if they ask for one (docs/how-to/certificates.md)."""
+        """Write a configuration that gives webhooks a client certificate on request (docs/how-to/certificates.md)."""
         certificate, key = self.credentials.client("kube-apiserver-to-webhooks")
         user = {"name": "*", "user": {"client-certificate": str(certificate), "client-key": str(key)}}
         kubeconfig = self.credentials.folder / "webhooks.kubeconfig"
@@ -153,7 +153,7 @@ class _ControlPlane:
             f"--kubeconfig={self.credentials.kubeconfig('system:kube-controller-manager', self.server)}",
             "--leader-elect=false",
             "--secure-port=0",
-            # As in a normal cluster: webhooks see each controller under a name of its own.
+            # As in a normal cluster: webhooks see each controller as a user of its own.
             "--use-service-account-credentials",
             f"--service-account-private-key-file={self.credentials.folder / 'service-accounts.key'}",
             f"--root-ca-file={self.credentials.authority_file}",
@@ -175,7 +175,7 @@ class _ControlPlane:
 
 
 def free_ports(number: int) -> list[int]:
-    """Ask the kernel for ports; held together until all are known, so that they differ."""
+    """Return free ports; all are bound at the same time, so that they differ."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(number)]
         return [listener.getsockname()[1] for listener in sockets]

@@ -80,5 +80,5 @@ def own_device(kubectl: Kubectl, node: str) -> Iterator[Device]:
 
 def minor_version(kubectl: Kubectl) -> int:
     """Return the minor version of Kubernetes: 37 for 1.37."""
-    told: Object = json.loads(kubectl.run("get", "--raw", "/version").stdout)
-    return int(str(told["minor"]).rstrip("+"))
+    version: Object = json.loads(kubectl.run("get", "--raw", "/version").stdout)
+    return int(str(version["minor"]).rstrip("+"))

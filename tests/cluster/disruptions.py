@@ -77,8 +77,8 @@ def evict(team: Namespace, pod: str) -> None:
 
 def taint(kubectl: Kubectl, node: str) -> None:
     """Taint a node, so that the taint manager ends all of its pods."""
-    told = kubectl.run("taint", "node", node, "maintenance=now:NoExecute")
-    assert told.returncode == 0, told.stderr
+    tainted = kubectl.run("taint", "node", node, "maintenance=now:NoExecute")
+    assert tainted.returncode == 0, tainted.stderr
 
 
 def untaint(kubectl: Kubectl, node: str) -> None:
@@ -87,8 +87,8 @@ def untaint(kubectl: Kubectl, node: str) -> None:
 
 def delete(kubectl: Kubectl, node: str) -> None:
     """Delete a Node, as a cloud does when its machine no longer exists."""
-    gone = kubectl.run("delete", "node", node, "--wait=false")
-    assert gone.returncode == 0, gone.stderr
+    deleted = kubectl.run("delete", "node", node, "--wait=false")
+    assert deleted.returncode == 0, deleted.stderr
 
 
 def cordon(kubectl: Kubectl, node: str) -> None:

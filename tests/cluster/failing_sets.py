@@ -1,4 +1,4 @@
-"""Lets pods of many JobSets fail one after the other, each when all pods that its controllers start are running."""
+"""Lets pods of many JobSets fail, in each set one after the other, always when all pods of the set are running."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BETWEEN_FAILURES: Final = 180  # seconds: the Job controller's back-off after fo
 
 @dataclass
 class FailingSet:
-    """A JobSet, the remaining failures of its pods, and its observed state."""
+    """A JobSet, the failures of its pods that are still to come, and its observed state."""
 
     team: Namespace
     name: str
@@ -94,27 +94,27 @@ def let_fail(sets: list[FailingSet]) -> None:
     """Let the pods of all sets fail, in all sets at the same time; raise AssertionError if a set is stuck."""
     by_name = {(one.team.name, one.name): one for one in sets}
     teams = {one.team.name: one.team for one in sets}
-    news: Queue[tuple[str, str, str, Object]] = Queue()
+    events: Queue[tuple[str, str, str, Object]] = Queue()
     ended: list[bool] = []
     with ThreadPoolExecutor() as executor:
         for team in teams.values():
             for resource in RESOURCES:
-                executor.submit(watch, team, resource, news, ended)
+                executor.submit(watch, team, resource, events, ended)
         try:
             left = set(by_name)
             while left:
-                left -= {take(by_name, *news.get(timeout=BETWEEN_FAILURES))}
+                left -= {handle_event(by_name, *events.get(timeout=BETWEEN_FAILURES))}
         except Empty:
             stuck = {key: (by_name[key].left, by_name[key].found.get("status")) for key in left}
-            raise AssertionError(f"nothing happens any more to {stuck}") from None
+            raise AssertionError(f"no event for {BETWEEN_FAILURES} s about {stuck}") from None
         finally:
             ended.append(True)
 
 
-def take(
+def handle_event(
     by_name: dict[tuple[str, str], FailingSet], resource: str, kind: str, namespace: str, found: Object
 ) -> tuple[str, str] | None:
-    """Record an event, and let the set's next pod fail if it is due; return the set's key when it is over."""
+    """Record an event, and let the set's next pod fail if it is its turn; return the set's key when it has ended."""
     labels = found["metadata"].get("labels", {})
     key = namespace, labels.get(SET + "jobset-name", "") if resource == "pods" else found["metadata"]["name"]
     one = by_name.get(key)
@@ -132,16 +132,16 @@ def take(
     return key if one.is_over else None
 
 
-def watch(team: Namespace, resource: str, news: Queue[Any], ended: list[bool]) -> None:
-    """Put all objects and events of a resource in a namespace into the queue `news`, until `ended` has an entry."""
+def watch(team: Namespace, resource: str, events: Queue[Any], ended: list[bool]) -> None:
+    """Put all objects and events of a resource in a namespace into the queue `events`, until `ended` has an entry."""
     path = f"{PATHS[resource]}/namespaces/{team.name}/{resource}"
     while not ended:
         listed = team.api.list(path)
         for item in listed["items"]:
-            news.put((resource, "ADDED", team.name, item))
+            events.put((resource, "ADDED", team.name, item))
         version = listed["metadata"]["resourceVersion"]
         for kind, item in team.api.watch(path, resourceVersion=version, timeoutSeconds="20"):
-            news.put((resource, kind, team.name, item))
+            events.put((resource, kind, team.name, item))
 
 
 def failing_set(team: Namespace, manifest: Object, failures: list[Failure]) -> FailingSet:

@@ -1,9 +1,9 @@
 """The product in a test cluster: the shipped manifests, and its server as a process on this machine.
 
-Every manifest of the base, and of the overlay requested-retries, is applied as it is shipped, but for the webhooks'
-clientConfig. The server that the API server calls is the process, with the rights of the manifests' ServiceAccount; the
-Deployment's pods are nobody's backend: KWOK plays them on our own control plane, and on another cluster they start if
-their image is there.
+Every manifest of the base, and of the overlay requested-retries, is applied as it is shipped, except the clientConfig
+of the webhooks: the API server calls the process, which has the permissions of the manifests' ServiceAccount. The
+Deployment's pods get no requests: KWOK simulates them on our own control plane, and on another cluster they start if
+their image exists there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BASE = Path(__file__).parents[2] / "manifests" / "base"
 INSTALLED = Path(__file__).parent / "installed"
 SYSTEM = "retry-policy-system"
 SERVICE_ACCOUNT = "retry-policy-webhook"
-LIFETIME = "168h"  # `make cluster` may stand for a while; some providers grant less
+LIFETIME = "168h"  # `make cluster` may run for days; some providers limit it to less
 FIRST_POLICY = BASE.parent / "samples" / "policy-gke.yaml"
 TEST_POLICY = Path(__file__).parent / "policy.yaml"
 PROBE = "retry-policy-probe"
@@ -43,18 +43,18 @@ SERVER = "retry-policy"
 
 
 def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bool) -> Path:
-    """Install the manifests, start the server, register its webhooks, wait until the API server asks them.
+    """Install the manifests, start the server, register its webhooks, and wait until the API server calls them.
 
-    For tests the policy is a copy of theirs, in the file that is returned, which the server reads again when it
-    changes; else a ConfigMap, as in an installation, with the policy that the README shows first. Then the server has
-    ports of its own, so that it can be started again. The API server reaches this machine under
-    RETRY_POLICY_WEBHOOK_HOST (default: 127.0.0.1, as both are on it).
+    For tests the policy is a copy of TEST_POLICY; its file is returned, and the server reads it again when it changes.
+    Otherwise it is a ConfigMap, as in an installation, with the first policy of the README, and the server has fixed
+    ports, so that it can be started again. The API server reaches this machine at RETRY_POLICY_WEBHOOK_HOST, by default
+    127.0.0.1.
     """
     policy = folder / "policy.yaml"
     shutil.copyfile(TEST_POLICY, policy)
     program = Path(sys.executable).with_name("retry-policy")
     if not program.exists():
-        raise HarnessError(f"{program} does not exist; `make install` puts it there")
+        raise HarnessError(f"{program} does not exist; run: make install")
     manifests = built(kubectl, INSTALLED)
     webhooks = [manifest for manifest in manifests if "webhooks" in manifest]
     others = [manifest for manifest in manifests if manifest not in webhooks]
@@ -79,7 +79,7 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bo
             "--requested-retries",
             *([f"--host={host}"] if host else []),
         ],
-        # POD_NAMESPACE: what the Deployment says. What it leaves in TMPDIR when it is killed goes with the folder.
+        # POD_NAMESPACE is as in the Deployment. TMPDIR: files that a killed server leaves are deleted with the folder.
         env={**os.environ, "POD_NAMESPACE": SYSTEM, "TMPDIR": str(folder)},
         stdout=answer,
     )
@@ -92,13 +92,13 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bo
 
 
 def remove(kubectl: Kubectl) -> None:
-    """Take everything away again, from a cluster that lives on."""
+    """Delete everything that was installed, in a cluster that is used further."""
     kubectl.run("delete", f"--kustomize={INSTALLED}", "--ignore-not-found", "--wait=false")
     kubectl.run("delete", "namespace", PROBE, "--ignore-not-found", "--wait=false")
 
 
 def built(kubectl: Kubectl, folder: Path) -> list[Object]:
-    """Return what kustomize makes of a folder, in its order; KubectlError if it makes nothing of it."""
+    """Return the manifests that kustomize builds from a folder, in its order; raise KubectlError if it fails."""
     result = kubectl.run("kustomize", str(folder))
     if result.returncode:
         raise KubectlError(f"kubectl kustomize {folder}\n{result.stderr}")
@@ -106,7 +106,7 @@ def built(kubectl: Kubectl, folder: Path) -> list[Object]:
 
 
 def as_service_account(kubectl: Kubectl) -> Object:
-    """Return a kubeconfig with a token of the manifests' ServiceAccount and nobody's certificate."""
+    """Return a kubeconfig with a token of the manifests' ServiceAccount, and without a client certificate."""
     token = kubectl.run("create", "token", SERVICE_ACCOUNT, f"--namespace={SYSTEM}", f"--duration={LIFETIME}")
     if token.returncode:
         raise KubectlError(token.stderr)
@@ -117,9 +117,9 @@ def as_service_account(kubectl: Kubectl) -> Object:
 
 
 def pointed_at(server: str, configuration: Object, authority: bytes | None = None) -> Object:
-    """Return a webhook configuration whose calls go to a server on this machine (its https URL), not to the Service.
+    """Return a webhook configuration that calls a server on this machine by its https URL, not the Service.
 
-    `authority`: the certificate, PEM, by which the API server knows it; None where the server itself says so.
+    `authority`: the server's CA as PEM; None if the server writes the caBundle itself.
     """
     trusted = {} if authority is None else {"caBundle": base64.b64encode(authority).decode()}
     pointed: Object = {**configuration, "webhooks": []}
@@ -130,7 +130,7 @@ def pointed_at(server: str, configuration: Object, authority: bytes | None = Non
 
 
 def _wait_until_effective(processes: Processes, kubectl: Kubectl) -> None:
-    """Wait for both configurations to reach the API server's admission, each seen by what only it does."""
+    """Wait until the API server uses both configurations: one mutates a Job, the other one denies a Job."""
     kubectl.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PROBE, "labels": {PROFILE: "default"}}}
     )

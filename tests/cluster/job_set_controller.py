@@ -42,10 +42,10 @@ def start(
 
 
 def run(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, folder: Path) -> tuple[str, Credentials]:
-    """Start it; return HOST:PORT of its webhooks, and the credentials that have issued its certificate."""
+    """Start it; return HOST:PORT of its webhooks, and the credentials that issued its certificate."""
     (port,) = free_ports(1)
     credentials = Credentials.create(folder / NAME)
-    credentials.server("tls", [HOST])  # under this name it looks for it
+    credentials.server("tls", [HOST])  # the file name that the controller expects
     configuration = folder / f"{NAME}.json"
     configuration.write_text(
         json.dumps(
@@ -75,7 +75,7 @@ def _named(prefix: str, operator: str, configuration: Object) -> Object:
 
 
 def _wait_until_effective(processes: Processes, kubectl: Kubectl) -> None:
-    """Wait for both kinds of configurations to reach the API server's admission, each seen by what only it does."""
+    """Wait until the API server uses both configurations: one defaults a JobSet, the other one denies a JobSet."""
     dry_run = ("create", "--dry-run=server", "--namespace=default", "--filename=-", "--output=json")
     jobs = replicated_job("workers")
 

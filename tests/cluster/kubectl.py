@@ -15,7 +15,7 @@ Object: TypeAlias = dict[str, Any]
 
 
 class KubectlError(Exception):
-    """A call that had to succeed has failed; the message has the command line and kubectl's error."""
+    """A call of kubectl has failed; the message has the command line and kubectl's error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Kubectl:
         return Result(answer.returncode, answer.stdout, answer.stderr)
 
     def create(self, manifest: Mapping[str, Any], *flags: str) -> Object:
-        """Create the object and return it as stored; KubectlError with the API server's words if it is refused."""
+        """Create the object and return it as stored; raise KubectlError if it is refused."""
         return self._object("create", "--filename=-", *flags, stdin=manifest)
 
     def apply(self, manifest: Mapping[str, Any], *flags: str) -> Object:
@@ -50,7 +50,7 @@ class Kubectl:
         return self._object("apply", "--filename=-", *flags, stdin=manifest)
 
     def get(self, *arguments: str) -> Object:
-        """Return one object (`get("job", "train")`), or a list of them with `items`; KubectlError if there is none."""
+        """Return one object (`get("job", "train")`), or a list with `items`; raise KubectlError if there is none."""
         return self._object("get", *arguments)
 
     def _object(self, *arguments: str, stdin: Mapping[str, Any] | None = None) -> Object:

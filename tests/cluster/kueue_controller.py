@@ -1,6 +1,6 @@
-"""Kueue's controller and its webhooks, as its module ships them, for Jobs and JobSets of namespaces labelled MANAGED.
+"""Kueue's controller and its webhooks, as shipped in its module, for Jobs and JobSets in namespaces labelled MANAGED.
 
-Its mutating webhook runs before ours: webhooks go by the names of their configurations.
+Its mutating webhook runs before ours, by the order of the configurations' names.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def start(
             "kind": "Secret",
             "metadata": {"name": CERTIFICATE, "namespace": KUEUE_SYSTEM},
         },
-        # By this address the API server reaches it under the Service's name, for which it issues its certificate.
+        # The API server must call it by the name of this Service, because its certificate is for that name.
         {
             "apiVersion": "v1",
             "kind": "Service",

@@ -1,4 +1,4 @@
-"""A test's own namespace: kubectl in it, and waits for the controllers."""
+"""The namespace of one test: kubectl in it, and waits for the controllers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ APPLY = "application/apply-patch+yaml"
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """Lists and watches directly from the API server: a few milliseconds a call; kubectl takes a hundred."""
+    """Calls the API server directly, which takes a few milliseconds; kubectl takes a hundred."""
 
     client: Any
 
@@ -106,14 +106,14 @@ class Api:
 class Namespace(Kubectl):
     """kubectl in one namespace, with waits by watching, so that no intermediate state is missed.
 
-    Failed waits raise AssertionError with the last state of the objects and the namespace's events.
+    A wait that fails raises AssertionError with the last state of the objects and the namespace's Events.
     """
 
     name: str
     api: Api
 
     def create(self, manifest: Mapping[str, Any], *flags: str) -> Object:
-        """Create the object and return it as stored; KubectlError with the API server's words if it is refused.
+        """Create the object and return it as stored; raise KubectlError with the API server's message if it is refused.
 
         Like kubectl, but in a few milliseconds; kubectl itself is called for flags other than DRY_RUN, and for kinds
         that are neither in PATHS nor known to the webhook.
@@ -134,7 +134,7 @@ class Namespace(Kubectl):
         return self.api.apply(f"{path}/{manifest['metadata']['name']}", manifest)
 
     def refusal(self, manifest: Mapping[str, Any]) -> str:
-        """Return the API server's words if it would reject the object, else an empty text; nothing is stored."""
+        """Create an object in a dry run; return the API server's error, empty if it accepts the object."""
         try:
             self.create(manifest, *DRY_RUN)
         except KubectlError as error:
@@ -142,7 +142,7 @@ class Namespace(Kubectl):
         return ""
 
     def get(self, *arguments: str) -> Object:
-        """Return one object (`get("job", "train")`), or a list of them with `items`; KubectlError if there is none."""
+        """Return one object (`get("job", "train")`), or a list with `items`; raise KubectlError if there is none."""
         resource, *name = arguments
         plural = resource if resource in PATHS else f"{resource}s"
         if plural not in PATHS or len(name) != 1 or name[0].startswith("-"):
@@ -199,14 +199,14 @@ class Namespace(Kubectl):
             path = f"{PATHS['pods']}/namespaces/{self.name}/pods/{pod['metadata']['name']}"
             _as_printed(self.api.send("PATCH", path, {"metadata": {"annotations": exits(code)}}))
 
-    def told(self, name: str, reason: str = "AttemptEnded") -> list[str]:
-        """Return the messages of the Events about an object."""
+    def event_messages(self, name: str, reason: str = "AttemptEnded") -> list[str]:
+        """Return the messages of the Events about an object that have this reason."""
         path = f"{PATHS['events']}/namespaces/{self.name}/events"
         events = self.api.list(path, fieldSelector=f"involvedObject.name={name},reason={reason}")["items"]
         return [one["message"] for one in events]
 
     def evict(self, pod: str) -> None:
-        """Ask the eviction API to disrupt a pod; it must accept that."""
+        """Evict a pod by the eviction API; raise AssertionError if the API refuses."""
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": self.name}}
         answer = self.api.send("POST", f"{PATHS['pods']}/namespaces/{self.name}/pods/{pod}/eviction", eviction)
         assert answer["status"] == "Success", answer
@@ -214,10 +214,10 @@ class Namespace(Kubectl):
     def _wait(
         self, resource: str, until: Callable[[list[Object]], object], *, seconds: int, **query: str
     ) -> list[Object]:
-        __tracebackhide__ = True  # the message is enough
+        __tracebackhide__ = True  # pytest then shows only the message
         path = f"{PATHS[resource]}/namespaces/{self.name}/{resource}"
         end = time.monotonic() + seconds
-        while True:  # the API server ends a watch early that does not take its events fast enough
+        while True:  # the API server ends a watch early if the client reads its events too slowly
             listed = self.api.list(path, **query)
             found: dict[str, Object] = {item["metadata"]["uid"]: item for item in listed["items"]}
             if until(_oldest_first(found)):

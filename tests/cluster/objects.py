@@ -1,4 +1,4 @@
-"""What tests ask of an object that they found."""
+"""Reads from objects: conditions, exit codes, the webhook's annotations, the account."""
 
 from __future__ import annotations
 
@@ -34,38 +34,41 @@ def exit_codes(pod: Object) -> dict[str, int]:
 
 
 def required(pod: Object) -> list[Object]:
+    """Return the terms of a pod's required node affinity."""
     affinity = pod["spec"]["affinity"]["nodeAffinity"]
     return list(affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"])
 
 
 def noted(pod: Object) -> dict[str, str]:
-    """The webhook's notes on a pod, by their short names."""
+    """Return the annotations with the placement and the attempt of a pod, by their names without the prefix."""
     annotations = pod["metadata"]["annotations"]
     keys = (names.PLACEMENT, names.ATTEMPT, names.MAX_RETRIES, names.ATTEMPT_SOURCE)
     return {key.removeprefix(names.PREFIX): annotations[key] for key in keys}
 
 
 def disruptions(pod: Object) -> str | None:
-    """The disruptions that the webhook noted on a pod as it was created."""
-    noted: str | None = pod["metadata"]["annotations"].get(names.DISRUPTIONS)
-    return noted
+    """Return the disruptions that had been counted when a pod was created."""
+    found: str | None = pod["metadata"]["annotations"].get(names.DISRUPTIONS)
+    return found
 
 
 def restarts(found: Object) -> tuple[int, int]:
-    """How often a JobSet was restarted, and how often of these for something that it counts; 0 may be left out."""
+    """Return the restarts of a JobSet, and those of them that count towards maxRestarts."""
     status = found.get("status", {})
     return status.get("restarts", 0), status.get("restartsCountTowardsMax", 0)
 
 
 def account(found: Object) -> Object:
+    """Return the ledger's account of a Job or JobSet, empty if it has none."""
     parsed: Object = json.loads(found["metadata"].get("annotations", {}).get(names.LEDGER, "{}"))
     return parsed
 
 
 def ended(found: Object, number: int) -> bool:
+    """Return True if the account has counted at least this number of ended pods."""
     return bool(account(found).get("ended", 0) >= number)
 
 
 def last(found: Object) -> list[tuple[str, str, str]]:
-    """Cause, reason and cost of the attempts that are kept in detail."""
+    """Return cause, reason and cost of the last attempts in the account."""
     return [(one["cause"], one.get("reason", ""), one["cost"]) for one in account(found)["last"]]

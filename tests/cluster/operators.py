@@ -61,8 +61,6 @@ MODULES: Final = (
         "config/300-crds/300-{}.yaml",
         "task taskrun pipeline pipelinerun customrun stepaction verificationpolicy resolutionrequest",
     ),
-    # The full one, which types each field, for Workflows. The others hold the same WorkflowSpec: for them the minimal
-    # ones, which everybody runs. Four full ones would be half of all that the API server has to work through.
     Module(
         "github.com/tektoncd/triggers",
         "v0.34.0",
@@ -77,6 +75,8 @@ MODULES: Final = (
         "config/crd/bases/workload.codeflare.dev_{}.yaml",
         "appwrappers",
     ),
+    # For Workflow the full CRD, which has a type for each field. The other kinds contain the same WorkflowSpec and have
+    # the minimal CRDs, which are usual: four full ones would be half of the API server's work with CRDs.
     Module(
         "github.com/argoproj/argo-workflows/v3",
         "v3.7.3",
@@ -85,7 +85,7 @@ MODULES: Final = (
         "full/argoproj.io_workflows minimal/argoproj.io_workflowtemplates minimal/argoproj.io_clusterworkflowtemplates"
         " minimal/argoproj.io_cronworkflows",
     ),
-    # Its MPIJob is v1; the CRD of the same name of mpi-operator is v2beta1, and a cluster can have but one of them.
+    # Its MPIJob is v1. mpi-operator has a CRD with the same name for v2beta1, and a cluster can have only one of them.
     Module(
         "github.com/kubeflow/training-operator",
         "v1.9.3",
@@ -123,7 +123,7 @@ MODULES: Final = (
         " provisioningrequestconfigs multikueueconfigs multikueueclusters",
     ),
 )
-# A test replaces the older CRD by this one: TrainJobs of Trainer 2.2 and later have other fields.
+# A test replaces the older CRD by this one: since Trainer 2.2 TrainJobs have other fields.
 NEWER_TRAINER: Final = Module(
     "github.com/kubeflow/trainer/v2",
     "v2.3.0",
@@ -222,7 +222,7 @@ def _download(go: Path) -> Mapping[Module, Path]:
         "download operators",
         [go, "mod", "download", "-json", *(f"{module.path}@{module.version}" for module in modules)],
         folder=toolchain.cache(),  # not a Go module
-        # Go's own check needs a database on the internet; the checksums above replace it.
+        # Go's own check needs a database on the internet; the checksums in MODULES replace it.
         environment={**os.environ, **toolchain.SETTINGS, "GOFLAGS": "", "GOSUMDB": "off"},
     )
     found = {}
@@ -232,7 +232,7 @@ def _download(go: Path) -> Mapping[Module, Path]:
         printed = printed[end:].lstrip()
         if (answer["Path"], answer["Sum"]) != (module.path, module.checksum):
             raise HarnessError(
-                f"{module.path}@{module.version} is not what was pinned: its checksum is {answer['Sum']}"
+                f"{module.path}@{module.version} does not have the pinned checksum: it has {answer['Sum']}"
             )
         found[module] = Path(answer["Dir"])
     return found
@@ -253,7 +253,7 @@ def _generate(go: Path, folder: Path) -> None:
 
 
 def _save(documents: Iterable[Object], folder: Path) -> None:
-    """Write CRDs in a form that works without the operator, and without the parts that make the API server slow."""
+    """Write CRDs without conversion by operators that do not run, and without parts that slow the API server down."""
     for crd in documents:
         spec = crd["spec"]
         if spec.get("conversion", {}).get("strategy") == "Webhook":

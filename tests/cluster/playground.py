@@ -1,4 +1,4 @@
-"""The cluster without a command, as `make cluster` has it: says what to type, and lets the webhook stop and start."""
+"""The cluster of `make cluster`: prints commands to try, and lets a user stop and start the webhook."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ START_AGAIN = signal.SIGUSR1
 
 
 def keep(processes: Processes, environment: Mapping[str, str], http: str) -> NoReturn:
-    """Keep the cluster until Ctrl-C; HarnessError if another program than the webhook's server ends.
+    """Keep the cluster until Ctrl-C; raise HarnessError if a program other than the webhook's server ends.
 
-    The server may be ended: that is an outage. START_AGAIN, sent to this process, starts it again.
+    A user may end the server to try an outage. The signal START_AGAIN to this process starts it again.
     """
-    asked: list[int] = []
-    signal.signal(START_AGAIN, lambda number, _frame: asked.append(number))
+    signals: list[int] = []
+    signal.signal(START_AGAIN, lambda number, _frame: signals.append(number))
     _say(explanation(environment, http, processes.running[SERVER].pid))
-    told = False
+    reported = False
     while True:
         processes.check(but=SERVER)
         if processes.has_ended(SERVER):
-            if not told:
+            if not reported:
                 _say(f"The webhook has ended; the cluster stays. Start it again: {start_again()}\n")
-                told = True
-            if asked:
+                reported = True
+            if signals:
                 processes.starts[SERVER]()
                 _say(f"The webhook is started again. Stop it: kill {processes.running[SERVER].pid}\n")
-                told = False
-        asked.clear()
+                reported = False
+        signals.clear()
         time.sleep(POLL_SECONDS)
 
 
@@ -48,7 +48,7 @@ def start_again() -> str:
 
 
 def explanation(environment: Mapping[str, str], http: str, server: int) -> str:
-    """Say what to type in another terminal; `http`: where the metrics are; `server`: the process of the webhook."""
+    """Return the text with the commands to try; `http`: the URL of the metrics; `server`: the webhook's process id."""
     folders = environment["PATH"].removesuffix(os.environ["PATH"]).removesuffix(os.pathsep)
     return f"""
 The retry policy webhook is up on a Kubernetes cluster; Ctrl-C stops what was started. In another terminal:

@@ -1,4 +1,4 @@
-"""Programs that run beside the tests: started, watched, logged, and never left behind."""
+"""Programs that run beside the tests: they are started, checked, logged, and always ended."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LINE_LENGTH = 1000  # KWOK prints whole buffers into an error
 
 
 class HarnessError(Exception):
-    """The test cluster could not be built or started; the message says what to do or shows the log that tells."""
+    """The test cluster could not be built or started; the message has a remedy or the end of a log."""
 
 
 def die_with_parent() -> None:
-    """Run in the child between fork and exec: a runner that is killed outright takes all its programs with it.
+    """Let the kernel kill this process when its parent dies, even by SIGKILL; called between fork and exec.
 
-    The kernel does it, so it holds for SIGKILL too; other systems than Linux have nothing like it.
+    Only Linux can do this; on other systems the function has no effect.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -39,7 +39,7 @@ class Processes:
 
     logs: Path
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    starts: dict[str, Callable[[], None]] = field(default_factory=dict)  # starts a program as it was started first
+    starts: dict[str, Callable[[], None]] = field(default_factory=dict)  # by name: starts the program again
 
     def start(
         self,
@@ -49,7 +49,7 @@ class Processes:
         env: Mapping[str, str] | None = None,
         stdout: Path | None = None,
     ) -> None:
-        """Start a program; `stdout` goes to that file, where given, and everything else to the log."""
+        """Start a program; its stdout goes to the file `stdout` if given, and all other output to the log."""
         self.starts[name] = partial(self.start, name, command, env=env, stdout=stdout)
         log = self.log(name)
         with log.open("ab") as errors, (stdout or log).open("ab") as output:
@@ -59,15 +59,15 @@ class Processes:
                 stdout=output,
                 stderr=errors,
                 env=env,
-                # In a group of its own: Ctrl-C reaches the runner alone, which knows the order to stop in.
+                # In its own process group: Ctrl-C then reaches only the runner, which stops the programs in order.
                 process_group=0,
                 preexec_fn=die_with_parent,  # noqa: PLW1509  # the runner has one thread, so forking is safe
             )
 
     def stop(self) -> None:
-        """End all programs, the newest first: an API server without its etcd hangs for minutes and holds its port.
+        """Kill all programs, the newest first: an API server without etcd hangs for minutes and keeps its port.
 
-        They are killed, since what they would save on the way out is thrown away in any case.
+        They need not end in an orderly way, because their data is deleted.
         """
         while self.running:
             _, process = self.running.popitem()
@@ -79,13 +79,13 @@ class Processes:
         return self.running[name].poll() is not None
 
     def check(self, *, but: str = "") -> None:
-        """HarnessError with the log's tail if a program has ended by itself; `but`: one that may."""
+        """Raise HarnessError with the end of its log if a program has ended by itself, except the program `but`."""
         for name, process in self.running.items():
             if name != but and process.poll() is not None:
                 raise HarnessError(f"{name} ended with exit code {process.returncode}\n{self.tail(name)}")
 
     def wait_until(self, condition: Callable[[], object], what: str, *, log: str, seconds: float = 60) -> None:
-        """Wait for a condition; HarnessError with that program's log if it does not come, or a program ends."""
+        """Wait for a condition; raise HarnessError with the end of this log if it takes too long or a program ends."""
         deadline = time.monotonic() + seconds
         while not condition():
             self.check()
@@ -102,7 +102,7 @@ class Processes:
 
 
 def last_lines(log: Path, number: int, words: Iterable[str] = ()) -> str:
-    """Return the last lines of a log, or of those lines that hold one of the words; long ones cut short."""
+    """Return the last lines of a log, or with `words` of the lines that contain one of them; long lines are cut."""
     lines = log.read_text(errors="replace").splitlines()
     chosen = [line for line in lines if any(word in line for word in words)] if words else lines
     return "\n".join(line[:LINE_LENGTH] for line in chosen[-number:])

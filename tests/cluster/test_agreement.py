@@ -69,7 +69,7 @@ def dry_run(team: Namespace, root: Object) -> Object:
 def is_refused(answer: Object) -> bool:
     if answer["kind"] != "Status":
         return False
-    assert answer["code"] in {400, 403, 422}, answer  # a judgement of the object
+    assert answer["code"] in {400, 403, 422}, answer  # other codes say nothing about the object
     return True
 
 
@@ -86,7 +86,7 @@ def test_the_schema_rule_rejects_exactly_what_the_api_server_rejects(plain: Name
         assert subject is not None
         problems = subject.malformed or schema.problems(root["spec"], ("spec",))
         assert bool(problems) == is_refused(answer), (problems, answer)
-        if not subject.malformed:  # of which the types alone are told
+        if not subject.malformed:  # for a malformed object only wrong types are reported
             assert fields(answer) <= {field(problem.path) for problem in problems}, (problems, answer)
 
     agree()
@@ -113,10 +113,10 @@ def test_the_webhook_makes_the_same_edits_as_render(plain: Namespace, opted_in: 
 
 
 def comparable(answer: Object) -> Any:
-    """Return the part of an answer that is equal for two creations of the same object.
+    """Return the part of an answer that is equal if the same object is created twice.
 
-    Not how the annotation `policy` spells what was injected: the webhook sees a defaulted object, `render` does not.
-    Nor the order of a pod's tolerations, to which the API server adds its own before it asks a webhook.
+    Without the value of the annotation `policy`: the webhook sees a defaulted object, and `render` does not. Without
+    the order of a pod's tolerations: the API server adds its own before it calls a webhook.
     """
     spec = answer.get("spec", {})
     if "tolerations" in spec:

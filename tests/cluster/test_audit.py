@@ -1,4 +1,4 @@
-"""`retry-policy audit`: what it says of a cluster is what admission does, and it needs only the right to list."""
+"""`retry-policy audit` reports what admission would do, and needs only permission to list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.manifests import job, job_set, replicated_job
-from tests.cluster.test_retry import cron_job, kubeconfig_of
+from tests.cluster.test_retry import cron_job, new_user
 from webhook.kube import names
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ POLICY = f"--policy={os.environ.get('RETRY_POLICY_TEST_POLICY', '')}"
 
 
 def audited(team: Namespace, *options: str, kubeconfig: Path | None = None) -> tuple[int, list[list[str]], str]:
-    """Audit one namespace; return the exit code, the cells of the table, and what stands on stderr."""
+    """Audit one namespace; return the exit code, the cells of the table, and stderr."""
     kubeconfig_option = f"--kubeconfig={kubeconfig or team.kubeconfig}"
     done = command_line.run("audit", "-n", team.name, POLICY, *options, kubeconfig_option)
     table, _, summary = done.stdout.rpartition("\n\n")
@@ -103,7 +103,7 @@ def test_audit_needs_only_permission_to_list_and_names_what_it_may_not_list(
     rules = [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]}]
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "lists"}, "rules": rules}
     team.create(role)
-    lists = kubeconfig_of(team, tmp_path, "--role=lists")
+    lists = new_user(team, tmp_path, "--role=lists")
     code, rows, said = audited(team, "--profile=one-retry", kubeconfig=lists)
     assert code == 2
     assert [row[:2] for row in rows] == [["DENIED", f"{team.name}/job/train"]]

@@ -1,4 +1,4 @@
-"""What the author of a Job writes, and what the real Job controller then does."""
+"""Fields that the author of a Job sets explicitly, and what the real Job controller then does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INDEXED = {"completions": 3, "parallelism": 3, "completionMode": "Indexed"}
 LISTED = {"rules": [exit_codes("FailJob", "In", 42)]}
 
 
-def warned(team: Namespace, manifest: Object, *command: str) -> list[str]:
+def warnings_of(team: Namespace, manifest: Object, *command: str) -> list[str]:
     """Return the warnings that kubectl prints."""
     done = team.run(*(command or ("create",)), "--filename=-", stdin=manifest)
     assert done.returncode == 0, done.stderr
@@ -30,7 +30,7 @@ def warned(team: Namespace, manifest: Object, *command: str) -> list[str]:
 
 def test_an_eviction_fails_a_job_with_backoff_limit_0(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "require")
-    assert warned(team, job("train", backoffLimit=0)) == [
+    assert warnings_of(team, job("train", backoffLimit=0)) == [
         f"Job {team.name}/train: spec.backoffLimit: 0: disruptions fail the Job too; max-disruptions allows some"
     ]
     (pod,) = team.running("train", 1)
@@ -47,7 +47,7 @@ def test_a_job_with_backoff_limit_0_and_max_disruptions_continues_after_an_evict
     team = opted_in(namespace, "require")
     manifest = job("train", backoffLimit=0)
     manifest["metadata"]["annotations"] = {names.MAX_DISRUPTIONS: "2"}
-    assert warned(team, manifest) == []
+    assert warnings_of(team, manifest) == []
     (first,) = team.running("train", 1)
     assert required(first) == [{"matchExpressions": [ON_SPOT]}]
     assert team.get("job", "train")["spec"]["podFailurePolicy"]["rules"][0] == DISRUPTION
@@ -76,7 +76,9 @@ def test_the_ledger_does_not_fail_a_job_for_an_exit_code_that_is_not_in_the_auth
     team.wait_for("jobs", "listed", lambda found: ended(found, 1))
     team.create(job("bug", backoffLimit=6, **INDEXED))
     team.ends(team.running("bug", 3)[0], 1)
-    team.wait_for("jobs", "bug", lambda found: condition(found, "Failed"))  # settled, like the one before
+    team.wait_for(
+        "jobs", "bug", lambda found: condition(found, "Failed")
+    )  # by then the crash of the other Job has been settled too
     listed = team.get("job", "listed")
     assert account(listed)["cost"] == {"retry": 1}
     assert not condition(listed, "FailureTarget")
@@ -85,10 +87,10 @@ def test_the_ledger_does_not_fail_a_job_for_an_exit_code_that_is_not_in_the_auth
 
 def test_an_author_gets_one_warning_about_explicit_retries(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
-    told = "spec.backoffLimit: only exit code 143 is retried; add a rule Count In [CODES]"
-    assert warned(team, job("said", backoffLimit=4)) == [f"Job {team.name}/said: {told}"]
-    assert warned(team, job("defaulted")) == []
-    assert warned(team, job("listed", backoffLimit=4, podFailurePolicy=LISTED)) == []
+    warning = "spec.backoffLimit: only exit code 143 is retried; add a rule Count In [CODES]"
+    assert warnings_of(team, job("said", backoffLimit=4)) == [f"Job {team.name}/said: {warning}"]
+    assert warnings_of(team, job("defaulted")) == []
+    assert warnings_of(team, job("listed", backoffLimit=4, podFailurePolicy=LISTED)) == []
     template = {"spec": job("x", backoffLimit=4)["spec"]}
     nightly: Object = {
         "apiVersion": "batch/v1",
@@ -96,7 +98,7 @@ def test_an_author_gets_one_warning_about_explicit_retries(namespace: NewNamespa
         "metadata": {"name": "nightly"},
         "spec": {"schedule": "0 3 * * *", "jobTemplate": template},
     }
-    in_template = told.replace("spec.", "spec.jobTemplate.spec.")
-    assert warned(team, nightly, "apply", "--server-side") == [f"CronJob {team.name}/nightly: {in_template}"]
-    assert warned(team, nightly, "apply", "--server-side") == []
+    in_template = warning.replace("spec.", "spec.jobTemplate.spec.")
+    assert warnings_of(team, nightly, "apply", "--server-side") == [f"CronJob {team.name}/nightly: {in_template}"]
+    assert warnings_of(team, nightly, "apply", "--server-side") == []
     assert team.run("create", "job", "tonight", "--from=cronjob/nightly").stderr == ""

@@ -1,4 +1,4 @@
-"""The back-off of the real Job controller before it replaces pods; no other behaviour changes."""
+"""The back-off of the real Job controller before it replaces pods; all other behaviour stays the same."""
 
 from __future__ import annotations
 
@@ -40,24 +40,26 @@ def index_of(pod: Object) -> str:
 
 
 def counts(pod: Object) -> tuple[str | None, str | None]:
-    """Return the failures of a pod's index that the Job controller has counted: with a cost, and ignored ones."""
+    """Return the counts of the Job controller for a pod's index: failures that cost a retry, and ignored failures."""
     annotations = pod["metadata"]["annotations"]
     return annotations.get(INDEX_FAILURES), annotations.get(INDEX_IGNORED_FAILURES)
 
 
-def live(pods: list[Object], index: str, but: Object | None = None) -> list[Object]:
+def running_of_index(pods: list[Object], index: str, but: Object | None = None) -> list[Object]:
     found = [pod for pod in pods if is_running(pod) and index_of(pod) == index]
     return [pod for pod in found if but is None or pod["metadata"]["uid"] != but["metadata"]["uid"]]
 
 
-def of_index(team: Namespace, index: int, but: Object | None = None) -> Object:
-    """Return the running pod of an index, other than a known one."""
-    (pod,) = live(team.pods_of("train", lambda pods: live(pods, str(index), but)), str(index), but)
+def pod_of_index(team: Namespace, index: int, but: Object | None = None) -> Object:
+    """Return the running pod of an index; `but` is an older pod."""
+    (pod,) = running_of_index(
+        team.pods_of("train", lambda pods: running_of_index(pods, str(index), but)), str(index), but
+    )
     return pod
 
 
-def beside(team: Namespace, known: Iterable[Object], number: int) -> list[Object]:
-    """Return the running pods, without known ones, as soon as there are `number` of them."""
+def new_pods(team: Namespace, known: Iterable[Object], number: int) -> list[Object]:
+    """Return the running pods except `known` ones, as soon as there are `number` of them."""
     uids = {pod["metadata"]["uid"] for pod in known}
 
     def others(pods: list[Object]) -> list[Object]:
@@ -67,22 +69,22 @@ def beside(team: Namespace, known: Iterable[Object], number: int) -> list[Object
 
 
 def waited(team: Namespace, before: Object, after: Object) -> timedelta:
-    """Return the seconds from the end of one pod to the creation of another one."""
+    """Return the time from the end of one pod to the creation of another one."""
     name = before["metadata"]["name"]
     found = team.wait_for(
         "jobs", "train", lambda found: any(one["pod"] == name for one in account(found).get("last", ()))
     )
     (end,) = [one["end"] for one in account(found)["last"] if one["pod"] == name]
-    return time(after["metadata"]["creationTimestamp"]) - time(end)
+    return parsed_time(after["metadata"]["creationTimestamp"]) - parsed_time(end)
 
 
-def grown(failures: int) -> timedelta:
-    """Return the seconds of back-off after this number of counted failures."""
+def usual_back_off(failures: int) -> timedelta:
+    """Return the usual back-off after this number of counted failures, which doubles with each of them."""
     doubled: timedelta = FIRST_WAIT * 2 ** (failures - 1)
     return min(doubled, LONGEST_WAIT)
 
 
-def time(text: str) -> datetime:
+def parsed_time(text: str) -> datetime:
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
 
 
@@ -95,9 +97,9 @@ def test_pods_that_are_evicted_together_are_all_replaced_after_the_first_wait(
     evicted = [str(index) for index in range(10)]
     for index in evicted:
         evict(team, pods[index]["metadata"]["name"])
-    new = {index_of(one): one for one in beside(team, pods.values(), 10)}
+    new = {index_of(one): one for one in new_pods(team, pods.values(), 10)}
     assert sorted(new, key=int) == evicted
-    assert max(waited(team, pods[index], new[index]) for index in evicted) < grown(len(evicted))
+    assert max(waited(team, pods[index], new[index]) for index in evicted) < usual_back_off(len(evicted))
     assert account(team.get("job", "train"))["cost"] == {"disruption": 10}
 
 
@@ -105,17 +107,17 @@ def test_pods_that_are_evicted_together_are_all_replaced_after_the_first_wait(
 def test_repeated_disruptions_of_one_index_neither_lengthen_the_wait_nor_cost_a_retry(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(2, backoffLimit=1))
-    pod = of_index(team, 0)
+    pod = pod_of_index(team, 0)
     for number in range(1, 7):
         before = pod
         evict(team, before["metadata"]["name"])
-        pod = of_index(team, 0, but=before)
+        pod = pod_of_index(team, 0, but=before)
         wait = waited(team, before, pod)
         assert counts(pod) == ("0", "0")
         assert (noted(pod)["attempt"], disruptions(pod)) == ("0", str(number))
-    assert wait < grown(6)
+    assert wait < usual_back_off(6)
     team.ends(pod, 143)
-    last = of_index(team, 0, but=pod)
+    last = pod_of_index(team, 0, but=pod)
     assert counts(last)[0] == "1"
     found = team.wait_for("jobs", "train", lambda found: ended(found, 7))
     assert account(found)["cost"] == {"disruption": 6, "retry": 1}
@@ -126,7 +128,7 @@ def test_the_job_controller_counts_disruptions_beyond_the_limit(namespace: NewNa
     team.create(indexed(1, backoffLimit=3))
     found: list[Object] = []
     for _ in range(3):
-        pod = of_index(team, 0, but=found[-1] if found else None)
+        pod = pod_of_index(team, 0, but=found[-1] if found else None)
         found.append(pod)
         evict(team, pod["metadata"]["name"])
     assert [counts(pod) for pod in found] == [("0", None), ("0", "0"), ("0", "1")]
@@ -139,7 +141,7 @@ def test_if_pods_that_fail_together_use_up_the_retries_all_their_replacements_ru
     team.create(indexed(3, backoffLimit=3))
     pods = team.running("train", 3)
     team.all_end(pods, 143)
-    new = beside(team, pods, 3)
+    new = new_pods(team, pods, 3)
     assert {noted(one)["placement"] for one in new} == {"OnDemand"}
     assert {(noted(one)["attempt"], noted(one)["max-retries"]) for one in new} == {("3", "3")}
 
@@ -207,11 +209,11 @@ def test_the_template_of_a_cron_job_and_its_jobs_get_limits_for_each_index_and_f
 def test_an_elastic_job_can_be_scaled_down_and_up_while_a_failed_index_waits(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(3, backoffLimit=3))
-    gone, stays = of_index(team, 2), of_index(team, 0)
+    gone, stays = pod_of_index(team, 2), pod_of_index(team, 0)
     team.all_end([gone, stays], 143)
     team.wait_for("jobs", "train", lambda found: ended(found, 2))
     scale(team, 2)
-    team.pods_of("train", lambda pods: live(pods, "0", stays) and not live(pods, "2"))
+    team.pods_of("train", lambda pods: running_of_index(pods, "0", stays) and not running_of_index(pods, "2"))
     scale(team, 3)
     pods = team.running("train", 3)
     assert [index_of(pod) for pod in sorted(pods, key=index_of)] == ["0", "1", "2"]
@@ -236,13 +238,13 @@ def change(team: Namespace, spec: str) -> None:
 def test_suspending_and_resuming_a_job_does_not_reset_its_retries(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(2, backoffLimit=1))
-    first = of_index(team, 0)
+    first = pod_of_index(team, 0)
     team.ends(first, 143)
-    second = of_index(team, 0, but=first)
+    second = pod_of_index(team, 0, but=first)
     suspend(team, "true")
     team.pods_of("train", lambda pods: not [pod for pod in pods if is_running(pod)])
     suspend(team, "false")
-    third = of_index(team, 0, but=second)
+    third = pod_of_index(team, 0, but=second)
     team.ends(third, 143)
     found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
     assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
@@ -251,7 +253,7 @@ def test_suspending_and_resuming_a_job_does_not_reset_its_retries(namespace: New
 def test_a_success_policy_completes_the_job_while_a_failed_index_waits(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(2, backoffLimit=3, successPolicy={"rules": [{"succeededIndexes": "0"}]}))
-    leader, worker = of_index(team, 0), of_index(team, 1)
+    leader, worker = pod_of_index(team, 0), pod_of_index(team, 1)
     team.ends(worker, 143)
     team.wait_for("jobs", "train", lambda found: ended(found, 1))
     team.ends(leader, 0)
@@ -268,11 +270,11 @@ def test_disruptions_of_a_single_pod_job_that_became_indexed_do_not_lengthen_its
     manifest = job("train", backoffLimit=2)
     assert team.run("apply", *options, "--filename=-", stdin=manifest).returncode == 0
     assert limits(team.get("job", "train")) == [2, 10, 0]
-    pod = of_index(team, 0)
+    pod = pod_of_index(team, 0)
     for _ in range(3):
         before = pod
         evict(team, before["metadata"]["name"])
-        pod = of_index(team, 0, but=before)
+        pod = pod_of_index(team, 0, but=before)
         assert counts(pod) == ("0", "0")
     applied = team.run("apply", *options, "--filename=-", stdin=manifest)
     assert applied.returncode == 0, applied.stderr

@@ -183,7 +183,7 @@ def test_a_runner_that_is_stopped_leaves_no_process_behind(
     alive = {os.pidfd_open(int(child)) for child in children}
 
     if number == signal.SIGINT:
-        os.killpg(runner.pid, number)  # like a terminal at Ctrl-C
+        os.killpg(runner.pid, number)  # as a terminal does at Ctrl-C
     else:
         runner.send_signal(number)
 

@@ -16,14 +16,18 @@ if TYPE_CHECKING:
 def test_explain_of_a_cron_job_shows_what_its_jobs_get_and_how_the_last_ones_ended(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     failed_job_of_cron_job(team)
-    told = explained(team, "nightly")
-    assert (told["kind"], told["schedule"], told["gets_from"]) == ("CronJob", "0 0 1 1 *", "its template")
-    assert told["gets"][0] == "0 retries"
-    (row,) = told["jobs"]
+    explanation = explained(team, "nightly")
+    assert (explanation["kind"], explanation["schedule"], explanation["gets_from"]) == (
+        "CronJob",
+        "0 0 1 1 *",
+        "its template",
+    )
+    assert explanation["gets"][0] == "0 retries"
+    (row,) = explanation["jobs"]
     assert row["name"] == "nightly-1"
     assert row["state"].startswith("Failed: ")
-    assert told["next"][-1].endswith(f"retry-policy retry {team.name}/cronjob/nightly")
-    assert explained(team, "cronjob/nightly") == told
+    assert explanation["next"][-1].endswith(f"retry-policy retry {team.name}/cronjob/nightly")
+    assert explained(team, "cronjob/nightly") == explanation
     assert explained(team, "job/nightly-1")["kind"] == "Job"
 
 
@@ -38,7 +42,7 @@ def test_explain_of_a_cron_job_from_before_opt_in_reads_its_last_job_instead_of_
     team.run("label", "namespace", team.name, f"{names.PROFILE}=default")
     team.run("create", "job", "nightly-1", "--from=cronjob/nightly")
     team.ends(team.running("nightly-1", 1)[0], 1)
-    team.wait_for("jobs", "nightly-1", has_failed)  # at once: by the rule that admission injected
-    told = explained(team, "nightly")
-    assert told["gets_from"] == "its last Job, nightly-1"
-    assert any("ends the Job at once" in line for line in told["gets"])
+    team.wait_for("jobs", "nightly-1", has_failed)  # by the rule that admission injected
+    explanation = explained(team, "nightly")
+    assert explanation["gets_from"] == "its last Job, nightly-1"
+    assert any("ends the Job at once" in line for line in explanation["gets"])

@@ -1,4 +1,4 @@
-"""Hostile objects through the real API server: they are answered in time, and so are other requests."""
+"""Hostile objects through the real API server: these and other requests are answered in time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
     from tests.cluster.namespace import Namespace
 
-OTHERS = 20  # admissions of other objects at least, one after another
+OTHERS = 20  # the least number of other objects that are admitted one after another
 JOBS = "apis/batch/v1/namespaces/{}/jobs"
 PODS = "api/v1/namespaces/{}/pods"
 

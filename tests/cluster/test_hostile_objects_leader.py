@@ -1,4 +1,4 @@
-"""Objects that users write to stop the leader, or every replica: other admissions and accounts continue."""
+"""Objects by which users try to stop the leader or all replicas: other admissions and accounts continue."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.served import Served
 
 MOST_MEMORY = 300  # MiB at the peak; in an empty cluster a server has 120
-GATES = 110_000  # of a Job: 2.3 MB of JSON; unlike variables the API server does not merge them, which takes seconds
+GATES = 110_000  # readinessGates of a Job: 2.3 MB of JSON; the API server would need seconds to merge variables instead
 LARGE_JOBS = 12
 ACCOUNTS = {
     "many ranges": '{"units":{"1":"' + ",".join(["0-99999"] * 250) + '"}}',
@@ -80,10 +80,10 @@ def test_a_malformed_account_is_replaced_by_a_new_one(
     team.create(job("train", backoffLimit=3))
     (first,) = team.running("train", 1)
     kubeconfig = tmp_path / "replica.kubeconfig"
-    kubeconfig.write_text(json.dumps(as_service_account(kubectl)))  # admission restores what other users write there
+    kubeconfig.write_text(json.dumps(as_service_account(kubectl)))  # admission undoes this change by other users
     replica = Kubectl(kubectl.program, kubeconfig)
     patch = ("patch", "job", "train", f"--namespace={team.name}", "--type=merge", "--patch-file=/dev/stdin")
-    spoilt = replica.run(*patch, stdin=annotation(text))
+    spoilt = replica.run(*patch, stdin=account_patch(text))
     assert spoilt.returncode == 0, spoilt.stderr
     evict(team, first["metadata"]["name"])
     (second,) = team.running("train", 1, but=first)
@@ -93,7 +93,7 @@ def test_a_malformed_account_is_replaced_by_a_new_one(
     assert admits(other)
 
 
-def annotation(text: str) -> Object:
+def account_patch(text: str) -> Object:
     return {"metadata": {"annotations": {names.LEDGER: text}}}
 
 
@@ -103,7 +103,7 @@ def test_a_job_without_annotations_gets_an_account_after_opt_in(namespace: NewNa
     team.create(labelled(job("train", exits(1), backoffLimit=0)))
     team.wait_for("jobs", "train", lambda found: found["status"].get("failed"))
     assert names.LEDGER not in team.get("job", "train")["metadata"].get("annotations", {})
-    assert not team.told("train")
+    assert not team.event_messages("train")
     labels = f"{names.PROFILE}=default"
     assert team.run("label", "namespace", team.name, labels).returncode == 0
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
@@ -118,7 +118,7 @@ def labelled(root: Object) -> Object:
 
 
 def is_created(team: Namespace, root: Object) -> bool:
-    """Create an object, and accept a missing answer: a busy API server ends so large a write by a timeout."""
+    """Create an object; return False after a timeout, which a busy API server may give for such a large object."""
     answer = team.api.send("POST", f"{PATHS['jobs']}/namespaces/{team.name}/jobs", root)
     return answer["kind"] == "Job" or bool(answer["reason"] == "AlreadyExists")
 

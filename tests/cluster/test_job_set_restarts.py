@@ -1,4 +1,4 @@
-"""Apart from disruptions, no rendered JobSet restarts more often than its original, with the real controllers.
+"""With the real controllers no rendered JobSet restarts more often than its original, except for disruptions.
 
 RETRY_POLICY_EXAMPLES: beyond the default of 1,000, 200 sets are generated, else 20.
 """
@@ -34,7 +34,7 @@ PROFILE = Profile(failure_policy=FailurePolicy(coupled="FailJob"), placement=Pla
 
 
 def generated(number: int) -> list[tuple[Object, list[Failure]]]:
-    """Return sets of authors that are admitted, each with the failures of its pods."""
+    """Return JobSets that are admitted, each with the failures of its pods."""
     found: list[tuple[Object, list[Failure]]] = []
 
     @settings(
@@ -65,7 +65,7 @@ def has_restarted(course: Course) -> bool:
 
 
 def runnable(root: Object, name: str) -> Object:
-    """Return a set that runs on KWOK's nodes, with a new name."""
+    """Return a copy of a JobSet with a new name, whose pods run on KWOK nodes."""
     made: Any = deepcopy(root)
     made["metadata"] = {"name": name}
     for one in made["spec"]["replicatedJobs"]:

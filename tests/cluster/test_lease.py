@@ -26,7 +26,7 @@ NAME = "leader"
 
 
 class Candidate:
-    """A candidate for the lease."""
+    """A candidate for the Lease; `leading` is set while it leads."""
 
     def __init__(self, api: Api, team: Namespace, holder: str) -> None:
         self.watches_since_now = False
@@ -49,7 +49,7 @@ class Candidate:
             await self.task
 
     async def vanish(self) -> None:
-        """Stop without releasing the lease, like a replica that is killed."""
+        """Stop without releasing the Lease, like a replica that is killed."""
         self.lease.release = asyncio.Event().wait  # type: ignore[method-assign, assignment]
         await self.stop()
 
@@ -67,7 +67,7 @@ async def candidates(team: Namespace, number: int) -> AsyncIterator[list[Candida
 
 async def leader_of(found: list[Candidate], seconds: float = 60) -> Candidate:
     async with asyncio.timeout(seconds):
-        while not any(candidate.leading.is_set() for candidate in found):  # noqa: ASYNC110 - of several
+        while not any(candidate.leading.is_set() for candidate in found):  # noqa: ASYNC110 - several events
             await asyncio.sleep(0.02)
     (leader,) = [candidate for candidate in found if candidate.leading.is_set()]
     return leader
@@ -75,7 +75,7 @@ async def leader_of(found: list[Candidate], seconds: float = 60) -> Candidate:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use leases of a short duration."""
+    """Use Leases with a short duration."""
     monkeypatch.setattr(lease, "DURATION", 3.0)
     monkeypatch.setattr(lease, "DEADLINE", 2.0)
     monkeypatch.setattr(lease, "PAUSE", 0.2)
@@ -135,7 +135,7 @@ def test_a_leader_that_cannot_renew_stops_before_its_lease_expires(
             first = await leader_of(found)
             first.lease.hold = asyncio.Event().wait  # type: ignore[method-assign]
             async with asyncio.timeout(30):
-                while first.leading.is_set():  # noqa: ASYNC110 - nobody tells
+                while first.leading.is_set():  # noqa: ASYNC110 - an Event cannot wait to be cleared
                     await asyncio.sleep(0.02)
 
     uvloop.run(run())
@@ -148,7 +148,7 @@ def test_a_candidate_without_permission_does_not_lead_and_reports_it(namespace: 
     user["user"] = {"token": team.run("create", "token", "default").stdout.strip()}
     file = tmp_path / "kubeconfig"
     file.write_text(yaml.safe_dump(kubeconfig))
-    told = []
+    calls = []
 
     async def run() -> bool:
         async with await Api.connect(str(file)) as api:
@@ -157,10 +157,10 @@ def test_a_candidate_without_permission_does_not_lead_and_reports_it(namespace: 
                 team.name,
                 NAME,
                 "nobody",
-                on_forbidden=lambda: told.append("refused"),
-                on_permitted=lambda: told.append("allowed"),
+                on_forbidden=lambda: calls.append("refused"),
+                on_permitted=lambda: calls.append("allowed"),
             )
             return await wanted.try_to_hold()
 
     assert not uvloop.run(run())
-    assert told == ["refused"]
+    assert calls == ["refused"]

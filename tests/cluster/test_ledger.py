@@ -1,4 +1,4 @@
-"""The ledger, from a pod's end to what is told of it, with real disruptions."""
+"""The ledger with real disruptions: accounts, Events and `explain`."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ SHAPES = {"one pod": {}, "eight pods": EIGHT, "eight indexes": INDEXED}
 
 
 def explained(team: Namespace, name: str) -> Object:
+    """Return the output of `retry-policy explain` for an object."""
     answer = command_line.run("explain", f"{team.name}/{name}", f"--kubeconfig={team.kubeconfig}", "-o", "json")
     assert answer.exit_code == 0, answer.stderr
     parsed: Object = json.loads(answer.stdout)
@@ -47,10 +48,10 @@ def test_a_retriable_failure_costs_a_retry_and_a_bug_fails_the_job(namespace: Ne
     assert last(found) == [("ExitCode", "main 143", "retry"), ("ExitCode", "main 1", "fatal")]
     assert account(found)["cost"] == {"retry": 1, "fatal": 1}
     assert found["status"]["failed"] == 2
-    said = (
+    expected = (
         "attempt 0 (max-retries 3), ended: container main exit code 143; cost 1 retry; left: 2 retries, 20 disruptions"
     )
-    assert any(said in told for told in team.told("train"))
+    assert any(expected in message for message in team.event_messages("train"))
 
 
 @pytest.mark.first
@@ -94,10 +95,10 @@ def test_the_next_pod_is_created_when_the_back_off_that_explain_shows_ends(names
     (first,) = team.running("train", 1)
     evict(team, first["metadata"]["name"])
     team.wait_for("jobs", "train", lambda found: ended(found, 1))
-    told = explained(team, "train")["waits_until"]
+    waits_until = explained(team, "train")["waits_until"]
     (second,) = team.running("train", 1, but=first)
     created = datetime.fromisoformat(second["metadata"]["creationTimestamp"])
-    assert -2 <= (created - datetime.fromisoformat(told)).total_seconds() <= 8
+    assert -2 <= (created - datetime.fromisoformat(waits_until)).total_seconds() <= 8
 
 
 def test_explain_shows_a_pending_verdict_until_the_crash_is_settled(namespace: NewNamespace) -> None:
@@ -108,7 +109,11 @@ def test_explain_shows_a_pending_verdict_until_the_crash_is_settled(namespace: N
     team.wait_for("jobs", "train", lambda found: ended(found, 1))
     found = explained(team, "train")
     assert [one["pod"] for one in found["verdicts"]] == [pod["metadata"]["name"]]
-    until(lambda: any("it is a bug, which ends the Job, if no other pod" in told for told in team.told("train")))
+    until(
+        lambda: any(
+            "it is a bug, which ends the Job, if no other pod" in message for message in team.event_messages("train")
+        )
+    )
     team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
     assert explained(team, "train")["verdicts"] == []
 
@@ -175,7 +180,7 @@ def test_suspending_a_job_costs_nothing(namespace: NewNamespace) -> None:
 
 
 def queued(*exit_codes: int, at_sigterm: int = 143, **spec: Any) -> Object:
-    """A Job of a queue of which nobody takes care, so that a test can suspend and scale it as Kueue does."""
+    """Return a Job with a queue name but without Kueue, so that a test can suspend and scale it as Kueue does."""
     found = job("train", {**(exits(*exit_codes) if exit_codes else {}), DELETION_EXIT_CODE: str(at_sigterm)}, **spec)
     found["metadata"]["labels"] = {QUEUE_NAME: "team"}
     return found
@@ -188,7 +193,7 @@ def suspend(team: Namespace, *, suspended: bool = True) -> None:
 
 @contextmanager
 def held(team: Namespace, *pods: Object) -> Iterator[None]:
-    """Keep pods that are deleted, as a kubelet does for seconds after they failed: the Job controller judges them."""
+    """Keep deleted pods by a finalizer, as a kubelet does for seconds: the Job controller then sees how they end."""
     finalizer = '--patch=[{"op":"add","path":"/metadata/finalizers/-","value":"retry-policy-test/held"}]'
     for pod in pods:
         assert team.run("patch", "pod", pod["metadata"]["name"], "--type=json", finalizer).returncode == 0
@@ -286,8 +291,8 @@ def test_with_on_exceed_suspend_a_disruption_beyond_the_limit_suspends_the_job_u
     (first,) = team.running("train", 1)
     evict(team, first["metadata"]["name"])
     team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and account(found).get("suspended"))
-    until(lambda: team.told("train", "DisruptionLimitExceeded"))
-    (message,) = team.told("train", "DisruptionLimitExceeded")
+    until(lambda: team.event_messages("train", "DisruptionLimitExceeded"))
+    (message,) = team.event_messages("train", "DisruptionLimitExceeded")
     command = message.partition("kubectl ")[2].replace("'", "").split()
     assert team.run(*command[:2], *command[2:]).returncode == 0
     found = team.wait_for("jobs", "train", lambda found: account(found).get("grants") == 1)
@@ -335,7 +340,7 @@ def test_the_disruption_limit_applies_to_each_index_or_without_indexes_to_all_po
     evict(team, pods[0]["metadata"]["name"])
     known = {pod["metadata"]["uid"] for pod in pods}
     (new,) = [pod for pod in team.running("train", 8, but=pods[0]) if pod["metadata"]["uid"] not in known]
-    # One of eight that may each be disrupted once; and the one that this index may be.
+    # Limit 1: without indexes it allows eight disruptions of eight pods; with indexes one of this index.
     assert noted(new)["placement"] == ("OnDemand" if "completionMode" in spec else "Spot")
 
 

@@ -1,4 +1,4 @@
-"""Each way around the limit of ten that was found is refused by the API server, or ended; its neighbour is not."""
+"""Known ways to exceed the limit of ten retries are refused or ended; similar, harmless objects are accepted."""
 
 from __future__ import annotations
 
@@ -27,22 +27,25 @@ def with_rules(*rules: Object, **spec: Any) -> Object:
     return job("train", backoffLimit=3, podFailurePolicy={"rules": list(rules)}, **spec)
 
 
-def on(kind: str, status: str) -> Object:
+def ignoring(kind: str, status: str) -> Object:
+    """Return a rule that ignores pods with this condition."""
     return {"action": "Ignore", "onPodConditions": [{"type": kind, "status": status}]}
 
 
 def restarting(action: str = FREE, **narrowed: Any) -> Object:
+    """Return a JobSet whose rule restarts it; `narrowed` are further fields of the rule."""
     rules = [{"name": "again", "action": action, **narrowed}]
     part = replicated_job("main", backoffLimit=0)
     return job_set("train", part, failurePolicy={"maxRestarts": 3, "rules": rules})
 
 
 def owned(root: Object, kind: str, version: str) -> Object:
+    """Return an object with a reference to an owner that does not exist."""
     reference = {"apiVersion": version, "kind": kind, "name": "x", "uid": "0c5a", "controller": True}
     return {**root, "metadata": {**root["metadata"], "ownerReferences": [reference]}}
 
 
-def of_a_set_by_label() -> Object:
+def with_the_label_of_a_job_set() -> Object:
     root = job("train", backoffLimit=3)
     root["spec"]["template"]["metadata"]["labels"] = {"jobset.sigs.k8s.io/jobset-name": "x"}
     return root
@@ -56,71 +59,71 @@ def in_place(restart_policy: str, **spec: Any) -> Object:
 
 ALL_CODES = [exit_codes("Ignore", "In", *range(1, 128)), exit_codes("Ignore", "In", *range(128, 256))]
 
-# Of each way: what is refused, what its message says, and the neighbour that is accepted.
+# For each test: the object that is refused, a part of the message, and a similar object that is accepted.
 WAYS = {
-    "no exit code costs a retry": (
+    "ignores every exit code": (
         with_rules(exit_codes("Ignore", "NotIn", 0)),
         "spec.podFailurePolicy.rules[0]: ignores 255 of the 255 exit codes, so failures without limit",
         with_rules(exit_codes("Ignore", "In", 75)),
     ),
-    "no exit code but one": (
+    "ignores every exit code but one": (
         with_rules(exit_codes("Ignore", "NotIn", 254)),
         "spec.podFailurePolicy.rules[0]: ignores 254 of the 255 exit codes, so failures without limit",
         with_rules(exit_codes("Ignore", "In", 143)),
     ),
-    "none of them by two rules": (
+    "ignores every exit code by two rules": (
         with_rules(*ALL_CODES),
         "spec.podFailurePolicy.rules[0]: ignores 255 of the 255 exit codes, so failures without limit",
         with_rules(exit_codes("FailJob", "NotIn", 75, container="main"), exit_codes("Ignore", "NotIn", 0)),
     ),
-    "no failure of a pod that was scheduled": (
-        with_rules(on("PodScheduled", "True")),
+    "ignores failures of scheduled pods": (
+        with_rules(ignoring("PodScheduled", "True")),
         "spec.podFailurePolicy.rules[0]: ignores PodScheduled=True",
-        with_rules(on("PodScheduled", "False")),
+        with_rules(ignoring("PodScheduled", "False")),
     ),
-    "no failure of a pod that is not ready": (
-        with_rules(DISRUPTION, on("Ready", "False")),
+    "ignores failures of pods that are not ready": (
+        with_rules(DISRUPTION, ignoring("Ready", "False")),
         "spec.podFailurePolicy.rules[1]: ignores Ready=False",
-        with_rules(on("Ready", "False"), activeDeadlineSeconds=3600),
+        with_rules(ignoring("Ready", "False"), activeDeadlineSeconds=3600),
     ),
-    "nobody counts": (
+    "ignores an exit code and has another controller": (
         with_rules(exit_codes("Ignore", "In", 75), managedBy="example.test/another"),
         "spec.podFailurePolicy.rules[0]: failures cost no retry, and no ledger counts them; use Count, or set",
         with_rules(exit_codes("Ignore", "In", 75), managedBy="example.test/another", activeDeadlineSeconds=3600),
     ),
-    "an owner that does not exist": (
+    "names an owner that does not exist": (
         owned(job("train", backoffLimit=UNLIMITED), "JobSet", "jobset.x-k8s.io/v1alpha2"),
         "metadata.ownerReferences: the controller is JobSet 'x' with uid '0c5a', which does not exist; remove it",
         owned(job("train", backoffLimit=3), "Wonder", "example.test/v1"),
     ),
-    "pods that are counted for another": (
-        of_a_set_by_label(),
+    "labels its pods as those of a job set that does not exist": (
+        with_the_label_of_a_job_set(),
         "spec.template.metadata.labels[jobset.sigs.k8s.io/jobset-name]: is 'x', and no such JobSet controls the Job;",
         job("train", backoffLimit=3),
     ),
-    "restarts in place beside budgets of indexes": (
+    "restarts containers in place and has budgets for its indexes": (
         in_place("OnFailure"),
         "spec.template.spec.restartPolicy: OnFailure restarts containers in place, which backoffLimitPerIndex does not",
         in_place("OnFailure", backoffLimit=10),
     ),
-    "very many indexes": (
+    "allows too many retries of all its indexes together": (
         job("train", backoffLimitPerIndex=10, **INDEXED),
         "spec.backoffLimitPerIndex: allows 100100 retries of all indexes together, and profile 'default' allows 1000",
         job("train", backoffLimitPerIndex=10, backoffLimit=1000, **INDEXED),
     ),
 }
 WAYS_OF_SETS = {
-    "any failure restarts the set for nothing": (
+    "restarts at no cost after any failure": (
         restarting(),
         "after BackoffLimitExceeded: Job has reached the specified backoff limit; use RestartJobSet, which maxRestarts",
         restarting("RestartJobSet"),
     ),
-    "a bug does": (
+    "restarts at no cost after a bug": (
         restarting(onJobFailureReasons=["BackoffLimitExceeded"]),
         "spec.failurePolicy.rules[0].action: restarts without limit and at no cost after BackoffLimitExceeded",
         restarting(onJobFailureReasons=["PodFailurePolicy"]),
     ),
-    "any message does": (
+    "restarts at no cost after a failure with any message": (
         restarting(onJobFailureMessagePatterns=[".*"]),
         "spec.failurePolicy.rules[0].action: restarts without limit and at no cost after BackoffLimitExceeded",
         restarting(onJobFailureMessagePatterns=["has condition Maintenance"]),
@@ -130,19 +133,19 @@ WAYS_OF_SETS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_api_server_refuses_a_job_that(way: str, namespace: NewNamespace) -> None:
-    refused, message, neighbour = WAYS[way]
+    refused, message, accepted = WAYS[way]
     team = opted_in(namespace)
     assert message in team.refusal(refused)
-    assert team.refusal(neighbour) == ""
+    assert team.refusal(accepted) == ""
 
 
 @with_operators
 @pytest.mark.parametrize("way", WAYS_OF_SETS)
 def test_the_api_server_refuses_a_job_set_that(way: str, namespace: NewNamespace) -> None:
-    refused, message, neighbour = WAYS_OF_SETS[way]
+    refused, message, accepted = WAYS_OF_SETS[way]
     team = opted_in(namespace)
     assert message in team.refusal(refused)
-    assert team.refusal(neighbour) == ""
+    assert team.refusal(accepted) == ""
 
 
 def test_a_new_job_with_a_deletion_timestamp_cannot_exceed_the_limit(namespace: NewNamespace) -> None:
@@ -164,7 +167,7 @@ def test_a_running_job_cannot_exceed_the_limit_by_claiming_an_owner(namespace: N
 
 
 def patched(team: Namespace, what: str, name: str, metadata: Object, *flags: str) -> str:
-    """Merge metadata into an object; return what the API server says against it."""
+    """Merge metadata into an object; return the API server's error, empty if it accepts the change."""
     result = team.run("patch", what, name, "--type=merge", f"--patch={json.dumps({'metadata': metadata})}", *flags)
     return result.stderr if result.returncode else ""
 
@@ -225,7 +228,7 @@ def test_users_cannot_change_the_labels_and_annotations_by_which_the_failures_of
 
 
 def is_second(pod: Object) -> bool:
-    """Whether its index has failed once already."""
+    """Return True if the index of a pod has failed once already."""
     return bool(pod["metadata"]["annotations"].get("batch.kubernetes.io/job-index-failure-count") == "1")
 
 
@@ -235,7 +238,7 @@ def test_the_ledger_fails_a_job_whose_failures_cost_no_retry(namespace: NewNames
     root["spec"]["backoffLimit"] = 1
     root["spec"]["template"]["metadata"]["annotations"] = {
         **exits(75),
-        names.COUNTED: "2026-01-01T00:00:00Z",  # by which the ledger would take its pods for counted
+        names.COUNTED: "2026-01-01T00:00:00Z",  # set by the author, so that the ledger does not count the pods
     }
     team.create(root)
     failed = team.wait_for("jobs", "train", lambda found: condition(found, "Failed"), seconds=120)

@@ -1,7 +1,7 @@
-"""What users see while the webhook does not answer, and the commands of the runbook: as the API server has it.
+"""What users see while the webhook does not answer, and the commands of the runbook, on a real API server.
 
-A test has webhooks of its own, which are those of the manifests for one namespace, and a Service that leads to a port
-of the test. In what the API server says, address and namespace are put in the place of those of the docs.
+Each test has the webhooks of the manifests for one namespace, and a Service for a port of the test. Before a message of
+the API server is compared with the docs, its address and namespace are replaced by those of the docs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLUSTER_IP = "10.96.17.4:443"
 
 
 class Outage:
-    """A namespace whose webhooks call a port of this machine at which nobody answers."""
+    """A namespace whose webhooks call a port of this machine on which no server answers."""
 
     def __init__(self, kubectl: Kubectl, team: Namespace) -> None:
         self.kubectl = kubectl
@@ -48,23 +48,23 @@ class Outage:
         team.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME}, "spec": service})
 
     def begin(self) -> None:
-        """Have the API server call the webhooks, and wait until it does."""
+        """Create the webhook configurations, and wait until the API server calls them."""
         for manifest in built(self.kubectl, INSTALLED):
             if "webhooks" in manifest and manifest["metadata"]["name"] == NAME:
-                self.kubectl.apply(self.own(manifest))
+                self.kubectl.apply(self.limited(manifest))
         until(self.refuses)
 
     def refuses(self) -> bool:
-        """Whether a Job is refused because nobody answers."""
-        return "failed calling webhook" in self.said("create", job("probe"), "--dry-run=server")
+        """Return True if a Job is refused because no server answers."""
+        return "failed calling webhook" in self.error_of("create", job("probe"), "--dry-run=server")
 
-    def own(self, manifest: Object) -> Object:
-        """Return a webhook configuration of the manifests for this namespace."""
-        webhooks = [self.called(one) for one in manifest["webhooks"]]
+    def limited(self, manifest: Object) -> Object:
+        """Return a shipped webhook configuration, limited to this namespace."""
+        webhooks = [self.limited_webhook(one) for one in manifest["webhooks"]]
         return {**manifest, "metadata": {"name": self.name}, "webhooks": webhooks}
 
-    def called(self, webhook: Object) -> Object:
-        """Return a webhook of the manifests for this namespace; one for the whole cluster for no object."""
+    def limited_webhook(self, webhook: Object) -> Object:
+        """Return a shipped webhook, limited to this namespace; one for cluster-scoped objects then matches none."""
         selector, key = "namespaceSelector", "kubernetes.io/metadata.name"
         if not webhook[selector]:
             selector, key = "objectSelector", "example.test/outage"
@@ -73,8 +73,8 @@ class Outage:
         service = {**webhook["clientConfig"]["service"], "namespace": self.team.name, "port": self.port}
         return {**webhook, selector: {"matchExpressions": expressions}, "clientConfig": {"service": service}}
 
-    def said(self, verb: str, manifest: Object, *flags: str) -> str:
-        """Return what kubectl says of a manifest, with the names of the docs."""
+    def error_of(self, verb: str, manifest: Object, *flags: str) -> str:
+        """Return kubectl's error for a manifest, with the names of the docs."""
         return self.as_documented(self.team.run(verb, "--filename=-", *flags, stdin=manifest).stderr)
 
     def as_documented(self, text: str) -> str:
@@ -83,7 +83,7 @@ class Outage:
         return re.sub(rf"(\[::1\]|127\.0\.0\.1):{self.port}", CLUSTER_IP, text)
 
     def run(self, containing: str) -> str:
-        """Run the command of the docs that contains a text, for this namespace; return what it prints."""
+        """Run the command of the docs that contains a text, for this namespace; return its output."""
         (command,) = [one for one in re.findall(r"^ *\$ (.*)$", PAGE, re.MULTILINE) if containing in one]
         command = command.replace(NAME, self.name).replace(" ml", f" {self.team.name}")
         environment = {**os.environ, "PATH": f"{self.kubectl.program.parent}:{os.environ['PATH']}"}
@@ -94,7 +94,7 @@ class Outage:
         return done.stdout
 
     def end(self) -> None:
-        """Remove what concerns more than the namespace."""
+        """Delete the webhook configurations, which are not in the namespace."""
         self.listening.close()
         resources = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
         self.kubectl.run("delete", resources, self.name, "--ignore-not-found")
@@ -108,7 +108,7 @@ def outage(kubectl: Kubectl, namespace: NewNamespace) -> Iterator[Outage]:
 
 
 def quoted(containing: str) -> str:
-    """Return the one line of a block of the docs that contains a text."""
+    """Return the only line in the code blocks of the docs that contains a text."""
     blocks = re.findall(r"^```\w*\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     (line,) = [line for block in blocks for line in block.splitlines() if containing in line]
     return str(line)
@@ -116,7 +116,7 @@ def quoted(containing: str) -> str:
 
 def test_without_a_ready_replica_users_see_what_the_docs_quote(outage: Outage) -> None:
     outage.begin()
-    said = outage.said("create", job("train")).strip()
+    said = outage.error_of("create", job("train")).strip()
     assert said == next(line for line in PAGE.splitlines() if line.startswith("Error from server"))
     assert said.endswith("connect: connection refused")
 
@@ -124,7 +124,7 @@ def test_without_a_ready_replica_users_see_what_the_docs_quote(outage: Outage) -
 def test_without_an_answer_in_time_users_see_what_the_docs_quote(outage: Outage) -> None:
     outage.begin()
     outage.listening.listen()
-    assert outage.said("create", job("train")).strip() == quoted("context deadline exceeded")
+    assert outage.error_of("create", job("train")).strip() == quoted("context deadline exceeded")
 
 
 def test_without_the_service_users_see_what_the_docs_quote(outage: Outage) -> None:
@@ -132,7 +132,7 @@ def test_without_the_service_users_see_what_the_docs_quote(outage: Outage) -> No
     outage.team.run("delete", "service", NAME)
     end = f'service "{NAME}" not found'
     assert f"| `{end}` |" in PAGE
-    until(lambda: outage.said("create", job("train")).strip().endswith(end))
+    until(lambda: outage.error_of("create", job("train")).strip().endswith(end))
 
 
 def test_during_an_outage_updates_are_refused_and_jobs_can_complete_and_be_deleted(outage: Outage) -> None:
@@ -165,12 +165,12 @@ def test_a_job_that_gets_no_pod_has_the_event_that_the_docs_quote(outage: Outage
     team.run("annotate", "pods", "--all", f"{EXIT_CODE}=143")
     line = quoted("FailedCreate")
 
-    def told() -> bool:
+    def event_is_quoted() -> bool:
         events = team.get("events")["items"]
         messages = [event["message"] for event in events if event["reason"] == "FailedCreate"]
         return line in {f"Warning  FailedCreate  {outage.as_documented(message)}" for message in messages}
 
-    until(told)
+    until(event_is_quoted)
 
 
 def test_the_documented_commands_let_jobs_through_during_an_outage_and_undo_that(outage: Outage) -> None:
@@ -180,7 +180,7 @@ def test_the_documented_commands_let_jobs_through_during_an_outage_and_undo_that
     outage.run("patch mutatingwebhookconfiguration")
     outage.run("patch validatingwebhookconfiguration")
     until(lambda: not outage.refuses())
-    outage.begin()  # by kubectl apply, as a kustomization is applied
+    outage.begin()  # applies the shipped configurations again, as an admin does
     outage.run("label namespace ml retry-policy.dev/profile-")
     until(lambda: not outage.refuses())
     outage.team.create(job("without"))

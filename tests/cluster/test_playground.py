@@ -1,4 +1,4 @@
-"""`make cluster`, and the end of an installation, as an admin tries them: by what is printed and documented alone."""
+"""`make cluster`, and how to uninstall, with only the printed and documented commands."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ pytestmark = [
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
-    """A cluster to play with, of which a reader knows what it has printed."""
+class Playground:
+    """A cluster of `make cluster`, and the text that it has printed."""
 
     runner: subprocess.Popen[str]
     text: str
 
     def command(self, pattern: str) -> str:
-        """Return the printed command that matches."""
+        """Return the printed command that matches a pattern."""
         (found,) = re.findall(rf"^  ({pattern})(?:  +#.*)?$", self.text, re.MULTILINE)
         return str(found)
 
-    def type(self, command: str) -> subprocess.CompletedProcess[str]:
+    def run(self, command: str) -> subprocess.CompletedProcess[str]:
         """Run a command in a shell with the printed exports."""
         exports = "\n".join(re.findall(r"^  (export .*)$", self.text, re.MULTILINE))
         return subprocess.run(
@@ -58,8 +58,8 @@ class Printed:
 
 
 @pytest.fixture
-def printed() -> Iterator[Printed]:
-    """Yield what `make cluster` runs, in a shell that exports the KUBECONFIG of another cluster: that of the tests."""
+def playground() -> Iterator[Playground]:
+    """Run what `make cluster` runs, in a shell that exports the KUBECONFIG of another cluster, that of the tests."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.cluster"],
         cwd=ROOT,
@@ -75,54 +75,56 @@ def printed() -> Iterator[Printed]:
                 line = runner.stdout.readline()
                 assert line, text
                 text += line
-            yield Printed(runner, text)
+            yield Playground(runner, text)
         finally:
             runner.send_signal(signal.SIGTERM)
 
 
-def test_make_cluster_has_its_own_control_plane_and_the_readmes_policy_and_survives_an_outage(printed: Printed) -> None:
+def test_make_cluster_has_its_own_control_plane_and_the_readmes_policy_and_survives_an_outage(
+    playground: Playground,
+) -> None:
     exported = os.environ["KUBECONFIG"]
-    assert f"KUBECONFIG={exported} is not used" in printed.text
-    assert f"make … KUBECONFIG={exported}" in printed.text
-    assert printed.command("export KUBECONFIG=.*") != f"export KUBECONFIG={exported}"
-    assert printed.type("retry-policy --version && kubectl version").returncode == 0
-    stored = printed.type("kubectl -n retry-policy-system get configmap retry-policy -o yaml").stdout
+    assert f"KUBECONFIG={exported} is not used" in playground.text
+    assert f"make … KUBECONFIG={exported}" in playground.text
+    assert playground.command("export KUBECONFIG=.*") != f"export KUBECONFIG={exported}"
+    assert playground.run("retry-policy --version && kubectl version").returncode == 0
+    stored = playground.run("kubectl -n retry-policy-system get configmap retry-policy -o yaml").stdout
     assert yaml.safe_load(stored)["data"][KEY] == (ROOT / "manifests" / "samples" / "policy-gke.yaml").read_text()
 
-    assert printed.type(printed.command(LABEL)).returncode == 0
-    until(lambda: "podFailurePolicy" in printed.type(CREATE).stdout)
+    assert playground.run(playground.command(LABEL)).returncode == 0
+    until(lambda: "podFailurePolicy" in playground.run(CREATE).stdout)
 
-    printed.type(printed.command(r"kill \d+"))
-    assert "Start it again: kill -USR1" in printed.next_line()
-    refused = printed.type(CREATE)
+    playground.run(playground.command(r"kill \d+"))
+    assert "Start it again: kill -USR1" in playground.next_line()
+    refused = playground.run(CREATE)
     assert (refused.returncode, "connection refused" in refused.stderr) == (1, True)
 
-    printed.type(printed.command(r"kill -USR1 \d+"))
-    assert "Stop it: kill" in printed.next_line()
-    until(lambda: "podFailurePolicy" in printed.type(CREATE).stdout)
+    playground.run(playground.command(r"kill -USR1 \d+"))
+    assert "Stop it: kill" in playground.next_line()
+    until(lambda: "podFailurePolicy" in playground.run(CREATE).stdout)
 
 
-def test_the_documented_uninstall_succeeds_and_leaves_nothing(printed: Printed, kubectl: Kubectl) -> None:
-    printed.type(printed.command(LABEL))
-    until(lambda: "podFailurePolicy" in printed.type(CREATE).stdout)
+def test_the_documented_uninstall_succeeds_and_leaves_nothing(playground: Playground, kubectl: Kubectl) -> None:
+    playground.run(playground.command(LABEL))
+    until(lambda: "podFailurePolicy" in playground.run(CREATE).stdout)
 
     commands = documented("Uninstall")
     assert commands
     for command in commands:
-        done = printed.type(command)
+        done = playground.run(command)
         assert done.returncode == 0, done.stderr
 
     manifests = yaml.safe_dump_all(built(kubectl, INSTALLED))
-    kubeconfig = printed.command("export KUBECONFIG=.*").partition("=")[2]
+    kubeconfig = playground.command("export KUBECONFIG=.*").partition("=")[2]
     left = Kubectl(kubectl.program, Path(kubeconfig)).run(
         "get", "--filename=-", "--ignore-not-found", "--output=name", stdin=manifests
     )
     assert (left.stdout, left.stderr) == ("", "")
     every = "kubectl api-resources --verbs=list -o name | paste -sd, | xargs -I{} kubectl get {} -A -o name"
-    names = set(printed.type(every).stdout.split())
+    names = set(playground.run(every).stdout.split())
     assert {name for name in names if "retry-policy" in name} <= {f"namespace/{PROBE}"}
-    assert "retry-policy.dev" not in printed.type("kubectl get namespaces --show-labels").stdout
-    assert "podFailurePolicy" not in printed.type(CREATE).stdout
+    assert "retry-policy.dev" not in playground.run("kubectl get namespaces --show-labels").stdout
+    assert "podFailurePolicy" not in playground.run(CREATE).stdout
 
 
 def documented(heading: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a replica may do with the token of its ServiceAccount, and what a thief of the token cannot do.
+"""The permissions of the replicas' ServiceAccount, also for somebody who has stolen its token.
 
 Each write is a dry run: it passes all admission, and changes nothing.
 """
@@ -18,7 +18,7 @@ from tests.cluster.conftest import new_namespace, with_operators
 from tests.cluster.installation import INSTALLED, SYSTEM, as_service_account, built
 from tests.cluster.manifests import exits, job, job_set, pod, replicated_job
 from tests.cluster.test_retry import WHEN, has_failed, retryable
-from tests.cluster.test_retry_pipeline_runs import ends, over, run, task
+from tests.cluster.test_retry_pipeline_runs import end_tasks, pipeline_run, succeeded_is, task
 from webhook.kinds import batch, core, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
@@ -49,7 +49,7 @@ SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases"
 BY_POLICY = "ValidatingAdmissionPolicy 'retry-policy-webhook-"
 BY_RBAC = f'User "system:serviceaccount:{SYSTEM}:retry-policy-webhook" cannot '
-LARGE = 10_000  # entries of `env`, by which its managedFields grow as well: 1.2 MB, near what can be stored
+LARGE = 10_000  # entries of `env`: with managedFields the Job has 1.2 MB, near the limit of what can be stored
 OTHERS = "example.test/note"
 CONDITION = {"status": "True", "reason": "Said", "message": "by a replica", "lastTransitionTime": WHEN}
 
@@ -64,9 +64,9 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """The token of a replica's ServiceAccount in a kubeconfig; an opted-in namespace, and one that is not opted in.
+    """A kubeconfig with the token of a replica's ServiceAccount; an opted-in namespace, and one that is not opted in.
 
-    No replica acts in the opted-in one: its mode is Warn.
+    The opted-in one has mode Warn, so that no real replica changes its objects.
     """
 
     kubectl: Kubectl
@@ -113,7 +113,7 @@ def replica(kubectl: Kubectl, api: Api, tmp_path_factory: pytest.TempPathFactory
     kubeconfig = tmp_path_factory.mktemp("replica") / "kubeconfig"
     kubeconfig.write_text(json.dumps(as_service_account(kubectl)))
     found = Replica(kubectl, team, strangers, kubeconfig)
-    until(lambda: not found.refused(counted(found)))  # the policies know the label
+    until(lambda: not found.refused(counted(found)))  # until the admission policies see the label
     yield found
     kubectl.run("delete", "namespace", team.name, strangers.name, "--wait=false")
 
@@ -160,7 +160,7 @@ def put(value: Any, *path: str | int) -> list[Object]:
     return [{"op": "add", "path": pointer(path), "value": value}]
 
 
-def switched(*, suspend: bool) -> list[Object]:
+def put_suspend(*, suspend: bool) -> list[Object]:
     return put(suspend, "spec", "suspend")
 
 
@@ -197,17 +197,17 @@ def condition(kind: str, reason: str) -> list[Object]:
 
 
 def complete(replica: Replica) -> Write:
-    """Return the write that a running Job has succeeded."""
+    """Return the write that marks a running Job as complete."""
     return ended(replica, ["SuccessCriteriaMet", "Complete"], "completionTime")
 
 
 def failed(replica: Replica) -> Write:
-    """Return the write that a running Job has failed."""
+    """Return the write that marks a running Job as failed."""
     return ended(replica, ["FailureTarget", "Failed"])
 
 
 def ended(replica: Replica, conditions: list[str], *times: str) -> Write:
-    """Return the write that a running Job has ended."""
+    """Return the write of these conditions, and of the time at which a running Job started for each of `times`."""
     started = replica.found("job", "running")["status"]["startTime"]
     said = [{**CONDITION, "type": kind, "reason": job_failer.OF_SET} for kind in conditions]
     status = {"conditions": said, **dict.fromkeys(("startTime", *times), started)}
@@ -251,7 +251,7 @@ def deleted(row: KindSpec, name: str, *, opted_in: bool = True) -> Callable[[Rep
     return lambda replica: Write("DELETE", replica.of(row, name, opted_in=opted_in), {})
 
 
-def told(replica: Replica, namespace: str = "", **fields: Any) -> Write:
+def new_event(replica: Replica, namespace: str = "", **fields: Any) -> Write:
     namespace = namespace or replica.team.name
     notice = Notice("Job", namespace, "running", "AttemptEnded", "pod running-1 ended", api_version="batch/v1")
     return Write("POST", f"/api/v1/namespaces/{namespace}/events", {**event(notice), **fields})
@@ -293,20 +293,26 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "nothing in the metadata of a pod",
     ),
     "set others' annotations on a pod": (of_pod(annotated("x", OTHERS)), "no annotations of a pod but its own"),
-    "say the attempt of a pod": (of_pod(annotated("1", names.ATTEMPT)), "no annotations of a pod but its own"),
-    "mark a pod where nobody has opted in": (lambda one: counted(one, opted_in=False), "set those only in a namespace"),
-    "point its webhooks elsewhere": (
+    "set the attempt of a pod": (of_pod(annotated("1", names.ATTEMPT)), "no annotations of a pod but its own"),
+    "mark a pod as counted in a namespace that is not opted in": (
+        lambda one: counted(one, opted_in=False),
+        "set those only in a namespace",
+    ),
+    "change the address of its webhooks": (
         of_hooks({"url": "https://evil.test/"}, "webhooks", 0, "clientConfig"),
         "but the caBundle",
     ),
     "add a rule for everything to its webhooks": (of_hooks(ANY_RULE, "webhooks", 0, "rules", "-"), "but the caBundle"),
-    "have its webhooks fail open": (of_hooks("Ignore", "webhooks", 0, "failurePolicy"), "but the caBundle"),
-    "have its webhooks called in every namespace": (
+    "set failurePolicy Ignore in its webhooks": (
+        of_hooks("Ignore", "webhooks", 0, "failurePolicy"),
+        "but the caBundle",
+    ),
+    "remove the namespaceSelector of its webhooks": (
         of_hooks({}, "webhooks", 0, "namespaceSelector"),
         "but the caBundle",
     ),
-    "take the conditions off its webhooks": (of_hooks([], "webhooks", 0, "matchConditions"), "but the caBundle"),
-    "change how long the API server waits": (of_hooks(30, "webhooks", 0, "timeoutSeconds"), "but the caBundle"),
+    "remove the matchConditions of its webhooks": (of_hooks([], "webhooks", 0, "matchConditions"), "but the caBundle"),
+    "change the timeout of its webhooks": (of_hooks(30, "webhooks", 0, "timeoutSeconds"), "but the caBundle"),
     "remove a webhook": (
         lambda _: Write("PATCH", HOOKS, [{"op": "remove", "path": "/webhooks/0"}]),
         "may add or remove no webhook",
@@ -329,11 +335,11 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "nothing in the spec of a Job but suspend",
     ),
     "change a Job's labels": (of_a_job(put("x", "metadata", "labels", "x")), "no labels of a Job but take off its own"),
-    "take others' labels off a Job": (
+    "remove others' labels from a Job": (
         of_a_job([{"op": "remove", "path": pointer(("metadata", "labels", "example.test/team"))}]),
         "no labels of a Job but take off its own",
     ),
-    "mark a Job to run again": (
+    "mark a Job for a retry": (
         of_a_job(put("true", "metadata", "labels", names.RETRY_IN_PROGRESS)),
         "no labels of a Job but take off its own",
     ),
@@ -350,16 +356,16 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "nothing in the metadata of a Job",
     ),
     "set others' annotations on a Job": (of_a_job(annotated("x", OTHERS)), "no annotations of a Job but its own"),
-    "say for its author that a Job may run twice": (
+    "mark a Job as retryable": (
         of_a_job(annotated("true", names.RETRYABLE), "careless"),
         "no annotations of a Job but its own",
     ),
-    "say that a user has asked for a Job": (
+    "write that a user has requested a retry": (
         # In opted-in namespaces the webhook of requested retries is called first, and denies it too.
         of_a_job(annotated("{}", names.RETRY_ACCEPTED), "careless", opted_in=False),
         "no annotations of a Job but its own",
     ),
-    "say that a Job is another's successor": (
+    "mark a Job as a successor": (
         of_a_job(annotated("x", names.RETRY_OF), "held"),
         "no annotations of a Job but its own",
     ),
@@ -367,71 +373,74 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         of_a_job(put("x", "metadata", "labels", "x"), sub="/status"),
         "no labels of a Job but take off its own",
     ),
-    "keep an account where nobody has opted in": (
+    "write an account in a namespace that is not opted in": (
         of_a_job(annotated(ACCOUNT, names.LEDGER), opted_in=False),
         "set those only in a namespace with the label",
     ),
-    "suspend a Job without a word in its account": (
-        of_a_job(switched(suspend=True)),
+    "suspend a Job without writing its account": (
+        of_a_job(put_suspend(suspend=True)),
         "may suspend a Job only as it writes its account",
     ),
-    "resume a Job that its author holds": (of_a_job(switched(suspend=False), "held"), "may resume a Job only"),
-    "say that a Job is complete": (complete, "may add one condition FailureTarget"),
-    "say that a Job has failed": (failed, "may add one condition FailureTarget"),
-    "put a condition of others on a Job": (
+    "resume a Job that its author suspended": (of_a_job(put_suspend(suspend=False), "held"), "may resume a Job only"),
+    "mark a running Job as complete": (complete, "may add one condition FailureTarget"),
+    "mark a running Job as failed": (failed, "may add one condition FailureTarget"),
+    "add another component's condition to a Job": (
         of_a_job(condition("example.test/Said", "Said"), sub="/status"),
         "may add one condition FailureTarget",
     ),
-    "end a Job for a reason that is not its own": (
+    "fail a Job with another component's reason": (
         of_a_job(condition("FailureTarget", "DeadlineExceeded"), sub="/status"),
         "may add one condition FailureTarget",
     ),
-    "end a Job where nobody has opted in": (
+    "fail a Job in a namespace that is not opted in": (
         of_a_job(condition("FailureTarget", job_failer.OF_SET), sub="/status", opted_in=False),
         "may add one condition FailureTarget",
     ),
-    "say that pods of a Job have failed": (of_a_job(put(9, "status", "failed"), sub="/status"), "status of a Job"),
-    "say of a Job that runs what has succeeded": (
+    "change the number of failed pods of a Job": (
+        of_a_job(put(9, "status", "failed"), sub="/status"),
+        "status of a Job",
+    ),
+    "change the number of succeeded pods of a running Job": (
         of_a_job(put(9, "status", "succeeded"), sub="/status"),
         "nothing in the status of a Job",
     ),
-    "change what a CronJob runs": (
+    "change the schedule of a CronJob": (
         of_a_cron_job(put("9 * * * *", "spec", "schedule")),
         "may not change the spec of a CronJob",
     ),
     "change a CronJob's annotations": (of_a_cron_job(put("x", "metadata", "annotations", OTHERS)), "of a CronJob but"),
-    "mark a CronJob to run again": (
+    "mark a CronJob for a retry": (
         of_a_cron_job(put("x", "metadata", "labels", names.RETRY_IN_PROGRESS)),
         "no labels of a CronJob but take off its own",
     ),
     "create a Job in kube-system": (created("kube-system", hostPID=True), "may create Jobs only in namespaces"),
     "create a Job that runs at once": (changed(("spec", "suspend"), value=False), "may create Jobs only suspended"),
-    "create a Job of nobody's": (changed(("metadata", "labels"), value={}), "only with the label"),
-    "create a Job in the network of the node": (created(hostNetwork=True), "in the namespaces of a node"),
-    "create a Job that sees the processes of the node": (created(hostPID=True), "in the namespaces of a node"),
-    "create a Job that shares memory with the node": (created(hostIPC=True), "in the namespaces of a node"),
-    "create a Job with the files of the node": (
+    "create a Job without the label of a successor": (changed(("metadata", "labels"), value={}), "only with the label"),
+    "create a Job with hostNetwork": (created(hostNetwork=True), "in the namespaces of a node"),
+    "create a Job with hostPID": (created(hostPID=True), "in the namespaces of a node"),
+    "create a Job with hostIPC": (created(hostIPC=True), "in the namespaces of a node"),
+    "create a Job with a hostPath volume": (
         created(volumes=[{"name": "root", "hostPath": {"path": "/"}}]),
         "with a hostPath volume",
     ),
     "create a Job with a privileged container": (with_context(privileged=True), "with a privileged container"),
-    "create a Job that may administer the node": (
+    "create a Job with the capability SYS_ADMIN": (
         with_context(capabilities={"add": ["SYS_ADMIN"]}),
         "with a privileged container",
     ),
-    "create a Job out of SELinux' reach": (
+    "create a Job without SELinux confinement": (
         with_context(seLinuxOptions={"type": "spc_t"}),
         "with a privileged container",
     ),
-    "create a Job that sees all of /proc": (
+    "create a Job with procMount Unmasked": (
         with_context(of_pod={"hostUsers": False}, procMount="Unmasked"),
         "with a privileged container",
     ),
-    "create a Job without its AppArmor profile": (
+    "create a Job without AppArmor confinement": (
         with_context(appArmorProfile={"type": "Unconfined"}),
         "with a privileged container",
     ),
-    "create a Job without its AppArmor profile, by an annotation": (
+    "create a Job without AppArmor confinement by an annotation": (
         changed(
             ("spec", "template", "metadata", "annotations"),
             {"container.apparmor.security.beta.kubernetes.io/main": "unconfined"},
@@ -439,22 +448,22 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "with a privileged container",
     ),
     "create a Job with another ServiceAccount": (created(serviceAccountName="deployer"), "another ServiceAccount"),
-    "delete a Job that runs": (deleted(batch.JOB, "running"), "may delete no Job but"),
-    "delete a Job that failed on its own": (deleted(batch.JOB, "careless"), "may delete no Job but"),
-    "delete a Job where nobody has opted in": (
+    "delete a running Job": (deleted(batch.JOB, "running"), "may delete no Job but"),
+    "delete a failed Job that is not retryable": (deleted(batch.JOB, "careless"), "may delete no Job but"),
+    "delete a Job in a namespace that is not opted in": (
         deleted(batch.JOB, "failed", opted_in=False),
         "may delete only in namespaces",
     ),
-    "write Events in others' names": (
-        lambda one: told(one, source={"component": "kubelet"}),
+    "write Events as another component": (
+        lambda one: new_event(one, source={"component": "kubelet"}),
         "only under its own name",
     ),
-    "write Events where nobody has opted in": (
-        lambda one: told(one, one.strangers.name),
+    "write Events in a namespace that is not opted in": (
+        lambda one: new_event(one, one.strangers.name),
         "may write Events only in its own namespace",
     ),
-    "create a Secret of another name": (lambda _: new_secret("other"), "may write no Secret but"),
-    "create a Secret that becomes a token": (
+    "create a Secret with another name": (lambda _: new_secret("other"), "may write no Secret but"),
+    "create a Secret for the token of a ServiceAccount": (
         lambda _: new_secret(
             "retry-policy-webhook-certificates",
             "kubernetes.io/service-account-token",
@@ -462,23 +471,23 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         ),
         "may write no Secret but",
     ),
-    "create a Lease of another name": (lambda _: new_lease("other"), "may write no Lease but"),
+    "create a Lease with another name": (lambda _: new_lease("other"), "may write no Lease but"),
 }
 CANNOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
     "read another Secret": (lambda _: Write("GET", f"{SECRETS}/other"), "get resource"),
-    "read Secrets of others": (
+    "list Secrets of other namespaces": (
         lambda one: Write("GET", f"/api/v1/namespaces/{one.team.name}/secrets"),
         "list resource",
     ),
-    "delete the policy that holds its pods": (
+    "delete the admission policy for its writes to pods": (
         lambda _: Write("DELETE", f"{ADMISSION}/validatingadmissionpolicies/retry-policy-webhook-pods", {}),
         "delete resource",
     ),
-    "change what binds a policy": (
+    "change the binding of an admission policy": (
         lambda _: Write("PATCH", f"{ADMISSION}/validatingadmissionpolicybindings/retry-policy-webhook-pods", []),
         "patch resource",
     ),
-    "give itself more rights": (lambda _: binding(), "create resource"),
+    "bind itself to another role": (lambda _: binding(), "create resource"),
     "change its own role": (
         lambda _: Write("PATCH", f"{RBAC}/clusterroles/retry-policy-webhook", []),
         "patch resource",
@@ -542,51 +551,51 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "write the caBundle of every webhook": ca_bundles,
     "write the account of a Job": of_a_job(annotated(ACCOUNT, names.LEDGER)),
     "write the account of the largest Job": of_a_job(annotated(ACCOUNT, names.LEDGER), "large"),
-    "suspend a Job as it writes its account": of_a_job([*annotated(ACCOUNT, names.LEDGER), *switched(suspend=True)]),
-    "end a Job that had too many disruptions": of_a_job(
+    "suspend a Job as it writes its account": of_a_job([*annotated(ACCOUNT, names.LEDGER), *put_suspend(suspend=True)]),
+    "fail a Job that had too many disruptions": of_a_job(
         condition("FailureTarget", counting.LIMIT_EXCEEDED), sub="/status"
     ),
-    "end a Job that crashed by a bug": of_a_job(condition("FailureTarget", job_failer.OF_SET), sub="/status"),
-    "tell of an attempt": told,
-    "tell of the policy in its own namespace": lambda one: told(one, SYSTEM),
+    "fail a Job after a bug": of_a_job(condition("FailureTarget", job_failer.OF_SET), sub="/status"),
+    "write an Event about an attempt": new_event,
+    "write an Event in its own namespace": lambda one: new_event(one, SYSTEM),
     "create the Secret of its certificates": lambda _: new_secret("retry-policy-webhook-certificates"),
     "create the Lease of the ledger": lambda _: new_lease("retry-policy-webhook-ledger"),
     "create the Lease of requested retries": lambda _: new_lease("retry-policy-webhook-requested-retries"),
-    "create a Job that runs again": created(),
-    "create a Job with the ServiceAccount default": created(serviceAccountName="default"),
-    "create a Job with harmless capabilities": with_context(
+    "create a successor": created(),
+    "create a successor with the ServiceAccount default": created(serviceAccountName="default"),
+    "create a successor with harmless capabilities": with_context(
         capabilities={"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}
     ),
-    "create the Job that keeps a manifest": lambda one: Write(
+    "create a placeholder": lambda one: Write(
         "POST", batch.JOB.path(one.team.name), of_job.placeholder_for(one.found("job", "careless"), "admin", WHEN)
     ),
-    "try to create a successor": lambda one: Write("POST", batch.JOB.path(one.team.name), trial(one)),
-    "note how far a retry has come": lambda one: Write(
+    "create a successor as a trial": lambda one: Write("POST", batch.JOB.path(one.team.name), trial(one)),
+    "write the stage of a retry": lambda one: Write(
         "PATCH",
         one.of(batch.JOB, placeholder(one)["metadata"]["name"]),
         of_job.stage_patch(placeholder(one), "Deleting"),
     ),
-    "delete a Job that has failed and may run twice": deleted(batch.JOB, "failed"),
+    "delete a failed Job that is retryable": deleted(batch.JOB, "failed"),
     "delete the failed Job of a CronJob": deleted(batch.JOB, "nightly-1"),
     "delete a placeholder": lambda one: Write("DELETE", one.of(batch.JOB, placeholder(one)["metadata"]["name"]), {}),
-    "say of a successor what is done": of_a_job(
+    "write the completed indexes of a successor": of_a_job(
         of_job.done_patch(of_job.Done(succeeded=2, completed_indexes="0,1")), "again", "/status"
     ),
-    "let a successor run": of_a_job(release(), "again"),
-    "let a successor run where nobody is opted in any more": of_a_job(
+    "release a successor": of_a_job(release(), "again"),
+    "release a successor after opt-out": of_a_job(
         [one for one in release() if one["op"] != "add"], "again", opted_in=False
     ),
-    "take its keys off a Job": lambda one: Write(
+    "remove its own keys from a Job": lambda one: Write(
         "PATCH", one.of(batch.JOB, "asked-for"), requests.forget(one.found("job", "asked-for"))
     ),
-    # Then the API server gives it the labels of its pods.
-    "take its only label off a Job": lambda one: Write(
+    # The API server then sets the labels of the Job's pods on it.
+    "remove its own keys from a Job without other labels": lambda one: Write(
         "PATCH", one.of(batch.JOB, "bare"), requests.forget(one.found("job", "bare"))
     ),
-    "take its keys off a Job where nobody is opted in any more": lambda one: Write(
+    "remove its own keys from a Job after opt-out": lambda one: Write(
         "PATCH", one.of(batch.JOB, "asked-for", opted_in=False), requests.forget(one.found("job", "asked-for"))
     ),
-    "take its keys off a CronJob": lambda one: Write(
+    "remove its own keys from a CronJob": lambda one: Write(
         "PATCH", one.of(batch.CRON_JOB, "nightly"), requests.forget(one.found("cronjob", "nightly"))
     ),
 }
@@ -610,17 +619,17 @@ def operated(replica: Replica) -> Replica:
     team = replica.team
     team.create(with_metadata(retryable(job_set("training", replicated_job("worker", exits(1), backoffLimit=0)))))
     team.create(with_metadata(job_set("active", replicated_job("worker"))))
-    team.create(run(task("a"), name="build"))
-    team.create(run(task("b"), name="active"))
+    team.create(pipeline_run(task("a"), name="build"))
+    team.create(pipeline_run(task("b"), name="active"))
     for name, status in (("pending", "PipelineRunPending"), ("cancelled", "Cancelled")):
-        manifest = run(task("c"), name=name)
+        manifest = pipeline_run(task("c"), name=name)
         manifest["spec"]["status"] = status
         team.create(manifest)
-    ends(team, 1, "a")
+    end_tasks(team, 1, "a")
     team.wait_for("jobsets", "training", has_failed)
-    team.wait_for("pipelineruns", "build", over("False"))
-    team.wait_for("pipelineruns", "cancelled", over("False"))
-    team.wait_for("taskruns", "active-b", over("Unknown"))
+    team.wait_for("pipelineruns", "build", succeeded_is("False"))
+    team.wait_for("pipelineruns", "cancelled", succeeded_is("False"))
+    team.wait_for("taskruns", "active-b", succeeded_is("Unknown"))
     return replica
 
 
@@ -633,7 +642,7 @@ def of_a_run(operations: list[Object]) -> Callable[[Replica], Write]:
 
 
 def job_set_again(replica: Replica, name: str = "training", **status: Any) -> Write:
-    """Return the write that restarts a JobSet, with some invalid fields of its status."""
+    """Return the write that restarts a JobSet; `status` replaces fields of its status."""
     root = replica.found("jobset", name)
     root.setdefault("status", {}).setdefault("conditions", [])
     root = of_job_set.run_again(root)
@@ -642,7 +651,7 @@ def job_set_again(replica: Replica, name: str = "training", **status: Any) -> Wr
 
 
 def job_set_ends(replica: Replica, name: str = "active", reason: str = counting.FREE_TOO_OFTEN, **status: Any) -> Write:
-    """Return the write that ends a JobSet, with some invalid fields of its status."""
+    """Return the write that fails a JobSet; `status` replaces fields of its status."""
     before = replica.found("jobset", name).get("status", {})
     others = [one for one in before.get("conditions", []) if one["type"] != "Failed"]
     said = [*others, {**CONDITION, "type": "Failed", "reason": reason}]
@@ -651,7 +660,7 @@ def job_set_ends(replica: Replica, name: str = "active", reason: str = counting.
 
 
 def run_again(replica: Replica, name: str = "build", **status: Any) -> Write:
-    """Return the write that resets a PipelineRun, with some invalid fields of its status."""
+    """Return the write that restarts a PipelineRun; `status` replaces fields of its status."""
     planned = of_pipeline_run.Plan(again={"a"})
     root = of_pipeline_run.run_again(replica.found("pipelinerun", name), planned, WHEN)
     root["status"] |= status
@@ -664,12 +673,12 @@ OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         of_a_job_set(put(9, "spec", "ttlSecondsAfterFinished")),
         "may not change the spec of a JobSet",
     ),
-    "suspend a JobSet": (of_a_job_set(switched(suspend=True)), "may not change the spec of a JobSet"),
+    "suspend a JobSet": (of_a_job_set(put_suspend(suspend=True)), "may not change the spec of a JobSet"),
     "change a JobSet's labels": (
         of_a_job_set(put("x", "metadata", "labels", "x")),
         "no labels of a JobSet but its own",
     ),
-    "say that a JobSet has completed": (
+    "mark a JobSet as completed": (
         lambda one: job_set_again(one, conditions=[{**CONDITION, "type": "Completed"}]),
         "may only end a JobSet that runs, with a reason of its own, or take back that it has failed",
     ),
@@ -677,23 +686,23 @@ OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         lambda one: job_set_again(one, "active"),
         "may only end a JobSet that runs, with a reason of its own, or take back that it has failed",
     ),
-    "give a JobSet back its restarts": (
+    "reset the restarts of a JobSet": (
         lambda one: job_set_again(one, restarts=0),
         "may only end a JobSet that runs, with a reason of its own, or take back that it has failed",
     ),
-    "end a JobSet for a reason that is not the ledger's": (
+    "fail a JobSet with a reason that is not the ledger's": (
         lambda one: job_set_ends(one, reason="Said"),
         "may only end a JobSet that runs, with a reason of its own",
     ),
-    "end a JobSet that has ended": (
+    "fail a JobSet that has ended": (
         lambda one: job_set_ends(one, "training"),
         "may only end a JobSet that runs, with a reason of its own",
     ),
-    "spend a JobSet's restarts as it ends it": (
+    "change the counted restarts of a JobSet that it fails": (
         lambda one: job_set_ends(one, restartsCountTowardsMax=9),
         "may only end a JobSet that runs, with a reason of its own",
     ),
-    "change what a JobSet's Jobs have done": (
+    "change the status of a JobSet's Jobs": (
         lambda one: job_set_again(one, replicatedJobsStatus=[]),
         "nothing else in the status of a JobSet",
     ),
@@ -706,40 +715,40 @@ OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "nothing in the spec of a PipelineRun",
     ),
     "cancel a PipelineRun": (of_a_run(put("Cancelled", "spec", "status")), "nothing in the spec of a PipelineRun"),
-    "change what a PipelineRun runs": (
+    "change the tasks of a PipelineRun": (
         lambda one: run_again(one, pipelineSpec={"tasks": [task("other")]}),
         "nothing in the status of a PipelineRun",
     ),
-    "give a PipelineRun children of others": (
+    "add a forged child to a PipelineRun": (
         lambda one: run_again(one, childReferences=[CHILD]),
         "nothing in the status of a PipelineRun",
     ),
-    "say that a PipelineRun has succeeded": (
+    "mark a PipelineRun as succeeded": (
         lambda one: run_again(one, conditions=[{**CONDITION, "type": "Succeeded"}]),
         "may only take back that a PipelineRun has failed",
     ),
-    "restart a PipelineRun that runs": (
+    "restart a running PipelineRun": (
         lambda one: run_again(one, "active"),
         "may only take back that a PipelineRun has failed",
     ),
-    "delete a TaskRun that runs": (deleted(tekton.TASK_RUN, "active-b"), "may delete no TaskRun"),
+    "delete a running TaskRun": (deleted(tekton.TASK_RUN, "active-b"), "may delete no TaskRun"),
 }
 OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
-    "note on a JobSet who asked": lambda one: Write(
+    "write the requester on a JobSet": lambda one: Write(
         "PATCH", one.of(JOB_SET, "training"), of_job_set.record_patch(one.found("jobset", "training"), "admin", WHEN)
     ),
     "write the account of a JobSet": of_a_job_set(annotated(ACCOUNT, names.LEDGER)),
-    "have a JobSet run again that has failed": job_set_again,
-    "end a JobSet that restarted too often": job_set_ends,
-    "note on a PipelineRun who asked": lambda one: Write(
+    "restart a failed JobSet": job_set_again,
+    "fail a JobSet that restarted too often": job_set_ends,
+    "write the requester on a PipelineRun": lambda one: Write(
         "PATCH",
         one.of(tekton.PIPELINE_RUN, "build"),
         of_pipeline_run.record_patch(
             one.found("pipelinerun", "build"), of_pipeline_run.Plan(), "admin", WHEN, keep_finally=False
         ),
     ),
-    "have a PipelineRun run again that has failed": run_again,
-    "take back that a PipelineRun is cancelled": lambda one: Write(
+    "restart a failed PipelineRun": run_again,
+    "undo the cancellation of a PipelineRun": lambda one: Write(
         "PATCH", one.of(tekton.PIPELINE_RUN, "cancelled"), [{"op": "remove", "path": "/spec/status"}]
     ),
     "delete a TaskRun that has ended": deleted(tekton.TASK_RUN, "build-a"),

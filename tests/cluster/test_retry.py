@@ -1,4 +1,4 @@
-"""`retry-policy retry`: what has failed runs again because a person asks for it, with the real controllers."""
+"""`retry-policy retry` of Jobs, JobSets and CronJobs, and `suspend` and `resume`, with the real controllers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 MAY_RUN_TWICE = {names.RETRYABLE: "true"}
 INDEX = "batch.kubernetes.io/job-completion-index"
-CRASHES = 100
+CRASHES = 100  # Jobs that are retried despite crashes
 WHEN = "2026-11-21T12:00:00+00:00"
-CRASHING_SETS = 12
-MANY = 300  # seconds for a hundred pods and more: the Job controller creates 20 a second, for all tests together
+CRASHING_SETS = 12  # JobSets, likewise
+MANY = 300  # seconds to wait for a hundred pods or more: the Job controller creates 20 a second for all tests together
 
 
-def asked(team: Namespace, target: str, *options: str, kubeconfig: Path | None = None) -> tuple[int, str, str]:
-    """Ask as a user does; return the exit code, what was said, and what was complained of."""
+def run_retry(team: Namespace, target: str, *options: str, kubeconfig: Path | None = None) -> tuple[int, str, str]:
+    """Run `retry-policy retry` as a user does; return its exit code, stdout and stderr."""
     where = (f"{team.name}/{target}", f"--kubeconfig={kubeconfig or team.kubeconfig}")
     done = command_line.run("retry", *where, *options)
     return done.exit_code, done.stdout.strip(), done.stderr.strip()
@@ -55,7 +55,7 @@ def has_failed(found: Object) -> Object:
 
 
 def failed_job(team: Namespace, manifest: Object, code: int = 1) -> Object:
-    """Create a Job, and have the pod of it that runs end so."""
+    """Create a Job, and let its running pod fail with an exit code; return the failed Job."""
     name = manifest["metadata"]["name"]
     team.create(manifest)
     team.ends(team.running(name, 1)[0], code)
@@ -76,7 +76,8 @@ def failed_job_of_cron_job(team: Namespace) -> Object:
     return team.wait_for("jobs", "nightly-1", has_failed)
 
 
-def runs_anew(before: Object) -> Any:
+def successor_runs(before: Object) -> Any:
+    """Return a condition for another Job with running pods in the place of the one that failed."""
     return lambda found: found["metadata"]["uid"] != before["metadata"]["uid"] and found["status"].get("active")
 
 
@@ -89,7 +90,7 @@ def placeholders(team: Namespace) -> list[str]:
 
 
 def spec_of(found: Object) -> Object:
-    """What its author and the webhook wrote of a Job's spec, without what the API server made of its uid."""
+    """Return the spec of a Job, without the selector and the labels that the API server makes from its uid."""
     spec = json.loads(json.dumps(found["spec"]))
     del spec["selector"]
     spec["template"]["metadata"].pop("labels", None)
@@ -104,8 +105,8 @@ def test_a_failed_job_is_retried_with_its_name_labels_annotations_owners_and_spe
     manifest["metadata"]["annotations"] = {**MAY_RUN_TWICE, "note": "kept"}
     failed_job(team, manifest)
     before = team.wait_for("jobs", "train", lambda found: ended(found, 1))
-    assert asked(team, "job/train", "--yes") == (0, f"Job {team.name}/train: will run again", "")
-    now = team.wait_for("jobs", "train", runs_anew(before))
+    assert run_retry(team, "job/train", "--yes") == (0, f"Job {team.name}/train: will run again", "")
+    now = team.wait_for("jobs", "train", successor_runs(before))
     assert spec_of(now) == spec_of(before)
     assert now["metadata"]["labels"] == before["metadata"]["labels"]
     assert now["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
@@ -113,8 +114,8 @@ def test_a_failed_job_is_retried_with_its_name_labels_annotations_owners_and_spe
     annotations = {key: text for key, text in now["metadata"]["annotations"].items() if key not in written}
     assert annotations == {key: text for key, text in before["metadata"]["annotations"].items() if key not in written}
     assert placeholders(team) == []
-    (noted,) = record.read(now)
-    assert (noted.by, noted.of) == ("admin", before["metadata"]["uid"])
+    (entry,) = record.read(now)
+    assert (entry.by, entry.of) == ("admin", before["metadata"]["uid"])
     team.ends(team.running("train", 1)[0], 0)
     team.wait_for("jobs", "train", is_complete)
 
@@ -123,24 +124,24 @@ def test_a_requested_retry_continues_the_account_and_resets_the_budget(namespace
     team = opted_in(namespace)
     failed_job(team, retryable(job("train", backoffLimit=1)))
     before = team.wait_for("jobs", "train", lambda found: ended(found, 1))
-    asked(team, "job/train", "--yes")
-    team.wait_for("jobs", "train", runs_anew(before))
+    run_retry(team, "job/train", "--yes")
+    team.wait_for("jobs", "train", successor_runs(before))
     first = team.running("train", 1)[0]
     team.ends(first, 143)
     team.ends(team.running("train", 1, but=first)[0], 143)
     found = team.wait_for("jobs", "train", lambda found: ended(found, 3))
     details = [(one["attempt"], one["cost"]) for one in account(found)["last"]]
     assert details == [(0, "fatal"), (0, "retry"), (1, "fatal")]
-    told = explained(team, "train")
-    assert [row["attempt"] for row in told["rows"]] == [0, 0, 1]
-    assert [one["by"] for one in told["requested"]] == ["admin"]
+    explanation = explained(team, "train")
+    assert [row["attempt"] for row in explanation["rows"]] == [0, 0, 1]
+    assert [one["by"] for one in explanation["requested"]] == ["admin"]
 
 
 def test_a_failure_just_before_a_requested_retry_is_counted(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
-    assert asked(team, "job/train", "--yes")[0] == 0
-    now = team.wait_for("jobs", "train", runs_anew(before))
+    assert run_retry(team, "job/train", "--yes")[0] == 0
+    now = team.wait_for("jobs", "train", successor_runs(before))
     assert [(one["attempt"], one["cost"]) for one in account(now)["last"]] == [(0, "fatal")]
 
 
@@ -154,9 +155,9 @@ def test_a_retry_of_an_indexed_job_runs_exactly_the_failed_indexes(namespace: Ne
     team.all_end([pods.pop(str(index)) for index in failing], 1)
     team.all_end(list(pods.values()), 0)
     before = team.wait_for("jobs", "shards", has_failed)
-    code, told, _ = asked(team, "job/shards", "--yes")
-    assert (code, told) == (0, f"Job {team.name}/shards: 7 of 100 indexes will run again")
-    team.wait_for("jobs", "shards", runs_anew(before))
+    code, printed, _ = run_retry(team, "job/shards", "--yes")
+    assert (code, printed) == (0, f"Job {team.name}/shards: 7 of 100 indexes will run again")
+    team.wait_for("jobs", "shards", successor_runs(before))
     again = team.running("shards", 7)
     assert sorted(int(pod["metadata"]["annotations"][INDEX]) for pod in again) == sorted(failing)
     team.all_end(again, 0)
@@ -172,8 +173,8 @@ def test_a_retry_of_a_job_with_completions_runs_only_the_missing_ones(namespace:
     team.wait_for("jobs", "batch", lambda found: found["status"].get("succeeded") == 3)
     team.ends(bad, 1)
     before = team.wait_for("jobs", "batch", has_failed)
-    assert asked(team, "job/batch", "--yes")[0] == 0
-    team.wait_for("jobs", "batch", runs_anew(before))
+    assert run_retry(team, "job/batch", "--yes")[0] == 0
+    team.wait_for("jobs", "batch", successor_runs(before))
     team.ends(team.running("batch", 1)[0], 0)
     assert team.wait_for("jobs", "batch", is_complete)["status"]["succeeded"] == 4
 
@@ -185,7 +186,11 @@ def test_a_failed_job_set_is_restarted_and_not_created_again(namespace: NewNames
     (worker, _) = team.pods_of_set("train", 0, 2)
     team.ends(worker, 1)
     before = team.wait_for("jobsets", "train", has_failed)
-    assert asked(team, "jobset/train", "--yes") == (0, f"JobSet {team.name}/train: all of its Jobs will run again", "")
+    assert run_retry(team, "jobset/train", "--yes") == (
+        0,
+        f"JobSet {team.name}/train: all of its Jobs will run again",
+        "",
+    )
     again = team.pods_of_set("train", 1, 2)
     now = team.get("jobset", "train")
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
@@ -193,15 +198,15 @@ def test_a_failed_job_set_is_restarted_and_not_created_again(namespace: NewNames
     assert "terminalState" not in now["status"]
     team.all_end(again, 0)
     team.wait_for("jobsets", "train", lambda found: condition(found, "Completed"))
-    (noted,) = record.read(now)
-    assert (noted.by, noted.of) == ("admin", "restart 0")
+    (entry,) = record.read(now)
+    assert (entry.by, entry.of) == ("admin", "restart 0")
 
 
 def test_a_retry_of_a_cron_job_retries_its_last_job(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     before = failed_job_of_cron_job(team)
-    assert asked(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1: will run again", "")
-    now = team.wait_for("jobs", "nightly-1", runs_anew(before))
+    assert run_retry(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1: will run again", "")
+    now = team.wait_for("jobs", "nightly-1", successor_runs(before))
     assert [one["name"] for one in now["metadata"]["ownerReferences"]] == ["nightly"]
 
 
@@ -216,8 +221,8 @@ def test_a_label_selector_retries_matching_failed_jobs_and_reports_one_that_is_n
     for name in ("one", "two", "three"):
         team.wait_for("jobs", name, has_failed)
     team.wait_for("jobs", "four", is_complete)
-    code, told, complaints = asked(team, "job", "-l", "run=7", "--failed-since=1h", "--yes")
-    assert (code, sorted(told.splitlines())) == (
+    code, printed, complaints = run_retry(team, "job", "-l", "run=7", "--failed-since=1h", "--yes")
+    assert (code, sorted(printed.splitlines())) == (
         1,
         [f"Job {team.name}/{name}: will run again" for name in ("one", "two")],
     )
@@ -230,14 +235,14 @@ def test_a_dry_run_changes_nothing(namespace: NewNamespace) -> None:
     team = namespace()
     failed_job(team, retryable(job("train", backoffLimit=0)))
     before = team.get("job", "train")
-    code, told, _ = asked(team, "job/train", "--dry-run")
-    assert (code, told) == (0, f"Job {team.name}/train: would run again")
+    code, printed, _ = run_retry(team, "job/train", "--dry-run")
+    assert (code, printed) == (0, f"Job {team.name}/train: would run again")
     assert team.get("job", "train") == before
     assert placeholders(team) == []
 
 
 def refusals(team: Namespace) -> dict[str, str]:
-    """Create Jobs that cannot run again; return why not."""
+    """Create Jobs that cannot be retried; return the expected reason for each target."""
     team.create(retryable(job("good", exits(0))))
     team.create(retryable(job("runs")))
     team.create(job("silent", exits(1), backoffLimit=0))
@@ -259,12 +264,12 @@ def test_a_job_that_cannot_be_retried_is_refused_with_the_reason_and_not_changed
     refused = refusals(team)
     before = team.get("jobs")
     for target, why in refused.items():
-        assert asked(team, target, "--yes") == (1, "", why)
+        assert run_retry(team, target, "--yes") == (1, "", why)
     assert team.get("jobs")["items"] == before["items"]
 
 
 def test_an_unsupported_kind_is_refused_with_the_list_of_supported_kinds(namespace: NewNamespace) -> None:
-    code, _, complaints = asked(namespace(), "deployment/web")
+    code, _, complaints = run_retry(namespace(), "deployment/web")
     assert code == 2
     assert "'deployment' is no kind of this command; write NAMESPACE/KIND/NAME, KIND one of job, jobset" in complaints
 
@@ -272,14 +277,14 @@ def test_an_unsupported_kind_is_refused_with_the_list_of_supported_kinds(namespa
 def test_the_kind_can_be_omitted_if_only_one_object_has_the_name(namespace: NewNamespace) -> None:
     team = namespace()
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
-    assert asked(team, "train", "--yes")[0] == 0
-    team.wait_for("jobs", "train", runs_anew(before))
+    assert run_retry(team, "train", "--yes")[0] == 0
+    team.wait_for("jobs", "train", successor_runs(before))
     team.create(cron_job("train"))
     both = f"several objects are named {team.name}/train; write {team.name}/job/train or {team.name}/cronjob/train"
-    assert asked(team, "train", "--yes") == (1, "", both)
-    assert switched(team, "suspend", "train") == (1, "", both)
+    assert run_retry(team, "train", "--yes") == (1, "", both)
+    assert run_command(team, "suspend", "train") == (1, "", both)
     assert explained(team, "job/train")["kind"] == "Job"
-    code, _, complaints = asked(team, "other")
+    code, _, complaints = run_retry(team, "other")
     assert code == 1
     assert complaints.startswith(f"there is no Job, JobSet, CronJob or PipelineRun {team.name}/other that you may read")
 
@@ -288,11 +293,11 @@ def test_a_selector_that_matches_no_failed_job_prints_a_warning(namespace: NewNa
     team = namespace()
     how = f"list them: kubectl get -n {team.name} jobs"
     complaints = f"warning: no Job in {team.name} that you chose has failed; {how}\nnothing was changed"
-    assert asked(team, "job", "-l", "run=9", "--yes") == (0, "", complaints)
+    assert run_retry(team, "job", "-l", "run=9", "--yes") == (0, "", complaints)
 
 
 def test_an_option_for_another_kind_is_refused(namespace: NewNamespace) -> None:
-    code, _, complaints = asked(namespace(), "job/train", "--keep-finally")
+    code, _, complaints = run_retry(namespace(), "job/train", "--keep-finally")
     assert code == 2
     assert "--keep-finally is for PipelineRuns, and this is a Job; leave it out" in complaints
 
@@ -303,20 +308,22 @@ def test_a_user_without_permission_is_told_which_permissions_are_missing(
     team = namespace()
     failed_job(team, retryable(job("train", backoffLimit=0)))
     before = team.get("job", "train")
-    viewer = kubeconfig_of(team, tmp_path, "--clusterrole=view")
+    viewer = new_user(team, tmp_path, "--clusterrole=view")
     lacking = "you may not create jobs, patch jobs, delete jobs; ask an admin for these rights"
     why = f"Job {team.name}/train is unchanged: {lacking}"
-    assert asked(team, "job/train", "--yes", kubeconfig=viewer) == (1, "", why)
+    assert run_retry(team, "job/train", "--yes", kubeconfig=viewer) == (1, "", why)
     assert team.get("job", "train") == before
 
 
-def kubeconfig_of(team: Namespace, folder: Path, *roles: str) -> Path:
-    """Make a user with roles in this namespace, each `--role=` or `--clusterrole=`; return a kubeconfig of his."""
-    team.run("create", "serviceaccount", "asks")
+def new_user(team: Namespace, folder: Path, *roles: str) -> Path:
+    """Create a user with roles, each `--role=` or `--clusterrole=`, in this namespace; return the user's kubeconfig."""
+    team.run("create", "serviceaccount", "requester")
     for number, role in enumerate(roles):
-        bound = team.run("create", "rolebinding", f"asks-{number}", role, f"--serviceaccount={team.name}:asks")
+        bound = team.run(
+            "create", "rolebinding", f"requester-{number}", role, f"--serviceaccount={team.name}:requester"
+        )
         assert bound.returncode == 0, bound.stderr
-    token = team.run("create", "token", "asks").stdout.strip()
+    token = team.run("create", "token", "requester").stdout.strip()
     config = json.loads(team.run("config", "view", "--raw", "--output=json").stdout)
     config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
     file = folder / "kubeconfig"
@@ -325,11 +332,11 @@ def kubeconfig_of(team: Namespace, folder: Path, *roles: str) -> Path:
 
 
 class CrashError(Exception):
-    """The program ends here."""
+    """The simulated end of the program."""
 
 
-class Crashing(Api):
-    """A connection over which so many writes still go; at the next one the program ends, before it or after it."""
+class CrashingApi(Api):
+    """An API client that raises CrashError after `left` writes: before the next write, or with `after`, after it."""
 
     left = 0
     after = False
@@ -344,22 +351,22 @@ class Crashing(Api):
         return answer
 
 
-def crash_after(kubeconfig: str, writes: int, retry: Callable[[Crashing], Any]) -> None:
-    """Have something run again as the command does, and end after so many writes."""
+def crash_after(kubeconfig: str, writes: int, retry: Callable[[CrashingApi], Any]) -> None:
+    """Retry an object as the command does, and crash after this number of writes."""
 
     async def crashing() -> None:
-        async with await Crashing.connect(kubeconfig) as api:
+        async with await CrashingApi.connect(kubeconfig) as api:
             api.left, api.after = writes, False
             try:
                 await retry(api)
             except CrashError:
                 return
-        raise AssertionError(f"it did without write {writes + 1}")
+        raise AssertionError(f"it ended without write {writes + 1}")
 
     asyncio.run(crashing())
 
 
-def retry_of(root: Object) -> Callable[[Crashing], Any]:
+def retry_of(root: Object) -> Callable[[CrashingApi], Any]:
     return lambda api: executor.rerun(api, of_job.ADAPTER, root, "admin", WHEN)
 
 
@@ -369,15 +376,15 @@ def test_a_retry_that_was_interrupted_is_completed_by_the_next_command_that_choo
     team = namespace()
     one, two = (failed_job(team, retryable(job(name, backoffLimit=0), labels={"run": "7"})) for name in ("one", "two"))
     nightly = failed_job_of_cron_job(team)
-    for root in (one, two, nightly):  # the trial, the placeholder, its stage, the deletion
+    for root in (one, two, nightly):  # the writes: the trial, the placeholder, its stage, the deletion
         crash_after(str(team.kubeconfig), 4, retry_of(root))
     assert len(placeholders(team)) == 3
-    goes_on = ", whose retry has begun: will run again"
-    assert asked(team, "job/one", "--yes") == (0, f"Job {team.name}/one{goes_on}", "")
-    assert asked(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1{goes_on}", "")
-    assert asked(team, "job", "--failed-since=1h", "--yes") == (0, f"Job {team.name}/two{goes_on}", "")
+    continued = ", whose retry has begun: will run again"
+    assert run_retry(team, "job/one", "--yes") == (0, f"Job {team.name}/one{continued}", "")
+    assert run_retry(team, "cronjob/nightly", "--yes") == (0, f"Job {team.name}/nightly-1{continued}", "")
+    assert run_retry(team, "job", "--failed-since=1h", "--yes") == (0, f"Job {team.name}/two{continued}", "")
     for root in (one, two, nightly):
-        team.wait_for("jobs", root["metadata"]["name"], runs_anew(root))
+        team.wait_for("jobs", root["metadata"]["name"], successor_runs(root))
     assert placeholders(team) == []
 
 
@@ -391,7 +398,7 @@ def test_a_job_that_was_deleted_during_its_retry_is_not_created_again_and_its_ma
     assert team.run("delete", "job", "train").returncode == 0
     remedy = f"create it again: Job {team.name}/{placeholder} has its manifest"
     why = f"Job {team.name}/train was deleted by another user; {remedy}"
-    assert asked(team, "job/train", "--yes") == (1, "", why)
+    assert run_retry(team, "job/train", "--yes") == (1, "", why)
     assert placeholders(team) == [placeholder]
 
 
@@ -399,25 +406,32 @@ def test_a_retry_of_all_cron_jobs_retries_only_those_whose_last_job_has_failed(n
     team = namespace()
     before = failed_job_of_cron_job(team)
     team.create(cron_job("idle"))
-    assert asked(team, "cronjob", "--failed-since=1h", "--yes") == (0, f"Job {team.name}/nightly-1: will run again", "")
-    team.wait_for("jobs", "nightly-1", runs_anew(before))
+    assert run_retry(team, "cronjob", "--failed-since=1h", "--yes") == (
+        0,
+        f"Job {team.name}/nightly-1: will run again",
+        "",
+    )
+    team.wait_for("jobs", "nightly-1", successor_runs(before))
 
 
-async def in_spite_of_crashes(
-    kubeconfig: str, crashes: random.Random, writes: int, ask: Callable[[Crashing, int], Awaitable[None]]
+async def retry_despite_crashes(
+    kubeconfig: str, crashes: random.Random, writes: int, retry: Callable[[CrashingApi, int], Awaitable[None]]
 ) -> int:
-    """Ask, and ask again after each crash, each of the first within so many writes; return how many there were."""
+    """Retry until it ends without a crash; return the number of crashes.
+
+    The first five crashes come within this number of writes.
+    """
     for number in range(50):
-        async with await Crashing.connect(kubeconfig) as api:
+        async with await CrashingApi.connect(kubeconfig) as api:
             api.left, api.after = crashes.randrange(writes if number < 5 else 50), crashes.random() < 0.5
             with suppress(CrashError):
-                await ask(api, number)
+                await retry(api, number)
                 return number
     raise AssertionError("it did not come to an end")
 
 
-async def ask_for_job(api: Crashing, before: Object) -> None:
-    """Ask as the command does."""
+async def retry_job(api: CrashingApi, before: Object) -> None:
+    """Start or continue the retry of a Job as the command does."""
     namespace, name = before["metadata"]["namespace"], before["metadata"]["name"]
     begun = [one for one in await reading.placeholders(api, namespace) if of_job.state_of(one).name == name]
     if begun:
@@ -444,24 +458,24 @@ def test_after_a_crash_between_any_two_steps_a_job_is_retried_exactly_once(names
     )
     crashes = random.Random(7)  # noqa: S311 - not a secret
 
-    async def all_of_them() -> list[int]:
+    async def retry_all() -> list[int]:
         limit = asyncio.Semaphore(8)
 
         async def one(root: Object) -> int:
             async with limit:
-                return await in_spite_of_crashes(
-                    str(team.kubeconfig), crashes, 8, lambda api, _: ask_for_job(api, root)
+                return await retry_despite_crashes(
+                    str(team.kubeconfig), crashes, 8, lambda api, _: retry_job(api, root)
                 )
 
         return await asyncio.gather(*map(one, before))
 
-    crashed = asyncio.run(all_of_them())
-    assert sum(crashed) > CRASHES  # or nothing was tried
-    old = {one["metadata"]["name"]: one["metadata"]["uid"] for one in before}
+    crashed = asyncio.run(retry_all())
+    assert sum(crashed) > CRASHES  # else the test has tried nothing
+    old_uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in before}
     now = {one["metadata"]["name"]: one for one in team.get("jobs")["items"]}
-    assert now.keys() == old.keys()
+    assert now.keys() == old_uids.keys()
     for name, one in now.items():
-        assert [noted.of for noted in record.read(one)] == [old[name]]
+        assert [entry.of for entry in record.read(one)] == [old_uids[name]]
     uids = {one["metadata"]["uid"] for one in now.values()}
     again = team.wait_for_all(
         "pods",
@@ -471,7 +485,7 @@ def test_after_a_crash_between_any_two_steps_a_job_is_retried_exactly_once(names
     assert [pod["metadata"]["annotations"][INDEX] for pod in again if owner_of(pod) in uids] == ["1"] * CRASHES
 
 
-async def ask_for_job_set(api: Crashing, before: Object) -> None:
+async def retry_job_set(api: CrashingApi, before: Object) -> None:
     found = await api.get(JOB_SET.path(before["metadata"]["namespace"], before["metadata"]["name"]))
     if has_failed(found) and restarts(found)[0] == 0:
         await executor.rerun(api, of_job_set.ADAPTER, found, "somebody", WHEN)
@@ -485,18 +499,18 @@ def test_after_a_crash_between_any_two_steps_a_job_set_is_retried_exactly_once(n
     before = team.wait_for_all("jobsets", lambda found: len(found) == CRASHING_SETS and all(map(has_failed, found)))
     crashes = random.Random(7)  # noqa: S311 - not a secret
 
-    async def all_of_them() -> list[int]:
+    async def retry_all() -> list[int]:
         async def one(root: Object) -> int:
-            return await in_spite_of_crashes(
-                str(team.kubeconfig), crashes, 3, lambda api, _: ask_for_job_set(api, root)
+            return await retry_despite_crashes(
+                str(team.kubeconfig), crashes, 3, lambda api, _: retry_job_set(api, root)
             )
 
         return await asyncio.gather(*map(one, before))
 
-    assert sum(asyncio.run(all_of_them())) > CRASHING_SETS  # or nothing was tried
+    assert sum(asyncio.run(retry_all())) > CRASHING_SETS  # else the test has tried nothing
     after = team.wait_for_all("jobsets", lambda found: all(map(has_failed, found)))
     assert [restarts(one) for one in after] == [(1, 0)] * CRASHING_SETS
-    assert [[noted.of for noted in record.read(one)] for one in after] == [["restart 0"]] * CRASHING_SETS
+    assert [[entry.of for entry in record.read(one)] for one in after] == [["restart 0"]] * CRASHING_SETS
 
 
 def owner_of(pod: Object) -> str:
@@ -515,13 +529,13 @@ def test_two_simultaneous_retries_of_a_job_run_it_again_only_once(namespace: New
             )
 
     asyncio.run(both())
-    now = team.wait_for("jobs", "train", runs_anew(before))
+    now = team.wait_for("jobs", "train", successor_runs(before))
     assert len(record.read(now)) == 1
     assert placeholders(team) == []
     team.running("train", 1)
 
 
-def switched(team: Namespace, command: str, target: str) -> tuple[int, str, str]:
+def run_command(team: Namespace, command: str, target: str) -> tuple[int, str, str]:
     done = command_line.run(command, f"{team.name}/{target}", f"--kubeconfig={team.kubeconfig}")
     return done.exit_code, done.stdout.strip(), done.stderr.strip()
 
@@ -530,17 +544,17 @@ def test_suspend_stops_a_job_and_resume_continues_it(namespace: NewNamespace) ->
     team = namespace()
     team.create(job("train"))
     (first,) = team.running("train", 1)
-    assert switched(team, "suspend", "job/train") == (0, f"Job {team.name}/train: suspended", "")
+    assert run_command(team, "suspend", "job/train") == (0, f"Job {team.name}/train: suspended", "")
     team.pods_of("train", lambda pods: not pods)
-    assert switched(team, "suspend", "job/train") == (
+    assert run_command(team, "suspend", "job/train") == (
         1,
         "",
         f"Job {team.name}/train is suspended already; nothing was changed",
     )
-    assert switched(team, "resume", "job/train") == (0, f"Job {team.name}/train: resumed", "")
+    assert run_command(team, "resume", "job/train") == (0, f"Job {team.name}/train: resumed", "")
     team.ends(team.running("train", 1, but=first)[0], 0)
     team.wait_for("jobs", "train", is_complete)
-    assert switched(team, "resume", "job/train") == (
+    assert run_command(team, "resume", "job/train") == (
         1,
         "",
         f"Job {team.name}/train has ended; nothing was changed",
@@ -551,6 +565,6 @@ def test_suspend_prints_the_warnings_of_the_webhook(namespace: NewNamespace) -> 
     team = opted_in(namespace)
     team.create(job("train"))
     team.running("train", 1)
-    code, _, told = switched(team, "suspend", "job/train")
+    code, _, warning = run_command(team, "suspend", "job/train")
     assert code == 0
-    assert told.startswith(f"warning: Job {team.name}/train: spec.suspend: pods that this ends may fail the Job")
+    assert warning.startswith(f"warning: Job {team.name}/train: spec.suspend: pods that this ends may fail the Job")

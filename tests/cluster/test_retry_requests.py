@@ -1,4 +1,4 @@
-"""A retry that is asked for by an annotation: who may, what becomes of it, and what a command left behind."""
+"""Retries requested by an annotation: the users who may, the effects, and retries that a command left unfinished."""
 
 from __future__ import annotations
 
@@ -19,21 +19,28 @@ from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import condition
 from tests.cluster.test_retry import (
     WHEN,
-    asked,
     crash_after,
     cron_job,
     failed_job,
     failed_job_of_cron_job,
     has_failed,
     is_complete,
-    kubeconfig_of,
+    new_user,
     placeholders,
     refusals,
     retry_of,
     retryable,
-    runs_anew,
+    run_retry,
+    successor_runs,
 )
-from tests.cluster.test_retry_pipeline_runs import ends, over, run, says, task, task_runs
+from tests.cluster.test_retry_pipeline_runs import (
+    end_custom_task,
+    end_tasks,
+    pipeline_run,
+    succeeded_is,
+    task,
+    task_runs,
+)
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.tekton import PIPELINE_RUN
@@ -59,61 +66,61 @@ if TYPE_CHECKING:
 
 COMPONENT = BASE.parent / "overlays" / "requested-retries" / "rbac.yaml"
 LONG_AGO = "2026-01-01T00:00:00Z"
-TAKEN_UP = 90  # seconds: what was left behind is taken up after half a minute
+TAKEN_UP = 90  # seconds to wait: the leader continues an unfinished retry after half a minute
 
 
-def asks(kubectl: Kubectl, target: str, when: datetime | str | None = None) -> Result:
-    """Ask for a retry as a user does without our command, now or at another time."""
+def request_retry(kubectl: Kubectl, target: str, when: datetime | str | None = None) -> Result:
+    """Request a retry by the annotation, with the current time or another one."""
     text = when if isinstance(when, str) else (when or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
     return kubectl.run("annotate", target, f"{names.RETRY_REQUESTED_AT}={text}", "--overwrite")
 
 
 def as_user(team: Namespace, folder: Path, *rights: str) -> Kubectl:
-    """Return kubectl of a user who has these rights in a namespace, each `VERBS RESOURCES`."""
+    """Return kubectl for a new user with these permissions in a namespace, each `VERBS RESOURCES`."""
     for number, right in enumerate(rights):
         verbs, _, resources = right.partition(" ")
         made = team.run("create", "role", f"right-{number}", f"--verb={verbs}", f"--resource={resources}")
         assert made.returncode == 0, made.stderr
     roles = [f"--role=right-{number}" for number in range(len(rights))]
-    kubeconfig = kubeconfig_of(team, folder, *roles)
+    kubeconfig = new_user(team, folder, *roles)
     return Kubectl(team.program, kubeconfig)
 
 
-def is_forgotten(found: Object) -> bool:
+def no_retry_in_progress(found: Object) -> bool:
     return names.RETRY_IN_PROGRESS not in (found["metadata"].get("labels") or {})
 
 
 def test_an_annotation_requests_the_retry_of_a_job(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
-    asked = asks(team, "job/train")
-    assert (asked.returncode, asked.stderr) == (0, "")
-    now = team.wait_for("jobs", "train", runs_anew(before))
-    (noted,) = record.read(now)
-    assert (noted.by, noted.of) == ("admin", before["metadata"]["uid"])
+    answer = request_retry(team, "job/train")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    now = team.wait_for("jobs", "train", successor_runs(before))
+    (entry,) = record.read(now)
+    assert (entry.by, entry.of) == ("admin", before["metadata"]["uid"])
     assert names.RETRY_REQUESTED_AT in now["metadata"]["annotations"]
     assert names.RETRY_ACCEPTED not in now["metadata"]["annotations"]
-    assert is_forgotten(now)
+    assert no_retry_in_progress(now)
     team.ends(team.running("train", 1)[0], 0)
     team.wait_for("jobs", "train", is_complete)
     team.wait_for_all("events", lambda events: any(one["reason"] == "RetryStarted" for one in events))
-    assert team.told("train", "RetryStarted")[0] == "runs again, as admin requested"
+    assert team.event_messages("train", "RetryStarted")[0] == "runs again, as admin requested"
     assert placeholders(team) == []
 
 
 def test_a_request_from_before_the_end_of_the_job_retries_nothing(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     manifest = retryable(job("train", exits(1), backoffLimit=0))
-    asked = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    manifest["metadata"]["annotations"] = {**manifest["metadata"]["annotations"], names.RETRY_REQUESTED_AT: asked}
+    requested = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    manifest["metadata"]["annotations"] = {**manifest["metadata"]["annotations"], names.RETRY_REQUESTED_AT: requested}
     team.create(manifest)
     before = team.wait_for("jobs", "train", has_failed)
-    again = asks(team, "job/train", datetime.now(UTC) - timedelta(hours=1))
+    again = request_retry(team, "job/train", datetime.now(UTC) - timedelta(hours=1))
     assert again.returncode == 0
     assert "is earlier than the end of this run" in again.stderr
     now = team.get("job", "train")
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
-    assert is_forgotten(now)
+    assert no_retry_in_progress(now)
 
 
 @with_operators
@@ -123,9 +130,9 @@ def test_an_annotation_requests_the_retry_of_a_job_set(namespace: NewNamespace) 
     (worker,) = team.pods_of_set("train", 0)
     team.ends(worker, 1)
     team.wait_for("jobsets", "train", has_failed)
-    assert asks(team, "jobset/train").stderr == ""
+    assert request_retry(team, "jobset/train").stderr == ""
     (again,) = team.pods_of_set("train", 1)
-    now = team.wait_for("jobsets", "train", is_forgotten)
+    now = team.wait_for("jobsets", "train", no_retry_in_progress)
     assert names.RETRY_ACCEPTED not in now["metadata"]["annotations"]
     assert [one.of for one in record.read(now)] == ["restart 0"]
     team.ends(again, 0)
@@ -138,26 +145,26 @@ def test_annotations_request_the_retry_of_a_pipeline_run_without_its_succeeded_f
 ) -> None:
     team = opted_in(namespace)
     said = {names.RETRYABLE: "true", names.KEEP_FINALLY: "true"}
-    team.create(run(task("a"), task("b", "a"), last=(task("notify"),), annotations=said))
-    ends(team, 0, "a")
-    ends(team, 1, "b")
-    ends(team, 0, "notify")
-    team.wait_for("pipelineruns", "build", over("False"))
-    were = task_runs(team)
-    assert asks(team, "pipelinerun/build").stderr == ""
-    ends(team, 0, "b")
-    after = team.wait_for("pipelineruns", "build", over("True"))
-    assert {name for name, uid in task_runs(team).items() if were[name] != uid} == {"build-b"}
+    team.create(pipeline_run(task("a"), task("b", "a"), last=(task("notify"),), annotations=said))
+    end_tasks(team, 0, "a")
+    end_tasks(team, 1, "b")
+    end_tasks(team, 0, "notify")
+    team.wait_for("pipelineruns", "build", succeeded_is("False"))
+    old_uids = task_runs(team)
+    assert request_retry(team, "pipelinerun/build").stderr == ""
+    end_tasks(team, 0, "b")
+    after = team.wait_for("pipelineruns", "build", succeeded_is("True"))
+    assert {name for name, uid in task_runs(team).items() if old_uids[name] != uid} == {"build-b"}
     assert [one.by for one in record.read(after)] == ["admin"]
-    team.wait_for("pipelineruns", "build", is_forgotten)
+    team.wait_for("pipelineruns", "build", no_retry_in_progress)
 
 
 def test_an_annotation_on_a_cron_job_requests_the_retry_of_its_last_job(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     before = failed_job_of_cron_job(team)
-    assert asks(team, "cronjob/nightly").stderr == ""
-    team.wait_for("jobs", "nightly-1", runs_anew(before))
-    team.wait_for("cronjobs", "nightly", is_forgotten)
+    assert request_retry(team, "cronjob/nightly").stderr == ""
+    team.wait_for("jobs", "nightly-1", successor_runs(before))
+    team.wait_for("cronjobs", "nightly", no_retry_in_progress)
 
 
 def test_a_request_for_a_job_that_cannot_be_retried_is_denied_at_once_with_the_reason(namespace: NewNamespace) -> None:
@@ -166,7 +173,7 @@ def test_a_request_for_a_job_that_cannot_be_retried_is_denied_at_once_with_the_r
     before = team.get("jobs")["items"]
     for target, why in cannot.items():
         if target != "job/nobody":
-            refused = asks(team, target)
+            refused = request_retry(team, target)
             assert refused.returncode
             assert why in refused.stderr
     assert team.get("jobs")["items"] == before
@@ -175,18 +182,18 @@ def test_a_request_for_a_job_that_cannot_be_retried_is_denied_at_once_with_the_r
 def test_a_request_with_an_invalid_or_future_time_is_denied(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     failed_job(team, retryable(job("train", backoffLimit=0)))
-    assert "is 'yes'; must be the current time, RFC 3339" in asks(team, "job/train", "yes").stderr
-    to_come = asks(team, "job/train", datetime.now(UTC) + timedelta(hours=1))
+    assert "is 'yes'; must be the current time, RFC 3339" in request_retry(team, "job/train", "yes").stderr
+    to_come = request_retry(team, "job/train", datetime.now(UTC) + timedelta(hours=1))
     assert "which is in the future; must be the current time" in to_come.stderr
 
 
 def test_in_mode_warn_a_request_gets_a_warning_and_nothing_is_retried(namespace: NewNamespace) -> None:
     team = namespace({names.PROFILE: "default", names.MODE: "Warn"})
     failed_job(team, retryable(job("train", backoffLimit=0)))
-    asked = asks(team, "job/train")
-    assert asked.returncode == 0
-    assert "no retries in mode Warn; run: retry-policy retry" in asked.stderr
-    assert is_forgotten(team.get("job", "train"))
+    answer = request_retry(team, "job/train")
+    assert answer.returncode == 0
+    assert "no retries in mode Warn; run: retry-policy retry" in answer.stderr
+    assert no_retry_in_progress(team.get("job", "train"))
 
 
 def test_users_without_the_permissions_that_a_retry_needs_may_not_request_one(
@@ -196,7 +203,7 @@ def test_users_without_the_permissions_that_a_retry_needs_may_not_request_one(
     failed_job(team, retryable(job("train", backoffLimit=0)))
     user = as_user(team, tmp_path, "get,patch jobs.batch", "get,patch jobs.batch/status")
     before = team.get("job", "train")
-    lacks = f"system:serviceaccount:{team.name}:asks may not create jobs, delete jobs"
+    lacks = f"system:serviceaccount:{team.name}:requester may not create jobs, delete jobs"
     accepted = json.dumps({"at": LONG_AGO, "by": "admin", "of": before["metadata"]["uid"]})
     state = json.dumps({"name": "other", "uid": "uid", "by": "admin", "at": LONG_AGO, "metadata": {}})
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -240,24 +247,24 @@ def test_the_history_names_the_user_who_requested_a_retry_and_cannot_be_forged(
         refused = user.run("annotate", "job/train", f"{names.RETRY_ACCEPTED}={forged}", *more, where)
         assert "is written by the webhook alone; set retry-policy.dev/retry-requested-at instead" in refused.stderr
     refused = user.run("annotate", "job/train", f"{names.RETRY_HISTORY}=[{forged}]", where)
-    me = f"system:serviceaccount:{team.name}:asks"
+    me = f"system:serviceaccount:{team.name}:requester"
     assert f"names admin as requester, and you are {me}; request the retry in your own name" in refused.stderr
     when = datetime.now(UTC).isoformat(timespec="seconds")
     both = (f"{names.RETRY_REQUESTED_AT}={when}", f"{names.RETRY_ACCEPTED}={forged}")
     assert user.run("annotate", "job/train", *both, where).stderr == ""
-    now = team.wait_for("jobs", "train", runs_anew(before))
+    now = team.wait_for("jobs", "train", successor_runs(before))
     assert [one.by for one in record.read(now)] == [me]
 
 
-def refused_of(team: Namespace, name: str) -> str:
-    """Wait until a Job that was asked for is refused, as it was; return why."""
+def refusal_of(team: Namespace, name: str) -> str:
+    """Request a retry that admission accepts; wait until the leader refuses it without changes; return the reason."""
     before = team.get("job", name)
-    assert asks(team, f"job/{name}").stderr == ""
+    assert request_retry(team, f"job/{name}").stderr == ""
     team.wait_for_all("events", lambda events: any(one["reason"] == "RetryRefused" for one in events))
-    now = team.wait_for("jobs", name, is_forgotten)
+    now = team.wait_for("jobs", name, no_retry_in_progress)
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
     assert placeholders(team) == []
-    return team.told(name, "RetryRefused")[0]
+    return team.event_messages(name, "RetryRefused")[0]
 
 
 def test_a_job_that_the_leader_may_not_create_is_refused_and_can_be_retried_by_the_command(
@@ -267,11 +274,11 @@ def test_a_job_that_the_leader_may_not_create_is_refused_and_can_be_retried_by_t
     manifest = retryable(job("train", backoffLimit=0))
     manifest["spec"]["template"]["spec"]["hostNetwork"] = True
     before = failed_job(team, manifest)
-    why = refused_of(team, "train")
+    why = refusal_of(team, "train")
     assert "may create no Job in the namespaces of a node" in why
     assert "with rights of your own it runs again: retry-policy retry; nothing was changed" in why
-    assert asked(team, "job/train", "--yes")[0] == 0
-    team.wait_for("jobs", "train", runs_anew(before))
+    assert run_retry(team, "job/train", "--yes")[0] == 0
+    team.wait_for("jobs", "train", successor_runs(before))
 
 
 def test_a_job_with_a_service_account_is_retried_if_a_role_lets_the_webhook_use_it(
@@ -282,22 +289,22 @@ def test_a_job_with_a_service_account_is_retried_if_a_role_lets_the_webhook_use_
     manifest = retryable(job("train", backoffLimit=0))
     manifest["spec"]["template"]["spec"]["serviceAccountName"] = "trainer"
     before = failed_job(team, manifest)
-    assert "unless a Role lets it use that one (verb use)" in refused_of(team, "train")
+    assert "unless a Role lets it use that one (verb use)" in refusal_of(team, "train")
     rule = {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["trainer"], "verbs": ["use"]}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "retries"}}
     team.create({**role, "rules": [rule]})
     bound = ("--role=retries", f"--serviceaccount={SYSTEM}:{SERVICE_ACCOUNT}")
     assert team.run("create", "rolebinding", "retries", *bound).returncode == 0
-    assert asks(team, "job/train").stderr == ""
-    team.wait_for("jobs", "train", runs_anew(before))
+    assert request_retry(team, "job/train").stderr == ""
+    team.wait_for("jobs", "train", successor_runs(before))
 
 
 def test_the_leader_does_not_change_the_spec_of_a_cron_job_from_before_opt_in(namespace: NewNamespace) -> None:
     team = namespace()
     created = team.create(cron_job("nightly"))
-    as_accepted(team, "cronjob/nightly", "another")
+    mark_as_accepted(team, "cronjob/nightly", "another")
     assert team.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
-    now = team.wait_for("cronjobs", "nightly", is_forgotten)  # as there is no Job of it
+    now = team.wait_for("cronjobs", "nightly", no_retry_in_progress)  # the request ends because it has no Job
     assert now["spec"] == created["spec"]
 
 
@@ -310,21 +317,22 @@ def test_the_leader_completes_retries_that_a_command_left_unfinished(namespace: 
     team.create(retryable(job_set("noted", replicated_job("worker", backoffLimit=0))))
     team.ends(team.pods_of_set("noted", 0)[0], 1)
     noted = team.wait_for("jobsets", "noted", has_failed)
-    # The trial, the placeholder, its stage, the deletion; then the program ends before the successor is there.
+    # The writes: the trial, the placeholder, its stage, the deletion; the crash comes before the successor is created.
     crash_after(str(team.kubeconfig), 4, retry_of(gone))
     crash_after(str(team.kubeconfig), 4, retry_of(taken))
     crash_after(str(team.kubeconfig), 1, lambda api: executor.rerun(api, of_job_set.ADAPTER, noted, "admin", WHEN))
     team.create(job("taken"))
-    now = team.wait_for("jobs", "gone", runs_anew(gone), seconds=TAKEN_UP)
+    now = team.wait_for("jobs", "gone", successor_runs(gone), seconds=TAKEN_UP)
     assert [one.by for one in record.read(now)] == ["admin"]
     team.pods_of_set("noted", 1)
-    after = team.wait_for("jobsets", "noted", is_forgotten)
+    after = team.wait_for("jobsets", "noted", no_retry_in_progress)
     assert [one.by for one in record.read(after)] == ["admin"]
-    # Nobody can end this one; its manifest stays, and that is told where it is.
+    # This retry cannot be completed. The placeholder keeps the manifest, and an Event on it says so.
     placeholder = placeholder_name("taken", taken["metadata"]["uid"])
     team.wait_for_all("events", lambda events: any(one["involvedObject"]["name"] == placeholder for one in events))
     assert (
-        f"another user has created a Job {team.name}/taken in the meantime" in team.told(placeholder, "RetryStuck")[0]
+        f"another user has created a Job {team.name}/taken in the meantime"
+        in team.event_messages(placeholder, "RetryStuck")[0]
     )
     assert placeholders(team) == [placeholder]
 
@@ -332,18 +340,18 @@ def test_the_leader_completes_retries_that_a_command_left_unfinished(namespace: 
 def test_the_history_names_each_user_who_retried_a_job(namespace: NewNamespace, tmp_path: Path) -> None:
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
-    assert asked(team, "job/train", "--yes")[0] == 0
-    again = team.wait_for("jobs", "train", runs_anew(before))
+    assert run_retry(team, "job/train", "--yes")[0] == 0
+    again = team.wait_for("jobs", "train", successor_runs(before))
     team.ends(team.running("train", 1)[0], 1)
     team.wait_for("jobs", "train", has_failed)
     user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
-    assert asked(team, "job/train", "--yes", kubeconfig=user.kubeconfig) == (
+    assert run_retry(team, "job/train", "--yes", kubeconfig=user.kubeconfig) == (
         0,
         f"Job {team.name}/train: will run again",
         "",
     )
-    now = team.wait_for("jobs", "train", runs_anew(again))
-    assert [one.by for one in record.read(now)] == ["admin", f"system:serviceaccount:{team.name}:asks"]
+    now = team.wait_for("jobs", "train", successor_runs(again))
+    assert [one.by for one in record.read(now)] == ["admin", f"system:serviceaccount:{team.name}:requester"]
 
 
 def test_another_user_can_complete_a_retry_and_the_history_names_the_first_user(
@@ -353,8 +361,8 @@ def test_another_user_can_complete_a_retry_and_the_history_names_the_first_user(
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     crash_after(str(team.kubeconfig), 4, retry_of(before))
     user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
-    assert asked(team, "job/train", "--yes", kubeconfig=user.kubeconfig)[0] == 0
-    now = team.wait_for("jobs", "train", runs_anew(before))
+    assert run_retry(team, "job/train", "--yes", kubeconfig=user.kubeconfig)[0] == 0
+    now = team.wait_for("jobs", "train", successor_runs(before))
     assert [one.by for one in record.read(now)] == ["admin"]
 
 
@@ -364,7 +372,7 @@ def test_a_placeholder_with_a_forged_requester_history_or_uid_is_denied(
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
-    me, where = f"system:serviceaccount:{team.name}:asks", f"--namespace={team.name}"
+    me, where = f"system:serviceaccount:{team.name}:requester", f"--namespace={team.name}"
     forged = record.with_new(before, record.Requested(at=WHEN, by="somebody", of=before["metadata"]["uid"]))
     for by, requested, why in (
         ("admin", None, f"names admin as requester, and you are {me}"),
@@ -394,7 +402,7 @@ def test_a_job_that_is_changed_into_a_placeholder_is_checked_like_a_new_one(
     team = opted_in(namespace)
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     user = as_user(team, tmp_path, "get,list,create,patch,delete jobs.batch")
-    me, where = f"system:serviceaccount:{team.name}:asks", f"--namespace={team.name}"
+    me, where = f"system:serviceaccount:{team.name}:requester", f"--namespace={team.name}"
     placeholder = placeholder_for(before, "admin", WHEN)
     labels = placeholder["metadata"].pop("labels")
     assert user.run("create", "--filename=-", where, stdin=json.dumps(placeholder)).returncode == 0
@@ -419,16 +427,18 @@ def test_replacing_a_retried_job_set_needs_no_retry_permissions_and_keeps_its_hi
     team.create(retryable(job_set("train", replicated_job("worker", backoffLimit=0))))
     team.ends(team.pods_of_set("train", 0)[0], 1)
     team.wait_for("jobsets", "train", has_failed)
-    assert asks(team, "jobset/train").stderr == ""
-    history = record.read(team.wait_for("jobsets", "train", lambda found: record.read(found) and is_forgotten(found)))
+    assert request_retry(team, "jobset/train").stderr == ""
+    history = record.read(
+        team.wait_for("jobsets", "train", lambda found: record.read(found) and no_retry_in_progress(found))
+    )
     team.pods_of_set("train", 1)
     user = as_user(team, tmp_path, "get,update jobsets.jobset.x-k8s.io")
     found = team.get("jobset", "train")
     found["metadata"]["annotations"] = {"note": "mine"}
-    del found["metadata"]["resourceVersion"]  # whatever its controller has written since
+    del found["metadata"]["resourceVersion"]  # else the write conflicts with those of the controller
     replace = ("replace", "--filename=-", f"--namespace={team.name}")
     replaced = user.run(*replace, stdin=json.dumps(found))
-    while "(Conflict)" in replaced.stderr:  # it wrote between the two requests of kubectl
+    while "(Conflict)" in replaced.stderr:  # the controller wrote between the two requests of kubectl
         replaced = user.run(*replace, stdin=json.dumps(found))
     assert replaced.stderr == ""
     assert record.read(team.get("jobset", "train")) == history
@@ -447,12 +457,12 @@ def test_a_copy_of_a_retried_job_set_does_not_get_its_history(namespace: NewName
 
 
 def test_a_request_is_withdrawn_by_removing_its_label(namespace: NewNamespace) -> None:
-    team = namespace({names.PROFILE: "default", names.MODE: "Audit"})  # where the leader does nothing
+    team = namespace({names.PROFILE: "default", names.MODE: "Audit"})  # the leader does nothing in this mode
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     assert team.run("label", "job/train", f"{names.RETRY_IN_PROGRESS}=true").returncode == 0
     assert team.run("label", "job/train", f"{names.RETRY_IN_PROGRESS}-").returncode == 0
     now = team.get("job", "train")
-    assert is_forgotten(now)
+    assert no_retry_in_progress(now)
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
 
 
@@ -463,7 +473,7 @@ def test_while_the_last_job_of_a_cron_job_is_being_retried_no_older_job_is_retri
     team.ends(team.running("nightly-2", 1)[0], 1)
     last = team.wait_for("jobs", "nightly-2", has_failed)
     crash_after(str(team.kubeconfig), 4, retry_of(last))
-    answer = asks(team, "cronjob/nightly")
+    answer = request_retry(team, "cronjob/nightly")
     assert "a retry of its last Job has begun; wait until it has ended" in answer.stderr
     assert team.get("job", "nightly-1")["metadata"]["uid"] == older["metadata"]["uid"]
 
@@ -471,26 +481,28 @@ def test_while_the_last_job_of_a_cron_job_is_being_retried_no_older_job_is_retri
 @with_operators
 def test_a_pipeline_run_that_is_cancelled_after_the_request_stays_cancelled(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
-    team.create(run(task("a")))
-    ends(team, 1, "a")
-    team.wait_for("pipelineruns", "build", over("False"))
-    assert asks(team, "pipelinerun/build").stderr == ""
-    team.wait_for("pipelineruns", "build", over("Unknown"))
+    team.create(pipeline_run(task("a")))
+    end_tasks(team, 1, "a")
+    team.wait_for("pipelineruns", "build", succeeded_is("False"))
+    assert request_retry(team, "pipelinerun/build").stderr == ""
+    team.wait_for("pipelineruns", "build", succeeded_is("Unknown"))
     cancel = '--patch={"spec":{"status":"Cancelled"}}'
     assert team.run("patch", "pipelinerun/build", "--type=merge", cancel).returncode == 0
-    after = team.wait_for("pipelineruns", "build", lambda found: over("False")(found) and is_forgotten(found))
+    after = team.wait_for(
+        "pipelineruns", "build", lambda found: succeeded_is("False")(found) and no_retry_in_progress(found)
+    )
     assert after["spec"]["status"] == "Cancelled"
 
 
-def as_accepted(team: Namespace, target: str, of: str) -> None:
-    """Write on an object what admission writes that has accepted a request, where nobody judges it."""
+def mark_as_accepted(team: Namespace, target: str, of: str) -> None:
+    """Write the keys of an accepted request on an object; its namespace is not opted in, so admission allows it."""
     said = msgspec.json.encode(record.Requested(at=WHEN, by="admin", of=of)).decode()
     metadata = {"labels": {names.RETRY_IN_PROGRESS: "true"}, "annotations": {names.RETRY_ACCEPTED: said}}
     assert team.run("patch", target, "--type=merge", f"--patch={json.dumps({'metadata': metadata})}").returncode == 0
 
 
-async def have_all_done(kubeconfig: Path, keys: list[controller.Key], is_told: Callable[[], bool]) -> None:
-    """Do as the leader does, over another connection: watch, judge who asks, have it run again, and tell."""
+async def process_requests(kubeconfig: Path, keys: list[controller.Key], events_written: Callable[[], bool]) -> None:
+    """Do the work of the leader over another connection: watch, check permissions, retry, and write Events."""
     async with await ApiOfServer.connect(str(kubeconfig)) as api:
         cluster, events = Cluster(api), Events(api)
         leader = controller.RetryController(cluster, events, Lease(api, "nowhere", "none", "test"))
@@ -501,7 +513,7 @@ async def have_all_done(kubeconfig: Path, keys: list[controller.Key], is_told: C
             await reading.read(api, ADAPTERS[key.row], root, WHEN)
             await reading.missing_rights(api, key.namespace, [Right("get", "", "pods")], user={"user": "x"})
             await leader.reconcile(key, controller.Due("", 0.0))
-        while not (is_told() and all(one.live for one in leader.lists.values())):  # noqa: ASYNC110
+        while not (events_written() and all(one.live for one in leader.lists.values())):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         for task in watching:
             task.cancel()
@@ -522,11 +534,11 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
     team.create(retryable(job_set("train", replicated_job("worker", exits(1), backoffLimit=0))))
     team.wait_for("jobsets", "train", has_failed)
     approval = {"name": "approve", "taskRef": {"apiVersion": "example.test/v1", "kind": "Approval", "name": "x"}}
-    team.create(run(task("a"), approval))
-    ends(team, 1, "a")
+    team.create(pipeline_run(task("a"), approval))
+    end_tasks(team, 1, "a")
     team.wait_for("customruns", "build-approve", bool)
-    says(team, "False")
-    build = team.wait_for("pipelineruns", "build", over("False"))
+    end_custom_task(team, "False")
+    build = team.wait_for("pipelineruns", "build", succeeded_is("False"))
     asked_for = {
         controller.Key(batch.CRON_JOB, team.name, "nightly"): nightly["metadata"]["uid"],
         controller.Key(batch.JOB, team.name, "half"): half["metadata"]["uid"],
@@ -534,22 +546,22 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
         controller.Key(PIPELINE_RUN, team.name, "build"): run_of(build),
     }
     for key, of in asked_for.items():
-        as_accepted(team, f"{key.row.resource}.{key.row.group}/{key.name}", of)
-    # Mode Warn: the leader of the cluster does nothing here, and nobody could write anything without the profile.
+        mark_as_accepted(team, f"{key.row.resource}.{key.row.group}/{key.name}", of)
+    # In mode Warn the cluster's leader does nothing here; without a profile no replica could write anything.
     assert team.run("label", "namespace", team.name, f"{names.PROFILE}=default", f"{names.MODE}=Warn").returncode == 0
     with rights.recording(kubectl, tmp_path) as (kubeconfig, recorded):
-        told = lambda: "events" in {right[2] for right in rights.used(recorded(), set())}  # noqa: E731
-        asyncio.run(have_all_done(kubeconfig, list(asked_for), told))
+        events_written = lambda: "events" in {right[2] for right in rights.used(recorded(), set())}  # noqa: E731
+        asyncio.run(process_requests(kubeconfig, list(asked_for), events_written))
         refused = [request["url"] for request in recorded() if request["status"].startswith("403")]
         base, component = rights.granted(built(kubectl, BASE)), rights.granted(documents(COMPONENT))
         used = rights.used(recorded(), component)
     assert refused == []
     assert used <= base | component
-    # The lease is the leader's alone, Kueue has a scenario, and no API server here asks for finalizers.
+    # Tested elsewhere: only a leader uses the Lease, and Kueue has a scenario. No API server here checks finalizers.
     elsewhere = {"leases", "workloads", "cronjobs/finalizers"}
     assert {right for right in component - used if right[2] not in elsewhere} == set()
     for key in asked_for:
-        team.wait_for(key.row.resource, key.name, is_forgotten)
+        team.wait_for(key.row.resource, key.name, no_retry_in_progress)
 
 
 def documents(file: Path) -> list[Object]:

@@ -1,4 +1,4 @@
-"""What docs/explanation/threat-model.md gives to copy, on a real API server."""
+"""The admission policy in docs/explanation/threat-model.md, on a real API server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFUSED = "only cluster admins opt a namespace in or out of the retry policy"
 
 @pytest.fixture
 def tenant(kubectl: Kubectl) -> Iterator[None]:
-    """A user who may write Namespaces and is no admin."""
+    """Create a user `tenant` who may write Namespaces but is no admin."""
     for command in (
         ("create", "clusterrole", "tenant", "--verb=get,create,patch,update,delete", "--resource=namespaces"),
         ("create", "clusterrolebinding", "tenant", "--clusterrole=tenant", "--user=tenant"),
@@ -51,7 +51,7 @@ def test_the_documented_admission_policy_forbids_tenants_to_opt_out_and_nothing_
         result = kubectl.run(TENANT, "create", "--dry-run=server", "-f", "-", stdin=manifest)
         return result.stderr if result.returncode else ""
 
-    assert labels(f"{names.PROFILE}-") == ""  # what the policy is for
+    assert labels(f"{names.PROFILE}-") == ""  # without the policy a tenant can opt out
     try:
         for manifest in yaml.safe_load_all(text):
             kubectl.create(manifest)

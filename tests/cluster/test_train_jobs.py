@@ -48,7 +48,7 @@ def older(kubectl: Kubectl) -> Iterator[None]:
 
 @pytest.fixture
 def newer(kubectl: Kubectl, namespace: NewNamespace) -> Iterator[None]:
-    """Install the newer CRD; return when the webhook knows it."""
+    """Install the newer CRD; yield when the webhook uses it."""
     with train_job_crd.newer(kubectl):
         team = opted_in(namespace)
         until(lambda: "runtimePatches" in team.create(train_job(), "--dry-run=server")["spec"])

@@ -1,4 +1,4 @@
-"""A watch that breaks again and again: no answer depends on an outdated state."""
+"""A watch that breaks repeatedly: no answer depends on an outdated state."""
 
 import os
 from pathlib import Path
@@ -34,17 +34,19 @@ def through(kubeconfig: Path, port: int, folder: Path) -> Path:
 
 
 def watching(served: Served) -> bool:
+    """Return True if the caches of namespaces and Jobs are current."""
     lines = served.get("/metrics").body.decode().splitlines()
     return all(f'retry_policy_cache_age_seconds{{list="{one}"}} 0.0' in lines for one in ("namespaces", "jobs"))
 
 
-def fails(team: Namespace, failed: int) -> None:
+def set_failed(team: Namespace, failed: int) -> None:
+    """Set the number of failed pods in the status of the Job `train`."""
     path = f"{PATHS['jobs']}/namespaces/{team.name}/jobs/train/status"
     patched = team.api.send("PATCH", path, {"status": {"failed": failed}})
     assert patched["kind"] == "Job", patched
 
 
-def takes(team: Namespace, profile: str) -> None:
+def set_profile(team: Namespace, profile: str) -> None:
     patched = team.api.send(
         "PATCH", f"api/v1/namespaces/{team.name}", {"metadata": {"labels": {names.PROFILE: profile}}}
     )
@@ -67,9 +69,9 @@ def test_after_a_watch_breaks_no_answer_is_from_an_outdated_state(
             until(lambda: watching(served))
             for failed in range(1, BREAKS + 1):
                 relay.cut()
-                fails(team, failed)
+                set_failed(team, failed)
                 profile = ("require", "default")[failed % 2]
-                takes(team, profile)
+                set_profile(team, profile)
                 assert served.post("/mutate", review).status == 503
                 relay.mend()
                 until(lambda: served.post("/mutate", review).status == 200)

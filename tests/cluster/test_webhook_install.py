@@ -1,4 +1,4 @@
-"""The shipped manifests on a real API server: what it takes and stores, what it asks about, what the server may do."""
+"""The shipped manifests on a real API server: it accepts them, and calls the webhooks for the right requests."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Namespace
 
-    # Tells whether the API server asks about what a kubectl command line, and what goes into it, would do.
-    Asked: TypeAlias = Callable[..., bool]
+    # Returns True if the API server calls the webhook for the request of a kubectl command with this stdin.
+    IsCalled: TypeAlias = Callable[..., bool]
 
 MANIFESTS = BASE.parent
 OVERLAYS = MANIFESTS / "overlays"
 NAME = "retry-policy-webhook"
 POLICY = "retry-policy"
 CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-# What only the operators define that bring them.
+# API groups of operators that do not run here.
 FOREIGN = ("cert-manager.io/", "monitoring.coreos.com/")
-# What the server asks for only where it manages its certificate; tests/faults shows that.
+# The server uses these only if it manages its certificate, which tests/faults tests.
 CERTIFICATES = {"secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
 
 
@@ -55,7 +55,7 @@ def base(kubectl: Kubectl) -> list[Object]:
 
 @pytest.fixture
 def everything(tmp_path: Path, kubectl: Kubectl) -> list[Object]:
-    """All overlays together, as a kustomization of an admin's own combines them, with a policy and a registry."""
+    """All overlays, combined in an admin's own kustomization with a policy and a registry."""
     overlays = os.path.relpath(OVERLAYS, tmp_path.resolve())
     own = {
         "resources": [f"{overlays}/cert-manager"],
@@ -81,7 +81,7 @@ def of_kind(kind: str, manifests: list[Object]) -> Object:
     return deepcopy(found)
 
 
-def accepted(kubectl: Kubectl, manifests: list[Object]) -> None:
+def check_accepted(kubectl: Kubectl, manifests: list[Object]) -> None:
     known = [one for one in manifests if not one["apiVersion"].startswith(FOREIGN)]
     strictly = ("apply", "--dry-run=server", "--validate=strict", "--filename=-")
     result = kubectl.run(*strictly, stdin=yaml.safe_dump_all(known))
@@ -93,16 +93,16 @@ def accepted(kubectl: Kubectl, manifests: list[Object]) -> None:
 def test_the_api_server_accepts_every_base_manifest_with_strict_validation_and_no_warning(
     kubectl: Kubectl, base: list[Object]
 ) -> None:
-    accepted(kubectl, base)
+    check_accepted(kubectl, base)
 
 
 def test_the_api_server_accepts_all_overlays_combined(kubectl: Kubectl, everything: list[Object]) -> None:
-    accepted(kubectl, everything)
+    check_accepted(kubectl, everything)
 
 
 @pytest.mark.parametrize("file", sorted(MANIFESTS.glob("samples/job*.yaml")), ids=lambda file: file.stem)
 def test_the_api_server_accepts_every_sample_job(kubectl: Kubectl, file: Path) -> None:
-    accepted(kubectl, list(yaml.safe_load_all(file.read_text())))
+    check_accepted(kubectl, list(yaml.safe_load_all(file.read_text())))
 
 
 def test_the_overlays_can_be_combined_in_one_kustomization(everything: list[Object]) -> None:
@@ -149,7 +149,7 @@ def test_an_injected_ca_bundle_stays_when_the_manifests_are_applied_again(
 ) -> None:
     shipped = of_kind(kind, base)
     shipped["metadata"]["name"] = namespace().name
-    for webhook in shipped["webhooks"]:  # a copy that is asked about nothing
+    for webhook in shipped["webhooks"]:  # this copy matches no object
         webhook["namespaceSelector"] = webhook["objectSelector"] = {"matchLabels": {"retry-policy-test/no": "match"}}
     what = (kind, shipped["metadata"]["name"])
     number = len(shipped["webhooks"])
@@ -199,7 +199,7 @@ def test_an_invalid_policy_is_denied_with_the_path_of_each_problem(
     with serving(tmp_path, *arguments) as served:
         until(lambda: served.get("/readyz").status == 200)
         configuration = calling(served, of_kind(CONFIGURATIONS[1], base))
-        with moved_to(kubectl, team, configuration, "policy.retry-policy.dev"):
+        with one_webhook_for(kubectl, team, configuration, "policy.retry-policy.dev"):
             until(lambda: kubectl.run("apply", "--dry-run=server", "--filename=-", stdin=policy).returncode)
             refused = kubectl.run("apply", "--filename=-", stdin=policy).stderr
     assert "profiles.default.retries.limit" in refused
@@ -219,24 +219,24 @@ def test_with_a_client_ca_only_the_api_server_can_connect(
         with pytest.raises((ssl.SSLError, ConnectionError)):
             served.post("/validate", review_of(too_many, namespace=team.name))
         configuration = calling(served, of_kind(CONFIGURATIONS[1], base))
-        with moved_to(kubectl, team, configuration, "workloads.retry-policy.dev"):
+        with one_webhook_for(kubectl, team, configuration, "workloads.retry-policy.dev"):
             until(lambda: denied_by(served, team, too_many))
 
 
 def denied_by(served: Served, team: Namespace, manifest: Object) -> bool:
-    """Have the API server ask about a manifest; tell whether this server has denied it, beside whichever else."""
+    """Create an object in a dry run; return True if this server has denied it, whether or not others have too."""
     team.refusal(manifest)
     return b'result="denied"} 1.0' in served.get("/metrics").body
 
 
 def calling(served: Served, configuration: Object) -> Object:
-    """Return a webhook configuration whose calls go to a server with a certificate of its own making."""
+    """Return a webhook configuration that calls a server with a self-made certificate."""
     return pointed_at(served.addresses["https"], configuration, Path(served.addresses["ca"]).read_bytes())
 
 
 @contextmanager
-def moved_to(kubectl: Kubectl, team: Namespace, configuration: Object, entry: str) -> Iterator[None]:
-    """Add one entry of a configuration once more, for one namespace alone; nobody else is asked about by it."""
+def one_webhook_for(kubectl: Kubectl, team: Namespace, configuration: Object, entry: str) -> Iterator[None]:
+    """Create a copy of one webhook of a configuration for one namespace, while the block runs."""
     (webhook,) = [one for one in configuration["webhooks"] if one["name"] == entry]
     expressions = webhook["namespaceSelector"]["matchExpressions"]
     here = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [team.name]}
@@ -251,12 +251,15 @@ def moved_to(kubectl: Kubectl, team: Namespace, configuration: Object, entry: st
 
 
 @contextmanager
-def nobody_answering(kubectl: Kubectl, team: Namespace, configuration: Object, entry: str) -> Iterator[Asked]:
-    """Let whatever an entry matches in a namespace fail, so that it shows what is asked about; nothing is stored."""
+def unreachable_webhook(kubectl: Kubectl, team: Namespace, configuration: Object, entry: str) -> Iterator[IsCalled]:
+    """Create a copy of one webhook that cannot be reached: a request fails exactly if the API server calls it.
+
+    Yields a function that makes a request as a dry run, and returns True if the webhook was called.
+    """
     for webhook in configuration["webhooks"]:
         webhook |= {"clientConfig": {"url": "https://127.0.0.1:1/"}, "failurePolicy": "Fail"}
 
-    def asked(*command: str, stdin: Object | None = None) -> bool:
+    def is_called(*command: str, stdin: Object | None = None) -> bool:
         if stdin is not None:
             refusal = team.refusal(stdin)
         else:
@@ -265,8 +268,8 @@ def nobody_answering(kubectl: Kubectl, team: Namespace, configuration: Object, e
         assert not refusal or f'failed calling webhook "{entry}"' in refusal
         return bool(refusal)
 
-    with moved_to(kubectl, team, configuration, entry):
-        yield asked
+    with one_webhook_for(kubectl, team, configuration, entry):
+        yield is_called
 
 
 def patch(**root: Any) -> tuple[str, ...]:
@@ -286,17 +289,17 @@ def test_the_workload_webhook_is_called_for_new_objects_and_changes_of_spec_labe
     assert team.run("delete", "job/held", "--wait=false").returncode == 0
     cron_job = {"schedule": "0 3 * * *", "jobTemplate": {"spec": job("x")["spec"]}}
     nightly = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": cron_job}
-    with nobody_answering(kubectl, team, of_kind(kind, base), "workloads.retry-policy.dev") as asked:
-        until(lambda: asked("create", stdin=job("new")))
-        assert asked("create", stdin=nightly)
-        assert asked("label", train, "a=b")
-        assert asked("annotate", train, "a=b")
-        assert asked("patch", train, *patch(spec={"parallelism": 2}))
-        assert not asked("patch", train, *patch(metadata={"finalizers": ["retry-policy-test/hold"]}))
-        assert not asked("patch", train, "--subresource=status", *patch(status={"failed": 1}))
-        assert not asked("delete", train)
-        assert not asked("label", "job/held", "a=c", "--overwrite")  # it is being deleted
-        assert not asked("patch", "job/held", *patch(metadata={"finalizers": None}))
+    with unreachable_webhook(kubectl, team, of_kind(kind, base), "workloads.retry-policy.dev") as is_called:
+        until(lambda: is_called("create", stdin=job("new")))
+        assert is_called("create", stdin=nightly)
+        assert is_called("label", train, "a=b")
+        assert is_called("annotate", train, "a=b")
+        assert is_called("patch", train, *patch(spec={"parallelism": 2}))
+        assert not is_called("patch", train, *patch(metadata={"finalizers": ["retry-policy-test/hold"]}))
+        assert not is_called("patch", train, "--subresource=status", *patch(status={"failed": 1}))
+        assert not is_called("delete", train)
+        assert not is_called("label", "job/held", "a=c", "--overwrite")  # it is being deleted
+        assert not is_called("patch", "job/held", *patch(metadata={"finalizers": None}))
     assert team.run("patch", "job/held", *patch(metadata={"finalizers": None})).returncode == 0
 
 
@@ -310,15 +313,17 @@ def test_the_pod_webhook_is_called_for_a_new_pod_with_an_annotation_that_the_rul
 ) -> None:
     team = namespace({names.PROFILE: "default"})
     team.create(pod("there", {names.ATTEMPT: "1"}))
-    with nobody_answering(kubectl, team, of_kind(kind, base), "pods.retry-policy.dev") as asked:
-        until(lambda: asked("create", stdin=pod("new", {names.ATTEMPT: "1"})))
+    with unreachable_webhook(kubectl, team, of_kind(kind, base), "pods.retry-policy.dev") as is_called:
+        until(lambda: is_called("create", stdin=pod("new", {names.ATTEMPT: "1"})))
         for key in names.SAID_BY_AUTHORS:
             value = "1" if key in {names.ATTEMPT, names.MAX_RETRIES, names.MAX_DISRUPTIONS} else "true"
-            assert asked("create", stdin=pod("new", {key: value})) == (key in keys)
-        assert asked("create", stdin=pod("new", {f"{names.PREFIX}interuptible": "true"})) == (kind == CONFIGURATIONS[1])
-        assert not asked("create", stdin=pod("new"))
-        assert not asked("create", stdin=pod("new", {"example.test/note": "x"}))
-        assert not asked("annotate", "pod/there", f"{names.ATTEMPT}=2", "--overwrite")
+            assert is_called("create", stdin=pod("new", {key: value})) == (key in keys)
+        assert is_called("create", stdin=pod("new", {f"{names.PREFIX}interuptible": "true"})) == (
+            kind == CONFIGURATIONS[1]
+        )
+        assert not is_called("create", stdin=pod("new"))
+        assert not is_called("create", stdin=pod("new", {"example.test/note": "x"}))
+        assert not is_called("annotate", "pod/there", f"{names.ATTEMPT}=2", "--overwrite")
 
 
 @pytest.mark.parametrize(
@@ -340,12 +345,13 @@ def test_the_pod_webhooks_skip_pods_of_jobs_and_validation_skips_every_pod_with_
     for name, one in owners.items():
         pods[name]["metadata"]["ownerReferences"] = [one]
     pods["of a job"]["metadata"]["labels"] = {"batch.kubernetes.io/job-name": "owner"}
-    with nobody_answering(kubectl, team, of_kind(kind, base), "pods.retry-policy.dev") as asked:
-        until(lambda: asked("create", stdin=pods["of nobody"]))
-        assert {name for name, manifest in pods.items() if asked("create", stdin=manifest)} == {"of nobody", *kinds}
+    with unreachable_webhook(kubectl, team, of_kind(kind, base), "pods.retry-policy.dev") as is_called:
+        until(lambda: is_called("create", stdin=pods["of nobody"]))
+        assert {name for name, manifest in pods.items() if is_called("create", stdin=manifest)} == {"of nobody", *kinds}
 
 
 def owner(api_version: str, kind: str, *, controller: bool = True) -> Object:
+    """Return a reference to an owner that does not exist."""
     return {"apiVersion": api_version, "kind": kind, "name": "owner", "uid": "owner-uid", "controller": controller}
 
 
@@ -356,10 +362,10 @@ def test_the_job_pods_webhook_is_called_for_every_new_pod_of_a_job_and_for_no_ot
     of_job, of_another = pod("new"), pod("new", {names.ATTEMPT: "1"})
     of_job["metadata"] |= {"labels": {"batch.kubernetes.io/job-name": "owner"}}
     of_another["metadata"]["ownerReferences"] = [owner("example.test/v1", "Job")]
-    with nobody_answering(kubectl, team, of_kind(CONFIGURATIONS[0], base), "job-pods.retry-policy.dev") as asked:
-        until(lambda: asked("create", stdin=of_job))
-        assert not asked("create", stdin=of_another)
-        assert not asked("create", stdin=pod("new"))
+    with unreachable_webhook(kubectl, team, of_kind(CONFIGURATIONS[0], base), "job-pods.retry-policy.dev") as is_called:
+        until(lambda: is_called("create", stdin=of_job))
+        assert not is_called("create", stdin=of_another)
+        assert not is_called("create", stdin=pod("new"))
 
 
 def test_the_namespace_webhook_is_called_when_one_of_our_keys_is_set_and_not_when_it_is_removed(
@@ -368,20 +374,22 @@ def test_the_namespace_webhook_is_called_when_one_of_our_keys_is_set_and_not_whe
     team = namespace({names.PROFILE: "default", names.MODE: "Audit", "a": "b"})
     label = ("label", f"namespace/{team.name}", "--overwrite")
     configuration = of_kind(CONFIGURATIONS[1], base)
-    with nobody_answering(kubectl, team, configuration, "namespaces.retry-policy.dev") as asked:
-        until(lambda: asked(*label, f"{names.PROFILE}=clamp"))
-        assert asked(*label, f"{names.MODE}=Warn")
-        assert asked(*label, f"{names.PREFIX}modes=Warn")
-        assert asked("annotate", f"namespace/{team.name}", f"{names.PROFILE}=default")
-        assert not asked(*label, "a=c")
-        assert not asked("annotate", f"namespace/{team.name}", "a=b")
-        assert not asked(*label, f"{names.MODE}-")
-        assert not asked(*label, f"{names.PROFILE}-")
-        assert not asked(*label, f"{names.PROFILE}-", "a-", "kubernetes.io/metadata.name-")
+    with unreachable_webhook(kubectl, team, configuration, "namespaces.retry-policy.dev") as is_called:
+        until(lambda: is_called(*label, f"{names.PROFILE}=clamp"))
+        assert is_called(*label, f"{names.MODE}=Warn")
+        assert is_called(*label, f"{names.PREFIX}modes=Warn")
+        assert is_called("annotate", f"namespace/{team.name}", f"{names.PROFILE}=default")
+        assert not is_called(*label, "a=c")
+        assert not is_called("annotate", f"namespace/{team.name}", "a=b")
+        assert not is_called(*label, f"{names.MODE}-")
+        assert not is_called(*label, f"{names.PROFILE}-")
+        assert not is_called(*label, f"{names.PROFILE}-", "a-", "kubernetes.io/metadata.name-")
     kubectl.run(*label, f"{names.PROFILE}-", f"{names.MODE}-")
-    with nobody_answering(kubectl, team, of_kind(CONFIGURATIONS[1], base), "namespaces.retry-policy.dev") as asked:
-        until(lambda: asked(*label, f"{names.PROFILE}=default"))
-        assert asked(*label, f"{names.MODE}=Warn")  # without a profile it has no effect, which is a warning
+    with unreachable_webhook(
+        kubectl, team, of_kind(CONFIGURATIONS[1], base), "namespaces.retry-policy.dev"
+    ) as is_called:
+        until(lambda: is_called(*label, f"{names.PROFILE}=default"))
+        assert is_called(*label, f"{names.MODE}=Warn")  # without a profile it has no effect, so the user gets a warning
 
 
 def test_the_policy_webhook_is_called_only_for_the_policys_config_map_and_only_if_its_text_changes(
@@ -391,27 +399,27 @@ def test_the_policy_webhook_is_called_only_for_the_policys_config_map_and_only_i
     policy = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": POLICY}, "data": {KEY: "profiles: {}"}}
     another = {**policy, "metadata": {"name": "another"}}
     configuration = of_kind(CONFIGURATIONS[1], base)
-    with nobody_answering(kubectl, team, configuration, "policy.retry-policy.dev") as asked:
-        until(lambda: asked("create", stdin=policy))
-        assert not asked("create", stdin=another)
+    with unreachable_webhook(kubectl, team, configuration, "policy.retry-policy.dev") as is_called:
+        until(lambda: is_called("create", stdin=policy))
+        assert not is_called("create", stdin=another)
     team.create(policy)
-    with nobody_answering(kubectl, team, of_kind(CONFIGURATIONS[1], base), "policy.retry-policy.dev") as asked:
-        until(lambda: asked("patch", f"configmap/{POLICY}", *patch(data={KEY: "profiles: []"})))
-        assert asked("patch", f"configmap/{POLICY}", *patch(data={KEY: None}))
-        assert not asked("label", f"configmap/{POLICY}", "a=b")
-        assert not asked("delete", f"configmap/{POLICY}")
+    with unreachable_webhook(kubectl, team, of_kind(CONFIGURATIONS[1], base), "policy.retry-policy.dev") as is_called:
+        until(lambda: is_called("patch", f"configmap/{POLICY}", *patch(data={KEY: "profiles: []"})))
+        assert is_called("patch", f"configmap/{POLICY}", *patch(data={KEY: None}))
+        assert not is_called("label", f"configmap/{POLICY}", "a=b")
+        assert not is_called("delete", f"configmap/{POLICY}")
 
 
 def test_the_pod_webhook_is_called_for_pods_of_every_batch_system_even_without_annotations(
     kubectl: Kubectl, base: list[Object], namespace: NewNamespace
 ) -> None:
     team = namespace({names.PROFILE: "default"})
-    with nobody_answering(kubectl, team, of_kind(CONFIGURATIONS[0], base), "pods.retry-policy.dev") as asked:
-        until(lambda: asked("create", stdin=pod("new", {names.ATTEMPT: "1"})))
+    with unreachable_webhook(kubectl, team, of_kind(CONFIGURATIONS[0], base), "pods.retry-policy.dev") as is_called:
+        until(lambda: is_called("create", stdin=pod("new", {names.ATTEMPT: "1"})))
         for row in (one for one in KINDS.values() if one.owns_pods and one.group != "batch"):
-            assert asked("create", stdin=owned(owner(f"{row.group}/{row.versions[0]}", row.kind)))
-        assert asked("create", stdin=owned(owner("flyte.lyft.com/v1alpha1", "flyteworkflow")))  # as Flyte writes it
-        assert not asked("create", stdin=owned(owner("example.test/v1", "Workflow")))
+            assert is_called("create", stdin=owned(owner(f"{row.group}/{row.versions[0]}", row.kind)))
+        assert is_called("create", stdin=owned(owner("flyte.lyft.com/v1alpha1", "flyteworkflow")))  # as Flyte writes it
+        assert not is_called("create", stdin=owned(owner("example.test/v1", "Workflow")))
         for labels, batch in (
             ({"sparkoperator.k8s.io/launched-by-spark-operator": "true"}, True),
             ({"spark.operator/spark-app-name": "pi"}, True),
@@ -420,11 +428,11 @@ def test_the_pod_webhook_is_called_for_pods_of_every_batch_system_even_without_a
         ):
             labelled = owned(owner("v1", "Pod"))
             labelled["metadata"]["labels"] = labels
-            assert asked("create", stdin=labelled) == batch
+            assert is_called("create", stdin=labelled) == batch
 
 
 def owned(by: Object) -> Object:
-    """A pod with that ownerReference."""
+    """Return a pod with this ownerReference."""
     manifest = pod("new")
     manifest["metadata"]["ownerReferences"] = [by]
     return manifest
@@ -451,14 +459,14 @@ def test_a_server_that_does_not_manage_certificates_uses_exactly_its_other_permi
         with serving(tmp_path, *arguments) as served:
             until(lambda: served.get("/readyz").status == 200)
             until(lambda: "capacity provider" in served.log_text() or "nodes not read" in served.log_text())
-            # It watches neither the namespace nor the Job of this pod.
+            # It watches neither the namespace nor the Job of this pod, so it gets them.
             assert served.post("/mutate", review_of(job("train"), namespace=team.name)).status == 200
             assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
             assert served.post("/mutate", review_of(pod_of(unseen), namespace=team.name)).status == 200
-            # Nor what other pods belong to, whether it is there or not, nor what that belongs to.
+            # It also gets the owners of other pods, even if they do not exist, and the owners of these owners.
             for one in owners:
                 assert served.post("/mutate", review_of(owned(one), namespace=team.name)).status == 200
-            # It tells of a policy that is gone.
+            # It writes an Event about a policy that was deleted.
             assert kubectl.run("delete", "configmap", POLICY, f"--namespace={SYSTEM}").returncode == 0
             try:
                 until(lambda: "events" in {right[2] for right in rights.used(recorded(), granted)})

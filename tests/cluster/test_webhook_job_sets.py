@@ -1,4 +1,4 @@
-"""JobSets with their own controller and webhooks: what becomes of the set, its Jobs and their pods."""
+"""JobSets with the real JobSet controller and its webhooks: the stored set, its Jobs and their pods."""
 
 from __future__ import annotations
 
@@ -44,18 +44,20 @@ def rules_of(found: Object) -> Any:
 
 
 def jobs_of(found: Object) -> list[Object]:
-    """The JobSpecs of a JobSet."""
+    """Return the JobSpecs of a JobSet."""
     return [one["template"]["spec"] for one in found["spec"]["replicatedJobs"]]
 
 
 def runs_and_is_not(other: Object, pod: Object) -> bool:
+    """Return True if a pod runs and is another one than `other`."""
     return phase(pod) == "Running" and pod["metadata"]["uid"] != other["metadata"]["uid"]
 
 
-def refused(team: Namespace, manifest: Object) -> str:
-    said = team.refusal(manifest)
-    assert said
-    return said
+def denial(team: Namespace, manifest: Object) -> str:
+    """Return the error for a manifest, which must be refused."""
+    error = team.refusal(manifest)
+    assert error
+    return error
 
 
 def test_a_job_set_its_jobs_and_their_pods_get_the_rules_the_profile_label_and_the_placement(
@@ -109,7 +111,7 @@ def test_an_eviction_restarts_the_job_set_at_no_cost(namespace: NewNamespace) ->
     found = team.wait_for("jobsets", "train", lambda found: restarts(found)[0])
     assert restarts(found) == (1, 0)
     after = team.pods_of_set("train", 1)
-    # Of the one restart that it is allowed none is spent: on-demand nodes are for the last attempt.
+    # The only allowed restart is not spent: otherwise this would be the last attempt, which runs on-demand.
     assert {noted(pod)["placement"] for pod in after} == {"Spot"}
     assert {disruptions(pod) for pod in after} == {"1"}
 
@@ -136,13 +138,13 @@ def test_the_attempt_of_a_pod_is_the_restart_of_its_job_set_and_the_last_one_run
     team.create(job_set("train", replicated_job("workers", backoffLimit=0), failurePolicy={"maxRestarts": 2}))
     for attempt in range(3):
         (pod,) = team.pods_of_set("train", attempt)
-        last, told = attempt == 2, noted(pod)
-        assert (told["attempt"], told["placement"]) == (str(attempt), "OnDemand" if last else "Spot")
+        last, annotations = attempt == 2, noted(pod)
+        assert (annotations["attempt"], annotations["placement"]) == (str(attempt), "OnDemand" if last else "Spot")
         if attempt:  # the first pods are at the first attempt of their Job too
-            assert (told["attempt-source"], told["max-retries"]) == ("JobSet", "2")
+            assert (annotations["attempt-source"], annotations["max-retries"]) == ("JobSet", "2")
         assert required(pod) == [{"matchExpressions": [OFF_SPOT if last else ON_SPOT]}]
         assert pod["spec"]["nodeName"].startswith("on-demand" if last else "spot")
-        team.ends(pod, 143)  # which no rule matches: the set restarts, and counts it
+        team.ends(pod, 143)  # no rule matches it: the set restarts and counts the restart
     failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"))
     assert condition(failed, "Failed")["reason"] == "ReachedMaxRestarts"
     assert restarts(failed) == (2, 2)
@@ -152,24 +154,24 @@ def test_an_invalid_template_is_denied_with_its_own_path(namespace: NewNamespace
     team = opted_in(namespace)
     good = replicated_job("driver")
     path = "spec.replicatedJobs[1].template.spec"
-    too_many = refused(team, job_set("train", good, replicated_job("workers", backoffLimit=11)))
+    too_many = denial(team, job_set("train", good, replicated_job("workers", backoffLimit=11)))
     assert f"{path}.backoffLimit: 11 retries exceed the limit of 10" in too_many
     rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [0]}}
-    invalid = refused(team, job_set("train", good, replicated_job("workers", podFailurePolicy={"rules": [rule]})))
+    invalid = denial(team, job_set("train", good, replicated_job("workers", podFailurePolicy={"rules": [rule]})))
     assert f"{path}.podFailurePolicy.rules[0].onExitCodes.values[0]" in invalid
     assert "replicatedJobs[0]" not in too_many + invalid
 
 
 def test_11_restarts_are_denied(namespace: NewNamespace) -> None:
     manifest = job_set("train", replicated_job("workers"), failurePolicy={"maxRestarts": 11})
-    assert "spec.failurePolicy.maxRestarts: 11 retries exceed the limit of 10" in refused(opted_in(namespace), manifest)
+    assert "spec.failurePolicy.maxRestarts: 11 retries exceed the limit of 10" in denial(opted_in(namespace), manifest)
 
 
 ORDERS = pytest.mark.parametrize("labels", [{}, {LAST: ""}], ids=["after JobSet's webhook", "before JobSet's webhook"])
 RESTART_POLICY = "template.spec.template.spec.restartPolicy"
 
 
-def saying_no_restart_policy(name: str, **spec: Any) -> Object:
+def without_restart_policy(name: str, **spec: Any) -> Object:
     part = replicated_job(name, **spec)
     del part["template"]["spec"]["template"]["spec"]["restartPolicy"]
     return part
@@ -183,14 +185,14 @@ def test_a_missing_restart_policy_becomes_never_with_one_warning_for_the_user(
     team = namespace({names.PROFILE: "fail-job", **labels})
     in_place = replicated_job("driver")
     in_place["template"]["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
-    parts = in_place, saying_no_restart_policy("workers"), saying_no_restart_policy("loaders")
+    parts = in_place, without_restart_policy("workers"), without_restart_policy("loaders")
     verb = flags if flags == ("create",) else ("apply", *flags)
     created = team.run(*verb, "--filename=-", stdin=job_set("train", *parts))
     warnings = [line for line in created.stderr.splitlines() if "restartPolicy" in line]
-    told = f"Warning: JobSet {team.name}/train:"
+    prefix = f"Warning: JobSet {team.name}/train:"
     assert [line.partition(";")[0] for line in warnings] == [
-        f"{told} spec.replicatedJobs[0].{RESTART_POLICY}: OnFailure allows no failure policy",
-        f"{told} spec.replicatedJobs[1].{RESTART_POLICY}: left out, becomes Never, in 2 of the set's Jobs",
+        f"{prefix} spec.replicatedJobs[0].{RESTART_POLICY}: OnFailure allows no failure policy",
+        f"{prefix} spec.replicatedJobs[1].{RESTART_POLICY}: left out, becomes Never, in 2 of the set's Jobs",
     ]
     driver, *others = jobs_of(team.get("jobset", "train"))
     assert driver["template"]["spec"]["restartPolicy"] == "OnFailure"
@@ -204,7 +206,7 @@ def test_a_missing_restart_policy_becomes_never_with_one_warning_for_the_user(
 @ORDERS
 def test_a_job_set_without_restart_policy_can_be_applied_again(namespace: NewNamespace, labels: dict[str, str]) -> None:
     team = namespace({names.PROFILE: "default", **labels})
-    manifest = job_set("train", saying_no_restart_policy("workers"))
+    manifest = job_set("train", without_restart_policy("workers"))
     stored = team.apply(manifest, *SERVER_SIDE)
     again = team.apply(manifest, *SERVER_SIDE)
     assert again["spec"] == stored["spec"]
@@ -228,7 +230,7 @@ def test_with_an_authors_rule_restart_job_an_eviction_restarts_that_job_alone_at
     assert restarts(found) == (0, 0)
     (second,) = team.pods_of("train-worker-0", lambda pods: any(runs_and_is_not(worker, pod) for pod in pods))
     assert (noted(second)["placement"], disruptions(second)) == ("Spot", "1")
-    team.ends(second, 1)  # the author has it started again, at the cost of the one restart that there is
+    team.ends(second, 1)  # by the author's rule the Job restarts; this costs the only allowed restart
     found = team.wait_for("jobsets", "train", lambda found: restarts_alone(found) == {"worker-0": 2})
     (third,) = team.pods_of("train-worker-0", lambda pods: any(runs_and_is_not(second, pod) for pod in pods))
     assert noted(third)["placement"] == "OnDemand"

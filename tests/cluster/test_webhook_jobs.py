@@ -1,4 +1,4 @@
-"""The main job, from kubectl to what is stored and to where pods run."""
+"""Jobs and pods through the webhook: what is stored, what users see, and on which nodes pods run."""
 
 import json
 
@@ -21,17 +21,17 @@ ON_SPOT = {"key": "cloud.google.com/gke-spot", "operator": "In", "values": ["tru
 OFF_SPOT = {"key": "cloud.google.com/gke-spot", "operator": "NotIn", "values": ["true"]}
 
 
-def author(spec: Object) -> Object:
-    """A Job with that spec whose pods land on the tests' nodes."""
+def job_with_spec(spec: Object) -> Object:
+    """Return a Job with this spec, whose pods run on the tests' nodes."""
     found = job("train")
     template = {**spec["template"], "spec": {**PLACEMENT, **spec["template"]["spec"]}}
     return {**found, "spec": {**spec, "template": template}}
 
 
 def without_times(stored: Object) -> Object:
-    """What two creations of the same Job have in common."""
+    """Return the part of a Job that is equal if it is created twice."""
     metadata = stored["metadata"]
-    # Not all labels: a Job without any is shown with those of its template, so ours, which is one, hides them.
+    # Only our label: a Job without labels gets those of its template, and with ours it does not.
     shared = {"label": metadata["labels"][names.PROFILE], "spec": stored["spec"]}
     text = json.dumps(shared).replace(metadata["uid"], "UID")
     found: Object = json.loads(text)
@@ -124,17 +124,17 @@ def test_the_denial_of_a_job_with_generate_name_shows_that_prefix(
 def test_each_object_of_a_manifest_gets_its_own_warning(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "clamp")
     both: Object = {"apiVersion": "v1", "kind": "List", "items": [job(name, backoffLimit=25) for name in ("a", "b")]}
-    told = team.run("create", "--filename=-", stdin=both).stderr
+    printed = team.run("create", "--filename=-", stdin=both).stderr
     for name in ("a", "b"):
-        assert f"Warning: Job {team.name}/{name}: spec.backoffLimit: 25 lowered to 10" in told
+        assert f"Warning: Job {team.name}/{name}: spec.backoffLimit: 25 lowered to 10" in printed
 
 
 def test_a_long_warning_is_not_cut_off(namespace: NewNamespace) -> None:
     team = namespace({names.PROFILE: "default", names.MODE: "Warn"})
     name = "j" * 63
-    told = team.run("create", "--filename=-", stdin=job(name, backoffLimit=25)).stderr
+    printed = team.run("create", "--filename=-", stdin=job(name, backoffLimit=25)).stderr
     warning = f"Warning: Job {team.name}/{name}: spec.backoffLimit: would deny: 25 retries exceed the limit of 10"
-    assert f"{warning} in profile 'default'; set 10 or less\n" in told
+    assert f"{warning} in profile 'default'; set 10 or less\n" in printed
 
 
 def test_with_on_exceed_clamp_too_many_retries_are_lowered_with_a_warning(namespace: NewNamespace) -> None:
@@ -185,16 +185,16 @@ def test_a_misspelt_key_on_a_namespace_a_job_or_a_bare_pod_gets_a_warning(
     create = ("create", "--dry-run=server", "--filename=-")
     until(lambda: "use max-retries" in team.run(*create, stdin=job("a", {f"{names.PREFIX}max-retrys": "1"})).stderr)
     assert "use interruptible" in team.run(*create, stdin=pod("b", {f"{names.PREFIX}interuptible": "true"})).stderr
-    bulky = {f"{number:05d}": "" for number in range(50_000)}  # as many keys as an object may have
-    told = team.run(*create, stdin=pod("b", {**bulky, f"{names.PREFIX}interuptible": "true"}))
-    assert "use interruptible" in told.stderr
+    bulky = {f"{number:05d}": "" for number in range(50_000)}  # about as many keys as an object can have
+    printed = team.run(*create, stdin=pod("b", {**bulky, f"{names.PREFIX}interuptible": "true"}))
+    assert "use interruptible" in printed.stderr
 
 
 def test_mode_warn_prints_warnings_and_mode_audit_prints_nothing(namespace: NewNamespace) -> None:
     warned = namespace({names.PROFILE: "default", names.MODE: "Warn"})
-    told = warned.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
+    printed = warned.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
     would = "spec.backoffLimit: would deny: 25 retries exceed the limit of 10"
-    assert f"Warning: Job {warned.name}/train: {would}" in told.stderr
+    assert f"Warning: Job {warned.name}/train: {would}" in printed.stderr
     assert "podFailurePolicy" not in warned.get("job", "train")["spec"]
     audited = namespace({names.PROFILE: "default", names.MODE: "Audit"})
     silent = audited.run("create", "--filename=-", stdin=job("train", backoffLimit=25))
@@ -258,7 +258,7 @@ def test_a_bare_pod_is_placed_only_with_an_attempt_annotation(namespace: NewName
         "spec": job("x")["spec"]["template"]["spec"],
     }
     assert "affinity" not in team.create(bare)["spec"]
-    bare["metadata"] = {"name": "told", "annotations": {names.ATTEMPT: "3"}}
+    bare["metadata"] = {"name": "annotated", "annotations": {names.ATTEMPT: "3"}}
     assert required(team.create(bare)) == [{"matchExpressions": [OFF_SPOT]}]
     bare["metadata"] = {"name": "wrong", "annotations": {names.ATTEMPT: "third"}}
     assert "must be a whole number" in team.run("create", "--filename=-", stdin=bare).stderr
@@ -268,8 +268,8 @@ def test_a_bare_pod_is_placed_only_with_an_attempt_annotation(namespace: NewName
 def test_the_api_server_stores_the_jobs_that_the_rules_produce(
     namespace: NewNamespace, spec: Object, expected: list[Object] | None
 ) -> None:
-    stored = opted_in(namespace).create(author(spec), "--dry-run=server")
+    stored = opted_in(namespace).create(job_with_spec(spec), "--dry-run=server")
     assert (stored["spec"].get("podFailurePolicy") or {}).get("rules") == expected
-    as_the_webhook_sees_it = namespace().create(author(spec), "--dry-run=server")
+    as_the_webhook_sees_it = namespace().create(job_with_spec(spec), "--dry-run=server")
     answer = mutate(as_the_webhook_sees_it, Facts(profile_name="default"), load_default())
     assert without_times(answer.object) == without_times(stored)

@@ -1,4 +1,4 @@
-"""Every kind of the table with the CRD that its project ships: what is stored, refused, applied again, looked up."""
+"""Every kind with the CRD of its project: what is stored and denied, and from where the attempt is read."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def name_of(row: KindSpec) -> str:
 
 
 def samples_of(row: KindSpec) -> list[Object]:
-    """Copies of a kind's samples, under names that nobody else uses."""
+    """Return copies of a kind's samples with new names."""
     return [
         named(document)
         for document in DOCUMENTS
@@ -76,18 +76,18 @@ def row(request: pytest.FixtureRequest) -> KindSpec:
 
 @pytest.fixture(scope="module")
 def team(kubectl: Kubectl, api: Api) -> Namespace:
-    """One opted-in namespace for all: samples come into it under new names."""
+    """One opted-in namespace for all tests: each creates samples with new names."""
     return new_namespace("kinds", {names.PROFILE: "default"}, kubectl, api)
 
 
 @pytest.fixture
 def samples(row: KindSpec, kubectl: Kubectl) -> Iterator[list[Object]]:
-    """The samples of a kind; those of the whole cluster are gone when the test ends."""
+    """Yield the samples of a kind; delete cluster-scoped ones when the test ends."""
     found = samples_of(row)
     assert found, f"{name_of(row)} has no sample in {FOLDER}"
     if row in {tekton.PIPELINE_RUN, tekton.TASK_RUN}:
         for sample in found:
-            sample["spec"]["managedBy"] = "retry-policy.dev/nobody"  # its controller would write into it
+            sample["spec"]["managedBy"] = "retry-policy.dev/nobody"  # otherwise its controller would change it
     with train_job_crd.unchanged(kubectl) if row is trainer.TRAIN_JOB else nullcontext():
         yield found
     if not row.namespaced:
@@ -96,7 +96,7 @@ def samples(row: KindSpec, kubectl: Kubectl) -> Iterator[list[Object]]:
 
 
 def rendered(samples: list[Object]) -> list[Object]:
-    """What `retry-policy render` prints of objects."""
+    """Return the output of `retry-policy render` for objects."""
     policy = f"--policy={os.environ['RETRY_POLICY_TEST_POLICY']}"
     everything = json.dumps({"apiVersion": "v1", "kind": "List", "items": samples})
     done = command_line.run("render", "-f", "-", "-o", "json", policy, stdin=everything)
@@ -104,32 +104,32 @@ def rendered(samples: list[Object]) -> list[Object]:
     return list(json.loads(done.stdout)["items"])
 
 
-def only_defaulted(stored: Any, made: Any) -> bool:
-    """Tell whether all that was made stands in what is stored, with nothing but further fields beside it."""
+def contains(stored: Any, made: Any) -> bool:
+    """Return True if `stored` has all fields of `made`; it may have more fields, which the API server has defaulted."""
     if made in ({}, []):
         return not stored
     if isinstance(made, dict):
-        return isinstance(stored, dict) and all(only_defaulted(stored.get(key), value) for key, value in made.items())
+        return isinstance(stored, dict) and all(contains(stored.get(key), value) for key, value in made.items())
     if isinstance(made, list):
-        return isinstance(stored, list) and len(stored) == len(made) and all(map(only_defaulted, stored, made))
+        return isinstance(stored, list) and len(stored) == len(made) and all(map(contains, stored, made))
     return bool(stored == made)
 
 
-def without_record(found: Object) -> Object:
-    """An object, and of the policy annotation only whether there is one: what it puts back may be a default."""
+def without_policy_record(found: Object) -> Object:
+    """Return an object without the value of its annotation `policy`, which may contain defaulted fields."""
     annotations = found["metadata"].get("annotations") or {}
     said = {**annotations, **({names.POLICY: "there"} if names.POLICY in annotations else {})}
     return {**found, "metadata": {**found["metadata"], "annotations": said}}
 
 
-def said(found: Object) -> Any:
-    """What an author says of an object, and what is made of that."""
+def authored(found: Object) -> Any:
+    """Return an object without status and empty fields, and with only the labels and annotations of its metadata."""
     metadata = {key: found["metadata"].get(key) for key in ("annotations", "labels")}
     return without_empty({**found, "metadata": metadata, "status": None})
 
 
 def without_empty(value: Any) -> Any:
-    """A copy without objects that hold nothing: some systems' own webhooks fill them in when an object is created."""
+    """Return a copy without empty objects: webhooks of some systems add them when an object is created."""
     if isinstance(value, dict):
         return {key: one for key, one in zip(value, map(without_empty, value.values()), strict=True) if one != {}}
     return list(map(without_empty, value)) if isinstance(value, list) else value
@@ -140,7 +140,7 @@ def test_every_kind_is_stored_as_render_prints_it_and_a_dry_run_shows_the_same(
 ) -> None:
     for sample, made in zip(samples, rendered(samples), strict=True):
         for flags in (("--dry-run=server",), ()):
-            assert only_defaulted(without_record(team.create(sample, *flags)), without_record(made))
+            assert contains(without_policy_record(team.create(sample, *flags)), without_policy_record(made))
 
 
 @pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])
@@ -148,11 +148,11 @@ def test_an_unchanged_manifest_of_every_kind_can_be_applied_again(
     team: Namespace, row: KindSpec, samples: list[Object], flags: tuple[str, ...]
 ) -> None:
     if row.kind == "JobSet" and not flags:
-        for sample in samples:  # else a patch takes out again what only JobSet's webhook has put there, and is refused
+        for sample in samples:  # else the patch removes the default of JobSet's webhook, which JobSet refuses
             sample["spec"]["replicatedJobs"][0]["template"]["spec"]["completionMode"] = "Indexed"
     for sample in samples:
         stored = team.apply(sample, *flags)
-        assert said(team.apply(sample, *flags)) == said(stored)
+        assert authored(team.apply(sample, *flags)) == authored(stored)
 
 
 def test_11_retries_are_denied_and_10_accepted_in_every_retry_field(
@@ -186,20 +186,20 @@ def test_a_cluster_workflow_template_is_checked_only_if_it_has_the_profile_label
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """How a system tells of an attempt, by its pod and its owner's status, and what the webhook makes of it.
+class Signal:
+    """A system's signal of an attempt, on the pod and in its owner's status, and the annotations that follow from it.
 
-    Where nothing is told the attempt is Unknown, the first, and has the profile's default of retries.
+    Without a signal the source is Unknown, the attempt is the first, and the retries are the profile's default.
     """
 
     source: str = "Unknown"
     attempt: int = 0
     retries: int = 3
-    suffix: str = ""  # of the pod's name, after its owner's
+    suffix: str = ""  # of the pod's name, after the name of its owner
     metadata: Object = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     status: Object = field(default_factory=dict)
-    kind: str = ""  # where the owner's kind is spelt otherwise
+    kind: str = ""  # if the owner reference spells the kind differently
 
 
 TASK_ACTION: Final[Object] = {
@@ -216,7 +216,7 @@ RAY_CLUSTER: Final[Object] = {
 }
 OF_SPARK: Final = {
     "labels": {
-        "sparkoperator.k8s.io/app-name": "of-no-account",  # where there is a controller
+        "sparkoperator.k8s.io/app-name": "ignored",  # because the pod has a controller
         "sparkoperator.k8s.io/launched-by-spark-operator": "true",
         "sparkoperator.k8s.io/submission-id": "second",
     }
@@ -230,28 +230,28 @@ ONE_RUN: Final = {
     "terminationTime": None,
 }
 NEXT: Final = {"FLYTE_ATTEMPT_NUMBER": "1"}
-# The retries are those of the samples.
-TOLD: Final = {
-    "Job.batch": Told("JobStatus", 1, 3, status={"failed": 1}),
-    "TaskRun.tekton.dev": Told("Tekton", 1, 3, suffix="-pod-retry1"),
-    "Workflow.argoproj.io": Told("Argo", 1, 1, metadata={"annotations": {"workflows.argoproj.io/node-name": "w(1)"}}),
-    "PyTorchJob.kubeflow.org": Told(),
-    "TFJob.kubeflow.org": Told(),
-    "MPIJob.kubeflow.org": Told(),
-    "XGBoostJob.kubeflow.org": Told(),
-    "PaddleJob.kubeflow.org": Told(),
-    "JAXJob.kubeflow.org": Told(),
-    "RayCluster.ray.io": Told("RayJob", 1, 2, status={"failed": 1}),
-    "SparkApplication.sparkoperator.k8s.io": Told("Spark", 1, 3, metadata=OF_SPARK, status=ONE_RUN),
-    "SparkApplication.spark.apache.org": Told(
+# The retries are those in the samples.
+SIGNALS: Final = {
+    "Job.batch": Signal("JobStatus", 1, 3, status={"failed": 1}),
+    "TaskRun.tekton.dev": Signal("Tekton", 1, 3, suffix="-pod-retry1"),
+    "Workflow.argoproj.io": Signal("Argo", 1, 1, metadata={"annotations": {"workflows.argoproj.io/node-name": "w(1)"}}),
+    "PyTorchJob.kubeflow.org": Signal(),
+    "TFJob.kubeflow.org": Signal(),
+    "MPIJob.kubeflow.org": Signal(),
+    "XGBoostJob.kubeflow.org": Signal(),
+    "PaddleJob.kubeflow.org": Signal(),
+    "JAXJob.kubeflow.org": Signal(),
+    "RayCluster.ray.io": Signal("RayJob", 1, 2, status={"failed": 1}),
+    "SparkApplication.sparkoperator.k8s.io": Signal("Spark", 1, 3, metadata=OF_SPARK, status=ONE_RUN),
+    "SparkApplication.spark.apache.org": Signal(
         "ApacheSpark", 1, 3, status={"currentAttemptSummary": {"attemptInfo": {"id": 1, "restartCounter": 1}}}
     ),
-    "AppWrapper.workload.codeflare.dev": Told("AppWrapper", 1, 2, status={"resettingCount": 1}),
-    "Job.batch.volcano.sh": Told("Volcano", 1, 3, metadata={"annotations": {"volcano.sh/job-retry-count": "1"}}),
-    "FlyteWorkflow.flyte.lyft.com": Told(
+    "AppWrapper.workload.codeflare.dev": Signal("AppWrapper", 1, 2, status={"resettingCount": 1}),
+    "Job.batch.volcano.sh": Signal("Volcano", 1, 3, metadata={"annotations": {"volcano.sh/job-retry-count": "1"}}),
+    "FlyteWorkflow.flyte.lyft.com": Signal(
         "Flyte", 1, 2, suffix="-n0-1", metadata={"labels": {"node-id": "n0"}}, variables=NEXT, kind="flyteworkflow"
     ),
-    "TaskAction.flyte.org": Told("Flyte", 1, 3, variables=NEXT),
+    "TaskAction.flyte.org": Signal("Flyte", 1, 3, variables=NEXT),
 }
 
 
@@ -261,7 +261,7 @@ def reference(owner: Object) -> Object:
 
 
 def owner_of(row: KindSpec, team: Namespace, status: Object | None = None) -> Object:
-    """Create the controller of a pod; it, or what controls it in turn, has that status."""
+    """Create the controller of a pod with this status; for a RayCluster its own controller has the status."""
     if row.kind == "RayCluster":
         (ray_job,) = samples_of(KINDS["ray.io", "RayJob"])
         above = with_status(team, team.create(ray_job), status)
@@ -270,7 +270,7 @@ def owner_of(row: KindSpec, team: Namespace, status: Object | None = None) -> Ob
         return team.create(cluster)
     manifest = named(TASK_ACTION) if row.kind == "TaskAction" else samples_of(row)[0]
     if row is KINDS["batch", "Job"]:
-        manifest["spec"]["suspend"] = True  # so that its controller counts nothing
+        manifest["spec"]["suspend"] = True  # so that the Job controller does not change the status
     return with_status(team, team.create(manifest), status)
 
 
@@ -288,17 +288,17 @@ def with_status(team: Namespace, found: Object, status: Object | None) -> Object
 def test_the_attempt_and_max_retries_of_a_pod_are_read_from_the_signals_of_its_owner(
     team: Namespace, row: KindSpec
 ) -> None:
-    told = TOLD[name_of(row)]
-    owner = owner_of(row, team, told.status)
-    made = pod(owner["metadata"]["name"] + told.suffix)
-    of_owner = {**reference(owner), **({"kind": told.kind} if told.kind else {})}
-    made["metadata"] |= {**deepcopy(told.metadata), "ownerReferences": [of_owner]}
-    made["spec"]["containers"][0]["env"] = [{"name": name, "value": value} for name, value in told.variables.items()]
+    signal = SIGNALS[name_of(row)]
+    owner = owner_of(row, team, signal.status)
+    made = pod(owner["metadata"]["name"] + signal.suffix)
+    of_owner = {**reference(owner), **({"kind": signal.kind} if signal.kind else {})}
+    made["metadata"] |= {**deepcopy(signal.metadata), "ownerReferences": [of_owner]}
+    made["spec"]["containers"][0]["env"] = [{"name": name, "value": value} for name, value in signal.variables.items()]
     notes = noted(team.create(made))
     assert (notes["attempt-source"], notes["attempt"], notes["max-retries"]) == (
-        told.source,
-        str(told.attempt),
-        str(told.retries),
+        signal.source,
+        str(signal.attempt),
+        str(signal.retries),
     )
 
 

@@ -1,4 +1,4 @@
-"""The server's own look at the API: what it knows at once, what it asks for, what it will not guess."""
+"""What the server reads from the API: its caches, its requests, and its answers while the API does not answer."""
 
 import json
 import multiprocessing
@@ -35,7 +35,7 @@ profiles: {default: {retries: {limit: LIMIT}}}
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    """A server of this test's own on the test cluster, which the API server does not know of."""
+    """Start another server on the test cluster, which the API server does not call."""
     with serving(tmp_path, "--kubeconfig", os.environ["KUBECONFIG"]) as running:
         until(lambda: running.get("/readyz").status == 200)
         yield running
@@ -52,7 +52,7 @@ def pod_of(owner: Object) -> Object:
 
 
 def with_failures(kubectl: Kubectl, namespace: str, failed: int, **annotations: str) -> Object:
-    """A suspended Job, which the Job controller leaves as it is, with that many failures in its status."""
+    """Create a Job with this number of failed pods; it is suspended, so that its controller keeps that status."""
     metadata = {"name": "train", "namespace": namespace, "annotations": annotations}
     created = kubectl.create({**job("train", suspend=True), "metadata": metadata})
     patch = json.dumps({"status": {"failed": failed}})
@@ -65,7 +65,7 @@ def test_an_owner_that_is_not_in_the_cache_is_read_from_the_api(
     served: Served, namespace: NewNamespace, kubectl: Kubectl
 ) -> None:
     team = namespace()
-    # Without this, pods of a Job from before the opt-in are left alone.
+    # Without this annotation the webhook does not change pods of a Job from before opt-in.
     owner = with_failures(kubectl, team.name, 2, **{names.INTERRUPTIBLE: "true"})
     kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")
     assert noted(mutated(served, pod_of(owner), team.name)) == {
@@ -129,9 +129,11 @@ def test_many_pods_with_unknown_owners_do_not_cause_refusals_in_another_namespac
     served: Served, namespace: NewNamespace, kubectl: Kubectl
 ) -> None:
     noisy, team = namespace({names.PROFILE: "default"}), namespace()
-    # Without this, pods of a Job from before the opt-in are left alone.
+    # Without this annotation the webhook does not change pods of a Job from before opt-in.
     owner = with_failures(kubectl, team.name, 2, **{names.INTERRUPTIBLE: "true"})
-    kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")  # the Job is older: it is asked for
+    kubectl.run(
+        "label", "namespace", team.name, f"{names.PROFILE}=default"
+    )  # the Job is older, so it is not in the cache
     unknown = {"metadata": {"name": "unknown", "uid": "unknown-uid"}}
     bodies = (review_of(pod_of(unknown), namespace=noisy.name), review_of(pod_of(owner), namespace=team.name))
     attack, question = (Question(served.https_port, served.addresses["ca"], body) for body in bodies)
@@ -141,7 +143,7 @@ def test_many_pods_with_unknown_owners_do_not_cause_refusals_in_another_namespac
         asking = pool.submit(at_a_constant_rate, question, 20, begin + 4)
         attacks, answers = (Counter(one.status for one in part.result()) for part in (attacking, asking))
     assert attacks[HTTPStatus.TOO_MANY_REQUESTS] > 0
-    # An API server that is busy with all of this may not tell in time, which is 503 and not a refusal.
+    # If the busy API server does not answer in time, the response is 503, which is not a refusal.
     assert answers[HTTPStatus.TOO_MANY_REQUESTS] == 0, (answers, attacks)
     assert answers[HTTPStatus.OK] > 0
 
@@ -166,9 +168,9 @@ def test_only_an_update_of_the_stored_policy_shows_which_namespaces_use_a_profil
             edited = {**(before or forged), "data": {"policy.yaml": data["policy.yaml"].replace("default", "other")}}
             review = review_of(edited, old=before, namespace=team.name, name="retry-policy")
             messages.append(answer_of(running.post("/validate", review).body, edited).message)
-    known, *strangers = messages
+    known, *unknown = messages
     assert "profiles.default: is missing, and in use by " in known
-    assert set(strangers) == {
+    assert set(unknown) == {
         (
             f"ConfigMap {team.name}/retry-policy: profiles: lack a profile that a namespace is labelled with;"
             " see: kubectl get namespaces -L retry-policy.dev/profile"
@@ -186,7 +188,7 @@ def test_the_server_follows_its_policy_config_map_and_keeps_the_last_good_policy
         metadata = {"name": "retry-policy", "namespace": team.name}
         kubectl.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
-    def told(words: str) -> bool:
+    def has_event(words: str) -> bool:
         events = kubectl.run("get", "events", f"--namespace={team.name}", "--output=json").stdout
         messages = [event["message"] for event in json.loads(events)["items"] if event["reason"] == "PolicyRefused"]
         return any(words in message for message in messages)
@@ -205,12 +207,12 @@ def test_the_server_follows_its_policy_config_map_and_keeps_the_last_good_policy
         until(lambda: denied(running))
         put("99")
         until(lambda: "profiles.default.retries.limit" in running.log_text())
-        until(lambda: told("the last good policy stays in force; "))
+        until(lambda: has_event("the last good policy stays in force; "))
         described = kubectl.run("describe", "configmap", "retry-policy", f"--namespace={team.name}").stdout
         assert "PolicyRefused" in described
         kubectl.run("delete", "configmap", "retry-policy", f"--namespace={team.name}")
         until(lambda: running.log_text().count("does not exist") >= 2)
-        until(lambda: told("profiles.default.retries.limit") and told("does not exist"))
+        until(lambda: has_event("profiles.default.retries.limit") and has_event("does not exist"))
         assert denied(running)
         assert running.get("/readyz").status == 200
 

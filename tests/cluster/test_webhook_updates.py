@@ -1,4 +1,4 @@
-"""Existing objects: applied again, opted in later, updated, also under a changed policy."""
+"""Existing objects that are applied again, opted in later, or updated, also after a change of the policy."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.cluster.conftest import NewNamespace, opted_in
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
 from tests.cluster.namespace import SERVER_SIDE, Namespace
-from tests.cluster.test_webhook_jobs import author
+from tests.cluster.test_webhook_jobs import job_with_spec
 from tests.merge_cases import CASES, bug
 from tests.objects import DISRUPTION
 from webhook.kube import names
@@ -28,8 +28,8 @@ def test_an_unchanged_manifest_can_be_applied_again(
     namespace: NewNamespace, spec: Object, flags: tuple[str, ...]
 ) -> None:
     team = opted_in(namespace)
-    stored = team.apply(author(spec), *flags)
-    again = team.apply(author(spec), *flags)
+    stored = team.apply(job_with_spec(spec), *flags)
+    again = team.apply(job_with_spec(spec), *flags)
     assert again["spec"] == stored["spec"]
     for key in ("annotations", "labels"):
         assert again["metadata"].get(key) == stored["metadata"].get(key)
@@ -40,7 +40,7 @@ def test_a_manifest_with_many_injected_fields_can_be_applied_again(
     namespace: NewNamespace, flags: tuple[str, ...]
 ) -> None:
     team = opted_in(namespace)
-    manifest = author(CASES["own exit codes for one of two containers"][0])
+    manifest = job_with_spec(CASES["own exit codes for one of two containers"][0])
     manifest["metadata"]["annotations"] = {names.MAX_RETRIES: "2", names.INTERRUPTIBLE: "false"}
     manifest["spec"]["backoffLimit"] = 9
     manifest["spec"]["podReplacementPolicy"] = "Failed"
@@ -66,7 +66,7 @@ def test_kubectl_replace_keeps_the_injected_fields(namespace: NewNamespace) -> N
 
 def test_after_a_policy_change_existing_objects_can_be_applied_labelled_and_suspended(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "changing")
-    manifests = [author(CASES[name][0]) for name in ("no policy of its own", "own list of fatal codes")]
+    manifests = [job_with_spec(CASES[name][0]) for name in ("no policy of its own", "own list of fatal codes")]
     for number, manifest in enumerate(manifests):
         manifest["metadata"]["name"] = f"train-{number}"
     stored = [team.apply(manifest) for manifest in manifests]
@@ -124,7 +124,7 @@ def test_an_update_beyond_the_retry_limit_is_denied_and_one_within_it_is_accepte
 
 def test_applying_a_manifest_from_before_opt_in_changes_nothing(namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = namespace()
-    manifest = author(CASES["own list of fatal codes"][0])
+    manifest = job_with_spec(CASES["own list of fatal codes"][0])
     stored = team.apply(manifest)
     kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")
     until(lambda: denied(team))

@@ -96,7 +96,7 @@ def run(
 
 @contextmanager
 def only_one() -> Iterator[None]:
-    """Let one run at a time fill the cache; a second run then finds it filled."""
+    """Let only one run at a time fill the cache; the next run then finds it filled."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / "lock").open("w") as lock:
         try:

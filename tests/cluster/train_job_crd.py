@@ -1,4 +1,4 @@
-"""The version of the TrainJobs' CRD in the cluster: a test may change it while no other test needs it."""
+"""The version of the TrainJob CRD in the cluster: a test may change it while no other test needs it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _lock(kubectl: Kubectl, operation: int) -> Iterator[None]:
 
 
 def _install(kubectl: Kubectl, folder: Path) -> None:
-    """Install a CRD; return when the API server prunes objects by it."""
+    """Install a CRD; return when the API server uses it to prune objects."""
     replaced = kubectl.run("replace", f"--filename={folder / NAME}.json")
     assert replaced.returncode == 0, replaced.stderr
     has_patches = '"runtimePatches"' in (folder / f"{NAME}.json").read_text()

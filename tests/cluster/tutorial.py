@@ -1,7 +1,7 @@
-"""Runs the tutorial's commands as a reader does: `python -m tests.cluster.tutorial` writes what they print into it.
+"""Runs the tutorial's commands as a reader does: `python -m tests.cluster.tutorial` writes their output into the page.
 
-The page's console blocks are for the second terminal; in the first one a control plane of its own runs, as `make
-cluster` starts it. Nothing else runs beside it.
+The page's console blocks are for the second terminal. In the first one a new control plane runs, started as by `make
+cluster`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "tutorial" / "preempted-twice.md"
-RESULT: Final = re.compile(r"(?<=\n```\n).*?(?=```)", re.DOTALL)  # the page's first block: its last command
+RESULT: Final = re.compile(r"(?<=\n```\n).*?(?=```)", re.DOTALL)  # the page's first block, which shows its last command
 BLOCK: Final = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
 COMMAND: Final = re.compile(r"^\$ (.*)\n", re.MULTILINE)
 
 
 def write() -> None:
-    """Write what each command prints into the page."""
+    """Write the output of each command into the page."""
     with cluster() as exports:
         text = BLOCK.sub(lambda block: with_outputs(block[0], exports), PAGE.read_text())
     command, shown = list(steps(text))[-1]
@@ -38,7 +38,7 @@ def with_outputs(block: str, exports: str) -> str:
 
 @contextmanager
 def cluster() -> Iterator[str]:
-    """Run what `make cluster` runs; give the lines that it tells its reader to copy."""
+    """Run what `make cluster` runs; yield the export lines that it prints for the second terminal."""
     command = (sys.executable, "-m", "tests.cluster")
     environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -62,7 +62,7 @@ def steps(text: str) -> Iterator[tuple[str, str]]:
 
 
 def output(command: str, exports: str) -> str:
-    """Return what a command prints, its errors in between as in a terminal."""
+    """Return the output of a command, with stdout and stderr mixed as in a terminal."""
     script = f"exec 2>&1\n{exports}\n{command}"
     return subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False).stdout
 

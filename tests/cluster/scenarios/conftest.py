@@ -1,4 +1,4 @@
-"""One scenario's place: a namespace with a profile, and nodes where nothing else runs."""
+"""The environment of a scenario: a namespace with a profile, and nodes on which only its pods run."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def program(
     container: str | None = None,
     others: int | None = None,
 ) -> dict[str, str]:
-    """Say what the containers of a pod do, as annotations (stages/pod.yaml).
+    """Return the annotations that define how the containers of a pod end (stages/pod.yaml).
 
-    `exits`: the exit code of `container` (default: the first) at each attempt; None, or at an attempt beyond them, it
-    runs on.
-    `at_sigterm`: what all exit with when their pod is deleted; without a handler they are killed, 137.
-    `after`: how many seconds after SIGTERM.
-    `others`: what the other containers exit with when that one does.
+    `exits`: the exit code of `container` (default: the first) at each attempt; for None, and at later attempts, it does
+    not end.
+    `at_sigterm`: the exit code of all containers when their pod is deleted; by default they are killed, 137.
+    `after`: the seconds from SIGTERM to this end.
+    `others`: the exit code of the other containers when `container` ends.
     """
     said = {
         EXIT_CODES: ",".join("" if code is None else str(code) for code in exits) or None,
@@ -55,7 +55,7 @@ def program(
 
 
 class Scene:
-    """A namespace, and nodes of both pools."""
+    """A namespace for one scenario, and nodes of both pools."""
 
     def __init__(self, kubectl: Kubectl, team: Namespace, nodes: OwnNodes) -> None:
         self.kubectl = kubectl
@@ -70,7 +70,7 @@ class Scene:
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> Object:
-        """Create what a user wrote, for this scene's nodes; `does` is what its containers do."""
+        """Create the object of a manifest on this scene's nodes; `does` are annotations of its pods from `program`."""
         manifest = yaml.safe_load((MANIFESTS / file).read_text())
         metadata = manifest["metadata"]
         metadata |= {"name": name or metadata["name"], "labels": {**metadata.get("labels", {}), **(labels or {})}}
@@ -81,14 +81,14 @@ class Scene:
         return self.team.create(manifest)
 
     def patch(self, kind: str, name: str, patch: str) -> str:
-        """Merge a change into an object's spec, and return what the API server warned of."""
+        """Merge a patch into an object's spec, and return the API server's warnings."""
         done = self.team.run("patch", kind, name, "--type=merge", f'--patch={{"spec":{patch}}}')
         assert done.returncode == 0, done.stderr
         return done.stderr
 
 
 def pod_templates(part: Any) -> Iterator[Object]:
-    """Find them wherever they stand in a manifest."""
+    """Yield all pod templates in a manifest."""
     if isinstance(part, list):
         for one in part:
             yield from pod_templates(one)
@@ -107,7 +107,7 @@ class NewScene(Protocol):
 
 @pytest.fixture
 def scene(namespace: NewNamespace, kubectl: Kubectl) -> Iterator[NewScene]:
-    """Make scenes: `scene("require", spot=1)`."""
+    """Return a function that creates scenes: `scene("require", spot=1)`."""
     with ExitStack() as stack:
 
         def create(

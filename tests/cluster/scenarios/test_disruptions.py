@@ -1,4 +1,4 @@
-"""Pods that the platform ends, each way for real: what it costs and where the work goes on."""
+"""Real disruptions of every kind: what they cost, and on which nodes the pods are replaced."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ HANDLED = program(at_sigterm=143)
 KILLED = program()
 
 
-def evicted(here: Scene, pods: list[Object]) -> None:
+def evict_pods(here: Scene, pods: list[Object]) -> None:
     for pod in pods:
         disruptions.evict(here.team, pod["metadata"]["name"])
 
 
-def preempted(here: Scene, pods: list[Object]) -> None:
+def preempt_pods(here: Scene, pods: list[Object]) -> None:
     disruptions.preempt(here.kubectl, here.team, *pods, cpu="60")
 
 
-def tainted(here: Scene, pods: list[Object]) -> None:
+def taint_node(here: Scene, pods: list[Object]) -> None:
     disruptions.taint(here.kubectl, node_of(pods))
 
 
-def lost(here: Scene, pods: list[Object]) -> None:
+def delete_node(here: Scene, pods: list[Object]) -> None:
     disruptions.delete(here.kubectl, node_of(pods))
 
 
-def maintained(here: Scene, pods: list[Object]) -> None:
-    """The node's machine is taken out of service for good; another one comes."""
+def maintain_node(here: Scene, pods: list[Object]) -> None:
+    """Remove the pods' node for maintenance, and add another one."""
     node = node_of(pods)
     disruptions.cordon(here.kubectl, node)
     disruptions.taint(here.kubectl, node)
-    gone = {pod["metadata"]["uid"] for pod in pods}
-    here.team.wait_for_all("pods", lambda found: not gone & {pod["metadata"]["uid"] for pod in found})
+    old_uids = {pod["metadata"]["uid"] for pod in pods}
+    here.team.wait_for_all("pods", lambda found: not old_uids & {pod["metadata"]["uid"] for pod in found})
     disruptions.delete(here.kubectl, node)
     here.nodes.add()
 
@@ -56,21 +56,21 @@ def node_of(pods: list[Object]) -> str:
 
 
 REASONS: dict[Disrupt, str] = {
-    evicted: "EvictionByEvictionAPI",
-    preempted: "PreemptionByScheduler",
-    tainted: "DeletionByTaintManager",
-    lost: "DeletionByPodGC",
-    maintained: "DeletionByTaintManager",
+    evict_pods: "EvictionByEvictionAPI",
+    preempt_pods: "PreemptionByScheduler",
+    taint_node: "DeletionByTaintManager",
+    delete_node: "DeletionByPodGC",
+    maintain_node: "DeletionByTaintManager",
 }
 # The control plane looks for pods of lost nodes once in a while.
 each_disruption = pytest.mark.parametrize(
     "disrupt",
-    [pytest.param(one, marks=pytest.mark.first if one is lost else (), id=one.__name__) for one in REASONS],
+    [pytest.param(one, marks=pytest.mark.first if one is delete_node else (), id=one.__name__) for one in REASONS],
 )
 
 
-def disrupted(here: Scene, disrupt: Disrupt) -> list[Object]:
-    """Two Jobs on one spot node, of which one ends on SIGTERM with 143 and the other is killed; after it."""
+def disrupt_two_jobs(here: Scene, disrupt: Disrupt) -> list[Object]:
+    """Disrupt two Jobs on one spot node; one exits with 143 on SIGTERM and the other is killed. Return both."""
     jobs = {"handled": HANDLED, "killed": KILLED}
     for name, does in jobs.items():
         here.create("one-pod.yaml", does, name=name)
@@ -84,20 +84,20 @@ def disrupted(here: Scene, disrupt: Disrupt) -> list[Object]:
 
 @each_disruption
 def test_a_disruption_costs_no_retry(scene: NewScene, disrupt: Disrupt) -> None:
-    for found in disrupted(scene(spot=1, on_demand=0), disrupt):
+    for found in disrupt_two_jobs(scene(spot=1, on_demand=0), disrupt):
         assert found["status"].get("failed", 0) == 0
         assert last(found) == [("Disruption", REASONS[disrupt], "disruption")]
 
 
 @each_disruption
 def test_with_action_count_a_disruption_costs_a_retry(scene: NewScene, disrupt: Disrupt) -> None:
-    for found in disrupted(scene("count", spot=1, on_demand=0), disrupt):
+    for found in disrupt_two_jobs(scene("count", spot=1, on_demand=0), disrupt):
         assert found["status"]["failed"] == 1
         assert last(found) == [("Disruption", REASONS[disrupt], "retry")]
         assert account(found)["left"]["retries"] == 1
 
 
-BACK_OFF = 900  # seconds: of a Job without budgets for its indexes it doubles with each pod, up to ten minutes
+BACK_OFF = 900  # seconds to wait: without budgets for indexes the back-off doubles with each pod, up to ten minutes
 
 
 @pytest.mark.parametrize(
@@ -111,18 +111,18 @@ def test_when_half_of_the_nodes_are_tainted_their_pods_are_replaced_and_cost_no_
     pods = here.team.running("sweep", 50)
     nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
     half = set(nodes[: len(nodes) // 2])
-    struck = [pod for pod in pods if pod["spec"]["nodeName"] in half]
+    tainted_pods = [pod for pod in pods if pod["spec"]["nodeName"] in half]
     for _ in half:
         here.nodes.add()
     for node in half:
         disruptions.taint(here.kubectl, node)
-    gone = {pod["metadata"]["uid"] for pod in struck}
-    here.team.pods_of("sweep", lambda found: replaced(found, gone), seconds=BACK_OFF)
-    found = here.team.wait_for("jobs", "sweep", lambda found: ended(found, len(struck)))
-    assert account(found)["cost"] == {"disruption": len(struck)}
+    old_uids = {pod["metadata"]["uid"] for pod in tainted_pods}
+    here.team.pods_of("sweep", lambda found: replaced(found, old_uids), seconds=BACK_OFF)
+    found = here.team.wait_for("jobs", "sweep", lambda found: ended(found, len(tainted_pods)))
+    assert account(found)["cost"] == {"disruption": len(tainted_pods)}
     assert found["status"].get("failed", 0) == 0
 
 
-def replaced(pods: list[Object], gone: set[str]) -> bool:
-    left = [pod for pod in pods if pod["metadata"]["uid"] not in gone]
+def replaced(pods: list[Object], old_uids: set[str]) -> bool:
+    left = [pod for pod in pods if pod["metadata"]["uid"] not in old_uids]
     return len(left) == 50 and all(pod["status"]["phase"] == "Running" for pod in left)

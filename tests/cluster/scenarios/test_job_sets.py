@@ -1,4 +1,4 @@
-"""JobSets whose hosts are maintained and whose pods depend on each other."""
+"""JobSets during host maintenance, and JobSets whose pods depend on each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cluster.conftest import with_operators
 from tests.cluster.disruptions import evict
 from tests.cluster.objects import condition, restarts
 from tests.cluster.scenarios.conftest import program
-from tests.cluster.scenarios.test_disruptions import maintained
+from tests.cluster.scenarios.test_disruptions import maintain_node
 from tests.cluster.scenarios.test_jobs import failed_for
 
 if TYPE_CHECKING:
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from tests.cluster.scenarios.conftest import NewScene, Scene
 
 pytestmark = with_operators
-SAVES_ITS_STATE = program(at_sigterm=143, after=4)  # while its peers find that they cannot go on
+SAVES_ITS_STATE = program(at_sigterm=143, after=4)  # in these seconds the other pods crash
 
 
 def started(here: Scene, restart: int) -> list[Object]:
+    """Return the pods of a restart of the JobSet as soon as all run."""
     return here.team.pods_of_set("llm", restart, 4)
 
 
 def test_host_maintenance_restarts_the_whole_job_set_and_a_bug_fails_it(scene: NewScene) -> None:
     here = scene("fail-job", spot=1)
     here.create("training-set.yaml")
-    maintained(here, started(here, 0))
+    maintain_node(here, started(here, 0))
     pods = started(here, 1)
     assert restarts(here.team.get("jobset", "llm")) == (1, 0)
     here.team.ends(pods[0], 1)
@@ -41,10 +42,10 @@ def test_with_restart_pod_host_maintenance_replaces_only_the_pods(scene: NewScen
     here = scene("restart-pod", spot=1)
     here.create("training-set.yaml")
     before = started(here, 0)
-    maintained(here, before)
-    gone = {pod["metadata"]["uid"] for pod in before}
+    maintain_node(here, before)
+    old_uids = {pod["metadata"]["uid"] for pod in before}
     pods = here.team.wait_for_all("pods", lambda found: len(found) == 4 and all(map(ready, found)), seconds=120)
-    assert not gone & {pod["metadata"]["uid"] for pod in pods}
+    assert not old_uids & {pod["metadata"]["uid"] for pod in pods}
     assert restarts(here.team.get("jobset", "llm")) == (0, 0)
     here.team.ends(pods[0], 1)
     failed = here.team.wait_for("jobsets", "llm", failed_for)

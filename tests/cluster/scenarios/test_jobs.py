@@ -1,4 +1,4 @@
-"""What users want of their Jobs, from the manifest to the end."""
+"""Jobs as users write them, from the manifest to their end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_complete(found: Object) -> Object:
 
 
 def failed_for(found: Object) -> str:
-    """The reason for which a Job failed, empty while it has not."""
+    """Return the reason for which a Job has failed, empty if it has not failed."""
     return str(condition(found, "Failed").get("reason", ""))
 
 
@@ -40,7 +40,7 @@ def test_a_bug_in_one_of_eight_pods_fails_the_job_at_once_and_ends_the_others(sc
     here.team.ends(pods[0], 1)
     failed = here.team.wait_for("jobs", "render-frames", failed_for)
     assert failed_for(failed) == "PodFailurePolicy"
-    assert failed["status"]["failed"] == 8  # seven were ended with it
+    assert failed["status"]["failed"] == 8  # the Job controller ended the other seven
     assert failed["status"].get("active", 0) == 0
     left = {pod["metadata"]["uid"] for pod in here.team.get("pods")["items"]}
     assert left <= {pod["metadata"]["uid"] for pod in pods}
@@ -76,7 +76,7 @@ def test_a_sidecar_that_is_killed_when_its_pod_ends_does_not_fail_the_job(scene:
     first, second = here.team.pods_of("with-proxy", lambda pods: len([pod for pod in pods if exit_codes(pod)]) == 2)
     assert exit_codes(first) == {"main": 143, "proxy": 137}
     assert exit_codes(second) == {"main": 0, "proxy": 137}
-    here.team.running("with-proxy", 1)  # as the last attempt that it is worth: a pod of which a container failed failed
+    here.team.running("with-proxy", 1)  # a third attempt: the second pod failed too, because its sidecar was killed
     assert not failed_for(here.team.get("job", "with-proxy"))
 
 
@@ -141,7 +141,7 @@ def test_a_job_that_was_created_suspended_can_be_suspended_again_at_no_cost(scen
     here.create("suspended.yaml")
     here.patch("job", "queued", '{"suspend":false}')
     (first,) = here.team.running("queued", 1)
-    here.patch("job", "queued", '{"suspend":true}')  # which kills its pod
+    here.patch("job", "queued", '{"suspend":true}')  # the Job controller then kills its pod
     here.team.wait_for("jobs", "queued", lambda found: ended(found, 1) and condition(found, "Suspended"))
     here.patch("job", "queued", '{"suspend":false}')
     (second,) = here.team.running("queued", 1, but=first)
@@ -155,8 +155,8 @@ def test_a_user_is_warned_that_suspending_a_running_job_may_fail_it(scene: NewSc
     here.create("one-pod.yaml")
     here.team.running("train", 1)
     warned = here.patch("job", "train", '{"suspend":true}')
-    told = "spec.suspend: pods that this ends may fail the Job; safe if they exit with 143 on SIGTERM"
-    assert f"Warning: Job {here.team.name}/train: {told}" in warned
+    warning = "spec.suspend: pods that this ends may fail the Job; safe if they exit with 143 on SIGTERM"
+    assert f"Warning: Job {here.team.name}/train: {warning}" in warned
 
 
 def test_an_elastic_job_completes_after_it_is_scaled_down(scene: NewScene) -> None:
@@ -176,10 +176,10 @@ def test_a_job_keeps_the_failure_policy_of_its_author(scene: NewScene) -> None:
     (first,) = here.team.running("scraper", 1)
     here.team.ends(first, 75)
     (second,) = here.team.running("scraper", 1, but=first)
-    assert here.team.get("job", "scraper")["status"].get("failed", 0) == 0  # 75 is ignored, as its author says
+    assert here.team.get("job", "scraper")["status"].get("failed", 0) == 0  # the author's rule ignores 75
     here.team.ends(second, 1)
     failed = here.team.wait_for("jobs", "scraper", failed_for)
-    assert failed_for(failed) == "PodFailurePolicy"  # which its author left to us
+    assert failed_for(failed) == "PodFailurePolicy"  # by the injected rule
 
 
 def test_failures_after_the_first_success_do_not_fail_a_work_queue(scene: NewScene) -> None:

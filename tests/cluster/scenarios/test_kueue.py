@@ -1,4 +1,4 @@
-"""Jobs that Kueue admits, takes back and admits again."""
+"""Jobs that Kueue admits, preempts and admits again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.cluster.kueue_controller import MANAGED
 from tests.cluster.objects import account, condition, ended, last, noted, restarts
 from tests.cluster.scenarios.conftest import MANIFESTS, program
 from tests.cluster.scenarios.test_jobs import is_complete
-from tests.cluster.test_retry import asked
-from tests.cluster.test_retry_requests import asks
+from tests.cluster.test_retry import run_retry
+from tests.cluster.test_retry_requests import request_retry
 from webhook.kube import names
 
 if TYPE_CHECKING:
@@ -25,23 +25,23 @@ PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
 def with_a_queue(scene: NewScene, profile: str = "default", *, spot: int = 2) -> Scene:
-    """A scene with a queue of Kueue's, for 20 CPUs; its name is also a priority that goes before others."""
+    """Return a scene with a Kueue queue for 20 CPUs, and a high WorkloadPriorityClass with the same name."""
     here = scene(profile, spot=spot, labels={MANAGED: ""})
     queues = (MANIFESTS / "queues.yaml").read_text().replace("NAME", here.team.name)
     assert here.team.run("create", "--filename=-", stdin=queues).returncode == 0
     return here
 
 
-def preempted(here: Scene, kind: str, name: str, evicted: int) -> None:
-    """Have Kueue take so many pods back for a Job that goes before theirs, and let that one end."""
+def preempt(here: Scene, kind: str, name: str, pods: int) -> None:
+    """Let Kueue preempt a workload, of which this number of pods fails, for an urgent Job; then end the urgent Job."""
     here.create("queued.yaml", name="urgent", labels={PRIORITY: here.team.name})
     (urgent,) = here.team.running("urgent", 1)
-    here.team.wait_for(kind, name, lambda found: found["spec"].get("suspend") and ended(found, evicted))
+    here.team.wait_for(kind, name, lambda found: found["spec"].get("suspend") and ended(found, pods))
     here.team.ends(urgent, 0)
 
 
 def workload_of(here: Scene, name: str) -> Object:
-    """Kueue's Workload of a Job."""
+    """Return Kueue's Workload for a Job."""
     (found,) = [
         one for one in here.team.get("workloads")["items"] if one["metadata"]["ownerReferences"][0]["name"] == name
     ]
@@ -55,8 +55,8 @@ def test_a_job_that_kueue_preempts_waits_and_runs_again_at_no_cost(scene: NewSce
 
     here.create("queued.yaml", name="urgent", labels={PRIORITY: here.team.name})
     (urgent,) = here.team.running("urgent", 1)
-    taken_back = here.team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and ended(found, 1))
-    assert last(taken_back) == [("Other", "Stopped", "none")]
+    preempted = here.team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and ended(found, 1))
+    assert last(preempted) == [("Other", "Stopped", "none")]
 
     here.team.ends(urgent, 0)
     (second,) = here.team.running("train", 1, but=first)
@@ -92,7 +92,7 @@ def test_a_job_that_kueue_preempts_runs_again_whatever_its_exit_code(scene: NewS
     here = with_a_queue(scene)
     here.create("queued.yaml", program(at_sigterm=code))
     (first,) = here.team.running("train", 1)
-    preempted(here, "jobs", "train", 0 if code == 0 else 1)
+    preempt(here, "jobs", "train", 0 if code == 0 else 1)
     (second,) = here.team.running("train", 1, but=first)
     here.team.ends(second, 0)
     here.team.wait_for("jobs", "train", is_complete)
@@ -135,7 +135,7 @@ def test_a_job_set_that_kueue_preempts_runs_again_at_no_cost(scene: NewScene, pr
     here = with_a_queue(scene, profile)
     here.create("queued-set.yaml", program(at_sigterm=code))
     here.team.pods_of_set("llm", 0, 4)
-    preempted(here, "jobsets", "llm", 4)
+    preempt(here, "jobsets", "llm", 4)
     pods = here.team.pods_of_set("llm", 0, 4)
     here.team.all_end(pods, 0)
     done = here.team.wait_for("jobsets", "llm", lambda found: condition(found, "Completed"))
@@ -169,10 +169,10 @@ def test_a_requested_retry_waits_in_the_queue_of_the_job(scene: NewScene, how: s
     (urgent,) = here.team.running("urgent", 1)
 
     if how == "by the command":
-        assert asked(here.team, "job/train", "--yes")[::2] == (0, "")
+        assert run_retry(here.team, "job/train", "--yes")[::2] == (0, "")
     else:
-        assert asks(here.team, "job/train").stderr == ""
-    waiting = here.team.wait_for("jobs", "train", lambda found: runs_in_place_of(before, found))
+        assert request_retry(here.team, "job/train").stderr == ""
+    waiting = here.team.wait_for("jobs", "train", lambda found: is_released_successor(before, found))
     assert waiting["metadata"]["labels"] == before["metadata"]["labels"]
     assert waiting["spec"]["suspend"]
 
@@ -181,7 +181,7 @@ def test_a_requested_retry_waits_in_the_queue_of_the_job(scene: NewScene, how: s
     here.team.wait_for("jobs", "train", is_complete)
 
 
-def runs_in_place_of(before: Object, found: Object) -> bool:
-    """Tell whether a Job has been created in place of another, and let go."""
+def is_released_successor(before: Object, found: Object) -> bool:
+    """Return True if a Job is the successor of another one, and is released."""
     metadata = found["metadata"]
     return metadata["uid"] != before["metadata"]["uid"] and names.RETRY_OF not in metadata["labels"]
