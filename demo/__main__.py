@@ -1,4 +1,4 @@
-"""Demonstrates the main job: starts the real HTTPS server, and sends it the requests of an API server."""
+"""Demonstrates the webhook: starts the real HTTPS server, and sends it the requests of an API server."""
 
 import base64
 import difflib
@@ -82,7 +82,7 @@ def show(console: Console, api: Api) -> None:
         console.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
 
     console.print("\nIts pods, attempt by attempt (3 retries; the last attempt leaves spot nodes):\n", style="bold")
-    table = Table("attempt", "of", "placement", "told by", "node affinity", box=None)
+    table = Table("attempt", "max", "placement", "source", "node affinity", box=None)
     for attempt in range(ATTEMPTS):
         pod = api.mutated(pod_of(after, attempt))
         notes = {key.removeprefix("retry-policy.dev/"): text for key, text in pod["metadata"]["annotations"].items()}
@@ -92,8 +92,8 @@ def show(console: Console, api: Api) -> None:
     console.print(table)
 
     console.print("\nA Job that asks for 25 retries:\n", style="bold")
-    stubborn = as_stored(yaml.safe_load((SAMPLES / "job-with-25-retries.yaml").read_text()))
-    denial = api.admit("/validate", stubborn)
+    too_many_retries = as_stored(yaml.safe_load((SAMPLES / "job-with-25-retries.yaml").read_text()))
+    denial = api.admit("/validate", too_many_retries)
     console.print(f"  denied ({denial['status']['code']}): {denial['status']['message']}", style="red")
 
 
@@ -104,7 +104,7 @@ def as_stored(job: Json) -> Json:
 
 
 def pod_of(job: Json, attempt: int) -> Json:
-    """Return the pod that the Job controller creates, with its attempt as an annotation, as there is no API."""
+    """Return the pod that the Job controller would create; its attempt is an annotation, because there is no API."""
     template = job["spec"]["template"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "3c5e", "controller": True}
     metadata = {

@@ -1,1 +1,1 @@
-"""Figures, not tests: `python -m tests.cluster -- python -m tests.bench.NAME` prints them."""
+"""Programs that measure and print figures: `python -m tests.bench.NAME`, some after `python -m tests.cluster --`."""

@@ -1,4 +1,4 @@
-"""Clients that ask a server over TLS keep-alive connections, many in one process, and note every answer."""
+"""Clients, many in one process: they send requests over TLS keep-alive connections and record each answer."""
 
 import asyncio
 import math
@@ -11,13 +11,13 @@ from http import HTTPStatus
 
 import uvloop
 
-LOST = 0  # in place of a status: the connection was closed instead of an answer
-WRONG = -1  # likewise: status 200, and not the answer that is right
+LOST = 0  # in place of a status: the connection was closed without an answer
+WRONG = -1  # in place of a status: 200, but not the right answer
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What became of one request; times in seconds, `at` is when it was sent, by the machine's monotonic clock."""
+    """The result of one request; times in seconds, `at` is the monotonic time at which it was sent."""
 
     at: float
     seconds: float
@@ -26,7 +26,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of whom, and which answer is right; None where any with status 200 is."""
+    """A request, the server, and the right answer; None if any answer with status 200 is right."""
 
     port: int
     ca: str
@@ -39,7 +39,7 @@ class Question:
 
 
 class Asking(asyncio.Protocol):
-    """One connection with at most one request under way."""
+    """One connection with at most one unanswered request."""
 
     transport: asyncio.Transport
 
@@ -96,7 +96,7 @@ async def connected(question: Question, answered: Callable[[Asking, Answered], N
 
 
 def as_fast_as_answered(question: Question, clients: int, begin: float, end: float) -> list[Answered]:
-    """Ask from `begin` to `end` (monotonic) over so many connections, each again as soon as it is answered."""
+    """Send requests from `begin` to `end` (monotonic) over this number of connections, each after an answer."""
     answers: list[Answered] = []
 
     def answered(asking: Asking, answer: Answered) -> None:
@@ -116,7 +116,7 @@ def as_fast_as_answered(question: Question, clients: int, begin: float, end: flo
 
 
 def at_a_constant_rate(question: Question, per_second: float, end: float) -> list[Answered]:
-    """Ask until `end` (monotonic), over a connection that is free, as an API server does, else over a new one."""
+    """Send requests until `end` (monotonic), each over an idle connection, as an API server does, or over a new one."""
     answers: list[Answered] = []
     free: list[Asking] = []
 
@@ -153,20 +153,20 @@ def at_a_constant_rate(question: Question, per_second: float, end: float) -> lis
 
 
 def percentile(answers: list[Answered], share: float) -> float:
-    """Return the time in milliseconds within which that share of them was answered; NaN for none."""
+    """Return the milliseconds within which this share of the requests was answered; NaN without requests."""
     times = sorted(answer.seconds for answer in answers)
     return times[min(len(times) - 1, math.floor(len(times) * share))] * 1000 if times else math.nan
 
 
 def resident(pid: int, field: str = "VmRSS") -> float:
-    """Return the memory of a process in MiB: VmRSS is what it has now, VmHWM the most that it had."""
+    """Return the memory of a process in MiB: VmRSS is the current value, VmHWM the highest one."""
     with open(f"/proc/{pid}/status", encoding="ascii") as status:  # noqa: PTH123 - a file of the kernel
         line = next(line for line in status if line.startswith(f"{field}:"))
     return int(line.split()[1]) / 1024
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return how long a process has had a core."""
+    """Return the CPU time that a process has used."""
     with open(f"/proc/{pid}/stat", encoding="ascii") as stat:  # noqa: PTH123 - a file of the kernel
         fields = stat.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""What `make bench` measures on: an API server, our server as it is installed, the peers beside it."""
+"""The environment of `make bench`: an API server, our server as it is installed, and servers to compare it with."""
 
 import json
 import socket
@@ -26,7 +26,7 @@ NAMESPACES: Final = (OUTSIDE, "bench-yes", "bench-patch", "bench-cel", OURS)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One of those who are asked in turns: who, where, with which file, and further options of the load."""
+    """One of the servers that are measured in turns: its path, the file with the request, and options of the load."""
 
     peer: Peer
     path: str
@@ -38,7 +38,7 @@ class Asked:
 
 
 class Stage:
-    """A control plane that only admits, our server beside it as it is installed, and the peers."""
+    """An API server without controllers, our server as it is installed, and the peers."""
 
     def __init__(self, folder: Path, processes: Processes) -> None:
         self.folder = folder
@@ -67,7 +67,7 @@ class Stage:
             until(lambda peer=peer: is_open(peer.address))  # type: ignore[misc]
 
     def namespace(self, name: str) -> Json:
-        """Make a namespace in which pods can be created; return a Job in it, which owns those that are."""
+        """Create a namespace in which pods can be created; return a Job in it, which will own them."""
         labels = {names.PROFILE: "require"} if name == OURS else {}
         self.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
@@ -85,12 +85,12 @@ class Stage:
         return files
 
     def answer(self, body: Path) -> bytes:
-        """Return what our server answers to a review."""
+        """Return our server's answer to a review."""
         context = ssl.create_default_context(cafile=str(self.ours.ca))
         url = f"https://{self.ours.address}/mutate"
         with urllib.request.urlopen(url, body.read_bytes(), context=context) as answer:
-            told: bytes = answer.read()
-            return told
+            response: bytes = answer.read()
+            return response
 
     def against_echo(self, name: str) -> tuple[Asked, Asked]:
         body = self.bodies[name]

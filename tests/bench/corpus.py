@@ -1,8 +1,8 @@
-"""What render and check make of a folder of other projects' manifests: `python -m tests.bench.corpus FOLDER`.
+"""Runs `render` and `check` on a folder of other projects' manifests: `python -m tests.bench.corpus FOLDER`.
 
-Prints how many documents of which kind there are; what crashes, and what is slow; which files cannot be read although
-kubectl can; what changes when it is rendered twice; each denial and each warning, how often, with the first file; and
-the kinds that hold pod templates and are not known. Exit 1 where something crashed, changed, or could not be read.
+Prints the number of documents of each kind; crashes, and documents that take long; files that kubectl can read but this
+program cannot; documents that change when they are rendered twice; the number of each denial and each warning, with the
+first file; and unknown kinds with pod templates. Exit 1 if something crashed, changed, or could not be read.
 """
 
 import io
@@ -28,13 +28,13 @@ POLICY: Final = load_default()
 SLOW: Final = 0.5  # seconds
 QUOTED: Final = re.compile(r"'[^']*'")
 NUMBER: Final = re.compile(r"\b\d+\b")
-# It reads without a cluster, and prints nothing but names.
+# This command reads files without a cluster, and prints only names.
 KUBECTL_READS: Final = ("label", "--local", "--output=name", "example.dev/read=yes", "--filename")
 
 
 @dataclass(slots=True)
 class Findings:
-    """What was found, each under a message without names and numbers: how often, and where first."""
+    """The findings by topic and message, without names and numbers: how often each occurred, and where first."""
 
     files: set[str] = field(default_factory=set)
     documents: Counter[str] = field(default_factory=Counter)
@@ -48,7 +48,7 @@ class Findings:
 
 
 def main() -> None:
-    """Read the folder that the command line names; print what was found."""
+    """Read the folder of the command line; print the findings."""
     folder = sys.argv[1]
     found = Findings()
     for one in documents.read(folder, io.BytesIO()):
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def kubectl_reads(file: str) -> bool:
-    """Return True if there is a kubectl and it can read a file."""
+    """Return True if kubectl is installed and can read a file."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         return False
@@ -72,7 +72,7 @@ def kubectl_reads(file: str) -> bool:
 
 
 def look(root: Json, place: str, found: Findings) -> None:
-    """Admit an object twice, and note what comes of it."""
+    """Admit an object twice, and record the findings."""
     group, kind = root["apiVersion"].rpartition("/")[0], root["kind"]
     name = f"{kind}.{group}"
     found.documents[name] += 1
@@ -87,7 +87,7 @@ def look(root: Json, place: str, found: Findings) -> None:
             found.add("slow", name, place)
         again = deepcopy(root)
         offline.admit(again, POLICY, "default", None)
-    except Exception as error:  # noqa: BLE001 - any is what is looked for
+    except Exception as error:  # noqa: BLE001 - the search is for crashes of any type
         found.add("crash", f"{name}: {error!r}", place)
         return
     if again != root:
@@ -100,14 +100,14 @@ def look(root: Json, place: str, found: Findings) -> None:
 
 
 def summary(name: str, problem: Problem) -> str:
-    """Return a problem as others of the same sort are spelt."""
+    """Return the message of a problem without indexes, names and numbers."""
     path = tuple("*" if isinstance(part, int) else part for part in problem.path)
     what = NUMBER.sub("N", QUOTED.sub("'…'", f"{problem.what}; {problem.remedy}"))
     return f"{name} {spelt(path)}: {what}"
 
 
 def pod_templates(value: Any, path: str = "") -> Iterator[str]:
-    """Yield where pod templates stand in a value."""
+    """Yield the paths of the pod templates in a value."""
     if isinstance(value, list):
         for entry in value:
             yield from pod_templates(entry, f"{path}[*]")
@@ -119,7 +119,7 @@ def pod_templates(value: Any, path: str = "") -> Iterator[str]:
 
 
 def report(found: Findings) -> None:
-    """Print what was found, the most frequent first."""
+    """Print the findings, the most frequent ones first."""
     known = sum(number for name, number in found.documents.items() if is_known(name))
     print(f"{len(found.files)} files, {found.documents.total()} documents, {known} of known kinds")
     for name, number in found.documents.most_common():

@@ -1,7 +1,7 @@
-"""Two thousand real disruptions of five kinds to 500 Jobs, with replicas that come and go: is every account exact?
+"""Two thousand real disruptions of five kinds to 500 Jobs, while replicas start and end: is every account exact?
 
-What is true is told by a watch of this program's own. Brings a control plane of its own, with controllers, scheduler
-and nodes: `python -m tests.bench.disruptions [JOBS DISRUPTIONS]`.
+This program counts the disruptions by its own watch and compares. It starts its own control plane, with controllers,
+scheduler and nodes: `python -m tests.bench.disruptions [JOBS DISRUPTIONS]`.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from tests.awaiting import until
 from tests.bench.labelled import new_namespace
 from tests.cluster.manifests import job
 from tests.cluster.nodes import own_node
-from tests.faults.stage import Replica, Stage, standing
+from tests.faults.stage import Replica, Stage, new_stage
 from tests.served import request
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
@@ -34,15 +34,16 @@ NODES = 40
 NAMESPACE = "disrupted"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
-KINDS = {"evict": 50, "kubelet": 20, "preempt": 15, "taint": 3, "delete": 2}  # the last two hit all pods of a node
+# The weights of the kinds of disruption; a taint and a deletion disrupt all pods of a node.
+KINDS = {"evict": 50, "kubelet": 20, "preempt": 15, "taint": 3, "delete": 2}
 PAUSE = 0.05  # seconds between disruptions
-EACH = 4  # disruptions of one Job, after which it is left alone: the Job controller's back-off doubles
+EACH = 4  # disruptions of one Job at most, because the Job controller's back-off doubles with each of them
 CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "first"}, "value": 1000}
 
 
 @dataclass
 class Truth:
-    """What a watch of this program's own has seen: of each Job its disruptions, and its pods in order."""
+    """The disruptions of each Job, and its pods in order, as seen by this program's own watch."""
 
     reasons: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))  # by Job and pod's uid
     pods: dict[str, dict[str, Json]] = field(default_factory=lambda: defaultdict(dict))  # as they were created
@@ -107,7 +108,7 @@ class Run:
                 self.truth.see(event["type"], event["object"])
 
     async def disrupt(self) -> None:
-        """Disrupt pods at random; a third of the way a replica is replaced, after two thirds the leader is killed."""
+        """Disrupt pods at random; after a third of the disruptions replace a replica, after two thirds the leader."""
         steps = [(self.disruptions * 2 // 3, self.kill_leader), (self.disruptions // 3, self.replace_follower)]
         while self.truth.total < self.disruptions:
             if steps and self.truth.total >= steps[-1][0]:
@@ -128,10 +129,10 @@ class Run:
             self.truth.running.pop(pod["metadata"]["name"], None)
             try:
                 await getattr(self, kind)(pod)
-            except ApiError:  # it has just been disrupted otherwise, or was not to be
+            except ApiError:  # it has just been disrupted in another way, or the API server refused
                 self.later(1, self.look_again, pod)
             else:
-                self.later(15, self.look_again, pod)  # the scheduler may have chosen another one
+                self.later(15, self.look_again, pod)  # the scheduler may have preempted another pod
             await asyncio.sleep(PAUSE)
         await asyncio.gather(*self.tasks)
 
@@ -144,7 +145,7 @@ class Run:
         await self.api.create(f"{PODS}/{name}/eviction", eviction)
 
     async def kubelet(self, pod: Json) -> None:
-        """End a pod as a kubelet does whose node shuts down: KWOK's stages play none."""
+        """End a pod as a kubelet does when its node shuts down, which KWOK's stages do not simulate."""
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
         operations: list[Json] = [
             {"op": "test", "path": "/status/phase", "value": "Running"},
@@ -244,7 +245,7 @@ class Run:
         return wrong
 
     async def all_down(self) -> None:
-        """Disrupt pods while nobody watches, some of which stay in the API and some not."""
+        """Disrupt pods while no replica runs; evicted pods are deleted, and the others stay in the API."""
         before = self.truth.total
         running = [*self.truth.running.values()][:60]
         self.stage.end_replicas()
@@ -296,7 +297,7 @@ def metrics(replica: Replica, *wanted: str) -> dict[str, float]:
 
 
 def with_policy(stage: Stage) -> None:
-    """Set the limit, and a provider that needs no nodes to be recognised."""
+    """Set the disruption limit, and name the provider, so that it need not be recognised from nodes."""
     policy = yaml.safe_load(stage.policy["data"]["policy.yaml"])
     policy["profiles"]["default"]["disruptions"]["limit"] = LIMIT
     policy["profiles"]["default"]["placement"]["provider"] = "gke"
@@ -309,7 +310,7 @@ async def run(stage: Stage, jobs: int, disruptions: int) -> None:
 
 
 def main(jobs: int, disruptions: int) -> None:
-    with standing(whole=True) as stage:
+    with new_stage(whole=True) as stage:
         with_policy(stage)
         stage.reset()
         stage.two_replicas()

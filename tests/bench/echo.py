@@ -1,6 +1,7 @@
-"""The ceiling: an aiohttp server that reads a request and answers with bytes that it has already.
+"""The upper bound of the throughput: an aiohttp server that reads a request and returns prepared bytes.
 
-`python -m tests.bench.echo ANSWERS -address=HOST:PORT -certificate=FILE -key=FILE`: /NAME is answered with that file.
+`python -m tests.bench.echo ANSWERS -address=HOST:PORT -certificate=FILE -key=FILE`: the answer to /NAME is the file
+NAME in the folder ANSWERS.
 """
 
 import argparse

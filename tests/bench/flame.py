@@ -1,6 +1,6 @@
-"""Where the time of a request goes: draws docs/explanation/flame.svg with py-spy while pods are placed at full speed.
+"""Shows where a request spends its time: draws docs/explanation/flame.svg with py-spy under full load.
 
-`python -m tests.bench.flame`: the server as it is installed, its Python frames, 250 times a second, not stopped for it.
+`python -m tests.bench.flame` records the Python frames of the server 250 times a second, without stopping it.
 """
 
 import subprocess

@@ -1,6 +1,6 @@
-"""Clients that mean harm, kind by kind, while another is served at a constant rate: what that one notices.
+"""The effect of hostile clients, kind by kind, on another client that sends requests at a constant rate.
 
-`python -m tests.bench.hostile_clients [SECONDS]`, for each kind, 15 unless told.
+`python -m tests.bench.hostile_clients [SECONDS]`: the seconds for each kind, by default 15.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from tests.served import serving
 from webhook.serving.limits import LARGEST_BODY
 
 PER_SECOND = 100
-CONNECTING = 50  # connections that are being opened at once
+CONNECTING = 50  # connections that are opened at the same time
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n"
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -37,7 +37,7 @@ Kind = Callable[["Target"], Awaitable[None]]
 
 
 class Target:
-    """Where a hostile client connects to; not too many at once, or they would time out at their own end."""
+    """The server; at most CONNECTING clients connect at the same time, because more would time out by themselves."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -107,14 +107,14 @@ async def answers_not_taken(target: Target) -> None:
     while not writer.is_closing():
         writer.write(request * 100)
         await writer.drain()
-        await asyncio.sleep(0)  # `drain` does not suspend where the transport takes all: nothing else would ever run
+        await asyncio.sleep(0)  # if the transport takes all, `drain` does not suspend, and no other task would run
     await reader.read()
 
 
 async def large_answers_not_taken(target: Target) -> None:
     reader, writer = await target.connect()
     writer.transport.pause_reading()  # type: ignore[attr-defined]
-    name = "x" * 2_500_000  # comes back twice, in base64
+    name = "x" * 2_500_000  # the answer contains it twice, in base64
     writer.write(replace(target.question, body=review_of(job(job_spec(containers=(name,))))).request())
     await asyncio.sleep(20)
     await reader.read()
@@ -150,15 +150,17 @@ KINDS: dict[str, tuple[Kind | None, int]] = {
 
 
 def attack(name: str, question: Question, end: float) -> int:
-    """Keep so many clients of a kind busy until `end` (monotonic); return how many connections they opened."""
-    os.nice(10)  # on another machine they would not take the server's processor
+    """Run the clients of a kind until `end` (monotonic); return the number of connections that they opened."""
+    os.nice(10)  # real clients run on other machines, and do not use the server's processor
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     kind, clients = KINDS[name]
 
     async def run() -> int:
         target = Target(question)
-        asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # being thrown out is what it is for
+        asyncio.get_running_loop().set_exception_handler(
+            lambda *_: None
+        )  # errors are expected: the server closes connections
 
         async def client() -> None:
             while kind is not None:
@@ -184,7 +186,7 @@ def main() -> None:
 
 
 def measure(name: str, clients: int, seconds: float) -> None:
-    """Attack a fresh server and print what its other client noticed."""
+    """Attack a new server, and print the figures of the other client."""
     with (
         tempfile.TemporaryDirectory(prefix="retry-policy-hostile-") as folder,
         serving(Path(folder)) as served,

@@ -1,4 +1,4 @@
-"""Whether the number of kinds slows a request down: the same requests with 3 kinds in the table, all, and 1,000."""
+"""Measures whether the number of kinds slows a request down: the same requests with 3 kinds, all kinds, and 1,000."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ FEW = (core.POD, batch.JOB, batch.CRON_JOB)
 
 @contextmanager
 def tables(rows: list[KindSpec]) -> Iterator[None]:
-    """Have no other kinds than these."""
+    """Use only these kinds while the block runs."""
     kept = dict(KINDS), dict(CONTROLLERS)
     fill({(row.group, row.kind): row for row in rows}, {(row.group, row.kind.lower()): row for row in rows})
     try:
@@ -34,14 +34,14 @@ def tables(rows: list[KindSpec]) -> Iterator[None]:
 
 
 def fill(kinds: dict[tuple[str, str], KindSpec], controllers: dict[tuple[str, str], KindSpec]) -> None:
-    """Put these in place of what the tables hold."""
+    """Replace the contents of both tables."""
     for table, contents in ((KINDS, kinds), (CONTROLLERS, controllers)):
         table.clear()
         table.update(contents)
 
 
 def seconds(body: bytes) -> float:
-    """Answer a request again and again; return the seconds that one takes."""
+    """Answer a request many times; return the mean seconds."""
     start = perf_counter()
     for _ in range(REQUESTS):
         request = read(body)
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def measured(sizes: dict[str, list[KindSpec]], body: bytes) -> dict[str, list[float]]:
-    """Run with each table in turn, round after round."""
+    """Measure with each table in turn, in several rounds."""
     took: dict[str, list[float]] = {size: [] for size in sizes}
     for _ in range(ROUNDS):
         for size, rows in sizes.items():

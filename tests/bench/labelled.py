@@ -1,11 +1,11 @@
-"""Namespaces that are opted in, and in which pods can be created."""
+"""Creates namespaces that are opted in and in which pods can be created."""
 
 from webhook.kube import names
 from webhook.kube.client import Api
 
 
 async def new_namespace(api: Api, name: str) -> None:
-    """Create one, and wait for its service account, without which there are no pods."""
+    """Create a namespace, and wait for its ServiceAccount, without which no pod can be created."""
     await api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": {names.PROFILE: "default"}}})
     accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
     query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}

@@ -1,6 +1,6 @@
-"""What the ledger costs: memory with 10,000 Jobs and 50,000 pods, and the time of an admission with it and without.
+"""The cost of the ledger: memory with 10,000 Jobs and 50,000 pods, and the time of an admission with and without it.
 
-Brings an API server of its own: `python -m tests.bench.ledger_cost [JOBS PODS_OF_EACH]`.
+Starts its own API server: `python -m tests.bench.ledger_cost [JOBS PODS_OF_EACH]`.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from tests.admission import review_of
 from tests.awaiting import until
 from tests.bench.asking import cpu_seconds, resident
 from tests.cluster.manifests import job
-from tests.faults.stage import Stage, standing
+from tests.faults.stage import Stage, new_stage
 from tests.objects import pod
 from tests.served import request, serving
 from webhook.kube import names
@@ -91,7 +91,7 @@ def connected(url: str, ca: str) -> Iterator[http.client.HTTPSConnection]:
 
 
 def compare(with_ledger: Json, without: Json, body: bytes) -> None:
-    """Ask both servers in turn about a pod of a Job."""
+    """Send a pod of a Job to both servers in turn; print the median times."""
     took: dict[str, list[float]] = {"with": [], "without": []}
     with (
         connected(with_ledger["https"], with_ledger["ca"]) as one,
@@ -108,9 +108,9 @@ def compare(with_ledger: Json, without: Json, body: bytes) -> None:
 
 
 def main(jobs: int, pods: int) -> None:
-    with standing() as stage, tempfile.TemporaryDirectory() as folder:
+    with new_stage() as stage, tempfile.TemporaryDirectory() as folder:
         stage.reset()
-        stage.delete_configurations()  # this is not about creating them
+        stage.delete_configurations()  # so that the API server calls no webhook when the objects are created
         begin = time.monotonic()
         stored = asyncio.run(fill(stage, jobs, pods))
         print(f"{jobs} Jobs and {jobs * pods} pods created in {time.monotonic() - begin:.0f} s")
@@ -130,7 +130,7 @@ def main(jobs: int, pods: int) -> None:
 
 
 def settled(pid: int) -> bool:
-    """Tell whether a process has stopped working for a while."""
+    """Return True if a process used almost no CPU time in three seconds."""
     before = cpu_seconds(pid)
     time.sleep(3)
     return cpu_seconds(pid) - before < 0.3

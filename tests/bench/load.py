@@ -1,4 +1,4 @@
-"""Constant load on a server, every answer of which is judged."""
+"""A constant load on a server; each answer is checked."""
 
 import contextlib
 import http.client
@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 
 from tests.served import Served, request
 
-Judge = Callable[[int, bytes], bool]  # status and body of an answer to whether it is a right one
+Judge = Callable[[int, bytes], bool]  # returns True if an answer with this status and body is right
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the requests; `wrong` keeps the first few wrong answers."""
+    """The results of the requests; `wrong` has the first five wrong answers."""
 
     sent: int = 0
-    unavailable: int = 0  # 503: asked to come again, which the API server does
+    unavailable: int = 0  # 503, after which the API server tries again
     wrong: list[str] = field(default_factory=list)
 
 

@@ -1,6 +1,6 @@
-"""Ten times as many clients as may wait for the API of one namespace, each asking again as soon as it is answered.
+"""Ten times as many clients of one namespace as the server lets wait, each of which sends requests without a pause.
 
-`python -m tests.bench.overload [SECONDS]`, 60 unless told. Reviews of 4 KiB; then of 3 MiB, for a third of the time.
+`python -m tests.bench.overload [SECONDS]`, by default 60. Reviews of 4 KiB; then of 3 MiB, for a third of the time.
 """
 
 import multiprocessing
@@ -30,12 +30,12 @@ from webhook.serving import memory
 from webhook.serving.limits import LIMITS
 
 PROCESSES = 2
-SHARE = LIMITS.requests // 2  # of one namespace
+SHARE = LIMITS.requests // 2  # requests of one namespace at the same time
 CLIENTS = 10 * SHARE
 CONNECTING = 10.0  # seconds before the load, so that all connections are open when it begins
-AFTER = 1.2 * memory.PAUSE  # seconds that are looked at when it has ended
-PROBES = 50  # requests a second of the client that asks all the time, before, meanwhile and after
-WINDOW = 0.2  # seconds over which its p99 is taken to see when it is back to normal
+AFTER = 1.2 * memory.PAUSE  # seconds that are measured after the load
+PROBES = 50  # requests a second of the probing client, before, during and after the load
+WINDOW = 0.2  # seconds for one p99 of the probing client, to see when it is back to normal
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def overload(name: str, body: bytes, clients: int, seconds: float) -> None:
-    """Load a fresh server and print what became of it."""
+    """Load a new server, and print the figures."""
     with (
         tempfile.TemporaryDirectory(prefix="retry-policy-overload-") as folder,
         serving(Path(folder)) as served,
@@ -82,7 +82,7 @@ def overload(name: str, body: bytes, clients: int, seconds: float) -> None:
 
 
 def print_probes(probes: list[Answered], begin: float, end: float) -> None:
-    """Print how a client fared that asked all the time, and when it was served as before again."""
+    """Print the figures of the probing client, and when they were back to normal."""
     calm = [probe for probe in probes if begin - CONNECTING / 2 < probe.at < begin - 0.5]
     meanwhile = [probe for probe in probes if begin <= probe.at < end]
     served = [probe for probe in meanwhile if probe.status == HTTPStatus.OK]
@@ -100,7 +100,7 @@ def print_probes(probes: list[Answered], begin: float, end: float) -> None:
 
 
 class Peak:
-    """The most memory that a server used while the block ran."""
+    """The highest memory of a server while the block runs."""
 
     def __init__(self, served: Served) -> None:
         self.pid = served.process.pid

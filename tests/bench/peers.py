@@ -1,4 +1,4 @@
-"""What the server is compared with, and the load that asks them: programs on free ports of this machine."""
+"""The servers with which ours is compared, and the program that puts load on them, on free ports of this machine."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ SOURCES: Final = Path(__file__).parent / "peer"
 
 
 class Own(Binary):
-    """A program of our own, without dependencies."""
+    """A Go program in this repository, without dependencies."""
 
     @property
     def folder(self) -> Path:
@@ -42,19 +42,19 @@ LOAD: Final = Own("load", "peer", "./load")
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Somebody who can be asked: HOST:PORT, and the file with the authority that vouches for it."""
+    """A server: HOST:PORT, and the file with the CA of its certificate."""
 
     address: str
     ca: Path
 
     @classmethod
     def told(cls, addresses: Json) -> Self:
-        """One of our servers, by the line that it prints."""
+        """Return one of our servers, from the addresses that it prints."""
         return cls(addresses["https"].removeprefix("https://"), Path(addresses["ca"]))
 
 
 class Latency(msgspec.Struct):
-    """Of one run, in microseconds."""
+    """Latencies of one run, in microseconds."""
 
     p50: float
     p99: float
@@ -62,9 +62,10 @@ class Latency(msgspec.Struct):
 
 
 class Seen(msgspec.Struct):
-    """What a run of the load saw; `seconds` is how long it took.
+    """The results of one run of the load; `seconds` is its duration.
 
-    `slow`: of what took longer than `-slow`, when it was due, in seconds since the epoch, and how many it took.
+    `slow`: for each request that took longer than `-slow`, the time at which it was due, in seconds since the epoch,
+    and the seconds that it took.
     """
 
     answers: int
@@ -79,7 +80,7 @@ class Seen(msgspec.Struct):
 
 
 class Peers:
-    """Starts the programs; each certificate is of one authority."""
+    """Starts the servers; their certificates are from one CA."""
 
     def __init__(self, processes: Processes, folder: Path) -> None:
         self.processes = processes
@@ -88,11 +89,11 @@ class Peers:
         binaries.build([YES, LOAD])
 
     def echo(self, answers: Path) -> Peer:
-        """An aiohttp server that reads a request and answers /NAME with the bytes of the file NAME in a folder."""
+        """Start an aiohttp server that answers /NAME with the bytes of the file NAME in a folder."""
         return self.start("echo", [sys.executable, "-m", "tests.bench.echo", answers])
 
     def yes(self, name: str, patch: bytes = b"") -> Peer:
-        """A webhook in Go that says yes, with the same JSON Patch each time if there is one."""
+        """Start a webhook in Go that allows everything, with this JSON Patch if it is not empty."""
         file = self.folder / f"{name}.patch"
         file.write_bytes(patch)
         return self.start(name, [YES.path, f"-patch={file}"] if patch else [YES.path])
@@ -106,9 +107,9 @@ class Peers:
 
 
 def ask(peer: Peer, path: str, body: Path, *options: str, before: Callable[[], None] | None = None) -> Seen:
-    """Ask a peer, with the options of peer/load; RuntimeError if not all answers were right.
+    """Put load on a peer, with the options of peer/load; raise RuntimeError if an answer was wrong.
 
-    `before`: what the load calls before it begins.
+    `before` is called in the process of the load before it begins.
     """
     where = ("-address", peer.address, "-ca", peer.ca, "-path", path, "-body", body)
     command: list[str | Path] = [LOAD.path, *where, *options]

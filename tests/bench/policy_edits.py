@@ -1,4 +1,4 @@
-"""From an edit of the policy's ConfigMap to its effect: 50 edits, good and bad in turn, under constant load."""
+"""The time from an edit of the policy's ConfigMap to its effect: 50 edits, valid and invalid in turn, under load."""
 
 import os
 import statistics
@@ -17,7 +17,7 @@ from tests.served import Served, serving
 from webhook.kube import names
 
 EDITS = 50
-BETWEEN = 0.2  # seconds, so that both policies judge for a while
+BETWEEN = 0.2  # seconds, so that each policy is in force for a while
 PER_SECOND = 100
 NAMESPACE = "policy-edits"
 POLICY = "apiVersion: retry-policy.dev/v1alpha1\nkind: RetryPolicy\nprofiles: {default: {retries: {limit: LIMIT}}}\n"
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def edit(core: Any, served: Served, number: int) -> float:
-    """Write one policy; return the seconds until the server judges by it, or has refused it."""
+    """Write one policy; return the seconds until the server uses it or has refused it."""
     good = number % 2 == 0
     limit = GOOD_LIMITS[number // 2 % 2] if good else 99
     refusals = served.log_text().count("policy refused")
@@ -70,7 +70,7 @@ def data(limit: int) -> dict[str, str]:
 
 
 def is_right(status: int, body: bytes) -> bool:
-    """A Job with 20 retries is refused by either good policy, and by nothing else."""
+    """Return True if a Job with 20 retries is denied by one of the valid policies."""
     return status == 200 and any(f"20 retries exceed the limit of {limit} in".encode() in body for limit in GOOD_LIMITS)
 
 

@@ -1,6 +1,6 @@
-"""The API server killed and started again, twenty times, each time right after a change that must not be missed.
+"""The API server is killed and started again twenty times, always right after a change that must not be missed.
 
-Brings a control plane of its own: `python -m tests.bench.restarts`.
+Starts its own control plane: `python -m tests.bench.restarts`.
 """
 
 import tempfile
@@ -45,7 +45,10 @@ def main() -> None:
 
 
 def restart(processes: Processes, kubectl: Kubectl, served: Served, pod: Json, number: int) -> int:
-    """Change, kill, start; return how many of the first answer and the one after the caches are filled are wrong."""
+    """Change the state and restart the API server; return how many of two answers are wrong.
+
+    The answers are the first one, and one after the caches are filled.
+    """
     profile = ("require", "default")[number % 2]
     kubectl.run("label", "namespace", NAMESPACE, "--overwrite", f"{names.PROFILE}={profile}")
     patch = f'{{"status":{{"failed":{number}}}}}'
@@ -62,7 +65,7 @@ def restart(processes: Processes, kubectl: Kubectl, served: Served, pod: Json, n
 
 
 def right(served: Served, pod: Json, number: int, profile: str) -> bool:
-    """Tell whether a pod is judged by the last state."""
+    """Return True if the answer for a pod follows from the last state."""
     answer = mutated(served, pod, NAMESPACE)
     return noted(answer)["attempt"] == str(number) and answer["metadata"]["labels"][names.PROFILE] == profile
 

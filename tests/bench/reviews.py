@@ -1,4 +1,4 @@
-"""What the server is asked: AdmissionReviews as a real API server sends them, kept by a webhook that allows all."""
+"""AdmissionReviews as a real API server sends them, recorded by a webhook that allows everything."""
 
 import base64
 import ssl
@@ -18,7 +18,7 @@ from webhook.objects.problem import Json
 
 OWNED_BY: Final = {"apiVersion": "batch/v1", "kind": "Job", "controller": True, "blockOwnerDeletion": True}
 CONFIGURATION: Final = "bench-recorder"
-# What JobSet's own webhook looks at: a leader pod, which it sends to a topology of its own.
+# A leader pod with exclusive topology, so that JobSet's own webhook has work to do.
 LEADER: Final[Json] = {
     "annotations": {
         "alpha.jobset.sigs.k8s.io/exclusive-topology": "zone",
@@ -33,7 +33,7 @@ LEADER: Final[Json] = {
 
 
 def pod_of(job: Json, variables: int, **metadata: Json) -> Json:
-    """Return a pod as the Job controller makes it, its container with so many variables: 130 bytes of a review each."""
+    """Return a pod as the Job controller creates it; each variable of its container adds 130 bytes to the review."""
     name = job["metadata"]["name"]
     labels = {
         "batch.kubernetes.io/controller-uid": job["metadata"]["uid"],
@@ -91,16 +91,16 @@ def job_set(parts: int, variables: int) -> Json:
 
 
 class Recorder:
-    """A webhook that allows everything and keeps what it was asked."""
+    """A webhook that allows everything and keeps the reviews."""
 
     def __init__(self, credentials: Credentials) -> None:
-        self.asked: list[bytes] = []
+        self.reviews: list[bytes] = []
         recorder = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                recorder.asked.append(body)
+                recorder.reviews.append(body)
                 uid = msgspec.json.decode(body)["request"]["uid"]
                 review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
                 answer = msgspec.json.encode({**review, "response": {"uid": uid, "allowed": True}})
@@ -110,7 +110,7 @@ class Recorder:
                 self.wfile.write(answer)
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Print nothing."""
 
         self.server = ThreadingHTTPServer((HOST, 0), Handler)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -125,7 +125,7 @@ class Recorder:
 
 @contextmanager
 def recording(kubectl: Kubectl, credentials: Credentials, namespaces: list[str]) -> Iterator[Recorder]:
-    """Have the API server ask a recorder about all that is created and changed in some namespaces."""
+    """Register a recorder for all objects that are created or changed in some namespaces, while the block runs."""
     recorder = Recorder(credentials)
     rule = {
         "apiGroups": ["", "batch", "jobset.x-k8s.io"],
@@ -136,7 +136,7 @@ def recording(kubectl: Kubectl, credentials: Credentials, namespaces: list[str])
     kubectl.apply(webhook(CONFIGURATION, recorder.url, credentials, namespaces, rule))
     probe = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": pod_spec(0)}
     dry_run = ("create", "--dry-run=server", f"--namespace={namespaces[0]}", "--filename=-")
-    until(lambda: kubectl.run(*dry_run, stdin=probe).returncode == 0 and recorder.asked)
+    until(lambda: kubectl.run(*dry_run, stdin=probe).returncode == 0 and recorder.reviews)
     try:
         yield recorder
     finally:
@@ -146,7 +146,7 @@ def recording(kubectl: Kubectl, credentials: Credentials, namespaces: list[str])
 
 
 def webhook(name: str, url: str, credentials: Credentials, namespaces: list[str], rule: Json) -> Json:
-    """Return a configuration by which the API server asks a server on this machine."""
+    """Return a webhook configuration that calls a server on this machine."""
     where = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -174,21 +174,21 @@ def recorded(kubectl: Kubectl, recorder: Recorder, opted_in: str, outside: str, 
     """Return the reviews by name; `opted_in` and `outside` are namespaces, `owner` a Job in the first."""
     found: dict[str, bytes] = {}
 
-    def asked(name: str, root: Json, namespace: str = opted_in) -> None:
-        recorder.asked.clear()
+    def record(name: str, root: Json, namespace: str = opted_in) -> None:
+        recorder.reviews.clear()
         kubectl.create(root, "--dry-run=server", f"--namespace={namespace}")
-        (found[name],) = recorder.asked
+        (found[name],) = recorder.reviews
 
-    asked("small pod", pod_of(owner, 1))
-    asked("6 KB pod", pod_of(owner, 19))
-    asked("60 KB pod", pod_of(owner, 435))
-    asked("6 KB pod of a JobSet", pod_of(owner, 12, **LEADER))
-    asked("Job", job("plain"))
-    asked("200 KB JobSet", job_set(20, 70))
-    asked("6 KB pod, not opted in", pod_of(owner, 19), outside)
+    record("small pod", pod_of(owner, 1))
+    record("6 KB pod", pod_of(owner, 19))
+    record("60 KB pod", pod_of(owner, 435))
+    record("6 KB pod of a JobSet", pod_of(owner, 12, **LEADER))
+    record("Job", job("plain"))
+    record("200 KB JobSet", job_set(20, 70))
+    record("6 KB pod, not opted in", pod_of(owner, 19), outside)
     kubectl.create(job("changing", 20), f"--namespace={opted_in}")
-    recorder.asked.clear()
+    recorder.reviews.clear()
     suspended = '{"spec":{"suspend":true}}'
     kubectl.run("patch", "job/changing", "--dry-run=server", f"--namespace={opted_in}", f"--patch={suspended}")
-    (found["UPDATE of a Job"],) = recorder.asked
+    (found["UPDATE of a Job"],) = recorder.reviews
     return found

@@ -1,23 +1,23 @@
-"""Twenty roll-outs in order and twenty replicas killed, of two replicas and of three, under load.
+"""Twenty roll-outs and twenty killed replicas under load, with two replicas and with three.
 
-Brings a control plane of its own: `python -m tests.bench.rollouts`.
+Starts its own control plane: `python -m tests.bench.rollouts`.
 """
 
 import statistics
 
-from tests.faults.stage import Replica, Stage, Watched, standing
+from tests.faults.stage import Replica, Stage, Watched, new_stage
 
 TIMES = 20
 RATE = 200  # admissions a second
 
 
 def main() -> None:
-    with standing() as stage:
+    with new_stage() as stage:
         for number in (2, 3):
             watched = rolled_out(stage, number)
-            print(f"{TIMES} roll-outs, {number} replicas: {told(watched)}")
+            print(f"{TIMES} roll-outs, {number} replicas: {summary(watched)}")
             watched = killed(stage, number)
-            print(f"{TIMES} replicas of {number} killed and started again: {told(watched)}")
+            print(f"{TIMES} replicas of {number} killed and started again: {summary(watched)}")
             for what, figures in (
                 ("failed", [lap.failed for lap in watched.laps]),
                 ("seconds from first to last", [lap.seconds for lap in watched.laps]),
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def rolled_out(stage: Stage, number: int) -> Watched:
-    """Replace all replicas as the Deployment does: a new one is ready before an old one ends, which takes its time."""
+    """Replace all replicas as the Deployment does: a new one is ready before an old one is terminated."""
     replicas = begun(stage, number)
     ending: list[Replica] = []
     with stage.under_load(f"roll-outs of {number}", rate=RATE) as watched:
@@ -46,7 +46,7 @@ def rolled_out(stage: Stage, number: int) -> Watched:
 
 
 def killed(stage: Stage, number: int) -> Watched:
-    """Kill one replica after the other; each is started again, as the kubelet does, and is ready before the next."""
+    """Kill one replica after the other; its successor is ready before the next one is killed."""
     replicas = begun(stage, number)
     with stage.under_load(f"SIGKILL of one of {number}", rate=RATE) as watched:
         for _ in range(TIMES):
@@ -59,7 +59,7 @@ def killed(stage: Stage, number: int) -> Watched:
 
 
 def begun(stage: Stage, number: int) -> list[Replica]:
-    """Start so many replicas, and wait until the API server asks them."""
+    """Start this number of replicas, and wait until the API server calls them."""
     stage.reset()
     replicas = stage.start_together(number)
     stage.until_endpoints(*replicas)
@@ -67,7 +67,7 @@ def begun(stage: Stage, number: int) -> list[Replica]:
     return replicas
 
 
-def told(watched: Watched) -> str:
+def summary(watched: Watched) -> str:
     tally = watched.tally
     lost = f"{tally.failed} failed, {tally.wrong} wrong"
     return "\n  ".join([f"{tally.admissions} admissions, {lost}", *tally.messages[:3]])

@@ -1,23 +1,23 @@
-"""Certificates renewed every few seconds under load: a hundred leaves and ten authorities, two replicas.
+"""Certificates that are renewed every few seconds under load: a hundred leaves and ten CAs, with two replicas.
 
-Brings a control plane of its own: `python -m tests.bench.rotations`.
+Starts its own control plane: `python -m tests.bench.rotations`.
 """
 
 import time
 
 from certs.store import Shared
-from tests.faults.stage import BURST, Stage, standing
+from tests.faults.stage import BURST, Stage, new_stage
 
 LEAVES = 100
 AUTHORITIES = 10
 RATE = 220  # admissions a second
 LIFETIMES = ("--leaf=6", "--authority=60", "--announcement=2")  # seconds
-LONGEST = 900.0  # seconds for all of it
-INTERVAL = 0.2  # seconds between two looks at the Secret; a leaf is renewed every four
+LONGEST = 900.0  # seconds for the whole run
+INTERVAL = 0.2  # seconds between two reads of the Secret; a leaf is renewed every four seconds
 
 
 def main() -> None:
-    with standing() as stage:
+    with new_stage() as stage:
         stage.reset()
         stage.two_replicas(*LIFETIMES)
         begin = time.monotonic()
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def rotations(stage: Stage) -> tuple[int, int]:
-    """Count in the Secret how often each is replaced, until both have been often enough, or for long enough."""
+    """Count renewed leaves and replaced CAs in the Secret until both numbers are reached, or for LONGEST seconds."""
     leaves = authorities = 0
     deadline = time.monotonic() + LONGEST
     before = stage.good()
@@ -47,7 +47,7 @@ def rotations(stage: Stage) -> tuple[int, int]:
 
 
 def renewed(before: Shared, now: Shared) -> bool:
-    """Tell whether there is another leaf of the same authority."""
+    """Return True if the leaf has been renewed by the same CA."""
     return now.leaf != before.leaf and now.authority == before.authority
 
 

@@ -1,8 +1,8 @@
-"""Many Jobs at once on 200 nodes: with our webhook, with one that does nothing, without any.
+"""Many Jobs at the same time on 200 nodes: with our webhook, with one that does nothing, and without a webhook.
 
-Each run brings a control plane of its own, with all controllers and no client rate limits to speak of: `python -m
-tests.bench.scale [JOBS …]`, by default 100 1000 10000, which takes twenty minutes. Writes docs/reference/scale.json and
-draws docs/reference/scale.svg.
+Each run starts its own control plane, with all controllers and very high client rate limits: `python -m
+tests.bench.scale [JOBS …]`, by default 100 1000 10000, which takes twenty minutes. Writes docs/reference/scale.json
+and draws docs/reference/scale.svg.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ mpl.use("svg")
 WEBHOOKS = {"none": "no webhook", "yes": "a webhook that does nothing", "ours": "this webhook"}
 EACH = 10  # Jobs in each namespace
 NODES = 100  # of each pool
-AT_ONCE = 32  # requests of ours
+AT_ONCE = 32  # requests of this program at the same time
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 DURATION = "apiserver_admission_webhook_admission_duration_seconds"
 POST = "apiserver_request_duration_seconds"
@@ -50,11 +50,11 @@ class Run:
     created: float  # until the last Job was accepted
     complete: float  # until the last Job was complete
     admissions: float  # webhook calls a second, over the whole time
-    webhook_ms: dict[str, float]  # of a call as the API server tells it, by configuration and kind: mean
+    webhook_ms: dict[str, float]  # mean of the calls, by configuration, from the API server's metrics
     within_5_ms: float  # share of the calls
-    post_ms: dict[str, float]  # of a create as the API server tells it, by resource: mean
+    post_ms: dict[str, float]  # mean of the creates, by resource, from the API server's metrics
     errors: int
-    memory: float  # of the server, at most
+    memory: float  # peak of the server
     cpu: dict[str, float]
 
 
@@ -71,18 +71,18 @@ def cluster(webhook: str) -> Iterator[tuple[Processes, Kubectl]]:
             if webhook == "ours":
                 installation.start(processes, kubectl, folder, for_tests=True)
             elif webhook == "yes":
-                say_yes(processes, kubectl, folder)
+                start_webhook_that_does_nothing(processes, kubectl, folder)
             yield processes, kubectl
         finally:
             processes.stop()
 
 
-def say_yes(processes: Processes, kubectl: Kubectl, folder: Path) -> None:
-    """Put the webhook that does nothing where ours would be."""
+def start_webhook_that_does_nothing(processes: Processes, kubectl: Kubectl, folder: Path) -> None:
+    """Start the webhook that does nothing in the place of ours."""
     (port,) = free_ports(1)
     credentials = Credentials.create(folder / "yes")
     certificate, key = credentials.server("yes", [HOST])
-    processes.start("retry-policy", [sys.executable, "-m", "tests.bench.yes", str(port), certificate, key])
+    processes.start("retry-policy", [sys.executable, "-m", "tests.bench.allow_all", str(port), certificate, key])
     for manifest in installation.built(kubectl, installation.BASE):
         if "webhooks" in manifest:
             kubectl.apply(
@@ -135,7 +135,7 @@ async def create(api: Api, todo: Iterator[int], spaces: list[str]) -> None:
 
 
 async def completions(api: Api, jobs: int, done: asyncio.Event) -> None:
-    """Count the Jobs that are complete."""
+    """Count the complete Jobs; set `done` when all are."""
     seen = 0
     async with api.stream("/apis/batch/v1/jobs", COMPLETE, METADATA_ONLY) as lines:
         async for line in lines:
@@ -145,7 +145,7 @@ async def completions(api: Api, jobs: int, done: asyncio.Event) -> None:
 
 
 def metrics(kubectl: Kubectl) -> dict[str, float]:
-    """The API server's metrics by name and labels."""
+    """Return the API server's metrics by name and labels."""
     text = kubectl.run("get", "--raw", "/metrics").stdout
     split = (line.rpartition(" ") for line in text.splitlines() if line.startswith(("apiserver_admission_w", POST)))
     return {key: float(value) for key, _, value in split}
@@ -174,13 +174,13 @@ def mean_by(change: dict[str, float], name: str, label: str, *chosen: str) -> di
 
 
 def cpu(processes: Processes) -> dict[str, float]:
-    """Seconds of CPU that each program has used, this one too."""
+    """Return the CPU seconds that each program has used, including this one."""
     pids = {name: process.pid for name, process in processes.running.items()} | {"client": os.getpid()}
     return {name: cpu_seconds(pid) for name, pid in pids.items()}
 
 
 def draw(runs: list[Run]) -> None:
-    """Draw Jobs a second, and the mean latency of creating a pod, over the number of Jobs."""
+    """Draw the Jobs a second and the mean latency of creating a pod, by the number of Jobs."""
     plt.rcParams.update({"svg.hashsalt": "scale", "font.size": 9})
     figure, (rates, latencies) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
     for webhook, words in WEBHOOKS.items():

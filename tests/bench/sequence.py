@@ -1,6 +1,7 @@
-"""One Job that suffers preemption, exit 143, eviction, taint, exit 143, exit 1, under `Ignore` and under `Count`.
+"""Prints `explain` of a Job after a preemption, exit 143, eviction, taint, exit 143 and exit 1, for Ignore and Count.
 
-Five minutes, most of it back-off: `python -m tests.cluster --without-operators -- python -m tests.bench.sequence`.
+Takes five minutes, mostly for back-off:
+`python -m tests.cluster --without-operators -- python -m tests.bench.sequence`.
 """
 
 import os
@@ -22,8 +23,8 @@ from webhook.kube.names import MAX_RETRIES, PROFILE
 LONG = 400  # seconds that the back-off may take
 
 
-def suffer(kubectl: Kubectl, api: Api, profile: str) -> str:
-    """Let a Job of budget 6 suffer it all; return what `explain` tells then."""
+def run_sequence(kubectl: Kubectl, api: Api, profile: str) -> str:
+    """Let the pods of a Job with 6 retries end in all these ways; return the output of `explain`."""
     team = new_namespace(f"sequence-{secrets.token_hex(2)}", {PROFILE: profile}, kubectl, api)
     with own_nodes(kubectl, spot=1) as nodes:
         (node,) = nodes.nodes
@@ -50,7 +51,7 @@ def suffer(kubectl: Kubectl, api: Api, profile: str) -> str:
 
 
 def next_pod(team: Namespace, before: Object | None) -> Object:
-    """The pod that replaces another, once it runs."""
+    """Return the running pod of the Job, other than `before`, as soon as there is one."""
     (pod,) = team.running("train", 1, but=before, seconds=LONG)
     return pod
 
@@ -65,8 +66,8 @@ def main() -> None:
     kubectl = Kubectl(Path(shutil.which("kubectl") or "kubectl"), Path(os.environ["KUBECONFIG"]))
     api = Api.connect(kubectl.kubeconfig)
     with ThreadPoolExecutor() as pool:
-        for told in pool.map(lambda profile: suffer(kubectl, api, profile), ("default", "count")):
-            print(told)
+        for explanation in pool.map(lambda profile: run_sequence(kubectl, api, profile), ("default", "count")):
+            print(explanation)
     api.close()
 
 

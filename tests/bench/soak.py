@@ -1,6 +1,6 @@
 """Memory of two replicas over a long time, under load, with a new certificate every minute.
 
-Brings a control plane of its own: `python -m tests.bench.soak [MINUTES]`, thirty by default.
+Starts its own control plane: `python -m tests.bench.soak [MINUTES]`, by default thirty.
 """
 
 import sys
@@ -8,7 +8,7 @@ import time
 
 from certs.issue import KeyPair
 from tests.bench.asking import resident
-from tests.faults.stage import Stage, standing
+from tests.faults.stage import Stage, new_stage
 
 MINUTES = 30
 WARM_UP = 5  # minutes
@@ -17,7 +17,7 @@ LEAF = 90  # seconds: renewed after two thirds of them
 
 
 def main(minutes: int) -> None:
-    with standing() as stage:
+    with new_stage() as stage:
         stage.reset()
         replicas = stage.two_replicas(f"--leaf={LEAF}")
         with stage.under_load("soak", rate=RATE) as watched:
@@ -41,7 +41,7 @@ def main(minutes: int) -> None:
 
 
 def watch(stage: Stage, leaves: set[KeyPair], *, until: float) -> None:
-    """Note every leaf until a moment."""
+    """Collect every leaf of the Secret until this monotonic time."""
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(left, 1.0))
         leaves.add(stage.good().leaf)

@@ -1,7 +1,7 @@
-"""Sees when the machine itself stands still: watches each core at a priority above all that is measured.
+"""Detects when the machine itself pauses, by a program on each core with a higher priority than all that is measured.
 
-A virtual machine is stopped by its host, for a hundred milliseconds and more. Whatever runs at real-time priority waits
-for nothing else. Needs root, or CAP_SYS_NICE.
+The host stops a virtual machine for a hundred milliseconds and more. A program at real-time priority waits for no
+program of lower priority, so only such a pause makes it late. Needs root or CAP_SYS_NICE.
 """
 
 import os
@@ -16,24 +16,25 @@ from typing import Final
 
 import msgspec
 
-ASKING: Final = 50  # real-time priorities: of those who ask, whose threads spin, of what is measured, of the watches
+# Real-time priorities: of the clients, whose threads spin; of the measured servers; of the watching programs.
+ASKING: Final = 50
 MEASURED: Final = 60
 WATCHING: Final = 90
-LOOKS: Final = 0.001  # seconds between looks
-CATCH_UP: Final = 5.0  # seconds, in which watches tell that they are there
-LATE: Final = 0.001  # seconds that a look may be late and nothing has stood still
+LOOKS: Final = 0.001  # seconds between two reads of the clock
+CATCH_UP: Final = 5.0  # seconds for the stopped processes to do the work that they are late with
+LATE: Final = 0.001  # seconds that a read may be late without a pause of the machine
 
-Span = tuple[float, float]  # from when to when, seconds since the epoch
+Span = tuple[float, float]  # begin and end, seconds since the epoch
 
 
 def at_real_time(priority: int = ASKING) -> None:
-    """Have this process, and what it starts, wait for nobody of lower priority."""
+    """Give this process, and the processes that it starts, a real-time priority."""
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
 
 
 @contextmanager
 def in_real_time(pids: list[int]) -> Iterator[None]:
-    """Have the threads of processes wait for nobody of lower priority."""
+    """Give the threads of processes a real-time priority while the block runs."""
     threads = [int(task.name) for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
     try:
         for thread in threads:
@@ -49,7 +50,7 @@ def in_real_time(pids: list[int]) -> Iterator[None]:
 
 @contextmanager
 def nobody_else(pids: list[int]) -> Iterator[None]:
-    """Have processes do nothing meanwhile, and after that what they are late with."""
+    """Stop processes while the block runs; then give them time to catch up."""
     try:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -62,7 +63,7 @@ def nobody_else(pids: list[int]) -> Iterator[None]:
 
 @contextmanager
 def watched() -> Iterator[list[Span]]:
-    """Watch every core; the list is filled once the block has ended."""
+    """Watch every core while the block runs; yield a list that has the pauses after the block."""
     cores = sorted(os.sched_getaffinity(0))
     watches = [
         subprocess.Popen([sys.executable, "-m", "tests.bench.stalls", str(core)], stdout=subprocess.PIPE)
@@ -75,12 +76,12 @@ def watched() -> Iterator[list[Span]]:
         for watch in watches:
             watch.send_signal(signal.SIGTERM)
         for watch in watches:
-            told, _ = watch.communicate()
-            found += msgspec.json.decode(told, type=list[Span])
+            output, _ = watch.communicate()
+            found += msgspec.json.decode(output, type=list[Span])
 
 
 def without(stalls: list[Span], span: Span) -> float:
-    """Return how many seconds of a span none of the cores stood still in."""
+    """Return the seconds of a span in which no core paused."""
     start, end = span
     left, covered = end - start, start
     for begin, stop in sorted(stalls):
@@ -92,7 +93,7 @@ def without(stalls: list[Span], span: Span) -> float:
 
 
 def watch(core: int) -> list[Span]:
-    """Watch one core until SIGTERM."""
+    """Watch one core until SIGTERM; return its pauses."""
     os.sched_setaffinity(0, {core})
     at_real_time(WATCHING)
     found: list[Span] = []

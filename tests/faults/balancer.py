@@ -17,13 +17,13 @@ from typing import cast
 from tests.faults.lines import obey
 
 HOST = "127.0.0.1"
-# Seconds: those of the readinessProbe in manifests/base/deployment.yaml, and its default failureThreshold.
+# Seconds of the readinessProbe in manifests/base/deployment.yaml, and its default failureThreshold.
 PERIOD = 2.0
 PATIENCE = 2.0
 THRESHOLD = 3
-# The kubelet looks for containers that have ended once a second.
+# The kubelet checks once a second whether containers have ended.
 NOTICED = 1.0
-# From a pod's new state to the rules of the last node: EndpointSlices change at once, kube-proxy waits for a second.
+# Seconds from a pod's new state to new rules on all nodes: kube-proxy waits up to a second, EndpointSlices do not.
 LAG = 0.5
 
 
@@ -35,7 +35,7 @@ class Backend:
     health_port: int
     pidfd: int
     ready: bool = False
-    leaving: bool = False  # it was terminated or has ended, which is permanent
+    leaving: bool = False  # True if it was terminated or has ended; it then never becomes an endpoint again
     connections: int = 0
     tasks: list["asyncio.Task[None]"] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""One control plane for the whole run, reset for each test, and the table of faults at its end."""
+"""One stage for the whole run, which is reset for each test, and the table of faults at the end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.processes import last_lines
-from tests.faults.stage import Stage, standing
+from tests.faults.stage import Stage, new_stage
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def whole_run(pytestconfig: pytest.Config) -> Iterator[Stage]:
-    with standing() as stage:
+    with new_stage() as stage:
         pytestconfig.stash[TABLE] = stage.table
         yield stage
 

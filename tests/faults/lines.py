@@ -1,7 +1,7 @@
-"""The commands for programs beside a test: one JSON list `[COMMAND, ARGUMENT, …]` a line, and one answer a line.
+"""Commands for programs that run beside a test: a line with a JSON list `[COMMAND, ARGUMENT, …]`; a line answers it.
 
-They are separate programs, so that the test's process has no threads, which `Processes` requires for its forks,
-and so that a busy test does not slow them down. They end when their stdin does.
+They are separate programs so that the test's process has no threads, which `Processes` requires for its forks, and so
+that a busy test does not slow them down. They end when their stdin ends.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Admissions through the real API server at a constant rate; each answer is checked.
 
-Dry-run creations of Jobs, which each pass /mutate and /validate: nine of ten are valid and must be
-mutated, one has too many retries and must be denied. Each is sent when it is due, even if earlier ones are not answered
-yet. While the API server is down, nothing is sent until its /readyz answers, as by a load balancer.
+The requests are dry-run creations of Jobs, which pass /mutate and /validate: nine of ten are valid and must be mutated,
+and one has too many retries and must be denied. Each is sent at its time, even if earlier ones are not answered yet.
+While the API server is down, nothing is sent until its /readyz answers, as behind a load balancer.
 
 `python -m tests.faults.load KUBECONFIG NAMESPACE`; the commands are the public methods of `Load`.
 """
@@ -24,7 +24,7 @@ from tests.faults.lines import obey
 from tests.faults.tally import Tally
 from webhook.kube.names import POLICY, PROFILE
 
-UNANSWERED = 1000  # at most, each on its own connection: as many as could wait in the API server for 5 s
+UNANSWERED = 1000  # at most, each on its own connection: as many as can wait for 5 s in the API server
 DENIED_ONE_IN = 10
 PATIENCE = aiohttp.ClientTimeout(total=30)
 JSON = {"Content-Type": "application/json"}

@@ -1,4 +1,4 @@
-"""A program beside the test, which executes commands and answers."""
+"""A program that runs beside the test, executes its commands, and answers them."""
 
 from __future__ import annotations
 

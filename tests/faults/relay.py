@@ -1,4 +1,4 @@
-"""Relays between a server and the API, and can be cut: `python -m tests.faults.relay PORT_OF_THE_API`."""
+"""A relay between a server and the API that a test can cut: `python -m tests.faults.relay PORT_OF_THE_API`."""
 
 import asyncio
 import sys

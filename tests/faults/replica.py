@@ -1,4 +1,4 @@
-"""A replica with certificates of a few seconds, a clock that can be set, and a write to the API at which it dies.
+"""A replica for tests: its certificates can be short-lived, its clock can be set, and it can die at a write to the API.
 
 `python -m tests.faults.replica [OPTIONS] -- serve …` starts like `retry-policy serve …`.
 """
@@ -24,7 +24,7 @@ from webhook.serving import app
 WRITES = ("create", "replace", "patch")
 DEFAULT = Lifetimes()
 INTERVAL = 0.002
-HELD = "a write is held back"  # in the log
+HELD = "a write is held back"  # a line in the log
 
 
 def main() -> None:
@@ -57,8 +57,8 @@ def wait_for(file: Path) -> None:
 def watch_writes(slow: float, hold: Path | None, die: str | None) -> None:
     """Delay each write by `slow` seconds and while the file `hold` exists; die `before:N` or `after:N`.
 
-    N is the number of a write, from 1. Writes that the API server rejects are not counted, nor are Events, on which
-    nothing depends, and the ledger's Lease, on which no certificate does.
+    N is the number of a write, from 1. Rejected writes are not counted, and neither are writes of Events and Leases,
+    which do not matter for certificates.
     """
     done = 0
 
@@ -69,9 +69,9 @@ def watch_writes(slow: float, hold: Path | None, die: str | None) -> None:
                 await write(api, path, body)
                 return
             await asyncio.sleep(slow)
-            if hold is not None and hold.exists():  # noqa: ASYNC240 - another process takes it away
+            if hold is not None and hold.exists():  # noqa: ASYNC240 - another process deletes it
                 sys.stderr.write(f"{HELD}\n")
-            while hold is not None and hold.exists():  # noqa: ASYNC110, ASYNC240 - another process takes it away
+            while hold is not None and hold.exists():  # noqa: ASYNC110, ASYNC240 - another process deletes it
                 await asyncio.sleep(INTERVAL)
             if die == f"before:{done + 1}":
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The setup for faults: a control plane, the shipped manifests, replicas behind a balancer, and a load."""
+"""The environment for faults: a control plane, the shipped manifests, replicas behind a balancer, and a load."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator, Mapping
 
-RATE = 100  # Jobs a second, each with two calls: as many as a machine with two cores can do beside other work
-# So many at once that the API server, which keeps 25 idle connections, opens new ones all the time: only a new one
-# depends on the certificate and its authority.
+RATE = 100  # Jobs a second, each with two calls: what a machine with two cores can do beside other work
+# Requests at the same time. The API server keeps 25 idle connections, so it opens new ones all the time, and only a new
+# connection depends on the certificate and its authority.
 BURST = 60
-CALM = 100  # admissions before a fault, and after it
+CALM = 100  # admissions before a fault and after it
 NAMESPACE = "under-load"
 API_SERVER = "kube-apiserver"
 ETCD = "etcd"
@@ -70,7 +70,7 @@ class Replica:
 
 @dataclass
 class Watched:
-    """A period of load: the number of attempts, the results of the admissions, and the reasons of lost ones."""
+    """A period of load: how often the fault was tried, the results of the admissions, and the reasons of lost ones."""
 
     fault: str
     stage: Stage
@@ -99,7 +99,7 @@ class Watched:
 
 
 class Stage(Installed):
-    """The setup of a whole run, with its programs; `reset` restores its first state.
+    """The environment of a whole run, with its programs; `reset` restores its first state.
 
     `whole`: with controllers, scheduler and nodes beside the API server.
     """
@@ -167,7 +167,7 @@ class Stage(Installed):
         return [self.listening(name, in_balancer=in_balancer) for name in names]
 
     def launch(self, *options: str, kubeconfig: Path | None = None, pod: str = "") -> str:
-        """Start a replica and return its name; `pod`: in which pod, by default a new one, named after it."""
+        """Start a replica and return its name; `pod`: the name of its pod, by default that of the replica."""
         self.started += 1
         name = f"replica-{self.started}"
         self.pods[name] = pod or name
@@ -189,7 +189,7 @@ class Stage(Installed):
         return name
 
     def until_dead(self, name: str) -> None:
-        """Wait until a replica that was started for it has killed itself."""
+        """Wait until a replica that was started with `--die` has killed itself."""
         process = self.processes.running.pop(name)
         try:
             until(lambda: process.poll() is not None)
@@ -208,7 +208,7 @@ class Stage(Installed):
         return replica
 
     def answer(self, name: str) -> Path:
-        """Return the file with a replica's one line on stdout."""
+        """Return the file with the only line that a replica writes to stdout."""
         return self.folder / f"{name}.json"
 
     def until_endpoints(self, *replicas: Replica) -> None:
@@ -284,8 +284,8 @@ class Stage(Installed):
 
 
 @contextlib.contextmanager
-def standing(*, whole: bool = False) -> Iterator[Stage]:
-    """Yield a stage; `whole`: with controllers, scheduler and nodes."""
+def new_stage(*, whole: bool = False) -> Iterator[Stage]:
+    """Start a stage and stop it at the end; `whole`: with controllers, scheduler and nodes."""
     with tempfile.TemporaryDirectory(prefix="retry-policy-faults-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         processes = Processes(folder / "logs")

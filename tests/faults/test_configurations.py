@@ -1,4 +1,4 @@
-"""What an admin, or a tool of theirs, does to the webhook configurations and to the policy."""
+"""Changes of the webhook configurations and of the policy by an admin or an admin's tool."""
 
 import http.client
 
@@ -46,7 +46,7 @@ def test_the_policy_stays_in_force_when_its_config_map_is_deleted(stage: Stage) 
     with stage.under_load("policy ConfigMap deleted") as watched:
         stage.api.delete(POLICY)
         watched.until_sent()
-        late = stage.start()  # nobody asks one that has never seen a policy
+        late = stage.start()  # it gets no requests, because it has never seen a policy
         until(lambda: "no policy in force" in readiness(late) and "caches" not in readiness(late))
         assert late.name not in stage.balancer.ask("endpoints")
         stage.create_policy()

@@ -44,7 +44,7 @@ def test_a_forbidden_certificate_renewal_is_reported_counted_and_retried_and_no_
         try:
             due = leaf_due(stage.good())
             stage.put(due)
-            until(lambda: told(stage))
+            until(lambda: has_event(stage))
             for replica in replicas:
                 assert "cannot update resource" in stage.processes.log(replica.name).read_text()
                 assert 'retry_policy_certificate_renewals_total{result="bad"}' in metrics(replica)
@@ -65,7 +65,7 @@ def metrics(replica: Replica) -> str:
     return text
 
 
-def told(stage: Stage) -> bool:
+def has_event(stage: Stage) -> bool:
     """Return True if an Event on the Secret reports a forbidden renewal."""
     return any(
         event["reason"] == "CertificateNotRenewed"

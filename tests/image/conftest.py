@@ -23,7 +23,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Write a line to the terminal at once: otherwise nothing is printed in the first minute."""
+    """Return a function that prints a line at once: otherwise nothing is printed in the first minute."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
 
     def write(text: str) -> None:
@@ -43,7 +43,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None])
 
 @pytest.fixture(scope="session")
 def mark() -> str:
-    """A mark in the secret pip configuration with which the image is built."""
+    """A random text in the secret pip configuration with which the image is built."""
     return secrets.token_hex()
 
 

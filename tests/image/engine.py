@@ -26,7 +26,7 @@ netns = "host"
 runtime = "runc"
 """
 # One timestamp for all files, and no cache: so equal parts of two builds are not copies of an earlier build.
-PODMAN_BUILD = ("--timestamp=0", "--layers=false", "--format=docker")  # the other format knows no health check
+PODMAN_BUILD = ("--timestamp=0", "--layers=false", "--format=docker")  # the OCI format has no health check
 # By default podman's --read-only leaves more folders writable than the kubelet does.
 PODMAN_RUN = ("--read-only-tmpfs=false",)
 # Replaces BASE_IMAGE without a registry: Debian's Python of the same version, with pip and without bytecode.

@@ -1,4 +1,4 @@
-"""Passes the machine's pip settings to a build as secrets: its own index or CA, which no layer keeps.
+"""Passes the machine's pip settings to a build, such as its own index or CA, as secrets, which no layer contains.
 
 `python -m tests.image.pip_configuration FOLDER` prints the options for `docker build`, one a line.
 """

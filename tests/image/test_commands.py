@@ -1,4 +1,4 @@
-"""The image as a command, as in CI: `retry-policy check` without Python."""
+"""The image as a command in CI: `retry-policy check` without Python on the machine."""
 
 from __future__ import annotations
 

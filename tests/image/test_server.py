@@ -74,4 +74,4 @@ def test_after_sigterm_the_server_drains_and_ends_before_the_kubelet_would_kill_
         assert json.loads(reply.body)["response"]["allowed"]
         assert ending.served.process.wait(pod()["terminationGracePeriodSeconds"]) == 0
         assert ending.served.process.stdout is not None
-        assert ending.served.process.stdout.read() == b""  # stdout carried its one line and nothing else
+        assert ending.served.process.stdout.read() == b""  # only the line with the addresses is written to stdout

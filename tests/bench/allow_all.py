@@ -1,4 +1,4 @@
-"""A webhook that does nothing: it reads a review's uid and says yes. `python -m tests.bench.yes CERTIFICATE KEY`."""
+"""A webhook that does nothing: it allows every request. `python -m tests.bench.allow_all PORT CERTIFICATE KEY`."""
 
 import ssl
 import sys
@@ -8,12 +8,12 @@ import uvloop
 from aiohttp import web
 
 
-class Asked(msgspec.Struct):
+class Request(msgspec.Struct):
     uid: str
 
 
 class Review(msgspec.Struct):
-    request: Asked
+    request: Request
 
 
 decoder = msgspec.json.Decoder(Review)
