@@ -61,7 +61,7 @@ class Installed:
         self.api.create(POLICIES, self.policy)
 
     def spoil_policy(self) -> None:
-        """Store a policy with a problem, which the webhooks would refuse: without them, and then create them anew."""
+        """Store an invalid policy; the webhooks would deny it, so delete them before, and create them again."""
         self.delete_configurations()
         bad = {KEY: self.policy["data"][KEY].replace("limit: 10", "limit: 99")}
         self.api.edit(POLICY, [{"op": "replace", "path": "/data", "value": bad}])

@@ -26,7 +26,7 @@ def test_replicas_that_start_without_an_api_server_wait_for_it(stage: Stage) -> 
     stage.kill_api_server()
     replicas = stage.start_together(2)
     with stage.under_load("API server down at start", from_the_start=True) as watched:
-        watched.note = "the API server is back before any replica could read its certificate: nobody is there to ask"
+        watched.note = "the API server is back before a replica could read its certificate: no replica can answer yet"
         stage.start_api_server()
         stage.until_endpoints(*replicas)
         stage.until_effective()
@@ -86,7 +86,7 @@ def test_a_replica_that_was_cut_off_from_the_api_gets_the_changes_that_it_missed
         stage.until_effective()
         before = stage.good()
         with stage.under_load("one of two replicas cut off from the API, meanwhile the Secret is deleted") as watched:
-            watched.note = "what it does not know it does not guess: 503 while it cannot ask for a namespace's profile"
+            watched.note = "while the replica cannot read a namespace's profile, it responds 503 and does not guess"
             relay.ask("cut")
             stage.api.delete(SECRET)
             until(lambda: stage.shared() is not None)

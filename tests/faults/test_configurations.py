@@ -15,7 +15,7 @@ TRIES = 5
 def test_ca_bundles_that_a_user_empties_are_restored(stage: Stage) -> None:
     replicas = stage.two_replicas()
     with stage.under_load("caBundle emptied by hand") as watched:
-        watched.note = "from when the API server takes up the empty caBundle to when it takes up ours again"
+        watched.note = "from the time the API server uses the empty caBundle until it uses ours again"
         watched.tries = TRIES
         for _ in range(watched.tries):
             stage.empty_bundles()
@@ -30,7 +30,7 @@ def test_ca_bundles_that_a_user_empties_are_restored(stage: Stage) -> None:
 def test_webhook_configurations_that_are_deleted_and_applied_again_get_their_ca_bundles(stage: Stage) -> None:
     replicas = stage.two_replicas()
     with stage.under_load("webhook configurations deleted, applied again") as watched:
-        watched.note = "wrong: while there are none nobody asks the webhook; failed: until it has put in its caBundle"
+        watched.note = "wrong: without configurations no webhook is called; failed: until they have their caBundle"
         stage.delete_configurations()
         watched.until_sent()
         stage.configure()
@@ -62,7 +62,7 @@ def test_a_replica_that_restarts_under_a_bad_policy_keeps_the_last_good_one_and_
     stage.until_settled(victim, other)
     stage.until_effective()
     with stage.under_load("policy bad: one of two replicas killed, its container starts again") as watched:
-        watched.note = "as without a bad policy: what it had not answered, and connections until its endpoint is gone"
+        watched.note = "as with a valid policy: unanswered requests, and connections until its endpoint is removed"
         restarted = stage.restart(victim)
         new = stage.start()
         stage.until_endpoints(restarted, other)

@@ -39,7 +39,7 @@ def test_a_forbidden_certificate_renewal_is_reported_counted_and_retried_and_no_
     role = stage.api.get(ROLE)
     (rule,) = (index for index, rule in enumerate(role["rules"]) if "update" in rule["verbs"])
     place = f"/rules/{rule}/verbs/{role['rules'][rule]['verbs'].index('update')}"
-    with stage.under_load("renewal refused for want of rights") as watched:
+    with stage.under_load("renewal refused for lack of permissions") as watched:
         stage.api.edit(ROLE, [{"op": "remove", "path": place}])
         try:
             due = leaf_due(stage.good())

@@ -73,7 +73,7 @@ def test_a_rotation_step_that_a_killed_replica_began_is_completed_by_the_others(
     ]
     victim = Victim(stage, deaths[0][1])
     with stage.under_load("killed before and after every write of a change", burst=BURST) as watched:
-        watched.note = "of another replica than the two that are asked"
+        watched.note = "the killed replica is a third one, which gets no admissions"
         watched.tries = len(deaths)
         for number, (make_due, death) in enumerate(deaths):
             if make_due is retired_due:
@@ -118,7 +118,7 @@ def test_a_leaf_that_expired_while_the_clock_was_behind_is_renewed_when_the_cloc
     before = stage.good().leaf
     (expired,) = certificates(before.certificate)
     with stage.under_load("clock was behind and jumps over expiry", burst=BURST) as watched:
-        watched.note = "the API server's open connections outlive the leaf; a new one would fail until the clock is set"
+        watched.note = "the API server's open connections survive the leaf; new ones would fail until the clock is set"
         until(lambda: expired.not_valid_after_utc < datetime.now(UTC))
         clock.with_suffix(".new").write_text("0")
         clock.with_suffix(".new").replace(clock)

@@ -22,7 +22,7 @@ GARBAGE = base64.b64encode(b"garbage").decode()
 
 
 def foreign(hosts: list[str]) -> tuple[KeyPair, KeyPair]:
-    """Return a new authority, which is not in any caBundle, and a leaf of it."""
+    """Return a new authority, which is in no caBundle, and a leaf that it has issued."""
     now = datetime.now(UTC)
     authority = new_authority(NAME, now=now, lifetime=LIFETIME)
     return authority, issue(authority, NAME, now=now, lifetime=LIFETIME, hosts=hosts)
@@ -89,7 +89,7 @@ def test_a_valid_secret_from_another_source_is_used(stage: Stage) -> None:
     replicas = stage.two_replicas()
     authority, leaf = foreign(hosts_of(stage.good().leaf))
     theirs = Shared(authority=authority, leaf=leaf)
-    with stage.under_load("Secret replaced by a whole other one, such as a backup", burst=BURST) as watched:
+    with stage.under_load("Secret replaced by another valid one, such as a backup", burst=BURST) as watched:
         stage.put(theirs)
         until(lambda: certificates(authority.certificate) <= certificates(stage.bundles()[0]))
         stage.until_settled(*replicas)
@@ -102,7 +102,7 @@ def test_a_valid_secret_from_another_source_is_used(stage: Stage) -> None:
 
 def test_replicas_that_start_at_once_on_an_empty_cluster_agree_on_one_authority(stage: Stage) -> None:
     watched = Watched("two replicas start at once on an empty cluster", stage, tries=FIRST_STARTS)
-    watched.note = "without load: a try ends when both serve a leaf of the one authority that every caBundle holds"
+    watched.note = "without load: a try ends when both serve a leaf of the only authority in every caBundle"
     stage.table.append(watched)
     hold = stage.folder / "hold"
     for _ in range(FIRST_STARTS):

@@ -25,7 +25,7 @@ def test_a_roll_out_loses_no_admission(stage: Stage) -> None:
 def test_when_a_replica_is_killed_only_its_own_requests_are_lost(stage: Stage) -> None:
     victim, other = stage.two_replicas()
     with stage.under_load("SIGKILL of one of two replicas") as watched:
-        watched.note = "what it had not answered yet, and connections to it until its endpoint is gone"
+        watched.note = "its unanswered requests, and connections to it until its endpoint is removed"
         stage.kill(victim)
         stage.until_endpoints(other)
         stage.until_endpoints(other, stage.start())
@@ -38,7 +38,7 @@ def test_when_a_replica_is_killed_only_its_own_requests_are_lost(stage: Stage) -
 def test_replicas_that_are_killed_one_after_the_other_recover_by_themselves(stage: Stage) -> None:
     replicas = stage.two_replicas()
     with stage.under_load("SIGKILL of both replicas, one after the other") as watched:
-        watched.note = "likewise; the second one is killed when the first one's successor serves"
+        watched.note = "as above; the second replica is killed when the successor of the first one is ready"
         watched.tries = len(replicas)
         for victim in [*replicas]:
             stage.kill(victim)
