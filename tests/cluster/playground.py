@@ -58,19 +58,19 @@ The retry policy webhook is up on a Kubernetes cluster; Ctrl-C stops what was st
 
   kubectl label namespace default retry-policy.dev/profile=default
   kubectl create -f manifests/samples/job.yaml
-  kubectl get jobs,pods -o yaml                                  # what was made of it
-  kubectl annotate pods --all retry-policy-test/exit-code=143    # nothing is really run: a pod ends as it is told to
+  kubectl get jobs,pods -o yaml                                  # the stored Job and its pods
+  kubectl annotate pods --all retry-policy-test/exit-code=143    # no program runs: this ends a pod
   kubectl annotate pods --all --overwrite retry-policy-test/exit-code=1  # a bug: the Job fails at once
-  kubectl annotate job train retry-policy.dev/retryable=true     # its author: it may run twice
-  retry-policy retry default/job/train                           # asks for it; so does, without the command:
+  kubectl annotate job train retry-policy.dev/retryable=true     # the author allows a second run
+  retry-policy retry default/job/train                           # requests a retry, like the next command:
   kubectl annotate job train --overwrite retry-policy.dev/retry-requested-at=$(date -u +%FT%TZ)
-  kubectl create --dry-run=server -f manifests/samples/job-with-25-retries.yaml  # is refused
+  kubectl create --dry-run=server -f manifests/samples/job-with-25-retries.yaml  # is denied
 
-  kubectl -n retry-policy-system edit configmap retry-policy     # the policy; a bad one is refused
-                                                                 # as installed: manifests/samples/policy-gke.yaml
+  kubectl -n retry-policy-system edit configmap retry-policy     # the policy; an invalid one is denied
+                                                                 # installed: manifests/samples/policy-gke.yaml
 
-  kill {server}                                                  # an outage: the webhook is away, all else stays
-  kill -STOP {server}                                            # another: it does not answer; -CONT ends that
+  kill {server}                                                  # an outage: only the webhook stops
+  kill -STOP {server}                                            # another one: it does not answer; -CONT ends it
   {start_again()}                                                # starts the webhook again
 
 Metrics: {http}/metrics

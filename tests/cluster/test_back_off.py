@@ -168,7 +168,7 @@ def test_a_failure_beyond_backoff_limit_and_the_limit_of_its_index_has_reason_ba
 
 
 @pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
-@pytest.mark.parametrize("spec", [{}, {"backoffLimit": 2}], ids=["nothing said", "backoffLimit said"])
+@pytest.mark.parametrize("spec", [{}, {"backoffLimit": 2}], ids=["without backoffLimit", "with backoffLimit"])
 def test_an_unchanged_manifest_can_be_applied_again(
     namespace: NewNamespace, options: tuple[str, ...], spec: Object
 ) -> None:

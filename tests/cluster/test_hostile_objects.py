@@ -34,10 +34,19 @@ RECORD = json.dumps({"profile": "default", "injected": [{"op": "add", "path": "/
 HOSTILE: dict[str, tuple[str, Object]] = {
     "long rules": (JOBS, job(job_spec(rules=LONG_RULES))),
     "rules that name missing containers": (JOBS, job(job_spec(rules=MISSING, containers=CONTAINERS))),
-    "conditions": (JOBS, job(job_spec(rules=[{"action": "Count", "onPodConditions": [{"type": "A"}] * 60_000}]))),
-    "a record": (JOBS, job(annotations={names.POLICY: RECORD})),
-    "variables": (JOBS, job(job_spec(containers=({"name": "main", "image": "x", "env": [{"name": "A"}] * 90_000},)))),
-    "terms": (PODS, pod({"affinity": {"nodeAffinity": REQUIRED}}, owner=None, annotations={names.ATTEMPT: "1"})),
+    "rules with many pod conditions": (
+        JOBS,
+        job(job_spec(rules=[{"action": "Count", "onPodConditions": [{"type": "A"}] * 60_000}])),
+    ),
+    "a long policy annotation": (JOBS, job(annotations={names.POLICY: RECORD})),
+    "many variables": (
+        JOBS,
+        job(job_spec(containers=({"name": "main", "image": "x", "env": [{"name": "A"}] * 90_000},))),
+    ),
+    "many node selector terms": (
+        PODS,
+        pod({"affinity": {"nodeAffinity": REQUIRED}}, owner=None, annotations={names.ATTEMPT: "1"}),
+    ),
 }
 
 

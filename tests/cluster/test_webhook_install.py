@@ -336,7 +336,7 @@ def test_the_pod_webhooks_skip_pods_of_jobs_and_validation_skips_every_pod_with_
 ) -> None:
     team = namespace({names.PROFILE: "default"})
     owners = {
-        "of nobody": owner("example.test/v1", "Run", controller=False),
+        "without a controller": owner("example.test/v1", "Run", controller=False),
         "of a run": owner("example.test/v1", "Run"),
         "of a job": owner("batch/v1", "Job"),
         "of a job with a selector of its own": owner("batch/v1", "Job"),
@@ -346,8 +346,11 @@ def test_the_pod_webhooks_skip_pods_of_jobs_and_validation_skips_every_pod_with_
         pods[name]["metadata"]["ownerReferences"] = [one]
     pods["of a job"]["metadata"]["labels"] = {"batch.kubernetes.io/job-name": "owner"}
     with unreachable_webhook(kubectl, team, of_kind(kind, base), "pods.retry-policy.dev") as is_called:
-        until(lambda: is_called("create", stdin=pods["of nobody"]))
-        assert {name for name, manifest in pods.items() if is_called("create", stdin=manifest)} == {"of nobody", *kinds}
+        until(lambda: is_called("create", stdin=pods["without a controller"]))
+        assert {name for name, manifest in pods.items() if is_called("create", stdin=manifest)} == {
+            "without a controller",
+            *kinds,
+        }
 
 
 def owner(api_version: str, kind: str, *, controller: bool = True) -> Object:
