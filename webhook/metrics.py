@@ -118,9 +118,9 @@ READY: Final = Gauge(
     "1 if requests may be sent to this replica, as /readyz says.",
     registry=REGISTRY,
 )
-IN_HOUSE: Final = Gauge(
-    "retry_policy_admission_requests_in_house",
-    "Requests that wait for the API, at most 128; of one namespace as many as are left free.",
+WAITING: Final = Gauge(
+    "retry_policy_admission_requests_waiting",
+    "Requests that wait for an answer of the API server, at most 128; one namespace may have as many as are left free.",
     registry=REGISTRY,
 )
 HELD_BYTES: Final = Gauge(

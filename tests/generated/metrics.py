@@ -43,7 +43,7 @@ REMEDIES: Final[dict[str, str]] = {
     "certificate_trusted": "0: find what else writes `caBundle`",
     "certificate_renewals": "`bad` rises: the Event `CertificateNotRenewed` says why",
     "ready": "0: the Event `NotReady` of the pod says why",
-    "admission_requests_in_house": "stays near 128: the API server answers slowly",
+    "admission_requests_waiting": "stays near 128: the API server answers slowly",
     "admission_held_bytes": "stays high: add a replica",
     "connections_dropped": "rises: let only the API server reach the port",
     "leader_failures": "rises: a bug, report it with the log line `the work of the leader failed`",

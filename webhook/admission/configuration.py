@@ -50,16 +50,16 @@ def validate(request: Request, policy: Policy | None, in_use: Mapping[str, list[
     if request.kind.kind == "ConfigMap":
         text = (root.get("data") or {}).get(KEY)
         is_stored = bool(uid and at(old, ("metadata", "uid")) == uid)
-        found = policy_problems(text, in_use, named=is_stored)
+        found = policy_problems(text, in_use, with_names=is_stored)
         return Response(found=[("policy", problem) for problem in found])
     found = [] if policy is None else opt_in.problems(root, old, policy)
     return Response(found=[("opt_in", problem) for problem in found], warnings=opt_in.warnings(root, old))
 
 
-def policy_problems(text: str | None, in_use: Mapping[str, list[str]], *, named: bool) -> list[Problem]:
+def policy_problems(text: str | None, in_use: Mapping[str, list[str]], *, with_names: bool) -> list[Problem]:
     """Judge a policy before it is in force; one that drops a profile in use would leave its namespaces without any.
 
-    `named`: whether the profiles and namespaces in question are named.
+    `with_names`: whether the profiles and namespaces in question are named.
     """
     if text is None:
         return [Problem(("data", KEY), "is missing", f"must be the policy as a text: {KEY}: |")]
@@ -68,7 +68,7 @@ def policy_problems(text: str | None, in_use: Mapping[str, list[str]], *, named:
         return parsed
     found = validate_policy(parsed)
     dropped = sorted(in_use.keys() - parsed.profiles.keys())
-    if dropped and not named:
+    if dropped and not with_names:
         what = "lack a profile that a namespace is labelled with"
         return [*found, Problem(("profiles",), what, f"see: kubectl get namespaces -L {names.PROFILE}")]
     for profile_name in dropped:

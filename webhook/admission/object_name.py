@@ -72,7 +72,7 @@ class ObjectName(NamedTuple):
         return {field: value for field, value in self._asdict().items() if value}
 
 
-def name_of(request: Request, body: bytes) -> ObjectName:
+def object_name(request: Request, body: bytes) -> ObjectName:
     """Return the name of a request's object; `body` are the bytes that the request was read from."""
     kind = request.kind.kind
     metadata = metadata_in(body)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from webhook.audit.judge import WORST_FIRST, Judgement, Verdict
-from webhook.kinds import KindSpec, name_of
+from webhook.kinds import KindSpec, full_name
 
 MOST_ROWS: Final = 1_000  # of each verdict
 LONGEST_FINDING: Final = 300  # characters
@@ -68,7 +68,7 @@ class Report:
         """Yield the cells of each line: a line for each finding."""
         for verdict in WORST_FIRST:
             for key, entry in sorted(self.rows[verdict].items(), key=place):
-                name = name_of(key.row, key.namespace, entry.name)
+                name = full_name(key.row, key.namespace, entry.name)
                 others = f" and {entry.number - 1} more" if entry.number > 1 else ""
                 for finding in key.findings:
                     yield verdict.upper(), f"{name}{others}", finding

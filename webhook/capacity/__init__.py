@@ -3,7 +3,7 @@
 from webhook.capacity.contradictions import refuses_on_demand, refuses_spot
 from webhook.capacity.pools import Census, Pool
 from webhook.capacity.provider import Provider, custom, off_spot, on_demand_preferences, on_spot, spot_preferences
-from webhook.capacity.recognition import NodeFacts, named, recognise
+from webhook.capacity.recognition import NodeFacts, provider_named, recognise
 from webhook.capacity.set_aside import set_aside
 from webhook.capacity.tolerations import missing_tolerations
 
@@ -14,10 +14,10 @@ __all__ = [
     "Provider",
     "custom",
     "missing_tolerations",
-    "named",
     "off_spot",
     "on_demand_preferences",
     "on_spot",
+    "provider_named",
     "recognise",
     "refuses_on_demand",
     "refuses_spot",

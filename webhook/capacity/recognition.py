@@ -30,7 +30,7 @@ def recognise(nodes: Iterable[NodeFacts], *, has_karpenter_node_pools: bool) -> 
     return combine(*rows) if rows else None
 
 
-def named(name: str, recognised: Provider | None) -> Provider:
+def provider_named(name: str, recognised: Provider | None) -> Provider:
     """Return the provider that a policy names; for GKE with preemptible VMs if `recognised` contains such nodes."""
     if name == GKE.name and recognised is not None and PREEMPTIBLE.spot_labels.keys() & excluded_keys(recognised):
         return PREEMPTIBLE_TOO

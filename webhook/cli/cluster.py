@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
-from webhook.cli.console import DEFAULT_KUBECONFIG, UNUSABLE, Named, one_of, printable
+from webhook.cli.console import DEFAULT_KUBECONFIG, UNUSABLE, ObjectArgument, one_of, printable
 from webhook.kinds import KindSpec
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.objects.problem import Json, Problem
@@ -56,7 +56,7 @@ class NotOneError(Exception):
         super().__init__(str(self.problem))
 
 
-async def find(api: Api, target: Named, rows: Sequence[KindSpec]) -> tuple[KindSpec, Json]:
+async def find(api: Api, target: ObjectArgument, rows: Sequence[KindSpec]) -> tuple[KindSpec, Json]:
     """Return the kind and the object that a user names; raise NotOneError, and what `Api` raises.
 
     `rows`: the kinds of the command, of which one must have an object of that name if the user left the kind out. A

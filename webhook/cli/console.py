@@ -28,7 +28,7 @@ def printable(line: str) -> str:
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
 
 
-class Named(NamedTuple):
+class ObjectArgument(NamedTuple):
     """An object as a user names it; `row` is None if its kind was left out."""
 
     namespace: str
@@ -39,7 +39,7 @@ class Named(NamedTuple):
         return "/".join([self.namespace, *([self.row.kind.lower()] if self.row is not None else []), self.name])
 
 
-def named(text: str, rows: Iterable[KindSpec]) -> Named:
+def object_argument(text: str, rows: Iterable[KindSpec]) -> ObjectArgument:
     """Read NAMESPACE/KIND/NAME or NAMESPACE/NAME, the kind one of `rows`; raise click.UsageError."""
     by_word = {word: row for row in rows for word in (row.kind.lower(), row.resource)}
     kinds = ", ".join(row.kind.lower() for row in dict.fromkeys(by_word.values()))
@@ -51,7 +51,7 @@ def named(text: str, rows: Iterable[KindSpec]) -> Named:
         raise click.UsageError(f"{kind!r} is no kind of this command; write NAMESPACE/KIND/NAME, KIND one of {kinds}")
     if not is_name(namespace) or not is_name(name):
         raise click.UsageError(f"{text!r} names no object; write NAMESPACE/KIND/NAME, such as ml/job/train")
-    return Named(namespace, by_word.get(kind.lower()), name)
+    return ObjectArgument(namespace, by_word.get(kind.lower()), name)
 
 
 def one_of(words: list[str]) -> str:

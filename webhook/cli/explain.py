@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 import click
 
 from webhook.cli import documents
-from webhook.cli.console import UNUSABLE, Named, kubeconfig_option, named, one_of, printable
+from webhook.cli.console import UNUSABLE, ObjectArgument, kubeconfig_option, object_argument, one_of, printable
 from webhook.explain import build_cron_job, build_pipeline_run, render
 from webhook.explain.build import Explanation
 from webhook.explain.build import explain as build
@@ -53,7 +53,7 @@ def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfi
     """
     if not files and workload is None:
         raise click.UsageError("no workload is named; name one as NAMESPACE/[KIND/]NAME, or a file with -f")
-    target = None if workload is None else named(workload, ROOTS)
+    target = None if workload is None else object_argument(workload, ROOTS)
     try:
         if files or target is None:
             stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
@@ -81,7 +81,7 @@ class UnexplainableError(Exception):
     """There is no workload to explain; the message says why, and what to do."""
 
 
-def of_cluster(kubeconfig: str | None, target: Named) -> Explained:
+def of_cluster(kubeconfig: str | None, target: ObjectArgument) -> Explained:
     """Explain a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
     from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default  # noqa: PLC0415 - see below
     from webhook.explain.load import load  # noqa: PLC0415 - half a second that files save
@@ -102,11 +102,11 @@ def of_cluster(kubeconfig: str | None, target: Named) -> Explained:
         raise UnexplainableError(f"the account of {target} cannot be read: {error}; {remedy}") from None
 
 
-def of_files(files: tuple[str, ...], stdin: BinaryIO, only: Named | None) -> list[Explained]:
+def of_files(files: tuple[str, ...], stdin: BinaryIO, only: ObjectArgument | None) -> list[Explained]:
     """Explain all workloads in files, or the one that `only` names; raise UnexplainableError."""
     found = [one for file in files for one in read(file, stdin)]
     parts = by_label(found)
-    roots = [root for root in found if is_root(root) and (only is None or is_named(root, only))]
+    roots = [root for root in found if is_root(root) and (only is None or is_target(root, only))]
     if only is not None and len({root["kind"] for root in roots}) > 1:
         choice = one_of([f"{only.namespace}/{root['kind'].lower()}/{only.name}" for root in roots])
         raise UnexplainableError(f"several objects are named {only} in {', '.join(files)}; write {choice}")
@@ -116,7 +116,7 @@ def of_files(files: tuple[str, ...], stdin: BinaryIO, only: Named | None) -> lis
     return [of_objects(root, parts) for root in roots]
 
 
-def is_named(root: Json, only: Named) -> bool:
+def is_target(root: Json, only: ObjectArgument) -> bool:
     """Return True if a user who names `only` means this object."""
     is_kind = only.row is None or only.row.kind == root["kind"]
     return is_kind and (namespace_of(root), root["metadata"].get("name")) == (only.namespace, only.name)

@@ -44,10 +44,10 @@ def unified(title: str, title_after: str, before: list[str], after: list[str]) -
 def merged(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the lines of both texts, each with KEPT, REMOVED or ADDED."""
     names: Names = {}
-    named_before = named(before, names)
-    place_of = {name: place for place, name in enumerate(named(after, names))}
+    identities_before = identities_of(before, names)
+    place_of = {name: place for place, name in enumerate(identities_of(after, names))}
     done = 0
-    for line, name in zip(before, named_before, strict=True):
+    for line, name in zip(before, identities_before, strict=True):
         place = place_of.get(name, -1)
         if place < done:
             yield REMOVED, line
@@ -58,7 +58,7 @@ def merged(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:
     yield from ((ADDED, added) for added in after[done:])
 
 
-def named(lines: list[str], names: Names) -> list[Name]:
+def identities_of(lines: list[str], names: Names) -> list[Name]:
     """Return the identity of each line, unique in the text, as a number; add new identities to `names`."""
     times: Counter[tuple[Name, str]] = Counter()
     above: list[tuple[int, Name]] = [(-1, 0)]  # depth and name of those that the next line may stand under

@@ -137,7 +137,7 @@ class Run:
         self, document: Document, path: FieldPath, root: Json, attempt: int | None, *, compare: bool = False
     ) -> Verdict:
         """Return the verdict on the object at `path` in a document, and edit the object; print warnings to stderr."""
-        name = offline.named(root)
+        name = offline.full_name_of(root)
         verdict = offline.admit(root, self.policy, self.profile_for(root), attempt, compare=compare)
         verdict.problems = offline.prefixed(path, verdict.problems)
         self.warn(document, name, offline.prefixed(path, verdict.warnings))
@@ -148,7 +148,7 @@ class Run:
     def lines(self, document: Document, root: Json, verdict: Verdict) -> Iterator[str]:
         """Yield the problems of an object, each as a line."""
         for problem in verdict.problems:
-            yield line_of(document, "", problem, offline.named(root))
+            yield line_of(document, "", problem, offline.full_name_of(root))
 
 
 def line_of(document: Document, before: str, problem: Problem, name: str) -> str:

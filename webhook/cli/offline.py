@@ -15,7 +15,7 @@ from webhook.admission import configuration, engine
 from webhook.admission.subject import Subject, request_to_create, subject_of
 from webhook.cli import line_diff
 from webhook.cli.documents import Document, items
-from webhook.kinds import KINDS, name_of
+from webhook.kinds import KINDS, full_name
 from webhook.kinds.batch import JOB
 from webhook.kube import names
 from webhook.objects import bounds
@@ -109,7 +109,7 @@ def unknown_profile(labels: Json, policy: Policy) -> Iterator[Problem]:
         yield Problem((*LABELS, names.PROFILE), what, "name the policy of the cluster with --policy")
 
 
-def named(root: Json) -> str:
+def full_name_of(root: Json) -> str:
     """Return how the command line names an object: NAMESPACE/KIND/NAME, without what it does not have."""
     row = KINDS.get((root["apiVersion"].rpartition("/")[0], root["kind"]))
     namespace, name = (at(root, ("metadata", key)) for key in ("namespace", "name"))
@@ -117,7 +117,7 @@ def named(root: Json) -> str:
     if not isinstance(name, str):
         name = f"{generated}*" if isinstance(generated, str) else ""
     namespace = namespace if isinstance(namespace, str) else ""
-    return f"{root['kind'].lower()}/{name}" if row is None else name_of(row, namespace, name)
+    return f"{root['kind'].lower()}/{name}" if row is None else full_name(row, namespace, name)
 
 
 def warnings(document: Document) -> Iterator[Problem]:

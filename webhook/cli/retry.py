@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default
-from webhook.cli.console import PROBLEMS, Named, kubeconfig_option, named, printable
+from webhook.cli.console import PROBLEMS, ObjectArgument, kubeconfig_option, object_argument, printable
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.paths import is_name
@@ -104,7 +104,7 @@ def target_of(text: str, selector: str | None, failed_since: str | None, *, keep
         if adapter is not None and is_name(namespace):
             what = f"{text!r} names no {adapter.row.kind}"
             raise click.UsageError(f"{what}; write {text}/NAME, or choose with -l or --failed-since")
-        one = named(text, ADAPTERS)
+        one = object_argument(text, ADAPTERS)
         adapter = None if one.row is None else ADAPTERS[one.row]
         namespace, name = one.namespace, one.name
     elif adapter is None or not is_name(namespace):
@@ -129,7 +129,7 @@ async def adapter_of(api: Api, target: Target) -> Adapter:
     held = await reading.placeholders(api, target.namespace)
     if any(of_job.state_of(one).name == target.name for one in held):
         return of_job.ADAPTER  # a Job whose retry has begun may be deleted by now
-    row, _ = await find(api, Named(target.namespace, None, target.name), list(ADAPTERS))
+    row, _ = await find(api, ObjectArgument(target.namespace, None, target.name), list(ADAPTERS))
     return ADAPTERS[row]
 
 
@@ -164,7 +164,7 @@ async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
                 outcome.refused.append(error.problem)
             except (ApiError, *UNREACHABLE) as error:
                 answer = (str(error) or repr(error))[:LONGEST_ERROR]
-                what = f"{refusals.named(one.adapter.row.kind, one.run)}: the API server refused: {answer}"
+                what = f"{refusals.kind_and_name(one.adapter.row.kind, one.run)}: the API server refused: {answer}"
                 outcome.refused.append(Problem((), what, "run the same command again to continue"))
     return outcome
 
@@ -188,7 +188,7 @@ async def chosen(api: Api, target: Target, adapter: Adapter, refused: list[Probl
             continue
         problem = adapter.refusal(found) if found.placeholder is None else None
         if problem is not None:
-            what = problem.what if run else f"{refusals.named(adapter.row.kind, root)}: {problem.what}"
+            what = problem.what if run else f"{refusals.kind_and_name(adapter.row.kind, root)}: {problem.what}"
             refused.append(Problem((), what, problem.remedy))
         elif run is not None:
             yield Planned(adapter.of_run, run, adapter.promise(found), keep_finally)
@@ -216,7 +216,7 @@ async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: 
     missing = await reading.missing_rights(api, run["metadata"]["namespace"], adapter.rights(run))
     if missing:
         lacking = ", ".join(str(right) for right in missing)
-        name = refusals.named(adapter.row.kind, run)
+        name = refusals.kind_and_name(adapter.row.kind, run)
         raise RefusedError(f"{name} is unchanged: you may not {lacking}", "ask an admin for these rights")
     await executor.rerun(api, adapter, run, by, when, keep_finally=planned.keep_finally, dry_run=dry_run)
 

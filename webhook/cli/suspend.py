@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from webhook.cli.cluster import NotOneError, find, kubeconfig_or_default
-from webhook.cli.console import Named, kubeconfig_option, named
+from webhook.cli.console import ObjectArgument, kubeconfig_option, object_argument
 from webhook.cli.retry import Outcome, conclude
 from webhook.kube import terminal
 from webhook.kube.client import Api
@@ -37,12 +37,12 @@ def resume(target: str, kubeconfig: str | None) -> None:
 
 def switch(target: str, kubeconfig: str | None, *, suspend: bool) -> None:
     """Suspend or resume."""
-    wanted = named(target, ADAPTERS)
+    wanted = object_argument(target, ADAPTERS)
     file = kubeconfig_or_default(kubeconfig)
     conclude(file, switch_in_cluster(file, wanted, suspend=suspend))
 
 
-async def switch_in_cluster(kubeconfig: str, target: Named, *, suspend: bool) -> Outcome:
+async def switch_in_cluster(kubeconfig: str, target: ObjectArgument, *, suspend: bool) -> Outcome:
     """Suspend an object, or resume it; raise what `Api` raises."""
     outcome = Outcome()
     async with await Api.connect(kubeconfig, lambda header: outcome.warnings.append(text_of(header))) as api:
@@ -51,7 +51,7 @@ async def switch_in_cluster(kubeconfig: str, target: Named, *, suspend: bool) ->
         except NotOneError as error:
             outcome.refused.append(error.problem)
             return outcome
-        name = refusals.named(row.kind, root)
+        name = refusals.kind_and_name(row.kind, root)
         why = refusal(ADAPTERS[row], root, suspend=suspend)
         right = Right("patch", row.group, row.resource)
         if why is None and await reading.missing_rights(api, target.namespace, [right]):
@@ -67,7 +67,7 @@ async def switch_in_cluster(kubeconfig: str, target: Named, *, suspend: bool) ->
 
 def refusal(adapter: Adapter, root: Json, *, suspend: bool) -> Problem | None:
     """Return why an object cannot be suspended, or resumed; None if it can."""
-    name = refusals.named(adapter.row.kind, root)
+    name = refusals.kind_and_name(adapter.row.kind, root)
     if problem := adapter.cannot_be_suspended(root):
         return problem
     if terminal.condition_of(root) is not None:

@@ -23,7 +23,7 @@ from webhook.objects import bounds
 from webhook.objects.patch import at, find
 from webhook.objects.problem import Json, Path
 
-__all__ = ["KINDS", "Budget", "EmbeddedJob", "KindSpec", "OwnerReference", "embedded_in", "name_of", "row_of"]
+__all__ = ["KINDS", "Budget", "EmbeddedJob", "KindSpec", "OwnerReference", "embedded_in", "full_name", "row_of"]
 
 ROWS: Final = (
     core.POD,
@@ -55,7 +55,7 @@ WORDS: Final = {
 }
 
 
-def name_of(row: KindSpec, namespace: str, name: str) -> str:
+def full_name(row: KindSpec, namespace: str, name: str) -> str:
     """Return how the command line names an object: NAMESPACE/KIND/NAME; without what is empty."""
     return "/".join(part for part in (namespace, WORDS[row], name) if part)
 

@@ -53,7 +53,7 @@ async def current_job(api: Api, job: Json) -> Json:
     metadata = job["metadata"]
     current = await api.find(batch.JOB.path(metadata["namespace"], metadata["name"]))
     if current is None or current["metadata"]["uid"] != metadata["uid"]:
-        raise RefusedError.of(refusals.is_gone(refusals.named("Job", job)))
+        raise RefusedError.of(refusals.is_gone(refusals.kind_and_name("Job", job)))
     if problem := of_job.refusal(current, await controller(api, of_job.ADAPTER, current)):
         raise RefusedError.of(problem)
     return current
@@ -282,7 +282,7 @@ class InPlaceRerun:
     @property
     def name(self) -> str:
         """The object's kind, namespace and name, for messages."""
-        return refusals.named(self.adapter.row.kind, self.before.root)
+        return refusals.kind_and_name(self.adapter.row.kind, self.before.root)
 
     async def read(self) -> Workload:
         """Return the current state of the object; raise RefusedError if it does not exist, and as `Api` does."""

@@ -111,7 +111,7 @@ class JobContext(msgspec.Struct, frozen=True):
         workload = self.workload
         name = (self.job.metadata.get("labels") or {}).get(REPLICATED_JOB)
         if workload.row is JOB_SET:
-            name = job_set.name_of(workload.root, self.job)
+            name = job_set.replicated_job_name(workload.root, self.job)
         if workload.job_set is None or name is None:
             return True
         rules, by_default = workload.rules_for_bugs
@@ -121,7 +121,7 @@ class JobContext(msgspec.Struct, frozen=True):
         """Return what the failure policy of the Job is to do."""
         workload, said = self.workload, True
         if workload.row is JOB_SET:
-            name = job_set.name_of(workload.root, self.job)
+            name = job_set.replicated_job_name(workload.root, self.job)
             said = restart_policy.is_said(workload.said_restart_policies, name)
         return failure_policy.Wanted(workload.disruption_action, self.fails_on_bugs, workload.keeps_indexes, said)
 

@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from webhook import metrics
 from webhook.admission import configuration, engine, review
-from webhook.admission.object_name import ObjectName, name_of
+from webhook.admission.object_name import ObjectName, object_name
 from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Subject, read, subject_of
 from webhook.kinds import batch
@@ -72,7 +72,7 @@ class Endpoints:
     ) -> None:
         self.bodies = Bodies(limits)
         self.places = Places(limits, lambda namespace: cluster is not None and cluster.serves(namespace))
-        metrics.IN_HOUSE.set_function(lambda: self.places.requests)
+        metrics.WAITING.set_function(lambda: self.places.requests)
         metrics.HELD_BYTES.set_function(lambda: self.bodies.held)
         metrics.READY.set_function(lambda: not self.reasons())
         self.policy = policy
@@ -199,14 +199,14 @@ class Endpoints:
         if not request.dry_run:
             count(response, mode or "Enforce")
             if mode is not None and profile_name is not None and (response.would_deny or response.would_change):
-                self.not_enforced.report(name_of(request, body), response, profile_name, mode)
+                self.not_enforced.report(object_name(request, body), response, profile_name, mode)
         if response.found or response.warnings:
             self.tell(request, body, response, profile_name)
         return response
 
     def tell(self, request: Request, body: bytes, response: Response, profile_name: str | None) -> None:
         """Name the object in an answer that says something of it, add its profile's message, and log a denial."""
-        name = name_of(request, body)
+        name = object_name(request, body)
         response.name = str(name)
         policy = self.policy.current
         profile = None if policy is None or profile_name is None else policy.profiles.get(profile_name)

@@ -7,7 +7,7 @@ import pytest
 from tests.admission import review_of
 from tests.objects import job, pod
 from webhook.admission import review
-from webhook.admission.object_name import ObjectName, name_of
+from webhook.admission.object_name import ObjectName, object_name
 from webhook.objects.problem import Json
 
 JOB_OF_SET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": "u", "controller": True}
@@ -15,7 +15,7 @@ JOB_OF_SET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name"
 
 def named(root: Any, **request: Any) -> ObjectName:
     body = review_of(root, namespace="team", **request)
-    return name_of(review.decode(body), body)
+    return object_name(review.decode(body), body)
 
 
 def with_metadata(root: Json, **metadata: Any) -> Json:
@@ -29,12 +29,12 @@ def test_an_object_is_named_by_kind_namespace_and_name() -> None:
 
 def test_a_cluster_scoped_object_is_named_without_a_namespace() -> None:
     body = review_of(with_metadata({"apiVersion": "v1", "kind": "Namespace"}, name="team"), namespace="")
-    assert str(name_of(review.decode(body), body)) == "Namespace team"
+    assert str(object_name(review.decode(body), body)) == "Namespace team"
 
 
 def test_a_namespace_is_named_without_the_namespace_field_of_the_request() -> None:
     body = review_of(with_metadata({"apiVersion": "v1", "kind": "Namespace"}, name="team"), namespace="team")
-    assert str(name_of(review.decode(body), body)) == "Namespace team"
+    assert str(object_name(review.decode(body), body)) == "Namespace team"
 
 
 def test_an_object_with_generate_name_is_named_by_that_prefix() -> None:

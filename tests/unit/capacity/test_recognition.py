@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.capacity.matcher import meets
 from webhook.capacity.provider import off_spot, on_spot
-from webhook.capacity.recognition import NodeFacts, named, recognise
+from webhook.capacity.recognition import NodeFacts, provider_named, recognise
 from webhook.capacity.table import EKS, GKE, KARPENTER
 
 GKE_NODE = NodeFacts({"cloud.google.com/gke-nodepool": "default"}, "gce://project/zone/gke-c-default-1")
@@ -98,11 +98,11 @@ def test_nodes_can_be_any_iterable() -> None:
 def test_gke_named_in_a_policy_includes_preemptible_vms_if_there_are_such_nodes() -> None:
     without = recognise([GKE_NODE], has_karpenter_node_pools=False)
     with_them = recognise([GKE_NODE, PREEMPTIBLE_NODE], has_karpenter_node_pools=False)
-    assert named("gke", None) is GKE
-    assert named("gke", without) is GKE
-    assert not meets(dict(PREEMPTIBLE_NODE.labels), off_spot(named("gke", with_them)))
+    assert provider_named("gke", None) is GKE
+    assert provider_named("gke", without) is GKE
+    assert not meets(dict(PREEMPTIBLE_NODE.labels), off_spot(provider_named("gke", with_them)))
 
 
 def test_any_other_provider_named_in_a_policy_is_used_unchanged() -> None:
     recognised = recognise([GKE_NODE, PREEMPTIBLE_NODE], has_karpenter_node_pools=False)
-    assert named("eks", recognised) is EKS
+    assert provider_named("eks", recognised) is EKS

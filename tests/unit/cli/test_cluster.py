@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from webhook.cli import cluster
-from webhook.cli.console import named
+from webhook.cli.console import object_argument
 from webhook.kinds.batch import CRON_JOB, JOB
 from webhook.kube.client import Api, ApiError, NoCredentialsError
 from webhook.objects.problem import Json
@@ -84,7 +84,7 @@ class Stored:
 
 
 def found(text: str, **objects: Json | ApiError) -> str:
-    return asyncio.run(cluster.find(cast("Api", Stored(objects)), named(text, ROWS), ROWS))[0].kind
+    return asyncio.run(cluster.find(cast("Api", Stored(objects)), object_argument(text, ROWS), ROWS))[0].kind
 
 
 def test_without_a_kind_the_kind_that_has_an_object_of_that_name_is_used() -> None:

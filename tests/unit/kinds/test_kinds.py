@@ -8,7 +8,7 @@ import pytest
 
 from tests.admission import mutate, policy, validate
 from tests.objects import job_spec
-from webhook.kinds import KINDS, KindSpec, name_of
+from webhook.kinds import KINDS, KindSpec, full_name
 from webhook.kinds.kind_spec import Field, RetryField
 from webhook.kube import names
 from webhook.objects.patch import EVERY, Nested, Pattern, at
@@ -276,8 +276,8 @@ def test_a_malformed_annotation_for_some_pods_is_reported_with_its_path(case: tu
 
 
 def test_the_name_of_an_object_has_the_group_of_its_kind_if_two_kinds_share_a_name() -> None:
-    assert name_of(KINDS["batch", "Job"], "ml", "train") == "ml/job/train"
-    assert name_of(KINDS["batch.volcano.sh", "Job"], "ml", "train") == "ml/job.batch.volcano.sh/train"
-    assert name_of(KINDS["argoproj.io", "ClusterWorkflowTemplate"], "", "build") == "clusterworkflowtemplate/build"
-    words = [name_of(row, "", "") for row in KINDS.values()]
+    assert full_name(KINDS["batch", "Job"], "ml", "train") == "ml/job/train"
+    assert full_name(KINDS["batch.volcano.sh", "Job"], "ml", "train") == "ml/job.batch.volcano.sh/train"
+    assert full_name(KINDS["argoproj.io", "ClusterWorkflowTemplate"], "", "build") == "clusterworkflowtemplate/build"
+    words = [full_name(row, "", "") for row in KINDS.values()]
     assert len(words) == len(set(words))

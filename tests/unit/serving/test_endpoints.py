@@ -164,7 +164,7 @@ def test_a_refused_request_for_a_retry_ends_with_the_message_of_the_namespaces_p
 
 
 def test_without_messages_the_name_of_the_object_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "name_of", broken)
+    monkeypatch.setattr(endpoints, "object_name", broken)
     assert "warnings" not in response_to(job(), engine.mutate)
 
 

@@ -80,7 +80,7 @@ def test_incomplete_bodies_take_no_place_of_waiting_requests(served: Served) -> 
     with ExitStack() as stack:
         for _ in range(LIMITS.requests + 1):
             stack.enter_context(raw(served)).sendall(HEAD % 10 + b"{")
-        until(lambda: "retry_policy_admission_requests_in_house 0.0" in served.get("/metrics").body.decode())
+        until(lambda: "retry_policy_admission_requests_waiting 0.0" in served.get("/metrics").body.decode())
         assert served.post("/mutate", REVIEW).status == 200
 
 

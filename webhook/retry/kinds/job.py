@@ -106,7 +106,7 @@ class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
 def refusal(job: Json, outer: Json | None = None) -> Problem | None:
     """Return why a Job cannot run again; None if it can. `outer`: the CronJob that controls it."""
     metadata, controller = job["metadata"], controller_of(job)
-    name = refusals.named("Job", job)
+    name = refusals.kind_and_name("Job", job)
     if metadata.get("deletionTimestamp"):
         return refusals.is_being_deleted(name)
     if controller is not None and (controller.group, controller.kind) == batch.JOB_SET:
@@ -357,7 +357,7 @@ def promise(job: Json) -> str:
     """Return what of a Job will run again, without the verb; `job` is its placeholder where that has begun."""
     if is_placeholder(job):
         return f"Job {job['metadata']['namespace']}/{state_of(job).name}, whose retry has begun:"
-    name, done, completions = refusals.named("Job", job), done_of(job), job["spec"].get("completions")
+    name, done, completions = refusals.kind_and_name("Job", job), done_of(job), job["spec"].get("completions")
     if done.completed_indexes:
         return f"{name}: {completions - done.succeeded} of {completions} indexes"
     if done.succeeded:
@@ -367,7 +367,7 @@ def promise(job: Json) -> str:
 
 def cannot_be_suspended(job: Json) -> Problem | None:
     """Return why a Job can be neither suspended nor resumed; None if it can."""
-    name = refusals.named("Job", job)
+    name = refusals.kind_and_name("Job", job)
     if is_placeholder(job) or names.RETRY_OF in (job["metadata"].get("annotations") or {}):
         return Problem((), f"{name} is part of a retry that has begun", "continue it with retry-policy retry")
     return refusals.is_queued(name) if batch.is_queued(job["metadata"]) else None

@@ -29,7 +29,7 @@ IN_PLACE: Final = (
 def refusal(job_set: Json) -> Problem | None:
     """Return why a JobSet cannot run again; None if it can."""
     metadata = job_set["metadata"]
-    name = refusals.named("JobSet", job_set)
+    name = refusals.kind_and_name("JobSet", job_set)
     if metadata.get("deletionTimestamp"):
         return refusals.is_being_deleted(name)
     if (job_set["spec"].get("managedBy") or CONTROLLER) != CONTROLLER:
@@ -122,7 +122,9 @@ def steps(found: Workload, by: str) -> Steps:
 
 def cannot_be_suspended(job_set: Json) -> Problem | None:
     """Return why a JobSet can be neither suspended nor resumed; None if it can."""
-    return refusals.is_queued(refusals.named("JobSet", job_set)) if batch.is_queued(job_set["metadata"]) else None
+    return (
+        refusals.is_queued(refusals.kind_and_name("JobSet", job_set)) if batch.is_queued(job_set["metadata"]) else None
+    )
 
 
 ADAPTER: Final = Adapter(
@@ -130,7 +132,7 @@ ADAPTER: Final = Adapter(
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: run_of(found.root),
     refusal=lambda found: refusal(found.root),
-    promise=lambda found: f"{refusals.named('JobSet', found.root)}: all of its Jobs",
+    promise=lambda found: f"{refusals.kind_and_name('JobSet', found.root)}: all of its Jobs",
     cannot_be_suspended=cannot_be_suspended,
     in_place=InPlace(steps=steps, has_begun=has_begun),
 )

@@ -57,7 +57,7 @@ class Plan:
 def refusal(run: Json, children: list[Json], when: str, *, keep_finally: bool) -> Problem | None:
     """Return why a PipelineRun cannot run again at the time `when`, RFC 3339; None if it can."""
     metadata, controller = run["metadata"], controller_of(run)
-    name = refusals.named("PipelineRun", run)
+    name = refusals.kind_and_name("PipelineRun", run)
     succeeded = succeeded_of(run)
     if metadata.get("deletionTimestamp"):
         return refusals.is_being_deleted(name)
@@ -264,14 +264,14 @@ def promise(found: Workload) -> str:
     """Return which tasks of a PipelineRun will run again, without the verb."""
     again = sorted(plan(found.root, list(found.children), keep_finally=keeps_finally(found)).again)
     what = f"{', '.join(again)} and what has not run yet" if again else "all of its tasks"
-    return f"{refusals.named('PipelineRun', found.root)}: {what}"
+    return f"{refusals.kind_and_name('PipelineRun', found.root)}: {what}"
 
 
 def cannot_be_suspended(run: Json) -> Problem:
     """Return that a PipelineRun can be neither suspended nor resumed, with the way to cancel and retry it."""
     which = f"-n {run['metadata']['namespace']} pipelinerun/{run['metadata']['name']}"
     cancel = f"""kubectl patch {which} --type=merge -p '{{"spec":{{"status":"CancelledRunFinally"}}}}'"""
-    name = refusals.named("PipelineRun", run)
+    name = refusals.kind_and_name("PipelineRun", run)
     return Problem((), f"{name} cannot be suspended", f"cancel it: {cancel}; continue it later with retry-policy retry")
 
 

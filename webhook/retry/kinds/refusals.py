@@ -6,7 +6,7 @@ from webhook.kube import names
 from webhook.objects.problem import Json, Problem, listed
 
 
-def named(kind: str, root: Json) -> str:
+def kind_and_name(kind: str, root: Json) -> str:
     """Return kind, namespace and name of an object, for messages."""
     return f"{kind} {root['metadata']['namespace']}/{root['metadata']['name']}"
 

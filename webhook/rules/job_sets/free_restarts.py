@@ -30,7 +30,7 @@ from webhook.objects import bounds
 from webhook.objects.patch import EVERY, Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import Settings
-from webhook.rules.job_sets.job_set import DISRUPTED, FREE, RULES, name_of
+from webhook.rules.job_sets.job_set import DISRUPTED, FREE, RULES, replicated_job_name
 from webhook.rules.jobs import lint, schema
 
 ON_DISRUPTION: Final = [{"type": lint.DISRUPTION[0], "status": lint.DISRUPTION[1]}]
@@ -170,7 +170,7 @@ def free_after_bugs(root: Json, jobs: list[EmbeddedJob]) -> dict[Path, JobEnd]:
     work = matching.Work(MOST_WORK)
     for job in jobs:
         for ending in endings_by_bugs(root, job):
-            index, action = matching.rule_of_set(root, name_of(root, job), ending, work, FREE)
+            index, action = matching.rule_of_set(root, replicated_job_name(root, job), ending, work, FREE)
             if action.endswith(FREE) and index is not None:
                 found.setdefault((*RULES, index, "action"), ending)
     return found
@@ -196,7 +196,7 @@ def endings_by_bugs(root: Json, job: EmbeddedJob) -> Iterator[JobEnd]:
         for rule in rules:
             if concerns(rule, scope) and rule.exit_codes is not None and rule.exit_codes.match(CRASH):
                 if rule.action == "FailJob":
-                    yield crashed(root, name_of(root, job), scope or next(iter(containers)), rule.path[-1])
+                    yield crashed(root, replicated_job_name(root, job), scope or next(iter(containers)), rule.path[-1])
                 break
 
 

@@ -205,7 +205,7 @@ def replicated_jobs(root: Json) -> list[str]:
     return [one.get("name") or "" for one in at(root, REPLICATED_JOBS) or ()]
 
 
-def name_of(root: Json, job: EmbeddedJob) -> str:
+def replicated_job_name(root: Json, job: EmbeddedJob) -> str:
     """Return the name of the replicated Job whose JobSpec stands in a JobSet."""
     return at(root, (*job.path[:3], "name")) or ""
 

@@ -183,7 +183,7 @@ def provider_of(settings: Settings, recognised: capacity.Provider | None) -> cap
         return recognised
     if placement.custom is not None:
         return capacity.custom(placement.custom.spot_labels, placement.custom.tolerations)
-    return capacity.named(placement.provider, recognised)
+    return capacity.provider_named(placement.provider, recognised)
 
 
 def require(editor: Editor, requirements: list[Json]) -> bool:

@@ -11,7 +11,7 @@ ROOT: Json = {"metadata": {"name": "train", "namespace": "ml"}}
 
 
 def test_an_object_is_named_by_kind_namespace_and_name() -> None:
-    assert refusals.named("JobSet", ROOT) == "JobSet ml/train"
+    assert refusals.kind_and_name("JobSet", ROOT) == "JobSet ml/train"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def warnings_of(root: Json, *nodes: NodeFacts, **placement: Any) -> list[str]:
     for node in nodes:
         census.add(node)
     pools = tuple((census.pools() or {}).values())
-    facts = Facts(profile_name="default", recognised=capacity.named("gke", None), pools=pools)
+    facts = Facts(profile_name="default", recognised=capacity.provider_named("gke", None), pools=pools)
     under = policy(default=Profile(placement=Placement(**{"spot": "Require", **placement})))
     return validate(root, facts, under=under).warnings
 

@@ -345,7 +345,7 @@ def test_auto_places_nothing_if_no_provider_was_recognised() -> None:
 
 def test_auto_uses_the_provider_that_was_recognised() -> None:
     root = pod()
-    assert placed(root, LEAVES, capacity.named("eks", None), provider="auto") == "OnDemand"
+    assert placed(root, LEAVES, capacity.provider_named("eks", None), provider="auto") == "OnDemand"
     assert terms(root) == [{"matchExpressions": [NOT_SPOT]}]
 
 
