@@ -1,6 +1,4 @@
-"""Applies the rules to a pod: places it by its attempt, and notes on it what was decided and why."""
-
-from msgspec.structs import replace
+"""Applies the rules to a pod: places it by its attempt, and annotates it with the decision and the reason."""
 
 from webhook import attempts
 from webhook.admission.modes import ENFORCED
@@ -13,11 +11,12 @@ from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, opt_in, registry
 from webhook.rules.contexts import PodContext
 from webhook.rules.facts import Facts
+from webhook.rules.pods import placement
 from webhook.rules.rule import apply
 
 
 def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> tuple[list[Problem], str]:
-    """Edit a pod; return warnings, and what was decided, empty where nothing was."""
+    """Edit a pod; return the warnings and the placement, which is empty if none was decided."""
     root = subject.root
     said = annotations.of(root)
     settings = profile.settings(said if facts.owner is None else {**annotations.of(facts.owner), **said})
@@ -26,9 +25,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     if facts.mode in ENFORCED and is_of_unchanged_job(subject.owner_row, facts, said):
         return [], ""
     if not subject.controlled and profile.problems(said, annotations.OWN):
-        return [], ""  # it will be refused for them, as they stand
-    if settings.profile.requested_retry.placement == "OnDemand" and is_asked_for(said, facts):
-        settings = replace(settings, interruptible=False)
+        return [], ""  # /validate denies the pod because of these problems
     evidence = attempts.Evidence(
         pod=root,
         annotations=said,
@@ -37,7 +34,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         controller=subject.owner,
         owner=facts.owner,
         above=facts.above,
-        settings=settings,
+        settings=placement.settings_of_retry(settings, said, facts.owner, facts.above),
         disruptions=facts.disruptions,
         failures=facts.failures,
     )
@@ -46,25 +43,19 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     return warnings, context.placed or ""
 
 
-def is_asked_for(said: Json, facts: Facts) -> bool:
-    """Tell whether a pod runs because a person has asked for it: so its object says, or with Tekton itself."""
-    above = (annotations.of(one) for one in (facts.owner, facts.above) if one is not None)
-    return any(names.RETRY_HISTORY in one for one in (said, *above))
-
-
 def is_no_batch(row: KindSpec | None, facts: Facts, said: Json) -> bool:
-    """Tell whether a pod's controller is batch only under another, which it has not got, as a RayCluster of nobody."""
+    """Return True if a pod's controller is batch work only under another object, and has none: a RayCluster alone."""
     if row is None or not row.counted_under or (facts.above or {}).get("kind") == row.counted_under:
         return False
     return names.ATTEMPT not in said and names.INTERRUPTIBLE not in said
 
 
 def is_of_unchanged_job(row: KindSpec | None, facts: Facts, said: Json) -> bool:
-    """Return True if a pod's Job was created without the policy: without a rule, on spot, a disruption costs a retry.
+    """Return True if a pod's Job was created without the policy: it has no rule that makes a disruption free.
 
-    Such a Job lacks the label that admission gives each Job: it is older than the opt-in of its namespace, or was
-    created in mode Warn or Audit, or while the webhook was away. The annotation attempt or interruptible, on the pod or
-    its Job, places the pod all the same.
+    Such a Job lacks the label that admission gives each Job: it was created before the opt-in of its namespace, in mode
+    Warn or Audit, or while the webhook did not answer. With the annotation attempt or interruptible, on the pod or its
+    Job, the pod is placed all the same.
     """
     if row is not batch.JOB or facts.owner is None:
         return False

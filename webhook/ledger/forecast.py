@@ -9,12 +9,9 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from msgspec.structs import replace
-
 from webhook import attempts
 from webhook.attempts import Evidence
 from webhook.kinds import OwnerReference, batch
-from webhook.kube import names
 from webhook.ledger import settling
 from webhook.ledger.model import limits
 from webhook.ledger.model.account import Account, Attempt, Left
@@ -169,9 +166,6 @@ def evidence_after(standing: Standing, account: Account, pod: Pod, detail: Attem
     spec = standing.job["spec"]
     said = next_annotations(spec, pod, detail)
     settings = standing.profile.settings({**annotations.of(standing.job), **said})
-    requested = settings.profile.requested_retry.placement == "OnDemand"
-    if requested and names.RETRY_HISTORY in annotations.of(standing.job):
-        settings = replace(settings, interruptible=False)
     root: Json = {"metadata": {"annotations": said}}
     return Evidence(
         pod=root,
@@ -181,7 +175,7 @@ def evidence_after(standing: Standing, account: Account, pod: Pod, detail: Attem
         controller=OwnerReference("batch", "v1", "Job", standing.job["metadata"]["name"], pod.job_uid),
         owner=with_failures(standing, account, detail),
         above=None,
-        settings=settings,
+        settings=placement.settings_of_retry(settings, said, standing.job),
         disruptions=limits.share_of(account.scopes.of(detail.scope), spec),
         failures=limits.failures_of(account, spec),
     )

@@ -1,7 +1,7 @@
 """Places a pod on spot or on-demand nodes by its attempt: Flyte's interruptible rule, at every level of the pod.
 
 Reads:
-    metadata.annotations[retry-policy.dev/{attempt,interruptible}], metadata.ownerReferences
+    metadata.annotations[retry-policy.dev/{attempt,interruptible,retry-history}], metadata.ownerReferences
     metadata.annotations of systems that choose a node by other pods, or of capacity that is set aside
     what webhook/rules/pods/groups.py reads
     spec.nodeName, spec.nodeSelector, spec.schedulingGates[*].name
@@ -21,6 +21,7 @@ from webhook.kube import names
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path
 from webhook.policy.settings import Settings
+from webhook.rules import annotations
 from webhook.rules.pods import groups
 
 Placement = Literal["Spot", "OnDemand", "None"]
@@ -60,8 +61,21 @@ def takes_part(pod: Json, controller: OwnerReference | None, *, batch: bool) -> 
         return False
     if controller is not None and (controller.group, controller.kind) in NEVER_BATCH:
         return False
-    annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    return batch or names.ATTEMPT in annotations or names.INTERRUPTIBLE in annotations
+    said = (pod.get("metadata") or {}).get("annotations") or {}
+    return batch or names.ATTEMPT in said or names.INTERRUPTIBLE in said
+
+
+def settings_of_retry(settings: Settings, said: Json, *owners: Json | None) -> Settings:
+    """Return the settings of a pod; if it belongs to a requested retry and the profile says so, with on-demand nodes.
+
+    `said`: the pod's annotations; `owners`: its controller, and the controller of that. The retry is recorded in the
+    annotation RETRY_HISTORY of one of them; Tekton copies that of a PipelineRun to its pods.
+    """
+    if settings.profile.requested_retry.placement != "OnDemand":
+        return settings
+    if names.RETRY_HISTORY in said or any(names.RETRY_HISTORY in annotations.of(one) for one in owners if one):
+        return msgspec.structs.replace(settings, interruptible=False)
+    return settings
 
 
 def decide(levels: list[Level], settings: Settings, *, lost: bool = False) -> Decision:
@@ -129,10 +143,10 @@ def edit(
 
 def is_bound_elsewhere(pod: Json) -> bool:
     """Tell whether something else decides on the pod's node, so that a requirement of ours could leave it none."""
-    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    said = (pod.get("metadata") or {}).get("annotations") or {}
     pod_spec = pod.get("spec") or {}
     gates = pod_spec.get("schedulingGates") or ()
-    if not FOLLOWS.isdisjoint(annotations) or groups.has_named_claim(pod_spec):
+    if not FOLLOWS.isdisjoint(said) or groups.has_named_claim(pod_spec):
         return True
     return bool(gates and any(gate.get("name") in GATES for gate in gates))
 
