@@ -13,6 +13,7 @@ from webhook.ledger import forecast, settling
 from webhook.ledger.forecast import Forecast, Standing
 from webhook.ledger.model import counting, limits, matching, words
 from webhook.ledger.model.pods import Condition, Exit, Pod
+from webhook.ledger.model.scopes import ranges
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.rules.job_sets.job_set import FAILING, FREE, RESTART_JOB
@@ -43,7 +44,7 @@ def next_failures(standing: Standing, pods: list[Pod], *, placed: bool) -> Itera
         told = tuple((ending, forecast.foretell(standing, failed)) for ending, failed in endings(standing, same[0]))
         groups.setdefault(told, []).extend(same)
     for told, found in groups.items():
-        indexes = "" if len(groups) == 1 else of_indexes(found)
+        indexes = "" if len(groups) == 1 else ranges(pod.index for pod in found if pod.index)
         for ending, what in told:
             where = f" of index {indexes}" if indexes else ""
             by = "" if what.rule is None else f" (rule {what.rule})"
@@ -60,15 +61,6 @@ def alike(standing: Standing, pods: Iterable[Pod]) -> Iterable[list[Pod]]:
         counts = account.scopes.of(scope), account.scopes.at_least(scope), account.free.of(scope)
         found.setdefault((counts, pod.index_failures, pod.index_ignored), []).append(pod)
     return islice(found.values(), MOST_SCOPES)
-
-
-def of_indexes(pods: list[Pod]) -> str:
-    """Name the indexes of pods: `0-2,5`."""
-    runs: list[tuple[int, int]] = []
-    for number in sorted({int(pod.index) for pod in pods if pod.index}):
-        first, last = runs.pop() if runs else (number, number)
-        runs += [(first, number)] if number <= last + 1 else [(first, last), (number, number)]
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:

@@ -112,6 +112,12 @@ def read(written: Any) -> Scopes:
     return scopes
 
 
+def ranges(scopes: Iterable[str]) -> str:
+    """Write scopes in order, those with consecutive numbers as a range: `0-3,7`."""
+    runs = (Run(prefix, number, number, 0) for prefix, number in map(split, set(scopes)))
+    return ",".join(map(text_of, merged(sorted(runs))))
+
+
 def merged(runs: Iterable[Run]) -> list[Run]:
     """Return runs, in order, with those that go on one another as one."""
     found: list[Run] = []

@@ -8,12 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.costs import assert_affordable, assert_grows_with_its_input
-from webhook.ledger.model.scopes import LONGEST, Scopes, read
+from webhook.ledger.model.scopes import LONGEST, Scopes, ranges, read
 
 
 def test_consecutive_indexes_are_written_as_a_range() -> None:
     scopes = Scopes({**{str(number): 1 for number in (0, 1, 2, 3, 7, 9, 10)}, "4": 2})
     assert scopes.written() == {"2": "4", "1": "0-3,7,9-10"}
+
+
+def test_indexes_in_any_order_are_listed_as_ranges() -> None:
+    assert ranges(["7", "2", "0", "1", "2", "10", "9"]) == "0-2,7,9-10"
+    assert ranges([]) == ""
 
 
 def test_indexes_in_a_job_set_are_written_after_the_name_of_their_job() -> None:
