@@ -1,7 +1,6 @@
-"""Foretells what the failure of a pod does: what it costs, whether it ends its Job, and where the next pod runs. Pure.
+"""Predicts what the failure of a pod does: what it costs, whether it ends the Job, and where the next pod runs. Pure.
 
-Nothing is decided here: an account is counted as the leader counts it, and the next pod is placed as admission places
-it, by the same functions.
+This module decides nothing itself: it calls the functions with which the leader counts pods and admission places them.
 """
 
 from collections.abc import Iterable
@@ -31,10 +30,10 @@ Ended = Literal["", "index", "Job", "JobSet"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a workload stands before one of its pods fails.
+    """The state of a workload before one of its pods fails.
 
-    `job`: the Job of that pod, as the API has it; `job_set`: the JobSet of the Job, None where it has none. `account`
-    counts every pod that has failed before; `live`: the pods that have not ended. `profile` is in force.
+    `job`: the Job of that pod, as the API has it. `job_set`: the JobSet of the Job; None if it has none. `account`
+    counts every pod that has failed before. `live`: the pods that have not ended. `profile`: the one in force.
     """
 
     job: Json
@@ -45,11 +44,11 @@ class Standing:
 
     @property
     def root(self) -> Json:
-        """The object that the account is kept on."""
+        """The object that has the account: the JobSet, or else the Job."""
         return self.job if self.job_set is None else self.job_set
 
     def settings_of(self, root: Json) -> Settings:
-        """Return what applies to an object."""
+        """Return the settings of an object under `profile`."""
         return self.profile.settings(annotations.of(root))
 
 
@@ -57,10 +56,13 @@ class Standing:
 class Forecast:
     """What the failure of a pod does.
 
-    `cause`, `cost`, `rule`, `action` and `left`: as the account has them then. `ends`: what it ends for good, empty for
-    nothing; `reason`: why, where the ledger ends it. `suspends`: whether the Job is suspended. `settled_within`: the
-    seconds in which the ledger decides whether it was a bug, which ends the Job; None where there is nothing to decide.
-    `off_spot`: whether the next pod of its index or Job leaves spot nodes; None where there is none, or in a JobSet.
+    - `cause`, `cost`, `rule`, `action` and `left`: as the account will have them.
+    - `ends`: what the failure ends for good; empty for nothing. `reason`: why, if it is the ledger that ends it.
+    - `suspends`: whether the ledger suspends the Job.
+    - `settled_within`: the seconds in which the ledger decides whether the failure was a bug, which ends the Job; None
+      if there is nothing to decide.
+    - `off_spot`: whether the next pod of the index or the Job leaves spot nodes; None if there is no next pod, and in a
+      JobSet.
     """
 
     cause: Cause
@@ -76,7 +78,7 @@ class Forecast:
 
 
 def foretell(standing: Standing, pod: Pod) -> Forecast:
-    """Return what it does that a pod has failed as it is given."""
+    """Return what the failure of `pod` does; `pod` is as the API would have it after the failure."""
     counting = counted(standing, pod)
     (detail,) = counting.details
     end, suspends = counting.end(counting.details), counting.suspends()
@@ -119,7 +121,7 @@ def others(pods: Iterable[Pod], pod: Pod) -> Iterable[Pod]:
 
 
 def ended_by(standing: Standing, account: Account, detail: Attempt) -> Ended:
-    """Return what the Job controller, or that of JobSets, ends for a failure that was counted."""
+    """Return what the Job controller or the JobSet controller ends because of a counted failure."""
     spec = standing.job["spec"]
     if standing.job_set is not None:
         return "JobSet" if detail.cost == "fatal" else ""
@@ -135,7 +137,7 @@ def ended_by(standing: Standing, account: Account, detail: Attempt) -> Ended:
 
 
 def failed_indexes(job: Json) -> int:
-    """Return how many indexes of a Job have failed for good, by its status, as in `1,3-5`."""
+    """Return how many indexes of a Job have failed for good; status.failedIndexes lists them, such as `1,3-5`."""
     number = 0
     for part in (at(job, ("status", "failedIndexes")) or "").split(","):
         first, _, last = part.partition("-")
@@ -146,7 +148,7 @@ def failed_indexes(job: Json) -> int:
 
 
 def settled_within(standing: Standing, pod: Pod) -> int | None:
-    """Return the seconds in which it is decided whether a crash was a bug; None where it cannot be one."""
+    """Return the seconds in which the ledger decides whether a crash was a bug; None if it cannot be one."""
     settings = standing.settings_of(standing.job)
     if not settling.is_crash(pod) or settling.is_told_to_end(pod, settings):
         return None
@@ -155,14 +157,14 @@ def settled_within(standing: Standing, pod: Pod) -> int | None:
 
 
 def next_pod(standing: Standing, account: Account, pod: Pod, detail: Attempt) -> placement.Decision:
-    """Decide where the pod runs that replaces one which was counted, of a Job that stands alone."""
+    """Decide where the pod runs that replaces the counted `pod`, of a Job without a JobSet."""
     evidence = evidence_after(standing, account, pod, detail)
     levels = attempts.levels(evidence)
     return placement.decide(levels, evidence.settings, lost=loss.is_lost_when_disrupted(evidence, levels))
 
 
 def evidence_after(standing: Standing, account: Account, pod: Pod, detail: Attempt) -> Evidence:
-    """Return what is known of the next pod when it is created."""
+    """Return what admission knows of the next pod when it is created."""
     spec = standing.job["spec"]
     said = next_annotations(spec, pod, detail)
     settings = standing.profile.settings({**annotations.of(standing.job), **said})
@@ -182,7 +184,7 @@ def evidence_after(standing: Standing, account: Account, pod: Pod, detail: Attem
 
 
 def next_annotations(spec: Json, pod: Pod, detail: Attempt) -> Json:
-    """Return the annotations with which the Job controller creates the pod that replaces one which was counted."""
+    """Return the annotations with which the Job controller creates the pod that replaces the counted `pod`."""
     said = dict(at(spec, ("template", "metadata", "annotations")) or {})
     if spec.get("backoffLimitPerIndex") is not None:
         said[batch.INDEX_FAILURES] = str((pod.index_failures or 0) + (detail.cost in limits.FAILURES))
@@ -193,7 +195,7 @@ def next_annotations(spec: Json, pod: Pod, detail: Attempt) -> Json:
 
 
 def with_failures(standing: Standing, account: Account, detail: Attempt) -> Json:
-    """Return the Job with the failures in its status that the Job controller has counted by then."""
+    """Return the Job with `status.failed` as it is when the next pod is created."""
     before = batch.failed_in_status(standing.job)
     failed = max(before + (detail.cost in limits.FAILURES), account.spent_now("retry"))
     return {**standing.job, "status": {"failed": failed}}

@@ -1,9 +1,10 @@
-"""Ends a Job from outside, as the Job controller itself does: by its condition FailureTarget.
+"""Fails a Job in the way in which the Job controller itself does: by the condition FailureTarget.
 
 The Job controller then deletes the pods and sets Failed with the same reason and message (pkg/controller/job of
-Kubernetes 1.36). A JobSet takes the reason PodFailurePolicy for the Job's own verdict, and fails with it, unless a rule
-of its author restarts it for that. A whole JobSet is ended by its own condition Failed, whatever its rules say: its
-controller then deletes the Jobs that run (jobSetFinished in pkg/controllers/jobset_controller.go of JobSet 0.11).
+Kubernetes 1.36). A JobSet treats the reason PodFailurePolicy like a verdict of the Job's own policy, and fails too,
+unless a rule of its author restarts it for that reason. A whole JobSet is failed by its own condition Failed, whatever
+its rules say: its controller then deletes the Jobs that run (jobSetFinished in pkg/controllers/jobset_controller.go of
+JobSet 0.11).
 """
 
 from datetime import UTC, datetime
@@ -26,7 +27,10 @@ log = structlog.get_logger()
 
 
 async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: Json | None) -> bool:
-    """End the Job of a pod whose crash no disruption explains; return True if that was done: the crash was a bug."""
+    """Fail the Job of a pod if the pod's crash was a bug; return True if it was, and the Job had no verdict yet.
+
+    `within`: the seconds before and after the crash in which a disruption would explain it. Raise what `Api` raises.
+    """
     job = await api.get(batch.JOB.path(pod.namespace, pod.job))
     metadata = job["metadata"]
     if metadata["uid"] != pod.job_uid or metadata.get("deletionTimestamp") or job["spec"].get("suspend"):
@@ -36,12 +40,15 @@ async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: J
 
 
 async def fail(api: Api, namespace: str, name: str, reason: str, message: str) -> bool:
-    """End a Job; return True if its end was not decided before."""
+    """Fail a Job; return False if it had ended, or was about to, already. Raise what `Api` raises."""
     return await put(api, namespace, await api.get(batch.JOB.path(namespace, name)), reason, message)
 
 
 async def put(api: Api, namespace: str, job: Json, reason: str, message: str) -> bool:
-    """Put the condition on a Job as it was read; raise ApiError with 409 where it has changed since."""
+    """Add the condition FailureTarget to a Job as it was read; raise ApiError with 409 if it has changed since.
+
+    Return False, and change nothing, if the end of the Job is decided already.
+    """
     status = job.get("status") or {}
     if terminal.is_decided(status):
         return False
@@ -55,7 +62,7 @@ async def put(api: Api, namespace: str, job: Json, reason: str, message: str) ->
 
 
 async def fail_set(api: Api, path: str, reason: str, message: str) -> None:
-    """End the JobSet at a path, if it has not ended before; raise ApiError with 409 where it has changed since."""
+    """Fail the JobSet at an API path unless it has ended; raise ApiError with 409 if it has changed meanwhile."""
     job_set = await api.get(path)
     if terminal.condition_of(job_set) is not None:
         return
@@ -67,11 +74,11 @@ async def fail_set(api: Api, path: str, reason: str, message: str) -> None:
 
 
 def condition(kind: str, reason: str, message: str) -> Json:
-    """Return a condition that has just become so."""
+    """Return a condition with status True and the current time."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
 
 
 def unless_changed(metadata: Json) -> Json:
-    """Return the operation of a JSON Patch that fails where an object is not any more as it was read."""
+    """Return an operation that makes a JSON Patch fail if the object has changed since it was read."""
     return {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}

@@ -1,7 +1,7 @@
 """Decides whether a crash of pods that depend on each other was a bug, or the consequence of a disruption. Pure.
 
-A crash within so many seconds of a disruption of another pod of the workload is its consequence; one that no disruption
-explains is a bug. `webhook/ledger/controller.py` acts on it, `webhook/ledger/forecast.py` foretells it.
+A crash is a consequence if another pod of the workload was disrupted within a number of seconds before or after it;
+else it is a bug. `webhook/ledger/controller.py` acts on the decision, `webhook/ledger/forecast.py` predicts it.
 """
 
 from webhook.kinds import batch
@@ -15,12 +15,12 @@ from webhook.rules.jobs.lint import KILLED
 
 
 def may_settle(job: Json, settings: Settings) -> bool:
-    """Return True if the ledger is to decide what a crash of a Job's pod is; a Job as it is cached will do."""
+    """Return True if the ledger decides whether crashes of a Job's pods are bugs; `job` may be a CachedJob."""
     return any(failure_policy.is_settled(one, settings) for one in batch.JOB.jobs(job))
 
 
 def window(job: Json, settings: Settings) -> int:
-    """Return the seconds by which a crash and its explanation may be apart; 0 where no pod depends on another."""
+    """Return the seconds before and after a crash in which a disruption explains it; 0 if no pod depends on another."""
     coupled = any(map(failure_policy.is_coupled, batch.JOB.jobs(job)))
     return int(settings.profile.failure_policy.settle_within) if coupled else 0
 
@@ -31,26 +31,26 @@ def is_crash(pod: Pod) -> bool:
 
 
 def is_told_to_end(pod: Pod, settings: Settings) -> bool:
-    """Return True if all containers of a crash ended because they were told to, or were killed: no bug of their own."""
+    """Return True if every failed container of a pod was told to end, or was killed, but not for its memory."""
     return all(is_retriable(one, settings) for one in pod.exits)
 
 
 def is_retriable(exited: Exit, settings: Settings) -> bool:
-    """Return True if a container ended because it was told to, or was killed: not by its own bug."""
+    """Return True if a container ended with a retriable exit code, or with 137 but not for its memory."""
     codes = settings.profile.failure_policy.retriable_exit_codes
     return exited.code in codes or (exited.code == KILLED and exited.reason != outcomes.OOM)
 
 
 def is_explained(crash: float, disturbed: float, within: float) -> bool:
-    """Return True if what disturbed a workload last explains a crash; times are in seconds of one clock."""
+    """Return True if the last disturbance of a workload explains a crash; all times are seconds of the same clock."""
     return disturbed >= crash - within
 
 
 def bug_in(job: Json, settings: Settings, pod: Pod, within: int, job_set: Json | None) -> str | None:
-    """Return the message with which a crash ends its Job, if no disruption explains it; None if it does not end it.
+    """Return the message with which a crash that no disruption explains fails its Job; None if it does not fail it.
 
-    `job` has its pod template. A crash that a rule of the Job decides is not settled, nor one after which the JobSet
-    would start again: that costs a retry of the Job.
+    `job` must have its pod template. A crash does not fail the Job if a rule of the Job decides about it, or if the
+    JobSet would restart after it: then it costs a retry of the Job.
     """
     (embedded,) = batch.JOB.jobs(job)
     if not may_settle(job, settings) or embedded.pod_spec.get("restartPolicy") != "Never":

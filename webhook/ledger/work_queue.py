@@ -1,4 +1,4 @@
-"""The workloads that the leader has to look at, in the order in which their time comes."""
+"""The workloads that the leader has to process, in the order in which they are due."""
 
 import asyncio
 
@@ -6,41 +6,41 @@ from webhook.ledger.model.tracker import Key
 
 
 class WorkQueue:
-    """Workloads to look at, each queued at most once; takes none while it is closed, as it is at first.
+    """A queue of workloads, each queued at most once. It is closed at first; while it is closed it ignores `add`.
 
-    As the work queue of client-go: one that is worked on is not given out a second time until that is done.
+    It works like the work queue of client-go: `get` does not return a workload again before `done` was called for it.
     """
 
     def __init__(self) -> None:
         self.ready: asyncio.Queue[tuple[Key, object]] = asyncio.Queue()
-        self.queued: dict[Key, object] = {}  # with what tells a turn from an earlier one that was discarded
-        self.busy: set[Key] = set()  # given out, and not done
-        self.held: set[Key] = set()  # due, and busy
+        self.queued: dict[Key, object] = {}  # the value distinguishes an entry from an earlier, discarded one
+        self.busy: set[Key] = set()  # returned by `get`, and not done
+        self.held: set[Key] = set()  # due again, but busy
         self.is_open = False
 
     def open(self) -> None:
-        """Take workloads from now on."""
+        """Accept workloads from now on."""
         self.is_open = True
 
     def close(self) -> None:
-        """Forget all workloads, those included whose time has not come, and take none from now on."""
+        """Forget all workloads, also those that are not due yet, and accept none from now on."""
         self.is_open = False
-        self.ready = asyncio.Queue()  # the timers of those whose time has not come put them in the old one
+        self.ready = asyncio.Queue()  # timers that are still running put their workloads into the old queue
         self.queued, self.busy, self.held = {}, set(), set()
 
     def add(self, key: Key, after: float) -> None:
-        """Queue a workload in so many seconds, unless it is queued."""
+        """Queue a workload, due after `after` seconds, unless it is queued already."""
         if self.is_open and key not in self.queued:
             turn = self.queued[key] = object()
             asyncio.get_running_loop().call_later(after, self.ready.put_nowait, (key, turn))
 
     def discard(self, key: Key) -> None:
-        """Let a workload be queued anew, as one that is created under the name of another that is gone."""
+        """Take a workload out of the queue, so that another one of that name can be queued."""
         self.queued.pop(key, None)
         self.held.discard(key)
 
     async def get(self) -> Key:
-        """Wait for the next workload, and take it out; from then on it can be queued again. `done` must follow."""
+        """Wait for the next workload that is due, and take it out; it can be queued again. `done` must follow."""
         while True:
             key, turn = await self.ready.get()
             if self.queued.get(key) is not turn:
@@ -53,9 +53,9 @@ class WorkQueue:
         return key
 
     def done(self, key: Key, pause: float | None = None) -> None:
-        """Take in that a workload is not worked on any more.
+        """Report that the work on a workload has ended.
 
-        `pause`: seconds after which it is to be looked at next, and not before, whatever was queued meanwhile.
+        `pause`: the workload is due again after so many seconds, and not before, even if it was queued meanwhile.
         """
         self.busy.discard(key)
         if pause is not None:

@@ -1,6 +1,6 @@
-"""A workload's account: every ended pod counted once, for as long as the workload lives, in at most 4 KiB.
+"""A workload's account: every pod that ended without success, counted once, in at most 4 KiB.
 
-Counts are kept for ever, the last attempts in detail: as many of them as fit.
+Counts are kept as long as the workload exists; of single attempts only the last ones, as many as fit.
 """
 
 from base64 import b64encode
@@ -18,10 +18,10 @@ from webhook.policy.applied import Applied
 
 LARGEST: Final = 4096  # bytes of the annotation
 DETAILS: Final = 10
-MOST_REASONS: Final = 6  # of one cause: what stands in a pod's status has no bound
-LONGEST_REASON: Final = 64  # characters: a container, and most codes
-KEPT: Final = 30  # ids of pods that are kept though they could be forgotten: a replica may have missed their counting
-MOST_RECENT: Final = 60  # pods that are counted, and not yet known to be marked or gone
+MOST_REASONS: Final = 6  # of one cause: the API does not bound the reasons in the status of pods
+LONGEST_REASON: Final = 64  # characters: enough for a container's name and an exit code
+KEPT: Final = 30  # ids of pods that are kept longer than needed: another replica may not have seen them counted yet
+MOST_RECENT: Final = 60  # ids of counted pods that may still exist without a mark
 ID: Final = 8  # characters of a pod's id: 48 of the 122 random bits of its uid
 OTHER: Final = "Other"
 
@@ -29,7 +29,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was left to the scope of an attempt after it: retries, of a JobSet's pod restarts, and disruptions."""
+    """What the scope of an attempt had left after it: retries (restarts, in a JobSet) and disruptions."""
 
     retries: int
     disruptions: int
@@ -38,10 +38,11 @@ class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One ended pod in detail.
 
-    `attempt`: the retries that were spent when the pod was created, as its annotation says. `cost` is that of
-    `Outcome`; `rule` the index of the failure policy's rule that matched, and `action` its action. `settled`: whether
-    no rule, but the ledger said that it was a bug. `left`: what was left to its scope after it, None where that is not
-    known.
+    - `attempt`: the retries that were spent when the pod was created, as its annotation says.
+    - `cost`: as in `Outcome`. `rule`: the index of the failure policy's rule that matched; `action`: its action.
+    - `settled`: whether the ledger, and not a rule, found that the crash was a bug.
+    - `left`: what its scope had left after it; None if that is not known.
+    - Times are RFC 3339.
     """
 
     attempt: Count
@@ -61,14 +62,16 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What the annotation holds.
+    """The content of the annotation; docs/reference/account.md shows it.
 
-    `ended`: pods in all. `cost`: how many of them cost what. `causes`: how many by cause and reason. `spot`: how many
-    had been placed on spot. `scopes`, stored as `units`: disruptions by scope since the last reset of the limits;
-    `free`: restarts that cost nothing, by scope. `before`: how many ended pods had cost what when a person last had the
-    workload run again. `grants`: how often a suspended Job was resumed; `suspended`: whether the ledger has suspended
-    it. `applied`: what of the profile was in force when the last pod was counted. `recent`: ids of pods that are
-    counted, and perhaps not marked yet.
+    - `ended`: the number of pods that ended. `cost`: how many of them by cost. `causes`: how many by cause and reason.
+      `spot`: how many of them were placed on spot.
+    - `scopes`, stored as `units`: disruptions by scope since the limits were last reset. `free`: free restarts alike.
+    - `before`: `cost` as it was at the last requested retry.
+    - `grants`: how often the Job was resumed after the ledger had suspended it. `suspended`: whether it is so now.
+    - `left`: what the scope of the last pod had left.
+    - `applied`: the fields of the profile with which the last pod was counted.
+    - `last`: the last attempts in detail. `recent`: ids of counted pods that may exist without a mark.
     """
 
     ended: Count = 0
@@ -91,24 +94,24 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def room(self) -> int:
-        """How many more pods can be counted before some are marked."""
+        """How many more pods can be counted before counted ones must be marked."""
         return MOST_RECENT - len(self.recent)
 
     def spent(self, cost: Cost) -> int:
-        """Return how many ended pods cost so."""
+        """Return how many ended pods had this cost."""
         return self.cost.get(cost, 0)
 
     def spent_now(self, cost: Cost) -> int:
-        """Return how many ended pods cost so since a person last had the workload run again."""
+        """Return how many ended pods had this cost since the last requested retry."""
         return self.spent(cost) - self.before.get(cost, 0)
 
     @property
     def ended_now(self) -> int:
-        """How many pods have ended since then."""
+        """How many pods have ended since the last requested retry."""
         return self.ended - sum(self.before.values())
 
     def begin_anew(self) -> None:
-        """Let every budget begin anew, and the account go on: a person has the workload run again."""
+        """Reset every budget, and keep the counts: for a requested retry."""
         self.before = dict(self.cost)
         self.scopes = Scopes()
         self.free = Scopes()
@@ -117,7 +120,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.applied = None
 
     def count(self, outcome: Outcome, scope: str, attempt: int) -> Attempt:
-        """Count an ended pod that it does not have yet; return it in detail."""
+        """Count an ended pod that is not counted yet; return its Attempt."""
         pod = outcome.pod
         self.recent.append(id_of(pod))
         self.spot += pod.placement == "Spot"
@@ -139,7 +142,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         )
 
     def count_unseen(self, failures: int) -> None:
-        """Count failures that only the Job's status tells of."""
+        """Count failures that are in the Job's status but of which no pod was seen."""
         if failures > DETAILS:
             self.add_to_counts("Other", UNSEEN, "retry", failures - DETAILS)
         for _ in range(min(failures, DETAILS)):
@@ -164,24 +167,24 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         return detail
 
     def note_left(self, left: Left) -> Attempt:
-        """Note what is left after the attempt that was counted last; return that attempt."""
+        """Record what is left after the attempt that was counted last; return that attempt."""
         self.left = left
         self.last[-1] = msgspec.structs.replace(self.last[-1], left=left)
         return self.last[-1]
 
     def reset_limits(self) -> None:
-        """Let every scope have as many disruptions again: its workload was resumed."""
+        """Forget all disruptions, so that each scope may have `disruptions.limit` again: the Job was resumed."""
         self.scopes = Scopes()
         self.grants += 1
         self.suspended = False
 
     def forget(self, keep: int, staying: Container[str]) -> None:
-        """Forget the oldest ids but `keep`; those of pods that stay, and could be counted again, are kept."""
+        """Forget all ids but the newest `keep` and those in `staying`, whose pods could be counted again."""
         old = self.recent[: max(0, len(self.recent) - keep)]
         self.recent = [*(one for one in old if one in staying), *self.recent[len(old) :]]
 
     def settle(self, pod_name: str) -> bool:
-        """Note that a crash which cost a retry was a bug, and ended the workload; return False if none was."""
+        """Record that a crash which had cost a retry was a bug; return False if no retry was spent."""
         if not self.spent_now("retry"):
             return False
         self.cost["retry"] -= 1
@@ -193,7 +196,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def id_of(pod: Pod) -> str:
-    """Shorten a pod's uid."""
+    """Return the short id of a pod: 48 bits of its uid, or the beginning of a uid that is no UUID."""
     try:
         return b64encode(UUID(pod.uid).bytes[:6], b"-_").decode()
     except ValueError:
@@ -201,7 +204,7 @@ def id_of(pod: Pod) -> str:
 
 
 def decode(text: str | None) -> Account:
-    """Read the annotation, empty where there is none; raise ValueError where `encode` did not write it."""
+    """Return the account in the annotation, an empty one for None; raise ValueError if it is malformed or too long."""
     if text is not None and (len(text) > LARGEST or len(text.encode()) > LARGEST):
         raise ValueError(f"longer than {LARGEST} bytes")
     account = Account() if text is None else decoder.decode(text)
@@ -211,14 +214,14 @@ def decode(text: str | None) -> Account:
 
 
 def encode(account: Account) -> str:
-    """Write the annotation; what does not fit is let go of."""
+    """Return the text of the annotation; drop the oldest of `last` until it has at most LARGEST bytes."""
     while len(encoded := encoder.encode(account)) > LARGEST and account.last:
         account.last = account.last[1:]
     return encoded.decode()
 
 
 def continued(text: str | None) -> str | None:
-    """Return the annotation with which a workload goes on that a person has run again; None where none can be read."""
+    """Return the annotation that a workload has after a requested retry; None if it had no readable one before."""
     try:
         account = None if text is None else decode(text)
     except ValueError:
@@ -230,14 +233,14 @@ def continued(text: str | None) -> str | None:
 
 
 def write_scopes(value: Any) -> Any:
-    """Write what is not JSON's own."""
+    """Return a value that JSON can hold; msgspec calls this for Scopes."""
     if isinstance(value, Scopes):
         return value.written()
     raise NotImplementedError
 
 
 def read_scopes(kind: type, value: Any) -> Any:
-    """Read it again."""
+    """Return the value of a type that JSON does not have; msgspec calls this for Scopes."""
     if kind is Scopes:
         return scopes.read(value)
     raise NotImplementedError

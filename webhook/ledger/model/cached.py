@@ -1,4 +1,4 @@
-"""What is kept of Jobs and JobSets that are cached: tens of thousands are, each of up to megabytes."""
+"""The fields of Jobs and JobSets that are cached: there may be tens of thousands, of up to megabytes each."""
 
 from functools import lru_cache
 from typing import Final, NewType
@@ -65,13 +65,14 @@ LONGEST_REFERENCE: Final = 512  # characters of a field of an ownerReference
 MOST_SHARED: Final = 4096  # bytes of a podFailurePolicy that is cached once for many Jobs; injected ones are smaller
 MOST_LISTED: Final = 1000  # entries of a list in a rule of a JobSet, such as the names of its Jobs
 
-# A Job as it is cached; what reads a Job of the API reads this too, within these fields. `metadata`: namespace, name,
-# uid, resourceVersion, labels, and of ownerReferences the controller's; deletionTimestamp and annotations where it has
-# them. `spec`: the fields of JOB_READ that have a value. `status`: `failed`, with the pods that the Job controller is
-# about to count, and `succeeded`, where they are not 0; the conditions that decide its end.
+# A Job as it is cached. Functions that read a Job of the API can read it too, as long as they need only these fields.
+# `metadata`: namespace, name, uid, resourceVersion, labels; of ownerReferences the controller; deletionTimestamp and
+# annotations, if it has them. `spec`: the fields of JOB_READ that have a value. `status`: `failed`, including the pods
+# that the Job controller is about to count, and `succeeded`, if they are not 0; the conditions that decide its end.
 CachedJob = NewType("CachedJob", Json)
-# A JobSet as it is cached. `kind`; `metadata` as of a CachedJob; `spec`: failurePolicy alone, its texts and lists cut;
-# `status`: the fields of JOB_SET_READ that have a value, of replicatedJobsStatus those whose Jobs were restarted alone.
+# A JobSet as it is cached. `kind`; `metadata` as in a CachedJob; `spec`: failurePolicy alone, with texts and lists cut;
+# `status`: the fields of JOB_SET_READ that have a value; of replicatedJobsStatus the entries with Jobs that were
+# restarted alone.
 CachedJobSet = NewType("CachedJobSet", Json)
 
 
@@ -126,7 +127,7 @@ def controllers_of(metadata: Json) -> list[Json]:
 
 
 def conditions_of(status: Json) -> Json:
-    """Keep of a Job's conditions those that say that its end is decided, one of each type."""
+    """Return the conditions by which the end of a Job is decided, the first of each type; {} if there is none."""
     found = {one["type"]: one for one in reversed(status.get("conditions") or ()) if terminal.decides(one)}
     ends = [{key: (value or "")[:LONGEST_MESSAGE] for key, value in one.items()} for one in reversed(found.values())]
     return {"conditions": ends} if ends else {}

@@ -1,4 +1,4 @@
-"""Counts the ended pods of one workload in its account, and says what follows; the controller writes and acts on it."""
+"""Counts the ended pods of one workload in its account, and decides what follows; the controller carries it out."""
 
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -19,9 +19,9 @@ FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"
 
 
 def count(account: Account, pod: Pod, job: Json, job_set: Json | None, budgets: limits.Budgets) -> Attempt:
-    """Count a failed pod of a Job in an account that does not have it; return it in detail.
+    """Count a failed pod of a Job that the account does not have; return its Attempt.
 
-    `job_set`: the JobSet of the Job, None where it has none; `budgets`: what the Job allows.
+    `job_set`: the JobSet of the Job; None if it has none. `budgets`: what the Job allows.
     """
     attempt = limits.attempt_of(account, budgets, pod)
     outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
@@ -30,9 +30,9 @@ def count(account: Account, pod: Pod, job: Json, job_set: Json | None, budgets: 
 
 
 class End(NamedTuple):
-    """Why the ledger ends a workload: a pod of this Job was disrupted, or restarted for free, more often than allowed.
+    """Why the ledger ends a workload: a pod of `job` was disrupted, or restarted for free, more often than allowed.
 
-    `reason` is that of the condition; `pod` the name of the pod that was one too many.
+    `reason`: that of the condition. `pod`: the name of the pod that exceeded `limit`.
     """
 
     reason: str
@@ -44,12 +44,14 @@ class End(NamedTuple):
 class CountingPass:
     """One pass over a workload's pods: what was counted, and what follows.
 
-    It alone changes `account`, a copy of the workload's. `details`: the pods that were counted; `budgets`: what the
-    Job of the last of them allows; `saved`: the retries that were left to workloads that ended; `vanished`: uids
-    of the vanished pods that the account has taken into consideration; `changed`: whether the account is to be written.
+    - `account`: a copy of the workload's account; only this pass changes it.
+    - `details`: the pods that were counted. `budgets`: what the Job of the last of them allows.
+    - `saved`: the retries that workloads had left when they ended.
+    - `vanished`: uids of the vanished pods that were considered.
+    - `changed`: whether the account must be written.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
+    def __init__(  # noqa: PLR0913, PLR0917 - counting needs all of these
         self,
         key: Key,
         root: Json,
@@ -77,7 +79,7 @@ class CountingPass:
             self.add(pod, self.tracker.jobs[pod.job_uid])
 
     def budgets_of(self, job: Json) -> limits.Budgets:
-        """Read what a Job allows."""
+        """Return what a Job allows."""
         return limits.budgets_of(job, self.job_set, self.settings_of(job))
 
     def add(self, pod: Pod, job: Json) -> None:
@@ -91,23 +93,23 @@ class CountingPass:
         self.changed = True
 
     def reset_limits(self) -> None:
-        """Note that a suspended Job was resumed: every index, or the Job, may have as many disruptions again."""
+        """Record that a suspended Job was resumed: each index, or the Job, may have the limit of disruptions again."""
         self.account.reset_limits()
         self.changed = True
 
     def suspend(self) -> None:
-        """Note that the Job is suspended with the next write."""
+        """Record that the next write suspends the Job."""
         self.account.suspended = True
 
     def settle(self, pod_name: str) -> None:
-        """Note that a crash which had cost a retry was a bug."""
+        """Record that a crash which had cost a retry was a bug."""
         if self.account.settle(pod_name):
             self.changed = True
             if self.account.left is not None:
                 self.saved += self.account.left.retries
 
     def unseen(self) -> tuple[int, list[Pod]]:
-        """Return how many failures of a Job no pod was seen of, and the pods that went unseen."""
+        """Return the number of a Job's failures of which no pod was seen, and the pods that vanished unseen."""
         root = self.root
         if (
             self.key.job_set
@@ -120,7 +122,7 @@ class CountingPass:
         return max(0, batch.failed_in_status(self.root) - known), list(self.tracker.vanished.values())
 
     def count_unseen(self, failures: int) -> None:
-        """Count failures that only the Job's status tells of, and as disruptions what else went unseen."""
+        """Count failures that are only in the Job's status, and as disruptions the other pods that vanished unseen."""
         self.account.count_unseen(failures)
         self.changed = True
         self.vanished = list(self.tracker.vanished)
@@ -128,7 +130,7 @@ class CountingPass:
             self.add(pod, self.root)
 
     def exceeded(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
-        """Yield the newest of these attempts first, whose scope had more disruptions than it may, with its Job."""
+        """Yield the attempts whose scope had more disruptions than allowed, newest first, each with Job and budgets."""
         if self.settings.profile.disruptions.action != "Ignore" or self.account.suspended:
             return
         for detail, job, budgets in self.of_running_jobs(details, "disruption"):
@@ -136,13 +138,13 @@ class CountingPass:
                 yield detail, job, budgets
 
     def free_too_often(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
-        """Yield the newest of these attempts first, whose scope restarted at no cost too often, with its Job."""
+        """Yield the attempts whose scope had too many free restarts, newest first, each with its Job and budgets."""
         for detail, job, budgets in self.of_running_jobs(details, "free"):
             if limits.is_free_too_often(self.account, budgets, detail.scope):
                 yield detail, job, budgets
 
     def end(self, details: list[Attempt]) -> End | None:
-        """Return the end that these attempts bring: too many free restarts, or disruptions where that is an end."""
+        """Return why these attempts end the workload: too many free restarts or disruptions; None if they do not."""
         for detail, job, budgets in self.free_too_often(details):
             return End(FREE_TOO_OFTEN, detail.pod, budgets.free_restarts, job)
         if self.settings.profile.disruptions.on_exceed == "Fail":
@@ -153,7 +155,7 @@ class CountingPass:
     def of_running_jobs(
         self, details: list[Attempt], cost: outcomes.Cost
     ) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
-        """Yield the newest of these attempts first that cost so, and whose Job has not ended, with the Job."""
+        """Yield the attempts with this cost whose Job has not ended, newest first, each with its Job and budgets."""
         jobs = {job["metadata"]["name"]: job for job in self.tracker.jobs.values()}
         for detail in reversed(details):
             job = jobs.get(limits.job_of(self.key.job_set, detail.scope) or self.key.job)
@@ -162,14 +164,17 @@ class CountingPass:
                 yield detail, job, self.budgets_of(job)
 
     def suspends(self) -> bool:
-        """Return True if the Job is to be suspended: no controller resumes it, and none of its pods runs."""
+        """Return True if the Job exceeded its disruptions and can be suspended.
+
+        It can be if no controller and no queue would resume it, and none of its pods runs.
+        """
         if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set or self.tracker.live:
             return False
         alone = controller_of(self.root) is None and not batch.is_queued(self.root["metadata"])
         return alone and any(self.exceeded(self.details))
 
     def sentence(self) -> str:
-        """Say how the last pod ended that was counted, and how many were counted with it."""
+        """Return how the last counted pod ended, and how many others were counted with it, for an Event."""
         text = words.sentence(self.details[-1], None if self.key.job_set else self.budgets.retries)
         more = len(self.details) - 1
         return f"{text}; {words.counted(more, 'more pod')} counted with it" if more else text

@@ -1,4 +1,4 @@
-"""How much a workload may spend, what is left of it, and what is to be done when nothing is."""
+"""The budgets of a workload, what is left of them, and whether one is exceeded."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -12,15 +12,16 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings, count
 
-FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # what the Job's status counts as failed
+FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # the costs of pods that status.failed of the Job counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """What a Job, or the JobSet that it is of, allows.
+    """What a Job, or its JobSet, allows.
 
-    `retries`: of the set, the Job, or each index; `limit`: disruptions, and `free_limit`: restarts that cost nothing,
-    of each index, else times `shares`, the pods that run at a time.
+    - `retries`: of the set, the Job, or (`per_index`) each index.
+    - `limit`: disruptions, `free_limit`: free restarts; each is multiplied by `shares` for one scope.
+    - `shares`: how many pods share one scope.
     """
 
     retries: int
@@ -31,17 +32,17 @@ class Budgets:
 
     @property
     def disruptions(self) -> int:
-        """The disruptions of one scope."""
+        """How many disruptions one scope may have."""
         return self.limit * self.shares
 
     @property
     def free_restarts(self) -> int:
-        """The restarts of one scope that cost nothing."""
+        """How many free restarts one scope may have."""
         return self.free_limit * self.shares
 
 
 def budgets_of(job: Json, job_set: Json | None, settings: Settings) -> Budgets:
-    """Read what a Job allows, in its JobSet where it has one."""
+    """Return what a Job allows, or its JobSet if it has one."""
     spec = job["spec"]
     if job_set is None:
         retries = batch.retry_budget(spec)
@@ -57,44 +58,47 @@ def budgets_of(job: Json, job_set: Json | None, settings: Settings) -> Budgets:
 
 
 def shares_of(spec: Json) -> int:
-    """Return how many pods share one disruption budget: with completion indexes each has its own."""
+    """Return how many pods share one disruption budget: 1 if each index has its own, else the pods that run at once."""
     return 1 if batch.is_indexed(spec) else batch.running_at_once(spec)
 
 
 def share_of(disruptions: int, spec: Json) -> int:
-    """Return the disruptions of a scope as placement compares them with the limit: of each pod that runs at a time."""
+    """Return a scope's disruptions divided by the pods that share it, which placement compares with the limit."""
     return disruptions // shares_of(spec)
 
 
 def failures_of(account: Account, spec: Json, uncounted: int = 0) -> int | None:
-    """Return the failures of a lone Job that cost a retry; None where its status tells of all of them in time."""
+    """Return how many failures of a Job without a JobSet cost a retry; None if its own status has them in time.
+
+    `uncounted`: those of them that the account does not have yet.
+    """
     return None if spec.get("backoffLimitPerIndex") is None else account.spent_now("retry") + uncounted
 
 
 def has_ended(account: Account, job_set: Json | None) -> bool:
-    """Return True if a pod is known to have ended its Job; a JobSet may go on without one of its Jobs."""
+    """Return True if a counted pod has ended its Job; always False in a JobSet, which may continue without a Job."""
     return job_set is None and account.spent_now("fatal") > 0
 
 
 def scope_of(pod: Pod) -> str:
-    """Name the scope that a pod belongs to: what has a disruption budget of its own."""
+    """Return the scope of a pod, as `webhook/ledger/model/scopes.py` defines it."""
     return scope_named(pod.job_set, pod.job, pod.index)
 
 
 def scope_named(job_set: str, job: str, index: str) -> str:
-    """Name the scope of a Job's pod by its index, in a JobSet by its Job too; each is empty where there is none."""
+    """Return the scope of a pod by the names of its JobSet and Job, and its index; "" for a part that it lacks."""
     return f"{job.removeprefix(f'{job_set}-')}/{index}" if job_set else index
 
 
 def job_of(job_set: str, scope: str) -> str:
-    """Name the Job that a scope of a JobSet belongs to; empty where there is no set."""
+    """Return the name of the Job of a scope in a JobSet; empty if there is no JobSet."""
     return f"{job_set}-{scope.rpartition('/')[0]}" if job_set else ""
 
 
 def with_budget(outcome: Outcome, budgets: Budgets, account: Account) -> Outcome:
-    """Return how a pod ended that is about to be counted: one for which no retry is left ends its Job, or its index.
+    """Return the outcome of a pod that is about to be counted; it is fatal if no retry is left for it.
 
-    In a JobSet the Job has retries of its own, and the set may restart it.
+    In a JobSet it stays as it is: the Job has retries of its own, and the set may restart it.
     """
     spent = (outcome.pod.index_failures or 0) if budgets.per_index else account.spent_now("retry")
     if outcome.cost != "retry" or outcome.pod.job_set or spent < budgets.retries:
@@ -103,9 +107,9 @@ def with_budget(outcome: Outcome, budgets: Budgets, account: Account) -> Outcome
 
 
 def attempt_of(account: Account, budgets: Budgets, pod: Pod) -> int:
-    """Return which attempt a pod is: the retries that were spent when it was created, as its annotation says.
+    """Return the attempt of a pod: the retries that were spent when it was created, as its annotation says.
 
-    Without the annotation the retries count that are spent now, of a JobSet all restarts.
+    Without the annotation: the retries that are spent now, or all restarts of the JobSet.
     """
     if pod.attempt is not None:
         return pod.attempt
@@ -115,7 +119,7 @@ def attempt_of(account: Account, budgets: Budgets, pod: Pod) -> int:
 
 
 def left_of(account: Account, budgets: Budgets, pod: Pod, detail: Attempt, job_set: Json | None) -> Left:
-    """Return what is left to the scope of a pod that was counted, as `detail` says."""
+    """Return what the scope of a counted pod has left; `detail` is the pod's Attempt."""
     if job_set is not None:
         spent = restarts_of(job_set, pod, detail)
     elif budgets.per_index:
@@ -129,7 +133,7 @@ def left_of(account: Account, budgets: Budgets, pod: Pod, detail: Attempt, job_s
 
 
 def restarts_of(job_set: Json, pod: Pod, detail: Attempt) -> int:
-    """Return the restarts that count towards maxRestarts, with that which the end of a pod brings about."""
+    """Return the restarts that count towards maxRestarts, including the one that the end of a pod causes."""
     name, _, index = detail.scope.rpartition("/")[0].rpartition("-")
     alone = job_restarts(job_set, name, count(index) or 0)
     in_all = (at(job_set, ("status", "restarts")) or 0) + alone.in_all
@@ -138,10 +142,10 @@ def restarts_of(job_set: Json, pod: Pod, detail: Attempt) -> int:
 
 
 def is_exceeded(account: Account, budgets: Budgets, scope: str) -> bool:
-    """Return True if a scope had more disruptions than it may, beyond doubt."""
+    """Return True if a scope certainly had more disruptions than allowed."""
     return account.scopes.at_least(scope) > budgets.disruptions
 
 
 def is_free_too_often(account: Account, budgets: Budgets, scope: str) -> bool:
-    """Return True if a scope restarted at no cost more often than it may, beyond doubt."""
+    """Return True if a scope certainly had more free restarts than allowed."""
     return account.free.at_least(scope) > budgets.free_restarts

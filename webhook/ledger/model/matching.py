@@ -1,4 +1,4 @@
-"""Which rule of a failure policy a pod matches, as the Job controller and the JobSet controller would say.
+"""Finds the rule of a failure policy that a pod matches, in the same way as the Job and JobSet controllers.
 
 Sources: pkg/controller/job/pod_failure_policy.go of Kubernetes 1.36, pkg/controllers/failure_policy.go of JobSet 0.11.
 """
@@ -12,10 +12,10 @@ from webhook.ledger.model.pods import DISRUPTED, Pod
 from webhook.objects.problem import Json
 
 POD_FAILURE_POLICY: Final = "PodFailurePolicy"  # the reason of a Job that a FailJob rule ended
-# Bounds on the rules of a JobSet, of which its API bounds neither number nor size. What is beyond them matches nothing.
+# Bounds on the rules of a JobSet: its API bounds neither their number nor their size. Rules beyond them match nothing.
 MOST_RULES: Final = 100
 MOST_WORK: Final = 1_000  # instructions of the patterns' programs, for one message: up to 8 ms; a usual pattern has 70
-UNREADABLE_WORK: Final = 200  # what a pattern counts that cannot be read, or is too large: compiling takes time too
+UNREADABLE_WORK: Final = 200  # the work of a pattern that is invalid or too large: compiling it takes time too
 LONGEST_PATTERN: Final = 1024  # characters
 LONGEST_MESSAGE: Final = 1024  # characters: the Job controller's have at most 700, by the lengths of names
 PATTERN_MEMORY: Final = 64 * 1024  # bytes, of one pattern: half of it for its program
@@ -31,26 +31,29 @@ class JobEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExitCodes:
-    """What a rule's onExitCodes names: codes of a container, None for all containers."""
+    """The onExitCodes of a rule.
+
+    `container`: its name, None for all containers. `excluding`: whether the operator is NotIn. `values`: the codes.
+    """
 
     container: str | None
     excluding: bool
     values: frozenset[int]
 
     def match(self, code: int) -> bool:
-        """Return True if a container in scope that ended with a code satisfies this."""
+        """Return True if the exit code of a container that the rule is about satisfies it."""
         return code != 0 and (code in self.values) != self.excluding
 
     def match_container(self, name: str, code: int) -> bool:
-        """Return True if a container of this name that ended with a code satisfies this."""
+        """Return True if the exit code of the container `name` satisfies it."""
         return self.container in {None, name} and self.match(code)
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The rule that a pod matches: its place among the rules, its action, and what it matched.
+    """The rule that a pod matches: its index among the rules, its action, and the container that matched, if one did.
 
-    `message` is that of the Job's condition, where the action is FailJob.
+    `message`: that of the Job's condition if the action is FailJob.
     """
 
     index: int
@@ -60,7 +63,7 @@ class Match:
 
 
 def match(rules: list[Json], pod: Pod) -> Match | None:
-    """Return the first rule that a failed pod matches; None if it matches none: then its failure is counted."""
+    """Return the first rule that a failed pod matches; None if it matches none, and so its failure counts."""
     for index, rule in enumerate(rules):
         exit_codes = exit_codes_of(rule)
         action = rule.get("action") or ""
@@ -80,7 +83,7 @@ def match(rules: list[Json], pod: Pod) -> Match | None:
 
 
 def exit_codes_of(rule: Json) -> ExitCodes | None:
-    """Return what a rule's onExitCodes names; None if it has none."""
+    """Return a rule's onExitCodes; None if it has none."""
     requirement = rule.get("onExitCodes")
     if requirement is None:
         return None
@@ -89,7 +92,7 @@ def exit_codes_of(rule: Json) -> ExitCodes | None:
 
 
 def conditions_of(rule: Json) -> frozenset[tuple[str, str]]:
-    """Return the types and statuses of a rule's onPodConditions."""
+    """Return type and status of each of a rule's onPodConditions."""
     patterns = [pattern or {} for pattern in rule.get("onPodConditions") or ()]
     return frozenset((pattern.get("type") or "", pattern.get("status") or "True") for pattern in patterns)
 
@@ -100,19 +103,19 @@ def is_of_disruptions(rule: Json) -> bool:
 
 
 def action_of_set(job_set: Json, replicated_job: str, message: str) -> str:
-    """Return what a JobSet does about a Job of it that has failed by its failure policy with a message."""
+    """Return the action of a JobSet after one of its Jobs failed by its podFailurePolicy with a message."""
     return rule_of_set(job_set, replicated_job, JobEnd(POD_FAILURE_POLICY, message))[1]
 
 
 @dataclass(slots=True)
 class Work:
-    """How much the matching of a JobSet's rules may still cost: one for each rule, and the patterns' instructions."""
+    """How much work is left for the matching of a JobSet's rules: one for each rule, and the patterns' instructions."""
 
     left: int = MOST_WORK
     found: dict[tuple[str, str], bool | None] = field(default_factory=dict)
 
     def finds(self, pattern: str, message: str) -> bool | None:
-        """Return whether a message matches a pattern; None where that takes too much, or the pattern is none."""
+        """Return whether a message matches a pattern; None if that takes too much work, or the pattern is invalid."""
         key = pattern, message
         if key not in self.found:
             self.left -= work_of(pattern)
@@ -124,10 +127,10 @@ class Work:
 def rule_of_set(
     job_set: Json, replicated_job: str, end: JobEnd, work: Work | None = None, feared: str = ""
 ) -> tuple[int | None, str]:
-    """Return the index and the action of the first rule of a JobSet that matches the end of a Job of it.
+    """Return the index and the action of the first rule of a JobSet that matches the end of one of its Jobs.
 
-    The index is None where no rule matches. `feared`: how actions end whose rules match where that cannot be found out
-    within bounds; no other rule does then.
+    If no rule matches, the index is None and the action is the default. `feared`: the end of some actions' names. If
+    the bounds do not allow to find out whether a rule matches, it counts as a match if its action ends so.
     """
     work = Work() if work is None else work
     policy = (job_set.get("spec") or {}).get("failurePolicy") or {}
@@ -152,29 +155,29 @@ def rule_of_set(
 
 
 def is_found(pattern: str, message: str) -> bool:
-    """Return True if a message matches a pattern, as the JobSet controller decides; one beyond bounds matches nothing.
+    """Return True if a message matches a pattern for the JobSet controller; a pattern beyond the bounds never matches.
 
-    Go's regular expressions, which that controller uses, have the syntax and the meaning of RE2.
+    That controller uses Go's regular expressions, which have the syntax and the meaning of RE2.
     """
     program = program_of(pattern)
     return program is not None and program.search(message[:LONGEST_MESSAGE]) is not None
 
 
 def work_of(pattern: str) -> int:
-    """Return how much a pattern costs: the time of one message is at most proportional to it."""
+    """Return the work of a pattern; the time to match one message is at most proportional to it."""
     program = program_of(pattern)
     return UNREADABLE_WORK if program is None else int(program.programsize)
 
 
 def program_of(pattern: str) -> Any:
-    """Return the compiled pattern, None where it cannot be read or is too large."""
+    """Return the compiled pattern; None if it is invalid or too large."""
     return compiled(pattern) if len(pattern) <= LONGEST_PATTERN else None
 
 
 @lru_cache(PATTERNS_REMEMBERED)
 def compiled(pattern: str) -> Any:
-    """Compile a pattern by google-re2: no pattern takes more than linear time, as some do in Python's `re`."""
-    import re2  # noqa: PLC0415 - the command line does without
+    """Compile a pattern by google-re2, which matches any pattern in linear time; Python's `re` does not."""
+    import re2  # noqa: PLC0415 - most commands do not need it
 
     options = re2.Options()
     options.max_mem = PATTERN_MEMORY

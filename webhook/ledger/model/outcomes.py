@@ -1,4 +1,4 @@
-"""How a pod ended, and which budget that cost."""
+"""Determines how a pod ended, and which budget that cost."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -13,7 +13,7 @@ from webhook.objects.problem import Json
 Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "Other"]
 Cost = Literal["retry", "disruption", "free", "none", "fatal"]
 
-UNSEEN: Final = "Unseen"  # the reason of what happened while nobody watched
+UNSEEN: Final = "Unseen"  # the reason of an end that no watch has delivered
 # The reasons of the condition DisruptionTarget (k8s.io/api/core/v1, and the controllers that set it).
 DISRUPTIONS: Final = frozenset(
     {
@@ -29,18 +29,22 @@ DISRUPTIONS: Final = frozenset(
 OOM: Final = "OOMKilled"
 DEADLINE: Final = "DeadlineExceeded"
 TOO_OFTEN: Final = "BackoffLimitExceeded"
-STAMPED_LATE: Final = 60  # seconds that a Job's end may be stamped after its pods were deleted, if that takes long
-STOPPED: Final = "Stopped"  # with its Job, which was suspended, scaled down or had ended
+STAMPED_LATE: Final = 60  # seconds by which the time of a Job's end may be later than the deletion of its pods
+STOPPED: Final = "Stopped"  # the reason of pods that their Job deleted: it was suspended, scaled down or had ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How one pod ended.
 
-    `reason` tells more of the cause: a disruption's reason, or `container CODE`. `rule` is the failure policy's that
-    matched, None if none did. `cost`: `retry`, of the Job, its index or the set; `disruption`, of the budget that
-    disruptions have for themselves; `free`, a restart that costs no budget of the API, though it was no disruption;
-    `fatal`, the Job, its index or the set is over; `none`, the pod was taken away and nothing failed.
+    `reason`: the reason of the disruption, or container and exit code, such as `main 143`. `rule`: the rule of the
+    failure policy that matched; None if none did. `cost`:
+
+    - `retry`: one retry of the Job or the index, or one restart of the JobSet;
+    - `disruption`: one disruption, which has a budget of its own;
+    - `free`: no budget of the API, although it was no disruption;
+    - `fatal`: the Job, the index or the JobSet has failed;
+    - `none`: nothing; the Job deleted the pod, which had not failed.
     """
 
     pod: Pod
@@ -51,9 +55,9 @@ class Outcome:
 
 
 def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_ended: bool = False) -> Outcome:
-    """Say how a failed pod ended under its Job's failure policy, and that of its set; both as the API has them.
+    """Return how a failed pod ended under the failure policies of its Job and its JobSet, both as the API has them.
 
-    `has_ended`: whether another pod is known to have been the end of the Job.
+    `has_ended`: whether another pod is known to have ended the Job.
     """
     spec = (job or {}).get("spec") or {}
     matched = matching.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
@@ -68,8 +72,9 @@ def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_e
 def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
     """Return True if the Job deleted a pod because it has ended, is suspended or scaled down.
 
-    The Job controller lets go of a pod before it takes it away, and has counted one that it has let go of and that
-    nobody deletes. But the pods of a Job that has failed, or is deleted, it counts as failed though it took them away.
+    The Job controller removes its finalizer from a pod before it deletes the pod. (If a pod has no finalizer and is not
+    being deleted, the Job controller has counted it.) But if a Job has failed or is deleted, the Job controller counts
+    the pods that it deletes as failed.
     """
     if not pod.deleting:
         return False
@@ -79,25 +84,25 @@ def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
 
 
 def is_in_doubt(pod: Pod, job: Json) -> bool:
-    """Return True if it is unknown whether a user deletes a pod, or a failed Job whose status does not say so yet."""
+    """Return True if it is unknown who deleted a pod: a user, or its failed Job, whose status does not say so yet."""
     gone_by_itself = not pod.deleted or not pod.tracked or pod.disruption is not None
     return not (gone_by_itself or is_deleted(job) or terminal.is_decided(job["status"]))
 
 
 def is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
-    """Return True if an ended Job has deleted a pod, and not a user, whose deletion ended the Job.
+    """Return True if a pod was deleted by its ended Job, and not by a user whose deletion ended the Job.
 
-    The reason PodFailurePolicy names the pod that was the end; but where the Job has changed meanwhile, the Job
-    controller looks again, and may name one that it has deleted itself. Where the reason is another and several pods
-    run at a time, that is unknown: most often the Job has. It stamps its end before it does, or
-    when it looks again.
+    With the reason PodFailurePolicy, the message names the pod that ended the Job. But if the Job has changed
+    meanwhile, the Job controller tries again, and may then name a pod that it has deleted itself. With another reason
+    and several pods at a time it is unknown who deleted the pod: most often the Job did. The end of the Job has the
+    time before that deletion, or the time of a later try.
     """
     conditions = [one for one in (job.get("status") or {}).get("conditions") or () if terminal.decides(one)]
     named = any(f"{pod.namespace}/{pod.name} " in (one.get("message") or "") for one in conditions)
     if named and not has_ended:
         return False
     if any(one.get("reason") == TOO_OFTEN for one in conditions) and (job["spec"].get("parallelism") or 1) == 1:
-        return False  # no other pod can have been the end
+        return False  # no other pod can have ended the Job
     ends = [one.get("lastTransitionTime") or "" for one in conditions]
     if is_deleted(job):
         ends.append(job["metadata"]["deletionTimestamp"])
@@ -107,12 +112,12 @@ def is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
 
 
 def is_deleted(job: Json) -> bool:
-    """Return True if a Job is being deleted, or is deleted."""
+    """Return True if a Job has a deletionTimestamp."""
     return bool(job["metadata"].get("deletionTimestamp"))
 
 
 def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:
-    """Return the cause, and what tells more of it."""
+    """Return the cause of a pod's end, and its reason as in `Outcome`."""
     disruption = pod.disruption
     if disruption is not None:
         return "Disruption", disruption.reason or "Unknown"
@@ -128,7 +133,7 @@ def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:
 
 
 def cost_of(pod: Pod, cause: Cause, matched: Match | None, spec: Json, job_set: Json | None) -> Cost:
-    """Return which budget a failed pod cost; `spec` is its Job's."""
+    """Return which budget a failed pod cost; `spec` is that of its Job."""
     free: Cost = "disruption" if cause == "Disruption" else "free"
     if matched is None or matched.action == "Count":
         in_place = (

@@ -1,4 +1,4 @@
-"""What the ledger keeps of a pod: tens of thousands are held, and the garbage collector need not visit them."""
+"""The fields of a pod that the ledger keeps: tens of thousands of pods, which the garbage collector does not visit."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ ANNOTATIONS: Final = (
     *(names.ATTEMPT, names.PLACEMENT, names.COUNTED),
 )
 
-# What is decoded of a pod: tens of thousands are, each of up to megabytes.
+# The fields that are decoded: there may be tens of thousands of pods, of up to megabytes each.
 STATUSES: Final[Shape] = [
     {"name": str, "state": {"terminated": {"exitCode": int, **dict.fromkeys(("reason", "finishedAt"), str)}}}
 ]
@@ -47,14 +47,14 @@ READ: Final[Shape] = {
         "initContainerStatuses": STATUSES,
     },
 }
-# Bounds on what is kept, for users may write a pod's status.
+# Bounds on what is kept, because users may write a pod's status.
 MOST: Final = 20  # conditions, and containers that have failed
 LONGEST: Final = 128  # characters of a reason
 LONGEST_NAME: Final = 317  # characters of a name, or of a type of condition
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False):
-    """A condition of a pod; `time` is when it became so, RFC 3339."""
+    """A condition of a pod; `time`: its last transition, RFC 3339."""
 
     type: str
     status: str
@@ -63,7 +63,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
 
 
 class Exit(msgspec.Struct, frozen=True, gc=False):
-    """A container that has terminated with another code than 0; `time` is when, RFC 3339."""
+    """A container that has terminated with a code other than 0; `time`: when it did, RFC 3339."""
 
     container: str
     code: int
@@ -72,15 +72,17 @@ class Exit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod of a Job, as the Job controller looks at it.
+    """A pod of a Job, with the fields that the Job controller judges it by. Times are RFC 3339; empty if there is none.
 
-    `index`: its completion index, empty where the Job is not Indexed. `attempt`: what its annotation says, which
-    admission writes, None where there is none. `index_failures`: the failures of its index before it, where the Job
-    controller notes them, `index_ignored` those that cost no retry; `restart`: the restart of its JobSet that it
-    belongs to, with those of its Job alone; else None. `tracked`: whether the Job controller has yet to count it.
-    `deleted`: when its deletion was asked for. `annotated`: whether it has any annotation; `counted`: whether it bears
-    the ledger's mark. `exits` are those of the regular containers, then those of the init containers, as a failure
-    policy looks at them. Times are RFC 3339, empty where there are none.
+    - `index`: its completion index; empty if the Job is not Indexed.
+    - `attempt`: its annotation of that name, which admission writes; None if it has none.
+    - `index_failures`: the failures of its index before it; `index_ignored`: those that cost no retry. The Job
+      controller writes them with backoffLimitPerIndex; else they are None.
+    - `restart`: how often its JobSet, and its Job alone, had been restarted before; None if it has no JobSet.
+    - `tracked`: whether it has the finalizer of the Job controller, which has not counted it yet.
+    - `deleting`: whether it has a deletionTimestamp; `deleted`: when the deletion was requested.
+    - `annotated`: whether it has any annotation. `counted`: whether it has the annotation `counted`.
+    - `exits`: those of the regular containers, then those of the init containers, in the order of a failure policy.
     """
 
     namespace: str
@@ -111,22 +113,22 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has Succeeded or Failed."""
+        """Whether its phase is Succeeded or Failed."""
         return self.phase in ENDED
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has Failed."""
+        """Whether its phase is Failed."""
         return self.phase == "Failed"
 
     @property
     def disruption(self) -> Condition | None:
-        """The condition that says that the platform ended it; None where it was not so."""
+        """The condition DisruptionTarget, by which the platform says that it ended the pod; None if there is none."""
         return next((one for one in self.conditions if one.type == DISRUPTED and one.status == "True"), None)
 
 
 def read(pod: Json) -> Pod:
-    """Read a pod of the API; `job` is empty where no Job controls it."""
+    """Return a Pod of the API's JSON, decoded as READ; its `job` is empty if no Job controls it."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     controller = controller_of(pod)
@@ -160,7 +162,7 @@ def read(pod: Json) -> Pod:
         reason=intern(cut(status.get("reason"), LONGEST)),
         tracked=TRACKING in (metadata.get("finalizers") or ()),
         deleting=bool(deleted),
-        # The API's time is when the deletion is to be done.
+        # deletionTimestamp is the time of the request plus the grace period.
         deleted=earlier(deleted, metadata.get("deletionGracePeriodSeconds") or 0) if deleted else "",
         annotated=metadata.get("annotations") is not None,
         counted=names.COUNTED in annotations,
@@ -172,13 +174,13 @@ def read(pod: Json) -> Pod:
 
 
 def restart_of(labels: Json) -> int | None:
-    """Return how often the Job of a JobSet was started again, with the set or alone; None where there is no set."""
+    """Return how often the Job of a JobSet was restarted, with the set or alone; None if the pod has no JobSet."""
     of_set = count(labels.get(RESTART))
     return None if of_set is None else min(of_set + (count(labels.get(JOB_RESTART)) or 0), LARGEST_COUNT)
 
 
 def earlier(time: str, seconds: int) -> str:
-    """Return an earlier time than one of the API; what is no time stays."""
+    """Return the time that is `seconds` before a time of the API; a text that is no time is returned unchanged."""
     try:
         parsed = datetime.fromisoformat(time) - timedelta(seconds=seconds)
     except (ValueError, OverflowError):
@@ -187,13 +189,13 @@ def earlier(time: str, seconds: int) -> str:
 
 
 def index_of(annotations: Json) -> str:
-    """Return a pod's completion index, empty where there is none: a template may say what it likes."""
+    """Return a pod's completion index; empty if its annotation is absent or no number."""
     index = count(annotations.get(INDEX))
     return "" if index is None else intern(str(index))
 
 
 def conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Condition, ...]:
-    """Return a pod's conditions, or of them DISRUPTED alone, which a pod keeps however many others it has."""
+    """Return a pod's conditions, at most MOST, or DISRUPTED alone; DISRUPTED is never left out."""
     kept = [one for one in conditions if all_of_them or one["type"] == DISRUPTED]
     if len(kept) > MOST:
         kept.sort(key=lambda one: one["type"] != DISRUPTED)
@@ -209,7 +211,7 @@ def conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Con
 
 
 def exits_of(statuses: Iterable[Json]) -> Iterator[Exit]:
-    """Yield the containers that have terminated with another code than 0."""
+    """Yield the containers that have terminated with a code other than 0."""
     for status in statuses:
         terminated = (status.get("state") or {}).get("terminated")
         if terminated and terminated["exitCode"]:
@@ -222,5 +224,5 @@ def exits_of(statuses: Iterable[Json]) -> Iterator[Exit]:
 
 
 def cut(text: str | None, longest: int) -> str:
-    """Return a text of the API, empty where there is none, as far as it is kept."""
+    """Return at most `longest` characters of a text of the API; empty for None."""
     return (text or "")[:longest]

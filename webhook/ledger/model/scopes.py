@@ -1,8 +1,12 @@
-"""Disruptions by scope: a completion index, in a JobSet with its Job's name before it, or "" for all pods of a Job.
+"""The number of disruptions of each scope.
 
-Written as the scopes that had so many, those with consecutive numbers as a range: {"2": "0-3,7", "1": "workers-0/5"}.
-Where that grows too long, the scopes with the fewest disruptions are let go of; each of them then counts as having had
-as many as the most that was let go, too many perhaps and never too few (the Space-Saving algorithm of Metwally et al.).
+A scope is what has a disruption budget of its own: a completion index, such as `3`; "" for all pods of a Job without
+indexes; in a JobSet either of them after the Job's name, such as `workers-0/3`.
+
+The account stores the scopes by their number of disruptions, consecutive indexes as a range: {"2": "0-3,7", "1":
+"workers-0/5"}. If this grows too long, the scopes with the fewest disruptions are dropped. From then on, each dropped
+scope counts with the highest number that was dropped: perhaps too many, never too few (the Space-Saving algorithm of
+Metwally et al.).
 """
 
 from bisect import bisect_right
@@ -13,12 +17,15 @@ from typing import Any, Final, NamedTuple
 from webhook.policy.settings import count
 
 LONGEST: Final = 800  # characters
-OTHERS: Final = "others"  # the key of what a scope may have had that is not named
-NO_NUMBER: Final = -1
+OTHERS: Final = "others"  # the key of the highest number of disruptions that was dropped
+NO_NUMBER: Final = -1  # of a scope that is no completion index
 
 
 class Run(NamedTuple):
-    """Scopes with consecutive numbers that had equally many disruptions; one without a number is NO_NUMBER."""
+    """Scopes with consecutive numbers and equally many disruptions each.
+
+    `prefix`: the part of the scope before the number. `first` and `last`: the numbers, NO_NUMBER for a scope without.
+    """
 
     prefix: str
     first: int
@@ -27,7 +34,10 @@ class Run(NamedTuple):
 
 
 class Scopes:
-    """How many disruptions each scope has had: as runs, in order, of which no two have a scope in common."""
+    """How many disruptions each scope has had.
+
+    `runs`: sorted, without a scope in common. `others`: the number with which every scope counts that is in no run.
+    """
 
     def __init__(self, counts: dict[str, int] | None = None, others: int = 0) -> None:
         self.runs: list[Run] = []
@@ -41,27 +51,27 @@ class Scopes:
     __hash__ = None  # type: ignore[assignment]
 
     def of(self, scope: str) -> int:
-        """Return the disruptions of a scope; no fewer than there were."""
+        """Return the disruptions of a scope: at least as many as there were."""
         place = self.place(scope)
         return self.others if place is None else self.runs[place].disruptions
 
     def at_least(self, scope: str) -> int:
-        """Return the disruptions of a scope; no more than there were."""
+        """Return the disruptions of a scope: at most as many as there were."""
         return max(0, self.of(scope) - self.others)
 
     def add(self, scope: str) -> None:
-        """Count one more."""
+        """Count one more disruption of a scope."""
         self.put(scope, self.of(scope) + 1)
 
     def place(self, scope: str) -> int | None:
-        """Return the index of the run that a scope is in, None where it is in none."""
+        """Return the position in `runs` of the run that contains a scope; None if no run does."""
         prefix, number = split(scope)
         place = bisect_right(self.runs, (prefix, number), key=start_of) - 1
         is_in = place >= 0 and self.runs[place].prefix == prefix and number <= self.runs[place].last
         return place if is_in else None
 
     def put(self, scope: str, disruptions: int) -> None:
-        """Set the disruptions of a scope, taking it out of the run that it is in."""
+        """Set the disruptions of a scope; split the run that contained it."""
         prefix, number = split(scope)
         new = Run(prefix, number, number, disruptions)
         place = self.place(scope)
@@ -74,7 +84,7 @@ class Scopes:
         self.runs[place : place + 1] = [one for one in (before, new, after) if one.first <= one.last]
 
     def written(self) -> dict[str, str]:
-        """Return them as they are written; what does not fit is let go of."""
+        """Return the format of the account, at most LONGEST characters long; drop the scopes that do not fit."""
         self.runs = merged(self.runs)
         by_count: dict[int, list[str]] = {}
         for run in self.runs:
@@ -92,7 +102,7 @@ class Scopes:
 
 
 def read(written: Any) -> Scopes:
-    """Read what was written, without expanding any range; raise ValueError where it was not."""
+    """Return the Scopes of a value of the account, without expanding ranges; raise ValueError if it is malformed."""
     scopes = Scopes()
     if not isinstance(written, dict) or not all(isinstance(text, str) for text in written.values()):
         raise ValueError("units must be an object of strings")
@@ -119,7 +129,7 @@ def ranges(scopes: Iterable[str]) -> str:
 
 
 def merged(runs: Iterable[Run]) -> list[Run]:
-    """Return runs, in order, with those that go on one another as one."""
+    """Return sorted runs, with adjacent runs of equally many disruptions joined."""
     found: list[Run] = []
     for run in runs:
         before = found[-1] if found else None
@@ -131,18 +141,18 @@ def merged(runs: Iterable[Run]) -> list[Run]:
 
 
 def start_of(run: Run) -> tuple[str, int]:
-    """Return what runs are in the order of."""
+    """Return the key by which runs are sorted."""
     return run.prefix, run.first
 
 
 def text_of(run: Run) -> str:
-    """Write a run."""
+    """Return the text of a run: a scope, or a range such as `workers-0/1-3`."""
     name = run.prefix if run.first == NO_NUMBER else f"{run.prefix}{run.first}"
     return name if run.first == run.last else f"{name}-{run.last}"
 
 
 def run_of(text: str) -> tuple[str, int, int]:
-    """Read what `text_of` wrote: a prefix, the first number and the last; raise ValueError where it did not."""
+    """Return the prefix, first and last number in the text of a run; raise ValueError if it is malformed."""
     prefix, slash, numbers = text.rpartition("/")
     first, last = (count(number) for number in numbers.partition("-")[::2])
     if first is None or last is None:
@@ -154,7 +164,7 @@ def run_of(text: str) -> tuple[str, int, int]:
 
 
 def split(scope: str) -> tuple[str, int]:
-    """Return what stands before a scope's number, and the number; NO_NUMBER where it has none."""
+    """Return the prefix of a scope and its number; the whole scope and NO_NUMBER if it ends in no number."""
     prefix, slash, number = scope.rpartition("/")
     index = count(number)
     return (scope, NO_NUMBER) if index is None else (prefix + slash, index)

@@ -1,13 +1,13 @@
-"""The account in a sentence, for Events and people."""
+"""Writes the account as sentences, for Events and `explain`."""
 
 from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.outcomes import Cost
 
 
 def sentence(detail: Attempt, max_retries: int | None) -> str:
-    """Say how an attempt ended, what that cost, and what is left; without `max_retries` as in a JobSet.
+    """Return how an attempt ended, what that cost, and what is left; `max_retries` is None for a pod of a JobSet.
 
-    It names the pod, so that no two attempts are told in the same words: of two equal Events the API keeps one.
+    The sentence names the pod, so that no two attempts have the same: the API keeps only one of two equal Events.
     """
     in_set = max_retries is None
     where = f"{detail.scope.rstrip('/')}: " if in_set else f"index {detail.scope}: " if detail.scope else ""
@@ -19,7 +19,7 @@ def sentence(detail: Attempt, max_retries: int | None) -> str:
 
 
 def how(detail: Attempt) -> str:
-    """Say how an attempt ended."""
+    """Return how an attempt ended, such as `container main exit code 143`."""
     if detail.cause == "ExitCode":
         container, _, code = detail.reason.rpartition(" ")
         return f"container {container} exit code {code}"
@@ -31,7 +31,7 @@ def how(detail: Attempt) -> str:
 
 
 def cost(detail: Attempt, *, in_set: bool) -> str:
-    """Say what an attempt cost."""
+    """Return what an attempt cost, such as `cost 1 retry`."""
     by_rule = detail.action == "FailJob"
     if detail.cost == "retry":
         return "cost 1 restart" if in_set and by_rule else "cost 1 retry of its Job" if in_set else "cost 1 retry"
@@ -44,7 +44,10 @@ def cost(detail: Attempt, *, in_set: bool) -> str:
 
 
 def verdict(within: int, kind: str) -> str:
-    """Say when a crash is a bug; `within`: the seconds by which a disruption may be apart that explains it."""
+    """Return when a crash counts as a bug; `within`: the seconds before or after it in which a disruption explains it.
+
+    `kind`: what the bug would end, Job or JobSet.
+    """
     if not within:
         return f"it is a bug, which ends the {kind}, unless somebody deleted the pod"
     return (
@@ -53,20 +56,20 @@ def verdict(within: int, kind: str) -> str:
 
 
 def rest(left: Left, *, in_set: bool) -> str:
-    """Say what is left."""
+    """Return what is left, such as `left: 2 retries, 1 disruption`."""
     retries = counted(left.retries, "restart" if in_set else "retry")
     return f"left: {retries}, {counted(left.disruptions, 'disruption')}"
 
 
 def counted(number: int, name: str) -> str:
-    """Put a number before a noun."""
+    """Return a number and a noun in the right form: `1 retry`, `2 retries`."""
     if number == 1:
         return f"1 {name}"
     return f"{number} {name[:-1]}ies" if name.endswith("y") else f"{number} {name}s"
 
 
 def summary(account: Account) -> str:
-    """Say what all attempts cost together."""
+    """Return what all attempts cost together, such as `3 attempts ended: 2 retries, 1 disruption`."""
     nouns: dict[Cost, str] = {
         "retry": "retry",
         "disruption": "disruption",

@@ -1,4 +1,4 @@
-"""What this replica knows of one workload, and how far its account is written. Pure: times are handed in."""
+"""What this replica knows of one workload, and what of it is written in the account. Pure: times are arguments."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -13,22 +13,25 @@ from webhook.ledger.model.tracker import Tracker
 from webhook.objects.problem import Json
 
 # Seconds.
-INTERVAL: Final = 1.0  # between two writes of one account
-LONGEST_PAUSE: Final = 30.0  # after writes that fail
-WATCH_DELAY: Final = 5.0  # in which a watch brings back what was written
+INTERVAL: Final = 1.0  # between two writes of the same account
+LONGEST_PAUSE: Final = 30.0  # after failed writes
+WATCH_DELAY: Final = 5.0  # in which a watch delivers what was written
 
 
 @dataclass(slots=True)
 class WorkloadState:
-    """One workload: its pods and Jobs, its account, and what the leader has yet to do about it.
+    """One workload: its pods and Jobs, its account, and what the leader still has to do.
 
-    It alone sets its fields: `Trackers` tells it what the watches bring, `Ledger` what was written. Times are in
-    seconds of a monotonic clock. `text`: the account that a watch brought last, None where there is none; `account`:
-    the same, decoded. `costs`: what the pods of a JobSet cost that are not counted yet, by uid. `awaited`: the account
-    that was written, until a watch brings it; `written`: when it was written. `backoff`: the pauses after writes that
-    fail, None while none does. `over_limit`: whether the leader is to fail the workload. `missing_since`: since when
-    the status of the Job tells of more failures than the account, or pods have vanished. `bugs`: names of pods whose
-    crash was found to be a bug, until the account says so.
+    Only its own methods set its fields: `Trackers` calls them with what the watches deliver, `Ledger` with what was
+    written. Times are seconds of a monotonic clock.
+
+    - `text`: the account that a watch delivered last, None if there is none; `account`: the same, decoded.
+    - `costs`: by uid, what the pods of a JobSet cost that are not counted yet.
+    - `awaited`: the account that was written, until a watch delivers it; `written`: when it was written.
+    - `backoff`: the pauses after failed writes; None if the last write succeeded.
+    - `over_limit`: whether the leader has to fail the workload.
+    - `missing_since`: since when the Job's status has more failures than the account, or pods have vanished.
+    - `bugs`: names of pods whose crash was a bug, until the account says so.
     """
 
     tracker: Tracker = field(default_factory=Tracker)
@@ -43,7 +46,7 @@ class WorkloadState:
     bugs: set[str] = field(default_factory=set)
 
     def see_account(self, text: str | None, account: Account) -> None:
-        """Take in another account than the last one, which a watch has brought."""
+        """Record an account that a watch has delivered and that differs from the last one."""
         self.text, self.account = text, account
         self.tracker.see_account(account)
         self.costs = {uid: cost for uid, cost in self.costs.items() if uid in self.tracker.open}
@@ -51,7 +54,7 @@ class WorkloadState:
             self.awaited = None
 
     def cost_of(self, pod: Pod, job_set: Json | None) -> Cost:
-        """Return what a failed pod cost; worked out once, as the patterns of a JobSet may take milliseconds."""
+        """Return what a failed pod cost; remembered for a JobSet, because its patterns may take milliseconds."""
         known = self.costs.get(pod.uid)
         if known is not None:
             return known
@@ -61,7 +64,7 @@ class WorkloadState:
         return cost
 
     def disruptions_of(self, scope: str, job: Json, job_set: Json | None) -> int:
-        """Return the disruptions of a scope of the workload, those included that are not counted yet."""
+        """Return the disruptions of a scope, including those that are not counted yet."""
         account = self.account
         resumed = account.suspended and not job["spec"].get("suspend")  # which resets the limit
         count = 0 if resumed else account.scopes.of(scope)
@@ -71,53 +74,53 @@ class WorkloadState:
         return count
 
     def failures_of(self, job: Json) -> int | None:
-        """Return the failures of a lone Job that cost a retry; None where its status tells of all of them in time."""
+        """Return how many failures of a Job without a JobSet cost a retry; None if its own status has them in time."""
         if job["spec"].get("backoffLimitPerIndex") is None:
-            return None  # before the pods that are not counted yet are gone through
+            return None  # without a look at the uncounted pods, which takes time
         uncounted = (self.cost_of(failed, None) for failed in self.tracker.uncounted(self.account))
         return limits.failures_of(self.account, job["spec"], sum(cost == "retry" for cost in uncounted))
 
     def awaits_watch(self, now: float) -> bool:
-        """Return True while a watch may yet bring the account that was written last."""
+        """Return True while a watch may still deliver the account that was written last."""
         if self.awaited is not None and now >= self.written + WATCH_DELAY:
             self.awaited = None
         return self.awaited is not None
 
     def see_written(self, text: str, now: float, vanished: Iterable[str]) -> None:
-        """Take in that the API has taken an account; `vanished`: uids of the pods that it counts as vanished."""
-        self.awaited, self.written = None if text == self.text else text, now  # the watch may be the faster one
+        """Record that an account was written; `vanished`: uids of the vanished pods that it considers."""
+        self.awaited, self.written = None if text == self.text else text, now  # the watch may have been faster
         self.tracker.forget_vanished(vanished)
 
     def see_bug(self, pod_name: str) -> None:
-        """Take in that the crash of a pod was a bug, which the account is to say."""
+        """Record that the crash of a pod was a bug, which the account does not say yet."""
         self.bugs.add(pod_name)
 
     def forget_bugs(self, pod_names: Collection[str]) -> None:
-        """Take in that the account says so of the crashes of these pods."""
+        """Record that the account says so of the crashes of these pods."""
         self.bugs.difference_update(pod_names)
 
     def see_over_limit(self) -> None:
-        """Take in that the leader is to fail the workload."""
+        """Record that the leader has to fail the workload."""
         self.over_limit = True
 
     def see_within_limit(self) -> None:
-        """Take in that the leader has nothing to fail any more."""
+        """Record that the leader has failed the workload, or does not have to."""
         self.over_limit = False
 
     def see_missing(self, now: float) -> None:
-        """Take in that pods ended unseen; the watch may yet tell of them."""
+        """Record that pods ended unseen; the watch may still deliver them."""
         self.missing_since = now
 
     def see_none_missing(self) -> None:
-        """Take in that nothing is missing in the account, or is about to be counted."""
+        """Record that the account lacks nothing, or that what it lacks is counted now."""
         self.missing_since = None
 
     def back_off(self) -> float:
-        """Return the seconds to wait after a write that has failed."""
+        """Return the seconds to wait after a failed write."""
         if self.backoff is None:
             self.backoff = Backoff(INTERVAL, LONGEST_PAUSE)
         return self.backoff.take()
 
     def see_success(self) -> None:
-        """Take in that a write has not failed."""
+        """Record that a write has succeeded."""
         self.backoff = None
