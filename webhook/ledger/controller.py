@@ -1,7 +1,7 @@
-"""Writes the ledger: of all replicas one, the leader, writes accounts and acts on them.
+"""Writes the ledger: one replica, the leader, writes accounts, and suspends or fails Jobs.
 
-What is written next follows from what the watches bring back, never from what was meant to be written. A write fails
-where the account is not what it was; the watch then brings what it is.
+The next write always follows from what the watches have delivered, never from what the leader meant to write. A write
+fails if the account has changed; the watch then delivers the change.
 """
 
 import asyncio
@@ -43,9 +43,9 @@ from webhook.rules import annotations
 from webhook.rules.jobs import failure_policy
 
 # Seconds.
-GATHERING: Final = 0.2  # from a pod's end to the write: others may end with it
-REMEMBERED: Final = 600.0  # that a crash waits to be settled
-FORGOTTEN: Final = 60.0  # after which pods that went unseen are another leader's
+GATHERING: Final = 0.2  # from the end of a pod to the write, so that pods which end together are in one write
+REMEMBERED: Final = 600.0  # after which a crash that could not be settled is forgotten
+FORGOTTEN: Final = 60.0  # after which vanished pods are forgotten, because another leader has counted them
 WRITERS: Final = 8
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
@@ -57,7 +57,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Crash:
-    """When a crash was seen, and when next it is looked at, by the monotonic clock."""
+    """A crash that may be a bug: when it was `seen`, and when to look at it `next`; seconds of the monotonic clock."""
 
     seen: float
     next: float = 0.0
@@ -66,10 +66,11 @@ class Crash:
 class Ledger:
     """Writes the accounts of all workloads while this replica leads.
 
-    What there is to know of a workload is in its `WorkloadState`, which `trackers` keeps for the watches and of which
-    this tells it what was written; `queue` has the workloads to look at, and is open while this replica leads. This
-    owns the rest: `crashes`, of pods that may have failed by a bug, and `forbidden`, whether the API refuses the Lease.
-    `clock` is monotonic, in seconds, as the event loop's.
+    - `trackers`: a `WorkloadState` for each workload, from the watches; this class records in it what was written.
+    - `queue`: the workloads to process; open while this replica leads.
+    - `crashes`: by workload and uid, the pods that may have failed by a bug.
+    - `forbidden`: whether the API server denies this replica the Lease.
+    - `clock`: monotonic, in seconds, the same as the event loop's.
     """
 
     def __init__(
@@ -91,34 +92,34 @@ class Ledger:
 
     @property
     def leading(self) -> bool:
-        """Whether this replica writes."""
+        """Whether this replica is the leader."""
         return self.queue.is_open
 
     async def run(self, lease: Lease) -> None:
-        """Watch until cancelled, and write while the lease is held."""
+        """Watch until cancelled, and write while this replica holds the Lease."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.trackers.pods.run())
             group.create_task(self.settle())
             group.create_task(lease.lead(self.work))
 
     def see_refused(self) -> None:
-        """Take in that the API refuses the Lease: the Role which lets a ledger be written is missing."""
+        """Record that the API server denies the Lease, because the ledger's Role is not installed; log it once."""
         if not self.forbidden:
             what = "no ledger: its Role is not installed; apply manifests/base/ledger-rbac.yaml"
             log.error(what, disruptions="have no limit", settle="acts as Retry")
         self.forbidden = True
 
     def see_allowed(self) -> None:
-        """Take in that the API does not refuse the Lease."""
+        """Record that the API server does not deny the Lease."""
         self.forbidden = False
 
     def see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
-        """Take in that a pod has failed by itself."""
+        """Record that a pod has failed that was neither disrupted nor deleted."""
         settings = self.settings_of(job)
         if not settling.may_settle(job, settings):
             return
         if settling.is_told_to_end(pod, settings):
-            self.trackers.state_of(key).tracker.disturb(self.clock())  # it was told to end
+            self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
         else:
             self.crashes[key, pod.uid] = Crash(self.clock())
 
@@ -138,42 +139,45 @@ class Ledger:
             self.queue.close()
 
     def wake(self, key: Key, delay: float = 0.0) -> None:
-        """Queue a workload for so many seconds from now, or a little later."""
+        """Queue a workload, due after `delay` seconds or a little later, if this replica tracks it."""
         state = self.trackers.states.get(key)
         if state is not None:
             self.queue.add(key, max(delay, GATHERING, state.written + INTERVAL - self.clock()))
 
     async def write_what_is_queued(self) -> None:
-        """Write one account after the other."""
+        """Process the workloads of the queue, one after the other, until cancelled."""
         while True:
             key = await self.queue.get()
             pause = None
             try:
-                await asyncio.sleep(0)  # what is written may need no waiting, and admissions wait
+                await asyncio.sleep(0)  # let admissions run first: the next call may not suspend at all
                 pause = await self.try_to_write(key)
             finally:
                 self.queue.done(key, pause)
 
     async def try_to_write(self, key: Key) -> float | None:
-        """Write an account; return None, or where that fails the seconds after which it is to be tried again."""
+        """Write an account; return None, or after a failure the seconds until the next try."""
         state = self.trackers.states.get(key)
         if state is None:
             return None
         try:
             await self.write(key, state)
-        except Exception as error:  # noqa: BLE001 - trouble with one workload must not end the accounts of all others
+        except Exception as error:  # noqa: BLE001 - an error with one workload must not stop all others
             pause = pause_after(error, key, state)
-            return pause if self.trackers.states.get(key) is state else None  # it may be gone by now
+            return pause if self.trackers.states.get(key) is state else None  # it may have been deleted meanwhile
         state.see_success()
         return None
 
     async def write(self, key: Key, state: WorkloadState) -> None:
-        """Count the pods that are not counted yet, and do what follows from it."""
+        """Count the uncounted pods of a workload, write its account, and fail or suspend it if a limit is exceeded.
+
+        Raise what `Api` raises.
+        """
         root = self.trackers.root_of(key)
         if root is None:
             return
         if ("", key.namespace) not in self.cluster.namespaces.items:
-            self.wake(key, LONGEST_PAUSE)  # not opted in: anybody may write our label; or perhaps not seen to be yet
+            self.wake(key, LONGEST_PAUSE)  # not opted in, although a user wrote our label; or not cached yet
             return
         if state.awaits_watch(self.clock()):
             self.wake(key, INTERVAL)
@@ -181,7 +185,7 @@ class Ledger:
         account = read(key, state.text)
         account.forget(KEPT, state.tracker.staying_ids(account.recent))
         counting = CountingPass(key, root, self.trackers.job_set_of(key), state.tracker, account, self.settings_of)
-        bugs = list(state.bugs)  # another one may be found during the write
+        bugs = list(state.bugs)  # a copy: another bug may be found during the write
         complete = self.count(counting, state, bugs)
         if counting.changed:
             await self.store(counting, state)
@@ -197,7 +201,7 @@ class Ledger:
             self.wake(key, INTERVAL)
 
     def count(self, counting: CountingPass, state: WorkloadState, bugs: list[str]) -> bool:
-        """Count what is not counted yet, and the pods named `bugs` as bugs; return True if nothing is left."""
+        """Count the uncounted pods, and those named in `bugs` as bugs; return True if no pod is left to count."""
         tracker, account = state.tracker, counting.account
         doubtful = tracker.doubtful(self.clock(), current=self.cluster.jobs.live)
         new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
@@ -212,7 +216,10 @@ class Ledger:
         return complete
 
     async def store(self, counting: CountingPass, state: WorkloadState) -> None:
-        """Write the account, and with it suspend a Job that had more disruptions than it may."""
+        """Write the account, and in the same write suspend a Job that exceeded its disruptions.
+
+        Raise what `Api` raises.
+        """
         suspends = self.may_act(counting.key) and counting.suspends()
         if any(counting.exceeded(counting.details)) or any(counting.free_too_often(counting.details)):
             state.see_over_limit()
@@ -225,9 +232,12 @@ class Ledger:
         self.tell(counting, suspended=suspends)
 
     def count_unseen(self, counting: CountingPass, state: WorkloadState, now: float) -> None:
-        """Count what only the Job's status tells of, once it is sure that no pod of it will be seen any more."""
+        """Count failures that are only in the Job's status, once UNSEEN_AFTER seconds have passed without their pods.
+
+        `now` is in seconds of `clock`.
+        """
         if now - state.tracker.gap > FORGOTTEN:
-            state.tracker.forget_vanished(list(state.tracker.vanished))  # another replica led, and counted them
+            state.tracker.forget_vanished(list(state.tracker.vanished))  # another replica was leader and counted them
         short, vanished = counting.unseen()
         if not short and not vanished:
             state.see_none_missing()
@@ -241,20 +251,23 @@ class Ledger:
             self.wake(counting.key, state.missing_since + UNSEEN_AFTER - now)
 
     async def mark(self, pod: Pod) -> None:
-        """Mark a counted pod that stays, so that the account can forget its id; raise what `Api` raises."""
+        """Annotate a counted pod that still exists, so that the account can forget its id; raise what `Api` raises."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
         marks = [test, *annotated(names.COUNTED, now, first=not pod.annotated)]
         try:
             await self.api.patch(core.POD.path(pod.namespace, pod.name), marks)
         except ApiError as error:
-            if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:  # it is gone, or will be marked next time
+            if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:  # it was deleted, or the next pass marks it
                 raise
         else:
             metrics.LEDGER_WRITES.labels("mark").inc()
 
     async def fail(self, counting: CountingPass) -> None:
-        """End a workload that restarted at no cost too often, or was disrupted too often where that is to end it."""
+        """Fail a workload with too many free restarts, or with too many disruptions and `onExceed: Fail`.
+
+        Raise what `Api` raises.
+        """
         end = counting.end(counting.account.last)
         if end is None:
             return
@@ -269,7 +282,7 @@ class Ledger:
             await job_failer.fail(self.api, namespace, end.job["metadata"]["name"], reason, message)
 
     async def settle(self) -> None:
-        """Decide, some time after each crash of pods that depend on each other, whether it was a bug."""
+        """Decide about each crash of `crashes` once its time has passed, whether it was a bug; until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL)
             now = self.clock()
@@ -280,7 +293,7 @@ class Ledger:
                     self.crashes.pop((key, uid), None)
 
     async def tried(self, key: Key, uid: str, crash: Crash) -> bool:
-        """Decide what a crash was, as `decide` does; log what goes wrong. Return True if nothing is left to do."""
+        """Call `decide` for a crash, and log errors; return True if the crash needs no further look."""
         try:
             return await self.decide(key, uid, crash)
         except (ApiError, *UNREACHABLE) as error:
@@ -288,13 +301,16 @@ class Ledger:
             pause = INTERVAL if conflict else LONGEST_PAUSE
             crash.next = self.clock() + pause
             log.warning("crash not settled", **where(key), error=repr(error), retry_in=pause)
-        except Exception:  # what nobody foresaw in one workload must not end the accounts of all others
+        except Exception:  # an error with one workload must not stop all others
             log.exception("crash not settled", **where(key))
             return True
         return False
 
     async def decide(self, key: Key, uid: str, crash: Crash) -> bool:
-        """Decide what a crash was, if it is time; return True if it is decided. Raises what the API raises."""
+        """Decide whether a crash was a bug, if its time has passed; return True if that is decided.
+
+        Raise what `Api` raises.
+        """
         state = self.trackers.states.get(key)
         pod = None if state is None else state.tracker.failed.get(uid)
         job = None if state is None or pod is None else state.tracker.jobs.get(pod.job_uid)
@@ -304,13 +320,13 @@ class Ledger:
         within = settling.window(job, settings)
         is_explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
         if is_explained or crash.seen - within < self.trackers.watching_since:
-            return True  # a disruption explains it, or may have happened before the watch began
+            return True  # a disruption explains the crash, or may have done so before the watch began
         end = crash.seen + within
         if self.clock() < end or not state.tracker.has_counted(uid):
             return False
         if not (self.trackers.pods.live and self.trackers.pods.last_event > end):
             crash.next = self.clock() + WATCH_DELAY
-            await self.mark(pod)  # when the watch tells of that, it has told of all that was before
+            await self.mark(pod)  # once the watch delivers this change, it has delivered everything before it
             return False
         if await job_failer.settle(self.api, settings, pod, within, self.trackers.job_set_of(key)):
             state.see_bug(pod.name)
@@ -318,7 +334,7 @@ class Ledger:
         return True
 
     def tell(self, counting: CountingPass, *, suspended: bool) -> None:
-        """Write an Event on the workload, and count."""
+        """Write Events about what was counted on the workload, and count it in the metrics."""
         measure(counting)
         key, metadata = counting.key, counting.root["metadata"]
         about: dict[str, Any] = {
@@ -344,7 +360,7 @@ class Ledger:
             )
 
     def verdict_on(self, counting: CountingPass) -> str:
-        """Say when the pod that was counted last is a bug, where that is yet to be decided; empty elsewhere."""
+        """Return, for the Event, when the crash that was counted last is a bug; empty if that is not pending."""
         key, last = counting.key, counting.details[-1]
         if last.cost != "retry" or last.rule is not None or not self.may_act(key):
             return ""
@@ -357,21 +373,21 @@ class Ledger:
         return f"; {words.verdict(settling.window(job, self.settings_of(job)), key.kind)}"
 
     def settings_of(self, root: Json) -> Settings:
-        """Return what applies to a workload by its Namespace's profile, the defaults where the policy has none such."""
+        """Return the settings of a workload under its Namespace's profile; the defaults if the policy lacks it."""
         name, _ = self.cluster.namespaces.items.get(("", root["metadata"]["namespace"]), (None, None))
         policy = self.policy.current
         profile = Profile() if policy is None else policy.profiles.get(name or "") or Profile()
         return NamedProfile(name or "", profile).settings(annotations.of(root))
 
     def may_act(self, key: Key) -> bool:
-        """Return True if the policy is enforced in the namespace of a workload."""
+        """Return True if the namespace of a workload is in mode Enforce, and the policy has its profile."""
         profile, mode = self.cluster.namespaces.items.get(("", key.namespace), (None, None))
         policy = self.policy.current
         return policy is not None and profile in policy.profiles and mode in modes.ENFORCED
 
 
 def pause_after(error: Exception, key: Key, state: WorkloadState) -> float:
-    """Return the seconds to wait after a write that an error ended; count the error, and log it but for a conflict."""
+    """Return the seconds to wait after a write that failed; count the error, and log it unless it is a conflict."""
     pause, outcome = state.back_off(), "bad"
     if isinstance(error, ApiError) and error.status in {HTTPStatus.NOT_FOUND, *CHANGED}:
         outcome = "conflict"
@@ -389,7 +405,7 @@ def pause_after(error: Exception, key: Key, state: WorkloadState) -> float:
 
 
 def measure(counting: CountingPass) -> None:
-    """Count in the metrics what a pass has counted."""
+    """Add the pods that a pass has counted to the metrics."""
     for detail in counting.details:
         metrics.LEDGER_ATTEMPTS.labels(detail.cause, detail.cost).inc()
         if detail.cause == "Disruption":
@@ -401,15 +417,15 @@ def measure(counting: CountingPass) -> None:
 
 
 def path_of(key: Key) -> str:
-    """Return the path of the object that an account is kept on."""
+    """Return the API path of the object that has the account."""
     return ROWS[key.kind].path(key.namespace, key.name)
 
 
 def operations(root: Json, before: str | None, now: str, *, suspends: bool) -> list[Json]:
-    """Return the JSON Patch that replaces the account of an object, and fails where it is not what it was.
+    """Return the JSON Patch that replaces the account of an object, and fails if the account is not `before`.
 
-    `suspends`: whether it suspends a Job too. Then, and where what was before is too long to be kept whole, it fails
-    wherever the object has changed.
+    `suspends`: whether it suspends a Job too. If so, or if `before` is too long to be cached whole, the patch fails if
+    anything in the object has changed.
     """
     metadata, path = root["metadata"], pointer((*ANNOTATIONS, names.LEDGER))
     first, is_whole = "annotations" not in metadata, before is None or len(before) <= LARGEST
@@ -425,7 +441,7 @@ def operations(root: Json, before: str | None, now: str, *, suspends: bool) -> l
 
 
 def annotated(key: str, value: str, *, first: bool) -> list[Json]:
-    """Return the JSON Patch that sets an annotation; `first`: on an object that has none, if it still has none."""
+    """Return the JSON Patch that sets an annotation; with `first`, it fails unless the object has no annotations."""
     if first:
         path = pointer(ANNOTATIONS)
         return [{"op": "test", "path": path, "value": None}, {"op": "add", "path": path, "value": {key: value}}]

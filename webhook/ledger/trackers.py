@@ -1,6 +1,6 @@
-"""What this replica knows of the pods of Jobs: every replica watches them, and remembers the same.
+"""Tracks the pods of all Jobs. Every replica watches them and keeps the same counts.
 
-It is what placement asks how often a workload was disrupted, and what the leader writes accounts from.
+Placement asks here how often a workload was disrupted; the leader writes accounts from it.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 
 SELECTOR: Final = f"{names.PROFILE},{batch.JOB_NAME}"
-CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits for the end of the one before it to be seen
-UNSEEN_AFTER: Final = 10.0  # seconds that a pod may yet be seen of which only its Job's status tells
+CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits until the watch delivers the end of the one before
+UNSEEN_AFTER: Final = 10.0  # seconds after which a failure in a Job's status counts, although no pod of it was seen
 
 Cached = TypeVar("Cached", CachedJob, CachedJobSet)
 
@@ -41,10 +41,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What is counted of a workload's pods, as placement asks for it.
+    """The counts of a workload that placement needs.
 
-    `disruptions`: those of a pod's completion index, else of the Job, divided by the pods that run at a time.
-    `failures`: those that cost a retry of the Job; None where it is unknown, or the Job's own status tells.
+    `disruptions`: those of the pod's completion index, or of the Job divided by the pods that run at a time.
+    `failures`: how many cost a retry of the Job; None if that is unknown, or the Job's own status has it.
     """
 
     disruptions: int
@@ -56,10 +56,11 @@ def ignore(*_: object) -> None:
 
 
 class Trackers:
-    """The state of every workload, by what the watches tell of its pods, Jobs and JobSet.
+    """The state of every workload, from the watches of pods, Jobs and JobSets.
 
-    It alone adds and removes workloads. `changed` is called with a workload whose account may have to be written, and
-    in how many seconds; `crashed` with a pod that has failed by itself, and its Job. `clock` is monotonic.
+    Only its own methods add and remove workloads. It calls `changed` with a workload whose account may have to be
+    written, and the seconds until then; `crashed` with a pod that was neither disrupted nor deleted, and its Job;
+    `forgotten` with a workload that it has removed. `clock` is monotonic, in seconds.
     """
 
     def __init__(
@@ -84,24 +85,24 @@ class Trackers:
         self.states: dict[Key, WorkloadState] = {}
         self.at_last: set[Key] = set()  # workloads without a retry left
         self.watching_since = float("inf")
-        self.waiting: dict[Key, list[asyncio.Event]] = {}  # for the next news of a workload's pods
+        self.waiting: dict[Key, list[asyncio.Event]] = {}  # set when the watch delivers a pod of the workload
         metrics.LEDGER_WORKLOADS.set_function(lambda: len(self.states))
         metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
 
     @property
     def synced(self) -> bool:
-        """Whether pods and Jobs have been listed once."""
+        """Whether pods and Jobs have been listed at least once."""
         return self.pods.synced.is_set() and self.cluster.jobs.synced.is_set()
 
     def state_of(self, key: Key) -> WorkloadState:
-        """Return a workload's state, a new one where there is none."""
+        """Return the state of a workload; add a new one if there is none."""
         state = self.states.get(key)
         if state is None:
             state = self.states[key] = WorkloadState()
         return state
 
     def see_pod(self, pod: Pod, *, news: bool = True) -> None:
-        """Take in a pod as it is now."""
+        """Record the current state of a pod; `news`: whether it has just changed."""
         if not pod.job:
             return
         key, now = key_of(pod), self.clock()
@@ -112,7 +113,7 @@ class Trackers:
             event.set()
 
     def see_pod_gone(self, pod: Pod) -> None:
-        """Take in that a pod is gone, as it was last."""
+        """Record that a pod was deleted; `pod` is its last state."""
         if not pod.job:
             return
         key, now = key_of(pod), self.clock()
@@ -124,16 +125,16 @@ class Trackers:
             event.set()
 
     def see_failed(self, key: Key, state: WorkloadState, pod: Pod, *, news: bool = True) -> None:
-        """Take in that a pod has failed."""
+        """Record that a pod has failed; `news`: whether it has just done so."""
         job = state.tracker.jobs.get(pod.job_uid)
         if key.job_set and job is not None and pod.disruption is not None:
-            state.cost_of(pod, self.job_set_of(key))  # now, rather than while a pod waits to be created
+            state.cost_of(pod, self.job_set_of(key))  # now, so that no admission has to wait for it
         if news and job is not None and settling.is_crash(pod):
             self.crashed(key, pod, job)
         self.changed(key, 0.0)
 
     async def see_pods(self, found: Iterable[Pod]) -> None:
-        """Take in all pods that there are, after a time in which anything may have happened."""
+        """Record all pods that exist, after the first list or a gap in the watch."""
         self.watching_since = now = self.clock()
         there = set()
         async for pod in in_slices(found):
@@ -144,7 +145,7 @@ class Trackers:
                 self.changed(key, UNSEEN_AFTER)
 
     def see_job(self, job: CachedJob) -> None:
-        """Take in a Job as it is now, with its account where no JobSet has it."""
+        """Record the current state of a Job, and its account if it has no JobSet."""
         key = key_of_job(job)
         state = self.state_of(key)
         state.tracker.see_job(job, steady=self.pods.live, alone=not key.job_set)
@@ -154,7 +155,7 @@ class Trackers:
                 self.at_last.discard(key)
 
     def see_job_gone(self, job: CachedJob) -> None:
-        """Take in that a Job is gone."""
+        """Record that a Job was deleted."""
         key = key_of_job(job)
         state = self.states.get(key)
         if state is not None:
@@ -162,16 +163,16 @@ class Trackers:
             self.tidy(key)
 
     def see_job_set(self, job_set: CachedJobSet) -> None:
-        """Take in a JobSet as it is now, with its account."""
+        """Record the current state of a JobSet and its account."""
         key = key_of_job_set(job_set)
         self.see_account(key, self.state_of(key), job_set)
 
     def see_job_set_gone(self, job_set: CachedJobSet) -> None:
-        """Take in that a JobSet is gone."""
+        """Record that a JobSet was deleted."""
         self.tidy(key_of_job_set(job_set))
 
     async def forget_gone(self) -> None:
-        """Forget, after a gap in a watch, the Jobs that are gone, and workloads of which nothing is left."""
+        """Forget, after a gap in a watch, the Jobs that were deleted, and the workloads without anything to count."""
         async for key, state in in_slices(list(self.states.items())):
             there = self.cluster.jobs.items
             for uid, job in list(state.tracker.jobs.items()):
@@ -181,7 +182,7 @@ class Trackers:
             self.tidy(key)
 
     def tidy(self, key: Key) -> None:
-        """Forget a workload that is gone, once nothing of it is left to be counted."""
+        """Forget a deleted workload once nothing of it is left to count."""
         state = self.states.get(key)
         if state is not None and self.root_of(key) is None and (state.tracker.is_empty or not key.job_set):
             self.states.pop(key)
@@ -189,7 +190,7 @@ class Trackers:
             self.forgotten(key)
 
     def see_account(self, key: Key, state: WorkloadState, root: CachedJob | CachedJobSet) -> None:
-        """Take in an account as it is now."""
+        """Record the current account of a workload; `root` is the object that has it."""
         text = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
         if text != state.text:
             account = read(key, text)
@@ -200,9 +201,9 @@ class Trackers:
             self.changed(key, 0.0)
 
     async def counts(self, namespace: str, job: Json, pod: Json) -> Counts | None:
-        """Return what is counted of the pods before one that is created now; None where nothing is known.
+        """Return the counts of a workload before a new pod of it; None if nothing is known.
 
-        Waits a moment where the pod shows that another has ended of which no watch has told yet.
+        If the pod shows that another one has ended, wait for the watch to deliver that, at most CATCHING_UP seconds.
         """
         metadata, labels = job["metadata"], pod["metadata"].get("labels") or {}
         job_set, index = labels.get(SET_NAME) or "", pods.index_of(pod["metadata"].get("annotations") or {})
@@ -219,7 +220,7 @@ class Trackers:
         return Counts(disruptions=disruptions, failures=None if job_set else state.failures_of(job))
 
     async def catch_up(self, key: Key, tracker: Tracker, job_uid: str, index: str) -> None:
-        """Wait until the watch has told of the pod that another one replaces, but not for long."""
+        """Wait until the watch has delivered the end of the replaced pod, at most CATCHING_UP seconds."""
         news = asyncio.Event()
         waiting = self.waiting.setdefault(key, [])
         waiting.append(news)
@@ -237,16 +238,16 @@ class Trackers:
                 self.waiting.pop(key, None)
 
     def root_of(self, key: Key) -> CachedJob | CachedJobSet | None:
-        """Return the object that an account is kept on."""
+        """Return the object that has the account of a workload; None if it does not exist."""
         return self.job_set_of(key) if key.job_set else self.cluster.jobs.items.get((key.namespace, key.name))
 
     def job_set_of(self, key: Key) -> CachedJobSet | None:
-        """Return the JobSet of a key that is one."""
+        """Return the JobSet of a key; None if the key is a Job's, or the JobSet does not exist."""
         return self.cluster.job_sets.items.get((key.namespace, key.name)) if key.job_set else None
 
 
 class PodObserver:
-    """Passes on what the watch of pods brings."""
+    """Passes the events of the watch of pods to Trackers."""
 
     def __init__(self, trackers: Trackers) -> None:
         self.listed = trackers.see_pods
@@ -255,7 +256,7 @@ class PodObserver:
 
 
 class WorkloadObserver(Generic[Cached]):
-    """Passes on what the watch of Jobs brings, or that of JobSets."""
+    """Passes the events of the watch of Jobs, or of JobSets, to Trackers."""
 
     def __init__(self, trackers: Trackers, seen: Callable[[Cached], None], deleted: Callable[[Cached], None]) -> None:
         self.trackers = trackers
@@ -263,14 +264,14 @@ class WorkloadObserver(Generic[Cached]):
         self.deleted: Callable[[Cached], None] = deleted
 
     async def listed(self, items: Iterable[Cached]) -> None:
-        """Take in all objects that there are, after a gap in the watch."""
+        """Record all objects that exist, after a gap in the watch."""
         async for item in in_slices(items):
             self.seen(item)
         await self.trackers.forget_gone()
 
 
 def key_of_job(job: CachedJob) -> Key:
-    """Return the workload that a Job's pods are counted for."""
+    """Return the workload for which a Job's pods are counted: its JobSet, or else the Job."""
     metadata = job["metadata"]
     controller = controller_of(job)
     if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
@@ -279,12 +280,12 @@ def key_of_job(job: CachedJob) -> Key:
 
 
 def key_of_job_set(job_set: CachedJobSet) -> Key:
-    """Return the workload that a JobSet is."""
+    """Return the key of a JobSet."""
     return Key(job_set["metadata"]["namespace"], job_set["metadata"]["name"], "")
 
 
 def read(key: Key, text: str | None) -> Account:
-    """Read an account; one that somebody has spoilt begins anew, with what the API still shows."""
+    """Return the account in an annotation; an empty one, with a line in the log, if it is malformed or too long."""
     try:
         return decode(text)
     except ValueError as error:
@@ -293,5 +294,5 @@ def read(key: Key, text: str | None) -> Account:
 
 
 def where(key: Key) -> dict[str, str]:
-    """Return what a log line says of a workload."""
+    """Return the fields of a log line that name a workload."""
     return {"kind": key.kind, "namespace": key.namespace, "name": key.name}

@@ -1,4 +1,4 @@
-"""What one replica knows of a workload's pods, between what it sees and what is written in the account."""
+"""Tracks the pods of one workload: those that run, and those that have failed and are not in the account yet."""
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
@@ -18,12 +18,11 @@ from webhook.objects.problem import Json
 
 LONG_AGO: Final = float("-inf")
 UNKNOWN_TIME: Final = "0001-01-01T00:00:00Z"
-# Seconds for the Job controller to say that a Job has failed, after it deleted the last of its pods: where the Job has
-# changed meanwhile it tries again, after one second and after two. And how long that may take in all: at its default
-# rate it deletes 20 pods a second.
+# Seconds that the Job controller may take to write that a Job has failed, after it deleted the last of the Job's pods:
+# if the Job has changed meanwhile, it tries again, after one second and after two.
 DOUBT: Final = 5.0
-LONGEST_DOUBT: Final = 60.0
-TOGETHER: Final = 1000  # pods that are looked at together, of as many as have failed
+LONGEST_DOUBT: Final = 60.0  # seconds for the deletions too: at its default rate it deletes 20 pods a second
+TOGETHER: Final = 1000  # the most failed pods that are processed at once
 
 Counted = TypeVar("Counted")
 
@@ -53,17 +52,18 @@ def key_of(pod: Pod) -> Key:
 
 @dataclass(slots=True)
 class Tracker:
-    """The pods of a workload by uid, and its Jobs; what is seen of one pod costs the same however many there are.
+    """The pods of a workload by uid, and its Jobs by uid. Each event costs the same time however many pods there are.
 
-    `jobs`: those that there are, and those that are gone while pods of theirs are to be counted (`jobs_gone`). `live`:
-    pods that have not ended; `failed`: those that have, until they are counted and gone; `vanished`: those that were
-    live before a gap in the watch, and gone after it. `open`: those in `failed` that no account was seen to have;
-    `gone`: those that the API no longer has. `by_index`: the live pod of a Job's uid and index; `running`: the live
-    pods of a Job's uid, by whether they are being deleted; `failures`: the pods in `failed` of a Job's uid. `by_id`:
-    the uid of a pod in `failed` by its id in an account, `recent`: the ids in the account that was seen last.
-    `disturbed`: when something was last seen that makes other pods crash; `gap`: when pods had vanished; by a monotonic
-    clock. `succeeded`: what the status of a Job that stands alone said before the gap; `failed_at`: when the pods in
-    `failed` were seen to fail.
+    - `jobs`: those that exist, and those that were deleted but have uncounted pods (`jobs_gone`).
+    - `live`: pods that have not ended. `failed`: pods that have failed, until they are counted and deleted. `vanished`:
+      pods that were live before a gap in the watch and did not exist after it.
+    - `open`: those in `failed` that are in no account that was seen. `gone`: those in `failed` that were deleted.
+    - `by_index`: the uid of the live pod of a Job's uid and index. `running`: how many pods are live, by their Job's
+      uid and by whether they are being deleted. `failures`: how many pods are in `failed`, by their Job's uid.
+    - `by_id`: the uid of a pod in `failed` by its id in an account. `recent`: the ids in the last account.
+    - `disturbed`: when something last happened that makes other pods crash. `gap`: when pods were found to have
+      vanished. `failed_at`: when each pod in `failed` was seen to fail. All three in seconds of a monotonic clock.
+    - `succeeded`: `status.succeeded` of a Job without a JobSet before the gap.
     """
 
     jobs: dict[str, CachedJob] = field(default_factory=dict)
@@ -85,16 +85,16 @@ class Tracker:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it knows nothing."""
+        """Whether there is neither a Job nor a pod."""
         return not (self.jobs or self.live or self.failed)
 
     def see_job(self, job: CachedJob, *, steady: bool, alone: bool) -> None:
-        """Take in a Job as it is now.
+        """Record the current state of a Job.
 
-        `steady`: whether no pod can have gone unseen; `alone`: whether it has the account, and no other Job is in it.
+        `steady`: whether the watch of pods has no gap. `alone`: whether the Job has no JobSet, and so is the workload.
         """
         uid = job["metadata"]["uid"]
-        if alone and uid not in self.jobs:  # made anew under its name
+        if alone and uid not in self.jobs:  # a new Job with the name of an old one
             self.jobs.clear()
             self.vanished.clear()
             for other in [key for key, pod in self.live.items() if pod.job_uid != uid]:
@@ -106,14 +106,14 @@ class Tracker:
             self.succeeded = job["status"].get("succeeded") or 0
 
     def see_job_gone(self, uid: str) -> None:
-        """Take in that a Job is gone; what it said is remembered for as long as pods of it are to be counted."""
+        """Record that a Job was deleted; it is remembered as long as it has uncounted pods."""
         if uid in self.jobs:
             self.jobs[uid]["metadata"].setdefault("deletionTimestamp", UNKNOWN_TIME)
             self.jobs_gone.add(uid)
             self.forget_job(uid)
 
     def see_only(self, there: Container[str], now: float) -> bool:
-        """Take in, after a gap in the watch, which pods there are; return True if live ones have vanished."""
+        """Record which pods exist after a gap in the watch; return True if live ones have vanished."""
         for uid in [uid for uid in self.live if uid not in there]:
             pod = self.forget_live(uid)
             if pod is not None and not pod.job_set:
@@ -124,7 +124,7 @@ class Tracker:
         return bool(self.vanished)
 
     def forget_live(self, uid: str) -> Pod | None:
-        """Forget that a pod runs; return it as it was."""
+        """Remove a pod from those that run; return it, or None if it was not among them."""
         pod = self.live.pop(uid, None)
         if pod is None:
             return None
@@ -134,14 +134,17 @@ class Tracker:
         return pod
 
     def disrupted_unseen(self, job: Json, failures: int, account: Account) -> list[Pod]:
-        """Return the vanished pods that must have been disrupted: as many as neither succeeded nor failed meanwhile."""
+        """Return as many vanished pods, as disrupted ones, as neither succeeded nor failed by the Job's status."""
         succeeded = max(0, (job["status"].get("succeeded") or 0) - self.succeeded)
         vanished = [pod for pod in self.vanished.values() if not account.has(pod)][failures + succeeded :]
         conditions = (Condition(DISRUPTED, "True", UNSEEN, ""),)
         return [replace(pod, phase="Failed", tracked=True, conditions=conditions) for pod in vanished]
 
     def see(self, pod: Pod, now: float, *, news: bool = True) -> bool:
-        """Take in a pod as it is now; return True if it has failed just now. `news`: it has just become so."""
+        """Record the current state of a pod; return True if its failure is new.
+
+        `news`: whether it has just changed; False for a pod of a list after a gap in the watch.
+        """
         before = self.live.get(pod.uid)
         if not pod.has_ended and self.fails_by_deletion(pod):
             pod = as_failed(pod)
@@ -157,12 +160,12 @@ class Tracker:
             return False
         is_new = pod.uid not in self.failed
         if is_new and not news and pod.disruption is not None:
-            pod = replace(pod, tracked=True)  # the Job controller has let go of it since, and had counted it before
+            pod = replace(pod, tracked=True)  # the Job controller has counted it and removed its finalizer since
         self.see_failed(pod if is_new else merged(self.failed[pod.uid], pod), now)
         return is_new
 
     def see_failed(self, pod: Pod, now: float) -> None:
-        """Take in a pod that has failed, as it is now."""
+        """Record the current state of a failed pod."""
         uid, is_open = pod.uid, pod.uid in self.open
         if uid not in self.failed:
             self.failed_at[uid] = now
@@ -176,21 +179,21 @@ class Tracker:
             self.open.pop(uid, None)
 
     def fails_by_deletion(self, pod: Pod) -> bool:
-        """Return True if the Job controller counts a pod as failed as soon as it is to be deleted."""
+        """Return True if the Job controller counts a pod as failed as soon as it has a deletionTimestamp."""
         job = self.jobs.get(pod.job_uid)
         return pod.deleting and pod.tracked and job is not None and job["spec"].get("podReplacementPolicy") != "Failed"
 
     def disturb(self, now: float) -> None:
-        """Take in that something has happened by which other pods may crash."""
+        """Record that something has happened that may make other pods crash."""
         self.disturbed = now
 
     def forget_vanished(self, uids: Iterable[str]) -> None:
-        """Forget pods that vanished: they are counted, or another replica's to count."""
+        """Forget vanished pods: they are counted, or another replica counts them."""
         for uid in uids:
             self.vanished.pop(uid, None)
 
     def see_gone(self, pod: Pod, now: float) -> bool:
-        """Take in that a pod is gone, as it was last; return True if it has failed just now."""
+        """Record that a pod was deleted; `pod` is its last state. Return True if its failure is new."""
         known = pod.job_uid in self.jobs
         failed = known and self.see(pod if pod.has_ended else as_failed(pod), now)
         self.forget_live(pod.uid)
@@ -198,28 +201,28 @@ class Tracker:
         return failed
 
     def see_failed_gone(self, uid: str) -> None:
-        """Take in that a pod is gone, which may have failed."""
+        """Record that a pod was deleted, if it is one that had failed."""
         if uid not in self.failed:
             return
         self.gone.add(uid)
         if self.failed[uid].job_uid not in self.jobs:
-            self.open.pop(uid, None)  # it cannot be counted any more
+            self.open.pop(uid, None)  # without its Job it cannot be counted
         self.forget_done(uid)
 
     def see_account(self, account: Account) -> None:
-        """Remember which pods are counted: the account forgets the oldest."""
+        """Record which pods an account has counted; the next account may lack the oldest of them."""
         self.recent = frozenset(account.recent)
         for uid in [self.by_id[one] for one in self.recent if one in self.by_id]:
             self.open.pop(uid, None)
             self.forget_done(uid)
 
     def forget_done(self, uid: str) -> None:
-        """Forget a failed pod if it is counted and gone: it cannot come again."""
+        """Forget a failed pod if it is counted and deleted: no watch will deliver it again."""
         if uid in self.gone and uid not in self.open:
             self.forget_failed(uid)
 
     def forget_failed(self, uid: str) -> None:
-        """Forget a pod that has failed, and its Job if that is gone and had no other."""
+        """Forget a failed pod, and its Job if that was deleted and has no other failed pod."""
         pod = self.failed.pop(uid)
         del self.failed_at[uid]
         self.open.pop(uid, None)
@@ -229,7 +232,7 @@ class Tracker:
         self.forget_job(pod.job_uid)
 
     def forget_job(self, uid: str) -> None:
-        """Forget a Job that is gone, if no pod of it is to be counted."""
+        """Forget a deleted Job if it has no failed pod left."""
         if uid in self.jobs_gone and uid not in self.failures:
             self.jobs.pop(uid, None)
             self.jobs_gone.discard(uid)
@@ -237,19 +240,19 @@ class Tracker:
     def uncounted(self, account: Account) -> list[Pod]:
         """Return failed pods of known Jobs that the account does not have, in the order in which they ended.
 
-        As many as are looked at together: the others' turn comes once these are counted.
+        At most TOGETHER; the others follow once these are counted.
         """
         found = (pod for pod in self.open_of_jobs() if not account.has(pod))
         return sorted(islice(found, TOGETHER), key=lambda pod: pod.ended)
 
     def open_of_jobs(self) -> Iterator[Pod]:
-        """Yield the failed pods of known Jobs that no account was seen to have."""
+        """Yield the failed pods of known Jobs that are in no account that was seen."""
         return (pod for pod in self.open.values() if pod.job_uid in self.jobs)
 
     def doubtful(self, now: float, *, current: bool) -> set[str]:
-        """Return the uids of the failed pods of which their Job's status may yet tell why they were deleted.
+        """Return the uids of the failed pods whose Job may still write into its status why they were deleted.
 
-        `current`: whether the Jobs are as the API has them.
+        `current`: whether the watch of Jobs has no gap.
         """
         doubt = LONGEST_DOUBT if not current or now - self.disturbed < DOUBT else DOUBT
         return {
@@ -259,14 +262,14 @@ class Tracker:
         }
 
     def staying(self) -> Iterator[Pod]:
-        """Yield the failed pods that are counted, stay in the API, and bear no mark."""
+        """Yield the failed pods that are counted, still exist, and lack the annotation `counted`."""
         for one in self.recent & self.by_id.keys():
             pod = self.failed[self.by_id[one]]
             if pod.uid not in self.gone and not pod.counted and not pod.deleting:
                 yield pod
 
     def staying_ids(self, ids: Iterable[str]) -> set[str]:
-        """Return those of an account's ids that it must not forget: the pods would be counted again."""
+        """Return the ids of an account that it must not forget, because their pods would be counted again."""
         known = ((one, self.by_id[one]) for one in ids if one in self.by_id)
         return {one for one, uid in known if uid not in self.gone and not self.failed[uid].counted}
 
@@ -275,7 +278,10 @@ class Tracker:
         return uid in self.failed and uid not in self.open
 
     def is_behind(self, job_uid: str, index: str) -> bool:
-        """Return True if the creation of a pod shows that another one of its Job has ended whose end was not seen."""
+        """Return True if the creation of a pod shows that another pod of its Job has ended, but the watch lags behind.
+
+        `index`: the completion index of the new pod; empty if the Job is not Indexed.
+        """
         job = self.jobs.get(job_uid)
         if not self.live or job is None or terminal.is_decided(job.get("status") or {}):
             return False
@@ -289,7 +295,7 @@ class Tracker:
 
 
 def take_one(counter: Counter[Counted], key: Counted) -> None:
-    """Count one less; what is counted no more leaves nothing behind."""
+    """Subtract one from a count; remove the key at 0."""
     counter[key] -= 1
     if not counter[key]:
         del counter[key]
@@ -301,12 +307,12 @@ def is_going(pod: Pod) -> bool:
 
 
 def as_failed(pod: Pod) -> Pod:
-    """Return a pod that went without having ended as the Job controller counts it."""
+    """Return a pod that was deleted before it ended, with the phase Failed, as the Job controller counts it."""
     return replace(pod, phase="Failed")
 
 
 def merged(before: Pod, now: Pod) -> Pod:
-    """Return a failed pod as it is now, but for what the Job controller judged when it failed."""
+    """Return the current state of a failed pod, but with the fields by which the Job controller judged its failure."""
     return replace(
         now,
         tracked=before.tracked or now.tracked,
