@@ -2,6 +2,7 @@
 
 - `review`: the codec
 - `subject`: the object of a request, and what has to be looked up for it
+- `object_name`: the name of that object in messages and logs
 - `engine`: mutates and validates; `edit_workload`, `edit_immutable` and `edit_pod` apply the rules to an object, in the
   order of webhook/rules/registry.py
 - `modes`: warnings and audit annotations in place of edits and denials

@@ -24,7 +24,7 @@ SHAPES: Final[dict[tuple[str, str], Shape]] = {
 
 
 def is_asked_about(request: Request, config_map: tuple[str, str] | None) -> bool:
-    """Tell whether a request is about a Namespace or the policy's ConfigMap, whose namespace and name are given."""
+    """Return True if a request is about a Namespace or the policy's ConfigMap, whose namespace and name are given."""
     kind = (request.kind.group, request.kind.kind)
     if request.operation not in {"CREATE", "UPDATE"} or request.sub_resource:
         return False
@@ -32,11 +32,12 @@ def is_asked_about(request: Request, config_map: tuple[str, str] | None) -> bool
 
 
 def validate(request: Request, policy: Policy | None, in_use: Mapping[str, list[str]], uid: str) -> Response:
-    """Deny what would not work, all problems at once.
+    """Return the response to a change of a Namespace or of the policy, with all problems at once.
 
-    `policy` is the one in force, None if there is none yet: then a Namespace's labels can't be judged. `in_use` names
-    the opted-in namespaces by their profile. `uid` is that of the policy's ConfigMap, empty if there is none: only an
-    update of an object with this uid is told the names, because anybody who reaches the port can send a policy.
+    `policy`: the one in force; None if there is none yet, and then the labels of a Namespace are not judged. `in_use`:
+    the opted-in namespaces by their profile. `uid`: that of the policy's ConfigMap, empty if there is none. Only the
+    response to an update of an object with this uid names profiles and namespaces, because any client that reaches the
+    port can send a policy.
     """
     shape = SHAPES[request.kind.group, request.kind.kind]
     try:
@@ -57,9 +58,9 @@ def validate(request: Request, policy: Policy | None, in_use: Mapping[str, list[
 
 
 def policy_problems(text: str | None, in_use: Mapping[str, list[str]], *, with_names: bool) -> list[Problem]:
-    """Judge a policy before it is in force; one that drops a profile in use would leave its namespaces without any.
+    """Return the problems of a policy, and a problem for each profile in use that it lacks.
 
-    `with_names`: whether the profiles and namespaces in question are named.
+    `in_use`: the namespaces by their profile. `with_names`: whether problems may name these profiles and namespaces.
     """
     if text is None:
         return [Problem(("data", KEY), "is missing", f"must be the policy as a text: {KEY}: |")]

@@ -1,4 +1,4 @@
-"""Applies the rules to an update of what may not be changed any more, such as a Job."""
+"""Applies the rules to an update of an object whose spec is immutable, such as a Job."""
 
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ from webhook.rules.rule import Rule, apply
 
 
 class Update(NamedTuple):
-    """An update of an object: `old` is the object before it."""
+    """An update of an object; `old`: the object before the update."""
 
     subject: Subject
     old: Json
@@ -21,7 +21,7 @@ class Update(NamedTuple):
 
 
 class UpdateUnderProfile(NamedTuple):
-    """An update of an object in a namespace that a profile holds for."""
+    """An update of an object in a namespace with a profile; `old`: the object before the update."""
 
     subject: Subject
     old: Json
@@ -30,9 +30,10 @@ class UpdateUnderProfile(NamedTuple):
 
 
 def put_back(subject: Subject, editor: Editor) -> bytes:
-    """Put back what was injected into an object at its creation, whatever profile and mode are now; return the patch.
+    """Put back what was injected into an object at its creation, and our own keys; return the patch.
 
-    It enforces nothing, and without it no update would be accepted. What only we write is put back too.
+    This is done under any profile and in any mode: it enforces nothing, but without it the API server would refuse the
+    update.
     """
     if subject.malformed or subject.old is None or not subject.row.immutable:
         return b""
@@ -41,25 +42,25 @@ def put_back(subject: Subject, editor: Editor) -> bytes:
 
 
 def edit(subject: Subject, old: Json, profile: NamedProfile, editor: Editor) -> list[Problem]:
-    """Hold the backoffLimit of a Job, which may be changed, to today's limit; return warnings."""
+    """Apply the current limit to the backoffLimit of a Job, which is mutable; return warnings."""
     return apply(PROFILE_RULES, UpdateUnderProfile(subject, old, editor, profile), editor)
 
 
 def put_back_own_keys(update: Update) -> list[Problem]:
-    """Undo what an update changes of our keys."""
+    """Undo the changes that an update makes to our keys."""
     own_keys.put_back(update.editor, update.subject.row, update.old)
     return []
 
 
 def put_back_injections(update: Update) -> list[Problem]:
-    """Put back what was injected, as far as the update does not really change it."""
+    """Put back the injected values that the update removed only because its manifest lacks them."""
     request = update.subject.request
     undo.put_back(update.editor, update.subject.row, update.old, lambda: review.decode_value(request.old_object))
     return []
 
 
 def hold_to_limit(update: UpdateUnderProfile) -> list[Problem]:
-    """Hold the backoffLimit of a Job to the limit; return warnings."""
+    """Apply the limit to the backoffLimit of a Job; return warnings."""
     subject, old, editor, profile = update
     warnings: list[Problem] = []
     for job, old_job in zip(subject.row.jobs(subject.root), subject.row.jobs(old), strict=False):
@@ -73,7 +74,7 @@ def hold_to_limit(update: UpdateUnderProfile) -> list[Problem]:
 
 
 def writes_in_update(row: KindSpec) -> tuple[tuple[str, str], ...]:
-    """Return what may be held to the limit in an update: the backoffLimit of a Job."""
+    """Return the field to which the limit applies in an update: the backoffLimit of a Job."""
     return (("spec", "backoffLimit"),) if row is batch.JOB else ()
 
 

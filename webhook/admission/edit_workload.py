@@ -1,7 +1,7 @@
-"""Applies the rules to a workload: to each JobSpec in it, then to what stands beside them; and notes what they did.
+"""Applies the rules to a workload: to each JobSpec in it, then to its other fields; and records what they injected.
 
-An object that was admitted before, as in a second round of one admission, or as a CronJob that is updated, holds a
-record of what was injected then. That is taken out first, so that today's rules see what the author wrote.
+An object that was admitted before has such a record: in the second round of an admission, or in an update of a CronJob.
+What was injected then is removed first, so that the rules see what the author wrote.
 """
 
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ from webhook.rules.rule import Rule, apply
 
 
 class Received(NamedTuple):
-    """An object as it came, with the record of what was injected into it before."""
+    """An object as it was received, and the record of an earlier admission, None if there is none."""
 
     subject: Subject
     editor: Editor
@@ -31,7 +31,7 @@ class Received(NamedTuple):
 
 
 class Ruled(NamedTuple):
-    """An object after the rules, and the edits that they made."""
+    """An object to which the rules were applied, and the edits that they made."""
 
     context: WorkloadContext
     editor: Editor
@@ -39,7 +39,7 @@ class Ruled(NamedTuple):
 
 
 def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> list[Problem]:
-    """Edit a new object, or one that may be changed; return warnings."""
+    """Edit a new object, or one whose spec is mutable; return warnings."""
     row, root = subject.row, subject.root
     record = undo.read(root)
     apply((COPIED_ACCOUNT,), Received(subject, editor, record), editor)
@@ -55,7 +55,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
 
 
 def apply_rules(context: WorkloadContext) -> tuple[Ruled, list[Problem]]:
-    """Apply the rules to each JobSpec, then to what stands beside them; return each warning once."""
+    """Apply the rules to each JobSpec, then to the other fields; return the result, and each warning once."""
     editor = context.editor
     before = len(editor.edits)
     settings = [context.settings_of(job) for job in context.jobs]
@@ -71,32 +71,32 @@ def apply_rules(context: WorkloadContext) -> tuple[Ruled, list[Problem]]:
 
 
 def is_alike(row: KindSpec, one: Json, other: Json) -> bool:
-    """Return True if objects differ in metadata alone, and not in a retry field there."""
+    """Return True if two objects differ only in their metadata, and in no retry field there."""
     beside_metadata = {**one, "metadata": None} == {**other, "metadata": None}
     return beside_metadata and list(row.budgets(one)) == list(row.budgets(other))
 
 
 def copied(root: Json) -> Json:
-    """Return a copy, as deep as an object may be: it came as JSON."""
+    """Return a deep copy of an object that was decoded from JSON."""
     found: Json = msgspec.json.decode(msgspec.json.encode(root))
     return found
 
 
 def forget_account(received: Received) -> list[Problem]:
-    """Take out the account of the object that this one is a copy of."""
+    """Remove the account from a new object: it is that of another object, from which this one was copied."""
     received.editor.remove(own_keys.LEDGER)
     return []
 
 
 def take_out(received: Received) -> list[Problem]:
-    """Take out what was injected before."""
+    """Remove what an earlier admission injected."""
     if received.record is not None:
         undo.take_out(received.editor, received.subject.row, received.record)
     return []
 
 
 def note(ruled: Ruled) -> list[Problem]:
-    """Note on an object what the rules have injected, and by which profile; return warnings."""
+    """Record on an object what the rules injected, and under which profile; return warnings."""
     context, editor, edits = ruled
     row, profile_name = context.row, context.profile.name
     warnings: list[Problem] = []
@@ -108,7 +108,7 @@ def note(ruled: Ruled) -> list[Problem]:
     if is_labelled:
         editor.update(("metadata", "labels"), {names.PROFILE: profile_name})
     elif row.labelled:
-        editor.remove(own_keys.LABEL)  # the ledger counts nothing of a workload that is left alone
+        editor.remove(own_keys.LABEL)  # without the label the ledger does not count the skipped workload
     return warnings
 
 

@@ -1,7 +1,7 @@
-"""Mutates and validates one object: its subject, the policy and the facts go in, a response comes out.
+"""Mutates and validates one object, by the policy and the facts that were looked up; returns a response.
 
-Pure: no clock, no I/O, no global state. `mutate` never denies: what it cannot read it leaves alone, with a warning.
-`validate` sees the final object and denies. The order of the rules is in webhook/rules/registry.py.
+Pure: no clock, no I/O, no global state. `mutate` never denies: an object that it cannot read stays as it is, with a
+warning. `validate` gets the final object and denies. The order of the rules is in webhook/rules/registry.py.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ from webhook.rules.jobs import failure_policy, lint, schema
 from webhook.rules.pods import node_pools
 from webhook.rules.rule import problems
 
-# What a profile would inject into these passes the schema rule, or no Job could be created under it.
+# JobSpecs to check a policy with: what a profile would inject into them must pass the schema rule.
 SAMPLE_JOBS: Final = (
     b'{"completions":1,"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"main"},{"name":"side"}]}}}',
     b'{"suspend":true,"completionMode":"Indexed","completions":2,"backoffLimitPerIndex":1,"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"main"}]}}}',
@@ -41,7 +41,7 @@ SAMPLE_JOBS: Final = (
 
 
 def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
-    """Edit the object as the policy says."""
+    """Edit the object in place as the policy says; return the response to `/mutate`."""
     editor = Editor(subject.root)
     restored = edit_immutable.put_back(subject, editor)
     profile = profile_for(policy, facts)
@@ -63,14 +63,14 @@ def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
 
 
 def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
-    """Deny what its author must mend: all problems at once; on UPDATE only those that this update brings."""
+    """Return the response to `/validate`, with all problems at once; for an UPDATE only with those that it adds."""
     profile = profile_for(policy, facts)
     if profile is None:
         return response_without_profile(policy, facts)
     if subject.malformed:
         found = [("shape", problem) for problem in subject.malformed]
         return Response(found=found) if facts.mode in ENFORCED else modes.would_deny(facts.mode, found)
-    if facts.mode not in ENFORCED:  # mutate has only announced its edits: judged is the object that they would make
+    if facts.mode not in ENFORCED:  # mutate has not made its edits: make them here, in a copy, and judge the result
         subject = replace(subject, root=edit_workload.copied(subject.root))
         edit(subject, profile, facts, Editor(subject.root))
     context = ValidationContext(subject.row, subject.root, subject.old, profile, facts, subject.owner)
@@ -89,7 +89,7 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
 
 
 def profile_for(policy: Policy, facts: Facts) -> NamedProfile | None:
-    """Return the profile that holds in a namespace; None where its labels name none, or an unknown profile or mode."""
+    """Return the profile of a namespace; None if its labels name none, or an unknown profile or mode."""
     name = facts.profile_name
     if name is None or name not in policy.profiles or not is_known_mode(facts.mode):
         return None
@@ -97,7 +97,7 @@ def profile_for(policy: Policy, facts: Facts) -> NamedProfile | None:
 
 
 def is_known_mode(mode: str | None) -> bool:
-    """Return True if the mode label of a namespace is absent, or has a value that it may have."""
+    """Return True if the mode label of a namespace is absent or has an allowed value."""
     return mode is None or mode in opt_in.MODES
 
 
@@ -112,12 +112,12 @@ def response_without_profile(policy: Policy, facts: Facts) -> Response:
 
 
 def is_invalid(found: list[tuple[str, Problem]]) -> bool:
-    """Tell whether the API server would refuse an object for what was found."""
+    """Return True if the API server itself would refuse the object because of these problems."""
     return any(rule == "schema" for rule, _ in found)
 
 
 def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list[Problem]:
-    """Warn about what the API server accepts and that does not do what its author wants."""
+    """Return warnings about fields that the API server accepts but that do not do what their author wants."""
     found: list[Problem] = []
     root = subject.root
     jobs = [(job, profile.settings(annotations.of_job(root, job))) for job in subject.row.jobs(root)]
@@ -130,7 +130,7 @@ def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list
 
 
 def unheard_warnings(subject: Subject, facts: Facts) -> Iterator[Problem]:
-    """Warn that a retry is asked for where nobody hears of it."""
+    """Warn about a new request for a retry if requested retries are not enabled."""
     asks = annotations.of(subject.root).get(names.RETRY_REQUESTED_AT)
     before = annotations.of(subject.old or {}).get(names.RETRY_REQUESTED_AT)
     if facts.requested_retries or asks in {None, before}:
@@ -140,7 +140,7 @@ def unheard_warnings(subject: Subject, facts: Facts) -> Iterator[Problem]:
 
 
 def stopping_warnings(row: KindSpec, old: Json, root: Json) -> Iterator[Problem]:
-    """Warn about an update that ends pods and by that fails their Job, whose policy is immutable by then."""
+    """Warn about an update that ends pods and so may fail their Job, whose failure policy is immutable."""
     if row not in {batch.JOB, JOB_SET}:
         return
     spec, before = root.get("spec") or {}, old.get("spec") or {}
@@ -156,7 +156,7 @@ def stopping_warnings(row: KindSpec, old: Json, root: Json) -> Iterator[Problem]
 
 
 def edit(subject: Subject, profile: NamedProfile, facts: Facts, editor: Editor) -> tuple[list[Problem], str]:
-    """Edit the object in place; return warnings, and what was decided for a pod."""
+    """Edit the object in place; return the warnings, and the placement of a pod, which is empty if there is none."""
     if subject.row is core.POD:
         return edit_pod.edit(subject, facts, profile, editor)
     if subject.row.immutable and subject.old is not None:
@@ -165,9 +165,9 @@ def edit(subject: Subject, profile: NamedProfile, facts: Facts, editor: Editor) 
 
 
 def problems_of(context: ValidationContext) -> list[tuple[str, Problem]]:
-    """Name what is wrong with an object, each with its rule.
+    """Return the problems of an object, each with the name of its rule.
 
-    Of more problems than anybody mends at once, the first, and those of its controller.
+    At most bounds.MOST_PROBLEMS, and those about its controller.
     """
     if context.row is core.POD and controller_of(context.root) is not None:
         return []  # judged on the workload's templates, so that no controller loops on refused pods
@@ -177,9 +177,9 @@ def problems_of(context: ValidationContext) -> list[tuple[str, Problem]]:
 
 
 def embedded_problems(context: ValidationContext) -> Iterator[tuple[str, Problem]]:
-    """Yield what will be wrong with the objects in an object when they are created, each with its rule.
+    """Yield the problems that embedded objects will have when they are created, each with the name of its rule.
 
-    Not what depends on the parameters of an event that they will be created for.
+    Values with parameters of an event are not judged: they are known only when the event happens.
     """
     for path, found, _ in embedded_in(context.row, context.root):
         for rule, problem in problems_once_created(found, context.profile, context.facts):
@@ -189,7 +189,7 @@ def embedded_problems(context: ValidationContext) -> Iterator[tuple[str, Problem
 
 
 def problems_once_created(found: Json, profile: NamedProfile, facts: Facts) -> Iterator[tuple[str, Problem]]:
-    """Yield what is wrong with an object after its admission, of which a copy is made."""
+    """Yield the problems that an object would have after its admission, each with its rule; `found` stays unchanged."""
     root = edit_workload.copied(found)
     subject = subject_of(request_to_create(root), root)
     if subject is None:
@@ -203,14 +203,14 @@ def problems_once_created(found: Json, profile: NamedProfile, facts: Facts) -> I
 
 
 def read_policy(text: str) -> tuple[Policy | None, list[Problem]]:
-    """Return the policy in a text; None, and its problems, if it has any, those of what it would inject too."""
+    """Return the policy in a text and no problems, or None and the problems of the text or of what it would inject."""
     parsed = parse(text)
     problems = validate_policy(parsed) if isinstance(parsed, Policy) else parsed
     return (parsed, []) if isinstance(parsed, Policy) and not problems else (None, problems)
 
 
 def validate_policy(policy: Policy) -> list[Problem]:
-    """Name what the API server would refuse of what a profile injects: it would refuse every Job with it."""
+    """Return a problem for each profile that would inject something that the API server refuses, in every Job."""
     found = []
     for name, profile in policy.profiles.items():
         for spec in SAMPLE_JOBS:
@@ -227,7 +227,7 @@ def validate_policy(policy: Policy) -> list[Problem]:
 
 
 def unknown_profile(policy: Policy, profile_name: str) -> Response:
-    """Return a response that leaves an object alone, whose namespace names a profile that the policy does not have."""
+    """Return a response that leaves the object alone, and warns that the policy lacks the namespace's profile."""
     path = ("Namespace", "metadata", "labels", names.PROFILE)
     remedy = opt_in.nearest_profile(profile_name, policy)
     warning = Problem(path, f"no profile {profile_name!r}: object left alone", remedy)

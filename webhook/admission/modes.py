@@ -1,4 +1,4 @@
-"""What becomes of edits and problems in a namespace whose mode is not Enforce: they are told, and nothing is done."""
+"""Reports the edits and problems in a namespace whose mode is Warn or Audit: nothing is changed or denied."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,17 +8,17 @@ from webhook.objects import bounds
 from webhook.objects.patch import Edit
 from webhook.objects.problem import Problem, field
 
-# The values of the mode label under which the policy holds; absent is Enforce.
+# The values of the mode label with which the policy is enforced; None: without the label.
 ENFORCED: Final = (None, "Enforce")
 WARN: Final = "Warn"
 
-# Edits that only note what was decided: nobody has to act on them.
+# The first part of the paths of edits that only record decisions; users need not be warned of them.
 BOOKKEEPING: Final = "metadata"
-LONGEST_NOTE: Final = 1024  # characters of an audit annotation: it stands in every line of the API server's audit log
+LONGEST_NOTE: Final = 1024  # characters of an audit annotation, which is in each line of the API server's audit log
 
 
 def would_change(mode: str | None, edits: list[Edit], warnings: list[Problem]) -> Response:
-    """Tell which edits would be made: as warnings, or in Audit as an audit annotation."""
+    """Return a response that reports edits: in Warn by warnings, in Audit by an audit annotation."""
     would = [
         (edit.rule, Problem(edit.path, what(edit), f"not done in mode {mode}"))
         for edit in edits
@@ -34,7 +34,7 @@ def would_change(mode: str | None, edits: list[Edit], warnings: list[Problem]) -
 
 
 def would_deny(mode: str | None, found: list[tuple[str, Problem]], others: Sequence[Problem] = ()) -> Response:
-    """Tell which problems would deny the request; in Warn also the warnings that hold in every mode."""
+    """Return a response that reports problems: in Warn by warnings, after them `others`; in Audit by an annotation."""
     problems = [problem for _, problem in found]
     if mode == WARN:
         warnings = [Problem(problem.path, f"would deny: {problem.what}", problem.remedy) for problem in problems]
@@ -43,12 +43,12 @@ def would_deny(mode: str | None, found: list[tuple[str, Problem]], others: Seque
 
 
 def rules_of(edits: list[Edit]) -> list[str]:
-    """Name the rule of each edit."""
+    """Return the name of the rule of each edit."""
     return [edit.rule for edit in edits]
 
 
 def what(edit: Edit) -> str:
-    """Say in a few words what an edit would do; a value in full where it is a short one."""
+    """Return what an edit would do, such as `would become 3`; objects and lists are not shown."""
     if edit.value is None:
         return "would be removed"
     value = edit.value.decode()
@@ -58,7 +58,7 @@ def what(edit: Edit) -> str:
 
 
 def note(key: str, problems: list[Problem]) -> dict[str, str]:
-    """Make an audit annotation; none where there is nothing to say."""
+    """Return the audit annotation that lists problems, by its key; {} if there are none."""
     listed = problems[: bounds.LISTED_PROBLEMS]
     text = "; ".join(f"{field(problem.path)}: {problem.what}" for problem in listed)
     return {key: text[:LONGEST_NOTE]} if text else {}

@@ -9,7 +9,7 @@ from webhook.kinds import core
 from webhook.kube.paths import is_name
 from webhook.objects.problem import cut
 
-MOST: Final = 63  # characters that are shown of what cannot be a name
+MOST: Final = 63  # characters that are shown of an invalid name
 MOST_REFERENCES: Final = 16 * 1024  # bytes of ownerReferences that are read
 
 
@@ -48,10 +48,10 @@ class Review(msgspec.Struct, frozen=True):
 
 
 class ObjectName(NamedTuple):
-    """What names an object; as a string `Job team/train`.
+    """Kind, namespace and name of an object; as a string `Job team/train`.
 
-    `name` ends with `*` where the API server makes up the end of it. `controller`: of a pod that a controller made,
-    kind and name of that controller, `Job/train`; else empty. Such a pod is as a string `Pod of Job team/train`.
+    `name` ends with `*` if the API server generates its end. `controller`: for a pod that a controller made, kind and
+    name of that controller, such as `Job/train`; else empty. As a string, such a pod is `Pod of Job team/train`.
     """
 
     kind: str
@@ -77,13 +77,13 @@ def object_name(request: Request, body: bytes) -> ObjectName:
     kind = request.kind.kind
     metadata = metadata_in(body)
     controller = controller_in(metadata) if kind == core.POD.kind else ""
-    # The API server calls an existing Namespace an object in itself.
+    # In a request about an existing Namespace, `namespace` is its own name.
     namespace = "" if kind == "Namespace" else shown(request.namespace)
     return ObjectName(kind, namespace, shown(given_name(request, metadata)), controller)
 
 
 def metadata_in(body: bytes) -> Metadata:
-    """Return what names the object in an AdmissionReview; nothing of it where a field has a wrong type."""
+    """Return the metadata that name the object in an AdmissionReview; empty if a field has a wrong type."""
     try:
         found = decoder.decode(body).request.object
     except msgspec.DecodeError:
@@ -106,14 +106,14 @@ def controller_in(metadata: Metadata) -> str:
 
 
 def given_name(request: Request, metadata: Metadata) -> str:
-    """Return the name that an object has; of a new one whose name ends as the API server chooses, `train-*`."""
+    """Return the name of an object; `train-*` if it is new and the API server generates the end of its name."""
     name, prefix = request.name or metadata.name, metadata.generate_name
     is_made_up = request.operation == "CREATE" and prefix and name.startswith(prefix)
     return f"{prefix}*" if is_made_up or (prefix and not name) else name
 
 
 def shown(name: str) -> str:
-    """Return a name; what cannot be one, which the API server refuses only after admission, is quoted and cut."""
+    """Return a name; an invalid one is quoted and cut, because the API server refuses it only after admission."""
     return name if not name or is_name(name.replace("*", "x")) else ascii(cut(name, MOST))
 
 

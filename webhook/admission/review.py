@@ -14,18 +14,18 @@ from webhook.objects.problem import Path, Problem, cut
 # answers of /mutate and of /validate.
 WARNING_LENGTH: Final = 256
 WARNINGS_LENGTH: Final = 2048
-PROBLEM_LENGTH: Final = 120  # characters of a warning that stay free of the object's name
+PROBLEM_LENGTH: Final = 120  # characters of a warning that the name of the object may not use
 TOO_DEEP: Final = "the body is nested too deeply; send an AdmissionReview of a Kubernetes object"
-SEARCHED: Final = 1024 * 1024  # bytes that are looked through for the path of a number
+SEARCHED: Final = 1024 * 1024  # bytes that are searched for the path of a number
 IN_RANGE: Final = "an integer of at most 64 bits, or a float of 64 bits"
 
 
 class BadReviewError(Exception):
-    """The bytes are no admission.k8s.io/v1 AdmissionReview with a uid to answer to: HTTP 400."""
+    """The bytes are not an AdmissionReview of admission.k8s.io/v1 with a uid: HTTP 400."""
 
 
 class UnreadableError(Exception):
-    """An object is JSON, but no rule can read it: `problem` says why."""
+    """An object is JSON, but the rules cannot read it; `problem` says why."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -41,10 +41,10 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What admission is asked about.
+    """The request of an AdmissionReview.
 
-    `object`, null on DELETE, and `old_object` stay encoded until somebody asks for them: `decode_value` gives each its
-    own, to edit as it likes.
+    `object` (null on DELETE) and `old_object` are encoded JSON. Each call of `decode_value` returns a new value, which
+    its caller may edit.
     """
 
     uid: str
@@ -67,18 +67,17 @@ class Review(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Response(msgspec.Struct, kw_only=True):
-    """The verdict on one request.
+    """The response to one request.
 
-    `patch` is an encoded JSON Patch document, empty for none. `found` are the problems that deny the request, with code
-    422, each with the name of its rule; `warnings` are shown to the user either way; `audit` are audit annotations.
-    `name` names the object in both, and `message` is what its profile says at the end; both are empty where there is
-    nothing to say.
-
-    In modes other than Enforce, `would_deny` are the problems that Enforce would deny the request for, and
-    `would_change` the edits that Enforce would make, except those of the metadata, each with the name of its rule.
-
-    For metrics: `edited` names a rule for each edit that was made, or that Enforce would make; `placement` is what was
-    decided for a pod; `unknown_profile` says whether the namespace names a profile that the policy does not have.
+    - `patch`: an encoded JSON Patch document; empty for none.
+    - `found`: the problems that deny the request with code 422, each with the name of its rule. `warnings`: shown to
+      the user in any case. `audit`: audit annotations.
+    - `name`: the object's name in messages and warnings. `message`: the profile's own text, which ends them. Both may
+      be empty.
+    - In the modes Warn and Audit: `would_deny`, the problems for which Enforce would deny the request; `would_change`,
+      the edits that Enforce would make, except those of the metadata. Each has the name of its rule.
+    - For metrics: `edited`, the rule of each edit that was made, or that Enforce would make; `placement` of a pod;
+      `unknown_profile`, whether the policy lacks the namespace's profile.
     """
 
     patch: bytes = b""
@@ -95,18 +94,18 @@ class Response(msgspec.Struct, kw_only=True):
 
     @property
     def problems(self) -> list[Problem]:
-        """What denies the request."""
+        """The problems that deny the request, without their rules."""
         return [problem for _, problem in self.found]
 
 
 def decode(body: bytes, reader: msgspec.json.Decoder[Review] | None = None) -> Request:
-    """Read an AdmissionReview; raise BadReviewError with a sentence on what is wrong with it.
+    """Return the request in an AdmissionReview; raise BadReviewError, which says what is wrong.
 
-    `reader`: for one that reads more of the object than its bounds.
+    `reader`: a decoder that also decodes fields of the object; None for one that leaves the object encoded.
     """
     try:
         if not body.isascii():
-            body.decode()  # msgspec does not look inside strings that it skips
+            body.decode()  # msgspec does not check strings that it skips
         review = (reader or decoder).decode(body)
     except UnicodeDecodeError as error:
         raise BadReviewError(f"the body is not UTF-8 (byte {error.start}); send JSON in UTF-8") from None
@@ -123,7 +122,7 @@ def decode(body: bytes, reader: msgspec.json.Decoder[Review] | None = None) -> R
 
 
 def decode_value(value: msgspec.Raw) -> Any:
-    """Read what a request holds; raise BadReviewError for what is nested too deeply, UnreadableError for the rest."""
+    """Return the decoded value; raise BadReviewError if it is nested too deeply, UnreadableError for other reasons."""
     if has_too_many_parts(value):
         what = f"has more than {bounds.MOST_PARTS} objects and lists"
         raise UnreadableError(Problem((), what, "split it into several objects"))
@@ -139,7 +138,7 @@ def decode_value(value: msgspec.Raw) -> Any:
 
 
 def has_too_many_parts(value: msgspec.Raw | bytes) -> bool:
-    """Tell whether a JSON text holds more objects and lists than are made of it; brackets in strings count too."""
+    """Return True if a JSON text has more than MOST_PARTS objects and lists; brackets in strings count too."""
     if len(memoryview(value)) <= bounds.MOST_PARTS:
         return False
     text = bytes(value)
@@ -147,7 +146,7 @@ def has_too_many_parts(value: msgspec.Raw | bytes) -> bool:
 
 
 def path_of_number(value: msgspec.Raw) -> Path:
-    """Return the path of a number that is out of range, in a large object perhaps its beginning."""
+    """Return the path of a number that is out of range; in a large object perhaps only the beginning of the path."""
     path: Path = ()
     left = SEARCHED
     while left > 0:
@@ -160,7 +159,7 @@ def path_of_number(value: msgspec.Raw) -> Path:
 
 
 def parts_of(value: msgspec.Raw) -> Iterator[tuple[str | int, msgspec.Raw]]:
-    """Yield what stands in an object or a list, with its key or index, undecoded."""
+    """Yield the key or index and the encoded value of each entry of an object or a list."""
     with suppress(msgspec.ValidationError):
         yield from msgspec.json.decode(value, type=dict[str, msgspec.Raw]).items()
     with suppress(msgspec.ValidationError):
@@ -168,7 +167,7 @@ def parts_of(value: msgspec.Raw) -> Iterator[tuple[str | int, msgspec.Raw]]:
 
 
 def is_out_of_range(value: msgspec.Raw) -> bool:
-    """Tell whether a value is or holds a number that is out of range."""
+    """Return True if a value is or contains a number that is out of range."""
     try:
         msgspec.json.decode(value)
     except msgspec.ValidationError:
@@ -177,7 +176,7 @@ def is_out_of_range(value: msgspec.Raw) -> bool:
 
 
 def encode(uid: str, response: Response) -> bytes:
-    """Write the AdmissionReview that answers `uid`."""
+    """Return the encoded AdmissionReview with the response to the request `uid`."""
     answer: dict[str, Any] = {"uid": uid, "allowed": not response.found}
     if response.found:
         answer["status"] = {"code": 422, "reason": "Invalid", "message": message_of(response)}
@@ -192,7 +191,7 @@ def encode(uid: str, response: Response) -> bytes:
 
 
 def message_of(response: Response) -> str:
-    """Name the object, and list what denies its request, as far as anybody reads; at the end the profile's message."""
+    """Return the message of a denial: the object's name, the first problems, and the profile's message."""
     problems = response.problems
     lines: list[str] = []
     left = bounds.MAX_MESSAGE
@@ -213,8 +212,8 @@ def message_of(response: Response) -> str:
 def fit_warnings(response: Response) -> list[str]:
     """Return as many warnings as the API server passes on, the number of the others, and the profile's message.
 
-    Each warning names the object, and the message does not: kubectl prints equal ones once for all objects of a
-    manifest.
+    Each warning names the object. The profile's message does not, so that kubectl prints it only once for all objects
+    of a manifest.
     """
     start = about(cut(response.name, WARNING_LENGTH - PROBLEM_LENGTH - len(": ")))
     texts: list[str] = []

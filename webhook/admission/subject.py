@@ -1,4 +1,4 @@
-"""The object of a request, and what must be looked up before the rules can run."""
+"""Reads the object of a request, and says which controller must be looked up before the rules run."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -20,18 +20,19 @@ from webhook.objects.shape import crowded, type_of, wrong_types
 from webhook.rules import owner
 from webhook.rules.pods import placement
 
-# How API servers begin a review of a pod, once its uid is said.
+# Part of each review of a pod that an API server sends, within the first BEGINNING bytes.
 POD: Final = b'"kind":{"group":"","version":"v1","kind":"Pod"}'
 BEGINNING: Final = 200
-LARGE: Final = 3 * bounds.MOST_ENTRIES  # bytes; with fewer an object has no more entries than rules look at
-LARGE_POD: Final = 128 * 1024  # bytes; a pod is placed in little time for each entry
+LARGE: Final = 3 * bounds.MOST_ENTRIES  # bytes; a smaller object cannot have more than MOST_ENTRIES entries
+LARGE_POD: Final = 128 * 1024  # bytes; a smaller pod needs no check, because the rules for pods take little time
 
 
 @cache
 def pod_reader() -> msgspec.json.Decoder[Review]:
-    """Return the decoder of a review with as much of a pod as its rules read, which the command line never needs.
+    """Return a decoder of reviews of pods that decodes only the fields that the rules read.
 
-    It makes no value of what nobody reads, and reads the bytes once, not twice: a review of a pod is half of the work.
+    This halves the work for a pod: the bytes are read once instead of twice, and unread fields do not become values. It
+    is made at the first use, because the command line never needs it.
     """
     pod = type_of(core.POD.shape)
     request = msgspec.defstruct("PodRequest", [("object", pod)], bases=(Request,), kw_only=True)
@@ -39,11 +40,11 @@ def pod_reader() -> msgspec.json.Decoder[Review]:
 
 
 def read(body: bytes) -> Request:
-    """Read an AdmissionReview, of a pod only what its rules read; raise BadReviewError."""
+    """Return the request in an AdmissionReview, of a pod with only the fields that rules read; raise BadReviewError."""
     if POD in body[:BEGINNING] and (len(body) < LARGE_POD or not review.has_too_many_parts(body)):
         try:
             request = review.decode(body, pod_reader())
-        except BadReviewError:  # which may be a pod's wrong type
+        except BadReviewError:  # perhaps for a field of a wrong type, which the decoder below leaves encoded
             pass
         else:
             if (request.kind.group, request.kind.kind) == (core.POD.group, core.POD.kind):
@@ -57,34 +58,34 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     request: Request
     row: KindSpec  # of the object's kind
     root: Json  # the raw object, which mutate edits in place
-    malformed: list[Problem]  # fields of a wrong type: no rule looks at the object then
+    malformed: list[Problem]  # fields of a wrong type; if there is one, no rule is applied to the object
     old: Json | None = None  # the object before an update
     owner: OwnerReference | None = None  # the controller that the caller looks up for the rules
     owner_row: KindSpec | None = None  # of the kind of a pod's controller
     controlled: bool = False  # whether a pod has a controller
     takes_part: bool = False  # whether a pod is placed
-    body: bytes | None = None  # the request, where `root` has only the fields that the row's shape names
+    body: bytes | None = None  # the request, if `root` has only the fields of the row's shape
 
     def whole(self) -> Json:
-        """Return the object as it was sent, decoded for this caller."""
+        """Return the object with all its fields."""
         try:
             root: Json = self.root if self.body is None else decode_value(review.decode(self.body).object)
-        except UnreadableError:  # for what stands where no rule looks
+        except UnreadableError:  # because of a field that no rule reads
             return self.root
         return root
 
 
 def request_to_create(root: Json) -> Request:
-    """Return the request that creating an object would send."""
+    """Return the request with which the API server would send a new object."""
     group, _, version = root["apiVersion"].rpartition("/")
     kind = GroupVersionKind(group=group, version=version, kind=root["kind"])
     return Request(uid="offline", kind=kind, operation="CREATE")
 
 
 def subject_of(request: Request, root: Json | None = None, body: bytes = b"") -> Subject | None:
-    """Return what the rules are to look at; None if no rule has a say, so that nothing needs to be looked up.
+    """Return the object to which rules apply; None if no rule applies to it.
 
-    `root` is the request's object where the caller has decoded it, and wants it edited; `body` what `read` read.
+    `root`: the request's object, if the caller has decoded it and wants it edited. `body`: the bytes that `read` read.
     """
     row = KINDS.get((request.kind.group, request.kind.kind))
     if row is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
@@ -114,20 +115,21 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
 
 
 def looked_over(request: Request, row: KindSpec, root: Any) -> tuple[Any, list[Problem] | None]:
-    """Return the object of a request, and why rules cannot look at it; None where that has to be borne.
+    """Return the object of a request, and the problems for which rules cannot read it.
 
-    `root`: the object, where it is decoded already.
+    The problems are None if the object is too large but was so before the update: then no rule applies. `root`: the
+    object, if it is decoded already.
     """
     seen, problem = decoded(request.object, row) if root is None else (root, beyond(root, row))
     if problem is None:
         return seen, misfits_of(seen, row)
     if request.operation == "UPDATE" and decoded(request.old_object, row)[1] is not None:
-        return seen, None  # it was so before, and its labels have to stay within its author's reach
+        return seen, None  # it was too large before, and its author must be able to change its labels
     return seen, [problem]
 
 
 def decoded(value: msgspec.Raw, row: KindSpec) -> tuple[Any, Problem | None]:
-    """Return an object of a request, empty where it cannot be read, with why it is more than rules look at."""
+    """Return the decoded object and no problem; or, if it is too large for the rules, a problem; {} if unreadable."""
     try:
         root = decode_value(value)
     except UnreadableError as error:
@@ -136,11 +138,11 @@ def decoded(value: msgspec.Raw, row: KindSpec) -> tuple[Any, Problem | None]:
 
 
 def beyond(root: Any, row: KindSpec, size: int = LARGE) -> Problem | None:
-    """Return what of an object is more than rules look at; `size`: the bytes in which it stands."""
+    """Return the problem of an object that is larger than rules read; None if it is not. `size`: its bytes as JSON."""
     if size < LARGE:
         return None
     embedded = list(embedded_in(row, root))
-    every = [((), root, row), *embedded, *embedded]  # one request has these edited and judged
+    every = [((), root, row), *embedded, *embedded]  # twice, because a request edits and judges embedded objects
     if problem := crowded(*((path, found, one.shape) for path, found, one in every)):
         return problem
     jobs = [(*path, *spec) for path, found, one in every for spec in job_specs_of(one, found)]
@@ -150,21 +152,21 @@ def beyond(root: Any, row: KindSpec, size: int = LARGE) -> Problem | None:
 
 
 def job_specs_of(row: KindSpec, root: Any) -> Iterator[Path]:
-    """Yield the paths of the JobSpecs in an object, up to the first that is too many."""
+    """Yield the paths of the JobSpecs in an object, at most one more than MOST_JOBS for each pattern."""
     for pattern in row.job_specs:
         for path, _ in islice(find(root, pattern), bounds.MOST_JOBS + 1):
             yield path
 
 
 def misfits_of(root: Any, row: KindSpec) -> list[Problem]:
-    """Name the wrong types in an object."""
+    """Return a problem for each field of a wrong type, at most MOST_PROBLEMS."""
     return list(islice(wrong_types(root, row.shape), bounds.MOST_PROBLEMS))
 
 
 def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | None:
-    """Return a pod that is placed, or that a person made and said something on that has to be judged.
+    """Return a pod if it is placed, or if it has no controller and has annotations of ours to judge; else None.
 
-    `body`: where only a part of the pod was read, what the rest stands in.
+    `body`: the request, if only some fields of the pod were decoded.
     """
     controller = controller_of(root)
     metadata = root.get("metadata") or {}
@@ -191,9 +193,9 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
 def owner_of(
     root: Json, controller: OwnerReference | None, labels: Json
 ) -> tuple[OwnerReference | None, KindSpec | None]:
-    """Return the object of a known batch kind that a pod belongs to, and its row.
+    """Return the object of a known batch kind to which a pod belongs, and the kind's row; None, None if there is none.
 
-    That is its controller, or what its labels name.
+    It is the pod's controller, or the object that the pod's labels name.
     """
     if controller is None:
         driven = apache_spark.application_of(root) if apache_spark.APPLICATION in labels else None

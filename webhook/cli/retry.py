@@ -227,7 +227,7 @@ def now() -> str:
 
 
 def has_failed(root: Json, within: int | None) -> bool:
-    """Tell whether a Job, JobSet or PipelineRun has failed, and within so many seconds until now."""
+    """Return True if a Job, JobSet or PipelineRun has failed, and within so many seconds until now."""
     since = terminal.ended_at(root)
     if not terminal.has_failed(root) or within is None or since is None:
         return terminal.has_failed(root)

@@ -186,7 +186,7 @@ def sum_allowed(job: EmbeddedJob, settings: Settings) -> tuple[int, int] | None:
 
 
 def exceeds(retries: int | None, limit: int | None) -> bool:
-    """Tell whether more retries than the limit are allowed; None is without bound."""
+    """Return True if more retries than the limit are allowed; None is without bound."""
     return limit is not None and (retries is None or retries > limit)
 
 

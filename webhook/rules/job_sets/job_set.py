@@ -211,7 +211,7 @@ def replicated_job_name(root: Json, job: EmbeddedJob) -> str:
 
 
 def may_inject(root: Json, settings: Settings) -> bool:
-    """Tell whether the profile lets the set's own policy be added to."""
+    """Return True if the profile lets the set's own policy be added to."""
     inject = settings.profile.failure_policy.inject
     return inject == "Merge" or (inject == "IfAbsent" and not at(root, RULES))
 

@@ -188,7 +188,7 @@ def tells_bugs(rule: Json) -> bool:
 
 
 def is_coupled(job: EmbeddedJob) -> bool:
-    """Tell whether the pods of a Job, or of its set, depend on each other, so that one's loss makes its peers fail."""
+    """Return True if the pods of a Job, or of its set, depend on each other, so that one's loss makes its peers fail."""
     spec = job.spec
     return job.traits.coupled or (
         spec.get("completionMode") == "Indexed"
@@ -203,7 +203,7 @@ def tolerates_failures(spec: Json) -> bool:
 
 
 def is_work_queue(spec: Json) -> bool:
-    """Tell whether pods end by agreement: no completions; with parallelism absent too, the API makes both 1."""
+    """Return True if pods end by agreement: no completions; with parallelism absent too, the API makes both 1."""
     return spec.get("completions") is None and spec.get("parallelism") is not None
 
 
@@ -213,7 +213,7 @@ def has_back_off(spec: Json) -> bool:
 
 
 def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
-    """Tell whether others delete this Job's pods: they end with 137, without DisruptionTarget, and are judged."""
+    """Return True if others delete this Job's pods: they end with 137, without DisruptionTarget, and are judged."""
     spec = job.spec
     foreign = (spec.get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER
     completions = spec.get("completions")

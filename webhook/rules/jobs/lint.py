@@ -87,13 +87,13 @@ def suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem
 
 
 def fails_by_killing(job_spec: Json) -> bool:
-    """Tell whether a Job fails if somebody else than the platform kills a pod of it."""
+    """Return True if a Job fails if somebody else than the platform kills a pod of it."""
     rules = read(job_spec, ())
     return any(fails_if_killed(rule, rules[:index]) for index, rule in enumerate(rules))
 
 
 def fails_if_killed(rule: Rule, earlier: Sequence[Rule]) -> bool:
-    """Tell whether a rule takes a pod that was killed for a bug."""
+    """Return True if a rule takes a pod that was killed for a bug."""
     return rule.action in FAILING and takes(rule, KILLED, earlier)
 
 
@@ -119,7 +119,7 @@ def budget_warnings(rule: Rule, job_spec: Json, path: Path) -> Iterator[Problem]
 
 
 def is_shadowed(rule: Rule, earlier: Sequence[Rule]) -> bool:
-    """Tell whether earlier rules match wherever this one would.
+    """Return True if earlier rules match wherever this one would.
 
     For exit codes a few numbers decide. What `In` lists is all that it can match. `NotIn` has no end, so one earlier
     `NotIn` must take all but its own values, and those are what is left to look at.
@@ -140,7 +140,7 @@ def is_shadowed(rule: Rule, earlier: Sequence[Rule]) -> bool:
 
 
 def takes(rule: Rule, code: int, earlier: Sequence[Rule]) -> bool:
-    """Tell whether a rule can be the first to match a container that ended with a code."""
+    """Return True if a rule can be the first to match a container that ended with a code."""
     if rule.exit_codes is None or not rule.exit_codes.match(code):
         return False
     return not any(wider.match(code) for wider in wider_than(rule.exit_codes, earlier))
@@ -166,7 +166,7 @@ def read_rule(rule: Json, path: Path) -> Rule:
 
 
 def has_several_containers(job_spec: Json) -> bool:
-    """Tell whether more than one container runs at a time, native sidecars included."""
+    """Return True if more than one container runs at a time, native sidecars included."""
     pod_spec = (job_spec.get("template") or {}).get("spec") or {}
     init_containers = pod_spec.get("initContainers") or ()
     sidecars = [container for container in init_containers if (container or {}).get("restartPolicy") == "Always"]

@@ -145,7 +145,7 @@ def value_problems(values: list[int], operator: str | None, path: Path) -> Itera
 
 
 def are_right(values: list[int], operator: str | None) -> bool:
-    """Tell whether nothing is wrong with exit codes, as with most, at less cost than to name what is."""
+    """Return True if nothing is wrong with exit codes, as with most, at less cost than to name what is."""
     if not values or values != sorted(set(values)):
         return False
     return values[0] >= LOWEST and values[-1] <= HIGHEST and not (operator == "In" and 0 in values)

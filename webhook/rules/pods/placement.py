@@ -56,7 +56,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def takes_part(pod: Json, controller: OwnerReference | None, *, batch: bool) -> bool:
-    """Tell whether a pod is placed at all; `batch`: whether it belongs to a known batch system."""
+    """Return True if a pod is placed at all; `batch`: whether it belongs to a known batch system."""
     if (pod.get("spec") or {}).get("nodeName"):
         return False
     if controller is not None and (controller.group, controller.kind) in NEVER_BATCH:
@@ -142,7 +142,7 @@ def edit(
 
 
 def is_bound_elsewhere(pod: Json) -> bool:
-    """Tell whether something else decides on the pod's node, so that a requirement of ours could leave it none."""
+    """Return True if something else decides on the pod's node, so that a requirement of ours could leave it none."""
     said = (pod.get("metadata") or {}).get("annotations") or {}
     pod_spec = pod.get("spec") or {}
     gates = pod_spec.get("schedulingGates") or ()
