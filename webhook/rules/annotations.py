@@ -1,11 +1,11 @@
-"""Judges what an author says in annotations of ours, and hands it down to what is made of a workload, and to its pods.
+"""Judges the annotations of ours that authors write, and copies them to a workload's pods and to workloads made of it.
 
 Reads:
     metadata.annotations[retry-policy.dev/{attempt,interruptible,max-disruptions,max-retries,skip}], of the object, of
-    the Job templates in it, and of whatever else the kind's row names
-Writes, where absent:
-    interruptible and max-retries in the annotations of pods
-    these, max-disruptions and skip in those of Job templates, and of workloads that are made of it
+    the Job templates in it, and of what else the kind's row names
+Writes, if absent:
+    interruptible and max-retries, in the annotations of pods
+    these, max-disruptions and skip, in the annotations of Job templates and of workloads that are made of the object
 """
 
 from collections.abc import Iterator
@@ -42,14 +42,17 @@ def of(root: Json) -> Json:
 
 
 def of_job(root: Json, job: EmbeddedJob) -> Json:
-    """Return what is said of one Job in an object: by the object, and above that by its own template."""
+    """Return the annotations for one Job in an object: those of the object, overridden by those of the Job's template.
+
+    For a Job in another object, only the annotations that authors write.
+    """
     if job.metadata_path == ("metadata",):
         return of(root)
-    return {**said_in(of(root)), **said_in(own_of(job))}  # the object's whole map once for each Job would be too much
+    return {**said_in(of(root)), **said_in(own_of(job))}  # a copy of the object's whole map for each Job costs too much
 
 
 def said_in(annotations: Json) -> Json:
-    """Return what an author says with keys of ours."""
+    """Return the annotations of ours that authors write."""
     return {key: annotations[key] for key in names.SAID_BY_AUTHORS if key in annotations}
 
 
@@ -59,7 +62,7 @@ def own_of(job: EmbeddedJob) -> Json:
 
 
 def problems(row: KindSpec, root: Json, jobs: list[EmbeddedJob], profile: NamedProfile) -> list[Problem]:
-    """Name every malformed or forbidden value of our keys, wherever an object, or one of its Jobs, says something."""
+    """Return a problem for each malformed or forbidden value of our keys, in an object and in each of its Jobs."""
     found = profile.problems(of(root), OWN)
     for where in (*of_pods(row, root), *at_fields(row.judged_annotations, root)):
         found += profile.problems(at(root, where) or {}, where)
@@ -71,7 +74,7 @@ def problems(row: KindSpec, root: Json, jobs: list[EmbeddedJob], profile: NamedP
 
 
 def edit_job(root: Json, job: EmbeddedJob, settings: Settings, editor: Editor) -> list[Problem]:
-    """Hand down what is said of a Job: a CronJob's word to its Jobs, and a Job's to its pods; return warnings."""
+    """Copy annotations: those of an object to the Jobs in it, and those of a Job to its pods; return warnings."""
     own = own_of(job)
     where = (*(job.metadata_path if names.MAX_RETRIES in own else ("metadata",)), "annotations")
     said, warnings = handed_down(of_job(root, job), settings, where)
@@ -83,9 +86,9 @@ def edit_job(root: Json, job: EmbeddedJob, settings: Settings, editor: Editor) -
 
 
 def edit(row: KindSpec, root: Json, settings: Settings, editor: Editor) -> list[Problem]:
-    """Hand down what is said of an object beside its Jobs: to other pods, and to workloads made of it.
+    """Copy annotations of an object to its pods outside Jobs, and to workloads that are made of it; return warnings.
 
-    Where its author does not say whether it may run twice, the profile does.
+    If its author does not say whether it may run twice, write what the profile says.
     """
     if row.runs_again and settings.profile.requested_retry.retryable and not settings.skip:
         copy_missing((names.RETRYABLE,), {names.RETRYABLE: "true"}, OWN, editor)
@@ -102,10 +105,10 @@ def edit(row: KindSpec, root: Json, settings: Settings, editor: Editor) -> list[
 
 
 def handed_down(annotations: Json, settings: Settings, where: Path) -> tuple[Json, list[Problem]]:
-    """Return what of annotations is handed down, and warnings.
+    """Return the annotations to copy, and warnings; `where` is the path of the annotations.
 
-    A value that has a problem stays where it is, so that it is named once, and no update is refused for our copy of it.
-    A budget that the profile clamps is handed down clamped, with a warning.
+    A value with a problem is not copied: it is reported once, and no update is refused because of our copy. A number
+    that the profile clamps is copied clamped, with a warning.
     """
     if names.SAID.isdisjoint(annotations):
         return {}, []
@@ -120,25 +123,25 @@ def handed_down(annotations: Json, settings: Settings, where: Path) -> tuple[Jso
 
 
 def copy_missing(keys: tuple[str, ...], said: Json, where: Path, editor: Editor) -> None:
-    """Copy annotations to where they are absent."""
+    """Copy the annotations of these keys into the map at the path `where`, if they are absent there."""
     there = at(editor.root, where) or {}
     editor.update(where, {key: said[key] for key in keys if key in said and key not in there})
 
 
 def of_pods(row: KindSpec, root: Json) -> Iterator[Path]:
-    """Yield where the pods of an object take annotations from, other than the templates of its Jobs."""
+    """Yield the paths of the maps from which an object's pods get annotations, except those of its Jobs' templates."""
     for path, _ in row.templates(root):
         yield of_template(path)
     yield from at_fields(row.pod_annotations, root)
 
 
 def at_fields(fields: tuple[Field, ...], root: Json) -> Iterator[Path]:
-    """Yield the paths of fields, whether they are there or may be made."""
+    """Yield the paths of fields that exist or may be created."""
     for field in fields:
         for path, _ in field.find(root):
             yield path
 
 
 def of_template(path: Path) -> Path:
-    """Return where the annotations of the pod template at a path stand."""
+    """Return the path of the annotations of the pod template at `path`."""
     return (*path, "metadata", "annotations")

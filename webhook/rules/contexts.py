@@ -1,4 +1,4 @@
-"""What rules are applied to: a workload, one JobSpec in it, or a pod; with what several rules need to know of it."""
+"""What rules are applied to: a workload, one JobSpec in it, or a pod; with the values that several rules need."""
 
 from functools import cached_property
 
@@ -29,16 +29,16 @@ class WorkloadContext:
         self.profile = profile
         self.editor = editor
         self.settings = profile.settings(annotations.of(self.root))
-        self.is_skipped = self.settings.skip  # whether its author wants it left alone, or each of the Jobs in it
+        self.is_skipped = self.settings.skip  # whether its author skips it, or every Job in it
         self.jobs = list(row.jobs(self.root))
         self.clamps = profile.profile.retries.on_exceed != "Deny"
         self.denies_new = not self.clamps and old is None
-        self.job_set = self.root if row is JOB_SET else facts.owner  # that the Jobs belong to
+        self.job_set = self.root if row is JOB_SET else facts.owner  # the JobSet of the Jobs
         self.set_restarts = own_retries.restarts(self.job_set)
-        # Whether the author has been told what the retries mean: of a set once, and not of what a controller made.
+        # Whether the warning about the meaning of the retries is given: once for a set, never if a controller made it.
         self.is_told = controller_of(self.root) is not None
         self.disruption_action: str = profile.profile.disruptions.action
-        self.is_denied = False  # a new set whose own rules restart it without a bound
+        self.is_denied = False  # whether it is a new set whose own rules restart it without a bound
         self.keeps_indexes = False
         if row is JOB_SET:
             message_patterns = facts.message_patterns
@@ -49,13 +49,13 @@ class WorkloadContext:
             self.keeps_indexes = job_set.reads_indexes(self.root)
 
     def settings_of(self, job: EmbeddedJob) -> Settings:
-        """Return what applies to one Job."""
+        """Return the settings of one Job."""
         if job.metadata_path == ("metadata",):
             return self.settings
         return self.profile.settings(annotations.of_job(self.root, job))
 
     def context_of(self, job: EmbeddedJob, settings: Settings) -> "JobContext":
-        """Return what rules need to know of one Job, before any of them has edited it."""
+        """Return the context of one Job, before any rule has edited it."""
         if self.facts.defaulted:
             said = batch.says_backoff_limit(self.root, job, self.profile.profile.retries.limit)
         else:
@@ -66,12 +66,12 @@ class WorkloadContext:
 
     @cached_property
     def said_restart_policies(self) -> dict[str, bool]:
-        """Whether the author of a set wrote the restartPolicy of its Jobs."""
+        """Whether the author of a set wrote the restartPolicy, by the keys of its replicated Jobs in managedFields."""
         return restart_policy.said_in(self.root)
 
     @cached_property
     def rules_for_bugs(self) -> tuple[list[job_set.Rule], str]:
-        """The rules of the set that decide what a bug in one of its Jobs leads to, and the action if none matches."""
+        """The rules of the set that decide what follows a bug in one of its Jobs, and the action if none matches."""
         root = self.job_set or {}
         adds_rule = self.row is JOB_SET and job_set.adds_bug_rule(root, self.settings)
         return job_set.rules_for_bugs(root), job_set.action_by_default(root, adds_rule=adds_rule)
@@ -84,8 +84,8 @@ class JobContext(msgspec.Struct, frozen=True):
     job: EmbeddedJob
     settings: Settings
     editor: Editor
-    budget: Budget | None  # None where the API demands that it be without bound
-    runs_once: bool  # whether the author wants no second run, whatever ended the first
+    budget: Budget | None  # None if the API requires that it has no bound
+    runs_once: bool  # whether the author wants no second run, for whatever reason the first ended
 
     @property
     def is_counted(self) -> bool:
@@ -94,9 +94,9 @@ class JobContext(msgspec.Struct, frozen=True):
 
     @property
     def has_free_restarts(self) -> bool:
-        """Whether rules of the Job's author make restarts free that nothing bounds."""
+        """Whether rules of the Job's author make restarts free without any bound."""
         if not self.job.spec.get("podFailurePolicy"):
-            return False  # as of most Jobs
+            return False  # the fast path: most Jobs have none
         return any(free_restarts.problems(self.job, counted=self.is_counted))
 
     @property
@@ -107,7 +107,7 @@ class JobContext(msgspec.Struct, frozen=True):
 
     @property
     def fails_on_bugs(self) -> bool:
-        """Whether a bug may fail the Job: not in a JobSet that would start again for it."""
+        """Whether a rule may fail the Job for a bug: False in a JobSet that would restart then."""
         workload = self.workload
         name = (self.job.metadata.get("labels") or {}).get(REPLICATED_JOB)
         if workload.row is JOB_SET:
@@ -118,7 +118,7 @@ class JobContext(msgspec.Struct, frozen=True):
         return (job_set.action_for(rules, name) or by_default) == job_set.FAILING
 
     def wanted(self) -> failure_policy.Wanted:
-        """Return what the failure policy of the Job is to do."""
+        """Return what the failure policy of the Job should do."""
         workload, said = self.workload, True
         if workload.row is JOB_SET:
             name = job_set.replicated_job_name(workload.root, self.job)
@@ -127,9 +127,9 @@ class JobContext(msgspec.Struct, frozen=True):
 
 
 class ValidationContext:
-    """One object that rules judge, as it is after all edits."""
+    """One object that rules judge, after all edits."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what a rule may need
+    def __init__(  # noqa: PLR0913, PLR0917 - rules need all of these
         self,
         row: KindSpec,
         root: Json,

@@ -1,7 +1,7 @@
-"""Denies an object whose retries exceed the limit, or have none: by its retry fields, or by restarts that are free.
+"""Denies an object with more retries than the limit, or with unlimited ones: by its retry fields, or by free restarts.
 
 Reads:
-    what webhook/rules/retries.py and webhook/rules/job_sets/free_restarts.py read
+    the fields that webhook/rules/retries.py and webhook/rules/job_sets/free_restarts.py read
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from webhook.rules.job_sets import free_restarts
 
 
 def problems(context: ValidationContext) -> Iterator[Problem]:
-    """Yield what of an object exceeds the limit of retries, or has none."""
+    """Yield a problem for each field or rule of an object that allows more retries than the limit."""
     row, root, old = context.row, context.root, context.old
     settings = context.profile.settings(annotations.of(root))
     old_jobs = {} if old is None else {job.path: job for job in row.jobs(old)}
@@ -37,9 +37,9 @@ def problems(context: ValidationContext) -> Iterator[Problem]:
 def budgets(
     row: KindSpec, root: Json, jobs: Iterable[EmbeddedJob], old_jobs: Mapping[Path, EmbeddedJob] = {}
 ) -> Iterator[Budget]:
-    """Yield every budget that an object names, of its Jobs and beside them.
+    """Yield every budget in an object: those of its Jobs, then those in its other fields.
 
-    `old_jobs`: the Jobs by their paths before an update, in which backoffLimit alone may have changed.
+    `old_jobs`: by their paths, the Jobs before an update, which can change only backoffLimit.
     """
     for job in jobs:
         budget = batch.budget_of(job, said=True, old=old_jobs.get(job.path))

@@ -21,21 +21,21 @@ LABELS: Final[Path] = ("metadata", "labels")
 
 
 def problems(root: Json, old: Json | None, policy: Policy) -> list[Problem]:
-    """Name what is wrong with a Namespace's labels of ours; with `old`, before an update, only with what changed."""
+    """Return the problems of a Namespace's labels of ours; after an update of `old`, only of those that changed."""
     labels, old_labels = labels_of(root), labels_of(old or {})
     found = []
     profile_name = labels.get(names.PROFILE)
     if profile_name not in {None, *policy.profiles, old_labels.get(names.PROFILE)}:
         what = f"the policy has no profile {profile_name!r}, it has {listed(sorted(policy.profiles))}"
         found.append(Problem((*LABELS, names.PROFILE), what, nearest_profile(profile_name or "", policy)))
-    opted_in = profile_name is not None and names.PROFILE not in old_labels  # from now on the mode counts
+    opted_in = profile_name is not None and names.PROFILE not in old_labels  # from now on the mode has an effect
     if profile_name is not None and (opted_in or labels.get(names.MODE) != old_labels.get(names.MODE)):
         found += mode_problems(labels)
     return found
 
 
 def warnings(root: Json, old: Json | None) -> list[Problem]:
-    """Warn about keys of ours on a Namespace that have no effect; with `old`, only about those that the update sets."""
+    """Warn about keys of ours on a Namespace that have no effect; in an update of `old`, only about those it sets."""
     labels = labels_of(root)
     mode = labels.get(names.MODE)
     found = unknown_keys.of_namespace(root, old)
@@ -56,7 +56,7 @@ def mode_problems(labels: Json) -> list[Problem]:
 
 
 def nearest_profile(profile_name: str, policy: Policy) -> str:
-    """Name the profile that was probably meant, else all of them."""
+    """Return the remedy: the profile that was probably meant, else all profiles."""
     near = get_close_matches(profile_name[: bounds.MAX_KEY], policy.profiles, n=1)
     return f"label it {near[0]}" if near else f"label it with one of: {listed(sorted(policy.profiles))}"
 

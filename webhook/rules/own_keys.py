@@ -1,4 +1,4 @@
-"""Keeps what only the webhook writes on a Job or JobSet as it was written (webhook/kube/names.py says who writes what).
+"""Undoes changes of the keys that only the webhook writes on a Job or JobSet (webhook/kube/names.py lists the keys).
 
 Reads and writes:
     metadata.labels[retry-policy.dev/profile]
@@ -6,9 +6,9 @@ Reads and writes:
 Reads, before an update:
     metadata.annotations[retry-policy.dev/retry-of], status.conditions
 
-At creation webhook/admission/edit_workload.py writes the first two anew, and takes a copied account out. The ledger's
-own updates do not come here (a matchCondition in manifests/base/webhooks.yaml), nor does an update of the status:
-manifests/base/protected-keys.yaml denies one that changes these keys.
+At creation webhook/admission/edit_workload.py writes the label and `policy`, and removes a copied account. The ledger's
+own updates are not sent to the webhook (a matchCondition in manifests/base/webhooks.yaml), nor are updates of the
+status: manifests/base/protected-keys.yaml denies those that change these keys.
 """
 
 from typing import Final
@@ -27,7 +27,7 @@ RETRY_OF: Final[Path] = ("metadata", "annotations", names.RETRY_OF)
 
 
 def put_back(editor: Editor, row: KindSpec, old: Json) -> None:
-    """Undo what an update changes of our keys."""
+    """Undo the changes that an update of `old` makes to our keys."""
     keys = [LABEL, undo.ANNOTATION]
     if not continues_account(row, editor.root, old):
         keys.append(LEDGER)
@@ -40,9 +40,9 @@ def put_back(editor: Editor, row: KindSpec, old: Json) -> None:
 
 
 def continues_account(row: KindSpec, root: Json, old: Json) -> bool:
-    """Return True if a requested retry may write the account as it is now, with its author's own rights.
+    """Return True if an update may write the account: that of a requested retry, by the user who runs the command.
 
-    A Job that is created again gets the account of the one before, a JobSet that has failed begins a new budget.
+    A Job that is created again gets the account of its predecessor; a JobSet that has failed gets new budgets.
     """
     before = at(old, LEDGER)
     if row is JOB_SET:

@@ -1,4 +1,4 @@
-"""Denies a Job that claims a controller by which rules spare it, or the ledger counts elsewhere, and is not of it.
+"""Denies a Job that names a controller which does not control it, to avoid a rule or the ledger's count.
 
 Reads, of a Job:
     metadata.ownerReferences, spec.{backoffLimit,backoffLimitPerIndex}
@@ -6,10 +6,10 @@ Reads, of a Job:
 of the JobSet that they name:
     spec.failurePolicy.restartStrategy
 
-Anybody may write ownerReferences. A Job of a JobSet whose strategy is InPlaceRestart must have no bound of its own, and
-a Job of an operator that may run other pods beside it gets no exit-code rules: both hold only where the API has that
-owner, by its uid. An operator that no row knows cannot be looked up, and is believed: what it spares a Job, the Job's
-author can have by a rule of his own. The ledger counts a pod for the JobSet that its label names.
+Any user may write ownerReferences. A Job of a JobSet whose strategy is InPlaceRestart has no bound of its own, and a
+Job of an operator that may run other pods beside it gets no exit-code rules. Both hold only if an owner with that uid
+exists. An operator of an unknown kind cannot be looked up, and is trusted: the Job's author could avoid the exit-code
+rules by a rule of their own too. The ledger counts a pod for the JobSet that the pod's label names.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ PER_INDEX: Final[Path] = ("spec", "backoffLimitPerIndex")
 
 
 def sparing(job: Json) -> OwnerReference | None:
-    """Return the controller of a Job by which rules spare it, None where it has none."""
+    """Return the controller of a Job because of which some rules do not apply to it; None if there is none."""
     controller = controller_of(job)
     if controller is None or row_of(controller) is None:
         return None
@@ -35,9 +35,9 @@ def sparing(job: Json) -> OwnerReference | None:
 
 
 def problems(job: Json, reference: OwnerReference, owner: Json | None) -> Iterator[Problem]:
-    """Name what a Job claims by its controller; `owner` is the object that `reference` names, None if there is none."""
+    """Yield what is wrong with the controller of a Job; `owner`: the object that `reference` names, None if missing."""
     if sparing(job) != reference:
-        return  # the Job before an update, which had another
+        return  # the Job before an update, which had another controller
     if owner is None:
         what = f"the controller is {reference.kind} {reference.name!r} with uid {reference.uid!r}, which does not exist"
         yield Problem(REFERENCES, what, "remove it: a controller writes it into the Jobs that it creates")
@@ -51,11 +51,11 @@ def problems(job: Json, reference: OwnerReference, owner: Json | None) -> Iterat
 
 
 def label_problems(job: EmbeddedJob) -> Iterator[Problem]:
-    """Name a label by which the pods of a Job that is no JobSet's would be counted for one."""
+    """Yield a problem if the pods of a Job have a JobSet's label, but that JobSet does not control the Job."""
     path = ("template", "metadata", "labels", SET_NAME)
     value = at(job.spec, path)
     if not isinstance(value, str):
-        return  # none, or one that the API server refuses
+        return  # no label, or a value that the API server refuses
     controller = sparing({"metadata": job.metadata})
     if controller is None or (controller.group, controller.kind, controller.name) != (*batch.JOB_SET, value):
         remedy = "remove it: the JobSet controller writes it into the Jobs that it creates"

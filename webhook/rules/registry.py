@@ -1,7 +1,7 @@
 """Every rule, in the order in which the rules are applied: first those that edit objects, then those that deny them.
 
-In a workload the rules for JobSpecs are applied to each of its Jobs in turn, then the rules for what stands beside the
-JobSpecs. What a rule edits, and why, stands in the rule's own file; this one says when it applies.
+In a workload, the rules for JobSpecs are applied to each of its Jobs in turn, then the rules for its other fields. The
+file of each rule says what the rule edits, and why; this file says when it applies.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,7 +32,7 @@ def in_job_specs(*fields: Pattern) -> Writes:
 
 
 def where_jobs_get_policies(*fields: Pattern) -> Writes:
-    """Return the `writes` of a rule that edits JobSpecs, but for those of a runtime: their Jobs get it when created."""
+    """Return the `writes` of a rule that edits JobSpecs, except those of a runtime: it edits their Jobs on creation."""
     return lambda row: below(row.job_specs, fields) if row.failure_policy else ()
 
 
@@ -45,12 +45,12 @@ def in_pods(*fields: Pattern) -> Writes:
 
 
 def gets_failure_policy(context: JobContext) -> bool:
-    """Return False for a new object that is to be denied: its problems name its author's rules by their numbers."""
+    """Return False for a skipped object, and for one that will be denied: its problems count the author's rules."""
     return not context.settings.skip and not context.will_be_denied
 
 
 def edit_failure_policy(context: JobContext) -> list[Problem]:
-    """Inject a failure policy, but not into a Job that runs once; tell the author once what the retries mean."""
+    """Inject a failure policy, except into a Job that runs once; warn once what the author's retries mean."""
     job, settings, budget, workload = context.job, context.settings, context.budget, context.workload
     had_policy = job.spec.get("podFailurePolicy") is not None
     warnings: list[Problem] = []
@@ -70,12 +70,12 @@ def edit_failure_policy(context: JobContext) -> list[Problem]:
 
 
 def edit_free_restarts(context: JobContext) -> list[Problem]:
-    """Bound the restarts that a Job's own rules make free."""
+    """Make rules of a Job count if they would make restarts free without a bound."""
     return free_restarts.clamp_job(context.job, context.settings, context.editor, counted=context.is_counted)
 
 
 def edit_retries(context: JobContext) -> list[Problem]:
-    """Hold a JobSpec to the limit."""
+    """Apply the default and the limit to a JobSpec."""
     job, settings, editor = context.job, context.settings, context.editor
     if context.budget is None:
         return []
@@ -87,12 +87,12 @@ def edit_retries(context: JobContext) -> list[Problem]:
 
 
 def gets_back_off(context: JobContext) -> bool:
-    """Return True if a Job is to be retried at all, and is not left alone."""
+    """Return True if a Job is not skipped, and does not run only once."""
     return not context.settings.skip and not context.runs_once
 
 
 def edit_single_pod(context: JobContext) -> list[Problem]:
-    """Give a Job of one pod a completion index."""
+    """Make a Job of one pod Indexed, if the profile says so."""
     workload = context.workload
     single_pod.edit(workload.row, context.job, context.settings, context.editor, defaulted=workload.facts.defaulted)
     return []
@@ -105,18 +105,18 @@ def edit_back_off(context: JobContext) -> list[Problem]:
 
 
 def edit_timeout(context: JobContext) -> list[Problem]:
-    """Bound each attempt in time."""
+    """Set the profile's attemptTimeout on a Job."""
     timeouts.edit(context.job, context.settings, context.editor)
     return []
 
 
 def edit_job_annotations(context: JobContext) -> list[Problem]:
-    """Hand the annotations of a Job down."""
+    """Copy the annotations for a Job to its template and its pods."""
     return annotations.edit_job(context.workload.root, context.job, context.settings, context.editor)
 
 
 JOB_RULES: Final[tuple[Rule[JobContext], ...]] = (
-    # First: what is free, what is allowed and which back-off fits depends on the failure policy that will be stored.
+    # First, because the rules after it depend on the failure policy that will be stored.
     Rule(
         name="failure_policy",
         applies_to="each Job",
@@ -132,7 +132,7 @@ JOB_RULES: Final[tuple[Rule[JobContext], ...]] = (
         writes=in_job_specs(*free_restarts.WRITES),
     ),
     Rule(name="retries", applies_to="each Job", edit=edit_retries, writes=in_job_specs(*retries.WRITES)),
-    # Before back_off, which then holds for these Jobs too; after the limit, so that it writes no more than that.
+    # Before back_off for Indexed Jobs, so that it applies to these Jobs too; after the limit, which back_off reads.
     Rule(
         name="back_off",
         applies_to="a Job or CronJob of one pod",
@@ -158,22 +158,22 @@ JOB_RULES: Final[tuple[Rule[JobContext], ...]] = (
 )
 
 
-# What stands beside JobSpecs
+# Other fields of workloads
 
 
 def edit_job_set(context: WorkloadContext) -> list[Problem]:
-    """Make a JobSet start again after a disruption, and fail at once on a bug."""
+    """Add rules to a JobSet: it restarts after a disruption, and fails at once on a bug."""
     disruption, restart_job = context.disruption_action, context.facts.restart_job
     return job_set.edit(context.root, context.settings, context.editor, disruption=disruption, restart_job=restart_job)
 
 
 def edit_free_restarts_of_set(context: WorkloadContext) -> list[Problem]:
-    """Bound the restarts that a JobSet's own rules make free."""
+    """Make rules of a JobSet count if they would make restarts after bugs free."""
     return free_restarts.clamp(context.root, context.jobs, context.settings, context.editor)
 
 
 def edit_retries_beside(context: WorkloadContext) -> list[Problem]:
-    """Hold the retry fields of a kind, and the containers of its pod templates, to the limit."""
+    """Apply the default and the limit to the retry fields of a kind, and to the containers of its pod templates."""
     row, root, settings, editor = context.row, context.root, context.settings, context.editor
     warnings: list[Problem] = []
     for budget in list(row.budgets(root)):
@@ -184,24 +184,24 @@ def edit_retries_beside(context: WorkloadContext) -> list[Problem]:
 
 
 def edit_timeout_fields(context: WorkloadContext) -> list[Problem]:
-    """Bound each attempt in time, by the kind's own fields."""
+    """Set the profile's attemptTimeout in the timeout fields of a kind."""
     timeouts.edit_fields(context.row, context.root, context.settings, context.editor)
     return []
 
 
 def edit_train_job(context: WorkloadContext) -> list[Problem]:
-    """Hand the annotations of a TrainJob down to the JobSet that is made of it."""
+    """Copy the annotations of a TrainJob to the field from which its JobSet gets them."""
     known = context.facts.runtime_patches
     return train_job.edit(context.root, context.settings, context.editor, context.old, runtime_patches=known)
 
 
 def edit_annotations(context: WorkloadContext) -> list[Problem]:
-    """Hand the annotations of a workload down."""
+    """Copy the annotations of a workload to its pods, and to workloads that are made of it."""
     return annotations.edit(context.row, context.root, context.settings, context.editor)
 
 
 WORKLOAD_RULES: Final[tuple[Rule[WorkloadContext], ...]] = (
-    # After the failure policies of its Jobs, by which Jobs fail that the set is then restarted for.
+    # After the failure policies of its Jobs: only if a Job fails by one can the set restart for it.
     Rule(
         name="failure_policy",
         applies_to="a JobSet",
@@ -243,22 +243,22 @@ WORKLOAD_RULES: Final[tuple[Rule[WorkloadContext], ...]] = (
 
 
 def waits_by_ledger(context: PodContext) -> bool:
-    """Return True if the ledger counts the disruptions of a pod of a Job.
+    """Return True if a pod is of a Job whose disruptions the ledger counts, and was not edited already.
 
-    In a second round of one admission, which has ATTEMPT_SOURCE from the first, the disruption is taken out already.
+    In a second round of the same admission the pod has ATTEMPT_SOURCE from the first, which did this edit.
     """
     said = context.evidence.annotations
     return context.facts.ledger and context.is_of_job and names.ATTEMPT_SOURCE not in said
 
 
 def edit_pod_back_off(context: PodContext) -> list[Problem]:
-    """Take a disruption out of the count by which the Job controller makes an index wait."""
+    """Subtract a disruption from the count from which the Job controller computes an index's back-off."""
     back_off.edit_pod(context.evidence, context.editor)
     return []
 
 
 def edit_placement(context: PodContext) -> list[Problem]:
-    """Choose the kind of node; the rules after this one read what was chosen, and by which level."""
+    """Choose spot or on-demand nodes; the rules after this one read the placement and the decision."""
     evidence = context.evidence
     levels = attempts.levels(evidence)
     lost = loss.is_lost_when_disrupted(evidence, levels)
@@ -270,7 +270,7 @@ def edit_placement(context: PodContext) -> list[Problem]:
 
 
 def edit_pod_annotations(context: PodContext) -> list[Problem]:
-    """Note on a pod what was decided, and by what; return the warnings about what told its attempt."""
+    """Annotate a pod with the decision and its source; return the warnings about malformed sources of its attempt."""
     said, editor, decision = context.evidence.annotations, context.editor, context.decision
     if decision is None:
         return []
@@ -282,7 +282,7 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
         notes[names.MAX_RETRIES] = str(retries.budget)
     if disruptions is not None:
         notes |= {names.DISRUPTIONS: str(disruptions.attempt), names.MAX_DISRUPTIONS: str(disruptions.budget)}
-    if names.COUNTED in said:  # by its template: the ledger would take each of these pods for counted
+    if names.COUNTED in said:  # copied from its template; with it the ledger would not count the pod
         editor.remove((*annotations.OWN, names.COUNTED))
     editor.update(annotations.OWN, notes)
     editor.update(("metadata", "labels"), {names.PROFILE: context.profile.name})
@@ -294,7 +294,7 @@ POD_KEYS: Final = (
     names.PLACEMENT,
 )
 POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
-    # Before the placement, which reads the same annotation of the Job controller.
+    # Before the placement: both read this annotation of the Job controller.
     Rule(
         name="back_off",
         applies_to="a pod of a Job",
@@ -312,26 +312,26 @@ POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
 )
 
 
-# What denies
+# Rules that deny
 
 
 def problems_of_annotations(context: ValidationContext) -> Iterable[Problem]:
-    """Find malformed or forbidden values of our annotations."""
+    """Return the malformed or forbidden values of our annotations."""
     return annotations.problems(context.row, context.root, context.jobs, context.profile)
 
 
 def problems_of_labels(context: ValidationContext) -> Iterable[Problem]:
-    """Find labels by which the pods of a Job would be counted for a JobSet."""
+    """Return the labels with which the pods of a Job would count for a JobSet that does not control it."""
     return chain.from_iterable(map(owner.label_problems, context.jobs))
 
 
 def problems_of_schema(context: ValidationContext) -> Iterable[Problem]:
-    """Find what the API server would refuse."""
+    """Return what the API server would refuse."""
     return chain.from_iterable(schema.problems(job.spec, job.path) for job in context.jobs)
 
 
 def problems_of_controller(context: ValidationContext) -> Iterable[Problem]:
-    """Find what a Job claims by its controller."""
+    """Return what is wrong with the controller that a Job names."""
     return () if context.owner is None else owner.problems(context.root, context.owner, context.facts.owner)
 
 
@@ -346,7 +346,7 @@ VALIDATING_RULES: Final[tuple[Rule[ValidationContext], ...]] = (
     Rule(name="retries", applies_to="each object", problems=limits.problems),
     Rule(name="schema", applies_to="each Job", problems=problems_of_schema),
 )
-# Not of objects in other objects: these have no controller yet.
+# Not for embedded objects: they have no controller yet.
 CONTROLLED: Final[Rule[ValidationContext]] = Rule(
     name="owner",
     applies_to="a Job that a controller has created",
@@ -363,13 +363,13 @@ def job_rules(row: KindSpec) -> tuple[Rule[JobContext], ...]:
 
 @cache
 def workload_rules(row: KindSpec) -> tuple[Rule[WorkloadContext], ...]:
-    """Return the rules for what stands beside the JobSpecs of a kind: those that write something in it."""
+    """Return the rules for the other fields of a kind: those that write something in it."""
     return tuple(rule for rule in WORKLOAD_RULES if rule.writes(row))
 
 
 @cache
 def written_by_rules(row: KindSpec) -> tuple[Pattern, ...]:
-    """Return the patterns of all that the rules write in a kind of workload, each once."""
+    """Return the patterns of all fields that rules write in a kind of workload, each once."""
     of_jobs = (pattern for rule in JOB_RULES for pattern in rule.writes(row))
     beside = (pattern for rule in WORKLOAD_RULES for pattern in rule.writes(row))
     return tuple(dict.fromkeys((*of_jobs, *beside)))

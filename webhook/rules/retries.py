@@ -1,8 +1,8 @@
-"""Holds every retry field to the profile's limit, and gives a budget where the author named none.
+"""Applies the profile's limit to every retry field, and its default to fields that the author left out.
 
 Reads and writes:
-    in a JobSpec: backoffLimit; where each index has retries of its own backoffLimitPerIndex, and backoffLimit as the
-        bound of the sum
+    in a JobSpec: backoffLimit; if each index has retries of its own, backoffLimitPerIndex, and backoffLimit as the
+        bound of their sum
     elsewhere: the retry fields of the kind's row
     in a pod template: spec.{containers,initContainers}[*].{restartPolicy,restartPolicyRules}
 Reads, in a JobSpec:
@@ -44,12 +44,12 @@ def writes_beside(row: KindSpec) -> tuple[Pattern, ...]:
 
 
 def edit(budget: Budget, settings: Settings, editor: Editor) -> list[Problem]:
-    """Apply max-retries, the default and, where the profile clamps, the limit; return warnings."""
+    """Apply max-retries, the default and, if the profile clamps, the limit to a retry field; return warnings."""
     retries = budget.retries
     warnings = []
     if not settings.skip and settings.max_retries is not None:
         if settings.max_retries == retries and budget.expression is None:
-            pass  # a 0 written where it was left out is dropped by typed clients, whose updates JobSet refuses
+            pass  # typed clients would drop a 0 that we write into an absent field, and JobSet refuses that update
         elif budget.may_raise or settings.max_retries < (retries or 0):
             retries = settings.max_retries
             allow(budget, retries, editor)
@@ -69,9 +69,9 @@ def edit(budget: Budget, settings: Settings, editor: Editor) -> list[Problem]:
 def edit_update(
     budget: Budget, settings: Settings, editor: Editor, old: Budget, old_settings: Settings
 ) -> list[Problem]:
-    """Apply max-retries and the clamp to an update of a Job, of which backoffLimit alone may be changed.
+    """Apply max-retries and the clamp to an update of a Job, which can change only backoffLimit; return warnings.
 
-    Only what this update changes counts: a Job that was admitted under another policy keeps what it has.
+    They apply only to what this update changes: a Job that was admitted under another policy keeps its number.
     """
     unchanged = (settings.max_retries, budget.retries) == (old_settings.max_retries, old.retries)
     if unchanged or budget.path[-1] != "backoffLimit":
@@ -86,19 +86,19 @@ def edit_update(
 
 
 def edit_template(path: Path, pod_spec: Json, settings: Settings, editor: Editor) -> list[Problem]:
-    """Take restarts in place out of the pod spec at `path` where the profile clamps; return warnings."""
+    """Remove restarts in place from the pod spec at `path` if the profile clamps; return warnings."""
     warnings = []
     if settings.profile.retries.on_exceed == "Clamp":
         for container in in_place_restarts(path, pod_spec):
             for name in CONTAINER_FIELDS:
-                if at(editor.root, (*container, name)) is not None:  # null is absent, and could not be put back
+                if at(editor.root, (*container, name)) is not None:  # a removed null could not be put back
                     editor.remove((*container, name))
             warnings.append(Problem(container, "unlimited restarts in place removed", "leave out restartPolicy"))
     return warnings
 
 
 def allow(budget: Budget, retries: int, editor: Editor) -> None:
-    """Make a field allow a number of retries."""
+    """Set a retry field so that it allows `retries` retries."""
     if budget.beside is not None:
         editor.set(*budget.beside)
     number = retries + budget.single
@@ -106,7 +106,7 @@ def allow(budget: Budget, retries: int, editor: Editor) -> None:
 
 
 def clamp(budget: Budget, retries: int | None, settings: Settings, editor: Editor) -> list[Problem]:
-    """Lower what a field allows to the limit, with a warning."""
+    """Lower a retry field to the limit if it exceeds it; return a warning if it did."""
     limit = settings.profile.retries.limit
     if not exceeds(retries, limit):
         return []
@@ -117,7 +117,7 @@ def clamp(budget: Budget, retries: int | None, settings: Settings, editor: Edito
 
 
 def problems(budget: Budget, settings: Settings, old: Budget | None) -> list[Problem]:
-    """Name what exceeds the limit; `old` is the budget before an update: only what got worse counts."""
+    """Return a problem if a retry field exceeds the limit; `old`: before an update, which must have made it worse."""
     limit = settings.profile.retries.limit
     if not exceeds(budget.retries, limit) or (old is not None and not exceeds(budget.retries, old.retries)):
         return []
@@ -133,23 +133,23 @@ def problems(budget: Budget, settings: Settings, old: Budget | None) -> list[Pro
 
 
 def template_problems(path: Path, pod_spec: Json) -> list[Problem]:
-    """Name what restarts in place in the pod spec at `path`."""
+    """Return a problem for each container that restarts in place, in the pod spec at `path`."""
     what = "restarts the container in place without limit"
     remedy = "remove restartPolicy and restartPolicyRules, so that each failure counts against the retries"
     return [Problem(container, what, remedy) for container in in_place_restarts(path, pod_spec)]
 
 
 def template_warnings(path: Path, pod_spec: Json) -> Iterator[Problem]:
-    """Say of native sidecars that nothing bounds their restarts: they are no attempts of the program."""
+    """Warn once that the restarts of native sidecars are unlimited: they are not attempts of the program."""
     for index, container in enumerate(pod_spec.get("initContainers") or ()):
         if container.get("restartPolicy") == "Always":
             what = "a sidecar restarts without limit"
             yield Problem((*path, "initContainers", index), what, "allowed: costs no retry")
-            return  # one is enough to say so
+            return  # one warning is enough
 
 
 def sum_problems(job: EmbeddedJob, settings: Settings, old: EmbeddedJob | None) -> list[Problem]:
-    """Name what lets all completion indexes of a Job together retry too often; `old` is the Job before an update."""
+    """Return a problem if all completion indexes of a Job together may retry too often; `old`: before an update."""
     found = sum_allowed(job, settings)
     before = None if old is None else sum_allowed(old, settings)
     if found is None or (before is not None and not exceeds(found[0], before[0])):
@@ -166,7 +166,7 @@ def sum_problems(job: EmbeddedJob, settings: Settings, old: EmbeddedJob | None) 
 
 
 def clamp_sum(job: EmbeddedJob, settings: Settings, editor: Editor, old: EmbeddedJob | None = None) -> list[Problem]:
-    """Bound the retries of all completion indexes together, where the profile clamps; return warnings."""
+    """Bound the retries of all completion indexes together, if the profile clamps; return warnings."""
     found = sum_allowed(job, settings)
     if found is None or settings.profile.retries.on_exceed != "Clamp" or not sum_problems(job, settings, old):
         return []
@@ -177,7 +177,7 @@ def clamp_sum(job: EmbeddedJob, settings: Settings, editor: Editor, old: Embedde
 
 
 def sum_allowed(job: EmbeddedJob, settings: Settings) -> tuple[int, int] | None:
-    """Return the retries of all completion indexes together, and their limit; None where that is not exceeded."""
+    """Return the retries of all completion indexes together, and the limit that they exceed; None if they do not."""
     retries = batch.retries_of_all_indexes(job.spec)
     limit = settings.profile.retries.total
     if retries is not None and batch.restarts_in_place_uncounted(job):
@@ -186,12 +186,12 @@ def sum_allowed(job: EmbeddedJob, settings: Settings) -> tuple[int, int] | None:
 
 
 def exceeds(retries: int | None, limit: int | None) -> bool:
-    """Return True if more retries than the limit are allowed; None is without bound."""
+    """Return True if there are more retries than the limit; None means unlimited, for each of them."""
     return limit is not None and (retries is None or retries > limit)
 
 
 def in_place_restarts(path: Path, pod_spec: Json) -> Iterator[Path]:
-    """Yield the paths of containers that restart by themselves; an init container's Always makes it a sidecar."""
+    """Yield the paths of containers that restart in place, except sidecars: init containers with Always."""
     for name in CONTAINERS:
         for index, container in enumerate(pod_spec.get(name) or ()):
             restart_policy = container.get("restartPolicy")

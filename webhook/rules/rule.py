@@ -1,4 +1,4 @@
-"""What a rule is, and how rules are applied in their order."""
+"""Defines a rule, and applies rules in their order."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -31,23 +31,23 @@ def finds_nothing(_context: object) -> Iterable[Problem]:
 class Rule(Generic[Context]):
     """One rule that edits objects, or denies them."""
 
-    # Recorded with each edit and each problem, and counted in metrics. Rules that serve one purpose share a name.
+    # Recorded with each edit and each problem, and counted in metrics. Rules with the same purpose share a name.
     name: str
     # Edits the object, and returns warnings.
     edit: Callable[[Context], list[Problem]] = edits_nothing
-    # Returns the patterns of the paths at which, or below which, the rule edits objects of a kind. A rule for JobSpecs,
-    # or for what stands beside them, that writes nothing in a kind is not applied to it.
+    # Returns the patterns of the paths at which, or below which, the rule edits objects of a kind. A rule for
+    # workloads is not applied to a kind in which it writes nothing.
     writes: Callable[[KindSpec], tuple[Pattern, ...]] = writes_nothing
-    # Returns what is wrong with the object, for which it is denied.
+    # Returns the problems for which the object is denied.
     problems: Callable[[Context], Iterable[Problem]] = finds_nothing
-    # Returns False for an object that the rule leaves alone; None where it leaves none alone.
+    # Returns False for an object to which the rule does not apply; None if the rule applies to all.
     applies: Callable[[Context], bool] | None = None
-    # Says for the documentation to what the rule applies.
+    # The objects to which the rule applies, for the documentation.
     applies_to: str
 
 
 def below(places: Iterable[Pattern], fields: Iterable[Pattern]) -> tuple[Pattern, ...]:
-    """Return the patterns of fields in objects that stand at these places."""
+    """Return the patterns of fields below each of the places."""
     return tuple((*place, *field) for place in places for field in fields)
 
 
@@ -62,7 +62,7 @@ def apply(rules: Iterable[Rule[Context]], context: Context, editor: Editor) -> l
 
 
 def problems(rules: Iterable[Rule[Context]], context: Context) -> Iterator[tuple[str, Problem]]:
-    """Yield what rules find wrong, in their order, each with the name of its rule."""
+    """Yield the problems that rules find, in the order of the rules, each with the name of its rule."""
     for rule in rules:
         if rule.applies is None or rule.applies(context):
             yield from zip(repeat(rule.name), rule.problems(context), strict=False)

@@ -1,9 +1,9 @@
-"""Takes out what was injected before, so that an unchanged manifest can be applied, and today's rules start afresh.
+"""Removes what was injected before, so that an unchanged manifest can be applied, and rules see what the author wrote.
 
 Reads and writes:
-    metadata.annotations[retry-policy.dev/policy]: JSON, `{"profile": NAME, "injected": [{op, path, now, was}]}`,
-        the operations that admission applied beside the metadata, in order: what stands there since, and what stood
-        there; on Jobs and JobSets with what of the profile `explain` reads
+    metadata.annotations[retry-policy.dev/policy]: JSON, `{"profile": NAME, "injected": [{op, path, now, was}]}`, the
+        operations that admission applied outside the metadata, in order: `now` is the value since, `was` the one
+        before; on Jobs and JobSets also the fields of the profile that `explain` reads
     the fields that those paths name, if a rule writes them (webhook/rules/registry.py)
 """
 
@@ -27,7 +27,7 @@ ANNOTATION: Final[Path] = ("metadata", "annotations", names.POLICY)
 
 
 class Injected(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One operation of ours: `path` a JSON Pointer, `now` the value that it put there, `was` the one before."""
+    """One operation of ours: `path` is a JSON Pointer, `now` the value that it wrote, `was` the value before."""
 
     op: str
     path: str
@@ -36,9 +36,9 @@ class Injected(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What the policy annotation says.
+    """The content of the annotation `policy`.
 
-    `applied` and `retriable_exit_codes`: of the profile, where the object is a Job or JobSet.
+    `applied` and `retriable_exit_codes`: fields of the profile, for a Job or JobSet; else empty.
     """
 
     profile: str
@@ -48,9 +48,9 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 def write(editor: Editor, row: KindSpec, profile: NamedProfile, edits: list[Edit]) -> list[Problem]:
-    """Note on a workload what these edits injected; return a warning where that is too much.
+    """Record on a workload what these edits injected; return a warning if that is too long to record.
 
-    Our own keys in its metadata are left out: they are never undone.
+    Our own keys in its metadata are not recorded: they are never undone.
     """
     with_metadata = undone_in_metadata(row)
     injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata" or with_metadata)
@@ -68,16 +68,16 @@ def write(editor: Editor, row: KindSpec, profile: NamedProfile, edits: list[Edit
 
 
 def injected_by(edit: Edit) -> Injected:
-    """Say one recorded edit as the annotation does."""
+    """Return the entry of the annotation for one edit."""
     op, path, now = edit.op, edit.path, None if edit.value is None else msgspec.Raw(edit.value)  # encoded already
-    while now and path[0] == "metadata" and len(path) < len(ANNOTATION):  # made with the map that others write into too
+    while now and path[0] == "metadata" and len(path) < len(ANNOTATION):  # it created the map too; record its key alone
         ((key, now),) = msgspec.json.decode(now, type=dict[str, msgspec.Raw]).items()
         op, path = "add", (*path, key)
     return Injected(op, pointer(path), now, edit.was)
 
 
 def read(root: Json) -> Record | None:
-    """Read the annotation; None where there is none, or somebody has made it unreadable, or more than we write."""
+    """Return the content of the annotation; None if it is absent, malformed, or larger than we write it."""
     text = at(root, ANNOTATION)
     if text is None or len(text) > bounds.MAX_RECORD:
         return None
@@ -89,7 +89,7 @@ def read(root: Json) -> Record | None:
 
 
 def is_deeper(values: Iterable[Any], levels: int) -> bool:
-    """Return True if values are nested deeper than so many levels: recursive functions walk them."""
+    """Return True if values are nested deeper than `levels`: the functions that read them are recursive."""
     for _ in range(levels + 1):
         values = [
             inner
@@ -101,10 +101,10 @@ def is_deeper(values: Iterable[Any], levels: int) -> bool:
 
 
 def put_back(editor: Editor, row: KindSpec, old: Json, decode_old: Callable[[], Json]) -> None:
-    """Put our injections of `old` back where the new object equals `old` without them.
+    """Put back the injected values of `old` in those fields in which the new object equals `old` without them.
 
-    `decode_old` makes a second copy of `old`, out of which our injections are taken here. Values that their author
-    really changed stay changed, and the API server judges them.
+    `decode_old` returns a copy of `old`, from which this function removes them. Values that the author really changed
+    stay changed, and the API server judges them.
     """
     record = read(old)
     if record is None:
@@ -121,7 +121,7 @@ def put_back(editor: Editor, row: KindSpec, old: Json, decode_old: Callable[[], 
 
 
 def take_out(editor: Editor, row: KindSpec, record: Record) -> list[Path]:
-    """Undo what still stands as it was injected; return the fields that were touched, for a list entry the list."""
+    """Undo the operations whose values are unchanged; return the paths of the changed fields, for an entry its list."""
     touched = []
     for injected in reversed(record.injected):
         path = path_of(injected.path, editor.root)
@@ -133,30 +133,30 @@ def take_out(editor: Editor, row: KindSpec, record: Record) -> list[Path]:
 
 
 def is_ours(path: Path, row: KindSpec) -> bool:
-    """Return True if a path leads where a rule's edits are undone: the annotation is its author's to change."""
+    """Return True if a rule writes at a path; a user may have put any path into the annotation."""
     return any(fits(path, pattern) for pattern in undone(row))
 
 
 @cache
 def undone(row: KindSpec) -> tuple[Pattern, ...]:
-    """Return the patterns of what is undone: all that the rules write in a kind, but for our keys on the object."""
+    """Return the patterns of the fields that are undone: all that rules write in a kind, except our keys."""
     return tuple(pattern for pattern in registry.written_by_rules(row) if not is_own_key(pattern))
 
 
 @cache
 def undone_in_metadata(row: KindSpec) -> bool:
-    """Return True if a kind has a retry field among the object's own annotations, as an AppWrapper."""
+    """Return True if a kind has a retry field in its own annotations, as an AppWrapper has."""
     return any(pattern[0] == "metadata" for pattern in undone(row))
 
 
 def is_own_key(pattern: Pattern) -> bool:
-    """Return True if a pattern names a label or annotation of ours in the object's own metadata."""
+    """Return True if a pattern is a label or annotation of ours in the object's own metadata."""
     key = pattern[-1]
     return pattern[0] == "metadata" and isinstance(key, str) and key.startswith(names.PREFIX)
 
 
 def undo(editor: Editor, path: Path, injected: Injected) -> Path | None:
-    """Undo one operation and return the field that it belongs to; None where something else stands there now."""
+    """Undo one operation, and return the path of its field; None, and no change, if the value has changed since."""
     stands = at(editor.root, path)
     if injected.op == "remove":
         if stands is None and isinstance(at(editor.root, path[:-1]), dict):
@@ -176,14 +176,14 @@ def undo(editor: Editor, path: Path, injected: Injected) -> Path | None:
 
 
 def contains(stands: Any, now: Any) -> bool:
-    """Return True if `stands` has all of `now`, perhaps beside keys that others have added."""
+    """Return True if `stands` equals `now`, or has all of its keys and values and others too."""
     if isinstance(stands, dict) and isinstance(now, dict):
         return all(key in stands and contains(stands[key], value) for key, value in now.items())
     return bool(stands == now)
 
 
 def take_entries(editor: Editor, path: Path, now: Any, stands: Any) -> None:
-    """Take a value of ours out, but leave the keys that others have added to it since."""
+    """Remove a value of ours, but leave the keys that others have added to it since."""
     if stands == now:
         editor.remove(path)
         return

@@ -2,7 +2,7 @@
 
 Reads the keys of:
     metadata.labels and metadata.annotations, of the object and of objects that are embedded in it
-    the annotations of its Job templates and pod templates, and of whatever else the kind's row names
+    the annotations of its Job templates and pod templates, and of what else the kind's row names
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 def warnings(context: ValidationContext) -> list[Problem]:
-    """Warn about unknown keys of an object; before an update, only about those that it adds."""
+    """Return warnings about unknown keys of an object; for an update, only about those that it adds."""
     found = first(places(context.row, context.root, context.jobs))
     if not found or context.old is None:
         return found
@@ -44,13 +44,13 @@ def warnings(context: ValidationContext) -> list[Problem]:
 
 
 def of_namespace(root: Json, old: Json | None) -> list[Problem]:
-    """Warn about unknown keys of a Namespace; before an update, only about those that it adds."""
+    """Return warnings about unknown keys of a Namespace; for an update of `old`, only about those that it adds."""
     before = [] if old is None else first(places_of_namespace(old))
     return [problem for problem in first(places_of_namespace(root)) if problem not in before]
 
 
 def first(found: Iterable[Place]) -> list[Problem]:
-    """Return the warnings about the first unknown keys: no more than one message lists."""
+    """Return the warnings about the first unknown keys, at most LISTED_NAMES."""
     return list(islice((warning(place, key) for place in found for key in unknown(place)), bounds.LISTED_NAMES))
 
 
@@ -97,7 +97,7 @@ def warning(place: Place, key: str) -> Problem:
 
 
 def remedy(key: str, suggested: tuple[str, ...]) -> str:
-    """Name the key that was probably meant, or where this key belongs, else the keys to choose from."""
+    """Return the remedy: the key that was probably meant, or the object where this key belongs, or the known keys."""
     said = key.removeprefix(names.PREFIX)[:LONGEST].lower()
     near = get_close_matches(said, map(short, suggested), n=1)
     if near:

@@ -1,4 +1,4 @@
-"""Which optional fields the installed CRDs of JobSets and TrainJobs have, so that no rule writes one that is dropped.
+"""Finds the optional fields of the installed CRDs of JobSets and TrainJobs: the API server drops fields that they lack.
 
 Reads, of a CustomResourceDefinition:
     spec.versions

@@ -1,20 +1,20 @@
-"""Denies rules of an author by which failures cost no retry, where nothing bounds how often.
+"""Denies rules of an author that let failures cost no retry, without any bound.
 
 Reads, in a JobSpec:
     podFailurePolicy.rules[*], as webhook/rules/jobs/lint.py reads them
-    activeDeadlineSeconds: whether it is there
-    managedBy, manualSelector, template.metadata.annotations[retry-policy.dev/skip]: whether the ledger sees the pods
+    activeDeadlineSeconds: whether it is present
+    managedBy, manualSelector, template.metadata.annotations[retry-policy.dev/skip]: whether the ledger counts the pods
     template.spec.{containers,initContainers}[*].name
 in a JobSetSpec:
     failurePolicy.rules[*].{action,onJobFailureReasons,onJobFailureMessagePatterns,targetReplicatedJobs}
     replicatedJobs[*].name
 
-A pod whose failure is ignored, and a JobSet that restarts by an action ending in AndIgnoreMaxRestarts, restart at no
-cost. After a disruption that is what such rules are for, and `disruptions` bounds it. After anything else the ledger
-counts a free restart, and ends the workload after `retries.limit` of them. Denied is what the ledger cannot count
-and no deadline ends, and what makes nearly every failure free: that is no list of exceptions to the retry limit, but
-its end. Rules are judged in their order, as the Job controller (pkg/controller/job/pod_failure_policy.go of Kubernetes
-1.36.3) and the JobSet controller (pkg/controllers/failure_policy.go of JobSet 0.11) apply them.
+A pod whose failure is ignored restarts at no cost, and so does a JobSet with an action that ends in
+AndIgnoreMaxRestarts. Such rules are meant for disruptions, which `disruptions` bounds. After any other failure the
+ledger counts a free restart, and ends the workload after `retries.limit` of them. A rule is denied if the ledger cannot
+count it and no deadline ends the Job, or if it makes nearly every failure free: then there would be no retry limit.
+Rules are judged in their order, as the Job controller (pkg/controller/job/pod_failure_policy.go of Kubernetes 1.36.3)
+and the JobSet controller (pkg/controllers/failure_policy.go of JobSet 0.11) apply them.
 """
 
 from collections.abc import Collection, Iterator
@@ -34,8 +34,8 @@ from webhook.rules.job_sets.job_set import DISRUPTED, FREE, RULES, replicated_jo
 from webhook.rules.jobs import lint, schema
 
 ON_DISRUPTION: Final = [{"type": lint.DISRUPTION[0], "status": lint.DISRUPTION[1]}]
-EXIT_CODES: Final = frozenset(range(1, 256))  # with which a process on Linux can fail
-FEW: Final = len(EXIT_CODES) // 2  # of them; more are no list of exceptions
+EXIT_CODES: Final = frozenset(range(1, 256))  # those with which a process on Linux can fail
+FEW: Final = len(EXIT_CODES) // 2  # more codes than this are too many to ignore
 # What the kubelet sets on nearly every pod that has failed (pkg/kubelet/status/generate.go).
 ON_EVERY_FAILED_POD: Final = frozenset(
     {
@@ -47,7 +47,7 @@ ON_EVERY_FAILED_POD: Final = frozenset(
         ("Ready", "False"),
     }
 )
-MOST_WORK: Final = 20_000  # of matching a JobSet's rules; what cannot be judged within it is taken to be free
+MOST_WORK: Final = 20_000  # of matching a JobSet's rules; a rule that cannot be judged within it counts as free
 # In a JobSpec.
 WRITES: Final[tuple[Pattern, ...]] = (("podFailurePolicy", "rules", EVERY, "action"),)
 CRASH: Final = 1  # the exit code of most bugs
@@ -55,12 +55,12 @@ DEADLINE_REMEDY: Final = "use Count, or set activeDeadlineSeconds"
 
 
 def writes_in_set(row: KindSpec) -> tuple[Pattern, ...]:
-    """Return what the rule writes in a kind outside JobSpecs: in a JobSet."""
+    """Return the patterns that the rule writes in a kind outside JobSpecs: only in a JobSet."""
     return ((*RULES, EVERY, "action"),) if row is JOB_SET else ()
 
 
 def is_counted(job: EmbeddedJob, settings: Settings, *, ledger: bool) -> bool:
-    """Return True if the ledger counts the pods of a Job; `ledger`: whether one is kept at all."""
+    """Return True if the ledger counts the pods of a Job; `ledger`: whether there is a ledger at all."""
     spec = job.spec
     own = (spec.get("managedBy") or batch.CONTROLLER) == batch.CONTROLLER
     skipped = settings.skip or (settings.profile.allow_skip and job.pod_annotations.get(names.SKIP) == "true")
@@ -68,9 +68,9 @@ def is_counted(job: EmbeddedJob, settings: Settings, *, ledger: bool) -> bool:
 
 
 def problems(job: EmbeddedJob, *, counted: bool) -> Iterator[Problem]:
-    """Name the rules of a Job's podFailurePolicy by which restarts without a bound are free.
+    """Yield a problem for each rule of a Job's podFailurePolicy that makes restarts free without a bound.
 
-    None of a policy that the schema rule denies. `counted`: whether the ledger counts the Job's pods.
+    None for a policy that the schema rule denies. `counted`: whether the ledger counts the Job's pods.
     """
     if job.spec.get("activeDeadlineSeconds") is not None:
         return
@@ -83,7 +83,7 @@ def problems(job: EmbeddedJob, *, counted: bool) -> Iterator[Problem]:
 
 
 def warnings(job: EmbeddedJob, settings: Settings) -> Iterator[Problem]:
-    """Say of each rule that makes restarts free, and that the ledger bounds, what bounds it."""
+    """Yield a warning for each rule that makes restarts free within the ledger's limit."""
     if job.spec.get("activeDeadlineSeconds") is None:
         limit = settings.profile.retries.limit
         for rule, too_wide in free_rules(job):
@@ -92,12 +92,12 @@ def warnings(job: EmbeddedJob, settings: Settings) -> Iterator[Problem]:
 
 
 def free_rules(job: EmbeddedJob) -> Iterator[tuple[lint.Rule, str]]:
-    """Yield the rules that ignore something else than disruptions, each with what makes it too wide, if it is."""
+    """Yield the rules that ignore failures other than disruptions, each with what makes it too wide; "" if nothing."""
     raw = at(job.spec, ("podFailurePolicy", "rules")) or ()
     if not any(map(may_ignore_failures, islice(raw, bounds.MAX_RULES))):
-        return  # as nearly always
+        return  # the fast path: nearly all Jobs
     if any(schema.problems(job.spec, job.path)):
-        return  # it is refused for them
+        return  # /validate denies it for them
     rules = lint.read(job.spec, (*job.path, "podFailurePolicy", "rules"))
     by_codes = ignored_codes(rules, schema.container_names(job.spec))
     for index, rule in enumerate(rules):
@@ -112,14 +112,14 @@ def free_rules(job: EmbeddedJob) -> Iterator[tuple[lint.Rule, str]]:
 
 
 def may_ignore_failures(rule: Json) -> bool:
-    """Return True unless a rule counts failures, or is the usual one for disruptions."""
+    """Return True if a rule has the action Ignore, and is not the usual one for disruptions."""
     return rule.get("action") == "Ignore" and rule.get("onPodConditions") != ON_DISRUPTION
 
 
 def ignored_codes(rules: list[lint.Rule], containers: Collection[str]) -> dict[Path, str]:
-    """Return the exit-code rules that ignore a code, by their paths; what makes each too wide, empty if nothing does.
+    """Return, by its path, each exit-code rule that ignores a code, with what makes it too wide; "" if it is not.
 
-    Several rules may together ignore most codes of a container: then the first of them is too wide.
+    If several rules together ignore most codes of a container, the first of them counts as too wide.
     """
     found: dict[Path, str] = {}
     for scope in scopes_of(rules, containers):
@@ -142,7 +142,7 @@ def ignored_codes(rules: list[lint.Rule], containers: Collection[str]) -> dict[P
 
 
 def scopes_of(rules: list[lint.Rule], containers: Collection[str]) -> list[str | None]:
-    """Return the containers that rules name, each once, and None for all others, if there are any."""
+    """Return the containers that rules name, each once, and None for all others if there are others."""
     named = {rule.exit_codes.container for rule in rules if rule.exit_codes is not None}
     known = set(containers)
     scopes: list[str | None] = [*sorted(name for name in named & known if name is not None)]
@@ -150,12 +150,12 @@ def scopes_of(rules: list[lint.Rule], containers: Collection[str]) -> list[str |
 
 
 def concerns(rule: lint.Rule, scope: str | None) -> bool:
-    """Return True if a rule about exit codes looks at the containers of a scope."""
+    """Return True if a rule about exit codes applies to the containers of a scope."""
     return rule.exit_codes is not None and rule.exit_codes.container in {None, scope}
 
 
 def set_problems(root: Json, jobs: list[EmbeddedJob]) -> Iterator[Problem]:
-    """Name the rules of a JobSet by which it restarts at no cost after bugs; `jobs` are those of the set."""
+    """Yield a problem for each rule by which a JobSet restarts at no cost after bugs; `jobs`: those of the set."""
     for path, ending in free_after_bugs(root, jobs).items():
         action = at(root, path)
         what = f"restarts without limit and at no cost after {ending.reason}: {ending.message}"
@@ -163,7 +163,7 @@ def set_problems(root: Json, jobs: list[EmbeddedJob]) -> Iterator[Problem]:
 
 
 def free_after_bugs(root: Json, jobs: list[EmbeddedJob]) -> dict[Path, JobEnd]:
-    """Return the actions of a JobSet's rules that are free after a bug, by their paths, with such an end of a Job."""
+    """Return the paths of the actions by which a JobSet restarts at no cost after a bug, each with such a Job's end."""
     found: dict[Path, JobEnd] = {}
     if not any(map(may_be_free_after_bugs, at(root, RULES) or ())):
         return found
@@ -177,7 +177,7 @@ def free_after_bugs(root: Json, jobs: list[EmbeddedJob]) -> dict[Path, JobEnd]:
 
 
 def may_be_free_after_bugs(rule: Json) -> bool:
-    """Return True if a rule of a JobSet is free, and is not limited to disruptions as ours is."""
+    """Return True if a rule of a JobSet restarts it at no cost, and is not limited to disruptions as ours is."""
     return (rule.get("action") or "").endswith(FREE) and rule.get("onJobFailureMessagePatterns") != [DISRUPTED]
 
 
@@ -201,7 +201,7 @@ def endings_by_bugs(root: Json, job: EmbeddedJob) -> Iterator[JobEnd]:
 
 
 def crashed(job_set: Json, replicated_job: str, container: str, index: str | int) -> JobEnd:
-    """Return the end of a Job that the FailJob rule at an index has failed for an exit code of 1."""
+    """Return the end of a Job that the FailJob rule at `index` has failed because of exit code 1."""
     namespace, name = (at(job_set, ("metadata", field)) or "" for field in ("namespace", "name"))
     pod = f"{namespace}/{name}-{replicated_job}-0-0"
     message = (
@@ -211,7 +211,7 @@ def crashed(job_set: Json, replicated_job: str, container: str, index: str | int
 
 
 def clamp_job(job: EmbeddedJob, settings: Settings, editor: Editor, *, counted: bool) -> list[Problem]:
-    """Make rules of a Job's podFailurePolicy count that would be denied otherwise; return warnings."""
+    """Change to Count the rules of a Job's podFailurePolicy that would be denied; return warnings."""
     warnings = []
     for problem in list(problems(job, counted=counted)):
         path = (*problem.path, "action")
@@ -222,7 +222,7 @@ def clamp_job(job: EmbeddedJob, settings: Settings, editor: Editor, *, counted: 
 
 
 def clamp(root: Json, jobs: list[EmbeddedJob], settings: Settings, editor: Editor) -> list[Problem]:
-    """Make rules count that restart a JobSet at no cost after bugs; return warnings."""
+    """Change the rules that restart a JobSet at no cost after bugs, so that they count; return warnings."""
     warnings = []
     for path in free_after_bugs(root, jobs):
         action = counting(at(root, path))
@@ -233,5 +233,5 @@ def clamp(root: Json, jobs: list[EmbeddedJob], settings: Settings, editor: Edito
 
 
 def counting(action: str) -> str:
-    """Return the action that does the same, and counts towards maxRestarts."""
+    """Return the action that does the same but counts towards maxRestarts."""
     return action.removesuffix(FREE)

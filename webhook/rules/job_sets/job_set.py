@@ -1,4 +1,4 @@
-"""Makes a JobSet start again after a disruption without spending its restarts, and fail at once on a bug.
+"""Injects rules into a JobSet: it restarts after a disruption without spending maxRestarts, and fails at once on a bug.
 
 Reads and writes, in the JobSetSpec:
     failurePolicy.rules
@@ -7,11 +7,11 @@ Reads:
     failurePolicy.{maxRestarts,restartStrategy}, replicatedJobs[*].{name,replicas},
     replicatedJobs[*].template.spec.podFailurePolicy
 
-A Job that one of its rules has failed ends with reason PodFailurePolicy, whatever the rule. Its message tells them
-apart (pkg/controller/job/job_controller.go of Kubernetes: "... has condition DisruptionTarget matching FailJob rule at
-index 0"), for a JobSet whose CRD has onJobFailureMessagePatterns. One that has not drops the field, and a rule without
-it would start the set again for every bug, for ever. The actions RestartJob and RestartJobAndIgnoreMaxRestarts start
-again the failed Job alone, from JobSet 0.12 on, where the feature gate RestartJob of its controller is on.
+If any rule of its podFailurePolicy fails a Job, the reason is PodFailurePolicy. Only the message says which rule it
+was (pkg/controller/job/job_controller.go of Kubernetes: "... has condition DisruptionTarget matching FailJob rule at
+index 0"). A JobSet can match it if its CRD has onJobFailureMessagePatterns. An older CRD drops this field, and the rule
+without it would restart the set for every bug, for ever. The actions RestartJob and RestartJobAndIgnoreMaxRestarts
+restart only the failed Job, from JobSet 0.12 on, if the feature gate RestartJob of its controller is on.
 """
 
 from itertools import islice
@@ -39,23 +39,26 @@ BUG_RULE: Final = "retryPolicyBug"
 FAILING: Final = "FailJobSet"
 RESTART_SET: Final = "RestartJobSet"
 RESTART_JOB: Final = "RestartJob"
-FREE: Final = "AndIgnoreMaxRestarts"  # how an action ends that costs nothing
+FREE: Final = "AndIgnoreMaxRestarts"  # the end of the name of an action that costs nothing
 REASONS: Final = (POD_FAILURE_POLICY,)
 DISRUPTED: Final = "has condition DisruptionTarget matching FailJob"
 DISRUPTION: Final = (
-    f"Pod namespace/pod {DISRUPTED} rule at index 0"  # what a Job that it has failed says, but for names
+    f"Pod namespace/pod {DISRUPTED} rule at index 0"  # the message of a Job that a disruption has failed; names vary
 )
 # JobSet refuses the action RestartJob beside more replicas (maxReplicasPerReplicatedJob in pkg/webhooks).
 MOST_REPLICAS: Final = 1024
 
 
 def writes(row: KindSpec) -> tuple[Pattern, ...]:
-    """Return what the rule writes in a kind: the failurePolicy of a JobSet, which it makes where there is none."""
+    """Return the patterns that the rule writes in a kind: the failurePolicy of a JobSet, which it may create."""
     return (RULES[:-1],) if row is JOB_SET else ()
 
 
 class Rule(NamedTuple):
-    """What of a rule of a set decides about Jobs that a failure policy has failed; no targets are all of them."""
+    """The part of a set's rule that decides about Jobs that a podFailurePolicy has failed.
+
+    `targets`: names of replicated Jobs; empty for all. `patterns`: of messages; empty for all.
+    """
 
     action: str
     targets: frozenset[str]
@@ -63,9 +66,9 @@ class Rule(NamedTuple):
 
 
 def disruption_action(root: Json, settings: Settings, *, message_patterns: bool) -> str:
-    """Say what a Job of the set is to do about a disruption: FailJob where the set is to start again for it.
+    """Return the action of the set's Jobs on a disruption: FailJob if the set shall restart, else the profile's.
 
-    A set that restarts in place gives its Jobs back their pods; a CRD without message patterns cannot tell.
+    The set does not restart with InPlaceRestart, which replaces the pods, nor with a CRD without message patterns.
     """
     restart = (
         settings.profile.job_set.on_disruption != "RestartPod"
@@ -77,10 +80,10 @@ def disruption_action(root: Json, settings: Settings, *, message_patterns: bool)
 
 
 def edit(root: Json, settings: Settings, editor: Editor, *, disruption: str, restart_job: bool) -> list[Problem]:
-    """Put rules for disruptions before the author's, and one for bugs after them; return warnings.
+    """Insert rules for disruptions before the author's rules, and append one for bugs; return warnings.
 
-    The failure policies of the Jobs in it are made already; `disruption` is their action. `restart_job`: whether the
-    CRD knows the action RestartJob.
+    The failure policies of the set's Jobs must have been edited before; `disruption`: their action on a disruption.
+    `restart_job`: whether the CRD has the action RestartJob.
     """
     judged = [one.get("name") or "" for one in at(root, REPLICATED_JOBS) or () if at(one, POLICY_OF_JOB)]
     if not judged or not may_inject(root, settings):
@@ -99,7 +102,7 @@ def edit(root: Json, settings: Settings, editor: Editor, *, disruption: str, res
 
 
 def disruption_rules(root: Json, alone: list[str], settings: Settings) -> list[Json]:
-    """Make the rules for disruptions; `alone` names the replicated Jobs of which only the failed one starts again."""
+    """Return the rules for disruptions; `alone`: the replicated Jobs of which only the failed Job restarts."""
     cost = "" if settings.profile.disruptions.action == "Count" else FREE
     match = {"onJobFailureReasons": [*REASONS], "onJobFailureMessagePatterns": [DISRUPTED]}
     if alone == replicated_jobs(root):
@@ -114,9 +117,9 @@ def disruption_rules(root: Json, alone: list[str], settings: Settings) -> list[J
 def restarted_alone(
     root: Json, author_rules: list[Rule], settings: Settings, *, restart_job: bool
 ) -> tuple[list[str], list[Problem]]:
-    """Name the replicated Jobs of which a disruption restarts the failed Job alone; return warnings too.
+    """Return the replicated Jobs of which a disruption restarts only the failed Job, and warnings.
 
-    All of them where the profile says so, else those for which a rule of the set's author does.
+    All of them if the profile says so, else those for which a rule of the set's author says so.
     """
     if settings.profile.job_set.on_disruption != RESTART_JOB:
         return alone_by_author(replicated_jobs(root), author_rules), []
@@ -125,7 +128,7 @@ def restarted_alone(
 
 
 def why_not_alone(root: Json, *, restart_job: bool) -> str:
-    """Say why no Job of a set can be restarted alone; nothing where each can."""
+    """Return why no Job of a set can be restarted alone; empty if each can."""
     if not restart_job:
         return "the CRD of JobSets has no action RestartJob"
     most = max(one.get("replicas") or 0 for one in at(root, REPLICATED_JOBS))
@@ -133,9 +136,9 @@ def why_not_alone(root: Json, *, restart_job: bool) -> str:
 
 
 def alone_by_author(replicated_jobs: list[str], rules: list[Rule]) -> list[str]:
-    """Name the replicated Jobs of which a rule of the set's author restarts the disrupted one alone."""
+    """Return the replicated Jobs of which a rule of the set's author restarts only the disrupted Job."""
     if not any(rule.action.removesuffix(FREE) == RESTART_JOB for rule in rules):
-        return []  # as of nearly all sets
+        return []  # the fast path: nearly all sets
     work = matching.Work()
     on_disruption = [
         rule for rule in rules if not rule.patterns or any(work.finds(one, DISRUPTION) for one in rule.patterns)
@@ -144,7 +147,7 @@ def alone_by_author(replicated_jobs: list[str], rules: list[Rule]) -> list[str]:
 
 
 def rules_of(root: Json) -> list[Rule]:
-    """Return the rules of a set that may match a Job which a failure policy has failed."""
+    """Return the rules of a set that may match a Job that a podFailurePolicy has failed, at most MOST_RULES."""
     return [
         Rule(
             rule.get("action") or "",
@@ -157,15 +160,15 @@ def rules_of(root: Json) -> list[Rule]:
 
 
 def action_for(rules: list[Rule], replicated_job: str) -> str:
-    """Return the action of the first rule for a replicated Job; empty where there is none."""
+    """Return the action of the first rule for a replicated Job; empty if there is none."""
     return next((rule.action for rule in rules if not rule.targets or replicated_job in rule.targets), "")
 
 
 def rules_for_bugs(root: Json) -> list[Rule]:
-    """Return the rules of a set that decide what a bug in one of its Jobs brings, where a rule of ours has failed it.
+    """Return the rules of a set that decide what happens when a rule of ours fails one of its Jobs because of a bug.
 
-    A rule that restarts the set for some messages is taken to match this one, unless it is about disruptions; one that
-    ends it for some messages is not.
+    A rule with message patterns counts as one of them if it restarts the set and may be about more than disruptions. If
+    it fails the set, it does not.
     """
     return [
         rule
@@ -175,49 +178,49 @@ def rules_for_bugs(root: Json) -> list[Rule]:
 
 
 def action_by_default(root: Json, *, adds_rule: bool) -> str:
-    """Return what a set does where a bug has failed one of its Jobs, and no rule that is there matches.
+    """Return what a set does if a bug has failed one of its Jobs and none of its rules matches.
 
-    `adds_rule`: whether ours for bugs is about to be added.
+    `adds_rule`: whether our rule for bugs will be added.
     """
     if len(at(root, RULES) or ()) > MOST_RULES:
-        return RESTART_SET  # for all that is known of the others
+        return RESTART_SET  # because a rule that is not read may restart the set
     return FAILING if adds_rule or not at(root, MAX_RESTARTS) else RESTART_SET
 
 
 def adds_bug_rule(root: Json, settings: Settings) -> bool:
-    """Return True if a rule for bugs goes into a set; not beside one of its author of that name."""
+    """Return True if our rule for bugs may be added to a set: unless its author has a rule of that name."""
     return may_inject(root, settings) and not any(rule.get("name") == BUG_RULE for rule in at(root, RULES) or ())
 
 
 def is_of_disruptions(pattern: str) -> bool:
-    """Return True if a pattern is plain words with the name of the condition: it matches disruptions alone."""
+    """Return True if a pattern is plain text with the condition's name, so that it matches only disruptions."""
     text = pattern.removeprefix("^").removeprefix(".*").removesuffix("$").removesuffix(".*")
     return lint.DISRUPTION[0] in text and text.replace(" ", "").isalnum()
 
 
 def reads_indexes(root: Json) -> bool:
-    """Return True if rules of a set's author look at messages, in which a rule of the Job stands by its index."""
+    """Return True if rules of a set's author match messages, which contain the index of a rule of the Job."""
     return any(not all(map(is_of_disruptions, rule.patterns)) for rule in rules_of(root))
 
 
 def replicated_jobs(root: Json) -> list[str]:
-    """Name the replicated Jobs of a set."""
+    """Return the names of a set's replicated Jobs."""
     return [one.get("name") or "" for one in at(root, REPLICATED_JOBS) or ()]
 
 
 def replicated_job_name(root: Json, job: EmbeddedJob) -> str:
-    """Return the name of the replicated Job whose JobSpec stands in a JobSet."""
+    """Return the name of the replicated Job to which a JobSpec in a JobSet belongs."""
     return at(root, (*job.path[:3], "name")) or ""
 
 
 def may_inject(root: Json, settings: Settings) -> bool:
-    """Return True if the profile lets the set's own policy be added to."""
+    """Return True if the profile allows to add rules to the set's own failure policy."""
     inject = settings.profile.failure_policy.inject
     return inject == "Merge" or (inject == "IfAbsent" and not at(root, RULES))
 
 
 def said_once(warnings: list[Problem]) -> list[Problem]:
-    """Return warnings, each that several Jobs of a set share once, at the first of them and with their number."""
+    """Return warnings; one that several Jobs of a set have is returned once, for the first Job, with their number."""
     shared: dict[object, list[Problem]] = {}
     for one in warnings:
         in_job = one.path[:2] == REPLICATED_JOBS

@@ -1,15 +1,15 @@
-"""Hands what is said of a TrainJob down to the JobSet that is made of it, in the field that its CRD has for that.
+"""Copies the annotations of a TrainJob to the field from which its JobSet gets them; the CRD decides which one that is.
 
 Reads:
     metadata.annotations, spec.suspend
-    spec.{labels,podTemplateOverrides,runtimePatches}: whether they are there
+    spec.{labels,podTemplateOverrides,runtimePatches}: whether they are present
 Reads and writes:
     spec.annotations, of Kubeflow Trainer 2.0 and 2.1
     spec.runtimePatches: the entry of our manager, of Kubeflow Trainer 2.2 and later
 
-A CRD drops the fields that it does not know, without a word. Source: pkg/apis and pkg/runtime of Trainer 2.1.0 and
-2.3.0. Entries of other managers are left alone. Those fields may be changed only while a TrainJob is suspended
-(checkRuntimePatchesImmutability): what one that runs was told at its start, it is told again.
+The API server drops fields that a CRD does not have, without a message. Source: pkg/apis and pkg/runtime of Trainer
+2.1.0 and 2.3.0. Entries of other managers are not changed. These fields may be changed only while a TrainJob is
+suspended (checkRuntimePatchesImmutability). So an update of a running one gets the annotations that it has already.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ MANAGER: Final = names.PREFIX + "webhook"
 OLDER: Final[Path] = ("spec", "annotations")
 PATCHES: Final[Path] = ("spec", "runtimePatches")
 OF_JOB_SET: Final[Path] = ("trainingRuntimeSpec", "template", "metadata", "annotations")
-MOST_PATCHES: Final = 16  # that the CRD admits
+MOST_PATCHES: Final = 16  # the most that the CRD allows
 OLDER_FIELDS: Final = ("annotations", "labels", "podTemplateOverrides")
 
 
@@ -40,8 +40,8 @@ def edit(
 ) -> list[Problem]:
     """Copy the annotations; return warnings.
 
-    `old`: the TrainJob before an update. `runtime_patches`: whether its CRD has them; None where nobody knows, and the
-    TrainJob's own fields tell, or else the newer version is assumed.
+    `old`: the TrainJob before an update. `runtime_patches`: whether its CRD has this field. If that is unknown (None),
+    the TrainJob's own fields decide; if they do not show it either, the newer version is assumed.
     """
     said, warnings = annotations.handed_down(annotations.of(root), settings, annotations.OWN)
     if not has_patches(root, runtime_patches):
@@ -60,14 +60,14 @@ def edit(
 
 
 def has_patches(root: Json, runtime_patches: bool | None) -> bool:  # noqa: FBT001 - a fact
-    """Return whether a TrainJob may have runtimePatches."""
+    """Return True if a TrainJob may have runtimePatches."""
     if runtime_patches is None:
         return all(at(root, ("spec", name)) is None for name in OLDER_FIELDS)
     return runtime_patches
 
 
 def put(root: Json, wanted: Json, editor: Editor) -> list[Problem]:
-    """Make our entry hold these annotations, take it out where there are none; warn where there is no room for it."""
+    """Write these annotations into our entry, or remove it if there are none; warn if the list is full."""
     index, entries = own_entry(root), at(root, PATCHES) or ()
     if not wanted:
         if index is not None:
@@ -83,14 +83,14 @@ def put(root: Json, wanted: Json, editor: Editor) -> list[Problem]:
 
 
 def patched(root: Json) -> Json:
-    """Return the annotations that our entry holds."""
+    """Return the annotations in our entry; {} if there is no entry."""
     index = own_entry(root)
     found: Json = {} if index is None else at(root, (*PATCHES, index, *OF_JOB_SET)) or {}
     return found
 
 
 def own_entry(root: Json) -> int | None:
-    """Return the index of our entry; None where there is none."""
+    """Return the index of our entry in runtimePatches; None if there is none."""
     for index, patch in enumerate(at(root, PATCHES) or ()):
         if patch.get("manager") == MANAGER:
             return index

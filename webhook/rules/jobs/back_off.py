@@ -1,4 +1,4 @@
-"""Makes the Job controller wait before it replaces a pod by what happened to that pod's completion index alone.
+"""Gives each completion index a back-off of its own, which depends only on the failures of that index.
 
 Reads, in a JobSpec:
     completionMode, completions, parallelism, managedBy, podFailurePolicy.rules[*].action,
@@ -9,17 +9,17 @@ Reads and writes:
 and in a pod:
     metadata.annotations[batch.kubernetes.io/job-index-ignored-failure-count]
 
-Without backoffLimitPerIndex all missing pods of a Job wait together, 10 s doubled for each pod that failed since one
-succeeded, up to 10 minutes; failures that an Ignore rule matched are counted too, and ten pods evicted together make
-ten. With it each index waits for its own failures (pkg/controller/job/{job_controller,backoff_utils}.go of Kubernetes
-1.36.3). Retries stay bounded as before: the Job controller looks at backoffLimit, their sum, first, and fails the Job
-with the same reason.
+Without backoffLimitPerIndex, all missing pods of a Job wait together before they are replaced: 10 s, doubled for each
+pod that failed since one succeeded, up to 10 minutes. Failures that an Ignore rule matched count too, and ten pods that
+are evicted together are ten failures. With backoffLimitPerIndex, each index waits for its own failures
+(pkg/controller/job/{job_controller,backoff_utils}.go of Kubernetes 1.36.3). Retries are bounded as before: the Job
+controller first compares all failures with backoffLimit, and fails the Job with the same reason.
 
-Per index the wait doubles with each failure that the annotations of the failed pod tell of, those included that cost no
-retry. The ledger counts disruptions itself, so admission takes each of them out of the pod's annotation, up to the
-limit of disruptions: what is disrupted beyond it, as a program that a node evicts for its memory, waits longer and
-longer. Of two pods of an index the later one never has the lower count: the Job controller takes the highest for the
-last.
+The wait of an index doubles with each failure that the failed pod's annotations count, also with those that cost no
+retry. The ledger counts disruptions itself, so admission subtracts them from the new pod's annotation, as long as there
+are no more than the limit of disruptions. Beyond the limit the wait doubles: a program that nodes evict for its memory
+waits longer and longer. The count of an index never decreases from one pod to the next: the Job controller takes the
+pod with the highest count for the last one.
 """
 
 from typing import Final
@@ -32,7 +32,7 @@ from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Json, Path
 from webhook.policy.settings import Settings, count
 
-# What the API allows beside backoffLimitPerIndex (pkg/apis/batch/validation/validation.go of Kubernetes 1.36.3).
+# The API's bounds on Jobs with backoffLimitPerIndex (pkg/apis/batch/validation/validation.go of Kubernetes 1.36.3).
 MANY_COMPLETIONS: Final = 100_000
 MOST_PODS_OF_MANY: Final = 10_000
 
@@ -44,8 +44,8 @@ IGNORED_FAILURES: Final[Path] = ("metadata", "annotations", batch.INDEX_IGNORED_
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
     """Give a JobSpec a back-off for each completion index, and no more retries than it had.
 
-    backoffLimitPerIndex is immutable and backoffLimit is not: the first is as large as the second may ever become. In a
-    template the API's default for a backoffLimit beside it would be 2147483647: the one that holds now is written.
+    backoffLimitPerIndex is immutable, so it gets the highest value that backoffLimit may ever have. backoffLimit is
+    written too, because in a template the API's default for it beside backoffLimitPerIndex would be 2147483647.
     """
     limit = batch.retry_budget(job.spec)
     if settings.profile.back_off.per_index and limit <= bounds.MOST_RETRIES and is_indexed(job) and may_have_it(job):
@@ -54,7 +54,7 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
 
 
 def may_have_it(job: EmbeddedJob) -> bool:
-    """Return True if a JobSpec may have a backoffLimitPerIndex, should it be Indexed, and counts the same with it."""
+    """Return True if a JobSpec, if it is Indexed, may have backoffLimitPerIndex without any effect on its retries."""
     spec = job.spec
     if spec.get("backoffLimitPerIndex") is not None or spec.get("maxFailedIndexes") is not None:
         return False
@@ -66,7 +66,7 @@ def may_have_it(job: EmbeddedJob) -> bool:
 
 
 def is_indexed(job: EmbeddedJob) -> bool:
-    """Return True if the pods of a JobSpec have completion indexes; without completions the API refuses that."""
+    """Return True if the pods of a JobSpec have completion indexes; without completions the API refuses Indexed."""
     mode = job.spec.get("completionMode") or job.traits.completion_mode
     return mode == "Indexed" and (job.spec.get("completions") is not None or job.spec.get("parallelism") is None)
 
@@ -78,14 +78,14 @@ def is_too_large(job: EmbeddedJob) -> bool:
 
 
 def edit_pod(evidence: Evidence, editor: Editor) -> None:
-    """Take the disruption that a pod replaces out of the count by which the Job controller makes its index wait."""
+    """Subtract the replaced pod's disruption from the count from which the Job controller computes the back-off."""
     ignored = count(evidence.annotations.get(batch.INDEX_IGNORED_FAILURES))
     if ignored and ignored <= (evidence.disruptions or 0) and costs_no_wait(evidence):
         editor.set(IGNORED_FAILURES, str(ignored - 1))
 
 
 def costs_no_wait(evidence: Evidence) -> bool:
-    """Return True if the last disruption of a pod's index, which the ledger knows, was not one too many."""
+    """Return True if the last disruption of a pod's index should not make the wait longer."""
     settings, disruptions = evidence.settings, evidence.disruptions or 0
     if settings.profile.back_off.disruptions != "Constant" or evidence.owner is None:
         return False
@@ -93,6 +93,6 @@ def costs_no_wait(evidence: Evidence) -> bool:
 
 
 def ignores_disruptions_alone(spec: Json) -> bool:
-    """Return True if no rule of a Job's failure policy ignores anything but disruptions."""
+    """Return True if the rules of a Job's failure policy ignore no failures other than disruptions."""
     own = (spec.get("podFailurePolicy") or {}).get("rules") or ()
     return all(matching.is_of_disruptions(rule) for rule in own if rule.get("action") == "Ignore")

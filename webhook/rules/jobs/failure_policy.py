@@ -1,4 +1,4 @@
-"""Injects rules into a Job's podFailurePolicy: a disruption costs no retry, and a bug fails the Job at once.
+"""Injects rules into a Job's podFailurePolicy, so that a disruption costs no retry and a bug fails the Job at once.
 
 Reads, in the JobSpec:
     podFailurePolicy.rules, podReplacementPolicy, backoffLimitPerIndex, backoffLimit, maxFailedIndexes, successPolicy,
@@ -35,31 +35,31 @@ WRITES: Final[tuple[Pattern, ...]] = (("podFailurePolicy",), ("podReplacementPol
 
 
 class Wanted(NamedTuple):
-    """How the failure policy of one Job differs from that of others."""
+    """What the failure policy of one Job should do."""
 
-    disruption_action: str  # Ignore, Count, or FailJob where a disruption restarts the JobSet that the Job belongs to
-    fails_bugs: bool = True  # whether a bug may fail the Job at once; False in a JobSet that would restart for it
+    disruption_action: str  # Ignore, Count, or FailJob if a disruption restarts the Job's JobSet
+    fails_bugs: bool = True  # whether a bug may fail the Job at once; False in a JobSet that would restart then
     keeps_indexes: bool = False  # whether the author's rules keep their indexes, which rules of the JobSet may name
     restart_policy_said: bool = True  # whether the author wrote the restartPolicy, not JobSet's webhook
 
 
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -> list[Problem]:
-    """Inject what the profile says; return warnings about what could not be."""
+    """Inject the rules of the profile; return warnings about rules that could not be injected."""
     policy = settings.profile.failure_policy
     own = job.spec.get("podFailurePolicy")
     if policy.inject == "Never" or (policy.inject == "IfAbsent" and own is not None):
         return []
     if any(schema.policy_problems(job.spec, ())):
-        return []  # it will be refused, and is to be told the numbers that its author's own rules have
+        return []  # /validate denies it, and numbers the author's own rules in its message
     if not job.pod_spec:
-        return []  # it will be refused, as it stands
+        return []  # the API server refuses it
     kept = restart_policy.edit(job, settings, editor, said=wanted.restart_policy_said)
     if job.pod_spec.get("restartPolicy") != "Never":
-        return kept  # what the API server refuses it explains better than we could
+        return kept  # OnFailure, with which no policy is allowed, or a value that the API server refuses
 
     disruption_action = wanted.disruption_action
     if disruption_action == "FailJob" and batch.has_index_budgets(job.spec):
-        disruption_action = settings.profile.disruptions.action  # indexes stand for themselves: the others run on
+        disruption_action = settings.profile.disruptions.action  # the other indexes do not depend on this one
     author_rules: list[Json] = (own or {}).get("rules") or []
     disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [disruption_rule(disruption_action)]
     exit_codes, warnings = exit_code_rules(job, settings, author_rules) if wanted.fails_bugs else ([], [])
@@ -80,10 +80,10 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -
 
 
 def inject(editor: Editor, job: EmbeddedJob, disruption: list[Json], exit_codes: list[Json], *, first: int) -> None:
-    """Put the disruption rule at the index `first`, 0 but where the author's keep theirs, the exit-code rules last.
+    """Insert the disruption rules at the index `first` and append the exit-code rules; set podReplacementPolicy.
 
-    The API server demands podReplacementPolicy Failed beside a podFailurePolicy, and has already defaulted it to
-    TerminatingOrFailed where there was none. One that is absent it defaults rightly by itself.
+    The API server requires podReplacementPolicy Failed beside a podFailurePolicy. It has already set the default
+    TerminatingOrFailed in a Job without a policy. If the field is absent, the API server sets the right default itself.
     """
     rules = (*job.path, "podFailurePolicy", "rules")
     if not job.spec.get("podFailurePolicy"):
@@ -105,16 +105,16 @@ def matches_disruption(rule: Json) -> bool:
 
 
 def disruption_rule(action: str) -> Json:
-    """Make the rule for pods that ended through the platform."""
+    """Return the rule for pods with the condition DisruptionTarget."""
     condition, status = DISRUPTION
     return {"action": action, "onPodConditions": [{"type": condition, "status": status}]}
 
 
 def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:
-    """Make one rule for each container that must fail the Job at once and is not covered by its author.
+    """Return a rule for each container whose bugs fail the Job at once, and warnings.
 
-    Where pods depend on each other the profile may want none: a crash may be the echo of a disruption. Nor where the
-    ledger decides.
+    None if the ledger decides about crashes, nor if pods depend on each other, unless the profile has `coupled:
+    FailJob`: such a crash may be the consequence of a disruption.
     """
     if is_coupled(job) and settings.profile.failure_policy.coupled != "FailJob":
         return [], []
@@ -122,10 +122,11 @@ def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Jso
 
 
 def is_settled(job: EmbeddedJob, settings: Settings) -> bool:
-    """Return True if the ledger decides what a crash is: a bug, or the echo of a disruption that it has counted.
+    """Return True if the ledger decides whether a crash is a bug or the consequence of a disruption.
 
-    In a queue too: Kueue suspends a Job to take its pods back, and the Job controller judges by its rules the exit
-    codes that they answer SIGTERM with (getFailJobMessage in pkg/controller/job/job_controller.go), torchrun with 1.
+    It also does so for a Job in a queue. Kueue suspends a Job to take its pods back. The Job controller would judge any
+    exit code with which they end on SIGTERM (getFailJobMessage in pkg/controller/job/job_controller.go); torchrun's
+    is 1.
     """
     policy = settings.profile.failure_policy
     if policy.coupled != "Settle" or policy.inject != "Merge" or settings.skip:
@@ -136,10 +137,10 @@ def is_settled(job: EmbeddedJob, settings: Settings) -> bool:
 
 
 def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:
-    """Make the rules that tell a bug, whether pods depend on each other or not."""
-    if tolerates_failures(job.spec):  # FailJob would make each a failure of the Job
+    """Return the rules by which a bug fails the Job, even if its pods depend on each other; and warnings."""
+    if tolerates_failures(job.spec):  # with FailJob, each of these failures would fail the Job
         return [], []
-    # A launcher or submitter ends with 1 when a pod goes, or a connection to it; its retries are for that.
+    # A launcher or submitter ends with 1 when it loses a pod or its connection to one; its retries are for that.
     if job.traits.depends_elsewhere:
         return [], []
     containers, warnings = judged_containers(job)
@@ -150,15 +151,15 @@ def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) ->
     return [
         {
             "action": action,
-            # 0 is a legal value of NotIn, and never inspected: NotIn [0] is every failure.
+            # 0 is a valid value of NotIn, and no failed container has it: NotIn [0] matches every failure.
             "onExitCodes": {"containerName": name, "operator": "NotIn", "values": sorted(retriable) or [0]},
         }
-        for name in uncovered(containers, author_rules)[: bounds.MAX_RULES + 1]  # of one more than fit none is injected
+        for name in uncovered(containers, author_rules)[: bounds.MAX_RULES + 1]  # one too many: none is injected
     ], warnings
 
 
 def judged_containers(job: EmbeddedJob) -> tuple[list[str], list[Problem]]:
-    """Name the containers whose exit codes count: the default container where one is set, else all regular ones."""
+    """Return the containers whose exit codes count: the default container if one is set, else all regular ones."""
     containers = [container["name"] for container in job.pod_spec.get("containers") or () if container.get("name")]
     default = job.pod_annotations.get(DEFAULT_CONTAINER)
     if default is None:
@@ -170,7 +171,7 @@ def judged_containers(job: EmbeddedJob) -> tuple[list[str], list[Problem]]:
 
 
 def uncovered(containers: list[str], author_rules: list[Json]) -> list[str]:
-    """Name the containers of which no author's rule says which exit codes are not retriable."""
+    """Return the containers for which no rule of the author decides about every exit code."""
     if not author_rules:
         return containers
     covered = {(rule["onExitCodes"].get("containerName") or "") for rule in author_rules if tells_bugs(rule)}
@@ -178,17 +179,17 @@ def uncovered(containers: list[str], author_rules: list[Json]) -> list[str]:
 
 
 def tells_bugs(rule: Json) -> bool:
-    """Return True if a rule says of every exit code whether it is worth a retry.
+    """Return True if a rule decides about every exit code whether it is worth a retry.
 
-    `NotIn` does. A list of codes that fail the Job, or its index, says that all others are worth one: the API counts
-    what no rule matches. A list that is counted or ignored says nothing of the codes that are not in it.
+    `NotIn` does. So does a list of codes that fail the Job or its index: all other codes are worth a retry then,
+    because the API counts failures that no rule matches. A list that is counted or ignored says nothing about others.
     """
     requirement = rule.get("onExitCodes") or {}
     return requirement.get("operator") == "NotIn" or (bool(requirement) and rule.get("action") in FAILING)
 
 
 def is_coupled(job: EmbeddedJob) -> bool:
-    """Return True if the pods of a Job, or of its set, depend on each other, so that one's loss makes its peers fail."""
+    """Return True if the pods of a Job, or of its set, depend on each other: the loss of one makes the others fail."""
     spec = job.spec
     return job.traits.coupled or (
         spec.get("completionMode") == "Indexed"
@@ -203,17 +204,20 @@ def tolerates_failures(spec: Json) -> bool:
 
 
 def is_work_queue(spec: Json) -> bool:
-    """Return True if pods end by agreement: no completions; with parallelism absent too, the API makes both 1."""
+    """Return True if a Job is a work queue: parallelism without completions. Without both, the API sets both to 1."""
     return spec.get("completions") is None and spec.get("parallelism") is not None
 
 
 def has_back_off(spec: Json) -> bool:
-    """Return True if a JobSpec has backoffLimitPerIndex for its back-off alone."""
+    """Return True if a JobSpec has backoffLimitPerIndex only for its back-off."""
     return spec.get("backoffLimitPerIndex") is not None and not batch.has_index_budgets(spec)
 
 
 def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
-    """Return True if others delete this Job's pods: they end with 137, without DisruptionTarget, and are judged."""
+    """Return True if something other than the platform may delete this Job's pods.
+
+    They then end with 137 and without DisruptionTarget, and the Job controller judges them.
+    """
     spec = job.spec
     foreign = (spec.get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER
     completions = spec.get("completions")
@@ -222,9 +226,9 @@ def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
         and spec.get("completionMode") == "Indexed"
         and completions is not None
         and completions == spec.get("parallelism")
-        and not (completions == 1 and has_back_off(spec))  # made Indexed for that alone: nobody scales it
+        and not (completions == 1 and has_back_off(spec))  # Indexed only for its back-off: not scaled
     )
     annotations = job.metadata.get("annotations") or {}
-    let_go = names.RETRY_OF in annotations and names.STAYS_SUSPENDED not in annotations  # it runs in a moment
-    suspended = bool(spec.get("suspend")) and not let_go
+    is_resumed = names.RETRY_OF in annotations and names.STAYS_SUSPENDED not in annotations  # by the requested retry
+    suspended = bool(spec.get("suspend")) and not is_resumed
     return job.traits.suspendable or suspended or is_queued(job.metadata) or foreign or elastic

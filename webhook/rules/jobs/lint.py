@@ -1,4 +1,4 @@
-"""Warns about a podFailurePolicy that the API server accepts and that does not do what its author wants.
+"""Warns about a podFailurePolicy that the API server accepts but that does not do what its author wants.
 
 Reads, in the JobSpec:
     podFailurePolicy.rules[*].action
@@ -8,10 +8,10 @@ Reads, in the JobSpec:
     template.spec.containers: how many
     template.spec.initContainers[*].restartPolicy: Always makes a native sidecar
 
-How the Job controller matches: pkg/controller/job/pod_failure_policy.go of Kubernetes 1.36.3. Rules in order, the first
-that matches decides; a requirement on exit codes matches if any container in its scope ended with a code other than 0
-that satisfies it. webhook/ledger/model/matching.py decides the same of a pod that has failed; here it is asked of all
-pods that may fail. Each warning is short enough for the 120 characters that an admission warning has.
+How the Job controller matches (pkg/controller/job/pod_failure_policy.go of Kubernetes 1.36.3): the first rule that
+matches decides. A requirement on exit codes matches if any container that it is about ended with a code other than 0
+that satisfies it. webhook/ledger/model/matching.py does the same for one failed pod; this file reasons about all pods
+that may fail. Each warning fits into the 120 characters of an admission warning.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,16 +26,16 @@ from webhook.objects.problem import Json, Path, Problem
 DISRUPTION: Final = (DISRUPTED_CONDITION, "True")
 KILLED: Final = 137
 TERMINATED: Final = 143
-# What a pod that is disrupted usually ends with: killed after the grace period, or ended by SIGTERM itself.
+# The usual exit codes of disrupted pods: killed after the grace period, or ended by SIGTERM.
 DISRUPTED: Final = (KILLED, TERMINATED)
 FAILING: Final = ("FailIndex", "FailJob")
-# What an exit-code rule must not do to a disruption before the disruption rule has its say.
+# By the action of a disruption rule: actions that an exit-code rule before it should not have.
 HARSHER: Final = {"Ignore": ("Count", *FAILING), "Count": FAILING}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule, with where it stands: `exit_codes`, or else the (type, status) pairs of `conditions`."""
+    """One rule, and its path; it has either `exit_codes` or `conditions`, pairs of type and status."""
 
     path: Path
     action: str
@@ -44,10 +44,10 @@ class Rule:
 
 
 def warnings(job_spec: Json, path: Path, *, suspendable: bool = False) -> list[Problem]:
-    """Say what is doubtful in the podFailurePolicy of the JobSpec at `path`; its field types have been checked.
+    """Return warnings about the podFailurePolicy of the JobSpec at `path`, whose field types have been checked.
 
-    What the schema rule refuses is no reason to fail here. `suspendable`: whether others suspend or scale this Job, so
-    that its pods may be deleted while it goes on.
+    Works for a policy that the schema rule denies too. `suspendable`: whether others suspend or scale this Job, so that
+    its pods may be deleted while it continues.
     """
     rules = read(job_spec, (*path, "podFailurePolicy", "rules"))
     found: list[Problem] = []
@@ -68,8 +68,8 @@ def warnings(job_spec: Json, path: Path, *, suspendable: bool = False) -> list[P
 def scope_warnings(rule: Rule, job_spec: Json) -> Iterator[Problem]:
     """Warn about `NotIn` for all of several containers.
 
-    When one ends, the others are ended too, and their exit codes count as much as its own: a sidecar that is killed
-    with 137 satisfies `NotIn [143]` though the program itself ended with 143.
+    When one container ends, the others are ended too, and their exit codes count as well: a sidecar that is killed with
+    137 satisfies `NotIn [143]` although the program itself ended with 143.
     """
     exit_codes = rule.exit_codes
     if exit_codes and exit_codes.excluding and exit_codes.container is None and has_several_containers(job_spec):
@@ -77,9 +77,9 @@ def scope_warnings(rule: Rule, job_spec: Json) -> Iterator[Problem]:
 
 
 def suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
-    """Warn where suspending or scaling the Job would fail it.
+    """Warn about a rule by which suspending or scaling the Job would fail it.
 
-    Pods deleted so end with 137 and without DisruptionTarget, and the Job controller judges them like any other.
+    Its pods then end with 137 and without DisruptionTarget, and the Job controller judges them like any others.
     """
     if fails_if_killed(rule, earlier):
         remedy = f"add {KILLED} to values" if rule.exit_codes and rule.exit_codes.excluding else f"remove {KILLED}"
@@ -87,18 +87,18 @@ def suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem
 
 
 def fails_by_killing(job_spec: Json) -> bool:
-    """Return True if a Job fails if somebody else than the platform kills a pod of it."""
+    """Return True if a Job fails when one of its pods is killed without DisruptionTarget."""
     rules = read(job_spec, ())
     return any(fails_if_killed(rule, rules[:index]) for index, rule in enumerate(rules))
 
 
 def fails_if_killed(rule: Rule, earlier: Sequence[Rule]) -> bool:
-    """Return True if a rule takes a pod that was killed for a bug."""
+    """Return True if a rule fails the Job or the index for a pod that was killed."""
     return rule.action in FAILING and takes(rule, KILLED, earlier)
 
 
 def order_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
-    """Warn about a disruption rule after a rule that does worse to the exit codes that disruptions end with."""
+    """Warn about a disruption rule after a rule with a harsher action for the exit codes of disrupted pods."""
     for index, other in enumerate(earlier):
         code = next((code for code in DISRUPTED if takes(other, code, earlier[:index])), None)
         if other.action in HARSHER.get(rule.action, ()) and code is not None:
@@ -110,7 +110,7 @@ def order_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
 def budget_warnings(rule: Rule, job_spec: Json, path: Path) -> Iterator[Problem]:
     """Warn about `Count` for disruptions where one lost node can end more pods than there are retries.
 
-    A backoffLimit of 0 allows no failure anyhow, on however many nodes.
+    Not with a backoffLimit of 0, which allows no failure in any case.
     """
     pods, retries = batch.active_pods(job_spec), batch.sum_of_failures(job_spec)
     if rule.action == "Count" and 0 < retries < pods:
@@ -121,8 +121,8 @@ def budget_warnings(rule: Rule, job_spec: Json, path: Path) -> Iterator[Problem]
 def is_shadowed(rule: Rule, earlier: Sequence[Rule]) -> bool:
     """Return True if earlier rules match wherever this one would.
 
-    For exit codes a few numbers decide. What `In` lists is all that it can match. `NotIn` has no end, so one earlier
-    `NotIn` must take all but its own values, and those are what is left to look at.
+    For exit codes it is enough to compare a few numbers: `In` matches only the codes that it lists. `NotIn` matches
+    infinitely many, so some earlier `NotIn` must match all of these except its own values, which are compared then.
     """
     if rule.exit_codes is None:
         return rule.conditions <= {pair for other in earlier for pair in other.conditions}
@@ -140,28 +140,28 @@ def is_shadowed(rule: Rule, earlier: Sequence[Rule]) -> bool:
 
 
 def takes(rule: Rule, code: int, earlier: Sequence[Rule]) -> bool:
-    """Return True if a rule can be the first to match a container that ended with a code."""
+    """Return True if a rule can be the first one that matches a container with an exit code."""
     if rule.exit_codes is None or not rule.exit_codes.match(code):
         return False
     return not any(wider.match(code) for wider in wider_than(rule.exit_codes, earlier))
 
 
 def wider_than(exit_codes: ExitCodes, earlier: Sequence[Rule]) -> Iterator[ExitCodes]:
-    """Yield the earlier requirements that look at every container that this one looks at."""
+    """Yield the earlier requirements that are about every container that this one is about."""
     for other in earlier:
         if other.exit_codes is not None and other.exit_codes.container in {None, exit_codes.container}:
             yield other.exit_codes
 
 
 def read(job_spec: Json, path: Path) -> list[Rule]:
-    """Read the rules, with the API's defaults, but for those that match nothing: the schema rule refuses them."""
+    """Return the rules, with the API's defaults, except those that match nothing: the schema rule denies these."""
     rules = (job_spec.get("podFailurePolicy") or {}).get("rules") or ()
     found = [read_rule(rule or {}, (*path, index)) for index, rule in enumerate(rules)]
     return [rule for rule in found if (rule.conditions if rule.exit_codes is None else rule.exit_codes.values)]
 
 
 def read_rule(rule: Json, path: Path) -> Rule:
-    """Read one rule."""
+    """Return one rule."""
     return Rule(path, rule.get("action") or "", exit_codes_of(rule), conditions_of(rule))
 
 

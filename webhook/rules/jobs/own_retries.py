@@ -1,4 +1,4 @@
-"""Keeps an author's word that a Job runs once, and tells what the retries mean that an author asks for.
+"""Respects an author's decision that a Job runs once, and warns what the retries mean that an author asks for.
 
 Reads, in a JobSpec:
     backoffLimit, backoffLimitPerIndex, podFailurePolicy.rules
@@ -19,24 +19,24 @@ MOST_CODES: Final = 3  # that a warning lists
 
 
 def runs_once(job: EmbeddedJob, settings: Settings, *, set_restarts: bool) -> bool:
-    """Return True if a Job's author wants no second run of it, whatever ended the first: then nothing is injected.
+    """Return True if a Job's author wants no second run, for whatever reason the first ended: nothing is injected then.
 
-    `set_restarts`: whether its JobSet starts again. The annotation max-disruptions says that disruptions are free.
+    `set_restarts`: whether its JobSet restarts. With the annotation max-disruptions, the author allows disruptions.
     """
     retries = batch.retry_budget(job.spec) if settings.max_retries is None else settings.max_retries
     return not (retries or settings.max_disruptions or set_restarts)
 
 
 def restarts(job_set: Json | None) -> bool:
-    """Return True if the author of a JobSet wants it to start again after some failure; a rule of ours says nothing."""
+    """Return True if a JobSet restarts after some failure because of its author, not because of a rule of ours."""
     policy = at(job_set, ("spec", "failurePolicy"))
     if not isinstance(policy, dict):
-        return False  # none, or of another kind
+        return False  # no JobSet, no policy, or an object of another kind
     return bool(policy.get("maxRestarts")) or any(map(may_be_free_after_bugs, policy.get("rules") or ()))
 
 
 def once_warning(path: Path, job: EmbeddedJob, settings: Settings) -> list[Problem]:
-    """Say of a Job that runs once that this holds for disruptions too, where the profile makes them free otherwise."""
+    """Warn about a Job that runs once that a disruption fails it too, if the profile makes disruptions free."""
     profile, own = settings.profile, job.spec.get("podFailurePolicy")
     injects = profile.failure_policy.inject == "Merge" or (profile.failure_policy.inject == "IfAbsent" and own is None)
     if not injects or profile.disruptions.action != "Ignore":
@@ -47,15 +47,15 @@ def once_warning(path: Path, job: EmbeddedJob, settings: Settings) -> list[Probl
 
 
 def meaning_warning(budget: Budget, job: EmbeddedJob, settings: Settings, *, ledger: bool) -> list[Problem]:
-    """Say for which exit codes an author's retries are, in a Job that had no failure policy before ours.
+    """Warn for which exit codes an author's retries are, in a Job that had no failure policy before ours.
 
-    `ledger`: whether there is one, which tells bugs where pods depend on each other.
+    `ledger`: whether a ledger finds bugs in Jobs whose pods depend on each other.
     """
     limits = settings.profile.retries
     if not budget.retries or settings.max_retries is not None:
         return []
     if budget.retries > limits.limit and limits.on_exceed == "Deny":
-        return []  # it is refused for them
+        return []  # /validate denies it for them
     rules = (job.spec.get("podFailurePolicy") or {}).get("rules") or []
     if ledger and failure_policy.is_settled(job, settings):
         rules = failure_policy.bug_rules(job, settings, rules)[0]
@@ -66,7 +66,7 @@ def meaning_warning(budget: Budget, job: EmbeddedJob, settings: Settings, *, led
 
 
 def listed(codes: list[int]) -> str:
-    """Say which exit codes alone are retried: 0 stands for none."""
+    """Return which exit codes are retried, as the beginning of a sentence; [0] means none."""
     if codes == [0]:
         return "no exit code is"
     if len(codes) == 1:

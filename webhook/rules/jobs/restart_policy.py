@@ -1,4 +1,4 @@
-"""Makes the restartPolicy of a Job's pods Never, beside which alone the API takes a podFailurePolicy.
+"""Sets the restartPolicy of a Job's pods to Never: the API allows a podFailurePolicy only with that.
 
 Reads, in a JobSet:
     metadata.managedFields: whether its author wrote a restartPolicy
@@ -8,9 +8,10 @@ in a JobSpec:
 Writes there:
     template.spec.restartPolicy
 
-What a JobSet leaves out its own mutating webhook makes OnFailure, before ours or after it. The API server notes which
-fields an author sent before it asks any webhook (createHandler in
-staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go of Kubernetes 1.36): so they tell what was left out.
+If it is left out in a JobSet, JobSet's own mutating webhook sets OnFailure, before or after ours. The API server
+records in managedFields which fields an author sent, before it calls any webhook (createHandler in
+staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go of Kubernetes 1.36). So managedFields show what was left
+out.
 """
 
 from typing import Final
@@ -25,9 +26,9 @@ OF_REPLICATED_JOB: Final[Path] = ("f:template", "f:spec", "f:template", "f:spec"
 
 
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor, *, said: bool) -> list[Problem]:
-    """Make restartPolicy Never where the profile says so; return a warning that its author needs, if any.
+    """Set restartPolicy to Never if the profile says so; return a warning for the author if there is a reason for one.
 
-    `said`: whether one that stands there is its author's choice.
+    `said`: whether a restartPolicy that is there is the author's choice.
     """
     policy = settings.profile.failure_policy
     stands = job.pod_spec.get("restartPolicy")
@@ -47,7 +48,7 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, *, said: bool) ->
 def said_in(root: Json) -> dict[str, bool]:
     """Return whether the author of a JobSet wrote a restartPolicy, by the keys of replicated Jobs in managedFields.
 
-    Empty of a file that has none.
+    Empty if there are no managedFields, as in a file.
     """
     said: dict[str, bool] = {}
     entries = at(root, ("metadata", "managedFields"))
@@ -59,5 +60,5 @@ def said_in(root: Json) -> dict[str, bool]:
 
 
 def is_said(said: dict[str, bool], replicated_job: str) -> bool:
-    """Return True if the restartPolicy that stands in a replicated Job is its author's, or nothing tells."""
+    """Return True if the author wrote the restartPolicy of a replicated Job, or if that is unknown."""
     return said.get(f'k:{{"name":"{replicated_job}"}}', True)

@@ -1,6 +1,6 @@
-"""Names everything about a podFailurePolicy that kube-apiserver would refuse, all at once.
+"""Finds everything in a podFailurePolicy that kube-apiserver would refuse, all at once.
 
-Reads, in the JobSpec, and what is allowed there:
+Reads, in the JobSpec (with the allowed values):
     podFailurePolicy.rules                                 absent, or at most 20
     podFailurePolicy.rules[*]                              exactly one of onExitCodes and onPodConditions
     podFailurePolicy.rules[*].action                       Count, FailIndex, FailJob, Ignore
@@ -12,12 +12,12 @@ Reads, in the JobSpec, and what is allowed there:
     podFailurePolicy.rules[*].onPodConditions[*].status    absent or empty (True), False, True, Unknown
     podReplacementPolicy                                   absent, Failed; without a policy TerminatingOrFailed
     backoffLimitPerIndex                                   not absent where an action is FailIndex
-    template.spec.restartPolicy                            Never, where there is a podFailurePolicy
-    template.spec.{containers,initContainers}[*].name      whatever it is
+    template.spec.restartPolicy                            Never, if there is a podFailurePolicy
+    template.spec.{containers,initContainers}[*].name      any
 
 Source: pkg/apis/batch/validation/validation.go of Kubernetes 1.36.3, after the decoding and defaulting that the API
-server does before; 1.34.4 says the same. Not ours: restartPolicy where there is no podFailurePolicy, and which values
-backoffLimitPerIndex may have.
+server does before; 1.34.4 has the same. Not checked here: restartPolicy without a podFailurePolicy, and the values of
+backoffLimitPerIndex.
 """
 
 import re
@@ -36,14 +36,14 @@ REPLACEMENT_POLICIES: Final = ("Failed", "TerminatingOrFailed")
 LOWEST: Final = -(2**31)
 HIGHEST: Final = 2**31 - 1
 
-# A qualified name is a label key: a name, before it a DNS subdomain and a slash if need be.
+# A qualified name is a label key: a name, or a DNS subdomain, a slash and a name.
 NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def problems(job_spec: Json, path: Path) -> list[Problem]:
-    """Name what the API server would refuse in the JobSpec that stands at `path`; its field types must fit SHAPE.
+    """Return what the API server would refuse in the JobSpec at `path`; its field types must fit SHAPE.
 
-    The verdict is that on a Job or a CronJob's template, whether the API server has defaulted it already or not.
+    The result is right for a Job and for a CronJob's template, whether the API server has defaulted it already or not.
     """
     return [
         *policy_problems(job_spec, (*path, "podFailurePolicy")),
@@ -53,10 +53,10 @@ def problems(job_spec: Json, path: Path) -> list[Problem]:
 
 
 def policy_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
-    """Judge the policy itself.
+    """Yield the problems of the policy itself.
 
-    A policy without rules is allowed; one with more than 20 is not, and no more is said of it. So it is with values and
-    conditions.
+    A policy without rules is allowed. If it has more than 20, that is its only problem; likewise with too many values
+    or conditions.
     """
     rules = (job_spec.get("podFailurePolicy") or {}).get("rules") or ()
     if len(rules) > MAX_RULES:
@@ -72,10 +72,7 @@ def policy_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
 
 
 def action_problems(rule: Json, job_spec: Json, path: Path) -> Iterator[Problem]:
-    """Judge what a rule does.
-
-    The action is required and one of four; FailIndex needs the Job to count failures by index.
-    """
+    """Yield the problems of a rule's action: it is required, one of four, and FailIndex needs backoffLimitPerIndex."""
     action = rule.get("action")
     yield from unless_one_of(ACTIONS, action, path)
     if action == "FailIndex" and job_spec.get("backoffLimitPerIndex") is None:
@@ -83,9 +80,9 @@ def action_problems(rule: Json, job_spec: Json, path: Path) -> Iterator[Problem]
 
 
 def requirement_problems(rule: Json, containers: dict[str, None], path: Path) -> Iterator[Problem]:
-    """Judge when a rule matches.
+    """Yield the problems of a rule's requirement.
 
-    Exactly one of the two requirements is there. An empty onExitCodes is there, an empty list of conditions is not.
+    A rule must have exactly one. An empty onExitCodes counts as one, an empty list of conditions does not.
     """
     exit_codes = rule.get("onExitCodes")
     conditions = rule.get("onPodConditions") or ()
@@ -100,9 +97,9 @@ def requirement_problems(rule: Json, containers: dict[str, None], path: Path) ->
 
 
 def exit_code_problems(requirement: Json, containers: dict[str, None], path: Path) -> Iterator[Problem]:
-    """Judge a requirement on exit codes.
+    """Yield the problems of a requirement on exit codes.
 
-    The operator is required. A containerName that is there, even empty, names a container or init container.
+    The operator is required. A containerName, even an empty one, must name a container or init container.
     """
     operator = requirement.get("operator")
     yield from unless_one_of(OPERATORS, operator, (*path, "operator"))
@@ -116,10 +113,10 @@ def exit_code_problems(requirement: Json, containers: dict[str, None], path: Pat
 
 
 def value_problems(values: list[int], operator: str | None, path: Path) -> Iterator[Problem]:
-    """Judge the exit codes.
+    """Yield the problems of a list of exit codes.
 
-    Between 1 and 255 of them, ascending, none twice. No container fails with 0, so In may not ask for it; NotIn may
-    exclude it. Any other number is allowed, negative ones too, as long as it can be decoded into 32 bits.
+    It has 1 to 255 codes, ascending, none twice. No container fails with 0, so In may not contain it; NotIn may. Any
+    other number is allowed, also a negative one, if it fits into 32 bits.
     """
     if not values:
         yield Problem(path, "has no exit code", f"must have 1 to {MAX_VALUES}")
@@ -145,16 +142,16 @@ def value_problems(values: list[int], operator: str | None, path: Path) -> Itera
 
 
 def are_right(values: list[int], operator: str | None) -> bool:
-    """Return True if nothing is wrong with exit codes, as with most, at less cost than to name what is."""
+    """Return True if exit codes have no problem: a fast check, because most have none."""
     if not values or values != sorted(set(values)):
         return False
     return values[0] >= LOWEST and values[-1] <= HIGHEST and not (operator == "In" and 0 in values)
 
 
 def pod_condition_problems(patterns: list[Json], path: Path) -> Iterator[Problem]:
-    """Judge a requirement on pod conditions.
+    """Yield the problems of a requirement on pod conditions.
 
-    At most 20 patterns, each with a type that is a qualified name; a status left out or empty is defaulted to True.
+    It has at most 20 patterns, each with a qualified name as its type. A status that is absent or empty means True.
     """
     if len(patterns) > MAX_CONDITIONS:
         yield Problem(path, f"has {len(patterns)} patterns", f"must have at most {MAX_CONDITIONS}")
@@ -165,7 +162,7 @@ def pod_condition_problems(patterns: list[Json], path: Path) -> Iterator[Problem
 
 
 def type_problems(condition: str | None, path: Path) -> Iterator[Problem]:
-    """Judge the type of a pod condition: a name of at most 63 characters, before it a DNS subdomain if need be."""
+    """Yield a problem if the type of a pod condition is not a qualified name."""
     prefix, slash, name = (condition or "").rpartition("/")
     if not NAME.fullmatch(name) or (slash and not SUBDOMAIN.fullmatch(prefix)):
         remedy = "must be a qualified name, such as DisruptionTarget or example.com/MyCondition"
@@ -173,10 +170,10 @@ def type_problems(condition: str | None, path: Path) -> Iterator[Problem]:
 
 
 def replacement_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
-    """Judge podReplacementPolicy.
+    """Yield a problem if podReplacementPolicy is not allowed.
 
-    Beside a podFailurePolicy only Failed is allowed, and what an absent one is defaulted to. It may come already
-    defaulted for a Job that had no podFailurePolicy, and is refused then.
+    Beside a podFailurePolicy only Failed is allowed, which is also the default then. A value that was defaulted before
+    the Job had a podFailurePolicy is refused.
     """
     replacement = job_spec.get("podReplacementPolicy")
     if replacement is None:
@@ -188,29 +185,25 @@ def replacement_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
 
 
 def restart_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
-    """Judge restartPolicy.
-
-    A Job's pods may be restarted Never or OnFailure, beside a podFailurePolicy only Never; one left out is not
-    defaulted to that.
-    """
+    """Yield a problem if restartPolicy is not Never beside a podFailurePolicy; the API does not default it to Never."""
     restart = ((job_spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
     if job_spec.get("podFailurePolicy") is not None and restart != "Never":
         yield Problem(path, described(restart), "must be Never where there is a podFailurePolicy")
 
 
 def container_names(job_spec: Json) -> dict[str, None]:
-    """Name all containers that a rule may ask for, in the order of the template: a set that keeps it."""
+    """Return the names of all containers that a rule may name: an ordered set, in the order of the template."""
     pod_spec = (job_spec.get("template") or {}).get("spec") or {}
     fields = ("containers", "initContainers")
     return {(container or {}).get("name") or "": None for field in fields for container in pod_spec.get(field) or ()}
 
 
 def unless_one_of(allowed: tuple[str, ...], value: str | None, path: Path) -> Iterator[Problem]:
-    """Yield a problem for a value that is missing or none of those allowed."""
+    """Yield a problem if a value is missing or not allowed."""
     if value not in allowed:
         yield Problem(path, described(value), f"must be one of {', '.join(allowed)}")
 
 
 def described(value: str | None) -> str:
-    """Say what stands in a field, as the first half of a problem."""
+    """Return the `what` of a problem about a value: `is missing`, or `is` and the value."""
     return "is missing" if value is None else f"is {value[:40]!r}"

@@ -1,15 +1,16 @@
-"""Gives a Job of one pod a completion index, where the profile says so: then back_off holds for it too.
+"""Makes a Job of one pod Indexed, if the profile says so, so that back_off applies to it too.
 
 Reads, in a JobSpec:
     completions, parallelism, managedBy, manualSelector, template.spec.{hostname,restartPolicy}
-in its metadata and that of what it is in:
+in its metadata and those of the object that contains it:
     name, generateName, ownerReferences, managedFields, annotations[kubectl.kubernetes.io/last-applied-configuration]
 Reads and writes:
     completionMode, completions
 
-Its pod gets a name and a hostname by the index then, and an environment variable JOB_COMPLETION_INDEX. Left alone is
-what the API or the program would not bear that in: a name that is no DNS label with the index behind it, a hostname of
-its author, pods that a selector of its own adopts. A Job that a controller makes has what its template says.
+Its pod's name and hostname then contain the index, and it has the environment variable JOB_COMPLETION_INDEX. Jobs for
+which the API would refuse this, or which it could break, stay as they are: those whose name with the index is no DNS
+label, with a hostname of their author, or with a selector of their own. So do Jobs that a controller makes: they have
+what their template says.
 """
 
 from typing import Final
@@ -25,22 +26,22 @@ from webhook.rules.rule import below
 # In a JobSpec.
 WRITES: Final[tuple[Pattern, ...]] = (("completionMode",), ("completions",))
 
-# Characters of a name, so that with what is put behind it it is a DNS label, of at most 63.
+# Characters. A Job's name and its suffixes together must be a DNS label.
 LONGEST_LABEL: Final = 63
 INDEX: Final = len("-0")
-GENERATED: Final = 5  # what the API server puts behind generateName
-SCHEDULED: Final = 11  # what the API keeps free behind a CronJob's name, for that of its Jobs
+GENERATED: Final = 5  # the suffix that the API server adds to generateName
+SCHEDULED: Final = 11  # the room that the API leaves after a CronJob's name for the suffix of its Jobs' names
 
 
 def writes(row: KindSpec) -> tuple[Pattern, ...]:
-    """Return what the rule writes in a kind: in Jobs and CronJobs, and in no other."""
+    """Return the patterns that the rule writes in a kind: only in Jobs and CronJobs."""
     return below(row.job_specs, WRITES) if row in {batch.JOB, batch.CRON_JOB} else ()
 
 
 def edit(row: KindSpec, job: EmbeddedJob, settings: Settings, editor: Editor, *, defaulted: bool) -> None:
-    """Make a Job of one pod Indexed, if its author did not say NonIndexed and nothing breaks by it.
+    """Make a Job of one pod Indexed, if its author did not write NonIndexed and nothing can break.
 
-    `defaulted`: whether the API has written what its author left out.
+    `defaulted`: whether the API has set the fields that the author left out.
     """
     policy = settings.profile.back_off
     if policy.single_pod != "Indexed" or not policy.per_index:
@@ -52,20 +53,20 @@ def edit(row: KindSpec, job: EmbeddedJob, settings: Settings, editor: Editor, *,
 
 
 def is_of_one_pod(spec: Json) -> bool:
-    """Return True if a JobSpec has one pod; with parallelism alone it is a work queue."""
+    """Return True if a JobSpec has one pod; with parallelism and no completions it would be a work queue."""
     completions, parallelism = spec.get("completions"), spec.get("parallelism")
     return parallelism in {None, 1} and (completions == 1 or (completions is None and parallelism is None))
 
 
 def may_be_indexed(root: Json, row: KindSpec, job: EmbeddedJob) -> bool:
-    """Return True if the API and the program bear an index behind the Job's name."""
+    """Return True if neither the API nor the program has a problem with an index in the pod's name."""
     if controller_of(root) is not None or job.spec.get("manualSelector") or job.pod_spec.get("hostname") is not None:
         return False
     return is_short(root.get("metadata") or {}, row) and back_off.may_have_it(job)
 
 
 def is_short(metadata: Json, row: KindSpec) -> bool:
-    """Return True if the name of a Job, made of these metadata, is a DNS label with an index behind it."""
+    """Return True if the name of a Job with these metadata, together with an index, is a DNS label."""
     name, behind = metadata.get("name"), 0
     if not name:
         name, behind = str(metadata.get("generateName") or ""), GENERATED

@@ -1,8 +1,8 @@
-"""Bounds each attempt in time.
+"""Sets a time limit for each attempt.
 
 Reads and writes:
-    in a JobSpec: template.spec.activeDeadlineSeconds: of each pod; the Job's own field bounds all attempts together and
-        is left alone
+    in a JobSpec: template.spec.activeDeadlineSeconds, which bounds each pod; the Job's own field, which bounds all
+        attempts together, is not changed
     elsewhere: the timeout fields of the kind's row
 """
 
@@ -17,19 +17,19 @@ DEADLINE: Final[Path] = ("template", "spec", "activeDeadlineSeconds")  # in a Jo
 
 
 def writes_beside(row: KindSpec) -> tuple[Pattern, ...]:
-    """Return what the rule writes in a kind outside JobSpecs."""
+    """Return the patterns that the rule writes in a kind outside JobSpecs."""
     return tuple(field.written for field in row.timeout_fields)
 
 
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
-    """Set the profile's attemptTimeout on a JobSpec's pods where the author set none."""
+    """Set the profile's attemptTimeout on a JobSpec's pods if the author set no limit."""
     timeout = settings.profile.attempt_timeout
     if timeout is not None and job.pod_spec and job.pod_spec.get("activeDeadlineSeconds") is None:
         editor.set((*job.path, *DEADLINE), int(timeout))
 
 
 def edit_fields(row: KindSpec, root: Json, settings: Settings, editor: Editor) -> None:
-    """Set the profile's attemptTimeout in the kind's own fields where the author set none."""
+    """Set the profile's attemptTimeout in each timeout field of a kind that the author left out."""
     timeout = settings.profile.attempt_timeout
     if timeout is None:
         return

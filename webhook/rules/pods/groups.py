@@ -1,12 +1,12 @@
-"""Whether a pod is scheduled together with others, so that it cannot choose another kind of node by itself.
+"""Finds out whether a pod is scheduled together with others, so that it cannot go to another kind of node alone.
 
 Reads:
     metadata.labels, metadata.annotations: the groups of gang schedulers
     metadata.labels[jobset.sigs.k8s.io/job-restart-attempt]
     spec.{schedulingGroup,workloadRef}, spec.resourceClaims[*].resourceClaimName
 
-All pods of a group are to be alike: for one that is not, Kubernetes promises no placement (KEP-4671), and a gang of
-which one pod finds no node starts none.
+All pods of a group must be alike: Kubernetes does not promise to place one that differs (KEP-4671), and if one pod of a
+gang finds no node, none of them starts.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ from webhook.attempts.jobs import job_set
 from webhook.kinds.job_set import JOB_RESTART
 from webhook.objects.problem import Json
 
-# Kueue; coscheduling (scheduler-plugins), today's and two older keys of it, which Koordinator reads too.
+# Kueue; coscheduling (scheduler-plugins) with its current and two older keys, which Koordinator reads too.
 LABELS: Final = frozenset(
     {
         "kueue.x-k8s.io/pod-group-name",
@@ -38,12 +38,12 @@ ANNOTATIONS: Final = frozenset(
 )
 # The group's name in the Workload API: of Kubernetes 1.36 and later, and of 1.35.
 FIELDS: Final = ("schedulingGroup", "workloadRef")
-# Sources that count what all pods of a group have had: they change the kind of node together.
+# Sources whose attempt is the same for all pods of a group, so that all of them change the kind of node together.
 OF_ALL_PODS: Final = frozenset({job_set.NAME, volcano.NAME})
 
 
 def is_grouped(pod: Json) -> bool:
-    """Return True if a pod names a group that it is scheduled with."""
+    """Return True if a pod names a group with which it is scheduled."""
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     if not LABELS.isdisjoint(metadata.get("labels") or {}):
         return True
@@ -51,17 +51,17 @@ def is_grouped(pod: Json) -> bool:
 
 
 def moves_as_one(pod: Json, source: str) -> bool:
-    """Return True if what a source says of a pod, it says of all pods of its group.
+    """Return True if a source has the same attempt for all pods of a pod's group.
 
-    A JobSet may restart one of its Jobs alone.
+    A JobSet's has not for a Job that was restarted alone.
     """
     labels = (pod.get("metadata") or {}).get("labels") or {}
     return source in OF_ALL_PODS and labels.get(JOB_RESTART) in {None, "0"}
 
 
 def has_named_claim(pod_spec: Json) -> bool:
-    """Return True if a pod uses a ResourceClaim by its name: its devices may be allocated already, on one node.
+    """Return True if a pod uses a ResourceClaim by its name, whose devices may be allocated on one node already.
 
-    A claim that is made of a template is allocated anew for each pod.
+    A claim that is made from a template is allocated for each pod.
     """
     return any(claim.get("resourceClaimName") for claim in pod_spec.get("resourceClaims") or ())

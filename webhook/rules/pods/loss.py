@@ -1,11 +1,11 @@
-"""Tells which pods lose their work at the first disruption: nothing retries them, and nothing replaces them for free.
+"""Finds out whether a pod loses its work at the first disruption: nothing retries or replaces it at no cost.
 
 Reads, of the pod's controller:
     a Job: spec.{backoffLimit,backoffLimitPerIndex}, spec.podFailurePolicy.rules[*].{action,onPodConditions}
     a SparkApplication: spec.restartPolicy.type
-    of others what their attempts are told by (webhook/attempts)
-of the controller above it, a JobSet: spec.failurePolicy.{maxRestarts,rules}
-of the pod: the labels by which Ray and Spark tell workers and executors, which their own systems replace
+    others: the fields from which their attempts are read (webhook/attempts)
+of the JobSet that controls the Job: spec.failurePolicy.{maxRestarts,rules}
+of the pod: the labels by which Ray and Spark mark workers and executors, which their own systems replace
 """
 
 from itertools import islice
@@ -33,23 +33,23 @@ FREE_SYSTEMS: Final = frozenset(row.group for row in flyte.ROWS)
 
 
 def is_lost_when_disrupted(evidence: Evidence, levels: list[Level]) -> bool:
-    """Return True if the first disruption of a pod ends its work for good; `levels` are those of the pod.
+    """Return True if the first disruption of a pod ends its work for good; `levels`: those of the pod.
 
-    False where its author says that it may be interrupted, and where nothing tells its retries.
+    False if its author allows interruptions, or if its retries are unknown.
     """
     if evidence.settings.interruptible or is_replaced(evidence):
         return False
     controller, owner = evidence.controller, evidence.owner
     if controller is not None and controller.group == batch.JOB.group and owner is not None:
         return ends_job(evidence, owner.get("spec") or {})
-    if levels and levels[0].source == annotation.NAME:  # it has the budget of one level alone
+    if levels and levels[0].source == annotation.NAME:  # it has the budget of only one level
         levels = attempts.levels_of_systems(replace(evidence, warnings=[])) or levels
     retries = [level.budget for level in levels if not level.of_disruptions]
     return bool(retries) and not any(retries)
 
 
 def is_replaced(evidence: Evidence) -> bool:
-    """Return True if the pod's own system replaces it, and counts that against no retry."""
+    """Return True if the pod's own system replaces it, and does not count that as a retry."""
     group = "" if evidence.controller is None else evidence.controller.group
     if group in FREE_SYSTEMS:
         return True
@@ -60,26 +60,26 @@ def is_replaced(evidence: Evidence) -> bool:
 
 
 def ends_job(evidence: Evidence, spec: Json) -> bool:
-    """Return True if a disruption of a pod ends its Job, and what is above that does not start it again."""
+    """Return True if a disruption of a pod ends its Job, and the Job's controller does not restart it."""
     action = action_on_disruption(spec)
     if action == "Ignore" or (action not in FAILING and batch.retry_budget(spec)):
         return False
     above = evidence.above
     if above is None:
-        return REPLICATED_JOB not in evidence.labels  # else its JobSet is not known
+        return REPLICATED_JOB not in evidence.labels  # with this label it has a JobSet, which is unknown here
     if above.get("kind") != JOB_SET.kind:
-        return not number_at(above, ("spec", "backoffLimit"))  # a RayJob, of which this Job is the submitter
+        return not number_at(above, ("spec", "backoffLimit"))  # of a RayJob, whose submitter this Job is
     return ends_set(above, evidence.labels.get(REPLICATED_JOB) or "", end_of_job(spec, action))
 
 
 def action_on_disruption(spec: Json) -> str:
-    """Return the action of a JobSpec's first rule on disruptions, empty where it has none."""
+    """Return the action of a JobSpec's first rule on disruptions; empty if it has none."""
     rules = islice((spec.get("podFailurePolicy") or {}).get("rules") or (), bounds.MAX_RULES)
     return next((rule.get("action") or "" for rule in rules if matches_disruption(rule)), "")
 
 
 def end_of_job(spec: Json, action: str) -> JobEnd:
-    """Return how a Job ends that a disruption ends (pkg/controller/job of Kubernetes)."""
+    """Return how a disruption ends a Job, by the `action` on it (pkg/controller/job of Kubernetes)."""
     if action == "FailJob":
         return JobEnd(POD_FAILURE_POLICY, f"Pod {DISRUPTED} rule at index 0")
     if spec.get("backoffLimitPerIndex") is not None:
@@ -88,7 +88,7 @@ def end_of_job(spec: Json, action: str) -> JobEnd:
 
 
 def ends_set(job_set: Json, replicated_job: str, end: JobEnd) -> bool:
-    """Return True if a JobSet does not start again when a Job of it ends so; without a failure policy it never does."""
+    """Return True if a JobSet does not restart after such an end of a Job; it never does without a failure policy."""
     if not isinstance(at(job_set, ("spec", "failurePolicy")), dict):
         return True
     action = rule_of_set(job_set, replicated_job, end)[1]

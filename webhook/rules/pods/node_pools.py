@@ -1,10 +1,10 @@
-"""Warns about a Job whose pods would be required to run on nodes that no pool has.
+"""Warns about a Job whose pods would have to run on nodes that no node pool has.
 
 Reads, in the JobSpec:
     template.spec.{nodeSelector,affinity.nodeAffinity}
-    template.metadata.annotations: those of capacity that is set aside
+    template.metadata.annotations: those that ask for reserved or requested capacity
 
-A pool that has no node now is not known, unless it has had one since the server started: hence warnings, no more.
+These are only warnings, because a pool is known only if it has had a node since the server started.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,14 +18,14 @@ from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import Settings
 from webhook.rules.pods import placement
 
-MOST_JOBS: Final = 10  # of one object that are looked at
-MOST_WORDS: Final = 300  # expressions and values of one Job, its nodeSelector included; with more it is not judged
+MOST_JOBS: Final = 10  # of one object that are judged
+MOST_WORDS: Final = 300  # expressions and values of one Job, with its nodeSelector; a Job with more is not judged
 
 
 def warnings(
     jobs: Iterable[tuple[EmbeddedJob, Settings]], recognised: capacity.Provider | None, pools: tuple[capacity.Pool, ...]
 ) -> Iterator[Problem]:
-    """Yield a warning for each requirement that leaves a Job's pods no pool; `pools` are those that are known."""
+    """Yield a warning for each requirement of a Job's pods that no pool meets; `pools`: the known ones."""
     if not pools:
         return
     for job, settings in islice(jobs, MOST_JOBS):
@@ -37,7 +37,7 @@ def warnings(
 def of_job(
     job: EmbeddedJob, settings: Settings, provider: capacity.Provider, pools: tuple[capacity.Pool, ...]
 ) -> Iterator[Problem]:
-    """Yield the warnings about one Job; none where its author's own words leave it no pool already."""
+    """Yield the warnings about one Job; none if no pool meets even its author's own requirements."""
     selector, alternatives = job.pod_spec.get("nodeSelector") or {}, [found for _, found in terms(job.pod_spec)]
     values = [expression.get("values") or () for term in alternatives for expression in term]
     if len(selector) + len(alternatives) + len(values) + sum(map(len, values)) > MOST_WORDS:
@@ -52,7 +52,7 @@ def of_job(
 
 
 def requirements(pod_spec: Json, settings: Settings, provider: capacity.Provider) -> Iterator[tuple[str, list[Json]]]:
-    """Yield what will be required of the nodes, on the early attempts and on the last."""
+    """Yield the requirements on nodes, first of the early attempts, then of the last ones, each with its name."""
     rules = settings.profile.placement
     if (
         rules.spot == "Require"

@@ -1,9 +1,9 @@
-"""Places a pod on spot or on-demand nodes by its attempt: Flyte's interruptible rule, at every level of the pod.
+"""Places a pod on spot or on-demand nodes by its attempt: Flyte's rule for interruptible tasks, at each level of a pod.
 
 Reads:
     metadata.annotations[retry-policy.dev/{attempt,interruptible,retry-history}], metadata.ownerReferences
-    metadata.annotations of systems that choose a node by other pods, or of capacity that is set aside
-    what webhook/rules/pods/groups.py reads
+    metadata.annotations of systems that choose a node by other pods, or that ask for reserved capacity
+    the fields that webhook/rules/pods/groups.py reads
     spec.nodeName, spec.nodeSelector, spec.schedulingGates[*].name
 Reads and writes:
     spec.affinity.nodeAffinity, spec.tolerations
@@ -28,10 +28,10 @@ Placement = Literal["Spot", "OnDemand", "None"]
 
 UNKNOWN: Final = "Unknown"
 NEVER_BATCH: Final = {("apps", "DaemonSet"), ("apps", "ReplicaSet")}  # a Deployment's pods are its ReplicaSet's
-# Kueue chooses nodes by the template, unaware of a term of ours: with its topology, or a flavor's nodeSelector later. A
-# pod of an elastic Job gets the nodeSelector of its admission checks when it is let go.
+# Kueue chooses nodes by the template, which lacks our terms: by its topology, or by a flavor's nodeSelector later. A
+# pod of an elastic Job gets the nodeSelector of its admission checks when the gate is removed.
 GATES: Final = {"kueue.x-k8s.io/topology", "kueue.x-k8s.io/admission", "kueue.x-k8s.io/elastic-job"}
-# Tekton and JobSet send a pod where another one is, wherever that may be.
+# Tekton and JobSet send a pod to the node of another pod, of whatever kind it is.
 FOLLOWS: Final = {"pipeline.tekton.dev/affinity-assistant", "alpha.jobset.sigs.k8s.io/exclusive-topology"}
 NODE_AFFINITY: Final[Path] = ("spec", "affinity", "nodeAffinity")
 REQUIRED: Final[Path] = (*NODE_AFFINITY, "requiredDuringSchedulingIgnoredDuringExecution")
@@ -43,10 +43,10 @@ WRITES: Final[tuple[Pattern, ...]] = (NODE_AFFINITY[:-1], TOLERATIONS)
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Whether a pod leaves spot, and which levels that follows from.
+    """Whether a pod leaves spot nodes, and because of which levels.
 
-    `level`: the level that takes the pod off spot, or else the one with the highest attempt. `retries`: the same of the
-    levels that count retries; `disruptions`: of those that count disruptions, None if there is none.
+    `level`: the level because of which it leaves, or else the one with the highest attempt. `retries`: the same among
+    the levels that count retries. `disruptions`: the same among those that count disruptions; None if there is none.
     """
 
     off_spot: bool
@@ -56,7 +56,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def takes_part(pod: Json, controller: OwnerReference | None, *, batch: bool) -> bool:
-    """Return True if a pod is placed at all; `batch`: whether it belongs to a known batch system."""
+    """Return True if the webhook places a pod at all; `batch`: whether it belongs to a known batch system."""
     if (pod.get("spec") or {}).get("nodeName"):
         return False
     if controller is not None and (controller.group, controller.kind) in NEVER_BATCH:
@@ -79,11 +79,11 @@ def settings_of_retry(settings: Settings, said: Json, *owners: Json | None) -> S
 
 
 def decide(levels: list[Level], settings: Settings, *, lost: bool = False) -> Decision:
-    """Decide from all levels; a pod that no source tells anything about is a first attempt.
+    """Return the decision from all levels; without a level a pod is a first attempt.
 
-    `lost`: whether a disruption ends its work. Then its first attempt is its last one, and leaves spot as such, unless
-    the threshold is 0. A preference would not do: it is nothing to an autoscaler, and where only spot nodes are up
-    nothing for the scheduler to choose from.
+    `lost`: whether a disruption ends its work. Then its first attempt is its last one, and so leaves spot nodes, unless
+    the threshold is 0. This must be a requirement: an autoscaler ignores a preference, and a scheduler that finds only
+    spot nodes would use them.
     """
     threshold = settings.profile.placement.interruptible_failure_threshold
     leaving = highest(level for level in levels if leaves_spot(level, threshold))
@@ -100,17 +100,17 @@ def decide(levels: list[Level], settings: Settings, *, lost: bool = False) -> De
 
 
 def highest(levels: Iterable[Level]) -> Level | None:
-    """Return the first level with the highest attempt, None if there is no level."""
+    """Return the first level with the highest attempt; None if there is no level."""
     return max(levels, key=lambda level: level.attempt, default=None)
 
 
 def leaves_spot(level: Level, threshold: int) -> bool:
     """Apply Flyte's rule (its RFC's unified budget) to one level.
 
-    A positive threshold counts failures on spot, a negative one the attempts kept for on-demand nodes, 0 never leaves.
-    The first attempt always stays, so a negative threshold whose size exceeds the budget leaves from attempt 1 on;
-    Flyte's own subtraction underflows there and never leaves. Where there were as many disruptions as there may be, no
-    threshold keeps a pod on spot.
+    A positive threshold is the number of failures on spot nodes, a negative one the number of attempts on on-demand
+    nodes; with 0 no attempt leaves. The first attempt always stays. So with a negative threshold larger than the budget
+    every attempt from 1 on leaves; in Flyte the subtraction underflows, and none leaves. If there were as many
+    disruptions as allowed, a pod leaves with any threshold.
     """
     attempt = level.attempt
     if attempt == 0:
@@ -125,7 +125,7 @@ def leaves_spot(level: Level, threshold: int) -> bool:
 def edit(
     pod: Json, decision: Decision, settings: Settings, recognised: capacity.Provider | None, editor: Editor
 ) -> Placement:
-    """Say where the pod goes; return what was said: None where nothing could be, or nothing was to be said."""
+    """Add node affinity and tolerations to a pod; return its placement, "None" if nothing could or should be added."""
     provider = provider_of(settings, recognised)
     if provider is None:
         return "None"
@@ -142,7 +142,7 @@ def edit(
 
 
 def is_bound_elsewhere(pod: Json) -> bool:
-    """Return True if something else decides on the pod's node, so that a requirement of ours could leave it none."""
+    """Return True if something else chooses the pod's node, so that a requirement of ours could exclude every node."""
     said = (pod.get("metadata") or {}).get("annotations") or {}
     pod_spec = pod.get("spec") or {}
     gates = pod_spec.get("schedulingGates") or ()
@@ -152,14 +152,14 @@ def is_bound_elsewhere(pod: Json) -> bool:
 
 
 def would_stand_alone(pod: Json, decision: Decision, settings: Settings) -> bool:
-    """Return True if a requirement could part a pod from those that it is scheduled with; its author's word may."""
+    """Return True if a requirement could separate a pod from its group, and the author does not ask for one."""
     if settings.interruptible is False or not groups.is_grouped(pod):
         return False
     return not groups.moves_as_one(pod, decision.level.source)
 
 
 def leave_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, bound: bool) -> Placement:
-    """Keep the pod off spot nodes, unless it asks for them itself."""
+    """Keep the pod off spot nodes unless it asks for them itself; `bound`: by a preference alone."""
     if capacity.refuses_on_demand(pod_spec, provider):
         return "None"
     off_spot = capacity.off_spot(provider)
@@ -173,12 +173,12 @@ def leave_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, b
 
 
 def stay_on_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, required: bool) -> Placement:
-    """Send the pod to spot nodes, unless it asks for others itself."""
+    """Send the pod to spot nodes unless it asks for others itself; `required`: by a requirement."""
     if capacity.refuses_spot(pod_spec, provider):
         return "None"
     requirement = capacity.on_spot(provider)
     if capacity.refuses_on_demand(pod_spec, provider):
-        pass  # it says so itself, in a mixed cluster perhaps by another provider's label
+        pass  # the pod asks for spot nodes itself, perhaps by another provider's label
     elif required and requirement:
         if not require(editor, requirement):
             return "None"
@@ -191,7 +191,7 @@ def stay_on_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *,
 
 
 def provider_of(settings: Settings, recognised: capacity.Provider | None) -> capacity.Provider | None:
-    """Return the provider that the profile names; `auto` is what the shell has recognised."""
+    """Return the provider that the profile names; for `auto` the one that was recognised, None if none was."""
     placement = settings.profile.placement
     if placement.provider == "auto":
         return recognised
@@ -201,9 +201,9 @@ def provider_of(settings: Settings, recognised: capacity.Provider | None) -> cap
 
 
 def require(editor: Editor, requirements: list[Json]) -> bool:
-    """Put a requirement into every term, because terms are ORed; tell whether there was one to put it into.
+    """Add requirements to every term, because terms are ORed; return False if there is no term to which to add them.
 
-    An empty term matches no node, so it stays as it is: filled, it would match some.
+    An empty term matches no node. It stays empty, because with a requirement it would match some.
     """
     terms = at(editor.root, TERMS)
     if terms is None:
@@ -218,11 +218,11 @@ def require(editor: Editor, requirements: list[Json]) -> bool:
 
 
 def own(requirement: Json) -> Json:
-    """Copy a nodeSelectorRequirement: each term edits its own."""
+    """Return a copy of a nodeSelectorRequirement, so that each term has its own."""
     return {key: [*value] if isinstance(value, list) else value for key, value in requirement.items()}
 
 
 def prefer(editor: Editor, term: Json) -> None:
-    """Add a preferredSchedulingTerm, unless it stands there."""
+    """Add a preferredSchedulingTerm unless it is there already."""
     if term not in (at(editor.root, PREFERRED) or ()):
         editor.append(PREFERRED, term)
