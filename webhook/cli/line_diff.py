@@ -61,7 +61,7 @@ def merged(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:
 def identities_of(lines: list[str], names: Names) -> list[Name]:
     """Return the identity of each line, unique in the text, as a number; add new identities to `names`."""
     times: Counter[tuple[Name, str]] = Counter()
-    above: list[tuple[int, Name]] = [(-1, 0)]  # depth and name of those that the next line may stand under
+    above: list[tuple[int, Name]] = [(-1, 0)]  # depth and identity of the possible parents of the next line
     result = []
     for line in lines:
         depth = depth_of(line) if line else above[-1][0] + 1  # an empty line is part of a text of several lines

@@ -77,7 +77,7 @@ def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *,
         labelled = at(root, (*LABELS, names.PROFILE))
         if not isinstance(labelled, str):
             return Verdict(warnings=[Problem((*LABELS, names.PROFILE), "is missing, so it is left alone", LABEL_IT)])
-        profile_name = labelled  # there is no namespace by which the one of the command line could come
+        profile_name = labelled  # the object has no namespace, to which --profile could apply
     facts = Facts(profile_name=profile_name, defaulted=comes_from_the_api(root))
     with labels_by_default(subject):
         mutated = engine.mutate(subject, policy, facts)
@@ -85,14 +85,14 @@ def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *,
     verdict = Verdict(problems=validated.problems, before=before)
     if not subject.malformed:
         verdict.warnings = list(dict.fromkeys([*mutated.warnings, *validated.warnings]))
-    if mutated.placement:  # a Pod that is not placed has not got the attempt either
+    if mutated.placement:  # a Pod that is not placed does not get `attempt` either
         verdict.placed = True
         root.update(admitted)
     return verdict
 
 
 def verdict_on_namespace(root: Json, policy: Policy) -> Verdict:
-    """Judge the keys and the mode of a Namespace; its profile only the policy of its cluster can judge."""
+    """Judge the keys and the mode of a Namespace, but not its profile: only its cluster's policy can tell."""
     malformed = list(islice(wrong_types(root, configuration.SHAPES[configuration.NAMESPACE]), bounds.MOST_PROBLEMS))
     if malformed:
         return Verdict(problems=malformed)
@@ -173,7 +173,7 @@ def with_attempt(metadata: Any, attempt: int) -> Any:
     """Return a Pod's metadata with the annotation `attempt` as if its author had written it, in place of any other."""
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else metadata
     if not isinstance(annotations, dict | None):
-        return metadata  # of a wrong type, which admission names
+        return metadata  # of a wrong type, which admission reports
     said = {names.ATTEMPT: str(attempt), names.ATTEMPT_SOURCE: "Annotation"}
     return {**(metadata or {}), "annotations": {**(annotations or {}), **said}}
 

@@ -59,11 +59,10 @@ def retry(target: str, selector: str | None, failed_since: str | None, kubeconfi
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the command line names; where `name` is empty all of a kind in a namespace that have failed, and are chosen.
+    """What the command line names: one object, or with an empty `name` all failed ones of a kind that are selected.
 
-    `adapter`: None where the user left the kind out.
-    `failed_since`: within so many seconds until now. `keep_finally`: whether tasks of `finally` that have succeeded do
-    not run again.
+    `adapter`: None if the user left out the kind. `failed_since`: the failure is at most so many seconds ago.
+    `keep_finally`: whether tasks of `finally` that succeeded do not run again.
     """
 
     namespace: str
@@ -76,7 +75,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What can run again, of a Job whose retry has begun its placeholder, and what of it will, without the verb."""
+    """An object that can run again, and what of it will; if the retry of a Job has begun, its placeholder."""
 
     adapter: Adapter
     run: Json
@@ -86,7 +85,7 @@ class Planned:
 
 @dataclass(slots=True)
 class Outcome:
-    """What was done, a line for each; what was refused, and why; what the API server warned of."""
+    """What was done, what was refused and why, and the API server's warnings; a line for each."""
 
     done: list[str] = field(default_factory=list)
     refused: list[Problem] = field(default_factory=list)
@@ -94,7 +93,7 @@ class Outcome:
 
 
 def target_of(text: str, selector: str | None, failed_since: str | None, *, keep_finally: bool = False) -> Target:
-    """Read NAMESPACE/[KIND/]NAME, or NAMESPACE/KIND with what is chosen of it; raise click.UsageError."""
+    """Return the target of NAMESPACE/[KIND/]NAME, or of NAMESPACE/KIND with a selection; raise click.UsageError."""
     within = None if failed_since is None else duration(failed_since)
     if failed_since is not None and within is None:
         raise click.UsageError(f"--failed-since {failed_since!r} is not a duration; write 90s, 1h30m or 24h")
@@ -128,15 +127,15 @@ async def adapter_of(api: Api, target: Target) -> Adapter:
         return target.adapter
     held = await reading.placeholders(api, target.namespace)
     if any(of_job.state_of(one).name == target.name for one in held):
-        return of_job.ADAPTER  # a Job whose retry has begun may be deleted by now
+        return of_job.ADAPTER  # a Job whose retry has begun may be deleted already
     row, _ = await find(api, ObjectArgument(target.namespace, None, target.name), list(ADAPTERS))
     return ADAPTERS[row]
 
 
 async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], bool], *, dry_run: bool) -> Outcome:
-    """Rerun it, or with `dry_run` only find out whether it could; raise what `Api` raises.
+    """Rerun the target, or with `dry_run` only find out whether it can run again; raise what `Api` raises.
 
-    `agreed` is shown what would be done, line by line, and says whether it is to be.
+    `agreed` gets the lines that say what would run again, and returns whether to rerun it.
     """
     outcome = Outcome()
     async with await Api.connect(kubeconfig) as api:
@@ -170,7 +169,7 @@ async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], b
 
 
 async def chosen(api: Api, target: Target, adapter: Adapter, refused: list[Problem]) -> AsyncIterator[Planned]:
-    """Yield what can run again, first what has begun to; add to `refused` why the rest cannot."""
+    """Yield what can run again, first retries that have begun; add to `refused` why the others cannot."""
     placeholders = await reading.placeholders(api, target.namespace) if adapter.in_place is None else []
     begun = {of_job.state_of(one).name: one for one in placeholders} if adapter is of_job.ADAPTER else {}
     for name, one in begun.items():
@@ -195,7 +194,7 @@ async def chosen(api: Api, target: Target, adapter: Adapter, refused: list[Probl
 
 
 async def candidates(api: Api, target: Target, adapter: Adapter, refused: list[Problem]) -> AsyncIterator[Json]:
-    """Yield the object that is named, or those that are chosen, and have failed where they can."""
+    """Yield the named object, or the selected ones that have failed; CronJobs whether their last Job failed or not."""
     row = adapter.row
     if target.name:
         one = await api.find(row.path(target.namespace, target.name))
@@ -211,7 +210,7 @@ async def candidates(api: Api, target: Target, adapter: Adapter, refused: list[P
 
 
 async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: bool) -> None:
-    """Have one object run again; raise RefusedError, StuckError, and what `Api` raises."""
+    """Rerun one object; raise RefusedError, StuckError, and what `Api` raises."""
     adapter, run = planned.adapter, planned.run
     missing = await reading.missing_rights(api, run["metadata"]["namespace"], adapter.rights(run))
     if missing:
@@ -222,12 +221,12 @@ async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: 
 
 
 def now() -> str:
-    """Return the time, RFC 3339."""
+    """Return the current time, RFC 3339."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def has_failed(root: Json, within: int | None) -> bool:
-    """Return True if a Job, JobSet or PipelineRun has failed, and within so many seconds until now."""
+    """Return True if a Job, JobSet or PipelineRun has failed, and did so within the last `within` seconds."""
     since = terminal.ended_at(root)
     if not terminal.has_failed(root) or within is None or since is None:
         return terminal.has_failed(root)

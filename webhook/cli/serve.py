@@ -25,7 +25,7 @@ PORT: Final = click.IntRange(0, 65535)
     "--health-port", type=PORT, default=8080, show_default=True, help="HTTP: /healthz, /readyz, /metrics; 0 picks one."
 )
 @click.option("--kubeconfig", help="Default: inside a cluster its service account, outside none.")
-@click.option("--requested-retries", is_flag=True, help="Have run again what an annotation asks for; serves /retry.")
+@click.option("--requested-retries", is_flag=True, help="Rerun what an annotation requests; serves /retry.")
 def serve(policy_configmap: str | None, **options: Any) -> None:
     """Answer admission requests until SIGTERM."""
     if policy_configmap is not None:

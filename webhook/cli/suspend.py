@@ -66,7 +66,7 @@ async def switch_in_cluster(kubeconfig: str, target: ObjectArgument, *, suspend:
 
 
 def refusal(adapter: Adapter, root: Json, *, suspend: bool) -> Problem | None:
-    """Return why an object cannot be suspended, or resumed; None if it can."""
+    """Return why an object cannot be suspended, or with `suspend` False not resumed; None if it can."""
     name = refusals.kind_and_name(adapter.row.kind, root)
     if problem := adapter.cannot_be_suspended(root):
         return problem
@@ -78,6 +78,6 @@ def refusal(adapter: Adapter, root: Json, *, suspend: bool) -> Problem | None:
 
 
 def text_of(header: str) -> str:
-    """Return what a Warning header says."""
+    """Return the text of a Warning header."""
     found = WARNING.fullmatch(header)
     return header if found is None else found[1].replace('\\"', '"').replace("\\\\", "\\")

@@ -1,1 +1,1 @@
-"""What `retry-policy explain` tells of one workload: loaded, then built."""
+"""`retry-policy explain`: `load` reads a workload, `build` explains it, `render` prints the explanation."""

@@ -1,4 +1,4 @@
-"""Tells what every attempt of a Job or JobSet cost and why, from what the API shows: its account, and its pods."""
+"""Explains what each attempt of a Job or JobSet cost and why, by its account and its pods. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from webhook.policy.settings import count as count_of
 from webhook.retry import record
 from webhook.rules import annotations, undo
 
-# Of a Job that does not say its profile: none is in force.
+# The profile of a Job without a record of one: it injects nothing and has no limits.
 NOBODYS: Final = NamedProfile(
     "",
     Profile(failure_policy=FailurePolicy(inject="Never"), disruptions=Disruptions(limit=batch.UNLIMITED)),
@@ -41,11 +41,12 @@ PLACEMENTS: Final = {"Spot": "spot", "OnDemand": "on-demand"}
 class Row:
     """One attempt.
 
-    `attempt`: as the pod's annotation says. `start` and `end` are RFC 3339, empty where unknown. `ended`: how, in
-    words, or what the pod does now. `rule`: the failure policy's that matched, `rule 1 (FailJob)`; empty where none
-    did.
-    `cost`: retry, disruption, free, fatal, none, empty while it runs. `retries_left` and `disruptions_left` are what
-    was left to its scope after it, None where that is unknown.
+    - `attempt`: as the pod's annotation says. `unit`: its scope: index, Job of the set, or task.
+    - `start` and `end`: RFC 3339; empty if unknown.
+    - `ended`: how it ended, or the state of the pod if it has not ended.
+    - `rule`: the rule of the failure policy that matched, such as `rule 1 (FailJob)`; empty if none did.
+    - `cost`: retry, disruption, free, fatal, none; empty while it runs.
+    - `retries_left` and `disruptions_left`: what its scope had left after it; None if that is unknown.
     """
 
     attempt: int
@@ -64,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """A workload's attempts, oldest first, and what else there is to say."""
+    """A workload: its state, its budgets, its attempts, oldest first, and what its next failure does."""
 
     kind: str
     namespace: str
@@ -72,20 +73,19 @@ class Explanation:
     state: str
     summary: str
     budgets: list[str]
-    earlier: int  # attempts that are counted and no longer kept in detail
-    requested: tuple[record.Requested, ...] = ()  # retries that a person asked for
+    earlier: int  # attempts that are counted but not in `rows`
+    requested: tuple[record.Requested, ...] = ()  # requested retries
     rows: list[Row] = field(default_factory=list)
-    waits_until: str = ""  # the end of the Job controller's back-off
-    verdicts: list[Verdict] = field(default_factory=list)  # that the ledger has yet to give
-    next: list[str] = field(default_factory=list)
-    forecasts: list[NextFailure] = field(default_factory=list)  # of which `next` has the texts
+    waits_until: str = ""  # the end of the Job controller's back-off, RFC 3339; empty if it does not wait
+    verdicts: list[Verdict] = field(default_factory=list)  # pending ones
+    next: list[str] = field(default_factory=list)  # the texts of `forecasts`
+    forecasts: list[NextFailure] = field(default_factory=list)
 
 
 def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
-    """Explain a Job or a JobSet, as the API has it.
+    """Explain a Job or a JobSet, as the API has it; raise ValueError if its account is malformed.
 
-    `jobs` are the Job itself, or those of the set; `parts` the pods of them, and Events about them. Raises ValueError
-    where its account cannot be read.
+    `jobs`: the Job itself, or those of the set. `parts`: their pods, and Events about their pods.
     """
     in_set = root.get("kind") == JOB_SET.kind
     metadata = root["metadata"]
@@ -125,7 +125,7 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
 
 
 def job_budgets(root: Json, account: Account, retries: int) -> Iterator[str]:
-    """Say what of a Job's budgets is spent."""
+    """Yield lines that say how much of each budget of a Job is spent."""
     if is_per_index(root):
         failed = at(root, ("status", "failedIndexes"))
         yield f"retries: {retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
@@ -138,7 +138,7 @@ def job_budgets(root: Json, account: Account, retries: int) -> Iterator[str]:
 
 
 def set_budgets(root: Json, jobs: list[Json]) -> Iterator[str]:
-    """Say what of a JobSet's budget is spent, and of those of its Jobs since the last restart."""
+    """Yield lines that say how much of a JobSet's budget is spent, and of those of its Jobs since the last restart."""
     restarts = at(root, ("status", "restarts")) or 0
     yield f"restarts: {restarts} in all, {costly_restarts(root)} of {retries_of(root)} spent"
     for job in jobs:
@@ -148,7 +148,7 @@ def set_budgets(root: Json, jobs: list[Json]) -> Iterator[str]:
 
 
 def restarts_alone(root: Json, job: Json) -> int:
-    """Return how often a Job of a JobSet was started again without the others."""
+    """Return how often a Job of a JobSet was restarted without the others."""
     labels = job["metadata"].get("labels") or {}
     return job_restarts(root, labels.get(REPLICATED_JOB) or "", count_of(labels.get(JOB_INDEX)) or 0).in_all
 
@@ -188,7 +188,7 @@ def ended_row(detail: Attempt) -> Row:
 
 
 def running_rows(found: list[Pod], account: Account, root: Json, *, in_set: bool) -> Iterator[Row]:
-    """Yield a row for each pod that runs, or has succeeded."""
+    """Yield a row for each pod that has not failed."""
     budgets = limits.budgets_of(root, root if in_set else None, UNKNOWN)
     for pod in sorted((pod for pod in found if not pod.has_failed), key=lambda pod: pod.started):
         yield Row(
@@ -208,7 +208,7 @@ def running_rows(found: list[Pod], account: Account, root: Json, *, in_set: bool
 
 
 def state_of(root: Json) -> str:
-    """Say how a workload stands: by the condition that ended it, else that decided its end, else by Suspended."""
+    """Return the state of a workload: the condition that ended it, or that will, else Suspended, else `running`."""
     found = [one for one in at(root, ("status", "conditions")) or () if one.get("status") == "True"]
     decisions = (one for one in found if terminal.decides(one))
     suspended = (one for one in found if one["type"] == "Suspended")
@@ -219,7 +219,7 @@ def state_of(root: Json) -> str:
 
 
 def standing_of(job: Json, job_set: Json | None, account: Account, found: list[Pod]) -> Standing:
-    """Return how a Job stands."""
+    """Return the state of a Job for a forecast."""
     profile = policy_of(job, account) or NOBODYS
     return Standing(job=job, job_set=job_set, account=account, live=live(found), profile=profile)
 
@@ -230,7 +230,7 @@ def of_job(job: Json, found: Iterable[Pod]) -> list[Pod]:
 
 
 def refusal_of(standings: list[Standing], found: list[Pod], events: list[Json]) -> str:
-    """Return why no pod can be created of a Job that is short of pods; empty if there is no such Job."""
+    """Return why no pod of a Job can be created, for the first Job that lacks pods for such a reason; empty if none."""
     for standing in standings:
         its_own = of_job(standing.job, found)
         if pending.is_short_of_pods(standing.job, its_own) and not standing.job["spec"].get("suspend"):
@@ -241,7 +241,7 @@ def refusal_of(standings: list[Standing], found: list[Pod], events: list[Json]) 
 
 
 def waiting(root: Json, standings: list[Standing], found: list[Pod], all_pods: list[Json]) -> str:
-    """Return until when a Job without a pod waits for the Job controller's back-off; empty if it does not."""
+    """Return the end of the Job controller's back-off, RFC 3339, for a Job without a pod; empty if it does not wait."""
     runs = any(not pod.has_ended for pod in found) or (root.get("spec") or {}).get("suspend")
     if runs or root.get("kind") == JOB_SET.kind or not standings:
         return ""
@@ -249,7 +249,7 @@ def waiting(root: Json, standings: list[Standing], found: list[Pod], all_pods: l
 
 
 def next_of(standings: list[Standing], found: list[Pod]) -> Iterator[NextFailure]:
-    """Yield what the next failure does: in a JobSet for each replicated Job, once where it is the same for all."""
+    """Yield what the next failure does; in a JobSet for each replicated Job, or once if it is the same for all."""
     placed = any(pod.placement in PLACEMENTS for pod in found) or not any(pod.placement for pod in found)
     by_name: dict[str, list[NextFailure]] = {}
     for standing in standings:
@@ -269,7 +269,7 @@ def live(found: Iterable[Pod]) -> tuple[Pod, ...]:
 
 
 def next_pods(job: Json, found: list[Pod]) -> list[Pod]:
-    """Return the pods of a Job that may fail next: those that run, else the one that will."""
+    """Return the pods of a Job that may fail next: those that run, or else those that will be created."""
     running = [pod for pod in found if not pod.has_ended and not pod.deleting]
     if running:
         return running
@@ -291,7 +291,7 @@ def next_pods(job: Json, found: list[Pod]) -> list[Pod]:
 
 
 def replaced(pod: Pod, job: Json) -> Pod:
-    """Return the pod that replaces one of an index, which has failed, as far as its counts go."""
+    """Return the pod that will replace a failed one of an index, with the counts that it will have."""
     outcome = outcomes.outcome_of(pod, job)
     ignored = outcome.rule is not None and outcome.rule.action == "Ignore"
     return structs.replace(
@@ -303,7 +303,7 @@ def replaced(pod: Pod, job: Json) -> Pod:
 
 
 def policy_of(job: Json, account: Account) -> NamedProfile | None:
-    """Return the profile by which a Job is judged, as it is kept on the Job and in its account; None if by none."""
+    """Return the profile of a Job, as recorded on it and in its account; None if it is skipped or has no record."""
     record = undo.read(job)
     if record is None or record.applied is None or annotations.of(job).get(names.SKIP) == "true":
         return None

@@ -1,4 +1,4 @@
-"""Says what the Jobs of a CronJob get, how the last ones ended, and when there is another."""
+"""Explains what the Jobs of a CronJob get, how the last ones ended, and when the next one starts. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from webhook.ledger.model.words import counted
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 
-MOST_JOBS: Final = 10  # that are listed, the newest
+MOST_JOBS: Final = 10  # the newest Jobs, which are listed
 OVERLAPS: Final = {
     "Allow": "starts beside those that still run",
     "Forbid": "is left out while one still runs",
@@ -24,7 +24,7 @@ OVERLAPS: Final = {
 class JobRow:
     """One Job of a CronJob.
 
-    `created` is RFC 3339. `state`: how it stands; `summary`: what its attempts cost.
+    `created`: RFC 3339. `state`: as in Explanation. `summary`: what its attempts cost.
     """
 
     name: str
@@ -35,9 +35,9 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronJobExplanation:
-    """A CronJob, what each of its Jobs gets, its last Jobs, the oldest first, and what is next.
+    """A CronJob, what each of its Jobs gets, its last Jobs, the oldest first, and what happens next.
 
-    `gets`: the retries of a Job, and what happens at its first failure. `gets_from`: by which object that is said.
+    `gets`: the retries of a Job, and what its first failure does. `gets_from`: the object that says so.
     """
 
     kind: str = batch.CRON_JOB.kind
@@ -52,7 +52,7 @@ class CronJobExplanation:
 
 
 def explain(root: Json, jobs: list[Json]) -> CronJobExplanation:
-    """Explain a CronJob, as the API has it; `jobs` are those that it controls."""
+    """Explain a CronJob, as the API has it; `jobs`: those that it controls."""
     metadata, spec = root["metadata"], root["spec"]
     newest_last = sorted(jobs, key=lambda job: str(job["metadata"].get("creationTimestamp") or ""))[-MOST_JOBS:]
     sample = sample_of(root, newest_last)
@@ -76,18 +76,18 @@ def is_controlled_by(root: Json, owner: Json) -> bool:
 
 
 def sample_of(root: Json, jobs: list[Json]) -> Json | None:
-    """Return the last Job if admission has changed it, and not the template: this is from before the opt-in."""
+    """Return the last Job if admission has edited it but not the template, as before the opt-in; else None."""
     last = jobs[-1] if jobs else None
     return last if last is not None and is_changed(last) and not is_changed(root) else None
 
 
 def is_changed(root: Json) -> bool:
-    """Return True if an object has the record of what admission injected into it."""
+    """Return True if an object has the annotation in which admission records what it injected."""
     return at(root, ("metadata", "annotations", names.POLICY)) is not None
 
 
 def job_from_template(root: Json) -> Json:
-    """Return a Job as the CronJob's controller would create it, as far as it is explained."""
+    """Return a Job as the CronJob's controller would create it, with the fields that are explained."""
     template, metadata = root["spec"]["jobTemplate"], root["metadata"]
     inner = template.get("metadata") or {}
     return {
@@ -99,7 +99,7 @@ def job_from_template(root: Json) -> Json:
 
 
 def what_jobs_get(job: Json) -> Iterator[str]:
-    """Yield the retries of a Job, and what happens at its first failure."""
+    """Yield lines that say how many retries a Job has, and what its first failure does."""
     new = {"apiVersion": batch.JOB.api_version, "kind": batch.JOB.kind, "spec": job["spec"]}
     annotations = {key: text for key, text in (job["metadata"].get("annotations") or {}).items() if key != names.LEDGER}
     new["metadata"] = {**job["metadata"], "annotations": annotations}
@@ -120,7 +120,7 @@ def row_of(job: Json) -> JobRow:
 
 
 def next_steps(root: Json, jobs: list[Json]) -> Iterator[str]:
-    """Say when there is another Job, and what can be done about the last one."""
+    """Yield lines that say when the next Job starts, and how to rerun the last one if it failed."""
     spec, metadata = root["spec"], root["metadata"]
     name = f"{metadata.get('namespace')}/cronjob/{metadata['name']}"
     if spec.get("suspend"):
@@ -136,7 +136,7 @@ def next_steps(root: Json, jobs: list[Json]) -> Iterator[str]:
 
 
 def lines(found: CronJobExplanation) -> Iterator[str]:
-    """Print for people, line by line."""
+    """Yield the lines that `explain` prints."""
     suspended = ", suspended" if found.suspended else ""
     yield f"{found.kind} {found.namespace}/{found.name}: schedule {found.schedule}{suspended}"
     yield f"Each Job gets, by {found.gets_from}:"

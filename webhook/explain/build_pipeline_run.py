@@ -1,6 +1,6 @@
-"""Tells how every attempt of a PipelineRun's tasks ended, from what Tekton keeps: its TaskRuns, and their pods.
+"""Explains how each attempt of a PipelineRun's tasks ended, by its TaskRuns, as far as Tekton keeps them. Pure.
 
-No account is kept of one: what ran before a requested retry is told by what was noted of it then.
+A PipelineRun has no account. What ran before a requested retry is known only from the record of that retry.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from webhook.retry.kinds.pipeline_run import succeeded_of, task_of, words_of
 
 
 def explain(run: Json, children: list[Json], all_pods: Iterable[Json]) -> Explanation:
-    """Explain a PipelineRun, as the API has it; `children` are its TaskRuns and CustomRuns, `all_pods` those of all."""
+    """Explain a PipelineRun, as the API has it; `children`: its TaskRuns and CustomRuns; `all_pods`: their pods."""
     found = {pod.name: pod for pod in map(pods.read, all_pods)}
     rows = sorted(
         (row for child in children for row in rows_of(child, found)), key=lambda row: (not row.start, row.start)
@@ -36,7 +36,7 @@ def explain(run: Json, children: list[Json], all_pods: Iterable[Json]) -> Explan
 
 
 def summary(children: list[Json]) -> str:
-    """Say how many tasks have ended how."""
+    """Return how many tasks have begun, succeeded and failed, such as `3 tasks begun: 2 succeeded, 1 failed`."""
     ended = [succeeded_of(child) for child in children]
     states = {"succeeded": ended.count("True"), "failed": ended.count("False")}
     states["not over"] = len(ended) - sum(states.values())
@@ -45,7 +45,7 @@ def summary(children: list[Json]) -> str:
 
 
 def budgets(children: list[Json]) -> Iterator[str]:
-    """Say what of each task's budget is spent."""
+    """Yield a line for each task with retries that says how many of them are spent."""
     for child in children:
         retries = at(child, ("spec", "retries")) or 0
         if retries:

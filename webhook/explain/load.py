@@ -1,4 +1,4 @@
-"""Reads from the API what `explain` tells of: a workload, its Jobs or TaskRuns, and their pods."""
+"""Reads from the API what `explain` needs: a workload, its Jobs or TaskRuns, their pods, and Events."""
 
 from http import HTTPStatus
 from operator import itemgetter
@@ -22,11 +22,10 @@ POD: Final = type_of(POD_READ)
 
 
 async def load(api: Api, row: KindSpec, root: Json) -> tuple[Json, list[Json], list[Json]]:
-    """Return a JobSet, a Job or a PipelineRun, its Jobs or TaskRuns, and their pods; of a JobSet's Job the JobSet's.
+    """Return a workload, its Jobs or TaskRuns, and their pods and the Events about refused pods.
 
-    Of a CronJob return its last Jobs, without their pods.
-
-    Raises what `Api` raises.
+    For a Job of a JobSet, return the JobSet with all its Jobs. For a CronJob, return its last Jobs without their pods.
+    Raise what `Api` raises.
     """
     namespace, name = root["metadata"]["namespace"], root["metadata"]["name"]
     if row is batch.CRON_JOB:
@@ -48,7 +47,7 @@ async def load(api: Api, row: KindSpec, root: Json) -> tuple[Json, list[Json], l
 
 
 async def jobs_of(api: Api, cron_job: Json) -> list[Json]:
-    """Return the last Jobs of a CronJob; they have no label of it, so that the namespace is searched by metadata."""
+    """Return the last Jobs of a CronJob; no label names it, so the metadata of all Jobs in the namespace are read."""
     path = batch.JOB.path(cron_job["metadata"]["namespace"])
     owned = [
         one["metadata"] async for one in api.objects(path, {}, METADATA_ONLY_LIST) if is_controlled_by(one, cron_job)

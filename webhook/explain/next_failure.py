@@ -1,4 +1,4 @@
-"""Tells what the next failure does, for each way in which a pod may fail: foretold, then put in words. Pure."""
+"""Explains what the next failure does, for each way in which a pod may fail: a forecast, and its text. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,12 +21,15 @@ from webhook.rules.jobs import failure_policy
 
 ELSE: Final = "anything else"
 HIGHEST_CODE: Final = 256  # exit codes that a container can end with are lower
-MOST_SCOPES: Final = 20  # indexes, or groups of them, that are told of
+MOST_SCOPES: Final = 20  # groups of indexes that are shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextFailure:
-    """What happens when a pod fails in one way: `ending` says in which, `indexes` of which pods, empty of them all."""
+    """What happens when a pod fails in one way.
+
+    `ending`: the way, in words. `indexes`: those for which this holds, such as `0-2,5`; empty for all pods.
+    """
 
     ending: str
     indexes: str
@@ -35,9 +38,9 @@ class NextFailure:
 
 
 def next_failures(standing: Standing, pods: list[Pod], *, placed: bool) -> Iterator[NextFailure]:
-    """Yield what each way to fail does to the pods that may fail next; the same for several indexes is told once.
+    """Yield what each way to fail does to the pods that may fail next; once for all indexes with the same results.
 
-    `pods`: those of the Job that run, or the one that will. `placed`: whether the webhook chooses their nodes.
+    `pods`: those of the Job that run, or will be created. `placed`: whether the webhook chooses their nodes.
     """
     groups: dict[tuple[tuple[str, Forecast], ...], list[Pod]] = {}
     for same in alike(standing, pods):
@@ -53,7 +56,7 @@ def next_failures(standing: Standing, pods: list[Pod], *, placed: bool) -> Itera
 
 
 def alike(standing: Standing, pods: Iterable[Pod]) -> Iterable[list[Pod]]:
-    """Return the pods in groups of which every member fares alike."""
+    """Return groups of pods; the same failure has the same result for all pods of a group."""
     found: dict[object, list[Pod]] = {}
     for pod in pods:
         scope = limits.scope_of(pod)
@@ -64,7 +67,7 @@ def alike(standing: Standing, pods: Iterable[Pod]) -> Iterable[list[Pod]]:
 
 
 def endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:
-    """Yield each way in which a pod may fail: in words, and the pod as it has failed then."""
+    """Yield each way in which a pod may fail: in words, and the pod after such a failure."""
     rules = at(standing.job, ("spec", "podFailurePolicy", "rules")) or []
     failed = replace(pod, phase="Failed", tracked=True, deleting=False, deleted="", conditions=(), exits=())
     for index, rule in enumerate(rules):
@@ -82,7 +85,7 @@ def endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:
 
 
 def bug_rules(standing: Standing) -> list[Json]:
-    """Return the rules by which the ledger knows a bug, where it decides what a crash was."""
+    """Return the rules by which the ledger recognises a bug, if it decides about crashes of this Job."""
     settings = standing.settings_of(standing.job)
     if not settling.may_settle(standing.job, settings):
         return []
@@ -92,7 +95,7 @@ def bug_rules(standing: Standing) -> list[Json]:
 
 
 def candidates(standing: Standing, rule: Json, failed: Pod) -> Iterator[Pod]:
-    """Yield failed pods that a rule of a failure policy matches, perhaps after another rule does."""
+    """Yield failed pods that a rule of a failure policy matches; an earlier rule may match them too."""
     codes = matching.exit_codes_of(rule)
     if codes is None:
         conditions = tuple(Condition(kind, status, "", "") for kind, status in matching.conditions_of(rule))
@@ -106,7 +109,7 @@ def candidates(standing: Standing, rule: Json, failed: Pod) -> Iterator[Pod]:
 
 
 def what_matches(rule: Json) -> str:
-    """Say what a rule of a failure policy matches."""
+    """Return what a rule of a failure policy matches, such as `exit code 1 of main`."""
     on_exit_codes = rule.get("onExitCodes")
     if on_exit_codes is None:
         kinds = [one.get("type") or "" for one in rule.get("onPodConditions") or ()]
@@ -118,7 +121,7 @@ def what_matches(rule: Json) -> str:
 
 
 def said(what: Forecast, standing: Standing, *, placed: bool) -> str:
-    """Say what a failure does."""
+    """Return what a failure does, in words."""
     if standing.job_set is not None:
         return said_of_set(what, standing, standing.job_set)
     budgets = limits.budgets_of(standing.job, None, standing.settings_of(standing.job))
@@ -139,14 +142,14 @@ def said(what: Forecast, standing: Standing, *, placed: bool) -> str:
 
 
 def beyond(what: Forecast, budgets: limits.Budgets) -> str:
-    """Say which limit one more exceeds."""
+    """Return which limit the failure exceeds, such as `disruption 2 exceeds the limit of 1`."""
     if what.reason == counting.FREE_TOO_OFTEN:
         return f"free restart {budgets.free_restarts + 1} exceeds the limit of {budgets.free_restarts}"
     return f"disruption {budgets.disruptions + 1} exceeds the limit of {budgets.disruptions}"
 
 
 def cost_of(what: Forecast, budgets: limits.Budgets) -> str:
-    """Say what a failure costs, and what is left."""
+    """Return what a failure costs and what is left after it, in words."""
     if what.cost == "retry":
         costs = "costs the index a retry" if budgets.per_index else "costs a retry"
         return f"{costs}; {words.counted(what.left.retries, 'retry')} left"
@@ -160,7 +163,7 @@ def cost_of(what: Forecast, budgets: limits.Budgets) -> str:
 
 
 def said_of_set(what: Forecast, standing: Standing, job_set: Json) -> str:
-    """Say what a failure does to a JobSet."""
+    """Return what a failure does to a JobSet, in words."""
     budgets = limits.budgets_of(standing.job, job_set, standing.settings_of(standing.job))
     if what.reason:
         return f"ends the set: {beyond(what, budgets)}"
@@ -177,7 +180,7 @@ def said_of_set(what: Forecast, standing: Standing, job_set: Json) -> str:
 
 
 def what_set_does(job_set: Json, job: Json, what: Forecast) -> str:
-    """Say what a JobSet does when a rule has failed one of its Jobs."""
+    """Return what a JobSet does after a rule has failed one of its Jobs, in words."""
     cause = "has condition DisruptionTarget" if what.cause == "Disruption" else "failed with exit code"
     replicated_job = (job["metadata"].get("labels") or {}).get(REPLICATED_JOB) or ""
     action = matching.action_of_set(job_set, replicated_job, f"{cause} matching FailJob rule")

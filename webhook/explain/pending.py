@@ -1,6 +1,6 @@
-"""Tells what a workload waits for: the Job controller's back-off, a verdict of the ledger, pods that are refused. Pure.
+"""Finds out what a workload waits for: the Job controller's back-off, a verdict of the ledger, refused pods. Pure.
 
-Times are told as RFC 3339; how many seconds that is from now, who prints them says.
+Times are RFC 3339; `render` turns them into seconds from now.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from webhook.ledger.model.pods import Exit, Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 
-FAILED_CREATE: Final = "FailedCreate"  # the reason of the Job controller's Events about pods that are refused
+FAILED_CREATE: Final = "FailedCreate"  # the reason of the Job controller's Events about refused pods
 # The Job controller's back-off (pkg/controller/job/{job_controller,backoff_utils}.go of Kubernetes 1.36.3), in seconds.
 FIRST_WAIT: Final = 10
 LONGEST_WAIT: Final = 600
@@ -25,7 +25,7 @@ MOST_DOUBLED: Final = 6  # times, until the wait is the longest one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A crash of which the ledger decides until a time whether it was a bug; `text` says what it may be."""
+    """A crash about which the ledger has not decided; `until`: when it does at the latest; `text`: what it may be."""
 
     pod: str
     until: str
@@ -33,7 +33,7 @@ class Verdict:
 
 
 def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[Verdict]:
-    """Yield the crashes of a Job that no disruption explains yet, as far as the account and the pods show it."""
+    """Yield the crashes of a Job that may be bugs, and that no disruption in its account or its pods explains yet."""
     settings = standing.settings_of(standing.job)
     if not settling.may_settle(standing.job, settings):
         return
@@ -56,7 +56,7 @@ def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[Verdict]:
 
 
 def crash_of(detail: Attempt, job: Json) -> Pod | None:
-    """Return the pod of an attempt that crashed and cost a retry, as far as its account shows it; else None."""
+    """Return the pod of an attempt that crashed and cost a retry, with the fields that the account has; else None."""
     container, code, reason = detail.reason, "137", "OOMKilled"
     if detail.cause == "ExitCode":
         container, _, code = detail.reason.rpartition(" ")
@@ -76,7 +76,7 @@ def crash_of(detail: Attempt, job: Json) -> Pod | None:
 
 
 def waits_until(standing: Standing, pods: list[Pod], all_pods: Iterable[Json]) -> str:
-    """Return when the Job controller replaces the next pod of a Job, after its back-off; empty if it waits for none."""
+    """Return when the Job controller, after its back-off, creates the next pod of a Job; empty if it does not wait."""
     if standing.job["spec"].get("backoffLimitPerIndex") is not None:
         return min(filter(None, map(waits_for, (pod for pod in missing_indexes(pods) if pod.tracked))), default="")
     ends = [detail.end for detail in standing.account.last if detail.end and detail.cost != "none"]
@@ -86,7 +86,7 @@ def waits_until(standing: Standing, pods: list[Pod], all_pods: Iterable[Json]) -
 
 
 def missing_indexes(pods: Iterable[Pod]) -> list[Pod]:
-    """Return the last failed pod of each completion index that has no pod which runs or has succeeded."""
+    """Return the last failed pod of each completion index without a pod that runs or has succeeded."""
     there = {pod.index for pod in pods if not pod.has_failed}
     last: dict[str, Pod] = {}
     for pod in sorted((pod for pod in pods if pod.has_failed), key=lambda pod: pod.ended):
@@ -95,12 +95,12 @@ def missing_indexes(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def waits_for(pod: Pod) -> str:
-    """Return when a failed pod of an index is replaced: that depends on the failures of its index alone."""
+    """Return when a failed pod of an index is replaced, which depends on the failures of its index alone."""
     return after(pod.ended, (pod.index_failures or 0) + (pod.index_ignored or 0) + 1) if pod.ended else ""
 
 
 def after(end: str, failures: int) -> str:
-    """Return when a pod is replaced that ended then, the last one of so many."""
+    """Return when a pod is replaced that ended at the time `end`; `failures`: how many have failed, with this one."""
     return later(end, min(FIRST_WAIT * 2 ** min(failures - 1, MOST_DOUBLED), LONGEST_WAIT))
 
 
@@ -113,7 +113,7 @@ def finished(pod: Json) -> str:
 
 
 def refusal(job: Json, pods: Iterable[Pod], events: Iterable[Json]) -> str:
-    """Return why no pod of a Job can be created, by its Events; empty if none was refused since the last one began."""
+    """Return why no pod of a Job can be created, by its Events; empty if none was refused after the last pod began."""
     began = max((pod.started for pod in pods), default="")
     name, uid = job["metadata"]["name"], job["metadata"].get("uid")
     of_job = [
@@ -135,12 +135,12 @@ def time_of(event: Json) -> str:
 
 
 def is_short_of_pods(job: Json, pods: Iterable[Pod]) -> bool:
-    """Return True if fewer pods of a Job run than may."""
+    """Return True if fewer pods of a Job run than may run at once."""
     return sum(not pod.has_ended for pod in pods) < batch.running_at_once(job["spec"])
 
 
 def seconds(time: str) -> float | None:
-    """Return a time of the API in seconds; None if it is none."""
+    """Return a time of the API in seconds since 1970; None if the text is no time."""
     try:
         return datetime.fromisoformat(time).timestamp()
     except (ValueError, OverflowError):
@@ -148,7 +148,7 @@ def seconds(time: str) -> float | None:
 
 
 def later(time: str, by: int) -> str:
-    """Return a later time than one of the API; empty if it is none."""
+    """Return the time that is `by` seconds after a time of the API; empty if the text is no time."""
     try:
         moment = datetime.fromisoformat(time) + timedelta(seconds=by)
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Prints what `explain` tells: for people as a table, for programs as JSON."""
+"""Prints an explanation: as a table, or as JSON for programs."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -15,17 +15,17 @@ from webhook.ledger.model.words import counted
 
 HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
 BUDGETS: Final = {JOB_SET.kind: "restart"}  # else retry
-LATEST_VERDICT: Final = 30  # seconds that the ledger may take for a verdict which is due
+LATEST_VERDICT: Final = 30  # seconds that the ledger may take for a verdict after it was due
 UNITS: Final = {tekton.PIPELINE_RUN.kind: "TASK"}  # else INDEX
 
 
 def as_json(explanation: Explanation | CronJobExplanation) -> str:
-    """Print for programs: the fields of the explanation."""
+    """Return the fields of an explanation as JSON."""
     return msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode()
 
 
 def as_table(explanation: Explanation, now: datetime | None = None) -> Iterator[str]:
-    """Print for people, line by line; `now` is the time from which seconds are counted."""
+    """Yield the lines of the table, and what stands before and after it; `now`: the time from which seconds count."""
     now = datetime.now(UTC) if now is None else now
     yield f"{explanation.kind} {explanation.namespace}/{explanation.name}: {state(explanation, now)}"
     for verdict in explanation.verdicts:
@@ -56,7 +56,7 @@ def as_table(explanation: Explanation, now: datetime | None = None) -> Iterator[
 
 
 def state(explanation: Explanation, now: datetime) -> str:
-    """Say how a workload stands; one without a pod waits for the Job controller."""
+    """Return the state of a workload; if it waits for the Job controller's back-off, for how many seconds."""
     if not explanation.waits_until:
         return explanation.state
     left = seconds_until(explanation.waits_until, now)
@@ -64,7 +64,7 @@ def state(explanation: Explanation, now: datetime) -> str:
 
 
 def seconds_until(time: str, now: datetime) -> int:
-    """Return the seconds from now until a time of the API; 0 if it is none."""
+    """Return the seconds from `now` until a time of the API; 0 if the text is no time."""
     try:
         return ceil((datetime.fromisoformat(time) - now).total_seconds())
     except (ValueError, TypeError):
@@ -72,7 +72,7 @@ def seconds_until(time: str, now: datetime) -> int:
 
 
 def cells_of(row: Row, budget: str, *, units: bool) -> list[str]:
-    """Return a row's cells as text; `budget` is what a failure costs."""
+    """Return a row's cells as text; `budget`: the noun for what a failure costs, retry or restart."""
     lefts = ((row.retries_left, budget), (row.disruptions_left, "disruption"))
     left = ", ".join(counted(number, name) for number, name in lefts if number is not None)
     return [
@@ -91,7 +91,7 @@ def cells_of(row: Row, budget: str, *, units: bool) -> list[str]:
 
 
 def duration(start: str, end: str) -> str:
-    """Return how long an attempt took, in seconds; - where that is not known."""
+    """Return how long an attempt took, such as `8s`; `-` if that is unknown."""
     try:
         seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
     except ValueError:

@@ -1,7 +1,7 @@
-"""The part of a profile by which the ledger and placement act, as it is kept on a Job or JobSet for `explain`.
+"""The fields of a profile that the ledger and placement read, recorded on a Job or JobSet for `explain`.
 
-`explain` reads with the rights of its user, who need not be able to read the policy. What is kept at the creation of a
-workload is replaced by what the ledger keeps each time that it counts a pod: the profile as it was then.
+`explain` has only the permissions of its user, who may not be able to read the policy. The fields are recorded when a
+workload is created, and again in its account each time that the ledger counts a pod.
 """
 
 from typing import Literal
@@ -21,9 +21,9 @@ from webhook.policy.model import (
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Fields of a profile; `free_restarts` is `retries.limit`, `requested_placement` that of `requestedRetry`.
+    """Fields of a profile; `free_restarts` is `retries.limit`, `requested_placement` is `requestedRetry.placement`.
 
-    All are written, defaults too: another version may have other ones.
+    All fields are written, also those with their defaults: another version may have other defaults.
     """
 
     free_restarts: int
@@ -37,7 +37,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def applied(profile: Profile) -> Applied:
-    """Return what is kept of a profile."""
+    """Return the recorded fields of a profile."""
     return Applied(
         free_restarts=profile.retries.limit,
         disruptions=profile.disruptions,
@@ -51,7 +51,7 @@ def applied(profile: Profile) -> Applied:
 
 
 def profile_of(kept: Applied, retriable_exit_codes: tuple[ExitCode, ...]) -> Profile:
-    """Return a profile that acts as the one that was kept."""
+    """Return a profile with the recorded fields, and defaults for the others."""
     return Profile(
         retries=Retries(limit=kept.free_restarts, default=min(Retries().default, kept.free_restarts)),
         failure_policy=FailurePolicy(
