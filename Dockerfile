@@ -1,12 +1,12 @@
 # The image of retry-policy: a Python without pip, the hash-locked packages, the project. Nothing unpinned is downloaded.
-# An index or a CA of one's own reaches pip through its configuration, which no layer keeps:
+# If you have your own package index or CA, pass pip's configuration as a secret, which is in no layer:
 #   docker build --secret id=pip.conf,src=$HOME/.config/pip/pip.conf .
-# A tag, so that what is built from a checkout has the base's latest fixes. A release is built from a digest, which
-# hack/release.sh looks up and writes down: BASE_IMAGE=python:3.11-slim@sha256:…
+# A tag, so that an image that is built from a checkout has the latest fixes of the base. A release is built from a digest,
+# which hack/release.sh looks up and records: BASE_IMAGE=python:3.11-slim@sha256:…
 ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS build
-# Bytecode is written by compileall alone: what Python and pip write on the side holds the time of the build.
+# Only compileall writes bytecode: the files that Python and pip would write contain the time of the build.
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PIP_CONFIG_FILE=/run/secrets/pip.conf PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_QUIET=1
 WORKDIR /src
@@ -21,8 +21,8 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.crt \
     sed -nE '/^(hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers)==/,/# via/p' requirements/dev.txt >build.txt \
     && /build/bin/pip install --only-binary=:all: --require-hashes --requirement build.txt
 COPY . .
-# The bytecode is never checked against the sources, and so the same in every build. The models of the Kubernetes client do
-# without: 50 MB that nothing imports.
+# The bytecode is never checked against the sources, so it is the same in every build. The models of the Kubernetes client
+# get none: nothing imports them, and their bytecode has 50 MB.
 RUN /build/bin/hatchling build --target wheel --directory /wheel \
     && /build/bin/pip --python /opt/retry-policy install --no-compile --no-deps --no-index /wheel/*.whl \
     && python3 -m compileall -q --invalidation-mode unchecked-hash \
@@ -30,8 +30,8 @@ RUN /build/bin/hatchling build --target wheel --directory /wheel \
 
 FROM ${BASE_IMAGE}
 ENV PATH=/opt/retry-policy/bin:${PATH} PYTHONDONTWRITEBYTECODE=1
-# What the base brings to install packages with goes. Its standard library comes without bytecode, which a read-only file
-# system could not keep either: a quarter of a second at each start.
+# Remove the base's tools that install packages. Compile its standard library, which comes without bytecode: on a read-only
+# file system, Python would compile it at each start, which takes a quarter of a second.
 RUN find /usr -depth \( -name ensurepip -o -name pip -o -name 'pip[-0-9]*' -o -name 'setuptools*' -o -name 'wheel*' \
         -o -name pkg_resources -o -name _distutils_hack -o -name distutils-precedence.pth \) -exec rm -rf {} + \
     && python3 -m compileall -q --invalidation-mode unchecked-hash \
