@@ -76,7 +76,7 @@ POLICY_RELOADS: Final = Counter(
 )
 POLICY_LAST_RELOAD_GOOD: Final = Gauge(
     "retry_policy_policy_last_reload_good",
-    "1 if the newest policy text is in force; 0 if it was refused, and the one before is, or none.",
+    "1 if the newest policy text is in force; 0 if it was refused, and the previous one or none is in force.",
     registry=REGISTRY,
 )
 POLICY_PROFILES: Final = Gauge(
@@ -87,7 +87,7 @@ POLICY_PROFILES: Final = Gauge(
 )
 CACHE_AGE: Final = Gauge(
     "retry_policy_cache_age_seconds",
-    "How long a cache has not been watched: 0 while its watch is open. Meanwhile everything is asked from the API.",
+    "How long a cache has not been watched: 0 while its watch is open. Else the replica asks the API server each time.",
     ("list",),
     registry=REGISTRY,
 )
@@ -98,7 +98,7 @@ PROVIDER_RECOGNISED: Final = Gauge(
 )
 CERTIFICATE_NOT_AFTER: Final = Gauge(
     "retry_policy_certificate_not_after_timestamp_seconds",
-    "When a certificate expires, Unix time: the leaf that is served, the authority that signs.",
+    "When a certificate expires, Unix time: leaf, the served certificate; authority, the CA that signs it.",
     ("certificate",),
     registry=REGISTRY,
 )
@@ -130,7 +130,7 @@ HELD_BYTES: Final = Gauge(
 )
 CONNECTIONS_DROPPED: Final = Counter(
     "retry_policy_connections_dropped",
-    "Connections closed because of what the client left undone (handshake, slow, silent), or to make room.",
+    "Connections closed because the client did not finish something (handshake, slow, silent), or to make room.",
     ("reason",),
     registry=REGISTRY,
 )
@@ -153,7 +153,7 @@ LEDGER_WORKLOADS: Final = Gauge(
 )
 LEDGER_AT_LAST_ATTEMPT: Final = Gauge(
     "retry_policy_ledger_workloads_at_last_attempt",
-    "Workloads that have no retry left and are not over; every replica knows them all.",
+    "Workloads that have no retry left and have not ended; every replica knows them all.",
     registry=REGISTRY,
 )
 LEDGER_ATTEMPTS: Final = Counter(
@@ -184,12 +184,12 @@ LEDGER_WRITES: Final = Counter(
 )
 LEDGER_BEHIND: Final = Counter(
     "retry_policy_ledger_behind",
-    "Pods placed before the watch had told of the end of the pod that they replace.",
+    "Pods placed before the watch had delivered the end of the pod that they replace.",
     registry=REGISTRY,
 )
 REQUESTED_RETRIES: Final = Counter(
     "retry_policy_requested_retries",
-    "Retries asked for by an annotation, or begun and left behind, by result: started, refused, stuck.",
+    "Retries that an annotation requested, or that were begun and interrupted, by result: started, refused, stuck.",
     ("kind", "result"),
     registry=REGISTRY,
 )

@@ -27,9 +27,9 @@ REMEDIES: Final[dict[str, str]] = {
         "`error`: a bug, report it with the log line `internal error`; `unavailable`: the log line `not answered` says "
         "what is missing; `overloaded`: add CPU or replicas; `bad`: somebody other than an API server calls the port"
     ),
-    "admission_duration_seconds": "above 1 s: give the replicas more CPU, or look why the API server answers slowly",
-    "edits": "in Audit and Warn: judge by it what Enforce will change",
-    "problems": "in Audit and Warn: judge by it what Enforce will deny",
+    "admission_duration_seconds": "above 1 s: give the replicas more CPU, or find out why the API server is slow",
+    "edits": "in Audit and Warn: it shows how much Enforce will change",
+    "problems": "in Audit and Warn: it shows how much Enforce will deny",
     "requests_not_enforced": "before you set Enforce: ask these namespaces; `retry-policy check` names the fields",
     "placements": "many `None`: the page on troubleshooting lists the reasons",
     "unknown_profile_requests": "rises: add the profile, or label the namespace with one that exists",
@@ -77,8 +77,8 @@ DENYING: Final[list[Rule[Any]]] = [*registry.VALIDATING_RULES, registry.CONTROLL
 RULES: Final = dict.fromkeys(rule.name for rule in EDITING + DENYING)
 PATH: Final = "what the API server asked: `mutate`, `validate` or `retry`"
 OF_RULES: Final = (
-    f"the rule: {quoted(RULES)}; beside these `{RULE}`, and of problems "
-    "`shape` (wrong types), `policy` and `opt_in` (a Namespace's labels); empty where an injected field is put back"
+    f"the rule: {quoted(RULES)}, `{RULE}`; for problems also "
+    "`shape` (wrong types), `policy` and `opt_in` (a Namespace's labels); empty if an injected field is put back"
 )
 MODE: Final = f"the mode of the namespace: {quoted(opt_in.MODES)}"
 CACHES: Final = (

@@ -32,7 +32,7 @@ def on_files(command: Callable[..., None]) -> Callable[..., None]:
         # `| head` and Ctrl-C end the command at once and without a message, with the exit code that shells expect.
         for number in (signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
-        if isinstance(sys.stdout, io.TextIOWrapper):  # None where it is closed
+        if isinstance(sys.stdout, io.TextIOWrapper):  # None if it is closed
             sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: kubectl reads nothing else
         try:
             command(**options)
@@ -69,7 +69,7 @@ class Run:
         self.policy = usable_policy(policy)
         self.profile_name = profile_name or "default"
         profile_of(self.policy, self.profile_name)
-        self.stdin: BinaryIO = io.BytesIO() if sys.stdin is None else sys.stdin.buffer  # None where it is closed
+        self.stdin: BinaryIO = io.BytesIO() if sys.stdin is None else sys.stdin.buffer  # None if it is closed
         self.streams: dict[str, bytes] = {}  # what was read of stdin and of pipes, which can be read once alone
         self.profiles = {} if profile_name is not None else self.profiles_of_namespaces()
         self.exit_code = 0

@@ -73,7 +73,7 @@ class Options:
 
     @property
     def pod(self) -> tuple[str, str]:
-        """Name and uid of the pod that this runs in, which the Deployment says likewise; empty outside one."""
+        """Name and uid of the pod in which this runs, from environment variables of the Deployment; empty outside."""
         return os.environ.get("POD_NAME", ""), os.environ.get("POD_UID", "")
 
     @property

@@ -205,7 +205,7 @@ class Endpoints:
         return response
 
     def tell(self, request: Request, body: bytes, response: Response, profile_name: str | None) -> None:
-        """Name the object in an answer that says something of it, add its profile's message, and log a denial."""
+        """Add the object's name and the profile's message to an answer with problems or warnings; log a denial."""
         name = object_name(request, body)
         response.name = str(name)
         policy = self.policy.current

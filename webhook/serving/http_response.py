@@ -53,7 +53,7 @@ class HttpResponse:
             self.keep_alive = request.keep_alive
 
     async def write_eof(self) -> None:
-        """Send head and body; raise ConnectionError where the client has gone."""
+        """Send head and body; raise ConnectionError if the client has closed the connection."""
         body = b"" if self.request.method == hdrs.METH_HEAD else self.body
         await self.request.writer.write(self.head() + body)
         await self.request.writer.drain()

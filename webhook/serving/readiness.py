@@ -1,4 +1,4 @@
-"""Tell in an Event on the pod why it is not ready: what /readyz says reaches nobody but the kubelet, which drops it."""
+"""Write an Event on the pod that says why it is not ready: only the kubelet reads /readyz, and it drops the reason."""
 
 import asyncio
 from collections.abc import Callable
