@@ -1,5 +1,7 @@
 """What `explain` shows for the next failure of a pod."""
 
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import msgspec
@@ -9,13 +11,14 @@ from tests.objects import DISRUPTION, exit_codes, job_spec
 from tests.unit.ledger.pods import disrupted, failed, running_pod
 from webhook.explain import next_failure
 from webhook.explain.next_failure import next_failures
+from webhook.kube.names import RETRY_HISTORY
 from webhook.ledger.forecast import Standing
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.counting import count
 from webhook.ledger.model.limits import budgets_of
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
-from webhook.policy.model import Disruptions, Placement, Profile
+from webhook.policy.model import Disruptions, Placement, Profile, RequestedRetry
 from webhook.policy.settings import NamedProfile
 
 BUG = exit_codes("FailJob", "NotIn", 143, container="main")
@@ -117,3 +120,14 @@ def test_the_forecast_is_part_of_the_structured_output() -> None:
     first = msgspec.to_builtins(next(next_failures(found, [running_pod(50)], placed=True)))
     assert (first["forecast"]["ends"], first["forecast"]["reason"]) == ("Job", "DisruptionLimitExceeded")
     assert next_failure.ELSE == "anything else"
+
+
+@pytest.mark.parametrize("path", [(), ("spec", "template")])
+def test_the_next_pod_of_a_requested_retry_is_foretold_on_the_nodes_that_the_profile_names(
+    path: tuple[str, ...],
+) -> None:
+    found = standing(profile=Profile(requested_retry=RequestedRetry(placement="OnDemand")))
+    retried = reduce(getitem, path, found.job)
+    retried["metadata"] = {**retried.get("metadata", {}), "annotations": {RETRY_HISTORY: "[]"}}
+    *_, last = next_failures(found, [running_pod(50)], placed=True)
+    assert last.text == "anything else: costs a retry; 2 retries left; the next pod goes to on-demand nodes"
