@@ -148,7 +148,7 @@ class Tracker:
         before = self.live.get(pod.uid)
         if not pod.has_ended and self.fails_by_deletion(pod):
             pod = as_failed(pod)
-        if news and is_going(pod) and not (before is not None and is_going(before)):
+        if news and is_going(pod) and self.is_disturbing(pod, before):
             self.disturbed = now
         self.forget_live(pod.uid)
         if not pod.has_ended:
@@ -163,6 +163,10 @@ class Tracker:
             pod = replace(pod, tracked=True)  # the Job controller has counted it and removed its finalizer since
         self.see_failed(pod if is_new else merged(self.failed[pod.uid], pod), now)
         return is_new
+
+    def is_disturbing(self, pod: Pod, before: Pod | None) -> bool:
+        """Return True if a pod that is going has just begun to, or has failed just now; `before`: as it last ran."""
+        return pod.uid not in self.failed and (pod.has_failed or before is None or not is_going(before))
 
     def see_failed(self, pod: Pod, now: float) -> None:
         """Record the current state of a failed pod."""

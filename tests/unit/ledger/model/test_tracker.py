@@ -134,16 +134,26 @@ def test_a_pod_is_counted_even_if_the_job_controller_counted_it_before_it_was_fi
     assert pod.tracked
 
 
-def test_a_disturbance_begins_when_a_disruption_or_deletion_is_announced() -> None:
+def test_pods_are_disturbed_when_a_disruption_or_deletion_is_announced_and_when_the_pod_has_ended() -> None:
     found = tracker(running_pod(1), running_pod(2), failed(3))
     assert found.disturbed == LONG_AGO
     condition = disrupted(1).conditions
     found.see(running_pod(1, conditions=condition), 5.0)
-    found.see(disrupted(1), 9.0)
     assert found.disturbed == 5.0
+    found.see(disrupted(1), 9.0)
+    assert found.disturbed == 9.0
     found.see(running_pod(2, deleting=True), 12.0)
-    found.see(failed(2, deleting=True), 13.0)
     assert found.disturbed == 12.0
+    found.see(failed(2, deleting=True), 13.0)
+    assert found.disturbed == 13.0
+
+
+def test_later_updates_of_a_disrupted_pod_that_has_ended_disturb_no_other_pod() -> None:
+    found = tracker(running_pod(1), disrupted(1))
+    disturbed = found.disturbed
+    found.see(disrupted(1, tracked=False), 20.0)
+    found.see_gone(disrupted(1, tracked=False), 20.1)
+    assert found.disturbed == disturbed
 
 
 def test_pods_that_vanished_in_a_watch_gap_without_success_or_failure_were_disrupted() -> None:
