@@ -155,12 +155,15 @@ class CountingPass:
     def of_running_jobs(
         self, details: list[Attempt], cost: outcomes.Cost
     ) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
-        """Yield the attempts with this cost whose Job has not ended, newest first, each with its Job and budgets."""
+        """Yield the attempts with this cost whose Job has not ended, newest first, each with its Job and budgets.
+
+        In a JobSet the Job may have ended: the JobSet restarts because of that.
+        """
         jobs = {job["metadata"]["name"]: job for job in self.tracker.jobs.values()}
         for detail in reversed(details):
             job = jobs.get(limits.job_of(self.key.job_set, detail.scope) or self.key.job)
             known = detail.cost == cost and detail.reason != outcomes.UNSEEN
-            if known and job is not None and not terminal.is_decided(job["status"]):
+            if known and job is not None and (self.key.job_set or not terminal.is_decided(job["status"])):
                 yield detail, job, self.budgets_of(job)
 
     def suspends(self) -> bool:

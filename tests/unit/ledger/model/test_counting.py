@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.objects import exit_codes
-from tests.unit.ledger.pods import RULES, disrupted, failed, job, running_pod
+from tests.objects import DISRUPTION, exit_codes
+from tests.unit.ledger.pods import RULES, disrupted, failed, job, job_set, running_pod
 from webhook.ledger.model import words
 from webhook.ledger.model.account import Account, Left, decode, encode
 from webhook.ledger.model.cached import CachedJob
@@ -75,6 +75,22 @@ def test_without_ended_pods_the_account_does_not_change() -> None:
 def test_one_disruption_more_than_the_limit_exceeds_it() -> None:
     assert exceeded(counting(disrupted(1))) == []
     assert exceeded(counting(disrupted(1), disrupted(2))) == ["train-2", "train-1"]
+
+
+def test_a_disruption_too_many_ends_a_set_whose_job_has_failed_by_it_already() -> None:
+    by = {"type": "FailureTarget", "status": "True", "reason": "PodFailurePolicy"}
+    root = job(name="set-a-0", status={"conditions": [by]})
+    root["spec"]["podFailurePolicy"] = {"rules": [{**DISRUPTION, "action": "FailJob"}]}
+    above: Any = job_set({"action": "RestartJobSetAndIgnoreMaxRestarts"})
+    tracker = Tracker()
+    tracker.see_job(root, steady=True, alone=False)
+    tracker.see(disrupted(1, job="set-a-0", job_set="set", replicated_job="a", restart=0), 0.0)
+    settings = resolve("default", Profile(disruptions=Disruptions(limit=0, on_exceed="Fail")), {})
+    found = CountingPass(Key("ml", "set", ""), above, above, tracker, Account(), lambda _root: settings)
+    found.count(tracker.uncounted(found.account))
+    end = found.end(found.details)
+    assert end is not None
+    assert end.reason == "DisruptionLimitExceeded"
 
 
 def test_each_index_has_its_own_limit_and_pods_without_an_index_share_one() -> None:
