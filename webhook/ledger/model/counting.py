@@ -25,7 +25,8 @@ def count(account: Account, pod: Pod, job: Json, job_set: Json | None, budgets: 
     """
     attempt = limits.attempt_of(account, budgets, pod)
     outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
-    detail = account.count(limits.with_budget(outcome, budgets, account), limits.scope_of(pod), attempt)
+    outcome = limits.with_budget(outcome, budgets, account, job_set)
+    detail = account.count(outcome, limits.scope_of(pod), attempt)
     return account.note_left(limits.left_of(account, budgets, pod, detail, job_set))
 
 

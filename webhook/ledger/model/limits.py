@@ -95,15 +95,22 @@ def job_of(job_set: str, scope: str) -> str:
     return f"{job_set}-{scope.rpartition('/')[0]}" if job_set else ""
 
 
-def with_budget(outcome: Outcome, budgets: Budgets, account: Account) -> Outcome:
+def with_budget(outcome: Outcome, budgets: Budgets, account: Account, job_set: Json | None) -> Outcome:
     """Return the outcome of a pod that is about to be counted; it is fatal if no retry is left for it.
 
-    In a JobSet it stays as it is: the Job has retries of its own, and the set may restart it.
+    In a JobSet the Job has retries of its own, and the set may restart it. There it is fatal if a rule has failed the
+    Job, and no restart is left.
     """
-    spent = (outcome.pod.index_failures or 0) if budgets.per_index else account.spent_now("retry")
-    if outcome.cost != "retry" or outcome.pod.job_set or spent < budgets.retries:
+    if outcome.cost != "retry":
         return outcome
-    return replace(outcome, cost="fatal")
+    if job_set is not None:
+        is_over = causes_restart(job_set, outcome) and costly_restarts(job_set) >= budgets.retries
+    elif outcome.pod.job_set:
+        is_over = False  # its JobSet is not known
+    else:
+        spent = (outcome.pod.index_failures or 0) if budgets.per_index else account.spent_now("retry")
+        is_over = spent >= budgets.retries
+    return replace(outcome, cost="fatal") if is_over else outcome
 
 
 def attempt_of(account: Account, budgets: Budgets, pod: Pod) -> int:
@@ -134,11 +141,20 @@ def left_of(account: Account, budgets: Budgets, pod: Pod, detail: Attempt, job_s
 
 def restarts_of(job_set: Json, pod: Pod, detail: Attempt) -> int:
     """Return the restarts that count towards maxRestarts, including the one that the end of a pod causes."""
-    name, _, index = detail.scope.rpartition("/")[0].rpartition("-")
+    causes_one = detail.cost == "retry" and detail.action == "FailJob" and is_of_this_run(job_set, pod)
+    return costly_restarts(job_set) + causes_one
+
+
+def causes_restart(job_set: Json, outcome: Outcome) -> bool:
+    """Return True if the end of a pod, which costs a retry, restarts its JobSet or its Job."""
+    return outcome.rule is not None and outcome.rule.action == "FailJob" and is_of_this_run(job_set, outcome.pod)
+
+
+def is_of_this_run(job_set: Json, pod: Pod) -> bool:
+    """Return True if neither a JobSet nor the Job of a pod was restarted since the pod was created."""
+    name, _, index = scope_of(pod).rpartition("/")[0].rpartition("-")
     alone = job_restarts(job_set, name, count(index) or 0)
-    in_all = (at(job_set, ("status", "restarts")) or 0) + alone.in_all
-    brings_one = detail.cost == "retry" and detail.action == "FailJob"
-    return costly_restarts(job_set) + (brings_one and in_all <= (pod.restart or 0))
+    return (at(job_set, ("status", "restarts")) or 0) + alone.in_all <= (pod.restart or 0)
 
 
 def is_exceeded(account: Account, budgets: Budgets, scope: str) -> bool:

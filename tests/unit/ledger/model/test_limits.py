@@ -110,6 +110,20 @@ def test_a_job_that_is_restarted_alone_spends_restarts_of_its_job_set() -> None:
     assert after(Account(), pod, root, above)[1].retries == 1
 
 
+@pytest.mark.parametrize(
+    ("restarts", "costly", "cost"), [(0, 0, "retry"), (1, 1, "fatal"), (2, 1, "retry"), (3, 1, "retry")]
+)
+def test_a_failure_that_a_rule_makes_final_is_fatal_if_its_job_set_has_no_restart_left(
+    restarts: int, costly: int, cost: str
+) -> None:
+    root = job()
+    root["spec"]["podFailurePolicy"] = {"rules": [exit_codes("FailJob", "In", 1)]}
+    above = job_set(status={"restarts": restarts, "restartsCountTowardsMax": costly}, maxRestarts=1)
+    account, pod = Account(), failed(1, 1, job_set="set", job="set-workers-0", restart=1)
+    assert after(account, pod, root, above)[1].retries == 0
+    assert account.cost == {cost: 1}
+
+
 def test_a_retry_of_a_job_in_a_job_set_costs_no_restart_of_the_job_set() -> None:
     pod = failed(1, job_set="set", job="set-workers-0", restart=0)
     detail = Attempt(attempt=0, pod="p", cause="ExitCode", cost="retry")
