@@ -1,9 +1,10 @@
-"""Draws histories of Jobs: a policy, the shape of a Job, and how its pods end, one after the other."""
+"""Draws histories of Jobs and JobSets: a policy, the shape of one, and how its pods end, one after the other."""
 
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from tests import job_sets
 from tests.objects import exit_codes, job, job_spec
 from webhook.explain.next_failure import NextFailure
 from webhook.kube import names
@@ -67,20 +68,47 @@ def manifests(draw: Any) -> Json:
     return job(job_spec(rules=rules and [dict(one) for one in rules], **shape, **limits), annotations=said)
 
 
+@st.composite
+def manifests_of_sets(draw: Any) -> Json:
+    """Draw a JobSet as its author writes it."""
+    root = draw(job_sets.job_sets((0, 0, 1, 6), ("Never",)))
+    said = draw(st.fixed_dictionaries({}, optional={names.MAX_DISRUPTIONS: st.sampled_from(["0", "1", "2"])}))
+    root["metadata"]["annotations"] = said
+    for one in root["spec"]["replicatedJobs"]:
+        if draw(st.integers(0, 5)) == 5:
+            del one["template"]["spec"]["backoffLimit"]
+            one["template"]["spec"] |= {
+                "backoffLimitPerIndex": 1,
+                **draw(st.sampled_from([{}, {"maxFailedIndexes": 1}])),
+            }
+    return dict(root)
+
+
 # Each step: which of the running pods ends, and its ending.
-steps = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(ENDINGS)), min_size=1, max_size=8)
+steps = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(ENDINGS)), min_size=1, max_size=8)
 
 
-def foretold(found: list[NextFailure], job: Json, pod: Json, ending: int) -> Forecast:
-    """Return the forecast for a pod with this ending: the one for its index, and for the rule that it matches."""
+def foretold(found: list[NextFailure], job: Json, pod: Json, ending: int, name: str = "") -> Forecast:
+    """Return the forecast for a pod with this ending: the one for its Job, its index and the rule that it matches.
+
+    `name`: the name of its Job without that of the JobSet.
+    """
     rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or ()
     rule = next((number for number, one in enumerate(rules) if matches(one, ending)), None)
-    of_index = [one for one in found if not one.indexes or index_of(pod) in expanded(one.indexes)]
+    of_job = [one for one in found if not one.job or any(names_job(part, name) for part in one.job.split(" and "))]
+    of_index = [one for one in of_job if not one.indexes or index_of(pod) in expanded(one.indexes)]
     alike = [one for one in of_index if one.forecast.rule == rule]
     if len(alike) > 1:  # a crash that the ledger decides, and any other
         alike = [one for one in alike if (one.ending != "anything else") == (ending not in {DISRUPTION, 137, 143})]
     (one,) = alike
     return one.forecast
+
+
+def names_job(part: str, name: str) -> bool:
+    """Return True if `workers`, or `workers-0,2-3`, names a Job of a JobSet, as `workers-2`."""
+    replicated_job, _, indexes = part.partition("-")
+    of, _, index = name.rpartition("-")
+    return replicated_job == of and (not indexes or index in expanded(indexes))
 
 
 def matches(rule: Json, ending: int) -> bool:

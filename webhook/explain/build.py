@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import structs
 
 from webhook.explain import pending
-from webhook.explain.next_failure import NextFailure, next_failures
+from webhook.explain.next_failure import MOST_SCOPES, NextFailure, counts_of_pod, next_failures
 from webhook.explain.pending import Verdict
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB, SET_NAME, costly_restarts, job_restarts
@@ -17,6 +17,7 @@ from webhook.ledger.forecast import Standing
 from webhook.ledger.model import counting, limits, outcomes, pods, words
 from webhook.ledger.model.account import Account, Attempt, decode
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.scopes import ranges
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.applied import profile_of
@@ -249,18 +250,45 @@ def waiting(root: Json, standings: list[Standing], found: list[Pod], all_pods: l
 
 
 def next_of(standings: list[Standing], found: list[Pod]) -> Iterator[NextFailure]:
-    """Yield what the next failure does; in a JobSet for each replicated Job, or once if it is the same for all."""
+    """Yield what the next failure does; in a JobSet for each of its Jobs, or once if it is the same for several."""
     placed = any(pod.placement in PLACEMENTS for pod in found) or not any(pod.placement for pod in found)
-    by_name: dict[str, list[NextFailure]] = {}
+    by_told: dict[tuple[NextFailure, ...], list[Standing]] = {}
+    for alike in islice(alike_jobs(standings, found), MOST_SCOPES):
+        first, pods_of_job = alike[0]
+        is_placed = placed and first.profile is not NOBODYS
+        told = (*next_failures(first, pods_of_job, placed=is_placed),)
+        by_told.setdefault(told, []).extend(standing for standing, _ in alike)
+    for told, jobs in by_told.items():
+        name = "" if len(by_told) == 1 else names_of(jobs, standings)
+        yield from (replace(one, job=name, text=f"{name}: {one.text}") if name else one for one in told)
+
+
+def alike_jobs(standings: list[Standing], found: list[Pod]) -> Iterable[list[tuple[Standing, list[Pod]]]]:
+    """Return groups of Jobs for which a failure has the same result, each Job with its pods that may fail next."""
+    groups: dict[object, list[tuple[Standing, list[Pod]]]] = {}
     for standing in standings:
-        name = (standing.job["metadata"].get("labels") or {}).get(REPLICATED_JOB) or ""
-        if name not in by_name:
-            pods_of_job = next_pods(standing.job, of_job(standing.job, found))
-            is_placed = placed and standing.profile is not NOBODYS
-            by_name[name] = [*next_failures(standing, pods_of_job, placed=is_placed)]
-    alike = len({tuple(one.text for one in told) for told in by_name.values()}) == 1
-    for name, told in islice(by_name.items(), 1 if alike else None):
-        yield from (one if alike else replace(one, text=f"{name}: {one.text}") for one in told)
+        pods_of_job = next_pods(standing.job, of_job(standing.job, found))
+        groups.setdefault(counts_of(standing, pods_of_job), []).append((standing, pods_of_job))
+    return groups.values()
+
+
+def counts_of(standing: Standing, found: list[Pod]) -> object:
+    """Return the counts on which the result of a failure in a Job depends."""
+    job = standing.job
+    alone = 0 if standing.job_set is None else restarts_alone(standing.job_set, job)
+    ended = at(job, ("status", "failedIndexes")), at(job, ("status", "succeeded"))
+    of_job = standing.replicated_job, alone, batch.failed_in_status(job), *ended
+    return of_job, tuple(sorted((pod.index, *counts_of_pod(standing.account, pod)) for pod in found))
+
+
+def names_of(jobs: list[Standing], of: list[Standing]) -> str:
+    """Name Jobs of a JobSet: `workers` for all Jobs of a replicated Job, else `workers-0,2-3`."""
+    parts = []
+    for name in dict.fromkeys(one.replicated_job for one in jobs):
+        indexes = {one.job_index for one in jobs if one.replicated_job == name}
+        others = {one.job_index for one in of if one.replicated_job == name} - indexes
+        parts.append(f"{name}-{ranges(map(str, indexes))}" if others else name)
+    return " and ".join(parts)
 
 
 def live(found: Iterable[Pod]) -> tuple[Pod, ...]:
@@ -285,7 +313,7 @@ def next_pods(job: Json, found: list[Pod]) -> list[Pod]:
         job_set=set_name,
         replicated_job=labels.get(REPLICATED_JOB) or "",
         index="0" if batch.is_indexed(job.get("spec") or {}) else "",
-        restart=0 if set_name else None,
+        restart=pods.restart_of(labels),
     )
     return [replaced(pod, job) for pod in pending.missing_indexes(found) if pod.index] or [new]
 

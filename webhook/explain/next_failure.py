@@ -8,10 +8,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from webhook.kinds import batch
-from webhook.kinds.job_set import REPLICATED_JOB, costly_restarts
 from webhook.ledger import forecast, settling
 from webhook.ledger.forecast import Forecast, Standing
 from webhook.ledger.model import counting, limits, matching, words
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.pods import Condition, Exit, Pod
 from webhook.ledger.model.scopes import ranges
 from webhook.objects.patch import at
@@ -28,11 +28,13 @@ MOST_SCOPES: Final = 20  # groups of indexes that are shown
 class NextFailure:
     """What happens when a pod fails in one way.
 
-    `ending`: the way, in words. `indexes`: those for which this holds, such as `0-2,5`; empty for all pods.
+    `ending`: the way, in words. `indexes`: those for which this holds, such as `0-2,5`; empty for all pods. `job`: the
+    Jobs of a JobSet for which this holds, such as `workers` or `workers-0,2`; empty for all Jobs.
     """
 
     ending: str
     indexes: str
+    job: str = ""
     forecast: Forecast
     text: str
 
@@ -59,11 +61,15 @@ def alike(standing: Standing, pods: Iterable[Pod]) -> Iterable[list[Pod]]:
     """Return groups of pods; the same failure has the same result for all pods of a group."""
     found: dict[object, list[Pod]] = {}
     for pod in pods:
-        scope = limits.scope_of(pod)
-        account = standing.account
-        counts = account.scopes.of(scope), account.scopes.at_least(scope), account.free.of(scope)
-        found.setdefault((counts, pod.index_failures, pod.index_ignored), []).append(pod)
+        found.setdefault(counts_of_pod(standing.account, pod), []).append(pod)
     return islice(found.values(), MOST_SCOPES)
+
+
+def counts_of_pod(account: Account, pod: Pod) -> tuple[int, ...]:
+    """Return the counts of a pod's index on which the result of its failure depends."""
+    scope = limits.scope_of(pod)
+    counts = account.scopes.of(scope), account.scopes.at_least(scope), account.free.of(scope)
+    return (*counts, *(-1 if one is None else one for one in (pod.index_failures, pod.index_ignored)))
 
 
 def endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:
@@ -123,7 +129,7 @@ def what_matches(rule: Json) -> str:
 def said(what: Forecast, standing: Standing, *, placed: bool) -> str:
     """Return what a failure does, in words."""
     if standing.job_set is not None:
-        return said_of_set(what, standing, standing.job_set)
+        return said_of_set(what, standing, standing.job_set, placed=placed)
     budgets = limits.budgets_of(standing.job, None, standing.settings_of(standing.job))
     if what.reason:
         return f"ends the Job: {beyond(what, budgets)}"
@@ -162,32 +168,40 @@ def cost_of(what: Forecast, budgets: limits.Budgets) -> str:
     return "costs nothing"
 
 
-def said_of_set(what: Forecast, standing: Standing, job_set: Json) -> str:
+def said_of_set(what: Forecast, standing: Standing, job_set: Json, *, placed: bool) -> str:
     """Return what a failure does to a JobSet, in words."""
     budgets = limits.budgets_of(standing.job, job_set, standing.settings_of(standing.job))
     if what.reason:
         return f"ends the set: {beyond(what, budgets)}"
-    if what.action == "FailJob":
-        return what_set_does(job_set, standing.job, what)
-    if what.cost == "disruption":
-        return f"costs no retry; {words.counted(what.left.disruptions, 'disruption')} left"
-    told = f"costs its Job a retry, of {batch.retry_budget(standing.job['spec'])}"
-    if what.cost == "free":
-        told = cost_of(what, budgets)
+    parts = [cost_in_set(what, standing, budgets)]
+    if placed and what.off_spot is not None:
+        parts.append(f"the next pod goes to {'on-demand' if what.off_spot else 'spot'} nodes")
+    told = "; ".join(parts)
     if what.settled_within is None:
         return told
     return f"{words.verdict(what.settled_within, 'JobSet')}; else {told}"
 
 
-def what_set_does(job_set: Json, job: Json, what: Forecast) -> str:
-    """Return what a JobSet does after a rule has failed one of its Jobs, in words."""
-    cause = "has condition DisruptionTarget" if what.cause == "Disruption" else "failed with exit code"
-    replicated_job = (job["metadata"].get("labels") or {}).get(REPLICATED_JOB) or ""
-    action = matching.action_of_set(job_set, replicated_job, f"{cause} matching FailJob rule")
-    most = at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
-    left = max(0, most - costly_restarts(job_set))
-    costly = action.removesuffix(FREE)
-    if costly == FAILING or (costly == action and not left):
+def cost_in_set(what: Forecast, standing: Standing, budgets: limits.Budgets) -> str:
+    """Return what a failure costs a JobSet or its Job, and what is left, in words."""
+    if what.set_action:
+        does = what_set_does(what, budgets)
+        return does if what.action == "FailJob" else f"no retry of the Job is left, which {does}"
+    if what.ends == "index":
+        return "ends the index"
+    if what.cost in {"disruption", "free"}:
+        return cost_of(what, budgets)
+    return f"costs its Job a retry, of {batch.retry_budget(standing.job['spec'])}"
+
+
+def what_set_does(what: Forecast, budgets: limits.Budgets) -> str:
+    """Return what a JobSet does when one of its Jobs has failed, in words."""
+    if what.set_action == FAILING:
         return "ends the set at once"
+    costly = what.set_action.removesuffix(FREE)
     does = "restarts this Job alone" if costly == RESTART_JOB else "restarts the set"
-    return f"{does}; {words.counted(left, 'restart')} left" if costly == action else f"{does} at no cost"
+    if costly == what.set_action:
+        return f"{does}; {words.counted(what.left.retries, 'restart')} left"
+    if what.cost != "disruption" or budgets.limit == batch.UNLIMITED:
+        return f"{does} at no cost"
+    return f"{does} at no cost; {words.counted(what.left.disruptions, 'disruption')} left"

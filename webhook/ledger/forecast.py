@@ -11,7 +11,8 @@ from typing import Literal, cast
 from webhook import attempts
 from webhook.attempts import Evidence
 from webhook.kinds import OwnerReference, batch
-from webhook.ledger import settling
+from webhook.kinds.job_set import JOB_INDEX, REPLICATED_JOB
+from webhook.ledger import set_forecast, settling
 from webhook.ledger.model import limits
 from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.cached import CachedJob
@@ -23,6 +24,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.settings import NamedProfile, Settings, count
 from webhook.rules import annotations
+from webhook.rules.job_sets.job_set import FAILING, FREE
 from webhook.rules.pods import loss, placement
 
 Ended = Literal["", "index", "Job", "JobSet"]
@@ -47,6 +49,21 @@ class Standing:
         """The object that has the account: the JobSet, or else the Job."""
         return self.job if self.job_set is None else self.job_set
 
+    @property
+    def replicated_job(self) -> str:
+        """The replicated Job that the Job is of; empty where it has no JobSet."""
+        return self.labels.get(REPLICATED_JOB) or ""
+
+    @property
+    def job_index(self) -> int:
+        """The index of the Job in its replicated Job."""
+        return count(self.labels.get(JOB_INDEX)) or 0
+
+    @property
+    def labels(self) -> Json:
+        """The labels of the Job."""
+        return self.job["metadata"].get("labels") or {}
+
     def settings_of(self, root: Json) -> Settings:
         """Return the settings of an object under `profile`."""
         return self.profile.settings(annotations.of(root))
@@ -56,13 +73,14 @@ class Standing:
 class Forecast:
     """What the failure of a pod does.
 
-    - `cause`, `cost`, `rule`, `action` and `left`: as the account will have them.
+    - `cause`, `cost`, `rule` and `action`: as the account will have them.
+    - `left`: what is left afterwards, without the restart of the JobSet that the failure costs.
     - `ends`: what the failure ends for good; empty for nothing. `reason`: why, if it is the ledger that ends it.
+    - `set_action`: the action of the JobSet when the failure ends the Job; empty if the Job goes on or has no JobSet.
     - `suspends`: whether the ledger suspends the Job.
     - `settled_within`: the seconds in which the ledger decides whether the failure was a bug, which ends the Job; None
       if there is nothing to decide.
-    - `off_spot`: whether the next pod of the index or the Job leaves spot nodes; None if there is no next pod, and in a
-      JobSet.
+    - `off_spot`: whether the next pod of the index or the Job leaves spot nodes; None if there is no next pod.
     """
 
     cause: Cause
@@ -72,6 +90,7 @@ class Forecast:
     left: Left
     ends: Ended = ""
     reason: str = ""
+    set_action: str = ""
     suspends: bool = False
     settled_within: int | None = None
     off_spot: bool | None = None
@@ -82,21 +101,23 @@ def foretell(standing: Standing, pod: Pod) -> Forecast:
     counting = counted(standing, pod)
     (detail,) = counting.details
     end, suspends = counting.end(counting.details), counting.suspends()
-    ends = ended_by(standing, counting.account, detail)
+    set_action = action_of_set(standing, pod)
+    ends = ended_by(standing, counting.account, pod, detail, set_action)
     if end is not None and not ends:
         ends = "Job" if standing.job_set is None else "JobSet"
-    goes_on = not ends and not suspends and standing.job_set is None and detail.cost != "none"
+    goes_on = not ends and not suspends and detail.cost != "none"
     return Forecast(
         cause=cast("Cause", detail.cause),
         cost=detail.cost,
         rule=detail.rule,
         action=detail.action,
-        left=counting.account.left or Left(retries=0, disruptions=0),
+        left=left_after(counting.account, detail, set_action),
         ends=ends,
         reason="" if end is None else end.reason,
+        set_action=set_action,
         suspends=suspends,
-        settled_within=None if ends else settled_within(standing, pod),
-        off_spot=next_pod(standing, counting.account, pod, detail).off_spot if goes_on else None,
+        settled_within=None if ends or set_action else settled_within(standing, pod),
+        off_spot=next_pod(standing, counting.account, pod, detail, set_action).off_spot if goes_on else None,
     )
 
 
@@ -120,11 +141,29 @@ def others(pods: Iterable[Pod], pod: Pod) -> Iterable[Pod]:
     return (one for one in pods if one.uid != pod.uid)
 
 
-def ended_by(standing: Standing, account: Account, detail: Attempt) -> Ended:
+def action_of_set(standing: Standing, pod: Pod) -> str:
+    """Return the action of the JobSet if a failed pod ends its Job; empty if the Job goes on or has no JobSet."""
+    if standing.job_set is None:
+        return ""
+    end = set_forecast.end_of_job(standing.job, pod, failed_indexes(standing.job))
+    return "" if end is None else set_forecast.action_of(standing.job_set, standing.replicated_job, end)
+
+
+def left_after(account: Account, detail: Attempt, set_action: str) -> Left:
+    """Return what is left; the account has subtracted a restart of the JobSet only if a rule has failed the Job."""
+    left = account.left or Left(retries=0, disruptions=0)
+    costs = bool(set_action) and set_action != FAILING and not set_action.endswith(FREE)
+    if not costs or detail.action == "FailJob":
+        return left
+    return Left(retries=max(0, left.retries - 1), disruptions=left.disruptions)
+
+
+def ended_by(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> Ended:
     """Return what the Job controller or the JobSet controller ends because of a counted failure."""
     spec = standing.job["spec"]
     if standing.job_set is not None:
-        return "JobSet" if detail.cost == "fatal" else ""
+        index = not set_action and set_forecast.loses_index(spec, pod, detail.action)
+        return "JobSet" if set_action == FAILING else "index" if index else ""
     if not batch.has_index_budgets(spec):
         return "Job" if detail.cost == "fatal" else ""
     failures = account.spent_now("retry") + account.spent_now("fatal")
@@ -156,30 +195,80 @@ def settled_within(standing: Standing, pod: Pod) -> int | None:
     return None if settling.bug_in(standing.job, settings, pod, within, standing.job_set) is None else within
 
 
-def next_pod(standing: Standing, account: Account, pod: Pod, detail: Attempt) -> placement.Decision:
-    """Decide where the pod runs that replaces the counted `pod`, of a Job without a JobSet."""
-    evidence = evidence_after(standing, account, pod, detail)
+def next_pod(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> placement.Decision:
+    """Decide where the pod runs that replaces the counted `pod`."""
+    if standing.job_set is None:
+        evidence = evidence_after(standing, account, pod, detail)
+    elif set_action:
+        above = set_forecast.restarted(standing.job_set, standing.replicated_job, standing.job_index, set_action)
+        evidence = evidence_after_restart(standing, above, account, pod, detail)
+    else:
+        evidence = evidence_in_set(standing, standing.job_set, account, pod, detail)
     levels = attempts.levels(evidence)
     return placement.decide(levels, evidence.settings, lost=loss.is_lost_when_disrupted(evidence, levels))
 
 
 def evidence_after(standing: Standing, account: Account, pod: Pod, detail: Attempt) -> Evidence:
-    """Return what admission knows of the next pod when it is created."""
+    """Return what admission knows of the next pod when it is created, of a Job without a JobSet."""
     spec = standing.job["spec"]
     said = next_annotations(spec, pod, detail)
-    settings = standing.profile.settings({**annotations.of(standing.job), **said})
-    root: Json = {"metadata": {"annotations": said}}
+    before = batch.failed_in_status(standing.job)
+    failed = max(before + (detail.cost in limits.FAILURES), account.spent_now("retry"))
+    return evidence_of(standing, account, pod, detail, said, failed)
+
+
+def evidence_after_restart(standing: Standing, above: Json, account: Account, pod: Pod, detail: Attempt) -> Evidence:
+    """Return what admission knows of the next pod after a restart of the JobSet or of its Job.
+
+    `above`: the JobSet after that restart.
+    """
+    spec = standing.job["spec"]
+    said = dict(at(spec, ("template", "metadata", "annotations")) or {})
+    if spec.get("backoffLimitPerIndex") is not None:
+        said[batch.INDEX_FAILURES] = "0"
+    return evidence_of(standing, account, pod, detail, said, 0, above)
+
+
+def evidence_in_set(standing: Standing, job_set: Json, account: Account, pod: Pod, detail: Attempt) -> Evidence:
+    """Return what admission knows of the next pod of a Job of a JobSet, if the Job goes on.
+
+    With backoffLimitPerIndex the Job controller counts a failure when it has replaced the pod.
+    """
+    spec = standing.job["spec"]
+    counts = detail.cost in limits.FAILURES and spec.get("backoffLimitPerIndex") is None
+    failed = batch.failed_in_status(standing.job) + counts
+    return evidence_of(standing, account, pod, detail, next_annotations(spec, pod, detail), failed, job_set)
+
+
+def evidence_of(  # noqa: PLR0913, PLR0917 - where all of it meets
+    standing: Standing,
+    account: Account,
+    pod: Pod,
+    detail: Attempt,
+    said: Json,
+    failed: int,
+    above: Json | None = None,
+) -> Evidence:
+    """Return what admission knows of the next pod: it has the annotations `said`, and its Job so many failures.
+
+    `above`: the JobSet of the Job, None if it has none.
+    """
+    spec, settings = standing.job["spec"], standing.profile.settings({**annotations.of(standing.job), **said})
+    labels: Json = {}
+    if above is not None:
+        labels = set_forecast.labels_of_pod(above, standing.labels, standing.replicated_job, standing.job_index)
+    root: Json = {"metadata": {"annotations": said, "labels": labels}}
     return Evidence(
         pod=root,
         annotations=said,
-        labels={},
+        labels=labels,
         whole=lambda: root,
         controller=OwnerReference("batch", "v1", "Job", standing.job["metadata"]["name"], pod.job_uid),
-        owner=with_failures(standing, account, detail),
-        above=None,
-        settings=placement.settings_of_retry(settings, said, standing.job),
+        owner={**standing.job, "status": {"failed": failed}},
+        above=above,
+        settings=placement.settings_of_retry(settings, said, standing.job, above),
         disruptions=limits.share_of(account.scopes.of(detail.scope), spec),
-        failures=limits.failures_of(account, spec),
+        failures=limits.failures_of(account, spec) if above is None else None,
     )
 
 
@@ -192,10 +281,3 @@ def next_annotations(spec: Json, pod: Pod, detail: Attempt) -> Json:
         if ignored:
             said[batch.INDEX_IGNORED_FAILURES] = str(ignored)
     return said
-
-
-def with_failures(standing: Standing, account: Account, detail: Attempt) -> Json:
-    """Return the Job with `status.failed` as it is when the next pod is created."""
-    before = batch.failed_in_status(standing.job)
-    failed = max(before + (detail.cost in limits.FAILURES), account.spent_now("retry"))
-    return {**standing.job, "status": {"failed": failed}}

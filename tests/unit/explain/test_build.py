@@ -189,17 +189,23 @@ def test_a_job_set_is_explained_with_its_restarts_the_retries_of_its_jobs_and_th
         "status": {"restarts": 3, "restartsCountTowardsMax": 1},
     }
     child = job(status={"failed": 1})
-    child["metadata"] |= {"name": "set-workers-0", "labels": {"jobset.sigs.k8s.io/replicatedjob-name": "workers"}}
+    labels = {"jobset.sigs.k8s.io/replicatedjob-name": "workers", "jobset.sigs.k8s.io/restart-attempt": "3"}
+    child["metadata"] |= {"name": "set-workers-0", "labels": {"jobset.sigs.k8s.io/jobset-name": "set", **labels}}
     child["spec"]["podFailurePolicy"]["rules"] = [{**DISRUPTION, "action": "FailJob"}, BUG]
     found = explain(root, [child], [])
     assert found.budgets == ["restarts: 3 in all, 1 of 2 spent", "Job set-workers-0: 1 of 6 retries spent"]
     assert found.next == [
-        "a disruption: restarts the set at no cost (rule 0)",
+        "a disruption: restarts the set at no cost; 19 disruptions left; the next pod goes to spot nodes (rule 0)",
         "any exit code but 143 of main: ends the set at once (rule 1)",
-        "anything else: costs its Job a retry, of 6",
+        "anything else: costs its Job a retry, of 6; the next pod goes to spot nodes",
     ]
+    child["status"]["failed"] = 6
+    assert explain(root, [child], []).next[-1] == (
+        "anything else: no retry of the Job is left, which restarts the set; 0 restarts left;"
+        " the next pod goes to on-demand nodes"
+    )
     root["spec"]["failurePolicy"]["rules"] = []
-    assert explain(root, [child], []).next[0] == "a disruption: restarts the set; 1 restart left (rule 0)"
+    assert explain(root, [child], []).next[0].startswith("a disruption: restarts the set; 0 restarts left; ")
 
 
 def test_a_job_set_is_explained_with_jobs_restarted_alone_and_each_replicated_jobs_next_failure() -> None:
@@ -217,6 +223,8 @@ def test_a_job_set_is_explained_with_jobs_restarted_alone_and_each_replicated_jo
     children = []
     for name in ("leader", "worker"):
         labels = {"jobset.sigs.k8s.io/replicatedjob-name": name, "jobset.sigs.k8s.io/job-index": "0"}
+        labels |= {"jobset.sigs.k8s.io/jobset-name": "set", "jobset.sigs.k8s.io/restart-attempt": "0"}
+        labels["jobset.sigs.k8s.io/job-restart-attempt"] = "2" if name == "worker" else "0"
         child = job()
         child["metadata"] |= {"name": f"set-{name}-0", "labels": labels}
         child["spec"]["podFailurePolicy"]["rules"] = [{**DISRUPTION, "action": "FailJob"}]
@@ -227,14 +235,32 @@ def test_a_job_set_is_explained_with_jobs_restarted_alone_and_each_replicated_jo
         "Job set-leader-0: 0 of 6 retries spent",
         "Job set-worker-0: 0 of 6 retries spent, started again alone 2 times",
     ]
+    spot, on_demand = "the next pod goes to spot nodes", "the next pod goes to on-demand nodes"
     assert found.next == [
-        "leader: a disruption: restarts the set at no cost (rule 0)",
-        "leader: anything else: costs its Job a retry, of 6",
-        "worker: a disruption: restarts this Job alone; 1 restart left (rule 0)",
-        "worker: anything else: costs its Job a retry, of 6",
+        f"leader: a disruption: restarts the set at no cost; 19 disruptions left; {spot} (rule 0)",
+        f"leader: anything else: costs its Job a retry, of 6; {spot}",
+        f"worker: a disruption: restarts this Job alone; 0 restarts left; {on_demand} (rule 0)",
+        f"worker: anything else: costs its Job a retry, of 6; {spot}",
     ]
     of_jobs[0]["jobRestartsCountTowardsMax"] = [2]
     assert explain(root, children, []).next[2] == "worker: a disruption: ends the set at once (rule 0)"
+
+
+def test_of_jobs_that_fare_differently_in_one_replicated_job_each_is_told_of() -> None:
+    root: Json = {
+        "kind": "JobSet",
+        "metadata": {"namespace": "ml", "name": "set"},
+        "spec": {"failurePolicy": {"maxRestarts": 2}},
+    }
+    children = []
+    for index in range(4):
+        child = job(status={"failed": 6 if index == 2 else 0})
+        labels = {"jobset.sigs.k8s.io/replicatedjob-name": "a", "jobset.sigs.k8s.io/job-index": str(index)}
+        child["metadata"] |= {"name": f"set-a-{index}", "uid": f"uid-{index}", "labels": labels}
+        children.append(child)
+    found = [one for one in explain(root, children, []).forecasts if one.ending == "anything else"]
+    assert [(one.job, one.forecast.set_action) for one in found] == [("a-0-1,3", ""), ("a-2", "RestartJobSet")]
+    assert found[1].text.startswith("a-2: anything else: no retry of the Job is left, which restarts the set; 1 ")
 
 
 def run(*arguments: str) -> Result:

@@ -3,7 +3,9 @@
 tests/cluster/test_forecast.py runs the same histories with the real Job controller.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -40,7 +42,8 @@ class World:
     counts: dict[str, tuple[int, int]] = field(default_factory=dict)  # of an index: failures, and those that cost none
     lost: set[str] = field(default_factory=set)  # indexes that have failed for good
     failures: int = 0
-    made: int = 0
+    made: Iterator[int] = field(default_factory=lambda: count(1))  # numbers of pods
+    ended: Iterator[int] = field(default_factory=lambda: count(1))
     over: str = ""
 
     @classmethod
@@ -54,10 +57,14 @@ class World:
         job["metadata"] |= {"uid": "job-uid", "resourceVersion": "1"}
         job["status"] = {}
         world = cls(profile, job)
-        world.see_job()
-        for number in range(batch.running_at_once(job["spec"])):
-            world.create(str(number) if batch.is_indexed(job["spec"]) else "")
+        world.start()
         return world
+
+    def start(self) -> None:
+        """Create the first pods."""
+        self.see_job()
+        for number in range(batch.running_at_once(self.spec)):
+            self.create(str(number) if batch.is_indexed(self.spec) else "")
 
     @property
     def spec(self) -> Json:
@@ -72,8 +79,9 @@ class World:
 
     def create(self, index: str) -> Json:
         """Create a pod as the Job controller does, through admission."""
-        self.made += 1
-        said = dict((self.spec["template"].get("metadata") or {}).get("annotations") or {})
+        number, metadata = next(self.made), self.job["metadata"]
+        template = self.spec["template"].get("metadata") or {}
+        said = dict(template.get("annotations") or {})
         if index:
             said[pods.INDEX] = index
         if self.spec.get("backoffLimitPerIndex") is not None:
@@ -81,29 +89,22 @@ class World:
             said[batch.INDEX_FAILURES] = str(failures)
             if ignored:
                 said[batch.INDEX_IGNORED_FAILURES] = str(ignored)
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
         root = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
                 "namespace": "ml",
-                "name": f"train-{self.made}",
-                "uid": f"uid-{self.made:04}",
+                "name": f"{metadata['name']}-{number}",
+                "uid": f"uid-{number:04}",
                 "finalizers": [pods.TRACKING],
-                "ownerReferences": [owner],
+                "ownerReferences": [{**owner, "controller": True}],
+                "labels": dict(template.get("labels") or {}),
                 "annotations": said,
             },
             "spec": self.spec["template"]["spec"],
         }
-        disruptions = self.state.disruptions_of(index, self.job, None)
-        facts = Facts(
-            profile_name="default",
-            owner=self.job,
-            owners_known=True,
-            disruptions=limits.share_of(disruptions, self.spec),
-            failures=self.state.failures_of(self.job),
-        )
-        pod: Json = mutate(root, facts, policy(default=self.profile)).object
+        pod: Json = mutate(root, self.facts_of_pod(index), policy(default=self.profile)).object
         pod["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
         self.live[pod["metadata"]["uid"]] = pod
         self.state.tracker.see(pods.read(pod), 0.0)
@@ -112,11 +113,22 @@ class World:
             self.see_job()
         return pod
 
+    def facts_of_pod(self, index: str) -> Facts:
+        """Return what the webhook looks up when a pod is created."""
+        disruptions = self.state.disruptions_of(index, self.job, None)
+        return Facts(
+            profile_name="default",
+            owner=self.job,
+            owners_known=True,
+            disruptions=limits.share_of(disruptions, self.spec),
+            failures=self.state.failures_of(self.job),
+        )
+
     def end(self, uid: str, ending: int) -> Json:
         """End a pod by a disruption or with an exit code; the Job controller judges it. Return it."""
         pod = self.live.pop(uid)
         self.failed[uid] = pod
-        number = len(self.failed)
+        number = next(self.ended)
         terminated = {"exitCode": ending or 137, "reason": "Error", "finishedAt": f"2026-01-01T01:{number:02}:00Z"}
         pod["status"] |= {
             "phase": "Failed",
