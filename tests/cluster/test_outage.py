@@ -19,6 +19,7 @@ from tests.awaiting import until
 from tests.cluster.installation import INSTALLED, SYSTEM, built
 from tests.cluster.manifests import EXIT_CODE, job
 from tests.cluster.objects import condition
+from tests.cluster.test_ledger import explained
 from webhook.kube.names import MODE, PROFILE
 
 if TYPE_CHECKING:
@@ -190,3 +191,20 @@ def test_the_documented_commands_let_jobs_through_during_an_outage_and_undo_that
     outage.run("kubectl delete mutatingwebhookconfiguration")
     until(lambda: not outage.refuses())
     assert "created (server dry run)" in outage.run("create job probe")
+
+
+def test_explain_says_why_a_job_gets_no_pod_and_not_that_it_runs(outage: Outage) -> None:
+    team = outage.team
+    team.create(job("train"))
+    team.wait_for("jobs", "train", lambda found: found.get("status", {}).get("ready") == 1)
+    assert explained(team, "train")["state"] == "running"
+    outage.begin()
+    team.run("annotate", "pods", "--all", f"{EXIT_CODE}=143")
+    until(lambda: explained(team, "train")["state"] != "running")
+    state = outage.as_documented(explained(team, "train")["state"])
+    assert re.match(r"no pod can be created since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: Error creating: ", state)
+    assert state.endswith(quoted("FailedCreate").partition("FailedCreate  ")[2])
+    assert explained(team, "train")["waits_until"] == ""
+    outage.end()
+    team.running("train", 1)
+    assert explained(team, "train")["state"] == "running"
