@@ -28,11 +28,13 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 class ArrivingBody:
     """A body that is not complete yet.
 
-    `grown` and `grown_at`: size and time of the last growth by STRIDE, in seconds of the event loop's clock.
+    `timeout`: ends the wait for the body. `refusal`: why the body was discarded; None if it was not. `grown` and
+    `grown_at`: size and time of the last growth by STRIDE, in seconds of the event loop's clock.
     """
 
-    def __init__(self, content: StreamReader, now: float) -> None:
-        self.content = content
+    def __init__(self, timeout: asyncio.Timeout, now: float) -> None:
+        self.timeout = timeout
+        self.refusal: HTTPException | None = None
         self.chunks: list[bytes] = []
         self.size = self.grown = 0
         self.grown_at = now
@@ -76,15 +78,18 @@ class Bodies:
     async def arrive(self, content: StreamReader) -> bytes:
         """Return a body when it is complete; raise as `read` does."""
         loop = asyncio.get_running_loop()
-        body = ArrivingBody(content, loop.time())
+        timeout = asyncio.timeout(self.limits.client_timeout)
+        body = ArrivingBody(timeout, loop.time())
         self.arriving[body] = None
         try:
-            async with asyncio.timeout(self.limits.client_timeout):
+            async with timeout:
                 async for chunk in content.iter_any():
                     self.add(body, chunk, loop.time())
             complete = b"".join(body.chunks)
             self.held += len(complete)
         except TimeoutError:
+            if body.refusal is not None:
+                raise body.refusal from None
             what = f"the body had not arrived after {self.limits.client_timeout:g} s"
             raise HTTPRequestTimeout(text=f"{what}; send as many bytes as its headers announce") from None
         else:
@@ -110,13 +115,16 @@ class Bodies:
 
         Raise HTTPException if it is the turn of `growing`.
         """
-        slow = [body for body in self.arriving if body.grown_at < now - GROWS_WITHIN]
-        quick = [body for body in self.arriving if body.grown_at >= now - GROWS_WITHIN]
+        arriving = [body for body in self.arriving if body is growing or not body.timeout.expired()]
+        slow = [body for body in arriving if body.grown_at < now - GROWS_WITHIN]
+        quick = [body for body in arriving if body.grown_at >= now - GROWS_WITHIN]
         for body in (*slow, *reversed(quick)):
             if body is growing:
                 raise try_again(f"requests of {self.held} bytes are held in memory already; try again in a second")
             self.discard(body)
-            body.content.set_exception(try_again("slow request bodies make room for others; send the body faster"))
+            if body.refusal is None:
+                body.refusal = try_again("slow request bodies make room for others; send the body faster")
+                body.timeout.reschedule(now)  # an exception of `content` would end aiohttp's task with a stack trace
             if self.held <= self.limits.held_bytes:
                 return
 

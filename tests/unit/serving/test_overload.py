@@ -189,7 +189,9 @@ async def test_a_small_request_is_answered_while_many_bytes_are_arriving() -> No
 
 
 @on_uvloop
-async def test_a_stalled_body_is_discarded_to_make_room_for_others() -> None:
+async def test_a_stalled_body_is_discarded_to_make_room_for_others_without_a_stack_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     limits = Limits(held_bytes=22_000)
     service = endpoints(limits)
     async with listening(service.admission()) as server:
@@ -205,6 +207,7 @@ async def test_a_stalled_body_is_discarded_to_make_room_for_others() -> None:
         assert status == 200
         assert (await filling.answer())[0] == 429
         assert service.bodies.held == 0
+        assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 @on_uvloop
