@@ -213,11 +213,13 @@ def fit_warnings(response: Response) -> list[str]:
     """Return as many warnings as the API server passes on, the number of the others, and the profile's message.
 
     Each warning names the object. The profile's message does not, so that kubectl prints it only once for all objects
-    of a manifest.
+    of a manifest. It names its sender instead: if both /mutate and /validate warn about an object, the API server
+    passes it on once, after the warnings of /mutate, so it may stand between two warnings.
     """
+    message = f"From your cluster admin: {response.message}" if response.message else ""
     start = about(cut(response.name, WARNING_LENGTH - PROBLEM_LENGTH - len(": ")))
     texts: list[str] = []
-    left = WARNINGS_LENGTH - len(response.message) - WARNING_LENGTH  # room for the number of the others
+    left = WARNINGS_LENGTH - len(message) - WARNING_LENGTH  # room for the number of the others
     for warning in response.warnings:
         text = cut(" ".join(f"{start}{warning}".split()), WARNING_LENGTH)
         left -= len(text)
@@ -225,8 +227,8 @@ def fit_warnings(response: Response) -> list[str]:
             texts.append(f"{start}and {len(response.warnings) - len(texts)} more warnings")
             break
         texts.append(text)
-    if response.message and not response.found:  # a denial says it already
-        texts.append(response.message)
+    if message and not response.found:  # a denial says it already
+        texts.append(message)
     return texts
 
 

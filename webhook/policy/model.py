@@ -42,7 +42,7 @@ Message = Annotated[
         description='one line of 10 to 200 characters, in quotes: in YAML a comment begins at " #"',
         extra={
             "meaning": 'A line for users, 10 to 200 characters in quotes, such as `"Ask #batch, https://wiki/batch"`: '
-            "the last line of a denial, and one more warning where there are warnings."
+            "the last line of a denial, and one more warning (`From your cluster admin: …`) where there are warnings."
         },
     ),
 ]

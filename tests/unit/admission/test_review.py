@@ -207,15 +207,16 @@ def test_the_message_of_a_profile_ends_a_denial_and_is_not_a_warning_too() -> No
         "spec.b[0]: is missing; must be there",
         "Ask #batch",
     ]
-    assert "Ask #batch" not in response["warnings"]
+    assert not any("Ask #batch" in text for text in response["warnings"])
 
 
-def test_the_message_of_a_profile_is_the_last_warning_if_there_are_others() -> None:
-    assert answer(warnings=PROBLEMS, name="Job team/b", message="Ask #batch")["warnings"][2:] == ["Ask #batch"]
+def test_the_message_of_a_profile_is_the_last_warning_if_there_are_others_and_names_its_sender() -> None:
+    warnings = answer(warnings=PROBLEMS, name="Job team/b", message="Ask #batch")["warnings"]
+    assert warnings[2:] == ["From your cluster admin: Ask #batch"]
     assert answer(message="Ask #batch") == {"allowed": True}
 
 
 def test_the_message_of_a_profile_fits_beside_the_most_warnings() -> None:
     found = answer(warnings=[Problem((), "x" * 1000, "r")] * 100, name="Job team/b", message="m" * 200)["warnings"]
-    assert found[-2:] == ["Job team/b: and 94 more warnings", "m" * 200]
+    assert found[-2:] == ["Job team/b: and 94 more warnings", f"From your cluster admin: {'m' * 200}"]
     assert sum(map(len, found)) <= 2048

@@ -147,7 +147,7 @@ def test_a_denial_ends_with_the_message_of_the_profile() -> None:
 
 def test_warnings_end_with_the_message_of_the_profile_once() -> None:
     response = response_to(job(job_spec(restart_policy="OnFailure", backoffLimit=3)), engine.mutate, ASKING)
-    assert response["warnings"][1:] == ["Ask #batch, https://wiki.example/batch"]
+    assert response["warnings"][1:] == ["From your cluster admin: Ask #batch, https://wiki.example/batch"]
 
 
 def test_a_refused_request_for_a_retry_ends_with_the_message_of_the_namespaces_profile() -> None:
