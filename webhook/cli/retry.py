@@ -46,15 +46,22 @@ def retry(target: str, selector: str | None, failed_since: str | None, kubeconfi
     """
     wanted = target_of(target, selector, failed_since, keep_finally=flags["keep_finally"])
 
-    def agreed(lines: list[str]) -> bool:
-        if flags["yes"]:
-            return True
-        for line in lines:
-            click.echo(printable(line))
-        return click.confirm("Rerun?")
-
     file = kubeconfig_or_default(kubeconfig)
+    agreed = (lambda _: True) if flags["yes"] else is_confirmed
     conclude(file, rerun(file, wanted, agreed, dry_run=flags["dry_run"]))
+
+
+def is_confirmed(lines: list[str]) -> bool:
+    """Print what would run again, and return the user's answer; raise click.UsageError if there is no terminal."""
+    for line in lines:
+        click.echo(printable(line))
+    try:
+        return click.confirm("Rerun?")
+    except (click.Abort, RuntimeError):  # RuntimeError: stdin is closed
+        if sys.stdin is not None and sys.stdin.isatty():
+            raise  # Ctrl-C or Ctrl-D
+        click.echo(err=True)
+        raise click.UsageError("nothing was changed: stdin has no answer; use --yes") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The targets of `retry-policy retry`, and the failed objects of a selection."""
 
 import asyncio
+import io
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -65,6 +66,34 @@ def test_keep_finally_is_refused_for_other_kinds_than_pipeline_run() -> None:
     with pytest.raises(click.UsageError, match="--keep-finally is for PipelineRuns, and this is a Job; leave it out"):
         retry.target_of("ml/job/train", None, None, keep_finally=True)
     assert retry.target_of("ml/train", None, None, keep_finally=True).keep_finally
+
+
+@pytest.mark.parametrize("stdin", [io.StringIO(""), None], ids=["empty", "closed"])
+def test_a_confirmation_that_stdin_cannot_give_names_the_option_to_use(
+    monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO | None
+) -> None:
+    monkeypatch.setattr("sys.stdin", stdin)
+    with pytest.raises(click.UsageError, match="nothing was changed: stdin has no answer; use --yes"):
+        retry.is_confirmed(["Job ml/train would run again"])
+
+
+class Terminal(io.StringIO):
+    """A terminal on which Ctrl-D was typed."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_end_of_input_on_a_terminal_aborts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(""))
+    with pytest.raises(click.Abort):
+        retry.is_confirmed(["Job ml/train would run again"])
+
+
+@pytest.mark.parametrize(("answer", "agreed"), [("y", True), ("n", False)])
+def test_a_confirmation_can_be_piped_in(monkeypatch: pytest.MonkeyPatch, answer: str, *, agreed: bool) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
+    assert retry.is_confirmed(["Job ml/train would run again"]) is agreed
 
 
 class WithPlaceholders:
