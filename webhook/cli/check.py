@@ -15,8 +15,10 @@ from webhook.cli.policy_file import policy_or_problems, profile_of
 def check(files: tuple[str, ...], policy: Path | None, profile_name: str | None) -> None:
     """Print every problem that admission would deny, as FILE:DOC path: what; what would be right (NAMESPACE/KIND/NAME).
 
-    DOC is the number of the document in the file, from 1. Exit 0 if there is no problem, 1 if there are, 2 if some
-    input cannot be read. Warnings go to stderr. With --policy and no -f, checks the policy itself.
+    DOC is the number of the document in the file, from 1. Judges as in the mode Enforce, whatever the mode of the
+    Namespace. Checks the policy alone, not the schema of Kubernetes: it reports neither misspelt fields nor values that
+    the API server rejects. Exit 0 if there is no problem, 1 if there are, 2 if some input cannot be read. Warnings go
+    to stderr. With --policy and no -f, checks the policy itself.
     """
     if policy is not None and not files:
         checked = policy_or_problems(policy)

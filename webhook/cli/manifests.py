@@ -53,7 +53,13 @@ def on_files(command: Callable[..., None]) -> Callable[..., None]:
             metavar="FILE",
             help="Policy, or the ConfigMap with it. Default: the packaged policy.",
         ),
-        click.option("-f", "files", multiple=True, metavar="FILE|FOLDER|-", help="Manifests; may be repeated."),
+        click.option(
+            "-f",
+            "files",
+            multiple=True,
+            metavar="FILE|FOLDER|-",
+            help="Manifests; of a folder and its subfolders the files *.yaml, *.yml and *.json. May be repeated.",
+        ),
     ):
         filtering = option(filtering)
     return filtering
