@@ -36,7 +36,7 @@ def keep(processes: Processes, environment: Mapping[str, str], http: str) -> NoR
                 reported = True
             if signals:
                 processes.starts[SERVER]()
-                _say(f"The webhook is started again. Stop it: kill {processes.running[SERVER].pid}\n")
+                _say(f"{started_again(processes.running[SERVER].pid, http)}\n")
                 reported = False
         signals.clear()
         time.sleep(POLL_SECONDS)
@@ -45,6 +45,12 @@ def keep(processes: Processes, environment: Mapping[str, str], http: str) -> NoR
 def start_again() -> str:
     """Return the command that starts the server again."""
     return f"kill -{START_AGAIN.name.removeprefix('SIG')} {os.getpid()}"
+
+
+def started_again(server: int, http: str) -> str:
+    """Return what to tell when the server's process is started again: it may still be without a policy."""
+    ready = f"`curl {http}/readyz` says whether it is ready"
+    return f"The webhook is started again; {ready}. Stop it: kill {server}"
 
 
 def explanation(environment: Mapping[str, str], http: str, server: int) -> str:
@@ -69,10 +75,12 @@ The retry policy webhook is up on a Kubernetes cluster; Ctrl-C stops what was st
   kubectl -n retry-policy-system edit configmap retry-policy     # the policy; an invalid one is denied
                                                                  # installed: manifests/samples/policy-gke.yaml
 
-  kill {server}                                                  # an outage: only the webhook stops
+  kill {server}                                                  # an outage after 10 s, in which it still answers
+  kill -9 {server}                                               # an outage at once: only the webhook stops
   kill -STOP {server}                                            # another one: it does not answer; -CONT ends it
   {start_again()}                                                # starts the webhook again
 
+A Job that is preempted twice, step by step: docs/tutorial/preempted-twice.md
 Metrics: {http}/metrics
 Logs: {environment["RETRY_POLICY_TEST_LOGS"]}
 """
