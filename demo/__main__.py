@@ -82,6 +82,8 @@ def show(console: Console, api: Api) -> None:
         console.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
 
     console.print("\nIts pods, attempt by attempt (3 retries; the last attempt leaves spot nodes):\n", style="bold")
+    console.print("  Each line is the admission of a pod; no pod is scheduled or run. The source says how the webhook")
+    console.print("  knows the attempt: here from an annotation, in a cluster from the Job, its pods and its ledger.\n")
     table = Table("attempt", "max", "placement", "source", "node affinity", box=None)
     for attempt in range(ATTEMPTS):
         pod = api.mutated(pod_of(after, attempt))
