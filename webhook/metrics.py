@@ -168,7 +168,7 @@ LEDGER_DISRUPTIONS: Final = Counter(
 )
 LEDGER_SPOT_LOST: Final = Counter(
     "retry_policy_ledger_spot_attempts_lost",
-    "Pods placed on spot that ended without success.",
+    "Pods placed on spot that ended without success, from any cause: also bugs, and pods of a Job that was suspended.",
     registry=REGISTRY,
 )
 LEDGER_SAVED: Final = Counter(

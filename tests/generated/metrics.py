@@ -53,7 +53,7 @@ REMEDIES: Final[dict[str, str]] = {
     "ledger_workloads_at_last_attempt": "none; take the `max` of the replicas, because every replica knows them all",
     "ledger_attempts": "none; many `ExitCode` with `fatal` are bugs that were found at once",
     "ledger_disruptions": "none; compare zones, machine types and times of day",
-    "ledger_spot_attempts_lost": "none; compare it with what spot capacity saves",
+    "ledger_spot_attempts_lost": "none; `retry_policy_ledger_disruptions` counts the disruptions alone, on all nodes",
     "ledger_attempts_saved": "none; it is what the policy has saved",
     "ledger_writes": "`bad` rises: the log line `account not written` says why",
     "ledger_behind": "rises: the API server sends watch events late",
@@ -90,7 +90,8 @@ CACHES: Final = (
 LABELS: Final[dict[tuple[str, str], str]] = {
     ("admission_requests", "path"): PATH,
     ("admission_requests", "kind"): (
-        f"one of {len(KINDS)} kinds, `Namespace` or `ConfigMap`; empty for a kind that no rule is about"
+        f"one of the {len(KINDS)} [kinds](workloads.md#kinds), `Namespace` or `ConfigMap`; "
+        "empty for a kind that no rule is about"
     ),
     ("admission_requests", "operation"): (
         "`CREATE`, `UPDATE`; `DELETE` and `CONNECT`, always `untouched`; empty if the request could not be read"
