@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import structs
 
 from webhook.explain import pending
+from webhook.explain.job_budgets import MANY, job_budgets
 from webhook.explain.next_failure import MOST_SCOPES, NextFailure, counts_of_pod, next_failures
 from webhook.explain.pending import Verdict
 from webhook.kinds import batch
@@ -22,7 +23,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.applied import profile_of
 from webhook.policy.model import Disruptions, FailurePolicy, Profile
-from webhook.policy.settings import NamedProfile
+from webhook.policy.settings import NamedProfile, Settings
 from webhook.policy.settings import count as count_of
 from webhook.retry import record
 from webhook.rules import annotations, undo
@@ -32,7 +33,6 @@ NOBODYS: Final = NamedProfile(
     "",
     Profile(failure_policy=FailurePolicy(inject="Never"), disruptions=Disruptions(limit=batch.UNLIMITED)),
 )
-MANY: Final = batch.UNLIMITED // 2
 UNKNOWN: Final = NOBODYS.settings({})
 EVENT: Final = "Event"
 PLACEMENTS: Final = {"Spot": "spot", "OnDemand": "on-demand"}
@@ -100,9 +100,10 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
     for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
         if pod.name not in counted and not account.has(pod) and pod.job_uid in by_uid:
             job = by_uid[pod.job_uid]
-            settings = (policy_of(job, account) or NOBODYS).settings(annotations.of(job))
-            counting.count(account, pod, job, job_set, limits.budgets_of(job, job_set, settings))
-    retries = retries_of(root)
+            budgets = limits.budgets_of(job, job_set, settings_of(job, account))
+            counting.count(account, pod, job, job_set, budgets)
+    if account.suspended and not at(root, ("spec", "suspend")):
+        account.reset_limits()
     goes_on = not (terminal.condition_of(root) or terminal.is_decided(root.get("status") or {}))
     standings = [standing_of(job, job_set, account, found) for job in jobs] if goes_on else []
     refused = refusal_of(standings, found, [part for part in parts if part.get("kind") == EVENT])
@@ -114,7 +115,7 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
         name=metadata["name"],
         state=refused or state_of(root),
         summary=words.summary(account),
-        budgets=[*set_budgets(root, jobs)] if in_set else [*job_budgets(root, account, retries)],
+        budgets=[*set_budgets(root, jobs)] if in_set else [*job_budgets(root, account, settings_of(root, account))],
         earlier=account.ended - len(account.last),
         requested=record.read(root),
         rows=rows,
@@ -125,23 +126,10 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
     )
 
 
-def job_budgets(root: Json, account: Account, retries: int) -> Iterator[str]:
-    """Yield lines that say how much of each budget of a Job is spent."""
-    if is_per_index(root):
-        failed = at(root, ("status", "failedIndexes"))
-        yield f"retries: {retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
-    else:
-        yield f"retries: {account.spent_now('retry')} of {retries} spent"
-    if account.left is not None and account.left.disruptions <= MANY:
-        yield f"disruptions: {account.spent('disruption')} so far, {account.left.disruptions} left"
-    if account.grants:
-        yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
-
-
 def set_budgets(root: Json, jobs: list[Json]) -> Iterator[str]:
     """Yield lines that say how much of a JobSet's budget is spent, and of those of its Jobs since the last restart."""
-    restarts = at(root, ("status", "restarts")) or 0
-    yield f"restarts: {restarts} in all, {costly_restarts(root)} of {retries_of(root)} spent"
+    restarts, limit = at(root, ("status", "restarts")) or 0, at(root, ("spec", "failurePolicy", "maxRestarts")) or 0
+    yield f"restarts: {restarts} in all, {costly_restarts(root)} of {limit} spent"
     for job in jobs:
         failed, alone = batch.failed_in_status(job), restarts_alone(root, job)
         started = f", started again alone {words.counted(alone, 'time')}" if alone else ""
@@ -152,18 +140,6 @@ def restarts_alone(root: Json, job: Json) -> int:
     """Return how often a Job of a JobSet was restarted without the others."""
     labels = job["metadata"].get("labels") or {}
     return job_restarts(root, labels.get(REPLICATED_JOB) or "", count_of(labels.get(JOB_INDEX)) or 0).in_all
-
-
-def retries_of(root: Json) -> int:
-    """Return the retries that a Job or a JobSet allows."""
-    if root.get("kind") == JOB_SET.kind:
-        return at(root, ("spec", "failurePolicy", "maxRestarts")) or 0
-    return batch.retry_budget(root["spec"])
-
-
-def is_per_index(root: Json) -> bool:
-    """Return True if each completion index has its own retries."""
-    return batch.has_index_budgets(root.get("spec") or {})
 
 
 def ended_row(detail: Attempt) -> Row:
@@ -336,3 +312,8 @@ def policy_of(job: Json, account: Account) -> NamedProfile | None:
     if record is None or record.applied is None or annotations.of(job).get(names.SKIP) == "true":
         return None
     return NamedProfile(record.profile, profile_of(account.applied or record.applied, record.retriable_exit_codes))
+
+
+def settings_of(job: Json, account: Account) -> Settings:
+    """Return the settings of a Job, as recorded on it and in its account."""
+    return (policy_of(job, account) or NOBODYS).settings(annotations.of(job))

@@ -148,10 +148,10 @@ def said(what: Forecast, standing: Standing, *, placed: bool) -> str:
 
 
 def beyond(what: Forecast, budgets: limits.Budgets) -> str:
-    """Return which limit the failure exceeds, such as `disruption 2 exceeds the limit of 1`."""
+    """Return which limit the failure exceeds, such as `disruptions exceed the limit of 1`."""
     if what.reason == counting.FREE_TOO_OFTEN:
-        return f"free restart {budgets.free_restarts + 1} exceeds the limit of {budgets.free_restarts}"
-    return f"disruption {budgets.disruptions + 1} exceeds the limit of {budgets.disruptions}"
+        return f"free restarts exceed the limit of {budgets.free_restarts}"
+    return f"disruptions exceed the limit of {budgets.disruptions}"
 
 
 def cost_of(what: Forecast, budgets: limits.Budgets) -> str:

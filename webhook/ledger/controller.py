@@ -349,12 +349,7 @@ class Ledger:
                 Notice(**about, uid=metadata["uid"], type="Normal", reason="AttemptEnded", message=message)
             )
         if suspended:
-            resume = (
-                f'kubectl patch job {key.name} -n {key.namespace} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
-            )
-            message = (
-                f"suspended after {counting.budgets.disruptions + 1} disruptions; to allow as many again: {resume}"
-            )
+            message = words.suspended(counting.budgets.disruptions, key.namespace, key.name)
             self.events.tell(
                 Notice(**about, uid=metadata["uid"], type="Warning", reason="DisruptionLimitExceeded", message=message)
             )

@@ -136,6 +136,50 @@ def test_the_number_of_times_that_a_job_was_resumed_is_shown() -> None:
     assert "resumed 2 times after reaching the disruption limit" in explain(root, [root], []).budgets
 
 
+SUSPENDING = Profile(disruptions=Disruptions(limit=1, on_exceed="Suspend"))
+RESUME = 'kubectl patch job train -n ml --type=merge -p \'{"spec":{"suspend":false}}\''
+
+
+def suspending(account: Json | None = None, **spec: Any) -> Explanation:
+    root = job(account, **spec)
+    root["metadata"]["annotations"][POLICY] = msgspec.json.encode(
+        Record("default", applied=applied(SUSPENDING), retriable_exit_codes=(143,))
+    ).decode()
+    return explain(root, [root], [])
+
+
+def test_a_job_that_the_disruption_limit_has_suspended_says_why_and_how_to_resume_it() -> None:
+    twice = {"ended": 2, "cost": {"disruption": 2}, "units": {"2": ""}, "suspended": True}
+    assert suspending(twice, suspend=True).budgets == [
+        "retries: 0 of 6 spent",
+        "disruptions: 2 so far, 0 left",
+        f"suspended: disruptions exceed the limit of 1; to allow as many again: {RESUME}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        {"units": {"2": ""}, "suspended": True},  # the leader has not seen yet that the Job was resumed
+        {"grants": 1, "left": {"retries": 6, "disruptions": 0}},
+    ],
+)
+def test_a_resumed_job_has_as_many_disruptions_left_as_its_limit(account: Json) -> None:
+    found = suspending({"ended": 2, "cost": {"disruption": 2}, **account})
+    assert found.budgets == [
+        "retries: 0 of 6 spent",
+        "disruptions: 2 so far, 0 since the limit was reset, 1 left",
+        "resumed 1 time after reaching the disruption limit",
+    ]
+    assert found.next[0].startswith("a disruption: costs no retry; 0 disruptions left; ")
+
+
+def test_after_a_resume_the_next_disruption_beyond_the_limit_suspends_the_job_again() -> None:
+    found = suspending({"ended": 3, "cost": {"disruption": 3}, "units": {"1": ""}, "grants": 1})
+    assert found.budgets[1] == "disruptions: 3 so far, 1 since the limit was reset, 0 left"
+    assert found.next[0] == "a disruption: suspends the Job: disruptions exceed the limit of 1 (rule 0)"
+
+
 @pytest.mark.parametrize("decision", ["FailureTarget", "SuccessCriteriaMet"])
 def test_a_job_whose_end_is_decided_has_no_next_failure_even_if_its_pods_still_run(decision: str) -> None:
     conditions = [{"type": "Suspended", "status": "False"}, {"type": decision, "status": "True", "reason": "Why"}]

@@ -52,13 +52,13 @@ def test_explain_says_if_one_more_disruption_fails_the_job() -> None:
         "a disruption: costs no retry; 0 disruptions left; the next pod goes to on-demand nodes (rule 0)"
     )
     assert shown(disrupted(1), on_exceed="Fail")[0] == (
-        "a disruption: ends the Job: disruption 2 exceeds the limit of 1 (rule 0)"
+        "a disruption: ends the Job: disruptions exceed the limit of 1 (rule 0)"
     )
 
 
 def test_explain_says_if_one_more_disruption_suspends_the_job_unless_other_pods_run() -> None:
     assert shown(disrupted(1), on_exceed="Suspend")[0] == (
-        "a disruption: suspends the Job: disruption 2 exceeds the limit of 1 (rule 0)"
+        "a disruption: suspends the Job: disruptions exceed the limit of 1 (rule 0)"
     )
     beside = shown(
         disrupted(1), disrupted(2), on_exceed="Suspend", live=(running_pod(51),), parallelism=2, completions=2
@@ -100,7 +100,7 @@ def test_indexes_with_the_same_forecast_are_shown_together() -> None:
     on_demand = "costs no retry; 0 disruptions left; the next pod goes to on-demand nodes"
     assert [text for text in texts if text.startswith("a disruption")] == [
         f"a disruption of index 0,3-4: {on_demand} (rule 0)",
-        "a disruption of index 1-2: ends the Job: disruption 2 exceeds the limit of 1 (rule 0)",
+        "a disruption of index 1-2: ends the Job: disruptions exceed the limit of 1 (rule 0)",
     ]
 
 

@@ -418,7 +418,7 @@ def test_a_job_is_suspended_by_the_write_of_its_account_and_an_event_says_how_to
             events = [ledger.events.waiting.get_nowait() for _ in range(ledger.events.waiting.qsize())]
             assert [event.reason for event in events] == ["AttemptEnded", "DisruptionLimitExceeded"]
             assert events[1].message.startswith(
-                "suspended after 1 disruptions; to allow as many again: kubectl patch job"
+                "suspended: disruptions exceed the limit of 0; to allow as many again: kubectl patch job"
             )
 
     api = FakeApi()

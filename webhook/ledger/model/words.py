@@ -55,6 +55,12 @@ def verdict(within: int, kind: str) -> str:
     )
 
 
+def suspended(limit: int, namespace: str, name: str) -> str:
+    """Return why the ledger has suspended a Job, and how to resume it."""
+    resume = f'kubectl patch job {name} -n {namespace} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
+    return f"suspended: disruptions exceed the limit of {limit}; to allow as many again: {resume}"
+
+
 def rest(left: Left, *, in_set: bool) -> str:
     """Return what is left, such as `left: 2 retries, 1 disruption`."""
     retries = counted(left.retries, "restart" if in_set else "retry")

@@ -1,0 +1,35 @@
+"""What `explain` says of the budgets of a Job."""
+
+from typing import Any
+
+from tests.objects import DISRUPTION, job_spec
+from webhook.explain.job_budgets import job_budgets
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.scopes import read
+from webhook.objects.problem import Json
+from webhook.policy.model import Disruptions, Profile
+from webhook.policy.settings import NamedProfile
+
+ONE = NamedProfile("default", Profile(disruptions=Disruptions(limit=1))).settings({})
+
+
+def budgets(account: Account | None = None, **spec: Any) -> list[str]:
+    root: Json = {
+        "metadata": {"namespace": "ml", "name": "train"},
+        "spec": job_spec(**{"rules": [DISRUPTION], "backoffLimit": 6, **spec}),
+    }
+    return list(job_budgets(root, account or Account(), ONE))
+
+
+def test_the_disruption_limit_is_shown_before_a_pod_has_ended() -> None:
+    assert budgets() == ["retries: 0 of 6 spent", "disruptions: 0 so far, 1 left"]
+
+
+def test_the_disruption_limit_of_an_indexed_job_is_shown_for_each_index() -> None:
+    account = Account(ended=2, cost={"disruption": 2}, scopes=read({"1": "0-1"}))
+    found = budgets(account, completionMode="Indexed", completions=3, parallelism=3)
+    assert found[1] == "disruptions: 2 so far; the limit for each index: 1"
+
+
+def test_a_job_that_counts_disruptions_as_failures_shows_no_disruption_limit() -> None:
+    assert budgets(rules=[{**DISRUPTION, "action": "Count"}]) == ["retries: 0 of 6 spent"]

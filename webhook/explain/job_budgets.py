@@ -1,0 +1,46 @@
+"""Says how much of each budget of a Job is spent. Pure."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from webhook.kinds import batch
+from webhook.ledger.model import limits, matching, words
+from webhook.ledger.model.account import Account
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.policy.settings import Settings
+
+MANY: Final = batch.UNLIMITED // 2
+
+
+def job_budgets(root: Json, account: Account, settings: Settings) -> Iterator[str]:
+    """Yield lines that say how much of each budget of a Job is spent."""
+    budgets = limits.budgets_of(root, None, settings)
+    if budgets.per_index:
+        failed = at(root, ("status", "failedIndexes"))
+        yield f"retries: {budgets.retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
+    else:
+        yield f"retries: {account.spent_now('retry')} of {budgets.retries} spent"
+    if budgets.limit <= MANY and (account.spent("disruption") or ignores_disruptions(root)):
+        yield from disruption_budget(root, account, budgets)
+    if account.grants:
+        yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
+
+
+def ignores_disruptions(root: Json) -> bool:
+    """Return True if a rule of a Job's failure policy ignores disruptions."""
+    rules = at(root, ("spec", "podFailurePolicy", "rules")) or ()
+    return any(rule.get("action") == "Ignore" and matching.is_of_disruptions(rule) for rule in rules)
+
+
+def disruption_budget(root: Json, account: Account, budgets: limits.Budgets) -> Iterator[str]:
+    """Yield how many disruptions a Job had and has left, and whether their limit has suspended it."""
+    so_far, now = account.spent("disruption"), account.scopes.of("")
+    if batch.is_indexed(root["spec"]):
+        yield f"disruptions: {so_far} so far; the limit for each index: {budgets.disruptions}"
+    else:
+        since = "" if now == so_far else f", {now} since the limit was reset"
+        yield f"disruptions: {so_far} so far{since}, {max(0, budgets.disruptions - now)} left"
+    if account.suspended:
+        metadata = root["metadata"]
+        yield words.suspended(budgets.disruptions, metadata.get("namespace") or "", metadata["name"])
