@@ -15,6 +15,7 @@ MANY: Final = batch.UNLIMITED // 2
 
 def job_budgets(root: Json, account: Account, settings: Settings) -> Iterator[str]:
     """Yield lines that say how much of each budget of a Job is spent."""
+    yield from unseen(root, account)
     budgets = limits.budgets_of(root, None, settings)
     if budgets.per_index:
         failed = at(root, ("status", "failedIndexes"))
@@ -25,6 +26,18 @@ def job_budgets(root: Json, account: Account, settings: Settings) -> Iterator[st
         yield from disruption_budget(root, account, budgets)
     if account.grants:
         yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
+
+
+def unseen(root: Json, account: Account) -> Iterator[str]:
+    """Yield how many failures only the Job's status shows.
+
+    The ledger counts them while the Job runs. It does not for a Job that has ended: which of them ended the Job, cost a
+    retry or only followed from its end is unknown.
+    """
+    known = sum(account.spent_now(cost) for cost in (*limits.FAILURES, "none"))
+    missing = batch.failed_in_status(root) - known
+    if missing > 0:
+        yield f"{words.counted(missing, 'more pod')} failed unseen, by status.failed"
 
 
 def ignores_disruptions(root: Json) -> bool:

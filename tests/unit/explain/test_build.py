@@ -180,6 +180,14 @@ def test_after_a_resume_the_next_disruption_beyond_the_limit_suspends_the_job_ag
     assert found.next[0] == "a disruption: suspends the Job: disruptions exceed the limit of 1 (rule 0)"
 
 
+def test_failures_that_only_the_status_of_an_ended_job_shows_are_told() -> None:
+    failed = {"type": "Failed", "status": "True", "reason": "PodFailurePolicy", "message": "exit code 137"}
+    root = job(status={"conditions": [failed], "failed": 1})
+    assert explain(root, [root], []).budgets[0] == "1 more pod failed unseen, by status.failed"
+    seen = explain(root, [root], [pod("train-a", "Failed", 137)])
+    assert seen.budgets[0] == "retries: 0 of 6 spent"
+
+
 @pytest.mark.parametrize("decision", ["FailureTarget", "SuccessCriteriaMet"])
 def test_a_job_whose_end_is_decided_has_no_next_failure_even_if_its_pods_still_run(decision: str) -> None:
     conditions = [{"type": "Suspended", "status": "False"}, {"type": decision, "status": "True", "reason": "Why"}]

@@ -13,10 +13,11 @@ from webhook.policy.settings import NamedProfile
 ONE = NamedProfile("default", Profile(disruptions=Disruptions(limit=1))).settings({})
 
 
-def budgets(account: Account | None = None, **spec: Any) -> list[str]:
+def budgets(account: Account | None = None, status: Json | None = None, **spec: Any) -> list[str]:
     root: Json = {
         "metadata": {"namespace": "ml", "name": "train"},
         "spec": job_spec(**{"rules": [DISRUPTION], "backoffLimit": 6, **spec}),
+        "status": status or {},
     }
     return list(job_budgets(root, account or Account(), ONE))
 
@@ -33,3 +34,9 @@ def test_the_disruption_limit_of_an_indexed_job_is_shown_for_each_index() -> Non
 
 def test_a_job_that_counts_disruptions_as_failures_shows_no_disruption_limit() -> None:
     assert budgets(rules=[{**DISRUPTION, "action": "Count"}]) == ["retries: 0 of 6 spent"]
+
+
+def test_pods_that_an_ended_job_has_deleted_are_not_told_as_unseen_failures() -> None:
+    account = Account(ended=3, cost={"fatal": 1, "none": 2})
+    assert budgets(account, {"failed": 3})[0] == "retries: 0 of 6 spent"
+    assert budgets(account, {"failed": 5})[0] == "2 more pods failed unseen, by status.failed"
