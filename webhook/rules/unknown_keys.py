@@ -1,10 +1,11 @@
-"""Warns about keys with our prefix that have no effect where they are, such as misspelt ones.
+"""Warns about keys with our prefix, or a misspelt one, that have no effect where they are.
 
 Reads the keys of:
     metadata.labels and metadata.annotations, of the object and of objects that are embedded in it
     the annotations of its Job templates and pod templates, and of what else the kind's row names
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
@@ -23,6 +24,10 @@ ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 # The annotations of a workload or pod that a person writes.
 WRITTEN_BY_PEOPLE: Final = (*names.SAID_BY_AUTHORS, names.RETRY_REQUESTED_AT, names.KEEP_FINALLY)
 LONGEST: Final = 63  # characters of a key after its prefix; the API allows no more
+# Our prefix, and what people write instead of it, such as retry-policy/, retrypolicy.dev/ and retry-policy.io/.
+PREFIXES: Final = re.compile(
+    r"(?:retr?y|retries)[-_.]?po?li?c(?:y|ies)(?:[-_.]?[a-z]{1,3}|\.(?:x-)?k8s\.io)?/", re.ASCII | re.IGNORECASE
+)
 
 
 class Place(NamedTuple):
@@ -85,9 +90,9 @@ def of_annotations(path: Path, keys: Collection[str]) -> Place:
 
 
 def unknown(place: Place) -> Iterator[str]:
-    """Yield the keys with our prefix that have no effect in a map."""
+    """Yield the keys with our prefix, or a misspelt one, that have no effect in a map."""
     for key in place.keys:
-        if key.startswith(names.PREFIX) and key not in place.known:
+        if PREFIXES.match(key) and key not in place.known:
             yield key
 
 
@@ -97,15 +102,20 @@ def warning(place: Place, key: str) -> Problem:
 
 
 def remedy(key: str, suggested: tuple[str, ...]) -> str:
-    """Return the remedy: the key that was probably meant, or the object where this key belongs, or the known keys."""
-    said = key.removeprefix(names.PREFIX)[:LONGEST].lower()
-    near = get_close_matches(said, map(short, suggested), n=1)
+    """Return the remedy: the key that was probably meant, or the object where it belongs, or the known keys."""
+    is_ours = key.startswith(names.PREFIX)
+    said = key.partition("/")[2][:LONGEST]
+    near = get_close_matches(said.lower(), map(short, suggested), n=1)
     if near:
-        return f"use {near[0]}"
-    if key in names.NAMESPACE_LABELS:
-        return "label the Namespace with it"
-    if key in WRITTEN_BY_PEOPLE:
-        return "annotate the workload with it"
+        return f"use {near[0]}" if is_ours else f"use {names.PREFIX}{near[0]}"
+    meant = names.PREFIX + said
+    shown = "it" if is_ours else meant
+    if meant in names.NAMESPACE_LABELS:
+        return f"label the Namespace with {shown}"
+    if meant in WRITTEN_BY_PEOPLE:
+        return f"annotate the workload with {shown}"
+    if not is_ours:
+        return f"keys of this webhook begin with {names.PREFIX}"
     return f"known: {', '.join(map(short, suggested))}" if suggested else "remove it"
 
 

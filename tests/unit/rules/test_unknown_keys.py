@@ -59,6 +59,58 @@ def test_keys_with_another_prefix_bring_no_warning() -> None:
     assert warnings_of(root) == []
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "retry-policy/max-retries",
+        "retrypolicy.dev/max-retries",
+        "retry-policy.io/max-retries",
+        "retry-policy.k8s.io/max-retries",
+        "Retry-Policy.dev/max-retries",
+        "retry-polcy.dev/max-retrys",
+        "retry_policy.dev/max-retries",
+        "retry-policies.dev/max-retries",
+    ],
+)
+def test_a_key_with_a_misspelt_prefix_brings_a_warning_with_the_whole_key_that_was_meant(key: str) -> None:
+    assert warnings_of(job(annotations={key: "2"})) == [
+        f"metadata.annotations[{key}]: unknown, no effect; use {names.MAX_RETRIES}"
+    ]
+    assert warnings_of(job(job_spec(pod_annotations={key: "2"}))) == [
+        f"spec.template.metadata.annotations[{key}]: unknown, no effect; use {names.MAX_RETRIES}"
+    ]
+
+
+def test_the_warning_about_a_misspelt_prefix_says_where_the_key_belongs() -> None:
+    labels = {"retry-policy/profile": "default", "retry-policy/skip": "true", "retry-policy/zzz": "1"}
+    assert warnings_of(job(labels=labels)) == [
+        f"metadata.labels[retry-policy/profile]: unknown, no effect; label the Namespace with {names.PROFILE}",
+        f"metadata.labels[retry-policy/skip]: unknown, no effect; annotate the workload with {names.SKIP}",
+        f"metadata.labels[retry-policy/zzz]: unknown, no effect; keys of this webhook begin with {PREFIX}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "retry-policy.example.com/max-retries",
+        "retry.example.com/max-retries",
+        "retry-policy",
+        "policy/max-retries",
+        "example.test/retry-policy/max-retries",
+    ],
+)
+def test_a_key_whose_prefix_belongs_to_another_project_brings_no_warning(key: str) -> None:
+    assert warnings_of(job(annotations={key: "2"})) == []
+
+
+def test_a_namespace_label_with_a_misspelt_prefix_brings_a_warning() -> None:
+    root = {"metadata": {"labels": {"retry-policy/profile": "default"}}}
+    assert [str(warning) for warning in unknown_keys.of_namespace(root, None)] == [
+        f"metadata.labels[retry-policy/profile]: unknown, no effect; use {names.PROFILE}"
+    ]
+
+
 def test_a_stored_job_has_no_unknown_key() -> None:
     assert warnings_of(mutate(job(annotations={names.MAX_RETRIES: "2"})).object) == []
 
