@@ -1,8 +1,11 @@
-"""Collects the judgements of all objects in bounded memory, and prints them as a table, worst first."""
+"""Collects the judgements of all objects, and prints them as a table, worst first.
+
+Its memory is bounded, unless every name is to be printed.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from webhook.audit.judge import WORST_FIRST, Judgement, Verdict
@@ -23,16 +26,18 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class Entry:
-    """The objects of one row: the name of the first one by name, and their number."""
+    """The objects of one row: the name of the first one by name, their number, and all names if they are printed."""
 
     name: str
     number: int = 0
+    names: list[str] = field(default_factory=list)
 
 
 class Report:
-    """The judgements so far."""
+    """The judgements so far; `every_name`: whether each object has a line of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, every_name: bool = False) -> None:
+        self.every_name = every_name
         self.rows: dict[Verdict, dict[Key, Entry]] = {verdict: {} for verdict in WORST_FIRST}
         self.numbers: Counter[Verdict] = Counter()
         self.unlisted: Counter[Verdict] = Counter()
@@ -51,6 +56,8 @@ class Report:
         entry = rows.setdefault(key, Entry(name))
         entry.name = min(entry.name, name)
         entry.number += 1
+        if self.every_name:
+            entry.names.append(name)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the table, and a summary."""
@@ -67,11 +74,17 @@ class Report:
     def cells(self) -> Iterator[tuple[str, str, str]]:
         """Yield the cells of each line: a line for each finding."""
         for verdict in WORST_FIRST:
-            for key, entry in sorted(self.rows[verdict].items(), key=place):
-                name = full_name(key.row, key.namespace, entry.name)
-                others = f" and {entry.number - 1} more" if entry.number > 1 else ""
+            for key, name, others in sorted(self.named(verdict), key=place):
                 for finding in key.findings:
-                    yield verdict.upper(), f"{name}{others}", finding
+                    yield verdict.upper(), f"{full_name(key.row, key.namespace, name)}{others}", finding
+
+    def named(self, verdict: Verdict) -> Iterator[tuple[Key, str, str]]:
+        """Yield the key of each row, a name in it, and how many others the row stands for."""
+        for key, entry in self.rows[verdict].items():
+            if self.every_name:
+                yield from ((key, name, "") for name in entry.names)
+            else:
+                yield key, entry.name, f" and {entry.number - 1} more" if entry.number > 1 else ""
 
     def summary(self) -> str:
         """Return how many objects there are of each verdict."""
@@ -83,10 +96,10 @@ class Report:
         )
 
 
-def place(one: tuple[Key, Entry]) -> tuple[str, str, str]:
+def place(one: tuple[Key, str, str]) -> tuple[str, str, str]:
     """Return by what the rows of a verdict are sorted: namespace, kind and name."""
-    key, entry = one
-    return key.namespace, key.row.kind, entry.name
+    key, name, _ = one
+    return key.namespace, key.row.kind, name
 
 
 def cut(finding: str) -> str:

@@ -8,6 +8,7 @@ import click
 from webhook.admission.engine import read_policy
 from webhook.audit.load import POLICY_CONFIGMAP, Audit, stored_policy
 from webhook.audit.namespaces import Scope
+from webhook.audit.report import Report
 from webhook.cli.cluster import ask, fail, kubeconfig_or_default
 from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_option, printable
 from webhook.cli.policy_file import profile_of, usable_policy
@@ -31,14 +32,16 @@ from webhook.policy.parse import load_default
     metavar="FILE",
     help="Policy, or the ConfigMap with it. Default: the policy in the cluster, else the packaged policy.",
 )
+@click.option("--names", "every_name", is_flag=True, help="A line for each object, without `and NUMBER more`.")
 @kubeconfig_option
-def audit(
+def audit(  # noqa: PLR0913 - one parameter for each option
     namespace: str | None,
     profile_name: str | None,
     policy: Path | None,
     kubeconfig: str | None,
     *,
     all_namespaces: bool,
+    every_name: bool,
 ) -> None:
     """Print the objects in a cluster that admission would deny, change or warn about if they were created now.
 
@@ -50,7 +53,8 @@ def audit(
         raise click.UsageError("-n and -A exclude each other; leave one out")
     file = kubeconfig_or_default(kubeconfig)
     given = None if policy is None else usable_policy(policy)
-    done = ask(file, audited(file, given, Scope(namespace, all_namespaces, profile_name)))
+    report = Report(every_name=every_name)
+    done = ask(file, audited(file, given, Scope(namespace, all_namespaces, profile_name), report))
     for line in done.report.lines():
         click.echo(printable(line))
     for line in [*(f"warning: {one}" for one in done.warnings), *done.unread]:
@@ -58,15 +62,15 @@ def audit(
     sys.exit(UNUSABLE if done.unread else PROBLEMS if done.report.numbers["denied"] else 0)
 
 
-async def audited(kubeconfig: str, policy: Policy | None, scope: Scope) -> Audit:
-    """Audit a cluster; raise what `Api` raises."""
+async def audited(kubeconfig: str, policy: Policy | None, scope: Scope, report: Report) -> Audit:
+    """Audit a cluster, and add its objects to `report`; raise what `Api` raises."""
     async with await Api.connect(kubeconfig) as api:
         warnings: list[str] = []
         if policy is None:
             policy = await policy_in(api, warnings)
         if scope.profile is not None:
             profile_of(policy, scope.profile)
-        done = Audit(api, policy, scope, warnings=warnings)
+        done = Audit(api, policy, scope, report, warnings=warnings)
         await done.run()
         return done
 

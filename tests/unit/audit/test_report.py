@@ -47,6 +47,18 @@ def test_objects_with_the_same_finding_share_a_row() -> None:
     assert found[1] == "DENIED    ml/job/train-1 and 2 more   spec.backoffLimit: too many"
 
 
+def test_with_every_name_each_object_has_a_line_of_its_own() -> None:
+    found = Report(every_name=True)
+    for name, judgement in (("train-3", DENIED), ("eval", WARNED), ("train-1", DENIED), ("train-2", CHANGED)):
+        found.add(JOB, "ml", name, judgement)
+    assert list(found.lines())[1:-2] == [
+        "DENIED    ml/job/train-1   spec.backoffLimit: too many",
+        "DENIED    ml/job/train-3   spec.backoffLimit: too many",
+        "CHANGED   ml/job/train-2   spec.podFailurePolicy would be added",
+        "WARNED    ml/job/eval      spec.template: odd",
+    ]
+
+
 def test_each_problem_is_a_line_with_the_name_of_its_object() -> None:
     found = reported((JOB, "ml", "a", Judgement("denied", ("spec.x: one", "spec.y: two"))))
     assert [line.split()[1:3] for line in found[1:3]] == [["ml/job/a", "spec.x:"], ["ml/job/a", "spec.y:"]]

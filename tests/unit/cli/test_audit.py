@@ -71,6 +71,13 @@ def test_the_table_goes_to_stdout_and_errors_of_reading_go_to_stderr(
     assert found.stderr == "jobs.batch cannot be listed: 403 forbidden\n"
 
 
+def test_the_option_names_prints_the_name_of_each_object(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    jobs = [stored({**job(job_spec(backoffLimit=25)), "metadata": {"name": name}}) for name in ("a25", "b25")]
+    assert "ml/job/a25 and 1 more " in audited(monkeypatch, tmp_path, jobs=jobs).stdout
+    named = audited(monkeypatch, tmp_path, "--names", jobs=jobs).stdout
+    assert [line.split()[1] for line in named.splitlines()[1:3]] == ["ml/job/a25", "ml/job/b25"]
+
+
 def test_objects_are_judged_by_the_policy_in_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = audited(monkeypatch, tmp_path, policy=[{"data": {"policy.yaml": STRICT}}], jobs=[stored_job(3)])
     assert "3 retries exceed the limit of 2" in found.stdout
