@@ -94,8 +94,7 @@ def policy_reference() -> str:
 
 def stated(kind: Any) -> str:
     """Return the meaning that the model states for a field which the packaged policy leaves out."""
-    (extra,) = (one.extra or {} for one in kind.types if isinstance(one, inspect.Metadata))
-    return str(extra["meaning"])
+    return str(kind.extra["meaning"])
 
 
 def fields(struct: Any, prefix: str) -> Iterator[tuple[str, Any]]:

@@ -42,7 +42,8 @@ Message = Annotated[
         description='one line of 10 to 200 characters, in quotes: in YAML a comment begins at " #"',
         extra={
             "meaning": 'A line for users, 10 to 200 characters in quotes, such as `"Ask #batch, https://wiki/batch"`: '
-            "the last line of a denial, and one more warning (`From your cluster admin: …`) where there are warnings."
+            "the last line of a denial, and one more warning (`From your cluster admin: …`) where there are warnings. "
+            "Leave it out for no line: empty and null are problems."
         },
     ),
 ]
@@ -145,7 +146,7 @@ class Profile(Struct, frozen=True, kw_only=True, rename="camel"):
     requested_retry: RequestedRetry = RequestedRetry()
     attempt_timeout: Duration | None = None
     allow_skip: bool = True
-    message: Message | None = None
+    message: Message = ""  # empty if left out; null is a problem: YAML reads `message: #batch` as null
 
 
 class Policy(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -210,7 +210,7 @@ class Endpoints:
         response.name = str(name)
         policy = self.policy.current
         profile = None if policy is None or profile_name is None else policy.profiles.get(profile_name)
-        if profile is not None and profile.message is not None:
+        if profile is not None and profile.message:
             response.message = profile.message
         if response.found:
             self.log_denial(request, name, response)

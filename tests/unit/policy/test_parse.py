@@ -304,8 +304,8 @@ def test_a_malformed_duration_is_a_problem(text: str) -> None:
 def test_a_message_can_be_a_sentence_with_a_link() -> None:
     sentence = "Ask #batch, https://wiki.example/batch?x=1#y: «été»"
     assert profile(f"{{message: {json.dumps(sentence, ensure_ascii=False)}}}").message == sentence
-    assert profile("{}").message is None
-    assert len(profile(f"{{message: {'x' * 200}}}").message or "") == 200
+    assert not profile("{}").message
+    assert len(profile(f"{{message: {'x' * 200}}}").message) == 200
 
 
 @pytest.mark.parametrize(
@@ -331,6 +331,13 @@ def test_a_message_that_is_not_one_line_of_10_to_200_characters_is_a_problem(tex
 def test_the_problem_of_a_message_cut_at_a_comment_says_to_quote_it() -> None:
     (problem,) = problems(f"{HEAD}profiles:\n  default:\n    message: Ask #batch, https://wiki.example\n")
     assert problem.startswith('profiles.default.message: is "Ask"; must be ')
+    assert problem.endswith('in quotes: in YAML a comment begins at " #"')
+
+
+@pytest.mark.parametrize("text", ["", " #batch, https://wiki.example", " null"])
+def test_a_message_without_a_text_is_a_problem_because_yaml_may_have_read_it_as_a_comment(text: str) -> None:
+    (problem,) = problems(f"{HEAD}profiles:\n  default:\n    message:{text}\n")
+    assert problem.startswith("profiles.default.message: is null; must be one line of 10 to 200 characters")
     assert problem.endswith('in quotes: in YAML a comment begins at " #"')
 
 
