@@ -381,6 +381,7 @@ def test_the_namespace_webhook_is_called_when_one_of_our_keys_is_set_and_not_whe
         until(lambda: is_called(*label, f"{names.PROFILE}=clamp"))
         assert is_called(*label, f"{names.MODE}=Warn")
         assert is_called(*label, f"{names.PREFIX}modes=Warn")
+        assert is_called(*label, "retry-policy/profile=default")
         assert is_called("annotate", f"namespace/{team.name}", f"{names.PROFILE}=default")
         assert not is_called(*label, "a=c")
         assert not is_called("annotate", f"namespace/{team.name}", "a=b")
