@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from webhook.kinds import batch
+from webhook.kube import terminal
 from webhook.ledger.model import limits, matching, words
 from webhook.ledger.model.account import Account
 from webhook.objects.patch import at
@@ -29,11 +30,13 @@ def job_budgets(root: Json, account: Account, settings: Settings) -> Iterator[st
 
 
 def unseen(root: Json, account: Account) -> Iterator[str]:
-    """Yield how many failures only the Job's status shows.
+    """Yield how many failures only the status of a Job that has ended shows.
 
-    The ledger counts them while the Job runs. It does not for a Job that has ended: which of them ended the Job, cost a
-    retry or only followed from its end is unknown.
+    The ledger does not count them: which of them ended the Job, cost a retry or only followed from its end is unknown.
+    While a Job runs, it counts them.
     """
+    if not terminal.is_decided(root.get("status") or {}):
+        return
     known = sum(account.spent_now(cost) for cost in (*limits.FAILURES, "none"))
     missing = batch.failed_in_status(root) - known
     if missing > 0:

@@ -10,6 +10,7 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile
 from webhook.policy.settings import NamedProfile
 
+ENDED = {"conditions": [{"type": "Failed", "status": "True"}]}
 ONE = NamedProfile("default", Profile(disruptions=Disruptions(limit=1))).settings({})
 
 
@@ -38,5 +39,9 @@ def test_a_job_that_counts_disruptions_as_failures_shows_no_disruption_limit() -
 
 def test_pods_that_an_ended_job_has_deleted_are_not_told_as_unseen_failures() -> None:
     account = Account(ended=3, cost={"fatal": 1, "none": 2})
-    assert budgets(account, {"failed": 3})[0] == "retries: 0 of 6 spent"
-    assert budgets(account, {"failed": 5})[0] == "2 more pods failed unseen, by status.failed"
+    assert budgets(account, {"failed": 3, **ENDED})[0] == "retries: 0 of 6 spent"
+    assert budgets(account, {"failed": 5, **ENDED})[0] == "2 more pods failed unseen, by status.failed"
+
+
+def test_failures_that_the_ledger_will_count_are_not_told_as_unseen() -> None:
+    assert budgets(Account(), {"failed": 1})[0] == "retries: 0 of 6 spent"
