@@ -22,16 +22,12 @@ help:  ## this list
 install: .venv/installed  ## .venv with everything, from hash-pinned packages
 
 .PHONY: check
-check: lint  ## ruff, mypy --strict, import rules, unit tests; two minutes
-	$(UNIT)
-UNIT := $(BIN)/pytest -q -n 2 --dist worksteal
-
-.PHONY: lint
-lint: install
+check: install  ## ruff, mypy --strict, import rules, unit tests; two minutes
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/pytest -q -n 2 --dist worksteal
 
 .PHONY: coverage
 coverage: install  ## which branches the unit tests leave out; takes nearly twice as long as they
@@ -40,17 +36,8 @@ coverage: install  ## which branches the unit tests leave out; takes nearly twic
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-# The unit tests take the CPU time that the cluster tests leave. Nothing may run beside the faults.
 .PHONY: test
-test: lint  ## check, and everything on one real Kubernetes control plane
-	$(MAKE) --no-print-directory --jobs=2 unit-beside test-cluster
-	$(MAKE) --no-print-directory test-hardest-faults
-
-# Shows one line, or all output if a test fails: other tests print at the same time.
-.PHONY: unit-beside
-unit-beside: install
-	@if nice $(UNIT) > .venv/unit.txt 2>&1; then printf '\nunit tests: %s\n' "$$(tail -n 1 .venv/unit.txt)"; \
-	else cat .venv/unit.txt; echo "unit tests failed; the cluster tests go on" >&2; exit 1; fi
+test: check test-cluster test-hardest-faults  ## check, then everything on one real Kubernetes control plane
 
 .PHONY: test-image
 test-image: install  ## the image, built and run as the Deployment does; as root on Debian it brings a container engine
