@@ -6,6 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from tests.awaiting import until
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.manifests import job, job_set, replicated_job
@@ -60,6 +61,7 @@ def test_audit_before_opt_in_reports_what_admission_does_after_it(namespace: New
     assert [row[:2] for row in rows[2:]] == [["CHANGED", f"{name}/job/good"]]
     assert "spec.podFailurePolicy would be added" in rows[2][2]
     team.run("label", "namespace", team.name, f"{names.PROFILE}=default")
+    until(lambda: is_denied(team, greedy))
     assert [is_denied(team, one) for one in (greedy, nightly, good)] == [True, True, False]
     assert audited(team)[1:] == (rows, "")
 
