@@ -74,27 +74,31 @@ class AnsweringConnection(Connection):
         if waiter is None or waiter.done() or self.state is State.BUSY or not self._messages:
             return
         message, payload = self._messages[0]
-        if len(self._messages) > 1 or not isinstance(message, RawRequestMessage) or not self.may_answer(message):
+        if len(self._messages) > 1 or not isinstance(message, RawRequestMessage):
+            self.leave_to_aiohttp()
+            return
+        handler = self.handler_of(message)
+        if handler is None:
             self.leave_to_aiohttp()
         elif payload.is_eof():
             self._messages.clear()
-            self.answer(message, payload.read_nowait())
+            self.answer(message.url.raw_path, handler, payload.read_nowait())
 
-    def may_answer(self, message: RawRequestMessage) -> bool:
-        """Return True if `answer` can answer a request with this head."""
+    def handler_of(self, message: RawRequestMessage) -> Handler | None:
+        """Return the handler of a small request with this head; None if it is aiohttp's."""
         if message.should_close or message.upgrade or message.chunked or message.version != HttpVersion11:
-            return False
+            return None
         if self.write_paused_at is not None:  # aiohttp waits until the client has read the answers before
-            return False
+            return None
         length = int(message.headers.get(hdrs.CONTENT_LENGTH, 0))
-        return length <= SMALL_BODY and self.server.handler_of(message) is not None
+        return self.server.handler_of(message) if length <= SMALL_BODY else None
 
-    def answer(self, message: RawRequestMessage, body: bytes) -> None:
+    def answer(self, path: str, handler: Handler, body: bytes) -> None:
         """Answer a request, at once unless its handler has to wait."""
         if self._parser is not None:
             self._parser.message_consumed()
         self._next_keepalive_close_time = self.now() + KEEP_ALIVE
-        work = self.server.answer_small(message, body, self)
+        work = self.server.answer_small(path, handler, body, self)
         try:
             awaited = work.send(None)
         except StopIteration as done:
@@ -175,11 +179,10 @@ class Server(HttpServer):
         method, handler = self.routes.by_path.get(message.url.raw_path, (None, None))
         return handler if method == message.method else None
 
-    async def answer_small(self, message: RawRequestMessage, body: bytes, connection: Connection) -> HttpResponse:
-        """Return the answer to a request that has a handler, and has arrived with its body."""
-        path = message.url.raw_path
+    async def answer_small(self, path: str, handler: Handler, body: bytes, connection: Connection) -> HttpResponse:
+        """Return the answer to a request that has arrived with its body."""
         self.routes.bodies.held += len(body)
-        answer = await self.process(path, self.routes.by_path[path][1], body, connection)
+        answer = await self.process(path, handler, body, connection)
         self.finish(answer, connection, is_read=True)
         return answer
 
