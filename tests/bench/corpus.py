@@ -18,7 +18,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
-from webhook.cli import documents, offline
+from webhook.cli.offline import admission, documents
 from webhook.kinds import KINDS
 from webhook.objects.problem import Json, Problem
 from webhook.objects.problem import field as spelt
@@ -82,11 +82,11 @@ def look(root: Json, place: str, found: Findings) -> None:
         return
     try:
         start = perf_counter()
-        verdict = offline.admit(root, POLICY, "default", None)
+        verdict = admission.admit(root, POLICY, "default", None)
         if perf_counter() - start > SLOW:
             found.add("slow", name, place)
         again = deepcopy(root)
-        offline.admit(again, POLICY, "default", None)
+        admission.admit(again, POLICY, "default", None)
     except Exception as error:  # noqa: BLE001 - the search is for crashes of any type
         found.add("crash", f"{name}: {error!r}", place)
         return

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from tests.cluster.conftest import new_namespace
 from tests.strategies import CRON_JOBS, JOBS, PODS, judged_jobs
 from webhook.admission.subject import request_to_create, subject_of
-from webhook.cli import offline
+from webhook.cli.offline import admission
 from webhook.kube import names
 from webhook.objects.problem import field
 from webhook.policy.model import Policy
@@ -101,7 +101,7 @@ def test_the_webhook_makes_the_same_edits_as_render(plain: Namespace, opted_in: 
     def agree(root: Object) -> None:
         stored = dry_run(opted_in, root)
         made = deepcopy(root)
-        verdict = offline.admit(made, policy, "default", None)
+        verdict = admission.admit(made, policy, "default", None)
         if not is_refused(stored):
             assert comparable(stored) == comparable(dry_run(plain, made))
             assert not verdict.problems

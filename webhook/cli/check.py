@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from webhook.cli.console import PROBLEMS, printable
-from webhook.cli.manifests import Run, on_files
+from webhook.cli.offline.manifests import Run, on_files
 from webhook.cli.policy_file import policy_or_problems, profile_of
 
 

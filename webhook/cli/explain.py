@@ -7,8 +7,8 @@ from typing import BinaryIO, Final
 
 import click
 
-from webhook.cli import documents
 from webhook.cli.console import UNUSABLE, ObjectArgument, kubeconfig_option, object_argument, one_of, printable
+from webhook.cli.offline import documents
 from webhook.explain import build_cron_job, build_pipeline_run, render
 from webhook.explain.build import Explanation
 from webhook.explain.build import explain as build

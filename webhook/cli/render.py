@@ -7,9 +7,9 @@ from typing import Final
 
 import click
 
-from webhook.cli import offline
 from webhook.cli.console import printable
-from webhook.cli.manifests import Run, on_files
+from webhook.cli.offline import writing
+from webhook.cli.offline.manifests import Run, on_files
 from webhook.objects.problem import field
 
 HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say
@@ -45,13 +45,13 @@ def render(
                 click.echo(line, err=True)
             if verdict.before:
                 name = printable(f"{document.file}:{document.number} {field(path)}".rstrip())
-                lines = offline.as_diff(name, verdict.before, offline.as_yaml(root))
+                lines = writing.as_diff(name, verdict.before, writing.as_yaml(root))
                 write("".join(click.style(f"{line}\n", fg=DIFF_COLOURS.get(line[:1])) for line in lines))
         if output == "json":
-            offline.write_json(document.value, write)
+            writing.write_json(document.value, write)
         elif output == "yaml":
             write("---\n" * bool(index))
-            offline.write_yaml(document.value, write)
+            writing.write_yaml(document.value, write)
     for name in sorted(one for one in placed if run.policy.profiles[one].placement.provider == "auto"):
         where = f"profiles.{name}.placement.provider"
         click.echo(f"warning: {where}: is auto, and there are no nodes to look at; name one to see placement", err=True)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.costs import assert_grows_with_its_input
-from webhook.cli import documents
-from webhook.cli.documents import Document, Unusable
+from webhook.cli.offline import documents
+from webhook.cli.offline.documents import Document, Unusable
 from webhook.objects.problem import field
 
 JOB: dict[str, Any] = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}}

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from tests.objects import job, job_spec
-from webhook.cli.manifests import Run, on_files
+from webhook.cli.offline.manifests import Run, on_files
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 

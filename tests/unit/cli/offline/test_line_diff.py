@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.costs import assert_grows_with_its_input
-from webhook.cli import line_diff
-from webhook.cli.line_diff import ADDED, KEPT, REMOVED
+from webhook.cli.offline import line_diff
+from webhook.cli.offline.line_diff import ADDED, KEPT, REMOVED
 
 JOB = """\
 metadata:

@@ -11,10 +11,10 @@ from typing import Any, BinaryIO, Final
 
 import click
 
-from webhook.cli import documents, offline
 from webhook.cli.console import PROBLEMS, UNUSABLE, printable
-from webhook.cli.documents import Document, Unusable
-from webhook.cli.offline import Verdict
+from webhook.cli.offline import admission, documents
+from webhook.cli.offline.admission import Verdict
+from webhook.cli.offline.documents import Document, Unusable
 from webhook.cli.policy_file import profile_of, usable_policy
 from webhook.kube import names
 from webhook.objects.patch import at
@@ -122,7 +122,7 @@ class Run:
             try:
                 for found in self.read(file):
                     if isinstance(found, Document):
-                        self.warn(found, "", offline.warnings(found))
+                        self.warn(found, "", admission.warnings(found))
                         yield found
                     else:
                         self.refuse(found)
@@ -143,10 +143,10 @@ class Run:
         self, document: Document, path: FieldPath, root: Json, attempt: int | None, *, compare: bool = False
     ) -> Verdict:
         """Return the verdict on the object at `path` in a document, and edit the object; print warnings to stderr."""
-        name = offline.full_name_of(root)
-        verdict = offline.admit(root, self.policy, self.profile_for(root), attempt, compare=compare)
-        verdict.problems = offline.prefixed(path, verdict.problems)
-        self.warn(document, name, offline.prefixed(path, verdict.warnings))
+        name = admission.full_name_of(root)
+        verdict = admission.admit(root, self.policy, self.profile_for(root), attempt, compare=compare)
+        verdict.problems = admission.prefixed(path, verdict.problems)
+        self.warn(document, name, admission.prefixed(path, verdict.warnings))
         if verdict.problems:
             self.exit_code = self.exit_code or PROBLEMS
         return verdict
@@ -154,7 +154,7 @@ class Run:
     def lines(self, document: Document, root: Json, verdict: Verdict) -> Iterator[str]:
         """Yield the problems of an object, each as a line."""
         for problem in verdict.problems:
-            yield line_of(document, "", problem, offline.full_name_of(root))
+            yield line_of(document, "", problem, admission.full_name_of(root))
 
 
 def line_of(document: Document, before: str, problem: Problem, name: str) -> str:

@@ -1,20 +1,17 @@
-"""Admission of documents without an API server, for `render` and `check`."""
+"""Admission of one object without an API server."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from webhook.admission import configuration, engine
 from webhook.admission.subject import Subject, request_to_create, subject_of
-from webhook.cli import line_diff
-from webhook.cli.documents import Document, items
+from webhook.cli.offline.documents import Document, items
+from webhook.cli.offline.writing import as_yaml
 from webhook.kinds import KINDS, full_name
 from webhook.kinds.batch import JOB
 from webhook.kube import names
@@ -22,12 +19,9 @@ from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem, type_name
 from webhook.objects.shape import wrong_types
-from webhook.objects.strict_yaml import resolve
 from webhook.policy.model import Policy
 from webhook.rules import opt_in
 from webhook.rules.facts import Facts
-
-Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 FIELDS: Final = ("apiVersion", "kind")
 LABELS: Final[Path] = ("metadata", "labels")
@@ -35,13 +29,6 @@ LABEL_IT: Final = "a template of the whole cluster takes part by its own label"
 
 MEBIBYTE: Final = 1024 * 1024
 LARGEST_OBJECT: Final = 3 * MEBIBYTE  # what the API server reads of a request (MaxRequestBodyBytes)
-
-STRING: Final = "tag:yaml.org,2002:str"
-RESOLVER: Final = yaml.resolver.Resolver()
-JSON: Final = json.JSONEncoder(indent=2, ensure_ascii=False, check_circular=False)
-PIECE: Final = 4096  # words of JSON that are written at once
-REPRESENTER: Final = yaml.representer.SafeRepresenter()
-PLAIN_TEXTS: Final = 4096  # strings that are remembered not to need quotes; most of a list's stand in it many times
 
 
 @dataclass(slots=True)
@@ -181,77 +168,3 @@ def with_attempt(metadata: Any, attempt: int) -> Any:
 def prefixed(path: Path, problems: list[Problem]) -> list[Problem]:
     """Return problems of an object with the object's path in its document put before their paths."""
     return [Problem((*path, *problem.path), problem.what, problem.remedy) for problem in problems] if path else problems
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """A stream for PyYAML, which passes text and not bytes to a stream with an encoding."""
-
-    write: Callable[[str], object]
-    encoding: str = "utf-8"
-
-
-def as_yaml(value: Any) -> str:
-    """Return a value as YAML that kubectl reads as the same value."""
-    pieces: list[str] = []
-    write_yaml(value, pieces.append)
-    return "".join(pieces)
-
-
-def write_yaml(value: Any, write: Callable[[str], object]) -> None:
-    """Write a value as YAML in pieces, so that the text of a large value is never in memory as a whole."""
-    yaml.emit(stream_of(value), Stream(write), Dumper=Dumper, allow_unicode=True, width=4096)
-
-
-def stream_of(value: Any) -> Iterator[yaml.Event]:
-    """Yield the YAML events of a text with one document.
-
-    PyYAML would build a tree of nodes first, which takes several times the memory of the value. A value that occurs
-    twice is written twice, and not as an alias, because aliases are hard to read.
-    """
-    yield yaml.StreamStartEvent()
-    yield yaml.DocumentStartEvent(explicit=False)
-    yield from events_of(value)
-    yield yaml.DocumentEndEvent(explicit=False)
-    yield yaml.StreamEndEvent()
-
-
-def events_of(value: Any) -> Iterator[yaml.Event]:
-    """Yield the YAML events of one value."""
-    if isinstance(value, dict):
-        yield yaml.MappingStartEvent(None, None, implicit=True, flow_style=False)
-        for key, entry in value.items():
-            yield from events_of(key)
-            yield from events_of(entry)
-        yield yaml.MappingEndEvent()
-    elif isinstance(value, list):
-        yield yaml.SequenceStartEvent(None, None, implicit=True, flow_style=False)
-        for entry in value:
-            yield from events_of(entry)
-        yield yaml.SequenceEndEvent()
-    elif isinstance(value, str):
-        plain = is_plain(value)
-        style = "|" if "\n" in value else None if plain else "'"
-        yield yaml.ScalarEvent(None, None, (plain, True), value, style=style)
-    else:
-        yield yaml.ScalarEvent(None, None, (True, False), REPRESENTER.represent_data(value).value)
-
-
-@lru_cache(maxsize=PLAIN_TEXTS)
-def is_plain(text: str) -> bool:
-    """Return True if kubectl and PyYAML both read a string without quotes as the same string."""
-    tag: str = RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
-    return resolve(text) == text and tag == STRING
-
-
-def write_json(value: Any, write: Callable[[str], object]) -> None:
-    """Write a value as indented JSON, in pieces."""
-    words = JSON.iterencode(value)
-    while piece := "".join(islice(words, PIECE)):
-        write(piece)
-    write("\n")
-
-
-def as_diff(name: str, before: str, after: str) -> Iterator[str]:
-    """Yield the lines of a unified diff; none if nothing has changed."""
-    yield from line_diff.unified(name, f"{name} as admitted", before.splitlines(), after.splitlines())

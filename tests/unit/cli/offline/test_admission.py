@@ -13,9 +13,9 @@ from tests.costs import assert_grows_with_its_input, bytes_of
 from tests.objects import cron_job, job, job_spec, pod
 from tests.strategies import examples
 from tests.unit.test_properties import CRON_JOBS, JOBS, PODS, POLICIES
-from webhook.cli import offline
-from webhook.cli.documents import Document
-from webhook.cli.offline import Verdict
+from webhook.cli.offline import admission, writing
+from webhook.cli.offline.admission import Verdict
+from webhook.cli.offline.documents import Document
 from webhook.kube import names
 from webhook.objects import strict_yaml
 from webhook.objects.problem import Json, Problem
@@ -29,11 +29,11 @@ SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "we
 def admit(value: Any, under: Policy | None = None, attempt: int | None = None) -> Verdict:
     """Admit all objects of a document; return all problems and warnings."""
     document = Document("-", 1, value, [])
-    whole = Verdict(warnings=list(offline.warnings(document)))
+    whole = Verdict(warnings=list(admission.warnings(document)))
     for path, root in document.objects():
-        verdict = offline.admit(root, under or policy(), "default", attempt)
-        whole.problems += offline.prefixed(path, verdict.problems)
-        whole.warnings += offline.prefixed(path, verdict.warnings)
+        verdict = admission.admit(root, under or policy(), "default", attempt)
+        whole.problems += admission.prefixed(path, verdict.problems)
+        whole.warnings += admission.prefixed(path, verdict.warnings)
         whole.placed |= verdict.placed
     return whole
 
@@ -133,7 +133,7 @@ def test_warnings_of_admission_have_paths_in_the_document_too() -> None:
 
 def test_warnings_from_reading_a_document_are_reported_too() -> None:
     twice = Problem(("spec", "suspend"), "is written twice", "keep one")
-    assert list(offline.warnings(Document("-", 1, job(), [twice]))) == [twice]
+    assert list(admission.warnings(Document("-", 1, job(), [twice]))) == [twice]
 
 
 def test_wrong_types_are_problems_and_not_also_warnings() -> None:
@@ -303,13 +303,13 @@ def test_check_reports_the_problems_for_which_the_webhook_would_deny_a_job(manif
 @given(JOBS | CRON_JOBS | PODS, POLICIES, st.none() | st.integers(0, 5))
 @examples(300)
 def test_rendering_twice_changes_nothing_more(manifest: Json, under: Policy, attempt: int | None) -> None:
-    once = offline.as_yaml(admitted(written_and_read(manifest), under, attempt))
+    once = writing.as_yaml(admitted(written_and_read(manifest), under, attempt))
     ((read, _),) = strict_yaml.read(once)
-    assert offline.as_yaml(admitted(read, under)) == once
+    assert writing.as_yaml(admitted(read, under)) == once
 
 
 def written_and_read(value: Any) -> Any:
-    ((read, _),) = strict_yaml.read(offline.as_yaml(value))
+    ((read, _),) = strict_yaml.read(writing.as_yaml(value))
     return read
 
 
@@ -392,7 +392,7 @@ def plain(value: Any) -> Any:
 
 
 def assert_read_back(value: Any) -> None:
-    ((read, found),) = strict_yaml.read(offline.as_yaml(value), strict=True)
+    ((read, found),) = strict_yaml.read(writing.as_yaml(value), strict=True)
     assert found == []
     assert json.dumps(read) == json.dumps(plain(value))
 
@@ -424,26 +424,26 @@ def test_every_value_is_the_same_after_writing_and_reading_yaml(value: Any) -> N
 
 @pytest.mark.parametrize("text", ["y", "N", "1e3", "08", "0o17", "-_0", "1:30", "2026-01-01", "yes", "~"])
 def test_strings_that_some_readers_take_for_another_type_are_quoted(text: str) -> None:
-    assert offline.as_yaml({"a": text}) == f"a: '{text}'\n"
+    assert writing.as_yaml({"a": text}) == f"a: '{text}'\n"
 
 
 def test_a_text_of_several_lines_is_written_as_a_block() -> None:
-    assert offline.as_yaml({"a": "one\ntwo\n"}) == "a: |\n  one\n  two\n"
+    assert writing.as_yaml({"a": "one\ntwo\n"}) == "a: |\n  one\n  two\n"
 
 
 def test_fields_keep_their_order_and_no_line_is_folded() -> None:
-    assert offline.as_yaml({"z": "x " * 100 + "x", "a": 1}).splitlines() == ["z: " + "x " * 100 + "x", "a: 1"]
+    assert writing.as_yaml({"z": "x " * 100 + "x", "a": 1}).splitlines() == ["z: " + "x " * 100 + "x", "a: 1"]
 
 
 def test_a_value_that_occurs_twice_is_written_twice_without_an_alias() -> None:
     rule = {"action": "Ignore"}
-    assert "&" not in offline.as_yaml([rule, rule])
+    assert "&" not in writing.as_yaml([rule, rule])
 
 
 @given(VALUES)
 def test_every_value_is_the_same_after_writing_and_reading_json(value: Any) -> None:
     pieces: list[str] = []
-    offline.write_json(value, pieces.append)
+    writing.write_json(value, pieces.append)
     assert json.loads("".join(pieces)) == value
 
 
@@ -460,11 +460,11 @@ def many_jobs(size: int) -> list[Json]:
 
 def test_the_cost_of_admitting_and_writing_a_list_grows_in_proportion_to_it() -> None:
     assert_grows_with_its_input(lambda size: admitted(list_of(*many_jobs(size))), int, 5)
-    assert_grows_with_its_input(lambda value: offline.write_yaml(value, len), many_jobs, 4)
-    assert_grows_with_its_input(lambda value: offline.write_json(value, len), many_jobs, 20)
+    assert_grows_with_its_input(lambda value: writing.write_yaml(value, len), many_jobs, 4)
+    assert_grows_with_its_input(lambda value: writing.write_json(value, len), many_jobs, 20)
 
 
-@pytest.mark.parametrize("write", [offline.write_yaml, offline.write_json])
+@pytest.mark.parametrize("write", [writing.write_yaml, writing.write_json])
 def test_the_memory_for_writing_does_not_grow_with_the_value(write: Any) -> None:
     small, large = many_jobs(200), many_jobs(800)
     write(large, len)  # fills the caches
@@ -476,14 +476,14 @@ def test_the_cost_of_a_diff_grows_in_proportion_to_its_texts() -> None:
         env = [{"name": "A", "value": "same"}, {"name": "B"}] * size
         before = job(job_spec())
         before["spec"]["template"]["spec"]["containers"][0]["env"] = env
-        text = offline.as_yaml(before)
-        return text, offline.as_yaml(admitted(before))
+        text = writing.as_yaml(before)
+        return text, writing.as_yaml(admitted(before))
 
-    assert_grows_with_its_input(lambda texts: list(offline.as_diff("a", *texts)), made, 50)
+    assert_grows_with_its_input(lambda texts: list(writing.as_diff("a", *texts)), made, 50)
 
 
 def test_a_diff_shows_the_changed_lines_with_context() -> None:
-    assert list(offline.as_diff("a.yaml:1", "a: 1\nb: 2\n", "a: 1\nb: 3\n")) == [
+    assert list(writing.as_diff("a.yaml:1", "a: 1\nb: 2\n", "a: 1\nb: 3\n")) == [
         "--- a.yaml:1",
         "+++ a.yaml:1 as admitted",
         "@@ -1,2 +1,2 @@",
@@ -494,7 +494,7 @@ def test_a_diff_shows_the_changed_lines_with_context() -> None:
 
 
 def test_an_unchanged_object_has_no_diff() -> None:
-    assert list(offline.as_diff("a.yaml:1", "a: 1\n", "a: 1\n")) == []
+    assert list(writing.as_diff("a.yaml:1", "a: 1\n", "a: 1\n")) == []
 
 
 def test_the_packaged_policy_gives_pods_the_placement_none() -> None:
