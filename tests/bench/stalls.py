@@ -28,8 +28,12 @@ Span = tuple[float, float]  # begin and end, seconds since the epoch
 
 
 def at_real_time(priority: int = ASKING) -> None:
-    """Give this process, and the processes that it starts, a real-time priority."""
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    """Give this process, and the processes that it starts, a real-time priority.
+
+    Round robin: first in, first out, two loads have each held a core for twenty minutes, while the thread that they
+    waited for was ready to run.
+    """
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(priority))
 
 
 @contextmanager
@@ -38,7 +42,7 @@ def in_real_time(pids: list[int]) -> Iterator[None]:
     threads = [int(task.name) for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
     try:
         for thread in threads:
-            os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(MEASURED))
+            os.sched_setscheduler(thread, os.SCHED_RR, os.sched_param(MEASURED))
         yield
     except PermissionError:
         raise RuntimeError("real-time priority is refused; run this as root") from None
