@@ -124,6 +124,7 @@ def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list
     for job, settings in jobs:
         found += lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
         found += free_restarts.warnings(job, settings)
+        found += annotations.unread_in_pods(root, job)
         found += retries.template_warnings((*job.path, "template", "spec"), job.pod_spec)
     found += node_pools.warnings(jobs, facts.recognised, facts.pools)
     return [*found, *subject.row.unbounded(root)]

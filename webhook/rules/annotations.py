@@ -15,7 +15,7 @@ from webhook.kinds import EmbeddedJob, KindSpec
 from webhook.kinds.kind_spec import Field
 from webhook.kube import names
 from webhook.objects.patch import Editor, Pattern, at
-from webhook.objects.problem import Json, Path, Problem
+from webhook.objects.problem import Json, Path, Problem, field
 from webhook.policy.settings import NamedProfile, Settings, annotation_problems, count
 
 OWN: Final[Path] = ("metadata", "annotations")
@@ -31,7 +31,7 @@ def writes_in_jobs(row: KindSpec) -> tuple[Pattern, ...]:
 def writes_beside(row: KindSpec) -> tuple[Pattern, ...]:
     """Return what the rule writes in a kind outside JobSpecs."""
     of_pods = [(*template, "metadata") for template in row.pod_templates]
-    fields = [field.written for field in (*row.pod_annotations, *row.made_annotations)]
+    fields = [one.written for one in (*row.pod_annotations, *row.made_annotations)]
     return (*of_pods, *fields, *([(*OWN, names.RETRYABLE)] if row.runs_again else []))
 
 
@@ -71,6 +71,14 @@ def problems(row: KindSpec, root: Json, jobs: list[EmbeddedJob], profile: NamedP
             found += profile.problems(own_of(job), (*job.metadata_path, "annotations"))
         found += profile.problems(job.pod_annotations, of_template((*job.path, "template")))
     return found
+
+
+def unread_in_pods(root: Json, job: EmbeddedJob) -> Iterator[Problem]:
+    """Warn about a number of retries that only the pods of a Job have: a Job's retries follow from the Job."""
+    if names.MAX_RETRIES in job.pod_annotations and names.MAX_RETRIES not in of_job(root, job):
+        path = (*of_template((*job.path, "template")), names.MAX_RETRIES)
+        remedy = f"write it in {field((*job.metadata_path, 'annotations'))}"
+        yield Problem(path, "ignored: not the annotation of a Job", remedy)
 
 
 def edit_job(root: Json, job: EmbeddedJob, settings: Settings, editor: Editor) -> list[Problem]:
@@ -137,8 +145,8 @@ def of_pods(row: KindSpec, root: Json) -> Iterator[Path]:
 
 def at_fields(fields: tuple[Field, ...], root: Json) -> Iterator[Path]:
     """Yield the paths of fields that exist or may be created."""
-    for field in fields:
-        for path, _ in field.find(root):
+    for one in fields:
+        for path, _ in one.find(root):
             yield path
 
 

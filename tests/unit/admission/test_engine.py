@@ -544,6 +544,16 @@ def test_a_clamping_profile_lowers_max_retries_in_the_pod_template_and_warns() -
     assert "metadata.annotations[retry-policy.dev/max-retries]: 50 lowered to 4" in answer.warnings[0]
 
 
+def test_retries_that_only_the_pod_template_of_a_job_names_give_a_warning() -> None:
+    root = defaulted(job())
+    root["spec"]["template"]["metadata"] = {"annotations": {names.MAX_RETRIES: "2"}}
+    (warning,) = validate(root).warnings
+    where = "spec.template.metadata.annotations[retry-policy.dev/max-retries]"
+    assert warning == f"{where}: ignored: not the annotation of a Job; write it in metadata.annotations"
+    root["metadata"]["annotations"] = {names.MAX_RETRIES: "2"}
+    assert validate(root).warnings == []
+
+
 @pytest.mark.parametrize(
     "annotations",
     [{names.ATTEMPT: "two"}, {names.SKIP: "maybe"}, {names.MAX_RETRIES: "x"}, {names.INTERRUPTIBLE: "no"}],
