@@ -13,6 +13,7 @@ from webhook.cli.cluster import ask, fail, kubeconfig_or_default
 from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_option, printable
 from webhook.cli.policy_file import profile_of, usable_policy
 from webhook.kube.client import Api, ApiError
+from webhook.kube.kubeconfig import Kubeconfig
 from webhook.policy.model import Policy
 from webhook.policy.parse import load_default
 
@@ -38,7 +39,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     namespace: str | None,
     profile_name: str | None,
     policy: Path | None,
-    kubeconfig: str | None,
+    kubeconfig: Kubeconfig,
     *,
     all_namespaces: bool,
     every_name: bool,
@@ -62,7 +63,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     sys.exit(UNUSABLE if done.unread else PROBLEMS if done.report.numbers["denied"] else 0)
 
 
-async def audited(kubeconfig: str, policy: Policy | None, scope: Scope, report: Report) -> Audit:
+async def audited(kubeconfig: Kubeconfig, policy: Policy | None, scope: Scope, report: Report) -> Audit:
     """Audit a cluster, and add its objects to `report`; raise what `Api` raises."""
     async with await Api.connect(kubeconfig) as api:
         warnings: list[str] = []

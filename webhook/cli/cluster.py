@@ -10,36 +10,52 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
-from webhook.cli.console import DEFAULT_KUBECONFIG, UNUSABLE, ObjectArgument, one_of, printable
+from webhook.cli.console import UNUSABLE, ObjectArgument, one_of, printable
 from webhook.kinds import KindSpec
 from webhook.kube.client import UNREACHABLE, Api, ApiError
+from webhook.kube.kubeconfig import Contexts, Kubeconfig, contexts
 from webhook.objects.problem import Json, Problem
 from webhook.retry import reading
 
 OTHER_KUBECONFIG: Final = "name another with --kubeconfig"
+MOST_CONTEXTS: Final = 20  # in a message
 
 Found = TypeVar("Found")
 
 
-def kubeconfig_or_default(kubeconfig: str | None) -> str:
-    """Return `kubeconfig`, or else the path that kubectl uses by default; exit 2 if there is no such file.
+def kubeconfig_or_default(kubeconfig: Kubeconfig) -> Kubeconfig:
+    """Return the files and the context that are named, or else those that kubectl uses; exit 2 if there are none.
 
     KUBECONFIG may name several files, which are merged.
     """
-    found = kubeconfig or os.environ.get("KUBECONFIG") or str(Path(DEFAULT_KUBECONFIG).expanduser())
-    if not any(Path(one).exists() for one in found.split(os.pathsep)):
-        fail(f"kubeconfig {found}: file does not exist; {OTHER_KUBECONFIG}")
-    return found
+    files, context = kubeconfig.paths, kubeconfig.context
+    if not any(Path(one).exists() for one in files.split(os.pathsep)):
+        fail(f"kubeconfig {files}: file does not exist; {OTHER_KUBECONFIG}")
+    found = contexts_in(files)
+    if context is not None and context not in found.namespaces:
+        known = ", ".join(sorted(found.namespaces)[:MOST_CONTEXTS])
+        fail(f"kubeconfig {files}: there is no context {context!r}; it has: {known or 'none'}")
+    return Kubeconfig(files, context or found.current)
 
 
-def ask(kubeconfig: str, work: Coroutine[Any, Any, Found]) -> Found:
+def contexts_in(files: str) -> Contexts:
+    """Return the contexts in the files of a kubeconfig; exit 2 if one of them cannot be read."""
+    try:
+        return contexts(files)
+    except OSError as error:
+        fail(f"kubeconfig {files}: cannot be read: {error.strerror}; {OTHER_KUBECONFIG}")
+    except ValueError as error:
+        fail(f"kubeconfig {error}; {OTHER_KUBECONFIG}")
+
+
+def ask(kubeconfig: Kubeconfig, work: Coroutine[Any, Any, Found]) -> Found:
     """Return what `work` returns, which asks the cluster of a kubeconfig; exit 2 if the cluster cannot be asked."""
     try:
         return asyncio.run(work)
     except ApiError as error:
         fail(f"the API server refused the request: {error}")
     except UNREACHABLE as error:
-        fail(f"the cluster of {kubeconfig} cannot be reached: {str(error) or repr(error)}; {OTHER_KUBECONFIG}")
+        fail(f"the cluster of {kubeconfig.files} cannot be reached: {str(error) or repr(error)}; {OTHER_KUBECONFIG}")
 
 
 def fail(message: str) -> NoReturn:

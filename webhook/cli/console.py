@@ -1,21 +1,155 @@
-"""Shared by the commands: exit codes, safe printing of a line, the option --kubeconfig, and how objects are named."""
+"""Shared by the commands: exit codes, safe printing of a line, the options that name a cluster and an object in it."""
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+import functools
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
+from webhook.cli.main import COMMANDS, OFFLINE
 from webhook.kinds import KindSpec
+from webhook.kube import kubeconfig as kubeconfigs
+from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
 
 PROBLEMS: Final = 1
 UNUSABLE: Final = 2
 LONGEST_LINE: Final = 4096  # characters of a message
-DEFAULT_KUBECONFIG: Final = "~/.kube/config"
+PLUGIN: Final = "kubectl retry-policy"
+COMMAND: Final = re.compile(r"(kubectl\s+)?\bretry-policy ([a-z-]+)")  # maybe a command, in help texts and remedies
 
-kubeconfig_option = click.option(
-    "--kubeconfig", metavar="FILE", help=f"Default: KUBECONFIG, else {DEFAULT_KUBECONFIG}."
-)
+Command = Callable[..., Any]
+
+
+def kubeconfig_option(command: Command) -> Command:
+    """Add the options --kubeconfig and --context to a command, which gets both as the parameter `kubeconfig`."""
+
+    @functools.wraps(command)
+    def with_context(*, kubeconfig: str | None, context: str | None, **options: Any) -> Any:
+        return command(kubeconfig=Kubeconfig(kubeconfig or "", context), **options)
+
+    context = click.option(
+        "--context",
+        metavar="NAME",
+        shell_complete=completed("contexts"),
+        help="Context of the kubeconfig. Default: the current one.",
+    )
+    files = click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        shell_complete=lambda *_: [CompletionItem("", "file")],
+        help=f"Default: KUBECONFIG, else {kubeconfigs.DEFAULT}.",
+    )
+    return files(context(with_context))
+
+
+class WorkloadArgument(click.Argument):
+    """NAMESPACE/[KIND/]NAME; in the plugin [KIND/]NAME. `rows`: the kinds that it can be."""
+
+    def __init__(self, declarations: list[str], rows: Iterable[KindSpec], **attributes: Any) -> None:
+        super().__init__(declarations, **attributes)
+        self.rows = list(rows)
+
+    def make_metavar(self, ctx: click.Context) -> str:
+        """Return what the usage shows."""
+        return "[KIND/]NAME" if is_plugin(ctx) else "NAMESPACE/[KIND/]NAME"
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Return what a shell offers."""
+        from webhook.cli.kubectl import suggestions  # noqa: PLC0415 - only a shell needs it
+
+        namespace = ctx.params.get("namespace")
+        with suppress(click.UsageError):
+            namespace = namespace or (namespace_of(typed(ctx)) if is_plugin(ctx) else None)
+        return items(suggestions.workloads(typed(ctx), incomplete, self.rows, namespace))
+
+
+def workload_argument(name: str, rows: Iterable[KindSpec], *, required: bool = True) -> Callable[[Command], Command]:
+    """Add the argument `name`, a workload, to a command, and the option -n; the command gets NAMESPACE/[KIND/]NAME."""
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def with_namespace(*, namespace: str | None, **options: Any) -> Any:
+            if options[name] is not None:
+                context = Kubeconfig(options["kubeconfig"] or "", options["context"])
+                options[name] = in_namespace(options[name], namespace, context)
+            return command(**options)
+
+        argument = click.argument(name, cls=WorkloadArgument, rows=rows, required=required)
+        option = click.option(
+            "-n",
+            "--namespace",
+            metavar="NAMESPACE",
+            shell_complete=completed("namespaces"),
+            help="Namespace of the workload, which is then named as [KIND/]NAME.",
+        )
+        return argument(option(with_namespace))
+
+    return decorate
+
+
+def in_namespace(text: str, namespace: str | None, kubeconfig: Kubeconfig) -> str:
+    """Return NAMESPACE/[KIND/]NAME for what a user named, with -n or without; raise click.UsageError.
+
+    Without -n, the plugin takes the namespace of the context, as kubectl does.
+    """
+    names_its_own = text.count("/") > 1
+    if namespace is None:
+        if names_its_own or not is_plugin(click.get_current_context()):
+            return text
+        return f"{namespace_of(kubeconfig)}/{text}"
+    if not is_name(namespace):
+        raise click.UsageError(f"-n {namespace!r} names no namespace; list them: kubectl get namespaces")
+    if not names_its_own:
+        return f"{namespace}/{text}"
+    if not text.startswith(f"{namespace}/"):
+        raise click.UsageError(f"{text!r} and -n {namespace} name two namespaces; leave one out")
+    return text
+
+
+def namespace_of(kubeconfig: Kubeconfig) -> str:
+    """Return the namespace of a context; raise click.UsageError if the kubeconfig cannot be read."""
+    try:
+        return kubeconfigs.contexts(kubeconfig.paths).namespace(kubeconfig.context)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"the namespace of the context is unknown: {error}; name it with -n") from None
+
+
+def is_plugin(ctx: click.Context | None) -> bool:
+    """Return True if a command runs as a part of `kubectl retry-policy`."""
+    return ctx is not None and ctx.find_root().info_name == PLUGIN
+
+
+def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]:
+    """Return what a shell offers for an option: `contexts` or `namespaces`."""
+
+    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        from webhook.cli.kubectl import suggestions  # noqa: PLC0415 - only a shell needs it
+
+        return items(getattr(suggestions, what)(typed(ctx), incomplete))
+
+    return complete
+
+
+def items(found: list[str]) -> list[CompletionItem[str]]:
+    """Return names as a shell takes them."""
+    return [CompletionItem(one) for one in found]
+
+
+def typed(ctx: click.Context) -> Kubeconfig:
+    """Return the kubeconfig that the options name which are typed already."""
+    return Kubeconfig(ctx.params.get("kubeconfig") or "", ctx.params.get("context"))
+
+
+def as_called(text: str) -> str:
+    """Return a text that names commands as the user calls them: in the plugin `kubectl retry-policy COMMAND`."""
+    if not is_plugin(click.get_current_context(silent=True)):
+        return text
+    own = COMMANDS.keys() - OFFLINE
+    return COMMAND.sub(lambda one: one[0] if one[1] or one[2] not in own else f"{PLUGIN} {one[2]}", text)
 
 
 def printable(line: str) -> str:
@@ -23,6 +157,7 @@ def printable(line: str) -> str:
 
     Keys of a document can be any text: line ends and terminal control sequences among them.
     """
+    line = as_called(line)
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} … {line[-LONGEST_LINE // 2 :]}"
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
@@ -45,7 +180,8 @@ def object_argument(text: str, rows: Iterable[KindSpec]) -> ObjectArgument:
     kinds = ", ".join(row.kind.lower() for row in dict.fromkeys(by_word.values()))
     namespace, _, rest = text.partition("/")
     if not rest:
-        raise click.UsageError(f"{text!r} names no namespace; write NAMESPACE/{text} or NAMESPACE/KIND/{text}")
+        remedy = f"write NAMESPACE/{text} or NAMESPACE/KIND/{text}, or use -n"
+        raise click.UsageError(f"{text!r} names no namespace; {remedy}")
     kind, slash, name = rest.rpartition("/")
     if slash and kind.lower() not in by_word:
         raise click.UsageError(f"{kind!r} is no kind of this command; write NAMESPACE/KIND/NAME, KIND one of {kinds}")

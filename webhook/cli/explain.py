@@ -7,7 +7,15 @@ from typing import BinaryIO, Final
 
 import click
 
-from webhook.cli.console import UNUSABLE, ObjectArgument, kubeconfig_option, object_argument, one_of, printable
+from webhook.cli.console import (
+    UNUSABLE,
+    ObjectArgument,
+    kubeconfig_option,
+    object_argument,
+    one_of,
+    printable,
+    workload_argument,
+)
 from webhook.cli.offline import documents
 from webhook.explain import build_cron_job, build_pipeline_run, render
 from webhook.explain.build import Explanation
@@ -16,6 +24,7 @@ from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.kinds import batch, core, tekton
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
+from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.problem import Json
 from webhook.retry.kinds import pipeline_run
 
@@ -41,11 +50,11 @@ OWNER: Final = "controller"
 
 
 @click.command(options_metavar="[OPTIONS]")
-@click.argument("workload", metavar="NAMESPACE/[KIND/]NAME", required=False)
+@workload_argument("workload", ROOTS, required=False)
 @click.option("-f", "files", multiple=True, metavar="FILE|FOLDER|-", help="Objects as kubectl get -o yaml prints them.")
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @kubeconfig_option
-def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfig: str | None) -> None:
+def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfig: Kubeconfig) -> None:
     """Print what every attempt of a Job, JobSet or PipelineRun cost, why, and what is left; of a CronJob its last Jobs.
 
     Reads the cluster, or with -f files with the workload, its Jobs or TaskRuns, and its pods. The kind can be left out
@@ -81,7 +90,7 @@ class UnexplainableError(Exception):
     """There is no workload to explain; the message says why, and what to do."""
 
 
-def of_cluster(kubeconfig: str | None, target: ObjectArgument) -> Explained:
+def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument) -> Explained:
     """Explain a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
     from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default  # noqa: PLC0415 - see below
     from webhook.explain.load import load  # noqa: PLC0415 - half a second that files save

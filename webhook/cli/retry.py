@@ -9,9 +9,17 @@ from typing import Final
 import click
 
 from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default
-from webhook.cli.console import PROBLEMS, ObjectArgument, kubeconfig_option, object_argument, printable
+from webhook.cli.console import (
+    PROBLEMS,
+    ObjectArgument,
+    kubeconfig_option,
+    object_argument,
+    printable,
+    workload_argument,
+)
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
+from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
 from webhook.objects.problem import Json, Problem
 from webhook.policy.parse import duration
@@ -27,7 +35,7 @@ KINDS: Final = ", ".join(row.kind.lower() for row in ADAPTERS)
 
 
 @click.command(options_metavar="[OPTIONS]")
-@click.argument("target", metavar="NAMESPACE/[KIND/]NAME")
+@workload_argument("target", ADAPTERS)
 @click.option("-l", "selector", metavar="SELECTOR", help="Rerun the failed ones with these labels.")
 @click.option("--failed-since", metavar="DURATION", help="Rerun those that failed in the last 90s, 1h30m or 24h.")
 @click.option(
@@ -38,7 +46,7 @@ KINDS: Final = ", ".join(row.kind.lower() for row in ADAPTERS)
 @click.option("--keep-finally", is_flag=True, help="PipelineRun: do not rerun the tasks of finally that succeeded.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @kubeconfig_option
-def retry(target: str, selector: str | None, failed_since: str | None, kubeconfig: str | None, **flags: bool) -> None:
+def retry(target: str, selector: str | None, failed_since: str | None, kubeconfig: Kubeconfig, **flags: bool) -> None:
     """Rerun what failed of a Job, a CronJob's last Job, a JobSet or a PipelineRun; what succeeded does not run again.
 
     Reruns only objects with the annotation retry-policy.dev/retryable: "true". The kind can be left out if one object
@@ -139,7 +147,9 @@ async def adapter_of(api: Api, target: Target) -> Adapter:
     return ADAPTERS[row]
 
 
-async def rerun(kubeconfig: str, target: Target, agreed: Callable[[list[str]], bool], *, dry_run: bool) -> Outcome:
+async def rerun(
+    kubeconfig: Kubeconfig, target: Target, agreed: Callable[[list[str]], bool], *, dry_run: bool
+) -> Outcome:
     """Rerun the target, or with `dry_run` only find out whether it can run again; raise what `Api` raises.
 
     `agreed` gets the lines that say what would run again, and returns whether to rerun it.
@@ -240,7 +250,7 @@ def has_failed(root: Json, within: int | None) -> bool:
     return (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds() <= within
 
 
-def conclude(file: str, work: Coroutine[None, None, Outcome]) -> None:
+def conclude(file: Kubeconfig, work: Coroutine[None, None, Outcome]) -> None:
     """Run `work` against the cluster of a kubeconfig, print its outcome, and exit."""
     outcome = ask(file, work)
     for line in outcome.done:

@@ -6,10 +6,11 @@ from typing import Final
 import click
 
 from webhook.cli.cluster import NotOneError, find, kubeconfig_or_default
-from webhook.cli.console import ObjectArgument, kubeconfig_option, object_argument
+from webhook.cli.console import ObjectArgument, kubeconfig_option, object_argument, workload_argument
 from webhook.cli.retry import Outcome, conclude
 from webhook.kube import terminal
 from webhook.kube.client import Api
+from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.problem import Json, Problem
 from webhook.retry import reading
 from webhook.retry.kinds import refusals
@@ -20,29 +21,29 @@ WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server 
 
 
 @click.command(options_metavar="[OPTIONS]")
-@click.argument("target", metavar="NAMESPACE/[KIND/]NAME")
+@workload_argument("target", ADAPTERS)
 @kubeconfig_option
-def suspend(target: str, kubeconfig: str | None) -> None:
+def suspend(target: str, kubeconfig: Kubeconfig) -> None:
     """Suspend a Job, CronJob or JobSet: its pods end; it continues after retry-policy resume."""
     switch(target, kubeconfig, suspend=True)
 
 
 @click.command(options_metavar="[OPTIONS]")
-@click.argument("target", metavar="NAMESPACE/[KIND/]NAME")
+@workload_argument("target", ADAPTERS)
 @kubeconfig_option
-def resume(target: str, kubeconfig: str | None) -> None:
+def resume(target: str, kubeconfig: Kubeconfig) -> None:
     """Resume a suspended Job, CronJob or JobSet."""
     switch(target, kubeconfig, suspend=False)
 
 
-def switch(target: str, kubeconfig: str | None, *, suspend: bool) -> None:
+def switch(target: str, kubeconfig: Kubeconfig, *, suspend: bool) -> None:
     """Suspend or resume."""
     wanted = object_argument(target, ADAPTERS)
     file = kubeconfig_or_default(kubeconfig)
     conclude(file, switch_in_cluster(file, wanted, suspend=suspend))
 
 
-async def switch_in_cluster(kubeconfig: str, target: ObjectArgument, *, suspend: bool) -> Outcome:
+async def switch_in_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, *, suspend: bool) -> Outcome:
     """Suspend an object, or resume it; raise what `Api` raises."""
     outcome = Outcome()
     async with await Api.connect(kubeconfig, lambda header: outcome.warnings.append(text_of(header))) as api:

@@ -16,6 +16,7 @@ from weakref import WeakSet
 import aiohttp
 import msgspec
 
+from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import path_of
 from webhook.kube.slices import in_slices
 from webhook.objects.problem import Json
@@ -99,7 +100,7 @@ class Api:
         return opened
 
     @classmethod
-    async def connect(cls, kubeconfig: str | None, on_warning: Callable[[str], None] = ignore) -> Self:
+    async def connect(cls, kubeconfig: Kubeconfig | str | None, on_warning: Callable[[str], None] = ignore) -> Self:
         """Return a connection with a kubeconfig, or with the pod's service account if `kubeconfig` is None.
 
         `on_warning` is called with each Warning header of the answer to a write. Raise NoCredentialsError if the
@@ -113,7 +114,8 @@ class Api:
             if kubeconfig is None:
                 config.load_incluster_config(client_configuration=configuration)
             else:
-                await config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+                files, context = (kubeconfig, None) if isinstance(kubeconfig, str) else kubeconfig
+                await config.load_kube_config(files, context, configuration)
             return cls(configuration, on_warning)
         except Exception as error:  # noqa: BLE001 - the client checks little, and fails in as many ways as files can be wrong
             raise NoCredentialsError(f"{type(error).__name__}: {error}") from None

@@ -10,6 +10,7 @@ from webhook.cli import cluster
 from webhook.cli.console import object_argument
 from webhook.kinds.batch import CRON_JOB, JOB
 from webhook.kube.client import Api, ApiError, NoCredentialsError
+from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.problem import Json
 
 ROWS = (JOB, CRON_JOB)
@@ -24,19 +25,45 @@ def file(tmp_path: Path) -> str:
 
 def test_the_kubeconfig_is_the_one_that_kubectl_would_use(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/from/environment")
-    assert cluster.kubeconfig_or_default(file) == file
+    assert cluster.kubeconfig_or_default(Kubeconfig(file)).files == file
     monkeypatch.setenv("KUBECONFIG", f"/absent:{file}")
-    assert cluster.kubeconfig_or_default(None) == f"/absent:{file}"
+    assert cluster.kubeconfig_or_default(Kubeconfig()).files == f"/absent:{file}"
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.setenv("HOME", str(Path(file).parent))
     (Path(file).parent / ".kube").mkdir()
     (Path(file).parent / ".kube" / "config").touch()
-    assert cluster.kubeconfig_or_default(None) == f"{Path(file).parent}/.kube/config"
+    assert cluster.kubeconfig_or_default(Kubeconfig()).files == f"{Path(file).parent}/.kube/config"
+
+
+def test_the_context_is_the_one_that_kubectl_would_use(file: str) -> None:
+    Path(file).write_text("{current-context: lab, contexts: [{name: lab}, {name: prod}]}")
+    Path(f"{file}-2").write_text("{current-context: prod}")
+    both = f"{file}:{file}-2"
+    assert cluster.kubeconfig_or_default(Kubeconfig(both)) == Kubeconfig(both, "lab")
+    assert cluster.kubeconfig_or_default(Kubeconfig(both, "prod")) == Kubeconfig(both, "prod")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("contexts: [{name: prod}, {name: lab}]", "kubeconfig FILE: there is no context 'labs'; it has: lab, prod\n"),
+        ("", "kubeconfig FILE: there is no context 'labs'; it has: none\n"),
+        ("- a", "kubeconfig FILE is no kubeconfig: must hold a mapping; name another with --kubeconfig\n"),
+    ],
+)
+def test_a_context_that_cannot_be_used_is_an_error(
+    file: str, content: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(file).write_text(content)
+    with pytest.raises(SystemExit) as ended:
+        cluster.kubeconfig_or_default(Kubeconfig(file, "labs"))
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.replace(file, "FILE") == said
 
 
 def test_a_kubeconfig_that_does_not_exist_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cluster.kubeconfig_or_default("/absent")
+        cluster.kubeconfig_or_default(Kubeconfig("/absent"))
     assert ended.value.code == 2
     assert capsys.readouterr().err == "kubeconfig /absent: file does not exist; name another with --kubeconfig\n"
 
@@ -62,7 +89,7 @@ def test_a_failed_request_prints_one_line_with_the_reason_and_exits_with_2(
         raise error
 
     with pytest.raises(SystemExit) as ended:
-        cluster.ask("FILE", work())
+        cluster.ask(Kubeconfig("FILE"), work())
     assert ended.value.code == 2
     assert capsys.readouterr().err == said
 

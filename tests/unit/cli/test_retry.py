@@ -41,7 +41,7 @@ def test_the_kind_can_be_left_out() -> None:
     ("text", "selector", "since", "what"),
     [
         ("ml/deployment/web", None, None, "'deployment' is no kind of this command; write NAMESPACE/KIND/NAME"),
-        ("train", None, None, "'train' names no namespace; write NAMESPACE/train or NAMESPACE/KIND/train"),
+        ("train", None, None, "'train' names no namespace; write NAMESPACE/train or NAMESPACE/KIND/train, or use -n"),
         ("ml/job", None, None, "names no Job; write ml/job/NAME, or choose with -l or --failed-since"),
         (
             "ml/job/train",
