@@ -2,7 +2,7 @@
 # If you have your own package index or CA, pass pip's configuration as a secret, which is in no layer:
 #   docker build --secret id=pip.conf,src=$HOME/.config/pip/pip.conf .
 # A tag, so that an image that is built from a checkout has the latest fixes of the base. A release is built from a digest,
-# which hack/release.sh looks up and records: BASE_IMAGE=python:3.11-slim@sha256:…
+# which `python3 -m hack.release image` looks up and records: BASE_IMAGE=python:3.11-slim@sha256:…
 ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS build
@@ -16,10 +16,8 @@ COPY requirements requirements
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.crt \
     /build/bin/pip --python /opt/retry-policy install --no-compile --only-binary=:all: --require-hashes \
         --requirement requirements/runtime.txt
-# hatchling and what it needs, as requirements/dev.txt pins them; a name that is missing here fails the build.
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.crt \
-    sed -nE '/^(hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers)==/,/# via/p' requirements/dev.txt >build.txt \
-    && /build/bin/pip install --only-binary=:all: --require-hashes --requirement build.txt
+    /build/bin/pip install --only-binary=:all: --require-hashes --requirement requirements/build.txt
 COPY . .
 # The bytecode is never checked against the sources, so it is the same in every build. The models of the Kubernetes client
 # get none: nothing imports them, and their bytecode has 50 MB.

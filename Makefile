@@ -43,6 +43,19 @@ test: check test-cluster test-hardest-faults  ## check, then everything on one r
 test-image: install  ## the image, built and run as the Deployment does; as root on Debian it brings a container engine
 	$(BIN)/python -m pytest -q tests/image
 
+.PHONY: test-release
+test-release: install  ## what a release makes, built and tried: the packages, the plugin as one file, the workflows
+	$(BIN)/pytest -q tests/release
+
+.PHONY: plugin
+plugin: .venv-one-file/installed  ## the kubectl plugin as one file for this machine, in dist/
+	.venv-one-file/bin/python -m hack.release plugin dist
+
+.venv-one-file/installed: requirements/one-file.txt
+	$(PYTHON) -m venv .venv-one-file
+	.venv-one-file/bin/pip install --quiet --disable-pip-version-check --only-binary=:all: --require-hashes -r requirements/one-file.txt
+	@touch $@
+
 .PHONY: kind
 kind: install  ## with your docker and kind: the cluster tests in a kind cluster, then the image installed there
 	hack/kind.sh
@@ -99,7 +112,9 @@ generated: install  ## write anew what docs/ and manifests/ take from the code
 
 .PHONY: lock
 lock: install  ## write requirements/*.txt anew from pyproject.toml
-	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml -o requirements/runtime.txt
-	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml --group dev -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml --extra server -o requirements/runtime.txt
+	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml --extra server --group dev -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml --group one-file -o requirements/one-file.txt
+	$(BIN)/uv pip compile --quiet $(LOCK) --group build -o requirements/build.txt
 	$(BIN)/uv pip compile --quiet $(LOCK) --group audit -o requirements/audit.txt
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links

@@ -1,14 +1,11 @@
-"""retry-policy serve."""
+"""retry-policy serve. The server's packages are those of the extra `server`: without them, the command says so."""
 
 from pathlib import Path
 from typing import Any, Final
 
 import click
-import uvloop
 
-from certs.rotate import Lifetimes
 from webhook.kube.paths import is_name
-from webhook.serving import app, logs
 
 PORT: Final = click.IntRange(0, 65535)
 
@@ -37,6 +34,19 @@ def serve(policy_configmap: str | None, **options: Any) -> None:
         options["policy_configmap"] = (namespace, name)
     if (options["tls_cert"] is None) != (options["tls_key"] is None):
         raise click.UsageError("--tls-cert and --tls-key go together; add the other one")
+    run(options)
+
+
+def run(options: dict[str, Any]) -> None:
+    """Run the server; raise click.ClickException if it cannot start."""
+    try:
+        import uvloop  # noqa: PLC0415 - `pip install retry-policy-webhook` alone has none of these
+
+        from certs.rotate import Lifetimes  # noqa: PLC0415 - likewise
+        from webhook.serving import app, logs  # noqa: PLC0415 - likewise
+    except ModuleNotFoundError as error:
+        remedy = "install the server: pip install 'retry-policy-webhook[server]'"
+        raise click.ClickException(f"{error.name} is not installed; {remedy}") from None
     logs.to_stderr()
     try:
         uvloop.run(app.serve(app.Options(**options), Lifetimes()))
