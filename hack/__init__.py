@@ -1,0 +1,1 @@
+"""Programs for releases and for clusters of your own."""
