@@ -48,6 +48,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         undo.take_out(trial, row, record)
         ruled, warnings = apply_rules(WorkloadContext(row, subject.old, facts, profile, trial))
         if is_alike(row, trial.root, root) and record.profile == profile.name:
+            editor.warned += trial.warned
             return warnings + apply((NOTE,), ruled._replace(editor=editor), editor)
         apply((EARLIER_INJECTIONS,), Received(subject, editor, record), editor)
     ruled, warnings = apply_rules(WorkloadContext(row, subject.old, facts, profile, editor))

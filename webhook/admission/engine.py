@@ -59,7 +59,8 @@ def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
         response.patch = restored
         return response
     patch = editor.patch() if editor.edits else b""
-    return Response(patch=patch, edited=modes.rules_of(editor.edits), warnings=warnings, placement=placed)
+    edited = modes.rules_of(editor.edits)
+    return Response(patch=patch, edited=edited, warnings=warnings, warned=editor.warned, placement=placed)
 
 
 def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
@@ -85,7 +86,8 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
         warnings = [*stopping_warnings(subject.row, subject.old, subject.root), *unheard_warnings(subject, facts)]
     if facts.mode not in ENFORCED:
         return modes.would_deny(facts.mode, found, unknown)
-    return Response(found=found, warnings=[*unknown, *warnings])
+    warned = [*zip(repeat("unknown_keys"), unknown, strict=False), *zip(repeat("lint"), warnings, strict=False)]
+    return Response(found=found, warnings=[*unknown, *warnings], warned=warned)
 
 
 def profile_for(policy: Policy, facts: Facts) -> NamedProfile | None:

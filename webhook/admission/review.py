@@ -76,6 +76,7 @@ class Response(msgspec.Struct, kw_only=True):
       be empty.
     - In the modes Warn and Audit: `would_deny`, the problems for which Enforce would deny the request; `would_change`,
       the edits that Enforce would make, except those of the metadata. Each has the name of its rule.
+    - `warned`: the warnings of rules, each with the name of its rule; `warnings` has them, maybe shortened.
     - For metrics: `edited`, the rule of each edit that was made, or that Enforce would make; `placement` of a pod;
       `unknown_profile`, whether the policy lacks the namespace's profile.
     """
@@ -83,6 +84,7 @@ class Response(msgspec.Struct, kw_only=True):
     patch: bytes = b""
     found: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
     warnings: list[Problem] = msgspec.field(default_factory=list)
+    warned: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
     name: str = ""
     message: str = ""
     audit: dict[str, str] = msgspec.field(default_factory=dict)

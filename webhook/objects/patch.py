@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from webhook.objects import bounds
-from webhook.objects.problem import Json, Path
+from webhook.objects.problem import Json, Path, Problem
 
 LONGEST_INDEX: Final = 9  # digits of a list index; no list is longer
 EVERY: Final = "*"  # in a pattern: each entry of a list, each value of a map
@@ -49,6 +49,7 @@ class Editor:
         self.root = root
         self.rule = ""  # the name of the rule that makes the next edits
         self.edits: list[Edit] = []
+        self.warned: list[tuple[str, Problem]] = []  # each warning of a rule, with the name of the rule
 
     def set(self, path: Path, value: Any) -> None:
         """Set the value at a path; parents that are absent or null are created in the same operation."""

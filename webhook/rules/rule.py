@@ -52,12 +52,15 @@ def below(places: Iterable[Pattern], fields: Iterable[Pattern]) -> tuple[Pattern
 
 
 def apply(rules: Iterable[Rule[Context]], context: Context, editor: Editor) -> list[Problem]:
-    """Apply rules in their order; return their warnings."""
+    """Apply rules in their order; return their warnings, and record them in `editor.warned`."""
     warnings: list[Problem] = []
     for rule in rules:
         if rule.applies is None or rule.applies(context):
             editor.rule = rule.name
-            warnings += rule.edit(context)
+            found = rule.edit(context)
+            if found:
+                editor.warned += zip(repeat(rule.name), found, strict=False)
+                warnings += found
     return warnings
 
 
