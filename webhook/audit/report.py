@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 from webhook.audit.judge import WORST_FIRST, Judgement, Verdict
 from webhook.kinds import KindSpec, full_name
+from webhook.objects import columns
+from webhook.objects.columns import Part
 
 MOST_ROWS: Final = 1_000  # of each verdict
 LONGEST_FINDING: Final = 300  # characters
@@ -61,11 +63,13 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the table, and a summary."""
+        return columns.lines(self.parts())
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the table, and the lines of a summary."""
         cells = [*self.cells()]
         if cells:
-            widths = [max(len(row[column]) for row in (HEADINGS, *cells)) for column in range(len(HEADINGS) - 1)]
-            for row in (HEADINGS, *cells):
-                yield "   ".join((*map(str.ljust, row, widths), row[-1]))
+            yield [HEADINGS, *cells]
             yield ""
         for verdict, number in self.unlisted.items():
             yield f"{number} more {verdict}, not listed; audit one namespace: -n NAMESPACE"

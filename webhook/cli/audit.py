@@ -1,7 +1,9 @@
 """retry-policy audit."""
 
+import asyncio
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -12,13 +14,27 @@ from webhook.audit.report import Report
 from webhook.cli.cluster import ask, fail, kubeconfig_or_default
 from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_option, printable
 from webhook.cli.policy_file import profile_of, usable_policy
+from webhook.cli.terminal import table
+from webhook.cli.terminal.examples import WithExamples
+from webhook.cli.terminal.progress import EVERY, Progress
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.policy.model import Policy
 from webhook.policy.parse import load_default
 
 
-@click.command(options_metavar="[OPTIONS]")
+@click.command(
+    cls=WithExamples,
+    examples=(
+        ("What the policy would do to all namespaces that are opted in", "retry-policy audit"),
+        ("To one namespace, before it is opted in", "retry-policy audit -n ml"),
+        (
+            "To the whole cluster, under a policy that is not installed yet",
+            "retry-policy audit -A --policy policy.yaml",
+        ),
+    ),
+    options_metavar="[OPTIONS]",
+)
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only this namespace, opted in or not.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Also the namespaces that are not opted in.")
 @click.option(
@@ -56,8 +72,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     given = None if policy is None else usable_policy(policy)
     report = Report(every_name=every_name)
     done = ask(file, audited(file, given, Scope(namespace, all_namespaces, profile_name), report))
-    for line in done.report.lines():
-        click.echo(printable(line))
+    table.show(done.report.parts())
     for line in [*(f"warning: {one}" for one in done.warnings), *done.unread]:
         click.echo(printable(line), err=True)
     sys.exit(UNUSABLE if done.unread else PROBLEMS if done.report.numbers["denied"] else 0)
@@ -72,8 +87,23 @@ async def audited(kubeconfig: Kubeconfig, policy: Policy | None, scope: Scope, r
         if scope.profile is not None:
             profile_of(policy, scope.profile)
         done = Audit(api, policy, scope, report, warnings=warnings)
-        await done.run()
+        telling = asyncio.create_task(tell(report, Progress()))
+        try:
+            await done.run()
+        finally:
+            telling.cancel()
+            await asyncio.wait([telling])
         return done
+
+
+async def tell(report: Report, progress: Progress) -> NoReturn:
+    """Show how many objects are judged so far, until it is cancelled."""
+    try:
+        while True:
+            progress.show(f"{report.numbers.total():,} objects judged")
+            await asyncio.sleep(EVERY)
+    finally:
+        progress.clear()
 
 
 async def policy_in(api: Api, warnings: list[str]) -> Policy:

@@ -2,7 +2,7 @@
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
 import click
@@ -17,6 +17,9 @@ from webhook.cli.console import (
     workload_argument,
 )
 from webhook.cli.offline import documents
+from webhook.cli.terminal import table
+from webhook.cli.terminal.examples import WithExamples
+from webhook.cli.terminal.progress import Progress
 from webhook.explain import build_cron_job, build_pipeline_run, render
 from webhook.explain.build import Explanation
 from webhook.explain.build import explain as build
@@ -25,6 +28,7 @@ from webhook.kinds import batch, core, tekton
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube.kubeconfig import Kubeconfig
+from webhook.objects.columns import Part
 from webhook.objects.problem import Json
 from webhook.retry.kinds import pipeline_run
 
@@ -49,7 +53,15 @@ Labelled = dict[tuple[str, str, str], list[Json]]
 OWNER: Final = "controller"
 
 
-@click.command(options_metavar="[OPTIONS]")
+@click.command(
+    cls=WithExamples,
+    examples=(
+        ("Why a Job retried as often as it did, and what its next failure does", "retry-policy explain ml/job/train"),
+        ("A JobSet as JSON, for a program", "retry-policy explain ml/jobset/train -o json"),
+        ("Without access to the cluster, from a dump", "retry-policy explain -f dump.yaml"),
+    ),
+    options_metavar="[OPTIONS]",
+)
 @workload_argument("workload", ROOTS, required=False)
 @click.option("-f", "files", multiple=True, metavar="FILE|FOLDER|-", help="Objects as kubectl get -o yaml prints them.")
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
@@ -76,14 +88,14 @@ def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfi
         if output == "json":
             click.echo(render.as_json(explanation))
         else:
-            click.echo(("\n" if number else "") + "\n".join(map(printable, lines_of(explanation))))
+            table.show([*([""] if number else []), *parts_of(explanation)])
 
 
-def lines_of(explanation: Explained) -> Iterator[str]:
-    """Print an explanation for people, line by line."""
+def parts_of(explanation: Explained) -> Iterable[Part]:
+    """Return an explanation for people: lines, and a table."""
     if isinstance(explanation, CronJobExplanation):
-        return build_cron_job.lines(explanation)
-    return render.as_table(explanation)
+        return build_cron_job.parts(explanation)
+    return render.parts(explanation)
 
 
 class UnexplainableError(Exception):
@@ -113,7 +125,9 @@ def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument) -> Explained:
 
 def of_files(files: tuple[str, ...], stdin: BinaryIO, only: ObjectArgument | None) -> list[Explained]:
     """Explain all workloads in files, or the one that `only` names; raise UnexplainableError."""
-    found = [one for file in files for one in read(file, stdin)]
+    progress = Progress()
+    found = [one for file in files for one in read(file, stdin, progress)]
+    progress.clear()
     parts = by_label(found)
     roots = [root for root in found if is_root(root) and (only is None or is_target(root, only))]
     if only is not None and len({root["kind"] for root in roots}) > 1:
@@ -190,11 +204,13 @@ def explained(root: Json, parts: list[Json], pods: list[Json]) -> Explained:
     return build(root, parts, pods)
 
 
-def read(file: str, stdin: BinaryIO) -> Iterator[Json]:
+def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:
     """Yield the workloads, Jobs, task runs and pods in a file; raise UnexplainableError if it cannot be read."""
     try:
         for found in documents.read(file, stdin):
+            progress.show(f"{found.file}: document {found.number or 0:,}")
             if not isinstance(found, documents.Document):
+                progress.clear()
                 raise UnexplainableError(str(found))
             for _, one in found.objects():
                 if one["kind"] in READ and isinstance(one.get("metadata"), dict):

@@ -1,4 +1,4 @@
-"""The command line: retry-policy serve | render | check | audit | explain | retry | suspend | resume."""
+"""The command line: retry-policy serve | render | check | test | audit | explain | retry | suspend | resume."""
 
 import importlib
 from typing import Final
@@ -7,12 +7,14 @@ import click
 from click.shell_completion import CompletionItem
 
 from webhook import __version__
+from webhook.cli.terminal import colours
 
 # Each command: the module that has it, and its line in the list. A module is imported when its command is called.
 COMMANDS: Final = {
     "serve": ("serve", "Answer admission requests until SIGTERM."),
     "render": ("render", "Print what admission would make of each document."),
     "check": ("check", "Print every problem that admission would deny."),
+    "test": ("test", "Test a policy: compare what admission does with what is expected."),
     "audit": ("audit", "Print what admission would deny or change in a cluster."),
     "explain": ("explain", "Tell what every attempt of a workload cost, and why."),
     "retry": ("retry", "Rerun failed work."),
@@ -54,3 +56,4 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="retry-policy")
 def main() -> None:
     """One retry policy for every batch workload in a Kubernetes cluster."""
+    click.get_current_context().color = colours.wanted()

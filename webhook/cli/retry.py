@@ -17,6 +17,7 @@ from webhook.cli.console import (
     printable,
     workload_argument,
 )
+from webhook.cli.terminal.examples import WithExamples
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
@@ -34,7 +35,17 @@ BY_NAME: Final = {name: one for row, one in ADAPTERS.items() for name in (row.ki
 KINDS: Final = ", ".join(row.kind.lower() for row in ADAPTERS)
 
 
-@click.command(options_metavar="[OPTIONS]")
+@click.command(
+    cls=WithExamples,
+    examples=(
+        ("One Job that has failed", "retry-policy retry ml/job/train"),
+        (
+            "All Jobs of one team that failed in the last two hours; first only list them",
+            "retry-policy retry ml/job -l team=vision --failed-since 2h --dry-run",
+        ),
+    ),
+    options_metavar="[OPTIONS]",
+)
 @workload_argument("target", ADAPTERS)
 @click.option("-l", "selector", metavar="SELECTOR", help="Rerun the failed ones with these labels.")
 @click.option("--failed-since", metavar="DURATION", help="Rerun those that failed in the last 90s, 1h30m or 24h.")

@@ -5,12 +5,22 @@ from typing import Any, Final
 
 import click
 
+from webhook.cli.terminal.examples import WithExamples
 from webhook.kube.paths import is_name
 
 PORT: Final = click.IntRange(0, 65535)
 
 
-@click.command()
+@click.command(
+    cls=WithExamples,
+    examples=(
+        (
+            "On this machine, with the packaged policy and a self-made certificate; it prints its addresses",
+            "retry-policy serve --port 0 --health-port 0",
+        ),
+        ("As the Deployment does", "retry-policy serve --policy-configmap retry-policy-system/retry-policy"),
+    ),
+)
 @click.option("--policy", type=click.Path(path_type=Path), help="Policy file, read again when it changes.")
 @click.option("--policy-configmap", metavar="NS/NAME", help="ConfigMap with the policy in key policy.yaml, watched.")
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate chain, PEM. Without: self-made.")

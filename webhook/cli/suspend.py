@@ -8,6 +8,7 @@ import click
 from webhook.cli.cluster import NotOneError, find, kubeconfig_or_default
 from webhook.cli.console import ObjectArgument, kubeconfig_option, object_argument, workload_argument
 from webhook.cli.retry import Outcome, conclude
+from webhook.cli.terminal.examples import WithExamples
 from webhook.kube import terminal
 from webhook.kube.client import Api
 from webhook.kube.kubeconfig import Kubeconfig
@@ -20,7 +21,11 @@ from webhook.retry.kinds.registry import ADAPTERS
 WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server writes it
 
 
-@click.command(options_metavar="[OPTIONS]")
+@click.command(
+    cls=WithExamples,
+    examples=(("A nightly Job, until it is resumed", "retry-policy suspend etl/cronjob/nightly"),),
+    options_metavar="[OPTIONS]",
+)
 @workload_argument("target", ADAPTERS)
 @kubeconfig_option
 def suspend(target: str, kubeconfig: Kubeconfig) -> None:
@@ -28,7 +33,11 @@ def suspend(target: str, kubeconfig: Kubeconfig) -> None:
     switch(target, kubeconfig, suspend=True)
 
 
-@click.command(options_metavar="[OPTIONS]")
+@click.command(
+    cls=WithExamples,
+    examples=(("What was suspended", "retry-policy resume etl/cronjob/nightly"),),
+    options_metavar="[OPTIONS]",
+)
 @workload_argument("target", ADAPTERS)
 @kubeconfig_option
 def resume(target: str, kubeconfig: Kubeconfig) -> None:

@@ -9,6 +9,8 @@ from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
 from webhook.ledger.model.words import counted
+from webhook.objects import columns
+from webhook.objects.columns import Part
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 
@@ -137,6 +139,11 @@ def next_steps(root: Json, jobs: list[Json]) -> Iterator[str]:
 
 def lines(found: CronJobExplanation) -> Iterator[str]:
     """Yield the lines that `explain` prints."""
+    return columns.lines(parts(found))
+
+
+def parts(found: CronJobExplanation) -> Iterator[Part]:
+    """Yield the table of its Jobs, and the lines before and after it."""
     suspended = ", suspended" if found.suspended else ""
     yield f"{found.kind} {found.namespace}/{found.name}: schedule {found.schedule}{suspended}"
     yield f"Each Job gets, by {found.gets_from}:"
@@ -144,11 +151,8 @@ def lines(found: CronJobExplanation) -> Iterator[str]:
         yield f"  {line}"
     if found.jobs:
         yield ""
-        cells = [("JOB", "CREATED", "ATTEMPTS", "STATE")]
-        cells += [(row.name, row.created or "-", row.summary, row.state) for row in found.jobs]
-        widths = [max(len(row[column]) for row in cells) for column in range(3)]
-        for row in cells:
-            yield "   ".join((*map(str.ljust, row, widths), row[-1]))
+        rows = [(row.name, row.created or "-", row.summary, row.state) for row in found.jobs]
+        yield [("JOB", "CREATED", "ATTEMPTS", "STATE"), *rows]
         yield f"Each attempt of one: retry-policy explain {found.namespace}/job/{found.jobs[-1].name}"
     yield ""
     yield "Next:"

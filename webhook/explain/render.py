@@ -12,6 +12,8 @@ from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.kinds import tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model.words import counted
+from webhook.objects import columns
+from webhook.objects.columns import Part
 
 HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
 BUDGETS: Final = {JOB_SET.kind: "restart"}  # else retry
@@ -26,6 +28,11 @@ def as_json(explanation: Explanation | CronJobExplanation) -> str:
 
 def as_table(explanation: Explanation, now: datetime | None = None) -> Iterator[str]:
     """Yield the lines of the table, and what stands before and after it; `now`: the time from which seconds count."""
+    return columns.lines(parts(explanation, now))
+
+
+def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Part]:
+    """Yield the table, and the lines before and after it; `now`: the time from which seconds count."""
     now = datetime.now(UTC) if now is None else now
     yield f"{explanation.kind} {explanation.namespace}/{explanation.name}: {state(explanation, now)}"
     for verdict in explanation.verdicts:
@@ -42,12 +49,9 @@ def as_table(explanation: Explanation, now: datetime | None = None) -> Iterator[
     if explanation.rows:
         yield ""
         unit = UNITS.get(explanation.kind, "INDEX")
-        cells = [[*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]]
+        headings = [*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]
         budget = BUDGETS.get(explanation.kind, "retry")
-        cells += [cells_of(row, budget, units=units) for row in explanation.rows]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-        for row in cells:
-            yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield [headings, *(cells_of(row, budget, units=units) for row in explanation.rows)]
     if explanation.next:
         yield ""
         yield "At the next failure:"

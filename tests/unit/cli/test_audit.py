@@ -1,14 +1,19 @@
 """The exit codes of `retry-policy audit`, and its policy; the rest is in tests/unit/audit and tests/cluster."""
 
+import asyncio
 from pathlib import Path
 from typing import Self
 
 import pytest
 from click.testing import CliRunner, Result
 
+from tests import virtual_time
 from tests.objects import job, job_spec
 from tests.unit.audit.test_load import CONFIG_MAPS, Lists, namespace_of, stored
+from tests.unit.cli.terminal.test_colours import Terminal
+from webhook.audit.report import Report
 from webhook.cli import audit as command
+from webhook.cli.terminal.progress import ERASE, Progress
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
 
@@ -129,3 +134,21 @@ def test_the_options_for_one_namespace_and_for_all_exclude_each_other() -> None:
     found = CliRunner().invoke(command.audit, ["-n", "ml", "-A"])
     assert found.exit_code == 2
     assert "-n and -A exclude each other; leave one out" in found.stderr
+
+
+def test_on_a_terminal_it_shows_how_many_objects_are_judged_if_it_takes_longer_than_a_second() -> None:
+    terminal, report = Terminal(), Report()
+
+    async def audit() -> None:
+        progress = Progress(stream=terminal, clock=asyncio.get_running_loop().time)
+        telling = asyncio.create_task(command.tell(report, progress))
+        await asyncio.sleep(0.95)
+        assert terminal.getvalue() == ""
+        report.numbers["changed"] = 1200
+        await asyncio.sleep(0.3)
+        telling.cancel()
+        await asyncio.wait([telling])
+
+    virtual_time.run(audit())
+    assert terminal.getvalue().startswith(f"{ERASE}1,200 objects judged")
+    assert terminal.getvalue().endswith(ERASE)

@@ -23,6 +23,7 @@ from webhook.cli.main import main
 from webhook.explain import render
 from webhook.explain.build import Explanation, explain
 from webhook.kube.names import LEDGER, POLICY, RETRY_HISTORY, SKIP
+from webhook.objects import columns
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
 from webhook.policy.model import Disruptions, Profile
@@ -415,7 +416,7 @@ def test_a_job_with_any_value_in_any_field_brings_an_explanation_or_an_error(dat
     text = json.dumps(root)
     with contextlib.suppress(UnexplainableError):
         for explanation in command.of_files(("-",), io.BytesIO(text.encode()), None):
-            assert list(command.lines_of(explanation))
+            assert list(columns.lines(command.parts_of(explanation)))
             assert render.as_json(explanation)
 
 

@@ -1,0 +1,107 @@
+"""Prints lines and tables: to a terminal with colours and as wide as it is, to a pipe as plain text."""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from webhook.cli.console import printable
+from webhook.cli.terminal.colours import is_for_people
+from webhook.objects import columns
+from webhook.objects.columns import Part, Row
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+BAD, ODD, GOOD, SPOT = "bold red", "yellow", "green", "cyan"
+# The styles of words that are states, by the first word of a cell.
+STATES: Final = {
+    **dict.fromkeys(("DENIED", "FAIL", "Failed", "fatal", "ExitCode", "OOMKilled", "DeadlineExceeded"), BAD),
+    **dict.fromkeys(("CHANGED", "WARNED", "Suspended", "retry", "restart", "waiting", "disruption"), ODD),
+    **dict.fromkeys(("PASS", "Complete", "Succeeded", "succeeded", "Completed"), GOOD),
+    **dict.fromkeys(("spot", "on-demand", "running", "Running"), SPOT),
+}
+GAP: Final = 2  # spaces between two columns
+LONGEST_WORD: Final = 20  # longer words are broken; a time has 20 characters
+FIRST_WORD: Final = re.compile(r"[\w-]+")
+STATE_OF: Final = re.compile(r"(\w+ \S+: )(.*)")  # the first line of an explanation
+
+
+def show(parts: Iterable[Part]) -> None:
+    """Print lines and tables."""
+    if not is_for_people():
+        for line in columns.lines(parts):
+            click.echo(printable(line))
+        return
+    # Takes a tenth of a second, which output for programs saves.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    for part in parts:
+        console.print(
+            Text.assemble(*styled(printable(part))) if isinstance(part, str) else table_of(part, console.width)
+        )
+
+
+def styled(line: str) -> list[Any]:
+    """Return the parts of a line, each with its style: the state of a workload is coloured."""
+    found = STATE_OF.fullmatch(line)
+    if found is None:
+        return [line]
+    return [(found[1], "bold"), (found[2], style_of(found[2]))]
+
+
+def table_of(rows: list[Row], width: int) -> "Table":
+    """Return a table that fits a width: of columns, or if these would be too narrow to read, of a line for each cell.
+
+    Cells are texts, in which no markup is read.
+    """
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    headings, *others = [[printable(cell) for cell in row] for row in rows]
+    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    widths = widths_of([headings, *others], width)
+    if widths is None:
+        made.show_header = False
+        made.add_column(style="bold")
+        made.add_column(overflow="fold")
+        for number, row in enumerate(others):
+            if number:
+                made.add_row()
+            for heading, cell in zip(headings, row, strict=True):
+                made.add_row(Text(heading), Text(cell, style_of(cell)))
+        return made
+    for heading, column_width in zip(headings, widths, strict=True):
+        made.add_column(Text(heading), width=column_width, overflow="fold")
+    for row in others:
+        made.add_row(*(Text(cell, style_of(cell)) for cell in row))
+    return made
+
+
+def widths_of(rows: list[list[str]], width: int) -> list[int] | None:
+    """Return the widths of columns that fit a width together; None if words would have to be broken, but long ones."""
+    columns_of_rows = list(zip(*rows, strict=True))
+    longest = [max(map(len, column)) for column in columns_of_rows]
+    least = [
+        min(LONGEST_WORD, max(len(word) for cell in column for word in (cell.split() or [""])))
+        for column in columns_of_rows
+    ]
+    spare = width - GAP * (len(least) - 1) - sum(least)
+    if spare < 0:
+        return None
+    widths = list(least)
+    by_need = sorted(range(len(least)), key=lambda column: longest[column] - least[column])
+    for place, column in enumerate(by_need):
+        given = min(longest[column] - least[column], spare // (len(by_need) - place))
+        widths[column] += given
+        spare -= given
+    return widths
+
+
+def style_of(text: str) -> str:
+    """Return the style of a cell or a state, by its first word."""
+    word = FIRST_WORD.match(text)
+    return "" if word is None else STATES.get(word[0], "")
