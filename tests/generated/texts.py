@@ -15,7 +15,8 @@ Texts = tuple[str, ...]  # the alternatives; empty where an expression is not un
 Known = dict[str, Texts]  # of each local variable
 MOST: Final = 24  # alternatives of one expression
 DEEPEST: Final = 3  # functions in functions
-PRINTABLE: Final = "webhook.cli.console.printable"  # returns its text, but for what a terminal must not be sent
+# Return their text, but for its colour, and for what a terminal must not be sent.
+PRINTABLE: Final = frozenset(("webhook.cli.console.printable", "webhook.cli.output.report.coloured"))
 HELD: Final = "\0"  # stands before and after a placeholder
 GIVEN: Final = "\1"  # stands before and after a parameter whose text the caller gives
 CARRIED: Final = frozenset({"what", "remedy", "why", "message", "reason", "trouble"})
@@ -174,7 +175,7 @@ class Reading:
     def of_call(self, call: ast.Call, known: Known) -> Texts:
         """Return the texts that a function of ours may return; none where it does anything else than choose them."""
         target = self.program.target(self.function, call.func)
-        if target == PRINTABLE:
+        if target in PRINTABLE:
             return self.or_placeholder(call.args[0], known)
         function = self.program.functions.get(target)
         if function is None or function.node is None or self.depth >= DEEPEST or builds_in_a_loop(function.node):

@@ -10,13 +10,28 @@ import click
 from webhook.cli.console import printable
 from webhook.cli.offline import writing
 from webhook.cli.offline.manifests import Run, on_files
+from webhook.cli.output.report import Printed
+from webhook.cli.terminal.colours import is_for_people
+from webhook.cli.terminal.examples import WithExamples
+from webhook.cli.terminal.progress import Progress
 from webhook.objects.problem import field
 
 HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say
 DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@click.command(options_metavar="-f FILE|FOLDER|- [OPTIONS]")
+@click.command(
+    cls=WithExamples,
+    examples=(
+        ("What admission would make of a manifest", "retry-policy render -f job.yaml"),
+        ("Only what it would change, in all files of a folder", "retry-policy render -f manifests/ -o diff"),
+        (
+            "Where the third attempt of a Pod would run",
+            "retry-policy render -f pod.yaml --policy policy.yaml --attempt 2",
+        ),
+    ),
+    options_metavar="-f FILE|FOLDER|- [OPTIONS]",
+)
 @on_files
 @click.option(
     "--attempt",
@@ -33,7 +48,7 @@ def render(
     Kinds that the policy does not know stay as they are. Problems and warnings go to stderr. Exit 0 if there are no
     problems, 1 if there are, 2 if some input cannot be read.
     """
-    run = Run(files, policy, profile_name)
+    run = Run(files, policy, profile_name, Printed(problems_to_stderr=True), Progress(is_shown=not is_for_people()))
     write = functools.partial(click.echo, nl=False)
     placed: set[str] = set()  # the profiles of the Pods that are placed
     for index, document in enumerate(run.documents()):
@@ -41,8 +56,6 @@ def render(
             verdict = run.judge(document, path, root, attempt, compare=output == "diff")
             if verdict.placed:
                 placed.add(run.profile_for(root))
-            for line in run.lines(document, root, verdict):
-                click.echo(line, err=True)
             if verdict.before:
                 name = printable(f"{document.file}:{document.number} {field(path)}".rstrip())
                 lines = writing.as_diff(name, verdict.before, writing.as_yaml(root))

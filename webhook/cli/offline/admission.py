@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +27,9 @@ FIELDS: Final = ("apiVersion", "kind")
 LABELS: Final[Path] = ("metadata", "labels")
 LABEL_IT: Final = "a template of the whole cluster takes part by its own label"
 
+OPT_IN: Final = "opt_in"  # the rule of what is said about Namespaces
+LINT: Final = "lint"
+
 MEBIBYTE: Final = 1024 * 1024
 LARGEST_OBJECT: Final = 3 * MEBIBYTE  # what the API server reads of a request (MaxRequestBodyBytes)
 
@@ -35,14 +38,24 @@ LARGEST_OBJECT: Final = 3 * MEBIBYTE  # what the API server reads of a request (
 class Verdict:
     """The result of admitting one object; the paths of problems and warnings are relative to the object.
 
+    `rules`: the name of the rule of each problem and warning; a key of RULES in webhook/cli/output/rules.py.
     `placed`: whether it is a Pod that is placed by its attempt. `before`: the object before admission as YAML, if a
     diff is wanted and admission may have edited it; else empty.
     """
 
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    rules: dict[Problem, str] = field(default_factory=dict)
     placed: bool = False
     before: str = ""
+
+    def rule_of(self, problem: Problem) -> str:
+        """Return the name of the rule of a problem or warning.
+
+        The warnings of several Jobs of a set are summed up in one, which has the path of the first.
+        """
+        by_path = (rule for other, rule in self.rules.items() if other.path == problem.path)
+        return self.rules.get(problem) or next(by_path, LINT)
 
 
 def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *, compare: bool = False) -> Verdict:
@@ -58,18 +71,22 @@ def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *,
     size = len(msgspec.json.encode(root))
     if size > LARGEST_OBJECT:
         what = f"is {size / MEBIBYTE:.1f} MiB as JSON, more than the {LARGEST_OBJECT // MEBIBYTE} MiB of a request"
-        return Verdict(problems=[Problem((), what, "make it smaller")])
+        too_large = Problem((), what, "make it smaller")
+        return Verdict(problems=[too_large], rules={too_large: "size"})
     before = as_yaml(root) if compare else ""
     if not subject.row.namespaced:
         labelled = at(root, (*LABELS, names.PROFILE))
         if not isinstance(labelled, str):
-            return Verdict(warnings=[Problem((*LABELS, names.PROFILE), "is missing, so it is left alone", LABEL_IT)])
+            left_alone = Problem((*LABELS, names.PROFILE), "is missing, so it is left alone", LABEL_IT)
+            return Verdict(warnings=[left_alone], rules={left_alone: OPT_IN})
         profile_name = labelled  # the object has no namespace, to which --profile could apply
     facts = Facts(profile_name=profile_name, defaulted=comes_from_the_api(root))
     with labels_by_default(subject):
         mutated = engine.mutate(subject, policy, facts)
     validated = engine.validate(subject, policy, facts)
-    verdict = Verdict(problems=validated.problems, before=before)
+    sourced = [*validated.found, *mutated.warned, *validated.warned]
+    rules = {problem: rule for rule, problem in reversed(sourced)}
+    verdict = Verdict(problems=validated.problems, rules=rules, before=before)
     if not subject.malformed:
         verdict.warnings = list(dict.fromkeys([*mutated.warnings, *validated.warnings]))
     if mutated.placement:  # a Pod that is not placed does not get `attempt` either
@@ -82,10 +99,11 @@ def verdict_on_namespace(root: Json, policy: Policy) -> Verdict:
     """Judge the keys and the mode of a Namespace, but not its profile: only its cluster's policy can tell."""
     malformed = list(islice(wrong_types(root, configuration.SHAPES[configuration.NAMESPACE]), bounds.MOST_PROBLEMS))
     if malformed:
-        return Verdict(problems=malformed)
+        return Verdict(problems=malformed, rules=dict.fromkeys(malformed, "shape"))
     labels = opt_in.labels_of(root)
     problems = opt_in.mode_problems(labels) if names.PROFILE in labels else []
-    return Verdict(problems=problems, warnings=[*opt_in.warnings(root, None), *unknown_profile(labels, policy)])
+    warnings = [*opt_in.warnings(root, None), *unknown_profile(labels, policy)]
+    return Verdict(problems=problems, warnings=warnings, rules=dict.fromkeys([*problems, *warnings], OPT_IN))
 
 
 def unknown_profile(labels: Json, policy: Policy) -> Iterator[Problem]:
@@ -107,10 +125,10 @@ def full_name_of(root: Json) -> str:
     return f"{root['kind'].lower()}/{name}" if row is None else full_name(row, namespace, name)
 
 
-def warnings(document: Document) -> Iterator[Problem]:
-    """Yield the warnings about a document that do not depend on the policy."""
-    yield from document.warnings
-    yield from half_objects(document.value, ())
+def warnings(document: Document) -> Iterator[tuple[str, Problem]]:
+    """Yield the warnings about a document that do not depend on the policy, each with the name of its rule."""
+    yield from zip(repeat("duplicate_key"), document.warnings, strict=False)
+    yield from zip(repeat("incomplete_object"), half_objects(document.value, ()), strict=False)
 
 
 def half_objects(value: Any, path: Path) -> Iterator[Problem]:

@@ -128,11 +128,9 @@ def read_bytes(name: str, data: bytes, is_wanted: IsWanted) -> Iterator[Document
     if len(data) > LARGEST:
         yield Unusable(name, None, None, f"is larger than {LARGEST // 2**20} MiB", "split it")
         return
-    # PowerShell's `>` writes UTF-16; kubectl reads that too.
-    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     number = 0
     try:
-        text = data.decode(encoding)
+        text = text_in(data)
         for number, (value, problems) in enumerate(read_text(text) if is_wanted(text) else (), start=1):
             if number > MOST_DOCUMENTS:
                 yield Unusable(name, None, None, f"holds more than {MOST_DOCUMENTS:,} documents", "split it")
@@ -147,6 +145,13 @@ def read_bytes(name: str, data: bytes, is_wanted: IsWanted) -> Iterator[Document
         yield Unusable(name, number + 1, error.line, error.what, error.remedy)
     except strict_json.JsonError as error:
         yield Unusable(name, number + 1, None, error.what, error.remedy)
+
+
+def text_in(data: bytes) -> str:
+    """Return the text in the bytes of a file; raise UnicodeDecodeError."""
+    # PowerShell's `>` writes UTF-16; kubectl reads that too.
+    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    return data.decode(encoding)
 
 
 def read_text(text: str) -> Iterator[tuple[Any, list[Problem]]]:

@@ -6,19 +6,22 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import click
 
-from webhook.cli.console import PROBLEMS, UNUSABLE, printable
+from webhook.cli.console import PROBLEMS, UNUSABLE
 from webhook.cli.offline import admission, documents
 from webhook.cli.offline.admission import Verdict
 from webhook.cli.offline.documents import Document, Unusable
+from webhook.cli.output.report import Printed, Report, Sourced
 from webhook.cli.policy_file import profile_of, usable_policy
+from webhook.cli.terminal.progress import Progress
 from webhook.kube import names
 from webhook.objects.patch import at
-from webhook.objects.problem import Json, Problem
+from webhook.objects.problem import Json
 from webhook.objects.problem import Path as FieldPath
 
 NAMESPACE: Final = re.compile(r"""\bkind["']?\s*:\s*["']?Namespace""")
@@ -66,18 +69,34 @@ def on_files(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class Run:
-    """One run of `render` or `check`: its policy and profiles, its documents, and its exit code so far."""
+    """One run of `render` or `check`: its policy and profiles, its documents, and its exit code so far.
 
-    def __init__(self, files: tuple[str, ...], policy: Path | None, profile_name: str | None) -> None:
+    `report` takes what is found. `warnings_fail`: whether a warning gives the exit code of a problem.
+    """
+
+    def __init__(  # noqa: PLR0913 - two of them have a default
+        self,
+        files: tuple[str, ...],
+        policy: Path | None,
+        profile_name: str | None,
+        report: Report | None = None,
+        progress: Progress | None = None,
+        *,
+        warnings_fail: bool = False,
+    ) -> None:
         if not files:
             raise click.UsageError("-f is missing; name a file, a folder, or - for stdin")
         self.files = files
+        self.report = report or Printed()
+        self.progress = progress or Progress(is_shown=False)
+        self.warnings_fail = warnings_fail
         self.policy = usable_policy(policy)
         self.profile_name = profile_name or "default"
         profile_of(self.policy, self.profile_name)
         self.stdin: BinaryIO = io.BytesIO() if sys.stdin is None else sys.stdin.buffer  # None if it is closed
         self.streams: dict[str, bytes] = {}  # what was read of stdin and of pipes, which can be read once alone
         self.profiles = {} if profile_name is not None else self.profiles_of_namespaces()
+        self.number_of_objects = 0
         self.exit_code = 0
 
     def profiles_of_namespaces(self) -> dict[str, str]:
@@ -99,7 +118,7 @@ class Run:
         return {name: profile for name, profile in found.items() if profile in self.policy.profiles}
 
     def bytes_of(self, file: str) -> bytes:
-        """Return what stdin or a pipe holds, as much as is read of a file; raise OSError."""
+        """Return what a file, stdin or a pipe holds, as much as is read of a file; raise OSError."""
         if file == documents.STDIN:
             return self.stdin.read(documents.LARGEST + 1)
         with open(file, "rb") as opened:  # noqa: PTH123 - as a Path, "" would be the current folder
@@ -117,50 +136,64 @@ class Run:
         return self.profiles.get(namespace, self.profile_name) if isinstance(namespace, str) else self.profile_name
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents; write warnings about them, and what cannot be read, to stderr."""
+        """Yield the documents; report warnings about them, and what cannot be read."""
         for file in self.files:
             try:
+                if documents.is_stream(file) and file not in self.streams:
+                    self.streams[file] = self.bytes_of(file)
                 for found in self.read(file):
                     if isinstance(found, Document):
+                        self.show_progress(found)
                         self.warn(found, "", admission.warnings(found))
                         yield found
                     else:
                         self.refuse(found)
             except OSError as error:
                 self.refuse(documents.unreadable(file, error))
+        self.progress.clear()
+
+    def text_of(self, file: str) -> str:
+        """Return the text of a file that was read before; empty if it cannot be read again."""
+        with suppress(OSError, UnicodeDecodeError):
+            return documents.text_in(self.streams[file] if file in self.streams else self.bytes_of(file))
+        return ""
+
+    def show_progress(self, document: Document) -> None:
+        """Show how many objects are judged so far, and the file that is being read."""
+        self.progress.show(f"{self.number_of_objects:,} objects judged; reading {document.file}")
 
     def refuse(self, unusable: Unusable) -> None:
-        """Print to stderr what cannot be read, and set the exit code."""
-        click.echo(printable(str(unusable)), err=True)
+        """Report what cannot be read, and set the exit code."""
+        self.progress.clear()
+        self.report.refuse(unusable)
         self.exit_code = UNUSABLE
 
-    def warn(self, document: Document, name: str, warnings: Iterable[Problem]) -> None:
-        """Print warnings about a document, or about the object `name` in it, to stderr."""
-        for warning in warnings:
-            click.echo(line_of(document, "warning: ", warning, name), err=True)
+    def warn(self, document: Document, name: str, warnings: Sourced) -> None:
+        """Report warnings about a document, or about the object `name` in it."""
+        for one in warnings:
+            self.progress.clear()
+            self.report.add("warning", document, name, [one])
+            if self.warnings_fail:
+                self.exit_code = self.exit_code or PROBLEMS
 
     def judge(
         self, document: Document, path: FieldPath, root: Json, attempt: int | None, *, compare: bool = False
     ) -> Verdict:
-        """Return the verdict on the object at `path` in a document, and edit the object; print warnings to stderr."""
+        """Return the verdict on the object at `path` in a document, and edit the object; report what is found."""
         name = admission.full_name_of(root)
         verdict = admission.admit(root, self.policy, self.profile_for(root), attempt, compare=compare)
+        problem_rules = [verdict.rule_of(problem) for problem in verdict.problems]
+        warning_rules = [verdict.rule_of(warning) for warning in verdict.warnings]
         verdict.problems = admission.prefixed(path, verdict.problems)
-        self.warn(document, name, admission.prefixed(path, verdict.warnings))
+        self.number_of_objects += 1
+        self.show_progress(document)
+        self.report.judged(document, name)
+        self.warn(document, name, zip(warning_rules, admission.prefixed(path, verdict.warnings), strict=True))
         if verdict.problems:
+            self.progress.clear()
+            self.report.add("problem", document, name, zip(problem_rules, verdict.problems, strict=True))
             self.exit_code = self.exit_code or PROBLEMS
         return verdict
-
-    def lines(self, document: Document, root: Json, verdict: Verdict) -> Iterator[str]:
-        """Yield the problems of an object, each as a line."""
-        for problem in verdict.problems:
-            yield line_of(document, "", problem, admission.full_name_of(root))
-
-
-def line_of(document: Document, before: str, problem: Problem, name: str) -> str:
-    """Return a problem as a line that names its document, and at its end the object, if `name` is not empty."""
-    of_object = f" ({name})" if name else ""
-    return printable(f"{document.file}:{document.number} {before}{problem}{of_object}")
 
 
 def has_opted_in_namespaces(text: str) -> bool:

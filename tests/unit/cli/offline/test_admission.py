@@ -29,7 +29,7 @@ SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "we
 def admit(value: Any, under: Policy | None = None, attempt: int | None = None) -> Verdict:
     """Admit all objects of a document; return all problems and warnings."""
     document = Document("-", 1, value, [])
-    whole = Verdict(warnings=list(admission.warnings(document)))
+    whole = Verdict(warnings=[warning for _, warning in admission.warnings(document)])
     for path, root in document.objects():
         verdict = admission.admit(root, under or policy(), "default", attempt)
         whole.problems += admission.prefixed(path, verdict.problems)
@@ -133,7 +133,7 @@ def test_warnings_of_admission_have_paths_in_the_document_too() -> None:
 
 def test_warnings_from_reading_a_document_are_reported_too() -> None:
     twice = Problem(("spec", "suspend"), "is written twice", "keep one")
-    assert list(admission.warnings(Document("-", 1, job(), [twice]))) == [twice]
+    assert list(admission.warnings(Document("-", 1, job(), [twice]))) == [("duplicate_key", twice)]
 
 
 def test_wrong_types_are_problems_and_not_also_warnings() -> None:
@@ -501,3 +501,38 @@ def test_the_packaged_policy_gives_pods_the_placement_none() -> None:
     manifest = pod(annotations={names.ATTEMPT: "3"})
     assert admit(manifest, load_default()).placed
     assert annotations(manifest)[names.PLACEMENT] == "None"
+
+
+def rules_of(value: Any) -> set[str]:
+    verdict = admission.admit(value, policy(), "default", None)
+    found = [*verdict.problems, *verdict.warnings]
+    assert found
+    return {verdict.rule_of(problem) for problem in found}
+
+
+@pytest.mark.parametrize(
+    ("value", "rules"),
+    [
+        (job(job_spec(backoffLimit=25)), {"retries"}),
+        (job(job_spec(backoffLimit="3")), {"shape"}),
+        (job(job_spec(backoffLimit=2, restart_policy="OnFailure")), {"failure_policy"}),
+        (job(job_spec(backoffLimit=2, rules=[]), annotations={"retry-policy.dev/skipp": "true"}), {"unknown_keys"}),
+        (job(job_spec(backoffLimit=2), annotations={names.SKIP: "yes"}), {"annotations"}),
+        (job(job_spec(backoffLimit=2, rules=[{"action": "Ignore"}])), {"schema"}),
+        ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"labels": {names.MODE: "Warn"}}}, {"opt_in"}),
+    ],
+)
+def test_each_problem_and_warning_has_the_name_of_its_rule(value: Any, rules: set[str]) -> None:
+    assert rules <= rules_of(value)
+
+
+def test_a_warning_about_several_jobs_of_a_set_and_about_a_rendered_object_has_its_rule_too() -> None:
+    template = {"spec": job_spec(backoffLimit=2, restart_policy="OnFailure")}
+    replicated = [{"name": name, "replicas": 2, "template": template} for name in ("a", "b")]
+    job_set = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "a"}}
+    both = {**job_set, "spec": {"replicatedJobs": replicated}}
+    once = deepcopy(both)
+    assert "failure_policy" in rules_of(once)
+    assert "failure_policy" in rules_of(once)
+    verdict = admission.admit(both, policy(), "default", None)
+    assert [verdict.rule_of(one) for one in verdict.warnings if "in 2 of the set's Jobs" in one.what]

@@ -11,7 +11,9 @@ import yaml
 from click.testing import CliRunner
 
 from tests.objects import job, job_spec
+from tests.unit.cli.terminal.test_colours import Terminal
 from webhook.cli.offline.manifests import Run, on_files
+from webhook.cli.terminal.progress import ERASE, Progress
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -115,3 +117,18 @@ def test_render_and_check_have_the_same_options() -> None:
     given = ["-f", "a", "-f", "-", "--policy", "p.yaml", "--profile", "gpu"]
     assert CliRunner().invoke(print_options, given).output == f"{(('a', '-'), Path('p.yaml'), 'gpu')!r}\n"
     assert CliRunner().invoke(print_options).output == "((), None, None)\n"
+
+
+def test_the_progress_is_erased_before_a_problem_is_printed_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
+    write("jobs.yaml", service, GREEDY)
+    terminal, times = Terminal(), iter(range(100))
+    run = Run(("jobs.yaml",), None, None, progress=Progress(stream=terminal, clock=lambda: next(times) * 2.0))
+    for document in run.documents():
+        for path, root in document.objects():
+            run.judge(document, path, root, None)
+            assert terminal.getvalue().endswith(ERASE) is (root["kind"] == "Job")
+    lines = [line for line in terminal.getvalue().split(ERASE) if line]
+    assert lines == [f"{number} objects judged; reading jobs.yaml" for number in (0, 1, 1, 2)]
+    assert terminal.getvalue().endswith(ERASE)
+    assert capsys.readouterr().out.startswith("jobs.yaml:2 spec.backoffLimit: ")

@@ -1,0 +1,1 @@
+"""What `check` and `test` print: text for people, and the forms that programs read."""
