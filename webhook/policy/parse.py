@@ -4,7 +4,7 @@ import difflib
 import pathlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -112,11 +112,13 @@ class Reader:
     """Converts plain values to those of the model, by the types of the model, and appends problems to `problems`.
 
     A value with a problem becomes UNSET, so that no relation between fields reports it a second time. Each method
-    raises TooManyProblemsError at the last problem that is listed.
+    raises TooManyProblemsError at the last problem that is listed. `relations`: the checks on several fields of one
+    object, by the type of the object.
     """
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[Problem], relations: "Relations | None" = None) -> None:
         self.problems = problems
+        self.relations = RELATIONS if relations is None else relations
 
     def value(self, raw: Any, kind: inspect.Type, path: Path, description: str = "") -> Any:
         """Return the value of a type of the model, or UNSET; `description` is the model's own text after "must be"."""
@@ -126,6 +128,8 @@ class Reader:
                 return raw
             case inspect.Metadata():
                 return self.value(raw, kind.type, path, right(kind))
+            case inspect.AnyType():
+                return raw
             case inspect.UnionType():
                 other = next(one for one in kind.types if not isinstance(one, inspect.NoneType))
                 return None if raw is None else self.value(raw, other, path)
@@ -158,7 +162,7 @@ class Reader:
         if kind.cls is Retries and isinstance(given.get("limit"), int):
             given.setdefault("default", min(Retries().default, given["limit"]))
         built = kind.cls(**given)
-        for names, holds in RELATIONS.get(kind.cls, ()):
+        for names, holds in self.relations.get(kind.cls, ()):
             if UNSET not in [getattr(built, name) for name in names] and (found := holds(built)):
                 first = next(field for field in kind.fields if field.name == names[0])
                 self.problem((*path, first.encode_name), *found)
@@ -234,6 +238,8 @@ def right(kind: inspect.Type) -> str:
     match kind:
         case inspect.Metadata():
             return str((kind.extra_json_schema or {}).get("description") or right(kind.type))
+        case inspect.UnionType():
+            return right(next(one for one in kind.types if not isinstance(one, inspect.NoneType)))
         case inspect.LiteralType():
             return one_of(kind.values)
         case inspect.IntType(ge=None, le=None):
@@ -327,7 +333,8 @@ def toleration_seconds_evict(toleration: Toleration) -> Wrong | None:
 
 # Checks on several fields of one object, by the object's type: the fields that a check reads, and the check. The
 # problem has the path of the first field.
-RELATIONS: Final[dict[type, tuple[tuple[tuple[str, ...], Callable[[Any], Wrong | None]], ...]]] = {
+Relations = Mapping[type, tuple[tuple[tuple[str, ...], Callable[[Any], Wrong | None]], ...]]
+RELATIONS: Final[Relations] = {
     Retries: ((("default", "limit"), default_within_limit),),
     FailurePolicy: ((("retriable_exit_codes",), exit_codes_once),),
     Placement: ((("custom", "provider"), custom_with_provider), (("spot", "provider"), any_cannot_require)),
