@@ -1,6 +1,6 @@
 """Generates parts of docs/ and manifests/ from the code: `make generated`. A test checks that they are current.
 
-A part is between two comments: `generated: NAME` and `end`.
+A part is between two comments: `generated: NAME` and `end`. The JSON schemas are generated as whole files.
 """
 
 import re
@@ -11,7 +11,7 @@ from textwrap import indent
 from typing import Final
 
 from tests.bench.market import figures as market
-from tests.generated import commands, docs, figures, kinds, manifests, messages, metrics, rules, written
+from tests.generated import commands, docs, figures, kinds, manifests, messages, metrics, rules, schemas, written
 
 ROOT: Final = Path(__file__).parents[2]
 PART: Final = re.compile(
@@ -22,6 +22,7 @@ PART: Final = re.compile(
 )
 PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/explanation/market.md": {"market": market.table},
+    "docs/reference/cases.md": {"fields": schemas.cases_table},
     "docs/reference/command-line.md": {"commands": commands.reference},
     "docs/reference/metrics.md": {
         "metrics": metrics.table,
@@ -59,3 +60,5 @@ def write() -> None:
     for file, makers in PARTS.items():
         page = ROOT / file
         page.write_text(generated(page.read_text(), makers))
+    for file, make in schemas.FILES.items():
+        (ROOT / file).write_text(make())
