@@ -22,7 +22,7 @@ COMMANDS: Final = {
     "resume": ("suspend", "Resume a suspended Job, CronJob or JobSet."),
 }
 # The commands that ask no cluster: the kubectl plugin is without them.
-OFFLINE: Final = {"serve", "render", "check"}
+OFFLINE: Final = {"serve", "render", "check", "test", "export"}
 
 
 class LazyGroup(click.Group):
