@@ -7,6 +7,7 @@ import click
 from webhook import __version__
 from webhook.cli.console import PLUGIN, as_called
 from webhook.cli.main import OFFLINE, LazyGroup
+from webhook.cli.terminal import colours
 
 
 class PluginFormatter(click.HelpFormatter):
@@ -49,6 +50,7 @@ def plugin() -> None:
     A workload is named as kubectl names it, [KIND/]NAME, in the namespace of -n or of the context. NAMESPACE/KIND/NAME
     names one of another namespace.
     """
+    click.get_current_context().color = colours.wanted()
 
 
 def main() -> None:
