@@ -5,7 +5,8 @@ Starts its own control plane: `python -m tests.bench.rollouts`.
 
 import statistics
 
-from tests.faults.stage import Replica, Stage, Watched, new_stage
+from tests.faults.stage import Replica, Stage, new_stage
+from tests.faults.watched import Watched
 
 TIMES = 20
 RATE = 200  # admissions a second

@@ -12,7 +12,7 @@ from tests.faults.stage import Stage, new_stage
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from tests.faults.stage import Watched
+    from tests.faults.watched import Watched
 
 TABLE = pytest.StashKey[list["Watched"]]()
 LOG_LINES = 30

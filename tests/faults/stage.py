@@ -9,12 +9,11 @@ import signal
 import ssl
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import msgspec
 from cryptography import x509
 
 from tests.awaiting import until
@@ -24,18 +23,19 @@ from tests.cluster.kubectl import Kubectl
 from tests.cluster.processes import Processes
 from tests.faults.installed import Installed
 from tests.faults.program import Program
-from tests.faults.tally import Tally
+from tests.faults.watched import RATE, under_load
 from webhook.kube.names import PROFILE
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
 
-RATE = 100  # Jobs a second, each with two calls: what a machine with two cores can do beside other work
+    from tests.faults.watched import Watched
+
 # Requests at the same time. The API server keeps 25 idle connections, so it opens new ones all the time, and only a new
 # connection depends on the certificate and its authority.
 BURST = 60
-CALM = 100  # admissions before a fault and after it
 NAMESPACE = "under-load"
 API_SERVER = "kube-apiserver"
 ETCD = "etcd"
@@ -66,36 +66,6 @@ class Replica:
         """Return the certificate that a new client gets."""
         pem = ssl.get_server_certificate(("127.0.0.1", self.port), timeout=10)
         return x509.load_pem_x509_certificate(pem.encode())
-
-
-@dataclass
-class Watched:
-    """A period of load: how often the fault was tried, the results of the admissions, and the reasons of lost ones."""
-
-    fault: str
-    stage: Stage
-    tries: int = 1
-    note: str = ""
-    laps: list[Tally] = field(default_factory=list)
-
-    @property
-    def tally(self) -> Tally:
-        return sum(self.laps, Tally())
-
-    @property
-    def seconds(self) -> float:
-        """The longest time in a lap from the first lost admission to the last."""
-        return max((lap.seconds for lap in self.laps), default=0.0)
-
-    def lap(self) -> Tally:
-        """Return the results of the admissions since the last lap."""
-        self.laps.append(msgspec.convert(self.stage.load.ask("lap"), Tally))
-        return self.laps[-1]
-
-    def until_sent(self, admissions: int = CALM) -> None:
-        """Wait until the API server has answered this number of further admissions."""
-        begin = self.stage.load.ask("answered")
-        until(lambda: self.stage.load.ask("answered") >= begin + admissions)
 
 
 class Stage(Installed):
@@ -252,24 +222,11 @@ class Stage(Installed):
         """Start the API server again as it was."""
         self.processes.start(API_SERVER, self.api_server)
 
-    @contextlib.contextmanager
     def under_load(
         self, fault: str, *, from_the_start: bool = False, rate: int = RATE, burst: int = 1
-    ) -> Iterator[Watched]:
-        """Load the API server while the block runs, and before and after it; record the results in the table.
-
-        `from_the_start`: the block begins while admission does not work yet.
-        """
-        watched = Watched(fault, self)
-        self.table.append(watched)
-        self.load.ask("start", rate, burst)
-        try:
-            if not from_the_start:
-                watched.until_sent()
-            yield watched
-            watched.until_sent()
-        finally:
-            watched.laps.append(msgspec.convert(self.load.ask("stop"), Tally))
+    ) -> AbstractContextManager[Watched]:
+        """Load the API server while the block runs (watched.py)."""
+        return under_load(self.load, self.table, fault, from_the_start=from_the_start, rate=rate, burst=burst)
 
     def until_settled(self, *replicas: Replica) -> None:
         """Wait until no rotation is in progress, and caBundles and replicas have the Secret's certificates."""

@@ -13,7 +13,8 @@ from certs.store import Shared, to_data
 from tests.awaiting import until
 from tests.faults.installed import SECRET, certificates
 from tests.faults.replica import HELD
-from tests.faults.stage import BURST, Replica, Stage, Watched
+from tests.faults.stage import BURST, Replica, Stage
+from tests.faults.watched import Watched
 
 NAME = "retry-policy-webhook"
 LIFETIME = timedelta(days=30)
@@ -101,7 +102,7 @@ def test_a_valid_secret_from_another_source_is_used(stage: Stage) -> None:
 
 
 def test_replicas_that_start_at_once_on_an_empty_cluster_agree_on_one_authority(stage: Stage) -> None:
-    watched = Watched("two replicas start at once on an empty cluster", stage, tries=FIRST_STARTS)
+    watched = Watched("two replicas start at once on an empty cluster", stage.load, tries=FIRST_STARTS)
     watched.note = "without load: a try ends when both serve a leaf of the only authority in every caBundle"
     stage.table.append(watched)
     hold = stage.folder / "hold"
