@@ -70,6 +70,7 @@ ETCD = Binary("etcd", "etcd", "go.etcd.io/etcd/server/v3")
 KWOK = Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok")
 JOB_SET = Binary("jobset", "jobset", "sigs.k8s.io/jobset")
 TEKTON = Binary("tekton", "tekton", "retry-policy.dev/tests/tekton")
+HELM = Binary("helm", "helm", "helm.sh/helm/v3/cmd/helm")
 KUEUE = Binary("kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue")
 FASTER_CONTROLLER_MANAGER = Binary("faster-controller-manager", "kubernetes-1.36", "./faster-controller-manager")
 
