@@ -1,4 +1,4 @@
-"""Generates parts of docs/ and manifests/ from the code: `make generated`. A test checks that they are current.
+"""Generates parts of docs/, manifests/ and charts/ from the code: `make generated`. A test compares them.
 
 A part is between two comments: `generated: NAME` and `end`. The JSON schemas are generated as whole files.
 """
@@ -11,7 +11,20 @@ from textwrap import indent
 from typing import Final
 
 from tests.bench.market import figures as market
-from tests.generated import commands, docs, figures, kinds, manifests, messages, metrics, rules, schemas, written
+from tests.generated import (
+    chart,
+    commands,
+    docs,
+    figures,
+    kinds,
+    manifests,
+    messages,
+    metrics,
+    rules,
+    schemas,
+    values_schema,
+    written,
+)
 
 ROOT: Final = Path(__file__).parents[2]
 PART: Final = re.compile(
@@ -47,7 +60,10 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "manifests/overlays/requested-retries/admission-policies.yaml": {
         f"metadata of {resource}": partial(written.validations, resource) for resource in ("cronjobs", "pipelineruns")
     },
+    **chart.PARTS,  # the last ones, because they are made from manifests/
 }
+# Files that are generated as a whole.
+FILES: Final[dict[str, Callable[[], str]]] = {values_schema.FILE: values_schema.schema}
 
 
 def generated(text: str, makers: dict[str, Callable[[], str]]) -> str:
@@ -56,7 +72,9 @@ def generated(text: str, makers: dict[str, Callable[[], str]]) -> str:
 
 
 def write() -> None:
-    """Write every generated part."""
+    """Write every generated file, and every generated part."""
+    for file, make in FILES.items():
+        (ROOT / file).write_text(make())
     for file, makers in PARTS.items():
         page = ROOT / file
         page.write_text(generated(page.read_text(), makers))

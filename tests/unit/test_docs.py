@@ -1,4 +1,4 @@
-"""The generated parts of docs/ and manifests/ are current."""
+"""The generated parts of docs/, manifests/ and charts/ are current."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.admission import mutate, validate
-from tests.generated import PART, PARTS, ROOT, generated
+from tests.generated import FILES, PART, PARTS, ROOT, generated
 from tests.objects import pod
 from webhook.attempts import SOURCES, Evidence, Level
 from webhook.cli.check import check
@@ -36,6 +36,11 @@ def test_a_generated_part_is_current(file: str) -> None:
 @pytest.mark.parametrize("file", PARTS)
 def test_a_file_contains_all_its_generated_parts(file: str) -> None:
     assert {part["name"] for part in PART.finditer((ROOT / file).read_text())} == set(PARTS[file])
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_generated_file_is_current(file: str) -> None:
+    assert (ROOT / file).read_text() == FILES[file](), "run: make generated"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,0 +1,206 @@
+"""The generated parts of the Helm chart: its templates are those of manifests/, so that the two cannot differ.
+
+What the chart's values change in a manifest is an Edit. A manifest that no longer has the text of an Edit is an error.
+"""
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from tests.generated import manifests, values_schema
+from webhook import __version__
+
+ROOT: Final = Path(__file__).parents[2]
+CHART: Final = "charts/retry-policy-webhook"
+MANIFESTS: Final = ROOT / "manifests"
+NAMESPACE: Final = "retry-policy-system"
+MARK: Final = re.compile(r"^ *# (?:generated: [\w ]+|end)\n", re.MULTILINE)
+KEY: Final = re.compile(r"^(?P<indent> *)(?P<name>\w+):(?: (?P<value>.*))?$")
+LABELS: Final = "retry-policy-webhook.labels"
+VERSIONED: Final = "retry-policy-webhook.versioned-labels"
+OF_PROMETHEUS: Final = "retry-policy-webhook.prometheus-labels"
+
+
+class Edit(NamedTuple):
+    """A text of a manifest, what the template has in its place, and how often it must be there."""
+
+    old: str
+    new: str
+    times: int = 1
+
+
+def template(*files: str, edits: tuple[Edit, ...] = (), labels: str = VERSIONED) -> str:
+    """Return the template of manifests; `labels`: the named template with the labels of their objects."""
+    text = "---\n".join((MANIFESTS / file).read_text() for file in files)
+    text = MARK.sub("", text).replace("{{", '{{ "{{" }}')
+    for edit in edits:
+        if (found := text.count(edit.old)) != edit.times:
+            raise ValueError(f"{', '.join(files)}: {edit.old!r} is there {found} times; it must be {edit.times}")
+        text = text.replace(edit.old, edit.new)
+    text = text.replace(NAMESPACE, "{{ .Release.Namespace }}")
+    block = f'metadata:\n  labels:\n    {{{{- include "{labels}" . | nindent 4 }}}}\n'
+    return re.sub(r"^metadata:\n", lambda _: block, text, flags=re.MULTILINE)
+
+
+def overlay(name: str, labels: str = LABELS) -> str:
+    """Return the template of the objects that an overlay adds."""
+    resources = kustomization(name)["resources"]
+    return template(*(f"overlays/{name}/{file}" for file in resources if file.endswith(".yaml")), labels=labels)
+
+
+def kustomization(name: str) -> Any:
+    return yaml.safe_load((MANIFESTS / "overlays" / name / "kustomization.yaml").read_text())
+
+
+def when(condition: str, text: str) -> str:
+    """Return a text that is in the output only under a condition, indented as its first line."""
+    space = re.match(" *", text)
+    assert space is not None
+    return f"{space[0]}{{{{- if {condition} }}}}\n{text}{space[0]}{{{{- end }}}}\n"
+
+
+def admission_policies() -> str:
+    """Return the template of the admission policies, in which a failed JobSet may run again with requested retries."""
+    never = '      expression: "false"\n'
+    lines = textwrap.wrap(runs_again(), 110, break_long_words=False, break_on_hyphens=False)
+    expression = "      expression: >-\n" + "".join(f"        {line}\n" for line in lines)
+    edit = Edit(
+        never,
+        f"      {{{{- if .Values.requestedRetries.enabled }}}}\n{expression}"
+        f"      {{{{- else }}}}\n{never}      {{{{- end }}}}\n",
+    )
+    return template("base/admission-policies.yaml", edits=(edit,))
+
+
+def runs_again() -> str:
+    """Return the expression that the overlay requested-retries puts in place of `false`."""
+    (patch,) = (one for one in kustomization("requested-retries")["patches"] if "runsAgain" in one["patch"])
+    return str(yaml.safe_load(patch["patch"])[1]["value"])
+
+
+def webhooks() -> str:
+    """Return the template of the webhook configurations."""
+    metadata = "metadata:\n  name: retry-policy-webhook\n"
+    source = "  annotations:\n    cert-manager.io/inject-ca-from: retry-policy-system/retry-policy-webhook\n"
+    mutating = f"kind: MutatingWebhookConfiguration\n{metadata}webhooks:\n"
+    requested = when(".Values.requestedRetries.enabled", requested_retries_webhook())
+    return template(
+        "base/webhooks.yaml",
+        edits=(
+            Edit("failurePolicy: Fail\n", "failurePolicy: {{ .Values.failurePolicy }}\n", times=5),
+            Edit(mutating, mutating + requested),
+            Edit(metadata, metadata + when(".Values.certManager.enabled", source), times=2),
+        ),
+    )
+
+
+def requested_retries_webhook() -> str:
+    """Return the webhook that the overlay requested-retries adds, as text."""
+    (patch,) = (one["patch"] for one in kustomization("requested-retries")["patches"] if "webhooks:" in one["patch"])
+    return str(patch.partition("webhooks:\n")[2])
+
+
+def rbac() -> str:
+    """Return the template of the roles, which have no permissions for certificates with cert-manager."""
+    own = "not .Values.certManager.enabled"
+    first = "  # The certificates that all replicas share. RBAC cannot restrict `create` by name.\n"
+    last = "      - update # at each renewal\n"
+    bundle = "      - patch # caBundle, and no other field\n"
+    return template(
+        "base/rbac.yaml",
+        edits=(
+            Edit(bundle, when(own, bundle)),
+            Edit(first, f"  {{{{- if {own} }}}}\n{first}"),
+            Edit(last, f"{last}  {{{{- end }}}}\n"),
+        ),
+    )
+
+
+def service() -> str:
+    """Return the template of the Service, whose label is that of all objects."""
+    label = "app.kubernetes.io/name: retry-policy-webhook # the ServiceMonitor in overlays/prometheus selects it\n"
+    return template("base/service.yaml", edits=(Edit(f"  labels:\n    {label}", ""),))
+
+
+def default_policy() -> str:
+    """Return the packaged policy as the template has it."""
+    return manifests.default_policy().replace("{{", '{{ "{{" }}')
+
+
+def version() -> str:
+    """Return the chart's version, and that of the program in it."""
+    return f'version: {__version__}\nappVersion: "{__version__}"\n'
+
+
+def values_table() -> str:
+    """Return a table of the values: allowed ones from the schema, defaults and meanings from values.yaml."""
+    text = (ROOT / CHART / "values.yaml").read_text()
+    defaults, properties = yaml.safe_load(text), json.loads((ROOT / values_schema.FILE).read_text())["properties"]
+    lines = ["| Value | Allowed | Default | |", "|---|---|---|---|"]
+    for path, meaning in meanings(text):
+        allowed, default = {"properties": properties}, defaults
+        for name in path:
+            allowed, default = allowed["properties"][name], default[name]
+        shown = f"`{json.dumps(default)}`"
+        lines.append(f"| `{'.'.join(path)}` | {allowed_by(allowed)} | {shown} | {meaning} |")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def meanings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the path and the comment of each value that has a comment."""
+    path: list[str] = []
+    comment: list[str] = []
+    for line in text.splitlines():
+        if line.lstrip().startswith("#"):
+            comment.append(line.strip("# "))
+        elif found := KEY.match(line):
+            path = [*path[: len(found["indent"]) // 2], found["name"]]
+            if comment:
+                yield tuple(path), " ".join(comment).replace("|", "\\|")
+            comment = []
+        else:
+            comment = []
+
+
+def allowed_by(one: dict[str, Any]) -> str:
+    """Return the values that a schema allows, in words."""
+    if "$ref" in one:
+        return "an object"
+    if "enum" in one:
+        return ", ".join(f"`{value}`" for value in one["enum"])
+    if one["type"] == "integer":
+        return f"{one['minimum']} to {one['maximum']}"
+    names = {
+        "array": "a list",
+        "boolean": "`true`, `false`",
+        "null": "`null`",
+        "object": "an object",
+        "string": "a string",
+    }
+    return ", ".join(names[kind] for kind in ([one["type"]] if isinstance(one["type"], str) else one["type"]))
+
+
+TEMPLATES: Final = {
+    "admission-policies": admission_policies,
+    "cert-manager": lambda: overlay("cert-manager"),
+    "ledger-rbac": lambda: template("base/ledger-rbac.yaml"),
+    "poddisruptionbudget": lambda: template("base/poddisruptionbudget.yaml"),
+    "prometheus": lambda: overlay("prometheus", OF_PROMETHEUS),
+    "protected-keys": lambda: template("base/protected-keys.yaml"),
+    "rbac": rbac,
+    "requested-retries": lambda: overlay("requested-retries"),
+    "service": service,
+    "serviceaccount": lambda: template("base/serviceaccount.yaml"),
+    "webhooks": webhooks,
+}
+PARTS: Final = {
+    f"{CHART}/Chart.yaml": {"version": version},
+    f"{CHART}/templates/configmap.yaml": {"default policy": default_policy},
+    **{f"{CHART}/templates/{name}.yaml": {name.replace("-", " "): make} for name, make in TEMPLATES.items()},
+    "docs/reference/chart.md": {"values": values_table},
+}
