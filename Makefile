@@ -94,6 +94,10 @@ test-faults: install  ## what breaks while the API server asks: a table of what 
 test-hardest-faults: install  ## the six of these that hit live admission hardest
 	$(BIN)/pytest -q -m hardest tests/faults
 
+.PHONY: test-chart
+test-chart: install  ## the Helm chart: what it renders; install, upgrade and rollback under load, two versions side by side
+	$(BIN)/python -m pytest -q tests/chart
+
 .PHONY: cluster
 cluster: install  ## a control plane with the webhook and a few nodes to play with, until Ctrl-C; on yours: KUBECONFIG=...
 	$(BIN)/python -m tests.cluster $(YOURS)

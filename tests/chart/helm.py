@@ -1,0 +1,69 @@
+"""Helm as a typed call; its caches and settings are in a folder of the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from tests.cluster.installation import SYSTEM
+from tests.cluster.kubectl import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.cluster.kubectl import Object
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "retry-policy-webhook"
+RELEASE = "retry-policy-webhook"
+
+
+@dataclass(frozen=True, slots=True)
+class Helm:
+    """Helm, and the cluster that it acts on; `url`: where the API server calls the webhook, in place of the Service."""
+
+    program: Path
+    home: Path
+    kubeconfig: Path | None = None
+    url: str = ""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        folders = {f"HELM_{name}_HOME": str(self.home / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
+        kubeconfig = {} if self.kubeconfig is None else {"KUBECONFIG": str(self.kubeconfig)}
+        return {**os.environ, **folders, **kubeconfig}
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return a command line for the release's namespace."""
+        return [str(self.program), f"--namespace={SYSTEM}", *arguments]
+
+    @property
+    def called_at(self) -> list[str]:
+        """The options with which the webhook configurations that Helm writes name the URL."""
+        module = (sys.executable, "-m", "tests.chart.post_renderer", self.url)
+        return [f"--post-renderer={module[0]}", *(f"--post-renderer-args={argument}" for argument in module[1:])]
+
+    def run(self, *arguments: str, values: Object | None = None) -> Result:
+        """Run a command that needs no cluster, and accept any exit code."""
+        command = self.command(*arguments, *(() if values is None else ("--values=-",)))
+        answer = subprocess.run(
+            command, input=json.dumps(values), env=self.environment, capture_output=True, text=True, check=False
+        )
+        return Result(answer.returncode, answer.stdout, answer.stderr)
+
+    def template(self, *arguments: str, values: Object | None = None, chart: Path = CHART) -> Result:
+        """Render a chart without a cluster, for the oldest version of Kubernetes that it accepts."""
+        return self.run("template", RELEASE, str(chart), "--kube-version=1.30", *arguments, values=values)
+
+    def rendered(self, values: Object | None = None, *arguments: str) -> list[Object]:
+        """Return the objects of the chart with these values, without the hooks of an uninstall."""
+        result = self.template("--no-hooks", *arguments, values=values or {})
+        assert result.returncode == 0, result.stderr
+        return [one for one in yaml.safe_load_all(result.stdout) if one is not None]

@@ -1,0 +1,37 @@
+"""The version before this one, from the history of this repository.
+
+There is no release yet, so a commit stands for it: COMMIT. From the first release on it is the commit of its tag. The
+runtime dependencies of that commit are those of now, so both versions run with the same packages.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+from tests.cluster.processes import HarnessError
+
+ROOT = Path(__file__).parents[2]
+COMMIT = "1d8be3d7b83714a4a66194e1f663dff32a87dcb7"
+PACKAGES = ("webhook", "certs")
+
+
+def unpack(folder: Path) -> Path:
+    """Write the sources of the last version into a new folder and return it; raise HarnessError if it is not there."""
+    archive = folder.with_suffix(".tar")
+    command = ["git", "archive", f"--output={archive}", COMMIT, *PACKAGES]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        remedy = "The whole history is needed; run: git fetch --unshallow"
+        raise HarnessError(f"The commit {COMMIT} cannot be read from {ROOT}. {remedy}\n{answer.stderr}")
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    return folder
+
+
+def program(sources: Path) -> tuple[str, ...]:
+    """Return the command line of `retry-policy` with the code in a folder; -P: and with none in the current folder."""
+    code = f"import sys; sys.path.insert(0, {str(sources)!r}); from webhook.cli.main import main; main()"
+    return (sys.executable, "-P", "-c", code)
