@@ -63,7 +63,7 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     **chart.PARTS,  # the last ones, because they are made from manifests/
 }
 # Files that are generated as a whole.
-FILES: Final[dict[str, Callable[[], str]]] = {values_schema.FILE: values_schema.schema}
+FILES: Final[dict[str, Callable[[], str]]] = {values_schema.FILE: values_schema.schema, **chart.copies()}
 
 
 def generated(text: str, makers: dict[str, Callable[[], str]]) -> str:

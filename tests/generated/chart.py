@@ -6,7 +6,7 @@ What the chart's values change in a manifest is an Edit. A manifest that no long
 import json
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -49,8 +49,27 @@ def template(*files: str, edits: tuple[Edit, ...] = (), labels: str = VERSIONED)
 
 def overlay(name: str, labels: str = LABELS) -> str:
     """Return the template of the objects that an overlay adds."""
-    resources = kustomization(name)["resources"]
-    return template(*(f"overlays/{name}/{file}" for file in resources if file.endswith(".yaml")), labels=labels)
+    root = kustomization(name)
+    resources = (f"overlays/{name}/{file}" for file in root["resources"] if file.endswith(".yaml"))
+    return template(*resources, labels=labels) + "".join(map(config_map, root.get("configMapGenerator", ())))
+
+
+def config_map(generator: dict[str, Any]) -> str:
+    """Return the template of a ConfigMap that kustomize generates from files; the chart has a copy of each."""
+    labels = "".join(f"    {key}: {json.dumps(value)}\n" for key, value in generator["options"]["labels"].items())
+    data = "".join(f'  {file}: |\n    {{{{- .Files.Get "{file}" | nindent 4 }}}}\n' for file in generator["files"])
+    return (
+        "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels:\n"
+        f'    {{{{- include "{OF_PROMETHEUS}" . | nindent 4 }}}}\n{labels}'
+        f"  name: {generator['name']}\n  namespace: {{{{ .Release.Namespace }}}}\ndata:\n{data}"
+    )
+
+
+def copies() -> dict[str, Callable[[], str]]:
+    """Return a function for each file of a generated ConfigMap that returns its content, by its name in the chart."""
+    folder = MANIFESTS / "overlays" / "prometheus"
+    files = [file for one in kustomization("prometheus").get("configMapGenerator", ()) for file in one["files"]]
+    return {f"{CHART}/{file}": (folder / file).read_text for file in files}
 
 
 def kustomization(name: str) -> Any:
