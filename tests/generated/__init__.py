@@ -22,6 +22,7 @@ from tests.generated import (
     metrics,
     rules,
     schemas,
+    shipped,
     values_schema,
     written,
 )
@@ -63,7 +64,12 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     **chart.PARTS,  # the last ones, because they are made from manifests/
 }
 # Files that are generated as a whole.
-FILES: Final[dict[str, Callable[[], str]]] = {values_schema.FILE: values_schema.schema, **chart.copies()}
+FILES: Final[dict[str, Callable[[], str]]] = {
+    **schemas.FILES,
+    values_schema.FILE: values_schema.schema,
+    shipped.FILE: shipped.text,
+    **chart.copies(),
+}
 
 
 def generated(text: str, makers: dict[str, Callable[[], str]]) -> str:
@@ -73,10 +79,8 @@ def generated(text: str, makers: dict[str, Callable[[], str]]) -> str:
 
 def write() -> None:
     """Write every generated file, and every generated part."""
-    for file, make in FILES.items():
-        (ROOT / file).write_text(make())
     for file, makers in PARTS.items():
         page = ROOT / file
         page.write_text(generated(page.read_text(), makers))
-    for file, make in schemas.FILES.items():
-        (ROOT / file).write_text(make())
+    for file, make in FILES.items():
+        (ROOT / file).write_text(make(), encoding="utf-8")
