@@ -1,4 +1,4 @@
-"""The command line: retry-policy serve | render | check | test | audit | explain | retry | suspend | resume."""
+"""The command line: retry-policy serve | render | check | test | audit | doctor | explain | retry | suspend | resume."""
 
 import importlib
 from typing import Final
@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "check": ("check", "Print every problem that admission would deny."),
     "test": ("test", "Test a policy: compare what admission does with what is expected."),
     "audit": ("audit", "Print what admission would deny or change in a cluster."),
+    "doctor": ("doctor", "Check an installation, and say how to correct it."),
     "explain": ("explain", "Tell what every attempt of a workload cost, and why."),
     "retry": ("retry", "Rerun failed work."),
     "suspend": ("suspend", "Suspend a Job, CronJob or JobSet."),

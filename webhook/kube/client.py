@@ -9,6 +9,8 @@ import math
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakSet
@@ -16,6 +18,7 @@ from weakref import WeakSet
 import aiohttp
 import msgspec
 
+from webhook.kube.clock import utc_now
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import path_of
 from webhook.kube.slices import in_slices
@@ -145,6 +148,18 @@ class Api:
         """
         return msgspec.json.decode(await self.body(path, query or {}, accept), type=kind)
 
+    async def get_dated(self, path: str) -> tuple[Any, datetime]:
+        """Return a decoded answer, and the API server's time, in whole seconds; raise as `get` does.
+
+        This machine's time if a proxy has removed the header with the API server's.
+        """
+        timeout = aiohttp.ClientTimeout(total=30)
+        async with await self.request(path, {}, "application/json", timeout) as response:
+            body = await response.read()
+            if not response.ok:
+                raise ApiError(response.status, message_of(body))
+            return msgspec.json.decode(body), date_in(response.headers.get("Date", ""))
+
     async def body(self, path: str, query: dict[str, str], accept: str, most: float = math.inf) -> bytearray:
         """Return the bytes of an answer; raise as `get` does, and TooLargeError at more than `most` bytes."""
         async with await self.request(path, query, accept, aiohttp.ClientTimeout(total=30)) as response:
@@ -273,6 +288,15 @@ class Api:
         )
         response: aiohttp.ClientResponse = answer.response
         return response
+
+
+def date_in(header: str) -> datetime:
+    """Return the time in a Date header; this machine's time if it is none."""
+    try:
+        found = parsedate_to_datetime(header)
+    except ValueError:
+        return utc_now()
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

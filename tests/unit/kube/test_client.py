@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 import uvloop
 import yaml
 
 from certs.issue import issue, new_authority
-from webhook.kube.client import Api
+from webhook.kube.client import Api, date_in
 
 
 class Mute:
@@ -77,3 +78,12 @@ def test_after_a_cancelled_call_no_connection_is_open_when_the_loop_closes(tmp_p
             return [left.fileno() >= 0 for left in sockets]
 
     assert uvloop.run(run()) == [False]
+
+
+@pytest.mark.parametrize("zone", ["GMT", "-0000"])
+def test_the_date_of_an_answer_has_a_time_zone(zone: str) -> None:
+    assert date_in(f"Mon, 23 Nov 2026 12:00:00 {zone}") == datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+def test_without_a_date_in_the_answer_the_time_of_this_machine_is_taken() -> None:
+    assert datetime.now(UTC) - date_in("") < timedelta(minutes=1)

@@ -1,0 +1,136 @@
+"""What the doctor finds about Deployment, pods, endpoints and second installations."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.unit.doctor.healthy import configuration, deployment, healthy, pod, told, wrong
+from webhook.doctor.checks.installed import check
+from webhook.doctor.shipped import MUTATING, NAME, NAMESPACE
+from webhook.objects.problem import Json
+
+
+def test_nothing_is_wrong_with_a_healthy_installation() -> None:
+    assert wrong(check, healthy()) == []
+
+
+def test_an_empty_cluster_has_one_problem_and_the_command_that_installs() -> None:
+    status, text, fix = told(check, healthy(mutating=[], validating=[], deployments=[]))
+    assert status == "problem"
+    assert "is not installed" in text
+    assert fix.startswith("kubectl apply -k manifests/base")
+
+
+def test_a_deployment_that_was_deleted_is_a_problem() -> None:
+    _, text, _ = told(check, healthy(deployment={}, deployments=[]))
+    assert text.startswith(f"Deployment {NAMESPACE}/{NAME}: does not exist")
+
+
+def test_a_second_deployment_is_a_problem_and_is_deleted() -> None:
+    second = deployment(namespace="batch")
+    status, text, fix = told(check, healthy(deployments=[deployment(), second]))
+    assert status == "problem"
+    assert "second installation" in text
+    assert fix == f"kubectl -n batch delete deployment {NAME}"
+
+
+def test_a_configuration_of_another_name_with_our_webhooks_is_a_second_installation() -> None:
+    second = configuration(MUTATING)
+    second["metadata"]["name"] = "batch-policy"
+    _, text, fix = told(check, healthy(mutating=[configuration(MUTATING), second]))
+    assert "MutatingWebhookConfiguration batch-policy: belongs to a second installation" in text
+    assert fix == "kubectl delete mutatingwebhookconfiguration batch-policy"
+
+
+def test_another_version_than_that_of_the_command_line_is_a_warning() -> None:
+    status, text, fix = told(check, healthy(version="0.2.0"))
+    assert status == "warning"
+    assert "runs version 0.1.0, and this command line is version 0.2.0" in text
+    assert fix == "pip install retry-policy-webhook==0.1.0"
+
+
+def test_a_kubernetes_that_is_too_old_is_a_problem() -> None:
+    assert "is v1.29.4; the webhook needs 1.30" in told(check, healthy(server_version="v1.29.4"))[1]
+
+
+def with_replicas(wanted: int, ready: int) -> Json:
+    root = deployment()
+    root["spec"]["replicas"] = wanted
+    root["status"]["readyReplicas"] = ready
+    return root
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ready", "status", "what", "fix"),
+    [
+        (0, 0, "problem", "is scaled to 0 replicas", "scale deployment/retry-policy-webhook --replicas=2"),
+        (2, 0, "problem", "has no ready replica of 2", "describe deployment"),
+        (2, 1, "warning", "has 1 ready of 2 replicas", "describe deployment"),
+    ],
+)
+def test_replicas_that_are_missing_are_counted(wanted: int, ready: int, status: str, what: str, fix: str) -> None:
+    found = told(check, healthy(deployment=with_replicas(wanted, ready)))
+    assert found[0] == status
+    assert what in found[1]
+    assert fix in found[2]
+
+
+WAITING: Any = {"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]}
+CRASHING: Any = {"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}
+UNSCHEDULED: Any = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "what", "command"),
+    [
+        (WAITING, "ImagePullBackOff: not found", "describe pod pod-1"),
+        (CRASHING, "CrashLoopBackOff", "logs pod-1 --previous"),
+        (UNSCHEDULED, "not scheduled: 0/3 nodes", "describe pod pod-1"),
+        ({}, "its server does not say why", "logs pod-1 --tail=50"),
+    ],
+)
+def test_a_pod_that_is_not_ready_has_its_reason(status: Json, what: str, command: str) -> None:
+    found = told(check, healthy(pods=[pod("pod-0"), pod("pod-1", status)]))
+    assert what in found[1]
+    assert found[2] == f"kubectl -n {NAMESPACE} {command}"
+
+
+def test_the_newest_event_of_a_pod_says_why_it_is_not_ready() -> None:
+    involved = {"kind": "Pod", "name": "pod-1"}
+    events = [
+        {"involvedObject": involved, "reason": "NotReady", "message": message, "lastTimestamp": time}
+        for time, message in (("2026-11-23T11:00:00Z", "old"), ("2026-11-23T11:59:00Z", "no policy in force"))
+    ]
+    _, text, _ = told(check, healthy(pods=[pod("pod-1", {})], events=events))
+    assert text.endswith("is not ready: NotReady: no policy in force")
+
+
+def test_a_service_without_endpoints_is_a_problem_although_pods_are_ready() -> None:
+    status, text, fix = told(check, healthy(slices=[{"endpoints": [{"conditions": {"ready": False}}]}]))
+    assert status == "problem"
+    assert "no ready endpoint" in text
+    assert "although 2 pods are ready" in text
+    assert "get endpointslices" in fix
+
+
+def test_a_selector_that_matches_no_pod_is_named() -> None:
+    services = deepcopy(healthy().services)
+    assert services
+    services[0]["spec"]["selector"] = {"app": "webhook"}
+    assert "its selector app=webhook matches no pod" in told(check, healthy(services=services, slices=[]))[1]
+
+
+def test_a_service_that_does_not_exist_is_a_problem() -> None:
+    assert "Service retry-policy-system/retry-policy-webhook: does not exist" in told(check, healthy(services=[]))[1]
+
+
+def test_the_endpoints_do_not_matter_if_the_api_server_calls_a_url() -> None:
+    root = configuration(MUTATING)
+    for hook in root["webhooks"]:
+        hook["clientConfig"] = {"url": "https://127.0.0.1:1/mutate"}
+    assert wrong(check, healthy(mutating=[root], validating=[], slices=[])) == []
+
+
+def test_what_could_not_be_read_is_not_judged() -> None:
+    assert wrong(check, healthy(services=None, slices=None, pods=None, deployments=None, deployment={})) == []

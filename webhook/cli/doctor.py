@@ -1,0 +1,73 @@
+"""retry-policy doctor."""
+
+import sys
+
+import click
+
+from webhook import __version__
+from webhook.cli.cluster import ask, kubeconfig_or_default
+from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_option, object_argument, printable
+from webhook.cli.terminal.examples import WithExamples
+from webhook.doctor.judge import judge
+from webhook.doctor.load import Question, load
+from webhook.doctor.render import as_json, lines, numbers
+from webhook.doctor.snapshot import Snapshot
+from webhook.kinds import FIRST
+from webhook.kube.client import Api
+from webhook.kube.kubeconfig import Kubeconfig
+from webhook.kube.paths import is_name
+
+
+@click.command(
+    cls=WithExamples,
+    examples=(
+        ("Is the installation healthy?", "retry-policy doctor"),
+        ("Why does nothing happen in this namespace?", "retry-policy doctor -n ml"),
+        ("Why was this Job left alone?", "retry-policy doctor ml/job/train"),
+    ),
+    options_metavar="[OPTIONS]",
+)
+@click.argument("workload", metavar="[NAMESPACE/KIND/NAME]", required=False)
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Why does nothing happen in this namespace?")
+@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@kubeconfig_option
+def doctor(workload: str | None, namespace: str | None, output: str, kubeconfig: Kubeconfig) -> None:
+    """Check an installation, and print for each problem what is wrong and the command that corrects it.
+
+    With -n it says why nothing happens in a namespace, and with NAMESPACE/KIND/NAME why an object was left alone.
+    Changes nothing: it only reads, and creates two Jobs in a dry run. What you may not read is named with the right
+    that you lack. Exit 0 if there is no problem, 1 if there is one, 2 if the cluster cannot be read.
+    """
+    question = asked(workload, namespace)
+    file = kubeconfig_or_default(kubeconfig)
+    snapshot = ask(file, seen(file, question))
+    sections = judge(snapshot)
+    if output == "json":
+        click.echo(as_json(sections))
+    else:
+        for line in lines(sections):
+            click.echo(printable(line))
+    if snapshot.nothing_read:
+        sys.exit(UNUSABLE)
+    sys.exit(PROBLEMS if numbers(sections)["problem"] else 0)
+
+
+def asked(workload: str | None, namespace: str | None) -> Question:
+    """Return what the user asks; raise click.UsageError."""
+    if workload is not None:
+        target = object_argument(workload, [row for row in FIRST.values() if row.namespaced])
+        if target.row is None:
+            raise click.UsageError(f"{workload!r} names no kind; write NAMESPACE/KIND/NAME, such as ml/job/train")
+        if namespace not in {None, target.namespace}:
+            raise click.UsageError(f"-n {namespace} contradicts {workload}; leave one out")
+        return Question(target.namespace, target.row, target.name)
+    if namespace is not None and not is_name(namespace):
+        raise click.UsageError(f"{namespace!r} is not the name of a namespace; list them: kubectl get namespaces")
+    return Question(namespace)
+
+
+async def seen(kubeconfig: Kubeconfig, question: Question) -> Snapshot:
+    """Return the state of the cluster; raise what `Api` raises."""
+    warnings: list[str] = []
+    async with await Api.connect(kubeconfig, warnings.append) as api:
+        return await load(api, question, __version__, warnings)

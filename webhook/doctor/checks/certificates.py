@@ -1,0 +1,159 @@
+"""Checks whether the API server trusts the certificate that the server shows. Pure."""
+
+import base64
+import binascii
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from cryptography import x509
+
+from certs import bundle
+from webhook.doctor.checks.installed import last_event
+from webhook.doctor.finding import Finding, ok, problem, warning
+from webhook.doctor.shipped import MUTATING, NAME, VALIDATING
+from webhook.doctor.snapshot import Snapshot
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, listed
+
+INJECTED: Final = "cert-manager.io/inject-ca-from"
+SOON: Final = timedelta(days=5)  # the certificate should have been renewed long before
+
+
+def check(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield what is right and wrong with the certificate and the caBundles."""
+    found = list(configurations(snapshot))
+    yield from writers(snapshot, found)
+    wrong = list(bundles(snapshot, found))
+    yield from wrong
+    leaf = served(snapshot)
+    if isinstance(leaf, Finding):
+        yield leaf
+        return
+    if leaf is None:
+        return
+    trouble = [*untrusted(snapshot, found, leaf), *dates(snapshot, leaf)] if not wrong else dates(snapshot, leaf)
+    findings = [*trouble, *names(snapshot, leaf)]
+    yield from findings
+    if not findings and not wrong and found:
+        until = f"{leaf.not_valid_after_utc:%Y-%m-%d}"
+        yield ok(f"Secret {secret(snapshot)}", f"every caBundle has its CA; the certificate is valid until {until}")
+
+
+def secret(snapshot: Snapshot) -> str:
+    """Return the full name of the Secret with the certificate."""
+    return f"{snapshot.installed.namespace}/{snapshot.installed.secret}"
+
+
+def configurations(snapshot: Snapshot) -> Iterator[tuple[str, Json]]:
+    """Yield both webhook configurations, with their kind."""
+    for kind, found in ((MUTATING, snapshot.mutating), (VALIDATING, snapshot.validating)):
+        root = snapshot.named(found, NAME)
+        if root is not None:
+            yield kind, root
+
+
+def writers(snapshot: Snapshot, found: list[tuple[str, Json]]) -> Iterator[Finding]:
+    """Yield a problem if cert-manager and the server both write the caBundle."""
+    for kind, root in found:
+        if not (snapshot.installed.deployment and snapshot.installed.own_certificate):
+            return
+        if at(root, ("metadata", "annotations", INJECTED)):
+            what = f"has the annotation {INJECTED}, and the server writes the caBundle itself: each undoes the other"
+            yield problem(f"{kind} {NAME}", what, f"kubectl annotate {kind.lower()} {NAME} {INJECTED}-")
+
+
+def bundles(snapshot: Snapshot, found: list[tuple[str, Json]]) -> Iterator[Finding]:
+    """Yield a problem for each configuration whose caBundles are empty or no certificates."""
+    for kind, root in found:
+        wrong = [str(hook.get("name")) for hook in root.get("webhooks") or () if not authorities(hook)]
+        if wrong:
+            what = f"has no usable caBundle in {listed(wrong)}, so the API server trusts no server"
+            yield problem(f"{kind} {NAME}", f"{what}{blame(snapshot, root)}", remedy(snapshot))
+
+
+def authorities(hook: Json) -> list[x509.Certificate]:
+    """Return the certificates in the caBundle of a webhook; none if it is empty or malformed."""
+    try:
+        pem = base64.b64decode(at(hook, ("clientConfig", "caBundle")) or "", validate=True)
+        return x509.load_pem_x509_certificates(pem) if pem else []
+    except (binascii.Error, ValueError):
+        return []
+
+
+def served(snapshot: Snapshot) -> x509.Certificate | Finding | None:
+    """Return the certificate in the Secret, or what is wrong with it; None if it was not read."""
+    if snapshot.certificates is None or not snapshot.installed.secret:
+        return None
+    where = f"Secret {secret(snapshot)}"
+    if not snapshot.certificates:
+        return problem(where, "does not exist, so the server has no certificate", remedy(snapshot))
+    try:
+        pem = base64.b64decode(at(snapshot.certificates[0], ("data", "tls.crt")) or "", validate=True)
+        return x509.load_pem_x509_certificate(pem)
+    except (binascii.Error, ValueError):
+        return problem(where, "tls.crt is no certificate", remedy(snapshot))
+
+
+def untrusted(snapshot: Snapshot, found: list[tuple[str, Json]], leaf: x509.Certificate) -> Iterator[Finding]:
+    """Yield a problem for each configuration with a caBundle that lacks the CA of the served certificate."""
+    pem = base64.b64decode(at((snapshot.certificates or [{}])[0], ("data", "tls.crt")))
+    for kind, root in found:
+        wrong = [
+            str(hook.get("name"))
+            for hook in root.get("webhooks") or ()
+            if not bundle.trust([{"webhooks": [hook]}], pem)
+        ]
+        if wrong:
+            which = "every caBundle" if len(wrong) == len(root["webhooks"]) else f"the caBundle of {listed(wrong)}"
+            what = f"{which} lacks the CA of the served certificate ({issuer(leaf)})"
+            yield problem(f"{kind} {NAME}", f"{what}{blame(snapshot, root)}", remedy(snapshot))
+
+
+def issuer(leaf: x509.Certificate) -> str:
+    """Return the name of the authority that signed a certificate."""
+    return leaf.issuer.rfc4514_string()
+
+
+def blame(snapshot: Snapshot, root: Json) -> str:
+    """Return which other program has written the caBundles, if managedFields say so."""
+    managers = [
+        str(one.get("manager"))
+        for one in root["metadata"].get("managedFields") or ()
+        if "f:caBundle" in str(one.get("fieldsV1")) and one.get("manager") != "unknown"
+    ]
+    event = last_event(snapshot, "Secret", snapshot.installed.secret)
+    said = f"; written by {listed(list(dict.fromkeys(managers)))}" if managers else ""
+    return f"{said}; {event}" if event else said
+
+
+def remedy(snapshot: Snapshot) -> str:
+    """Return the command that lets the caBundles be written again."""
+    return snapshot.installed.kubectl(snapshot.installed.certificate_command)
+
+
+def dates(snapshot: Snapshot, leaf: x509.Certificate) -> Iterator[Finding]:
+    """Yield what is wrong with the dates of the certificate, by the API server's clock."""
+    now = snapshot.now
+    where = f"Secret {secret(snapshot)}"
+    if now is None:
+        return
+    begin, end = leaf.not_valid_before_utc, leaf.not_valid_after_utc
+    if not begin <= now < end:
+        what = f"the certificate is valid from {begin:%FT%TZ} to {end:%FT%TZ}"
+        yield problem(where, f"{what}, and the API server's clock says {now:%FT%TZ}", remedy(snapshot))
+    elif end - now < SOON:
+        yield warning(where, f"the certificate expires at {end:%FT%TZ} and was not renewed", remedy(snapshot))
+
+
+def names(snapshot: Snapshot, leaf: x509.Certificate) -> Iterator[Finding]:
+    """Yield a problem if the certificate is not for the Service."""
+    host = f"{NAME}.{snapshot.installed.namespace}.svc"
+    try:
+        found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        hosts = found.get_values_for_type(x509.DNSName)
+    except (x509.ExtensionNotFound, ValueError):
+        hosts = []
+    if host not in hosts:
+        what = f"the certificate is for {listed(hosts) or 'no host'}, and the API server calls {host}"
+        yield problem(f"Secret {secret(snapshot)}", what, remedy(snapshot))

@@ -1,0 +1,179 @@
+"""Checks both webhook configurations: whether they call this installation, for what this version ships. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from webhook.doctor.finding import Finding, ok, problem, warning
+from webhook.doctor.shipped import MUTATING, NAME, VALIDATING, normal, shipped_in
+from webhook.doctor.snapshot import Objects, Snapshot
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, listed
+
+# The fields of a webhook whose values are compared, besides its rules, its failurePolicy and where it calls.
+FIELDS: Final = (
+    "namespaceSelector",
+    "objectSelector",
+    "matchConditions",
+    "matchPolicy",
+    "timeoutSeconds",
+    "sideEffects",
+    "reinvocationPolicy",
+    "admissionReviewVersions",
+)
+# The webhook of the component requested-retries, which never fails open.
+RETRIES: Final = "requested-retries.retry-policy.dev"
+YOURS: Final = "kubectl apply -k .   # your kustomization, {} the component requested-retries"
+
+Call = tuple[str, str, str, str]  # group, version, resource and operation of what a webhook is called for
+
+
+def check(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield what is right and wrong with both configurations."""
+    for kind, found in ((MUTATING, snapshot.mutating), (VALIDATING, snapshot.validating)):
+        yield from judged(snapshot, kind, found)
+
+
+def judged(snapshot: Snapshot, kind: str, found: Objects) -> Iterator[Finding]:
+    """Yield what is right and wrong with one configuration."""
+    if found is None:
+        return
+    root, installed = snapshot.named(found, NAME), snapshot.installed
+    if root is None:
+        what = "does not exist, so nothing is " + ("changed" if kind == MUTATING else "denied")
+        yield problem(f"{kind} {NAME}", what, installed.apply)
+        return
+    wanted = shipped_in(installed.namespace, requested_retries=installed.requested_retries).webhooks(kind)
+    there = {str(hook.get("name")): hook for hook in root.get("webhooks") or ()}
+    compared = Comparison(snapshot, f"{kind} {NAME}", wanted, there)
+    findings = list(compared.findings())
+    yield from findings
+    if not findings:
+        opened = all(hook.get("failurePolicy") == "Ignore" for name, hook in there.items() if name != RETRIES)
+        what = f"{len(there)} webhooks, as version {snapshot.version} ships them"
+        yield ok(compared.where, f"{what}, with failurePolicy Ignore" if opened else what)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The webhooks of one configuration by name: those that are shipped, and those that are there."""
+
+    snapshot: Snapshot
+    where: str
+    wanted: dict[str, Json]
+    there: dict[str, Json]
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield all differences that matter."""
+        yield from self.addresses()
+        yield from self.missing()
+        yield from self.unknown()
+        yield from self.calls()
+        yield from self.failure_policies()
+        yield from self.fields()
+
+    def problem(self, what: str) -> Finding:
+        """Return a problem that applying the manifests corrects."""
+        return problem(self.where, what, self.snapshot.installed.apply)
+
+    def warning(self, what: str) -> Finding:
+        """Return a warning that applying the manifests corrects."""
+        return warning(self.where, what, self.snapshot.installed.apply)
+
+    @property
+    def pairs(self) -> list[tuple[str, Json, Json]]:
+        """The webhooks that are shipped and there: name, as shipped, as it is."""
+        return [(name, hook, self.there[name]) for name, hook in self.wanted.items() if name in self.there]
+
+    def addresses(self) -> Iterator[Finding]:
+        """Yield the webhooks that do not call the Service of this installation."""
+        urls = {name: at(hook, ("clientConfig", "url")) for name, hook in self.there.items()}
+        by_url = [name for name, url in urls.items() if url]
+        if by_url:
+            yield self.warning(f"{listed(by_url)}: calls {urls[by_url[0]]}, and not the Service")
+        for name, wanted, there in self.pairs:
+            service, expected = at(there, ("clientConfig", "service")), at(wanted, ("clientConfig", "service"))
+            if service is not None and {"port": 443, **service} != expected:
+                yield self.problem(f"{name}: calls {address(service)}, and the server is {address(expected)}")
+
+    def missing(self) -> Iterator[Finding]:
+        """Yield a problem if webhooks are missing."""
+        names = [name for name in self.wanted if name not in self.there]
+        if RETRIES in names:
+            what = f"lacks the webhook {RETRIES}, so nobody checks whether a user may request a retry"
+            yield problem(self.where, what, YOURS.format("with"))
+        others = [name for name in names if name != RETRIES]
+        if others:
+            yield self.problem(f"lacks the webhooks {listed(others)}")
+
+    def unknown(self) -> Iterator[Finding]:
+        """Yield the webhooks that this version does not have."""
+        names = [name for name in self.there if name not in self.wanted]
+        if RETRIES in names and self.snapshot.installed.deployment:
+            what = f"has the webhook {RETRIES}, and the server runs without --requested-retries, so it answers 404"
+            yield problem(self.where, what, YOURS.format("with or without"))
+        others = [name for name in names if name != RETRIES]
+        if others:
+            yield self.warning(f"has webhooks that version {self.snapshot.version} does not have: {listed(others)}")
+
+    def calls(self) -> Iterator[Finding]:
+        """Yield what a webhook is not called for, and what it is called for without need."""
+        for name, wanted, there in self.pairs:
+            lost = sorted(calls_of(wanted) - calls_of(there))
+            present = [one for one in lost if self.is_present(one)]
+            if present:
+                yield self.problem(f"{name}: is not called for {described(present)}, which this cluster has")
+            elif lost:
+                yield self.warning(f"{name}: is not called for {described(lost)}")
+            more = sorted(calls_of(there) - calls_of(wanted))
+            if more:
+                yield self.warning(f"{name}: is also called for {described(more)}")
+
+    def is_present(self, call: Call) -> bool:
+        """Return True if the cluster has the kind that a webhook should be called for."""
+        group, _, resource, _ = call
+        return not group or (group, resource.partition("/")[0]) in (self.snapshot.kinds or {})
+
+    def failure_policies(self) -> Iterator[Finding]:
+        """Yield failurePolicies that are neither as shipped nor, all of them, as the overlay fail-open sets them."""
+        differ = [one for one in self.pairs if one[2].get("failurePolicy") != one[1]["failurePolicy"]]
+        closed = [name for name, wanted, _ in self.pairs if wanted["failurePolicy"] == "Fail" and name != RETRIES]
+        if [name for name, _, _ in differ] == closed:
+            return
+        for name, wanted, there in differ:
+            opened = there.get("failurePolicy") == "Ignore"
+            what = f"{name}: failurePolicy is {there.get('failurePolicy')}, shipped is {wanted['failurePolicy']}"
+            effect = "stored as their authors wrote them" if opened else "refused"
+            yield self.warning(f"{what}: while no replica answers, objects are {effect}")
+
+    def fields(self) -> Iterator[Finding]:
+        """Yield a warning for the webhooks of which other fields differ from what is shipped."""
+        for name, wanted, there in self.pairs:
+            differ = [field for field in FIELDS if normal(there.get(field)) != normal(wanted.get(field))]
+            if differ:
+                verb = "differs" if len(differ) == 1 else "differ"
+                yield self.warning(f"{name}: {listed(differ)} {verb} from what version {self.snapshot.version} ships")
+
+
+def address(service: Json) -> str:
+    """Return a Service in a clientConfig as people write it."""
+    port = service.get("port") or 443
+    return f"{service.get('namespace')}/{service.get('name')}:{port}{service.get('path') or ''}"
+
+
+def calls_of(hook: Json) -> set[Call]:
+    """Return everything that a webhook is called for."""
+    return {
+        (group, version, resource, operation)
+        for rule in hook.get("rules") or ()
+        for group in rule.get("apiGroups") or ()
+        for version in rule.get("apiVersions") or ()
+        for resource in rule.get("resources") or ()
+        for operation in rule.get("operations") or ()
+    }
+
+
+def described(found: list[Call]) -> str:
+    """Return what a webhook is called for, each resource once."""
+    shown = (f"{resource}{f'.{group}' if group else ''} {version}" for group, version, resource, _ in found)
+    return listed(list(dict.fromkeys(shown)))

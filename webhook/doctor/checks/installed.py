@@ -1,0 +1,179 @@
+"""Checks the installation: whether there is one and only one, its version, its pods and its endpoints. Pure."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from webhook.doctor.finding import Finding, ok, problem, warning
+from webhook.doctor.installation import called_in
+from webhook.doctor.shipped import MUTATING, NAME, VALIDATING
+from webhook.doctor.snapshot import Snapshot
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, listed
+
+OURS: Final = ".retry-policy.dev"  # the names of our webhooks end in this
+OLDEST: Final = (1, 30)  # of Kubernetes
+
+
+def check(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield what is right and wrong with the installation."""
+    if is_absent(snapshot):
+        what = "is not installed in this cluster: there are neither webhook configurations nor a Deployment of it"
+        yield problem(NAME, what, snapshot.installed.apply)
+        return
+    yield from others(snapshot)
+    yield from kubernetes(snapshot)
+    if snapshot.installed.deployment:
+        yield from deployed(snapshot)
+        yield from pods(snapshot)
+    elif snapshot.deployments is not None:
+        where = f"Deployment {snapshot.installed.namespace}/{NAME}"
+        yield problem(where, "does not exist, so no server answers the API server", snapshot.installed.apply)
+    yield from endpoints(snapshot)
+
+
+def is_absent(snapshot: Snapshot) -> bool:
+    """Return True if everything of an installation was looked for, and nothing was found."""
+    read = snapshot.deployments is not None and snapshot.mutating is not None and snapshot.validating is not None
+    found = [*(snapshot.deployments or ()), *(one for _, one in configurations(snapshot))]
+    return read and not found
+
+
+def configurations(snapshot: Snapshot) -> Iterator[tuple[str, Json]]:
+    """Yield the webhook configurations that have webhooks of ours, with their kind."""
+    for kind, found in ((MUTATING, snapshot.mutating), (VALIDATING, snapshot.validating)):
+        for one in found or ():
+            if one["metadata"]["name"] == NAME or any(is_ours(hook) for hook in one.get("webhooks") or ()):
+                yield kind, one
+
+
+def is_ours(hook: Json) -> bool:
+    """Return True if a webhook has a name of ours."""
+    return str(hook.get("name", "")).endswith(OURS)
+
+
+def others(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield a problem for each part of a second installation."""
+    own = snapshot.installed.namespace
+    for kind, one in configurations(snapshot):
+        name = one["metadata"]["name"]
+        called = at(one, ("webhooks", 0, "clientConfig", "service", "namespace"))
+        if name != NAME:
+            what = f"belongs to a second installation: it calls namespace {called}, and {NAME} is called as well"
+            yield problem(f"{kind} {name}", what, f"kubectl delete {kind.lower()} {name}")
+    for one in snapshot.deployments or ():
+        namespace, name = one["metadata"]["namespace"], one["metadata"]["name"]
+        if namespace != own:
+            what = f"belongs to a second installation; the webhook configurations {NAME} call namespace {own}"
+            yield problem(f"Deployment {namespace}/{name}", what, f"kubectl -n {namespace} delete deployment {name}")
+
+
+def kubernetes(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield a problem if Kubernetes is too old."""
+    found = re.match(r"v?([0-9]+)\.([0-9]+)", snapshot.server_version or "")
+    if found and (int(found[1]), int(found[2])) < OLDEST:
+        what = f"is {snapshot.server_version}; the webhook needs 1.30 or newer"
+        yield problem("Kubernetes", what, "kubectl version")
+
+
+def deployed(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield the version and the number of replicas."""
+    installed, root = snapshot.installed, snapshot.installed.deployment
+    name = root["metadata"]["name"]
+    where = f"Deployment {installed.namespace}/{name}"
+    if not installed.version:
+        yield warning(where, "does not say which version it runs", installed.kubectl(f"get deployment {name} -o yaml"))
+    elif installed.version != snapshot.version:
+        what = f"runs version {installed.version}, and this command line is version {snapshot.version}: use the same"
+        yield warning(where, what, f"pip install retry-policy-webhook=={installed.version}")
+    wanted = at(root, ("spec", "replicas"))
+    ready = at(root, ("status", "readyReplicas")) or 0
+    wanted = 1 if wanted is None else wanted
+    if wanted == 0:
+        fix = installed.kubectl(f"scale deployment/{name} --replicas=2")
+        yield problem(where, "is scaled to 0 replicas: Jobs in opted-in namespaces are refused", fix)
+    elif ready == 0:
+        what = f"has no ready replica of {wanted}: Jobs in opted-in namespaces are refused"
+        yield problem(where, what, installed.kubectl(f"describe deployment {name}"))
+    elif ready < wanted:
+        what = f"has {ready} ready of {wanted} replicas"
+        yield warning(where, what, installed.kubectl(f"describe deployment {name}"))
+    else:
+        yield ok(where, f"version {installed.version or 'unknown'}, {ready} of {wanted} replicas ready")
+
+
+def pods(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield a warning for each pod that is not ready, with the reason."""
+    for one in snapshot.pods or ():
+        if one["metadata"].get("deletionTimestamp") or is_ready(one):
+            continue
+        name = one["metadata"]["name"]
+        reason, command = trouble(one)
+        told = last_event(snapshot, "Pod", name)
+        what = f"is not ready: {told or reason or 'its server does not say why'}"
+        fix = snapshot.installed.kubectl(command.format(name))
+        yield warning(f"Pod {snapshot.installed.namespace}/{name}", what, fix)
+
+
+def is_ready(pod: Json) -> bool:
+    """Return True if a pod has the condition Ready."""
+    conditions = at(pod, ("status", "conditions")) or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def trouble(pod: Json) -> tuple[str, str]:
+    """Return why a pod is not ready, by its status, and the command that shows more, without the pod's name."""
+    for one in at(pod, ("status", "conditions")) or ():
+        if one.get("type") == "PodScheduled" and one.get("status") == "False":
+            return f"not scheduled: {one.get('message')}", "describe pod {}"
+    for one in at(pod, ("status", "containerStatuses")) or ():
+        waiting = at(one, ("state", "waiting"))
+        if waiting:
+            crashed = waiting.get("reason") == "CrashLoopBackOff"
+            said = ": ".join(part for part in (waiting.get("reason"), waiting.get("message")) if part)
+            return said, "logs {} --previous" if crashed else "describe pod {}"
+    return "", "logs {} --tail=50"
+
+
+def last_event(snapshot: Snapshot, kind: str, name: str) -> str:
+    """Return reason and message of the newest Event about an object; empty if there is none."""
+    found = [
+        one
+        for one in snapshot.events or ()
+        if (at(one, ("involvedObject", "kind")), at(one, ("involvedObject", "name"))) == (kind, name)
+    ]
+    newest = max(found, key=lambda one: str(one.get("lastTimestamp") or one.get("eventTime") or ""), default=None)
+    return "" if newest is None else f"{newest.get('reason')}: {newest.get('message')}"
+
+
+def endpoints(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield whether the API server finds a server behind the Service, unless it calls a URL."""
+    installed = snapshot.installed
+    where = f"Service {installed.namespace}/{NAME}"
+    found = [one for _, one in configurations(snapshot)]
+    if snapshot.services is None or (found and not called_in(found)):
+        return
+    if not snapshot.services:
+        yield problem(where, "does not exist, so the API server does not find the server", installed.apply)
+        return
+    if snapshot.slices is None:
+        return
+    ready = sum(
+        at(one, ("conditions", "ready")) is not False for part in snapshot.slices for one in part.get("endpoints") or ()
+    )
+    if ready:
+        yield ok(where, f"{ready} ready {'endpoint' if ready == 1 else 'endpoints'}")
+        return
+    selector: dict[str, str] = at(snapshot.services[0], ("spec", "selector")) or {}
+    labels = at(installed.deployment, ("spec", "template", "metadata", "labels")) or {}
+    wrong = [f"{key}={value}" for key, value in selector.items() if labels.get(key) != value]
+    number = sum(is_ready(one) for one in snapshot.pods or ())
+    what = "has no ready endpoint, so the API server reaches no server"
+    if wrong and labels:
+        yield problem(where, f"{what}: its selector {listed(wrong)} matches no pod of the Deployment", installed.apply)
+    elif number:
+        fix = installed.kubectl(f"get endpointslices -l kubernetes.io/service-name={NAME} -o yaml")
+        yield problem(where, f"{what}, although {number} pods are ready", fix)
+    else:
+        fix = installed.kubectl(f"rollout restart deployment/{NAME}")
+        yield problem(where, f"{what}, and no pod is ready", fix)

@@ -1,0 +1,99 @@
+"""Checks which namespaces are opted in and how, and why nothing happens in the one that the user asks about. Pure."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from webhook.doctor.checks.admission import opt_in
+from webhook.doctor.checks.selectors import matches_namespace
+from webhook.doctor.finding import Finding, Status, ok, problem, warning
+from webhook.doctor.shipped import MUTATING, NAME, WORKLOADS
+from webhook.doctor.snapshot import Snapshot
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.rules import opt_in as labels
+from webhook.rules.opt_in import labels_of
+
+QUIET: Final = {
+    "Warn": "nothing is changed or denied, users only get warnings",
+    "Audit": "nothing is changed or denied, only audit annotations and metrics say what would be",
+}
+
+
+def check(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield how namespaces are opted in, and what is wrong with their labels."""
+    if snapshot.namespaces is None:
+        return
+    asked = snapshot.named(snapshot.namespaces, snapshot.asked or "")
+    if snapshot.asked is not None:
+        if asked is None:
+            yield problem(f"Namespace {snapshot.asked}", "does not exist", "kubectl get namespaces")
+            return
+        yield from judged(snapshot, asked)
+        return
+    opted_in = [one for one in snapshot.namespaces if names.PROFILE in labels_of(one)]
+    if not opted_in:
+        what = f"no namespace has the label {names.PROFILE}, so the policy applies nowhere"
+        yield problem("Namespaces", what, opt_in(snapshot))
+    for one in snapshot.namespaces:
+        if names.PROFILE in labels_of(one) or labels.warnings(one, None):
+            yield from judged(snapshot, one)
+
+
+def judged(snapshot: Snapshot, namespace: Json) -> Iterator[Finding]:
+    """Yield how one namespace is opted in, and what is wrong with its labels."""
+    name, found = namespace["metadata"]["name"], labels_of(namespace)
+    where = f"Namespace {name}"
+    for one in labels.warnings(namespace, None):
+        yield warning(where, str(one), f"kubectl label namespace {name} {names.PROFILE}=default")
+    profile, mode = found.get(names.PROFILE), found.get(names.MODE)
+    if profile is None:
+        if snapshot.asked is not None:
+            what = f"lacks the label {names.PROFILE}, so the policy does not apply to its objects"
+            yield problem(where, what, opt_in(snapshot))
+        return
+    findings = [*unknown_profile(snapshot, where, name, profile), *quiet(snapshot, where, name, mode)]
+    findings += unselected(snapshot, where, namespace)
+    yield from findings
+    if not findings:
+        retries = ", requested retries" if snapshot.installed.requested_retries else ""
+        yield ok(where, f"profile {profile}, mode {mode or 'Enforce'}{retries}")
+
+
+def unknown_profile(snapshot: Snapshot, where: str, name: str, profile: str) -> Iterator[Finding]:
+    """Yield a problem if the policy does not have the profile."""
+    if snapshot.policy is not None and profile not in snapshot.policy.profiles:
+        near = labels.nearest_profile(profile, snapshot.policy).removeprefix("label it ")
+        best = near if near in snapshot.policy.profiles else min(snapshot.policy.profiles)
+        has = ", ".join(sorted(snapshot.policy.profiles)[:10])
+        what = f"has the profile {profile!r}, which the policy does not have: its objects are left alone; it has {has}"
+        yield problem(where, what, f"kubectl label --overwrite namespace {name} {names.PROFILE}={best}")
+
+
+def quiet(snapshot: Snapshot, where: str, name: str, mode: str | None) -> Iterator[Finding]:
+    """Yield a finding if nothing is enforced: a problem if the user asks about this namespace."""
+    if mode not in {None, *labels.MODES}:
+        what = f"has the mode {mode!r}, which is unknown: its objects are left alone; {labels.ALLOWED_MODES}"
+        yield problem(where, what, f"kubectl label namespace {name} {names.MODE}-")
+    elif mode in QUIET:
+        status: Status = "warning" if snapshot.asked is None else "problem"
+        since = labelled_at(snapshot, name)
+        what = f"has the mode {mode}{since}: {QUIET[mode]}"
+        yield Finding(status, where, what, f"kubectl label namespace {name} {names.MODE}-")
+
+
+def labelled_at(snapshot: Snapshot, name: str) -> str:
+    """Return since when a namespace has its mode at the latest, if managedFields say so."""
+    root = snapshot.named(snapshot.namespaces, name) or {}
+    for one in (root.get("metadata") or {}).get("managedFields") or ():
+        if f"'f:{names.MODE}'" in str(one.get("fieldsV1")) and one.get("time"):
+            return f" since {one['time']} or earlier"
+    return ""
+
+
+def unselected(snapshot: Snapshot, where: str, namespace: Json) -> Iterator[Finding]:
+    """Yield a problem if the stored webhook configuration leaves the namespace out."""
+    root = snapshot.named(snapshot.mutating, NAME) or {}
+    for hook in root.get("webhooks") or ():
+        if hook.get("name") == WORKLOADS and not matches_namespace(hook, namespace):
+            what = f"is left out by the namespaceSelector of {MUTATING} {NAME}: {WORKLOADS} is not called for it"
+            yield problem(where, what, f"kubectl get mutatingwebhookconfiguration {NAME} -o yaml")

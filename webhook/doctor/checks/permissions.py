@@ -1,0 +1,86 @@
+"""Checks the permissions of the server, and the admission policies that limit them. Pure."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from webhook.doctor.finding import Finding, ok, problem, warning
+from webhook.doctor.shipped import BINDING, LEDGER, POLICY, Right, Shipped, normal, shipped_in
+from webhook.doctor.snapshot import Snapshot
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, listed
+
+DENY: Final = ["Deny"]
+
+
+def check(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield which permissions and admission policies are missing."""
+    yield from rights(snapshot)
+    yield from policies(snapshot)
+
+
+def rights(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield a finding for each role whose permissions the server lacks."""
+    lacking = snapshot.missing_rights
+    if lacking is None:
+        return
+    installed = snapshot.installed
+    where = f"ServiceAccount {installed.namespace}/{installed.service_account}"
+    for role, found in by_role(lacking).items():
+        what = f"lacks permissions of the role {role}: {listed(by_resource(found))}"
+        if role == LEDGER:
+            without = "without all of them no disruption is counted or limited"
+            yield warning(where, f"{what}; {without}", installed.apply)
+        else:
+            yield problem(where, what, installed.apply)
+    if not lacking:
+        yield ok(where, f"has all {len(installed.rights)} permissions that its options need")
+
+
+def by_role(found: list[Right]) -> dict[str, list[Right]]:
+    """Return permissions by the name of their role."""
+    roles: dict[str, list[Right]] = {}
+    for one in found:
+        roles.setdefault(one.role, []).append(one)
+    return roles
+
+
+def by_resource(found: list[Right]) -> list[str]:
+    """Return permissions as people read them: each resource once, with its verbs."""
+    verbs: dict[Right, list[str]] = {}
+    for one in found:
+        verbs.setdefault(one._replace(verb=""), []).append(one.verb)
+    return [str(right._replace(verb="/".join(names))) for right, names in verbs.items()]
+
+
+def policies(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield a warning for the shipped admission policies that are missing, changed or not bound."""
+    if snapshot.admission_policies is None or snapshot.admission_bindings is None:
+        return
+    installed = snapshot.installed
+    wanted = shipped_in(installed.namespace, requested_retries=installed.requested_retries)
+    names = wanted.names(POLICY)
+    there = {one["metadata"]["name"]: one for one in snapshot.admission_policies}
+    bound = {at(one, ("spec", "policyName")) for one in snapshot.admission_bindings if denies(one)}
+    absent = [name for name in names if name not in there]
+    unbound = [name for name in names if name in there and name not in bound]
+    other = [name for name in names if name in there and differs(wanted, name, there[name])]
+    for found, what in (
+        (absent, "do not exist, so they do not limit what the server, or a thief of its token, may write"),
+        (unbound, f"have no {BINDING} that denies, so they limit nothing"),
+        (other, f"differ from what version {snapshot.version} ships"),
+    ):
+        if found:
+            yield warning("ValidatingAdmissionPolicies", f"{listed(found)}: {what}", installed.apply)
+    if not (absent or unbound or other):
+        yield ok("ValidatingAdmissionPolicies", f"{len(names)} policies limit the server, as shipped")
+
+
+def denies(binding: Json) -> bool:
+    """Return True if a binding denies everywhere what its policy does not allow."""
+    spec = binding.get("spec") or {}
+    return spec.get("validationActions") == DENY and not spec.get("matchResources")
+
+
+def differs(wanted: Shipped, name: str, root: Json) -> bool:
+    """Return True if the stored policy is not the shipped one."""
+    return bool(normal(wanted.find(POLICY, name)["spec"]) != normal(root.get("spec")))

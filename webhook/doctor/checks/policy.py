@@ -1,0 +1,61 @@
+"""Checks the stored policy: whether it can be read, and whether the replicas use it. Pure."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from webhook.admission.engine import read_policy
+from webhook.doctor.finding import Finding, ok, problem, warning
+from webhook.doctor.snapshot import Snapshot, time_of
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, listed
+from webhook.policy.parse import KEY
+
+REPEATED: Final = timedelta(minutes=6)  # a replica repeats the Event of a refused policy every five minutes
+
+
+def check(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield what is right and wrong with the policy."""
+    place = snapshot.installed.policy
+    if place is None:
+        yield ok("Policy", "is not in a ConfigMap, so it was not looked at: the server has no --policy-configmap")
+        return
+    if snapshot.config_maps is None:
+        return
+    namespace, name = place
+    where = f"ConfigMap {namespace}/{name}"
+    edit = f"kubectl -n {namespace} edit configmap {name}"
+    if not snapshot.config_maps:
+        yield problem(where, "does not exist: new replicas have no policy and refuse Jobs", snapshot.installed.apply)
+        return
+    root = snapshot.config_maps[0]
+    text = at(root, ("data", KEY))
+    if not isinstance(text, str):
+        yield problem(where, f"data[{KEY}]: is missing: new replicas have no policy and refuse Jobs", edit)
+        return
+    policy, problems = read_policy(text)
+    if policy is None:
+        what = f"is refused by the replicas, which keep the last good policy: {problems[0]}"
+        more = f", and {len(problems) - 1} more problems" if len(problems) > 1 else ""
+        yield problem(where, f"{what}{more}", edit)
+    elif told := refusal(snapshot, root, name):
+        yield warning(where, f"is good for version {snapshot.version}, and a replica refuses it: {told}", edit)
+    else:
+        yield ok(where, f"profiles {listed(sorted(policy.profiles))}")
+
+
+def refusal(snapshot: Snapshot, root: Json, name: str) -> str:
+    """Return the message of a replica that refuses the stored policy; empty if none does."""
+    now, changed = snapshot.now, changed_at(root)
+    for one in snapshot.events or ():
+        if one.get("reason") == "PolicyRefused" and at(one, ("involvedObject", "name")) == name:
+            told_at = time_of(one.get("lastTimestamp"))
+            if told_at and now and now - told_at < REPEATED and not (changed and told_at < changed):
+                return str(one.get("message"))
+    return ""
+
+
+def changed_at(root: Json) -> datetime | None:
+    """Return the time of the last change of an object; None if it is not known."""
+    times = [time_of(one.get("time")) for one in root["metadata"].get("managedFields") or ()]
+    return max((one for one in times if one is not None), default=None)

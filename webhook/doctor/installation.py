@@ -1,0 +1,152 @@
+"""Where the webhook is installed and with which options, by its Deployment and webhook configurations. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from webhook.doctor.shipped import NAME, NAMESPACE, Right, shipped_in
+from webhook.kube.paths import is_name
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+
+OWN_SECRET: Final = "retry-policy-webhook-certificates"  # noqa: S105 - the name of the Secret of the server's own certificate
+VERSION: Final = "app.kubernetes.io/version"
+RELEASE: Final = "meta.helm.sh/release-name"
+# What a server needs only if it issues its certificate itself.
+CERTIFICATE_RIGHTS: Final = frozenset(
+    {
+        *(("secrets", verb) for verb in ("create", "get", "list", "update", "watch")),
+        ("mutatingwebhookconfigurations", "patch"),
+        ("validatingwebhookconfigurations", "patch"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """An installation: its namespace, its Deployment (empty if it cannot be read) and what the Deployment says."""
+
+    namespace: str
+    deployment: Json
+
+    @property
+    def container(self) -> Json:
+        """The container that runs the server."""
+        containers: list[Json] = at(self.deployment, ("spec", "template", "spec", "containers")) or []
+        return next(
+            (one for one in containers if "serve" in (one.get("args") or ())), containers[0] if containers else {}
+        )
+
+    @property
+    def args(self) -> list[str]:
+        """The options of the server."""
+        return [str(one) for one in self.container.get("args") or ()]
+
+    def option(self, name: str) -> str:
+        """Return the value of an option of the server; empty if it is not given."""
+        for index, one in enumerate(self.args):
+            if one.startswith(f"{name}="):
+                return one.partition("=")[2]
+            if one == name:
+                return "".join(self.args[index + 1 : index + 2])
+        return ""
+
+    @property
+    def requested_retries(self) -> bool:
+        """Whether the server runs requested retries."""
+        return "--requested-retries" in self.args
+
+    @property
+    def own_certificate(self) -> bool:
+        """Whether the server issues its certificate itself, and writes the caBundles."""
+        return not self.option("--tls-cert")
+
+    @property
+    def secret(self) -> str:
+        """The name of the Secret with the certificate; empty if the Deployment mounts it from elsewhere."""
+        if self.own_certificate:
+            return OWN_SECRET
+        mounts: list[Json] = self.container.get("volumeMounts") or []
+        file = self.option("--tls-cert")
+        names = [one.get("name") for one in mounts if file.startswith(f"{one.get('mountPath', '').rstrip('/')}/")]
+        volumes: list[Json] = at(self.deployment, ("spec", "template", "spec", "volumes")) or []
+        found = (at(one, ("secret", "secretName")) for one in volumes if one.get("name") in names)
+        return next((name for name in found if name), "")
+
+    @property
+    def policy(self) -> tuple[str, str] | None:
+        """Namespace and name of the ConfigMap with the policy; None if the policy comes from elsewhere."""
+        if not self.deployment:
+            return self.namespace, "retry-policy"
+        namespace, _, name = self.option("--policy-configmap").partition("/")
+        return (namespace, name) if is_name(namespace) and is_name(name) else None
+
+    @property
+    def service_account(self) -> str:
+        """The name of the server's ServiceAccount."""
+        found: str | None = at(self.deployment, ("spec", "template", "spec", "serviceAccountName"))
+        return found or NAME
+
+    @property
+    def username(self) -> str:
+        """The name of the server as a user of the API."""
+        return f"system:serviceaccount:{self.namespace}:{self.service_account}"
+
+    @property
+    def version(self) -> str:
+        """The version that the Deployment runs: its label, else the tag of its image; empty if neither says it."""
+        label: str | None = at(self.deployment, ("metadata", "labels", VERSION))
+        tag = self.container.get("image", "").partition("@")[0].rpartition("/")[2].partition(":")[2]
+        return label or tag
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """The labels by which the Deployment finds its pods."""
+        found: dict[str, str] | None = at(self.deployment, ("spec", "selector", "matchLabels"))
+        return found or {"app.kubernetes.io/name": NAME}
+
+    @property
+    def rights(self) -> list[Right]:
+        """The permissions that the server needs with its options."""
+        found = shipped_in(self.namespace, requested_retries=self.requested_retries).rights()
+        return [one for one in found if self.own_certificate or (one.resource, one.verb) not in CERTIFICATE_RIGHTS]
+
+    def kubectl(self, command: str) -> str:
+        """Return a command of kubectl in the namespace of the installation."""
+        return f"kubectl -n {self.namespace} {command}"
+
+    @property
+    def certificate_command(self) -> str:
+        """The part of a kubectl command that lets the caBundles be written again, or shows why they are not."""
+        if self.own_certificate:
+            return f"rollout restart deployment/{NAME}"
+        return "get certificates.cert-manager.io,certificaterequests.cert-manager.io"
+
+    @property
+    def apply(self) -> str:
+        """The command that restores what was installed."""
+        release: str | None = at(self.deployment, ("metadata", "annotations", RELEASE))
+        if release:
+            return f"helm upgrade {release} charts/{NAME} --namespace {self.namespace} --reset-then-reuse-values"
+        if self.requested_retries:
+            return "kubectl apply -k .   # your kustomization, with the component requested-retries"
+        overlay = "base" if self.own_certificate else "overlays/cert-manager"
+        return f"kubectl apply -k manifests/{overlay}   # or your own kustomization"
+
+
+def called_in(configurations: Iterable[Json]) -> list[str]:
+    """Return the namespaces of the Services that our webhook configurations call, each once."""
+    found = (
+        at(hook, ("clientConfig", "service", "namespace"))
+        for one in configurations
+        if one["metadata"]["name"] == NAME
+        for hook in one.get("webhooks") or ()
+    )
+    return list(dict.fromkeys(name for name in found if isinstance(name, str) and is_name(name)))
+
+
+def installation(configurations: list[Json], deployments: list[Json]) -> Installation:
+    """Return the installation that the configurations call, else that of the first Deployment."""
+    by_namespace = {one["metadata"]["namespace"]: one for one in deployments}
+    namespace = next(iter([*called_in(configurations), *by_namespace]), NAMESPACE)
+    return Installation(namespace, by_namespace.get(namespace, {}))

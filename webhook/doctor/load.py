@@ -1,0 +1,314 @@
+"""Reads what the checks need: every list up to a bound, and nothing that the user may not read."""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from webhook.admission.engine import read_policy
+from webhook.doctor import probe, rights
+from webhook.doctor.installation import Installation, installation
+from webhook.doctor.shipped import LEDGER, NAME, NAMESPACE, REQUESTED_RETRIES
+from webhook.doctor.snapshot import Objects, SeenLease, Snapshot, Stored, Unread, time_of
+from webhook.kinds import KindSpec, full_name
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, Api, ApiError, TooLargeError
+from webhook.kube.paths import path_of
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.policy.model import Policy
+from webhook.policy.parse import KEY
+
+ADMISSION: Final = "admissionregistration.k8s.io/v1"
+LEASES: Final = "coordination.k8s.io/v1"
+SLICES: Final = "discovery.k8s.io/v1"
+CRDS: Final = path_of(
+    "apiextensions.k8s.io/v1", "customresourcedefinitions", name=f"{JOB_SET.resource}.{JOB_SET.group}"
+)
+DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+LARGEST_DISCOVERY: Final = 32 * 1024 * 1024  # bytes; a cluster with 300 CRDs has less than one million
+MOST: Final = 1_000  # objects that are read of a list
+MOST_NAMESPACES: Final = 10_000  # of which only the metadata is read
+# Seconds: the leader renews its Lease every two seconds, and gives up after ten without success.
+FRESH: Final = 10.0
+PATIENCE: Final = 5.0
+PAUSE: Final = 0.5
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the user asks: about the whole cluster, one namespace, or one object in it."""
+
+    namespace: str | None = None
+    row: KindSpec | None = None
+    name: str = ""
+
+
+async def load(api: Api, question: Question, version: str, warnings: list[str]) -> Snapshot:
+    """Return the state of the cluster; raise what `Api` raises if it is not reached, or the user is unknown.
+
+    `warnings`: the list to which the connection adds each Warning header.
+    """
+    nowhere = Installation(NAMESPACE, {})
+    reader = Reader(api, Snapshot(version=version, installed=nowhere, asked=question.namespace))
+    await reader.read_installation()
+    await reader.read_rest()
+    await reader.read_namespaces()
+    if question.row is not None and question.namespace is not None:
+        await reader.read_object(question.row, question.namespace, question.name)
+    await reader.try_job(warnings)
+    return reader.snapshot
+
+
+class Reader:
+    """Fills a Snapshot; what the user may not read is added to `snapshot.unread`."""
+
+    def __init__(self, api: Api, snapshot: Snapshot) -> None:
+        self.api = api
+        self.snapshot = snapshot
+
+    async def allowed(self, section: str, what: str, right: str, work: Awaitable[Found]) -> Found | None:
+        """Return what `work` returns; None if the API server refuses, which is noted.
+
+        Raise ApiError if the API server does not know the user.
+        """
+        try:
+            return await work
+        except ApiError as error:
+            if error.status == HTTPStatus.UNAUTHORIZED:
+                raise
+            needed = right if error.status == HTTPStatus.FORBIDDEN else ""
+            self.snapshot.unread.append(Unread(section, what, needed, str(error)))
+        except TooLargeError:
+            self.snapshot.unread.append(Unread(section, what, "", "the answer is too large"))
+        return None
+
+    async def objects(self, section: str, path: str, right: str, *, most: int = MOST, **options: Any) -> Objects:
+        """Return the first objects of a list; None if the user may not read it."""
+        resource = path.rpartition("/")[2]
+        options.setdefault("query", {})
+
+        async def first() -> list[Json]:
+            found: list[Json] = []
+            async for one in self.api.objects(path, **options):
+                if len(found) >= most:
+                    self.snapshot.cut[section] = f"only the first {most:,} {resource} were looked at"
+                    break
+                found.append(one)
+            return found
+
+        return await self.allowed(section, resource, right, first())
+
+    async def one(self, section: str, path: str, right: str) -> Objects:
+        """Return an object as a list, which is empty if there is none; None if the user may not read it."""
+        resource, _, name = path.rpartition("/")
+
+        async def found() -> list[Json]:
+            root = await self.api.find(path)
+            return [] if root is None else [root]
+
+        return await self.allowed(section, f"{resource.rpartition('/')[2]}/{name}", right, found())
+
+    async def read_installation(self) -> None:
+        """Read what says where the webhook is installed."""
+        snapshot = self.snapshot
+        named = {"labelSelector": f"app.kubernetes.io/name={NAME}"}
+        snapshot.mutating, snapshot.validating, snapshot.deployments, snapshot.kinds, version = await asyncio.gather(
+            self.configurations("mutatingwebhookconfigurations"),
+            self.configurations("validatingwebhookconfigurations"),
+            self.objects("Installation", path_of("apps/v1", "deployments"), "list deployments.apps", query=named),
+            self.allowed("Kinds", "the served kinds", "get /apis", self.discovered()),
+            self.allowed("Installation", "the version of Kubernetes", "get /version", self.api.get_dated("/version")),
+        )
+        if version is not None:
+            snapshot.server_version, snapshot.now = str(version[0].get("gitVersion")), version[1]
+        found = [*(snapshot.mutating or ()), *(snapshot.validating or ())]
+        snapshot.installed = installation(found, snapshot.deployments or [])
+        if snapshot.deployments is None:
+            namespace = snapshot.installed.namespace
+            path = path_of("apps/v1", "deployments", namespace, NAME)
+            one = await self.one("Installation", path, f"get deployments.apps in namespace {namespace}")
+            snapshot.installed = installation(found, one or [])
+
+    async def configurations(self, resource: str) -> Objects:
+        """Return all webhook configurations of a kind."""
+        right = f"list {resource}.admissionregistration.k8s.io"
+        return await self.objects("Webhooks", path_of(ADMISSION, resource), right)
+
+    async def discovered(self) -> dict[tuple[str, str], list[str]]:
+        """Return the served versions of all resources, by group and resource; raise as `Api` does."""
+        body = await self.api.body("/apis", {}, DISCOVERY, LARGEST_DISCOVERY)
+        found: dict[tuple[str, str], list[str]] = {}
+        for group in msgspec.json.decode(body).get("items") or ():
+            for version in group.get("versions") or ():
+                for one in version.get("resources") or ():
+                    found.setdefault((group["metadata"]["name"], one["resource"]), []).append(version["version"])
+        return found
+
+    async def read_rest(self) -> None:
+        """Read everything whose place is known once the installation is found."""
+        await asyncio.gather(
+            self.read_server(),
+            self.read_certificate(),
+            self.read_leases(),
+            self.read_policy(),
+            self.read_permissions(),
+            self.read_crd(),
+        )
+
+    async def read_server(self) -> None:
+        """Read the Service, its endpoints, the pods, and the Events that say what is wrong with them."""
+        snapshot, namespace = self.snapshot, self.snapshot.installed.namespace
+        labels = ",".join(f"{key}={value}" for key, value in snapshot.installed.selector.items())
+        within = f"in namespace {namespace}"
+        snapshot.services, snapshot.slices, snapshot.pods, snapshot.events = await asyncio.gather(
+            self.one("Installation", path_of("v1", "services", namespace, NAME), f"get services {within}"),
+            self.objects(
+                "Installation",
+                path_of(SLICES, "endpointslices", namespace),
+                f"list endpointslices.discovery.k8s.io {within}",
+                query={"labelSelector": f"kubernetes.io/service-name={NAME}"},
+            ),
+            self.objects(
+                "Installation", path_of("v1", "pods", namespace), f"list pods {within}", query={"labelSelector": labels}
+            ),
+            self.objects(
+                "Installation",
+                path_of("v1", "events", namespace),
+                f"list events {within}",
+                query={"fieldSelector": "type=Warning"},
+            ),
+        )
+
+    async def read_certificate(self) -> None:
+        """Read the served certificate; the private key beside it is dropped."""
+        snapshot, namespace, secret = self.snapshot, self.snapshot.installed.namespace, self.snapshot.installed.secret
+        if not secret:
+            return
+        path = path_of("v1", "secrets", namespace, secret)
+        found = await self.one("Certificate", path, f"get secrets/{secret} in namespace {namespace}")
+        if found is not None:
+            snapshot.certificates = [
+                {"metadata": one["metadata"], "data": {"tls.crt": at(one, ("data", "tls.crt"))}} for one in found
+            ]
+
+    async def read_leases(self) -> None:
+        """Read the Leases of the leaders, and wait a moment for the renewal of one that is not fresh."""
+        names = [LEDGER, *([REQUESTED_RETRIES] if self.snapshot.installed.requested_retries else ())]
+        right = f"get leases.coordination.k8s.io in namespace {self.snapshot.installed.namespace}"
+        found = [await self.allowed("Leader", f"leases/{name}", right, self.lease(name)) for name in names]
+        if all(one is not None for one in found):
+            self.snapshot.leases = [one for one in found if one is not None]
+
+    async def lease(self, name: str) -> SeenLease:
+        """Return a Lease, and whether it is renewed if it is old; raise as `Api` does."""
+        path = path_of(LEASES, "leases", self.snapshot.installed.namespace, name)
+        try:
+            lease, now = await self.api.get_dated(path)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            _, now = await self.api.get_dated("/version")
+            return SeenLease(name, None, now)
+        renewed_at = time_of(at(lease, ("spec", "renewTime")))
+        if renewed_at is None or (now - renewed_at).total_seconds() <= FRESH:
+            return SeenLease(name, lease, now)
+        for _ in range(int(PATIENCE / PAUSE)):
+            await asyncio.sleep(PAUSE)
+            later, now = await self.api.get_dated(path)
+            if at(later, ("spec", "renewTime")) != at(lease, ("spec", "renewTime")):
+                return SeenLease(name, later, now, renewed=True)
+        return SeenLease(name, lease, now, renewed=False)
+
+    async def read_policy(self) -> None:
+        """Read the stored policy."""
+        if self.snapshot.installed.policy is None:
+            return
+        namespace, name = self.snapshot.installed.policy
+        path = path_of("v1", "configmaps", namespace, name)
+        found = await self.one("Policy", path, f"get configmaps/{name} in namespace {namespace}")
+        self.snapshot.config_maps = found
+        text = at(found[0], ("data", KEY)) if found else None
+        self.snapshot.policy = policy_in(text)
+
+    async def read_permissions(self) -> None:
+        """Read which permissions the server lacks, and the admission policies that limit it."""
+        snapshot = self.snapshot
+        snapshot.missing_rights = await self.allowed(
+            "Permissions",
+            "the permissions of the server",
+            "create subjectaccessreviews.authorization.k8s.io (or get clusterroles, roles and their bindings)",
+            rights.missing(self.api, snapshot.installed, snapshot.installed.rights),
+        )
+        for resource, field in (
+            ("validatingadmissionpolicies", "admission_policies"),
+            ("validatingadmissionpolicybindings", "admission_bindings"),
+        ):
+            right = f"list {resource}.admissionregistration.k8s.io"
+            setattr(snapshot, field, await self.objects("Permissions", path_of(ADMISSION, resource), right))
+        served = (snapshot.kinds or {}).get(("admissionregistration.k8s.io", "mutatingadmissionpolicies"), [])
+        if served:
+            path = path_of(f"admissionregistration.k8s.io/{served[0]}", "mutatingadmissionpolicies")
+            right = "list mutatingadmissionpolicies.admissionregistration.k8s.io"
+            snapshot.mutating_policies = await self.objects("Others", path, right)
+
+    async def read_crd(self) -> None:
+        """Read the CRD of JobSets, whose fields decide what a disruption restarts."""
+        if (JOB_SET.group, JOB_SET.resource) in (self.snapshot.kinds or {}):
+            right = "get customresourcedefinitions.apiextensions.k8s.io"
+            self.snapshot.job_set_crd = await self.one("Kinds", CRDS, right)
+
+    async def read_namespaces(self) -> None:
+        """Read the metadata of all Namespaces, else of the one that the user asks about."""
+        snapshot, asked = self.snapshot, self.snapshot.asked
+        snapshot.namespaces = await self.objects(
+            "Namespaces",
+            path_of("v1", "namespaces"),
+            "list namespaces",
+            most=MOST_NAMESPACES,
+            accept=METADATA_ONLY_LIST,
+        )
+        found = {one["metadata"]["name"] for one in snapshot.namespaces or ()}
+        if asked is not None and asked not in found and (snapshot.namespaces is None or "Namespaces" in snapshot.cut):
+            what = f"namespaces/{asked}"
+            one = await self.allowed("Namespaces", what, f"get {what}", self.namespace(asked))
+            snapshot.namespaces = [*(snapshot.namespaces or ()), *one] if one is not None else snapshot.namespaces
+
+    async def namespace(self, name: str) -> list[Json]:
+        """Return the metadata of a Namespace as a list, which is empty if there is none; raise as `Api` does."""
+        try:
+            return [await self.api.get(path_of("v1", "namespaces", name=name), accept=METADATA_ONLY)]
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return []
+            raise
+
+    async def read_object(self, row: KindSpec, namespace: str, name: str) -> None:
+        """Read the object that the user asks about."""
+        group = f".{row.group}" if row.group else ""
+        right = f"get {row.resource}{group} in namespace {namespace}"
+        found = await self.one("Object", row.path(namespace, name), right)
+        if found is not None:
+            root = {"apiVersion": row.api_version, "kind": row.kind, **found[0]} if found else None
+            self.snapshot.stored = Stored((row.group, row.kind), full_name(row, namespace, name), root)
+
+    async def try_job(self, warnings: list[str]) -> None:
+        """Create Jobs in a dry run, in an opted-in namespace."""
+        namespace = probe.chosen(self.snapshot)
+        if namespace is None:
+            return
+        name = namespace["metadata"]["name"]
+        right = f"create jobs.batch in namespace {name}"
+        self.snapshot.probe = await self.allowed(
+            "Admission", "a Job in a dry run", right, probe.tried(self.api, namespace, warnings)
+        )
+
+
+def policy_in(text: object) -> Policy | None:
+    """Return the policy in a text; None if there is none, or it has problems."""
+    return read_policy(text)[0] if isinstance(text, str) else None

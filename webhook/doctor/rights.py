@@ -1,0 +1,76 @@
+"""Finds the permissions that the server needs and lacks: by asking the API server, else by reading the roles."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Final
+
+from webhook.doctor.installation import Installation
+from webhook.doctor.shipped import Right, rights_of
+from webhook.kube.client import Api, ApiError
+from webhook.kube.paths import path_of
+from webhook.objects.problem import Json
+
+REVIEWS: Final = path_of("authorization.k8s.io/v1", "subjectaccessreviews")
+RBAC: Final = "rbac.authorization.k8s.io/v1"
+AT_ONCE: Final = 10  # reviews
+
+
+async def missing(api: Api, installed: Installation, rights: list[Right]) -> list[Right]:
+    """Return those of these permissions that the server does not have; raise as `Api` does."""
+    try:
+        return await refused(api, installed, rights)
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+    return await not_granted(api, installed, rights)
+
+
+async def refused(api: Api, installed: Installation, rights: list[Right]) -> list[Right]:
+    """Return the permissions that the API server denies to the server; raise as `Api` does."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def is_allowed(right: Right) -> bool:
+        async with places:
+            answer = await api.create(REVIEWS, review(installed, right))
+        return bool(answer["status"].get("allowed"))
+
+    first = await is_allowed(rights[0])  # alone: a user who may not ask is refused once
+    answers = [first, *await asyncio.gather(*map(is_allowed, rights[1:]))]
+    return [right for right, allowed in zip(rights, answers, strict=True) if not allowed]
+
+
+def review(installed: Installation, right: Right) -> Json:
+    """Return the question whether the server has a permission."""
+    resource, _, sub = right.resource.partition("/")
+    attributes = {"namespace": right.namespace, "group": right.group, "resource": resource, "verb": right.verb}
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": installed.username,
+            "groups": [
+                "system:serviceaccounts",
+                f"system:serviceaccounts:{installed.namespace}",
+                "system:authenticated",
+            ],
+            "resourceAttributes": {**attributes, "subresource": sub, "name": right.name},
+        },
+    }
+
+
+async def not_granted(api: Api, installed: Installation, rights: list[Right]) -> list[Right]:
+    """Return the permissions that no role of the shipped names grants to the server; raise as `Api` does."""
+    granted: set[Right] = set()
+    for role, namespace in dict.fromkeys((one.role, one.namespace) for one in rights):
+        kind = "roles" if namespace else "clusterroles"
+        found = await api.find(path_of(RBAC, kind, namespace or None, role))
+        binding = await api.find(path_of(RBAC, kind.replace("roles", "rolebindings"), namespace or None, role))
+        if found is not None and binding is not None and is_bound(binding, installed):
+            granted |= {right for rule in found.get("rules") or () for right in rights_of(role, namespace, rule)}
+    return [one for one in rights if one not in granted]
+
+
+def is_bound(binding: Json, installed: Installation) -> bool:
+    """Return True if a binding grants its role to the server."""
+    server = ("ServiceAccount", installed.namespace, installed.service_account)
+    return server in {(one.get("kind"), one.get("namespace"), one.get("name")) for one in binding.get("subjects") or ()}
