@@ -105,6 +105,8 @@ class _ControlPlane:
             f"--etcd-keyfile={etcd_key}",
             f"--bind-address={HOST}",
             f"--advertise-address={HOST}",
+            # A webhook behind a Service is called at its endpoints: no kube-proxy serves the address of a Service.
+            "--enable-aggregator-routing",
             "--endpoint-reconciler-type=none",  # from 1.37 on the API server does not publish a loopback address
             f"--secure-port={port}",
             f"--tls-cert-file={certificate}",
