@@ -1,4 +1,4 @@
-"""The command line: retry-policy serve | render | check | test | audit | doctor | explain | retry | suspend | resume."""
+"""The command line: retry-policy COMMAND."""
 
 import importlib
 from typing import Final
