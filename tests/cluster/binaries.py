@@ -86,8 +86,13 @@ def foreign_cluster() -> list[Binary]:
     return [_kubernetes("kubectl"), KWOK]
 
 
+def kubernetes_version() -> str:
+    """Return the version of the control plane."""
+    return os.environ.get("KUBERNETES_VERSION") or DEFAULT_VERSION
+
+
 def _kubernetes(name: str) -> Binary:
-    version = os.environ.get("KUBERNETES_VERSION") or DEFAULT_VERSION
+    version = kubernetes_version()
     tool = f"kubernetes-{version}"
     if not (TOOLS / tool).is_dir():
         known = ", ".join(sorted(path.name.partition("-")[2] for path in TOOLS.glob("kubernetes-*")))

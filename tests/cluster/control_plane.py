@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
+from tests.cluster.binaries import kubernetes_version
 from tests.cluster.credentials import Credentials
 from tests.cluster.kubectl import Kubectl
 
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 # The default rate limits of controllers would make every test slower.
 UNLIMITED = ("--kube-api-qps=1000", "--kube-api-burst=2000")
+# For MutatingAdmissionPolicy, which is on from 1.36 on.
+OF_VERSION: Mapping[str, tuple[str, ...]] = {
+    "1.34": (
+        "--feature-gates=MutatingAdmissionPolicy=true",
+        "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
+    ),
+}
 # Each start of kubectl takes a tenth of a second of CPU time, while the programs that it waits for need both cores.
 WHILE_WAITING = "--timeout=5s"
 
@@ -119,6 +127,7 @@ class _ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={token_certificate}",
             f"--service-account-signing-key-file={token_key}",
+            *OF_VERSION.get(kubernetes_version(), ()),
         )
 
     def _admission(self) -> Path:

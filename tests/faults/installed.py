@@ -29,6 +29,8 @@ class Installed:
     """The shipped manifests of the base, except that the webhooks are called at a URL."""
 
     def __init__(self, kubectl: Kubectl, url: str) -> None:
+        self.kubectl = kubectl
+        self.url = url
         self.api = Direct(Address.of(kubectl.kubeconfig))
         manifests = built(kubectl, BASE)
         others = [manifest for manifest in manifests if "webhooks" not in manifest]

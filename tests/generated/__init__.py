@@ -15,6 +15,7 @@ from tests.generated import (
     chart,
     commands,
     docs,
+    exported,
     figures,
     kinds,
     manifests,
@@ -38,6 +39,7 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/explanation/market.md": {"market": market.table},
     "docs/reference/cases.md": {"fields": schemas.cases_table},
     "docs/reference/command-line.md": {"commands": commands.reference},
+    "docs/reference/exported.md": {"exported": exported.held, "not exported": exported.not_held},
     "docs/reference/metrics.md": {
         "metrics": metrics.table,
         "labels": metrics.labels_table,

@@ -33,10 +33,11 @@ ERRORS: Final = (
     "webhook.serving.listen.CannotListenError",
     "webhook.serving.places.CrowdedError",
 )
+CLICK: Final = ("click.BadParameter", "click.ClickException", "click.UsageError")
 NOTICE: Final = ["kind", "namespace", "name", "reason", "message", "type", "api_version", "uid"]
 # What takes one text: its parameters, and the text that is made of them.
 TEXTS: Final[dict[str, tuple[list[str], str]]] = {
-    **{error: (["text"], "{text}") for error in (*ERRORS, "click.ClickException", "click.UsageError")},
+    **{error: (["text"], "{text}") for error in (*ERRORS, *CLICK)},
     **{f"aiohttp.web_exceptions.{error}": ([], "{text}") for error in HTTP_ERRORS},
     "ValueError": (["text"], "{text}"),  # of the command line
     "click.echo": (["text"], "{text}"),  # to stderr

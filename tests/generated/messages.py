@@ -79,7 +79,7 @@ SECTIONS: Final = (
     Section(
         "The command line",
         "For those who run `retry-policy`, on stderr; wrong options apart.",
-        ("webhook/cli/", "webhook/explain/"),
+        ("webhook/cli/", "webhook/explain/", "webhook/export/"),
     ),
     Section(
         "Certificates",

@@ -14,6 +14,7 @@ COMMANDS: Final = {
     "serve": ("serve", "Answer admission requests until SIGTERM."),
     "render": ("render", "Print what admission would make of each document."),
     "check": ("check", "Print every problem that admission would deny."),
+    "export": ("export", "Print a policy as admission policies that hold without the webhook."),
     "test": ("test", "Test a policy: compare what admission does with what is expected."),
     "audit": ("audit", "Print what admission would deny or change in a cluster."),
     "doctor": ("doctor", "Check an installation, and say how to correct it."),

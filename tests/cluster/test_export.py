@@ -1,0 +1,214 @@
+"""The exported policies and the webhook give the same verdict, on generated objects of all kinds.
+
+Three namespaces: under the webhook, under the exported policies alone, and under both. What an exported policy does not
+hold is in webhook/export/claims.py; test_export_claims.py shows each claim by an example.
+RETRY_POLICY_EXAMPLES: how many objects are generated; by default a few, always the same ones.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, event, given, seed, settings
+from hypothesis import strategies as st
+
+from tests.cluster import exported
+from tests.cluster.conftest import new_namespace, with_operators
+from tests.cluster.exported import DENIED, annotations_of, create, is_refused, said
+from tests.cluster.test_agreement import comparable
+from tests.cluster.test_webhook_kinds import ADMITTED, samples_of, with_retries
+from tests.strategies import ANNOTATIONS, CRON_JOBS, JOBS, PODS
+from webhook.kinds import KINDS, batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
+from webhook.objects.patch import Editor, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.namespace import Api
+    from webhook.kinds import KindSpec
+
+pytestmark = [with_operators, pytest.mark.generated]
+
+DEFAULT = 120
+EXAMPLES = int(os.environ.get("RETRY_POLICY_EXAMPLES", DEFAULT))
+PROFILES = ("default", "one-retry", "clamp", "fail-job", "count", "require")
+PARTS = 4
+
+# What the webhook's denials say that the exported policies say too: webhook/export/claims.py.
+CLAIMED = re.compile(
+    r"exceed the limit of|allows unlimited retries|restarts the container in place|retries of all indexes together|"
+    r"OnFailure restarts containers in place|must be a whole number|must be \"true\" or \"false\"|"
+    r" is more than the |does not allow workloads to be left alone"
+)
+# With Clamp the webhook lowers these problems, and the exported policies refuse them.
+NOT_LOWERED = re.compile(
+    r"[^;]*: (restarts the container in place without limit|"
+    r"OnFailure restarts containers in place, which backoffLimitPerIndex does not count|"
+    r"allows [0-9]+ retries of all indexes together)[^;]*; [^;]*(; )?"
+)
+# Kinds whose embedded objects are judged only when they are created.
+WRAPPERS = {"AppWrapper", "TriggerTemplate"}
+
+
+class Teams:
+    """The three namespaces of a profile."""
+
+    def __init__(self, profile: str, kubectl: Kubectl, api: Api) -> None:
+        self.webhook = new_namespace("export-webhook", {names.PROFILE: profile}, kubectl, api)
+        self.policies = new_namespace("export-policies", {exported.PROFILE: profile}, kubectl, api)
+        both = {names.PROFILE: profile, exported.PROFILE: profile}
+        self.both = new_namespace("export-both", both, kubectl, api)
+
+
+@pytest.fixture(scope="module")
+def teams(kubectl: Kubectl, api: Api) -> Callable[[str], Teams]:
+    """Return a function for the namespaces of a profile, in which the exported policies have an effect."""
+    exported.install(kubectl)
+    exported.namespace("export-probe", kubectl, api, {exported.PROFILE: "default"})
+    made: dict[str, Teams] = {}
+
+    def of(profile: str) -> Teams:
+        if profile not in made:
+            made[profile] = Teams(profile, kubectl, api)
+        return made[profile]
+
+    return of
+
+
+def generated(part: int) -> Callable[[Any], Any]:
+    drawn = settings(
+        max_examples=max(1, EXAMPLES // PARTS),
+        derandomize=False,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink],
+    )
+    return lambda test: drawn(seed(part)(test) if EXAMPLES == DEFAULT else test)
+
+
+NUMBERS = st.integers(0, 12) | st.sampled_from([0, 3, 10, 11, 25, 40])
+
+
+@st.composite
+def of_kinds(draw: st.DrawFn) -> Any:
+    """Objects of all kinds, as users write them, with other numbers of retries, fields left out, and annotations."""
+    row: KindSpec = draw(st.sampled_from(ADMITTED))
+    root = deepcopy(draw(st.sampled_from(samples_of(row))))
+    of_jobs = [budget for one in row.jobs(root) for budget in (batch.budget_of(one, said=True),) if budget is not None]
+    for budget in [*of_jobs, *row.budgets(root)]:
+        choice = draw(st.integers(0, 3))
+        if choice == 0:
+            Editor(root).remove(budget.path)
+        elif choice == 1:
+            root = with_retries(root, budget, draw(NUMBERS))
+    for pattern in [*row.pod_templates, *((*spec, "template") for spec in row.job_specs)]:
+        for place, _ in list(find(root, (*pattern, "spec", "containers", 0))):
+            if draw(st.integers(0, 9)) == 0:
+                policy = draw(st.sampled_from(["Always", "OnFailure", "Never"]))
+                Editor(root).set((*place, "restartPolicy"), policy)
+    own = draw(ANNOTATIONS)
+    if own:
+        Editor(root).update(("metadata", "annotations"), own)
+    root["metadata"]["name"] = "generated"
+    if not row.namespaced:
+        root["metadata"]["labels"] = {names.PROFILE: "default"}
+    return root
+
+
+OBJECTS = st.tuples(st.sampled_from(("default", *PROFILES)), JOBS | CRON_JOBS | PODS | of_kinds() | of_kinds())
+
+
+def relabelled(root: Object, profile: str, *keys: str) -> Object:
+    """Return a copy of a cluster-scoped object, opted in by these labels; any other object as it is."""
+    row = KINDS[root["apiVersion"].rpartition("/")[0], root["kind"]]
+    if row.namespaced:
+        return root
+    return {**root, "metadata": {**root["metadata"], "labels": dict.fromkeys(keys, profile)}}
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_policies_and_the_webhook_give_the_same_verdict(teams: Callable[[str], Teams], part: int) -> None:
+    @generated(part)
+    @given(OBJECTS)
+    def agree(drawn: tuple[str, Object]) -> None:
+        profile, root = drawn
+        three = teams(profile)
+        by_webhook = create(three.webhook, relabelled(root, profile, names.PROFILE))
+        by_policies = create(three.policies, relabelled(root, profile, exported.PROFILE))
+        by_both = create(three.both, relabelled(root, profile, names.PROFILE, exported.PROFILE))
+        assert_same_verdict(profile, root, by_webhook, by_policies)
+        assert_same_with_both(by_webhook, by_both)
+
+    agree()
+
+
+def lines_of(answer: Object) -> list[str]:
+    """Return the problems in the webhook's refusal, after the name of the object; none if something else refused it."""
+    _, denied, text = answer["message"].partition("denied the request: ")
+    return text.partition(": ")[2].split("\n") if denied else []
+
+
+def assert_same_verdict(profile: str, root: Object, by_webhook: Object, by_policies: Object) -> None:
+    if is_refused(by_policies) and DENIED not in by_policies["message"]:
+        event("refused by the API server")  # for an author's rules, to which only the webhook adds its own
+        assert is_refused(by_webhook) or "podFailurePolicy" in str(root), by_policies["message"]
+        return
+    if not is_refused(by_webhook):
+        if profile == "clamp" and is_refused(by_policies) and not NOT_LOWERED.sub("", said(by_policies)):
+            event("lowered by the webhook alone")
+            return
+        event("accepted")
+        assert not is_refused(by_policies), (by_policies["message"], root)
+        assert_same_edits(root, by_webhook, by_policies)
+        return
+    lines = lines_of(by_webhook)
+    claimed = [line for line in lines if CLAIMED.search(line)]
+    if root["kind"] in WRAPPERS:
+        claimed = [line for line in claimed if line.startswith("metadata.")]
+    if claimed:
+        event("refused by both")
+        assert is_refused(by_policies), (lines, root)
+        found = said(by_policies)
+        for line in claimed:
+            assert line in found, (line, found)
+    elif not lines:
+        event("refused by the API server")
+        assert is_refused(by_policies), (by_webhook["message"], root)
+    else:
+        event("refused by the webhook alone")
+
+
+def assert_same_edits(root: Object, by_webhook: Object, by_policies: Object) -> None:
+    row = KINDS[root["apiVersion"].rpartition("/")[0], root["kind"]]
+    assert budgets_of(row, by_policies) == budgets_of(row, by_webhook), root
+    if row is batch.JOB and "podFailurePolicy" not in root["spec"]:
+        for name in ("podFailurePolicy", "podReplacementPolicy"):
+            assert by_policies["spec"].get(name) == by_webhook["spec"].get(name), root
+        assert annotations_of(by_policies).keys() >= {names.POLICY} & annotations_of(by_webhook).keys()
+
+
+def budgets_of(row: KindSpec, root: Object) -> list[Any]:
+    """Return the path and the retries of each budget; those that the default of a set's Jobs has too."""
+    jobs = [] if row is JOB_SET else [batch.budget_of(job, said=True) for job in row.jobs(root)]
+    return [(one.path[:-1], one.retries) for one in [*jobs, *row.budgets(root)] if one is not None]
+
+
+def assert_same_with_both(by_webhook: Object, by_both: Object) -> None:
+    assert is_refused(by_both) == is_refused(by_webhook), (by_webhook.get("message"), by_both.get("message"))
+    if not is_refused(by_webhook):
+        assert normal(by_both) == normal(by_webhook)
+
+
+def normal(answer: Object) -> Any:
+    """Return what is equal if the same object is created under the webhook, without the labels of the test."""
+    found = comparable(answer)
+    labels = {key: one for key, one in (found["metadata"].get("labels") or {}).items() if key != exported.PROFILE}
+    return {**found, "metadata": {**found["metadata"], "labels": labels}}

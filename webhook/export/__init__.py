@@ -1,0 +1,1 @@
+"""Writes what of a policy the API server can hold by itself, as admission policies in CEL. Pure."""

@@ -1,0 +1,75 @@
+"""Writes CEL for the annotations of ours that authors write: which values are malformed or forbidden.
+
+The expressions mirror webhook/policy/settings.py and webhook/rules/annotations.py.
+"""
+
+from typing import Final
+
+from webhook.export.cel import Variables, plain_list, text, union
+from webhook.kinds import KindSpec
+from webhook.kube import names
+from webhook.objects.patch import Pattern
+from webhook.policy.settings import LARGEST_COUNT
+
+BOOLEANS: Final = (names.INTERRUPTIBLE, names.RETRYABLE, names.SKIP)
+DIGITS: Final = f"'^[0-9]{{1,{len(str(LARGEST_COUNT))}}}$'"
+
+
+def patterns(row: KindSpec) -> list[Pattern]:
+    """Return the patterns of all annotations that the webhook judges in a kind."""
+    fields = (*row.pod_annotations, *row.judged_annotations)
+    templates = [*row.pod_templates, *((*spec, "template") for spec in row.job_specs)]
+    of_jobs = [spec[:-1] for spec in row.job_specs if len(spec) > 1]
+    return list(
+        dict.fromkeys(
+            [
+                ("metadata", "annotations"),
+                *((*field.within, *field.name) for field in fields),
+                *((*place, "metadata", "annotations") for place in (*templates, *of_jobs)),
+            ]
+        )
+    )
+
+
+def said(variables: Variables, row: KindSpec) -> str:
+    """Return an expression for the values of our annotations, by path."""
+    found = [
+        f"{variables.places(pattern)}.transformMapEntry(p, o,\n"
+        f"  o.transformMapEntry(key, v, key.startsWith({text(names.PREFIX)}), {{p + '[' + key + ']': string(v)}}))"
+        for pattern in patterns(row)
+    ]
+    return union(found)
+
+
+def problems() -> list[str]:
+    """Return expressions for lists of problems; the variables `said` and those of the profile must exist."""
+    new = "!p.startsWith('before: ') && variables.said[?('before: ' + p)] != optional.of(variables.said[p])"
+    found = []
+    limits = {names.ATTEMPT: "", names.MAX_RETRIES: "mostRetries", names.MAX_DISRUPTIONS: "mostDisruptions"}
+    for key, limit in limits.items():
+        of_key = f"variables.said.filter(p, p.endsWith({text(f'[{key}]')}) && {new}"
+        number = f"int(variables.said[p]) <= {LARGEST_COUNT}"
+        whole = f"variables.said[p].matches({DIGITS}) && {number}"
+        remedy = "'must be a whole number, 0 or more'"
+        if limit:
+            bounded = f"'must be a whole number from 0 to ' + string(variables.{limit})"
+            remedy = f"(variables.{limit} == {LARGEST_COUNT} ? {remedy} : {bounded})"
+            found.append(
+                f"{of_key} && {whole} &&\n"
+                f"  int(variables.said[p]) > variables.{limit}).map(p, p + ': ' + string(int(variables.said[p])) +\n"
+                f"  ' is more than the ' + string(variables.{limit}) + ' that profile \\'' + variables.profile +\n"
+                f"  '\\' allows; set ' + string(variables.{limit}) + ' or less')"
+            )
+        found.append(f"{of_key} && !({whole})).map(p,\n  p + ': is \\'' + variables.said[p] + '\\'; ' + {remedy})")
+    endings = plain_list([f"[{key}]" for key in BOOLEANS])
+    found.append(
+        f"variables.said.filter(p, {endings}.exists(key, p.endsWith(key)) && {new} &&\n"
+        "  !(variables.said[p] in ['true', 'false'])).map(p,\n"
+        "  p + ': is \\'' + variables.said[p] + '\\'; must be \"true\" or \"false\"')"
+    )
+    found.append(
+        f"variables.said.filter(p, p.endsWith({text(f'[{names.SKIP}]')}) && {new} &&\n"
+        "  variables.said[p] == 'true' && !variables.allowSkip).map(p, p + ': profile \\'' + variables.profile +\n"
+        "  '\\' does not allow workloads to be left alone; remove the annotation')"
+    )
+    return found

@@ -1,0 +1,229 @@
+"""Writes CEL for retry budgets: how many retries each field of an object allows, by its path.
+
+The expressions mirror webhook/kinds/kind_spec.py and webhook/kinds/batch.py; tests on a real API server compare both.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from webhook.export.cel import UNLIMITED, Variables, entry_of, text, union, value
+from webhook.kinds import KindSpec, apache_spark, batch, ray, tekton
+from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.kind_spec import RetryField, always
+from webhook.objects.patch import EVERY, Nested, Pattern
+from webhook.objects.problem import Path
+from webhook.objects.shape import ANY_KEY, Shape
+
+EXPRESSION: Final = -1  # the number of retries that stands for a template expression, which is not checked
+NUMBER: Final = "'^[+-]?[0-9]+$'"
+# What the Python functions of RetryField.may_raise say, of the object `o`.
+MAY_RAISE: Final[dict[Callable[[Any], bool], str]] = {
+    always: "true",
+    tekton.may_retry: "o.?onError.orValue('') != 'continue'",
+    ray.may_retry: ("o.?clusterSelector.orValue({}).size() == 0 && o.?submissionMode.orValue('') != 'InteractiveMode'"),
+}
+NO_ENTRY: Final = "{}"
+
+
+def field_budgets(variables: Variables, field: RetryField, shape: Shape, *, by_place: bool = False) -> str:
+    """Return an expression for the retries that a field allows, by its path, or by the path of the object that has it.
+
+    An entry that is left out has no budget: the field is absent, and allows no retries that count.
+    """
+    places = variables.places(field.within)
+    path = "p" if by_place else f"p + {text(variables.path([str(key) for key in field.name], first=not field.within))}"
+    return f"{places}.transformMapEntry(p, o,\n  {entry(field, leaf_of(shape, field), path)})"
+
+
+def entry(field: RetryField, leaf: Shape, path: str) -> str:
+    """Return an expression for the entry of the object `o`: {PATH: RETRIES}, or {}."""
+    if isinstance(field, apache_spark.RestartField):
+        return restart_entry(field, path)
+    found = value(field.name)
+    counted = f"{{{path}: {counted_number(field, found)}}}"
+    missing = absent_entry(field, path)
+    if field.text:
+        chosen = f"type({found}) == string && string({found}).matches({NUMBER}) ? {counted} : {missing}"
+    elif leaf is int:
+        chosen = f"{found} == null ? {missing} : {counted}"
+    else:
+        number = f"type({found}) == int || (type({found}) == string && string({found}).matches({NUMBER}))"
+        chosen = f"{found} == null ? {missing} :\n  {number} ? {counted} : {{{path}: {EXPRESSION}}}"
+    if field.unlimited_with is None or field.counts_with is None:
+        return chosen
+    beside = value((*field.name[:-1], field.counts_with[0]))
+    return f"{beside} == {text(field.unlimited_with)} ? {{{path}: {UNLIMITED}}} : {chosen}"
+
+
+def counted_number(field: RetryField, found: str) -> str:
+    """Return the retries that a number in the field allows."""
+    number = f"int({found})"
+    if field.single:
+        number = f"({number} > {field.single} ? {number} - {field.single} : 0)"
+    return f"(int({found}) < 0 ? {UNLIMITED} : {number})" if field.negative_is_unlimited else number
+
+
+def absent_entry(field: RetryField, path: str) -> str:
+    """Return the entry for an object without the field."""
+    entries = [where(retries, field, path) for retries in (field.absent, field.parent_absent)]
+    chosen = entries[0]
+    if len(field.name) > 1 and entries[0] != entries[1]:
+        chosen = f"({value(field.name[:-1])} == null ? {entries[1]} : {entries[0]})"
+    if field.absent_in is not None:
+        version, retries = field.absent_in
+        chosen = f"(object.apiVersion == {text(version)} ? {where(retries, field, path)} : {chosen})"
+    if field.inherits and chosen != NO_ENTRY:
+        chosen = f"({value(field.inherits, 'object')} == null ? {chosen} : {NO_ENTRY})"
+    return chosen
+
+
+def where(retries: int | None, field: RetryField, path: str) -> str:
+    """Return the entry for this number of retries in an absent field; None means unlimited."""
+    if retries is None:
+        return f"{{{path}: {UNLIMITED}}}"
+    return f"{{{path}: {retries}}}" if field.made else NO_ENTRY
+
+
+def restart_entry(field: RetryField, path: str) -> str:
+    """Return the entry of maxRestartAttempts of Apache Spark's own operator, see webhook/kinds/apache_spark.py."""
+    config = field.name[:-1]
+    restarts, policy, reset = value(field.name), value((*config, "restartPolicy")), value((*config, apache_spark.RESET))
+    number = f"{restarts} == null ? {apache_spark.DEFAULT_RESTARTS} : int({restarts})"
+    return (
+        f"{{{path}: {policy} == null || {policy} == 'Never' ? 0 :\n"
+        f"  {reset} != null && int({reset}) >= 0 ? {UNLIMITED} : {number}}}"
+    )
+
+
+def may_be_unlimited_if_absent(field: RetryField) -> bool:
+    """Return True if leaving out the field, or its parent, allows unlimited retries."""
+    return field.absent is None or field.parent_absent is None
+
+
+def is_absent(field: RetryField, leaf: Shape) -> str:
+    """Return a condition that the field has no number, in the object `o`."""
+    found = value(field.name)
+    if field.text:
+        return f"!(type({found}) == string && string({found}).matches({NUMBER}))"
+    return f"{found} == null" if leaf is not str else "false"
+
+
+def leaf_of(shape: Shape, field: RetryField) -> Shape:
+    """Return the type of a retry field, from the shape of its kind."""
+    return shape_at(shape, (*field.within, *field.name))
+
+
+def shape_at(shape: Any, pattern: Pattern) -> Shape:
+    """Return the shape of what a pattern matches."""
+    for part in pattern:
+        if part == EVERY:
+            shape = entry_of(shape)
+        elif not isinstance(part, Nested):
+            shape = shape.get(part, shape.get(ANY_KEY))
+    found: Shape = shape
+    return found
+
+
+# JobSpecs
+
+
+def index_budgets(spec: str) -> str:
+    """Return a condition that each completion index of a JobSpec has retries of its own: batch.has_index_budgets."""
+    per_index, in_all = value(("backoffLimitPerIndex",), spec), value(("backoffLimit",), spec)
+    return (
+        f"({per_index} != null && ({value(('maxFailedIndexes',), spec)} != 0 || {in_all} == null || "
+        f"{in_all} > {per_index} ||\n  {spec}.?podFailurePolicy.?rules.orValue([])"
+        ".exists(r, r.?action.orValue('') == 'FailIndex')))"
+    )
+
+
+def is_in_place(row: KindSpec, template: Path) -> str:
+    """Return a condition that the API requires unlimited retries of a Job, or of all Jobs in an object.
+
+    `template`: the path of the JobSetSpec. See Traits.restarts_in_place.
+    """
+    if row is batch.JOB:
+        return (
+            f"(object.spec.?backoffLimit.orValue(0) == {batch.UNLIMITED} && "
+            "object.metadata.?ownerReferences.orValue([]).exists(r, r.?controller.orValue(false) &&\n"
+            f"  r.kind == {text(JOB_SET.kind)} && r.apiVersion.startsWith({text(JOB_SET.group + '/')})))"
+        )
+    strategy = value((*template, "failurePolicy", "restartStrategy"), "object")
+    return f"({strategy} == 'InPlaceRestart')" if row is not batch.CRON_JOB else "false"
+
+
+def set_spec_of(row: KindSpec) -> Path:
+    """Return the path of the JobSetSpec in a kind whose JobSpecs are in one."""
+    return tuple(str(part) for part in row.job_specs[0][: row.job_specs[0].index("replicatedJobs")])
+
+
+def in_place(row: KindSpec) -> str:
+    """Return a condition that the Jobs of an object restart in place, and need unlimited retries for that."""
+    return is_in_place(row, () if row in {batch.JOB, batch.CRON_JOB} else set_spec_of(row))
+
+
+def job_budgets(variables: Variables, row: KindSpec) -> str:
+    """Return an expression for the retries of each JobSpec, by the path of the field that limits them.
+
+    An update of a Job can change backoffLimit alone; the field is the one that limited its retries before.
+    """
+    judged = "(request.operation == 'UPDATE' ? oldObject.spec : object.spec)" if row is batch.JOB else "o"
+    return union(
+        [
+            f"{variables.places(pattern)}.transformMapEntry(p, o, !variables.inPlace,\n  {index_budgets(judged)} ?\n"
+            f"  {{p + '.backoffLimitPerIndex': {number('backoffLimitPerIndex')}}} : "
+            f"{{p + '.backoffLimit': {number('backoffLimit')}}})"
+            for pattern in row.job_specs
+        ]
+    )
+
+
+def number(name: str) -> str:
+    """Return the number in a field of the JobSpec `o`, the API's default if it is left out."""
+    found = value((name,))
+    return f"({found} == null ? {batch.DEFAULT_BACKOFF_LIMIT} : int({found}))"
+
+
+def sums(variables: Variables, row: KindSpec) -> str:
+    """Return an expression for the retries of all completion indexes together, by the path of their JobSpec.
+
+    See batch.retries_of_all_indexes.
+    """
+    at_once = "(o.?parallelism.orValue(null) == null ? 1 : int(o.parallelism))"
+    indexes = f"(o.?completions.orValue(null) == null ? {at_once} : int(o.completions))"
+    per_index, failed = "int(o.backoffLimitPerIndex)", value(("maxFailedIndexes",))
+    in_all = value(("backoffLimit",))
+    unlimited = str(batch.UNLIMITED)
+    counts = f"{index_budgets('o')} && {restart_policy(row)} != 'OnFailure'"
+    least = (
+        f"[{per_index} * {indexes}, {in_all} == null ? {unlimited} : int({in_all}),\n"
+        f"  {failed} == null ? {unlimited} : {per_index} * (int({failed}) + {at_once})].min()"
+    )
+    return union(
+        [
+            f"{variables.places(pattern)}.transformMapEntry(p, o, {counts},\n  {{p: {least}}})"
+            for pattern in row.job_specs
+        ]
+    )
+
+
+def restarted_uncounted(variables: Variables, row: KindSpec) -> str:
+    """Return an expression for backoffLimit, by JobSpec, where containers restart and only backoffLimit counts that.
+
+    See batch.restarts_in_place_uncounted.
+    """
+    in_all = value(("backoffLimit",))
+    counts = f"{index_budgets('o')} && {restart_policy(row)} == 'OnFailure'"
+    return union(
+        [
+            f"{variables.places(pattern)}.transformMapEntry(p, o, {counts},\n"
+            f"  {{p: {in_all} == null ? {batch.UNLIMITED} : int({in_all})}})"
+            for pattern in row.job_specs
+        ]
+    )
+
+
+def restart_policy(row: KindSpec) -> str:
+    """Return the restartPolicy of the JobSpec `o`; in a JobSet by default OnFailure."""
+    default = "" if row in {batch.JOB, batch.CRON_JOB} else "OnFailure"
+    return f"o.?template.?spec.?restartPolicy.orValue({text(default)})"

@@ -1,0 +1,182 @@
+"""Writes CEL: texts, optional fields, and sets of places: what a pattern matches in an object, by its path.
+
+A set is a CEL map from path to value. It is computed in a variable of the admission policy; each variable begins with
+another set, so that no expression is long. In an update, a set of paths for messages has the places in the object
+before the update too: their paths begin with BEFORE.
+
+Expressions use two-variable comprehensions, which Kubernetes has since 1.33. `.?` finds nothing in a value that is
+null or no object, where `.` would be an error.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from webhook.objects.patch import DEEPEST, EVERY, Nested, Pattern
+from webhook.objects.problem import Path
+from webhook.objects.shape import ANY_KEY, Shape
+
+BEFORE: Final = "before: "
+UNLIMITED: Final = 2**63 - 1  # the number of retries that stands for no limit
+IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+RESERVED: Final = frozenset(
+    {"as", "const", "else", "for", "function", "if", "import", "in", "namespace", "var", "void"}
+)
+
+Variable = dict[str, str]
+
+
+def text(value: str) -> str:
+    """Return a string as a CEL literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def literal(value: Any) -> str:
+    """Return a JSON value as a CEL literal; `dyn` allows lists and maps of different types."""
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{text(key)}: dyn({literal(entry)})" for key, entry in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(f"dyn({literal(entry)})" for entry in value) + "]"
+    return json.dumps(value)
+
+
+def plain_list(values: list[str]) -> str:
+    """Return strings as a CEL list of strings."""
+    return "[" + ", ".join(map(text, values)) + "]"
+
+
+def field(path: Path, of: str = "o") -> str:
+    """Return the optional value at a path of keys in the value of a CEL expression."""
+    return of + "".join(f".?{key}" if is_identifier(str(key)) else f"[?{text(str(key))}]" for key in path)
+
+
+def value(path: Path, of: str = "o") -> str:
+    """Return the value at a path of keys, null if it is absent."""
+    return f"{field(path, of)}.orValue(null)" if path else of
+
+
+def is_identifier(key: str) -> bool:
+    """Return True if CEL can select a field by this name."""
+    return IDENTIFIER.fullmatch(key) is not None and key not in RESERVED
+
+
+class Spelling(NamedTuple):
+    """How the paths of a set are written: CEL expressions for what one more key, index or key of a map adds."""
+
+    key: Callable[[str, bool], str]  # of a key; whether it is the first in its path
+    position: str
+    entry: str
+    before: bool  # whether the set has the places before an update too
+
+
+def key_in_message(key: str, first: bool) -> str:  # noqa: FBT001 - the form of Spelling.key
+    """Return what a key adds to a path in a message, as webhook.objects.problem.field writes it."""
+    if "/" in key or "." in key:
+        return f"[{key}]"
+    return key if first else f".{key}"
+
+
+def key_in_pointer(key: str, _first: bool) -> str:  # noqa: FBT001 - likewise
+    """Return what a key adds to a JSON Pointer."""
+    return "/" + key.replace("~", "~0").replace("/", "~1")
+
+
+MESSAGE: Final = Spelling(key_in_message, "'[' + string(i) + ']'", "'.' + i", before=True)
+POINTER: Final = Spelling(
+    key_in_pointer, "'/' + string(i)", "'/' + i.replace('~', '~0').replace('/', '~1')", before=False
+)
+
+
+class Variables:
+    """The variables of one admission policy, in their order; a set is computed once."""
+
+    def __init__(self, spelling: Spelling, shape: Shape, roots: str) -> None:
+        self.spelling = spelling
+        self.shape = shape
+        self.list: list[Variable] = []
+        self.names: set[str] = set()
+        self.sets: dict[Pattern, str] = {}
+        self.too_deep: list[str] = []  # sets of what is nested deeper than rules follow
+        self.sets[()] = self.add("objects", roots)
+
+    def add(self, name: str, expression: str) -> str:
+        """Add a variable, and return the expression of its value; a name that is taken gets a number."""
+        unique, number = name, 1
+        while unique in self.names:
+            number += 1
+            unique = f"{name}{number}"
+        self.names.add(unique)
+        self.list.append({"name": unique, "expression": expression})
+        return f"variables.{unique}"
+
+    def places(self, pattern: Pattern) -> str:
+        """Return the set of what a pattern matches in the object."""
+        if pattern not in self.sets:
+            self.sets[pattern] = self.below(self.sets[()], pattern, self.shape, first=True)
+        return self.sets[pattern]
+
+    def below(self, start: str, pattern: Pattern, shape: Shape, *, first: bool = False) -> str:
+        """Return the set of what a pattern matches in the values of another set; `first`: its paths are empty."""
+        keys: list[str] = []
+        name = "objects" if first else start.partition(".")[2]
+        for index, part in enumerate(pattern):
+            if isinstance(part, Nested):
+                start = self.in_values(start, keys, name, first=first)
+                start = self.nested(start, part, shape)
+                rest = pattern[index + 1 :]
+                return self.below(start, rest, shape) if rest else start
+            if part == EVERY:
+                is_list = isinstance(shape, list)
+                start = self.add(name, self.every(start, keys, is_list=is_list, first=first))
+                shape = entry_of(shape)
+                keys, first = [], False
+            else:
+                key = str(part)
+                shape = shape.get(key, {}) if isinstance(shape, dict) else {}
+                name = key if not keys and name == "objects" else f"{name}_{key}"
+                keys.append(key)
+        return self.in_values(start, keys, name, first=first)
+
+    def in_values(self, start: str, keys: list[str], name: str, *, first: bool) -> str:
+        """Return the set of the values at a path of keys in the values of a set."""
+        if not keys:
+            return start
+        found = value(tuple(keys))
+        path = f"p + {text(self.path(keys, first=first))}"
+        return self.add(name, f"{start}.transformMapEntry(p, o, {found} != null,\n  {{{path}: {found}}})")
+
+    def every(self, start: str, keys: list[str], *, is_list: bool, first: bool) -> str:
+        """Return an expression for all entries of the lists or maps at a path of keys in the values of a set."""
+        entries = f"{field(tuple(keys))}.orValue({'[]' if is_list else '{}'})" if keys else "o"
+        suffix = f"{text(self.path(keys, first=first))} + " if keys else ""
+        step = self.spelling.position if is_list else self.spelling.entry
+        return f"{start}.transformMapEntry(p, o,\n  {entries}.transformMapEntry(i, e, {{p + {suffix}{step}: e}}))"
+
+    def nested(self, start: str, part: Nested, shape: Shape) -> str:
+        """Return the set of values and of all values of the same type in them, down to DEEPEST levels."""
+        levels = [start]
+        for _ in range(DEEPEST + 1):
+            inner = [self.below(levels[-1], pattern, shape) for pattern in part.patterns]
+            levels.append(self.add("inner", union(inner)))
+        self.too_deep.append(levels.pop())
+        return self.add("levels", union(levels))
+
+    def path(self, keys: list[str], *, first: bool) -> str:
+        """Return what a path of keys adds to the path of a value."""
+        return "".join(self.spelling.key(key, first and not index) for index, key in enumerate(keys))
+
+
+def entry_of(shape: Any) -> Shape:
+    """Return the shape of the entries of a list or map."""
+    found: Shape = shape[0] if isinstance(shape, list) else shape[ANY_KEY]
+    return found
+
+
+def union(sets: list[str]) -> str:
+    """Return the union of sets whose paths differ."""
+    if len(sets) == 1:
+        return sets[0]
+    return f"[{', '.join(sets)}].transformMapEntry(i, one, one)"
