@@ -14,11 +14,13 @@ from tests.cluster.conftest import new_namespace, with_operators
 from tests.cluster.exported import annotations_of, create, is_refused, said
 from tests.cluster.kubectl import KubectlError
 from tests.cluster.manifests import job, job_set, pod, replicated_job
-from tests.cluster.test_webhook_kinds import samples_of
+from tests.cluster.namespace import SERVER_SIDE
+from tests.cluster.test_webhook_kinds import ADMITTED, name_of, samples_of, with_retries
 from tests.objects import DISRUPTION, exit_codes
 from webhook.export.claims import CLAIMS, Claim
-from webhook.kinds import KINDS
+from webhook.kinds import KINDS, Budget, batch
 from webhook.kube import names
+from webhook.objects import problem
 from webhook.objects.patch import Editor, at
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Api, Namespace
+    from webhook.kinds import KindSpec
 
 pytestmark = with_operators
 
@@ -306,6 +309,7 @@ OTHERS: Final = {
     "would-change": "test_in_mode_warn_nothing_is_changed_or_refused",
     "ledger": "tests of the ledger: it needs the server",
     "requested-retries": "tests of requested retries: they need the server",
+    "replace": "test_an_unchanged_manifest_of_a_job_can_be_applied_again",
     "lint": "a policy in mode Enforce gives no warnings",
 }
 
@@ -340,6 +344,31 @@ def test_the_policies_hold_what_is_claimed_and_nothing_else(team: Callable[..., 
         else:
             assert not is_refused(answer), answer
             assert {path: at(answer, path) for path in example.stored} == example.stored
+
+
+@pytest.mark.parametrize("row", ADMITTED, ids=name_of)
+def test_11_retries_are_refused_and_10_accepted_in_every_retry_field(
+    team: Callable[..., Namespace], row: KindSpec
+) -> None:
+    for root in samples_of(row):
+        if not row.namespaced:
+            root["metadata"]["labels"] = {exported.PROFILE: "default"}
+        of_jobs = [Budget((*one.path, batch.retry_field(one.spec)), None) for one in row.jobs(root)]
+        for budget in [*of_jobs, *row.budgets(root)]:
+            refused = create(team(), with_retries(root, budget, 11))
+            assert is_refused(refused), budget
+            assert f"{problem.field(budget.path)}: 11 retries exceed the limit of 10" in said(refused)
+            assert not is_refused(create(team(), with_retries(root, budget, 10)))
+
+
+@pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])
+def test_an_unchanged_manifest_of_a_job_can_be_applied_again(
+    team: Callable[..., Namespace], flags: tuple[str, ...]
+) -> None:
+    manifest = job(f"again-{len(flags)}", backoffLimit=3, suspend=True)
+    first = team().apply(manifest, *flags)
+    assert first["spec"]["podFailurePolicy"]
+    assert team().apply(manifest, *flags)["spec"] == first["spec"]
 
 
 def test_in_mode_warn_nothing_is_changed_or_refused(team: Callable[..., Namespace]) -> None:

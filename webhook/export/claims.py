@@ -227,6 +227,15 @@ CLAIMS: Final = (
         ),
     ),
     Claim(
+        name="replace",
+        of="updates",
+        held=False,
+        what=(
+            "nothing is put back that an update leaves out, so the API server refuses such an update of a Job; "
+            "`kubectl apply` of an unchanged manifest works"
+        ),
+    ),
+    Claim(
         name="requested-retries",
         of="requestedRetry",
         held=False,
