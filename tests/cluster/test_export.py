@@ -26,7 +26,6 @@ from tests.cluster.test_agreement import comparable
 from tests.cluster.test_webhook_kinds import ADMITTED, samples_of, with_retries
 from tests.strategies import ANNOTATIONS, CRON_JOBS, JOBS, PODS
 from webhook.kinds import KINDS, batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.objects.patch import Editor, find
 
@@ -212,8 +211,8 @@ def assert_same_edits(root: Object, by_webhook: Object, by_policies: Object) -> 
 
 
 def budgets_of(row: KindSpec, root: Object) -> list[Any]:
-    """Return the path and the retries of each budget; those that the default of a set's Jobs has too."""
-    jobs = [] if row is JOB_SET else [batch.budget_of(job, said=True) for job in row.jobs(root)]
+    """Return the path of the object with each retry field, and the retries that the field allows."""
+    jobs = [batch.budget_of(job, said=True) for job in row.jobs(root)]
     return [(one.path[:-1], one.retries) for one in [*jobs, *row.budgets(root)] if one is not None]
 
 

@@ -292,6 +292,19 @@ EXAMPLES: Final[dict[str, list[Example]]] = {
             stored={("spec", "template", "spec", "activeDeadlineSeconds"): None},
         ),
     ],
+    "types": [
+        Example(
+            root=lambda: sample(
+                *("argoproj.io", "WorkflowTemplate", "spec", "templates", 0, "retryStrategy"), value={"limit": [1]}
+            ),
+            refused="no such overload",
+        ),
+        Example(
+            root=lambda: sample(
+                *("argoproj.io", "WorkflowTemplate", "spec", "templates", 0, "retryStrategy"), value={"limit": 9.5}
+            ),
+        ),
+    ],
     "embedded": [
         Example(
             root=lambda: sample(

@@ -19,7 +19,7 @@ from tests.faults.stage import NAMESPACE
 from webhook.kube import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.cluster.kubectl import Kubectl, Object
@@ -30,15 +30,16 @@ JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 
 
 @pytest.fixture
-def policies(stage: Stage) -> Iterator[None]:
-    """Install what `retry-policy export | kubectl apply -f -` installs, and delete it when the test ends."""
-    kubectl = stage.kubectl
-    version = kubernetes_version()
-    manifests = command_line.run("export", f"--kubernetes-version={version}").stdout
-    done = kubectl.run("apply", "--filename=-", stdin=manifests)
-    assert done.returncode == 0, done.stderr
-    yield
-    done = kubectl.run("delete", "--filename=-", stdin=manifests)
+def export(stage: Stage) -> Iterator[Callable[[], None]]:
+    """Return `retry-policy export | kubectl apply -f -`; what it installs is deleted when the test ends."""
+    manifests = command_line.run("export", f"--kubernetes-version={kubernetes_version()}").stdout
+
+    def install() -> None:
+        done = stage.kubectl.run("apply", "--filename=-", stdin=manifests)
+        assert done.returncode == 0, done.stderr
+
+    yield install
+    done = stage.kubectl.run("delete", "--ignore-not-found", "--filename=-", stdin=manifests)
     assert done.returncode == 0, done.stderr
 
 
@@ -60,14 +61,15 @@ def tried(stage: Stage, backoff_limit: int) -> str | Object:
         return str(refused)
 
 
-@pytest.mark.hardest
-@pytest.mark.usefixtures("policies")
-def test_without_a_server_a_job_with_25_retries_is_still_refused(stage: Stage, tmp_path: Path) -> None:
+def test_without_a_server_a_job_with_25_retries_is_still_refused(
+    stage: Stage, export: Callable[[], None], tmp_path: Path
+) -> None:
     for manifest in fails_open(stage.kubectl, tmp_path):
         path = next(path for path in stage.configurations if path.endswith(f"/{manifest['kind'].lower()}s"))
         stage.api.delete(f"{path}/{manifest['metadata']['name']}")
         stage.api.create(path, called_at(stage.url, manifest))
     stage.two_replicas()
+    export()
     stage.end_replicas()
     until(lambda: isinstance(tried(stage, 3), dict))  # no replica answers, and nothing is refused for that
     refusal = "spec.backoffLimit: 25 retries exceed the limit of 10 in profile 'default'; set 10 or less"

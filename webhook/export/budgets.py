@@ -47,8 +47,8 @@ def entry(field: RetryField, leaf: Shape, path: str) -> str:
     elif leaf is int:
         chosen = f"{found} == null ? {missing} : {counted}"
     else:
-        number = f"type({found}) == int || (type({found}) == string && string({found}).matches({NUMBER}))"
-        chosen = f"{found} == null ? {missing} :\n  {number} ? {counted} : {{{path}: {EXPRESSION}}}"
+        expression = f"type({found}) == string && !string({found}).matches({NUMBER})"
+        chosen = f"{found} == null ? {missing} :\n  {expression} ? {{{path}: {EXPRESSION}}} : {counted}"
     if field.unlimited_with is None or field.counts_with is None:
         return chosen
     beside = value((*field.name[:-1], field.counts_with[0]))

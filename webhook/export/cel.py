@@ -150,7 +150,8 @@ class Variables:
 
     def every(self, start: str, keys: list[str], *, is_list: bool, first: bool) -> str:
         """Return an expression for all entries of the lists or maps at a path of keys in the values of a set."""
-        entries = f"{field(tuple(keys))}.orValue({'[]' if is_list else '{}'})" if keys else "o"
+        found = value(tuple(keys))
+        entries = f"({found} == null ? {'[]' if is_list else '{}'} : {found})"
         suffix = f"{text(self.path(keys, first=first))} + " if keys else ""
         step = self.spelling.position if is_list else self.spelling.entry
         return f"{start}.transformMapEntry(p, o,\n  {entries}.transformMapEntry(i, e, {{p + {suffix}{step}: e}}))"

@@ -236,6 +236,12 @@ CLAIMS: Final = (
         ),
     ),
     Claim(
+        name="types",
+        of="values of a wrong type",
+        held=False,
+        what="where a CRD does not check types, some pass, and others are refused with the message of CEL",
+    ),
+    Claim(
         name="requested-retries",
         of="requestedRetry",
         held=False,
