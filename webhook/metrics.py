@@ -1,7 +1,8 @@
 """The server's metrics: names, labels, help and buckets, each stated once.
 
-An admission counts through `requests`, `edits`, `problems`, `not_enforced` and `placements`, which hold the children of
-their metric: prometheus_client's `labels` checks its arguments and takes a lock, at twice the cost of the increment.
+An admission counts through `requests`, `edits`, `problems`, `denied`, `not_enforced` and `placements`, which hold the
+children of their metric: prometheus_client's `labels` checks its arguments and takes a lock, at twice the cost of the
+increment.
 """
 
 from functools import cache
@@ -32,6 +33,8 @@ DURATION: Final = Histogram(
 )
 for path in ("mutate", "validate", "retry"):
     DURATION.labels(path)  # reported from the start, with a count of 0
+    for result in ("bad", "overloaded"):
+        requests(path, "", "", result)
 EDITS: Final = Counter(
     "retry_policy_edits",
     "Edits by rule and mode; in Warn and Audit those that would have been made.",
@@ -46,6 +49,13 @@ PROBLEMS: Final = Counter(
     registry=REGISTRY,
 )
 problems: Final = cache(PROBLEMS.labels)
+REQUESTS_DENIED: Final = Counter(
+    "retry_policy_requests_denied",
+    "Requests denied in opted-in namespaces. After 200 pairs of namespace and profile the namespace is (other).",
+    ("namespace", "profile"),
+    registry=REGISTRY,
+)
+denied: Final = cache(REQUESTS_DENIED.labels)
 NOT_ENFORCED: Final = Counter(
     "retry_policy_requests_not_enforced",
     "Requests in namespaces of mode Warn or Audit, by what Enforce would do: denied or changed. After 200 pairs of "
@@ -61,6 +71,8 @@ PLACEMENTS: Final = Counter(
     registry=REGISTRY,
 )
 placements: Final = cache(PLACEMENTS.labels)
+for placement in ("Spot", "OnDemand", "None"):
+    placements(placement)  # reported from the start: Prometheus sees no increase of a series that begins with 1
 UNKNOWN_PROFILES: Final = Counter(
     "retry_policy_unknown_profile_requests",
     "Requests in namespaces whose profile the policy does not have.",
@@ -128,12 +140,24 @@ HELD_BYTES: Final = Gauge(
     "Bytes of bodies, from when they arrive until the answer.",
     registry=REGISTRY,
 )
+CONNECTIONS: Final = Gauge(
+    "retry_policy_connections",
+    "Open connections of the admission port, after their TLS handshake.",
+    registry=REGISTRY,
+)
+RESIDENT_MEMORY: Final = Gauge(
+    "retry_policy_resident_memory_bytes",
+    "Memory of the process, without what is swapped out.",
+    registry=REGISTRY,
+)
 CONNECTIONS_DROPPED: Final = Counter(
     "retry_policy_connections_dropped",
     "Connections closed because the client did not finish something (handshake, slow, silent), or to make room.",
     ("reason",),
     registry=REGISTRY,
 )
+for reason in ("handshake", "slow", "silent", "room"):
+    CONNECTIONS_DROPPED.labels(reason)
 LEADER_FAILURES: Final = Counter(
     "retry_policy_leader_failures",
     "How often the work of a leader has failed, by the lease that it held. It releases the lease, and tries again.",
@@ -176,12 +200,20 @@ LEDGER_SAVED: Final = Counter(
     "Retries that were left to workloads which failed at once.",
     registry=REGISTRY,
 )
+LEDGER_STOPPED: Final = Counter(
+    "retry_policy_ledger_workloads_stopped",
+    "Jobs and JobSets that the leader failed or suspended, by the reason in their condition or Event.",
+    ("action", "reason"),
+    registry=REGISTRY,
+)
 LEDGER_WRITES: Final = Counter(
     "retry_policy_ledger_writes",
     "Writes of accounts by result (good, conflict, bad), and marks on counted pods (mark).",
     ("result",),
     registry=REGISTRY,
 )
+for result in ("good", "conflict", "bad", "mark"):
+    LEDGER_WRITES.labels(result)
 LEDGER_BEHIND: Final = Counter(
     "retry_policy_ledger_behind",
     "Pods placed before the watch had delivered the end of the pod that they replace.",

@@ -10,6 +10,8 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from webhook import metrics
 from webhook.kinds import KINDS
+from webhook.ledger import job_failer
+from webhook.ledger.model.counting import FREE_TOO_OFTEN, LIMIT_EXCEEDED
 from webhook.ledger.model.outcomes import DISRUPTIONS, Cause
 from webhook.policy.model import Placement
 from webhook.retry.admission import RULE
@@ -30,6 +32,7 @@ REMEDIES: Final[dict[str, str]] = {
     "admission_duration_seconds": "above 1 s: give the replicas more CPU, or find out why the API server is slow",
     "edits": "in Audit and Warn: it shows how much Enforce will change",
     "problems": "in Audit and Warn: it shows how much Enforce will deny",
+    "requests_denied": "ask the namespaces with most of them; the log line `denied` and `kubectl` name the fields",
     "requests_not_enforced": "before you set Enforce: ask these namespaces; `retry-policy check` names the fields",
     "placements": "many `None`: the page on troubleshooting lists the reasons",
     "unknown_profile_requests": "rises: add the profile, or label the namespace with one that exists",
@@ -45,6 +48,8 @@ REMEDIES: Final[dict[str, str]] = {
     "ready": "0: the Event `NotReady` of the pod says why",
     "admission_requests_waiting": "stays near 128: the API server answers slowly",
     "admission_held_bytes": "stays high: add a replica",
+    "connections": "rises without end: find out what besides the API servers connects",
+    "resident_memory_bytes": "near the limit of the container: add memory; rises for days without more Jobs: report it",
     "connections_dropped": "rises: let only the API server reach the port",
     "leader_failures": "rises: a bug, report it with the log line `the work of the leader failed`",
     "ledger_leading": "no replica has 1: the log line `lease not held` says why",
@@ -55,6 +60,7 @@ REMEDIES: Final[dict[str, str]] = {
     "ledger_disruptions": "none; compare zones, machine types and times of day",
     "ledger_spot_attempts_lost": "none; `retry_policy_ledger_disruptions` counts the disruptions alone, on all nodes",
     "ledger_attempts_saved": "none; it is what the policy has saved",
+    "ledger_workloads_stopped": "none; `retry-policy explain` says for each workload why it was stopped",
     "ledger_writes": "`bad` rises: the log line `account not written` says why",
     "ledger_behind": "rises: the API server sends watch events late",
     "requested_retries": "`stuck` rises: the Event `RetryStuck` on the object names reason and remedy",
@@ -111,6 +117,8 @@ LABELS: Final[dict[tuple[str, str], str]] = {
     ("edits", "mode"): MODE,
     ("problems", "rule"): OF_RULES,
     ("problems", "mode"): MODE,
+    ("requests_denied", "namespace"): "that of the object; `(other)` after 200 pairs of namespace and profile",
+    ("requests_denied", "profile"): "of the namespace",
     ("requests_not_enforced", "namespace"): "that of the object; `(other)` after 200 pairs of namespace and profile",
     ("requests_not_enforced", "profile"): "of the namespace",
     ("requests_not_enforced", "would_be"): defined(denied="Enforce would deny it", changed="Enforce would change it"),
@@ -142,6 +150,14 @@ LABELS: Final[dict[tuple[str, str], str]] = {
         none="the pod was taken away, nothing failed",
     ),
     ("ledger_disruptions", "reason"): f"of the condition `DisruptionTarget`: {quoted(sorted(DISRUPTIONS))}, `Other`",
+    ("ledger_workloads_stopped", "action"): defined(Failed="ended", Suspended="waits until a user resumes it"),
+    ("ledger_workloads_stopped", "reason"): defined(
+        **{
+            LIMIT_EXCEEDED: "more disruptions than `disruptions.limit`",
+            FREE_TOO_OFTEN: "more free restarts than `retries.limit`",
+            job_failer.OF_SET: "a bug that the ledger found in pods which depend on each other",
+        }
+    ),
     ("ledger_writes", "result"): defined(
         good="written",
         conflict="the account had changed meanwhile; it is written again",

@@ -1,12 +1,14 @@
 """The metrics as Prometheus reads them, beside the page that defines them."""
 
 import ast
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.generated.metrics import LABELS, REMEDIES, collectors, labels_of, short
 from tests.metrics import counted
+from tests.unit.ledger.leader import FakeApi, new_ledger
 from webhook import metrics
 
 CODE = Path(metrics.__file__).parent
@@ -52,6 +54,21 @@ def test_the_duration_of_admissions_is_reported_before_the_first_admission() -> 
             metrics.REGISTRY.get_sample_value("retry_policy_admission_duration_seconds_count", {"path": path})
             is not None
         )
+
+
+def test_counters_of_rare_events_are_reported_before_the_first_event() -> None:
+    # Prometheus sees no increase of a series that begins with 1.
+    async def work() -> None:
+        new_ledger(FakeApi())
+
+    asyncio.run(work())
+    for name, labels in {
+        "placements": {"placement": "None"},
+        "ledger_attempts": {"cause": "DeadlineExceeded", "cost": "free"},
+        "ledger_disruptions": {"reason": "DeletionByDeviceTaintManager"},
+        "ledger_workloads_stopped": {"action": "Failed", "reason": "FreeRestartLimitExceeded"},
+    }.items():
+        assert metrics.REGISTRY.get_sample_value(f"retry_policy_{name}_total", labels) is not None
 
 
 def test_the_page_names_log_lines_that_the_code_writes() -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Final
+from itertools import product
+from typing import Any, Final, get_args
 
 import structlog
 
@@ -89,6 +90,7 @@ class Ledger:
         self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
         metrics.LEDGER_FORBIDDEN.set_function(lambda: self.forbidden)
+        report_zeros()
 
     @property
     def leading(self) -> bool:
@@ -349,6 +351,7 @@ class Ledger:
                 Notice(**about, uid=metadata["uid"], type="Normal", reason="AttemptEnded", message=message)
             )
         if suspended:
+            metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED).inc()
             message = words.suspended(counting.budgets.disruptions, key.namespace, key.name)
             self.events.tell(
                 Notice(**about, uid=metadata["uid"], type="Warning", reason="DisruptionLimitExceeded", message=message)
@@ -397,6 +400,17 @@ def pause_after(error: Exception, key: Key, state: WorkloadState) -> float:
         log.error("account not written", **where(key), retry_in=pause, exc_info=error)
     metrics.LEDGER_WRITES.labels(outcome).inc()
     return pause
+
+
+def report_zeros() -> None:
+    """Report counters of the ledger as 0: Prometheus sees no increase of a series that begins with 1."""
+    for cause, cost in product(get_args(outcomes.Cause), get_args(outcomes.Cost)):
+        metrics.LEDGER_ATTEMPTS.labels(cause, cost)
+    for reason in (*outcomes.DISRUPTIONS, "Other"):
+        metrics.LEDGER_DISRUPTIONS.labels(reason)
+    metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED)
+    for reason in (LIMIT_EXCEEDED, FREE_TOO_OFTEN, job_failer.OF_SET):
+        metrics.LEDGER_STOPPED.labels("Failed", reason)
 
 
 def measure(counting: CountingPass) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from webhook import metrics
 from webhook.kinds import batch
 from webhook.kube import terminal
 from webhook.kube.client import Api
@@ -57,6 +58,7 @@ async def put(api: Api, namespace: str, job: Json, reason: str, message: str) ->
     conditions = [*(status.get("conditions") or ()), {**target, "lastProbeTime": target["lastTransitionTime"]}]
     operations = [unless_changed(metadata), {"op": "add", "path": "/status/conditions", "value": conditions}]
     await api.patch(f"{batch.JOB.path(namespace, metadata['name'])}/status", operations)
+    metrics.LEDGER_STOPPED.labels("Failed", reason).inc()
     log.info("Job failed", namespace=namespace, name=metadata["name"], reason=reason, message=message)
     return True
 
@@ -70,6 +72,7 @@ async def fail_set(api: Api, path: str, reason: str, message: str) -> None:
     kept = [one for one in status.get("conditions") or () if one.get("type") != "Failed"]
     failed = {**status, "conditions": [*kept, condition("Failed", reason, message)], "terminalState": "Failed"}
     await api.patch(f"{path}/status", [unless_changed(metadata), {"op": "add", "path": "/status", "value": failed}])
+    metrics.LEDGER_STOPPED.labels("Failed", reason).inc()
     log.info("JobSet failed", namespace=metadata["namespace"], name=metadata["name"], reason=reason, message=message)
 
 

@@ -33,7 +33,7 @@ from webhook.serving import readiness
 from webhook.serving.certificates import CABundles, MountedCertificate, Served
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.listen import CannotListenError, listen
-from webhook.serving.memory import trim_after_bursts
+from webhook.serving.memory import measure, trim_after_bursts
 from webhook.serving.own_certificate import OwnCertificate
 
 # Seconds for which a replica serves after SIGTERM: API servers keep their connections to a pod that is terminating.
@@ -138,6 +138,7 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
         async with asyncio.TaskGroup() as group:  # a background task that fails brings the server down, loudly
             tasks = [group.create_task(work) for work in (*background, trim_after_bursts())]
             settle_memory()
+            measure()
             announce({"https": f"https://{https}", "http": f"http://{http}", "ca": ca})
             await draining.wait()
             endpoints.draining = True

@@ -205,7 +205,7 @@ class Endpoints:
         return response
 
     def tell(self, request: Request, body: bytes, response: Response, profile_name: str | None) -> None:
-        """Add the object's name and the profile's message to an answer with problems or warnings; log a denial."""
+        """Add the object's name and the profile's message to an answer with problems or warnings; report a denial."""
         name = object_name(request, body)
         response.name = str(name)
         policy = self.policy.current
@@ -214,6 +214,8 @@ class Endpoints:
             response.message = profile.message
         if response.found:
             self.log_denial(request, name, response)
+            if profile_name is not None and not request.dry_run:
+                metrics.denied(self.not_enforced.label(name.namespace, profile_name), profile_name).inc()
 
     def log_denial(self, request: Request, name: ObjectName, response: Response) -> None:
         """Write one line per denial, without the object."""

@@ -43,6 +43,8 @@ async def listen(
     """
     raise_open_files()
     connections = Connections(routes.bodies.limits)
+    if context is not None:
+        metrics.CONNECTIONS.set_function(lambda: len(connections.open))
     stack.callback(connections.abort)
     acceptor = Acceptor(Server(routes, connections), connections, context)
     stack.callback(acceptor.abort)

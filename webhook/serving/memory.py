@@ -1,4 +1,4 @@
-"""Returns freed memory to the system after a burst of requests.
+"""Returns freed memory to the system after a burst of requests, and reports how much the process has.
 
 glibc keeps memory that was freed in the middle of its heap, so the process would stay as large as during the burst.
 Settings of glibc do not replace the timer. A MALLOC_TRIM_THRESHOLD_ of 128 KiB returns as much, but then a request of
@@ -11,6 +11,8 @@ import ctypes
 import os
 from pathlib import Path
 from typing import Final
+
+from webhook import metrics
 
 PAUSE: Final = 10.0  # seconds
 BURST: Final = 8 * 2**20  # bytes of growth before the heap is trimmed, which blocks the server for milliseconds
@@ -26,6 +28,12 @@ async def trim_after_bursts() -> None:
         if resident() > settled + BURST:
             trim(0)
             settled = resident()
+
+
+def measure() -> None:
+    """Report the resident memory in the metrics, if the system says how much it is."""
+    if RESIDENT.exists():
+        metrics.RESIDENT_MEMORY.set_function(resident)
 
 
 def resident() -> int:

@@ -12,7 +12,7 @@ from webhook.admission.object_name import ObjectName
 from webhook.admission.review import Response
 from webhook.serving.logs import LogLines
 
-# Pairs of a namespace and a profile that the metric tells apart. Users may create namespaces, and change their labels.
+# Pairs of a namespace and a profile that the metrics tell apart. Users may create namespaces, and change their labels.
 PAIRS: Final = 200
 OTHER: Final = "(other)"  # no namespace can have this name
 
@@ -38,7 +38,7 @@ class NotEnforced:
                 log.info("not enforced", **name.fields, **what)
 
     def label(self, namespace: str, profile_name: str) -> str:
-        """Return the value of the metric's label for a namespace: its name, if it is among the first ones."""
+        """Return the value of the label `namespace` of a metric: the name, if it is among the first ones."""
         pair = namespace, profile_name
         if pair not in self.pairs:
             if len(self.pairs) >= PAIRS:

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.metrics import counted
 from tests.unit.ledger.leader import JOB_PATH, KEY, Answer, FakeApi, leading, new_ledger, see_job
 from tests.unit.ledger.pods import disrupted, failed, job, running_pod
 from tests.virtual_time import now, run
@@ -421,8 +422,13 @@ def test_a_job_is_suspended_by_the_write_of_its_account_and_an_event_says_how_to
                 "suspended: disruptions exceed the limit of 0; to allow as many again: kubectl patch job"
             )
 
-    api = FakeApi()
+    def suspended() -> float:
+        labels = {"action": "Suspended", "reason": "DisruptionLimitExceeded"}
+        return counted("retry_policy_ledger_workloads_stopped_total", **labels)
+
+    api, before = FakeApi(), suspended()
     run(work())
+    assert suspended() == before + 1
     (write,) = api.writes
     assert write.account.suspended
     assert write.operations[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.metrics import counted
 from tests.objects import DISRUPTION, exit_codes, job, job_spec
 from tests.unit.ledger.leader import JOB_PATH, Answer, FakeApi, api_of
 from tests.unit.ledger.pods import failed, job_set
@@ -26,6 +27,10 @@ def stored(status: Json | None = None, spec: Json | None = None, **metadata: Any
     """Return a stored Job of four pods that depend on each other."""
     root = job(spec or job_spec(rules=[DISRUPTION], **COUPLED), uid="job-uid", resourceVersion="7", **metadata)
     return root if status is None else {**root, "status": status}
+
+
+def failed_by_the_leader(reason: str) -> float:
+    return counted("retry_policy_ledger_workloads_stopped_total", action="Failed", reason=reason)
 
 
 def settle(api: FakeApi, root: Json, above: Json | None = None) -> bool:
@@ -77,8 +82,10 @@ def test_a_crash_fails_a_job_of_a_job_set_only_if_the_job_set_would_fail_too(act
 @pytest.mark.parametrize("status", [409, 422, 429, 500])
 def test_an_error_of_the_api_is_raised_and_the_write_is_not_repeated(status: int) -> None:
     api = FakeApi(Answer(1.0, ApiError(status, "no")))
+    before = failed_by_the_leader("PodFailurePolicy")
     with pytest.raises(ApiError) as raised:
         settle(api, stored())
+    assert failed_by_the_leader("PodFailurePolicy") == before
     assert raised.value.status == status
     assert len(api.writes) == 1
 
@@ -109,6 +116,17 @@ def test_a_job_set_is_failed_only_if_it_is_unchanged_since_it_was_read_and_keeps
         ("StartupPolicyCompleted", "True"),
         ("Failed", "True"),
     ]
+
+
+def test_what_the_leader_fails_is_counted_by_its_reason() -> None:
+    api = FakeApi()
+    api.objects |= {JOB_PATH: stored(), SET_PATH: job_set()}
+    api.objects[SET_PATH]["metadata"]["resourceVersion"] = "7"
+    before = failed_by_the_leader("Why")
+    assert run(job_failer.fail(api_of(api), "ml", "train", "Why", "message"))
+    assert failed_by_the_leader("Why") == before + 1
+    run(job_failer.fail_set(api_of(api), SET_PATH, "Why", "message"))
+    assert failed_by_the_leader("Why") == before + 2
 
 
 def test_a_job_set_that_has_ended_is_left_alone() -> None:

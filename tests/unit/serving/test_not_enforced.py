@@ -1,4 +1,4 @@
-"""Objects that would be denied or changed in modes Warn and Audit are reported in the log and in a metric."""
+"""Denials, and objects that would be denied or changed in modes Warn and Audit, are counted by namespace."""
 
 import asyncio
 from functools import partial
@@ -108,6 +108,25 @@ def test_the_number_of_series_is_limited_even_if_a_namespace_often_changes_its_p
     reporter = NotEnforced(LogLines())
     labels = {reporter.label("hostile", f"profile-{number}") for number in range(1000)}
     assert (labels, len(reporter.pairs)) == ({"hostile", OTHER}, PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("mode", "backoff_limit", "request_", "denied"),
+    [
+        (None, 25, {}, 1),
+        ("Enforce", 25, {}, 1),
+        (None, 25, {"dryRun": True}, 0),
+        (None, 3, {}, 0),
+        ("Audit", 25, {}, 0),
+    ],
+    ids=["no mode", "Enforce", "dry run", "nothing to deny", "Audit"],
+)
+def test_a_denial_is_counted_for_its_namespace_and_profile(
+    mode: str | None, backoff_limit: int, request_: Json, denied: int
+) -> None:
+    before = counted("retry_policy_requests_denied_total", namespace="ml", profile="default")
+    ask(endpoints(mode), job(job_spec(backoffLimit=backoff_limit)), **request_)
+    assert counted("retry_policy_requests_denied_total", namespace="ml", profile="default") == before + denied
 
 
 def test_a_pod_that_is_decoded_in_part_is_reported_too() -> None:

@@ -22,6 +22,7 @@ from tests.objects import DISRUPTION, cron_job, job, job_spec, pod
 from tests.served import COMMAND, SERVE, Served, raw, request, serving
 from webhook import __version__
 from webhook.kube import names
+from webhook.serving import memory
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +161,20 @@ def test_after_a_client_disconnects_in_a_request_others_are_served(served: Serve
     with raw(served) as connection:
         connection.sendall(b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
     assert served.post("/mutate", review_of(job())).status == 200
+
+
+@pytest.mark.skipif(not memory.RESIDENT.exists(), reason="this system does not say how much memory a process has")
+def test_memory_and_open_connections_are_reported(served: Served) -> None:
+    def reported(name: str) -> float:
+        lines = served.get("/metrics").body.decode().splitlines()
+        (line,) = [line for line in lines if line.startswith(f"retry_policy_{name} ")]
+        return float(line.rpartition(" ")[2])
+
+    assert reported("resident_memory_bytes") > 2**20
+    until(lambda: reported("connections") == 0)  # those of the tests before are closed
+    with raw(served):
+        until(lambda: reported("connections") == 1)
+    until(lambda: reported("connections") == 0)
 
 
 def test_readiness_and_metrics_are_served(served: Served) -> None:
