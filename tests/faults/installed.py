@@ -14,6 +14,7 @@ from webhook.policy.parse import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from pathlib import Path
 
     from tests.cluster.kubectl import Kubectl, Object
 
@@ -26,13 +27,13 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 class Installed:
-    """The shipped manifests of the base, except that the webhooks are called at a URL."""
+    """The shipped manifests of the base, or of another folder, except that the webhooks are called at a URL."""
 
-    def __init__(self, kubectl: Kubectl, url: str) -> None:
+    def __init__(self, kubectl: Kubectl, url: str, folder: Path = BASE) -> None:
         self.kubectl = kubectl
         self.url = url
         self.api = Direct(Address.of(kubectl.kubeconfig))
-        manifests = built(kubectl, BASE)
+        manifests = built(kubectl, folder)
         others = [manifest for manifest in manifests if "webhooks" not in manifest]
         kubectl.apply({"apiVersion": "v1", "kind": "List", "items": others})
         (self.policy,) = (manifest for manifest in others if manifest["kind"] == "ConfigMap")

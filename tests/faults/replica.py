@@ -70,12 +70,11 @@ def watch_writes(slow: float, hold: Path | None, die: str | None) -> None:
     """
     done = 0
 
-    def watched(write: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-        async def watched_write(api: Api, path: str, body: Any) -> None:
+    def watched(write: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def watched_write(api: Api, path: str, *arguments: Any, **options: Any) -> Any:
             nonlocal done
             if path.endswith("/events") or "/leases" in path:
-                await write(api, path, body)
-                return
+                return await write(api, path, *arguments, **options)
             await asyncio.sleep(slow)
             if hold is not None and hold.exists():  # noqa: ASYNC240 - another process deletes it
                 sys.stderr.write(f"{HELD}\n")
@@ -83,10 +82,11 @@ def watch_writes(slow: float, hold: Path | None, die: str | None) -> None:
                 await asyncio.sleep(INTERVAL)
             if die == f"before:{done + 1}":
                 os.kill(os.getpid(), signal.SIGKILL)
-            await write(api, path, body)
+            answer = await write(api, path, *arguments, **options)
             done += 1
             if die == f"after:{done}":
                 os.kill(os.getpid(), signal.SIGKILL)
+            return answer
 
         return watched_write
 

@@ -18,7 +18,7 @@ from cryptography import x509
 
 from tests.awaiting import until
 from tests.cluster import binaries, control_plane, nodes
-from tests.cluster.installation import CONFIG_MAP, SYSTEM, as_service_account
+from tests.cluster.installation import BASE, CONFIG_MAP, INSTALLED, SYSTEM, as_service_account
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.processes import Processes
 from tests.faults.installed import Installed
@@ -71,12 +71,19 @@ class Replica:
 class Stage(Installed):
     """The environment of a whole run, with its programs; `reset` restores its first state.
 
-    `whole`: with controllers, scheduler and nodes beside the API server.
+    `whole`: with controllers, scheduler and nodes beside the API server. `requested_retries`: with that overlay.
     """
 
     def __init__(
-        self, programs: Mapping[str, Path], processes: Processes, folder: Path, *, whole: bool = False
+        self,
+        programs: Mapping[str, Path],
+        processes: Processes,
+        folder: Path,
+        *,
+        whole: bool = False,
+        requested_retries: bool = False,
     ) -> None:
+        self.options = ("--requested-retries",) if requested_retries else ()
         self.processes = processes
         self.folder = folder
         self.replicas: list[Replica] = []
@@ -90,7 +97,8 @@ class Stage(Installed):
         kubectl = Kubectl(programs["kubectl"], admin)
         if whole:
             nodes.start(programs, processes, kubectl, foreign=False)
-        super().__init__(kubectl, f"https://127.0.0.1:{self.balancer.ask('port')}")
+        url = f"https://127.0.0.1:{self.balancer.ask('port')}"
+        super().__init__(kubectl, url, INSTALLED if requested_retries else BASE)
         metadata = {"name": NAMESPACE, "labels": {PROFILE: "default"}}
         kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         self.kubeconfig = folder / "replica.kubeconfig"
@@ -152,6 +160,7 @@ class Stage(Installed):
                 f"--kubeconfig={kubeconfig or self.kubeconfig}",
                 "--port=0",
                 "--health-port=0",
+                *self.options,
             ],
             env={**os.environ, **of_pod, "TMPDIR": str(empty_dir)},
             stdout=self.answer(name),
@@ -241,14 +250,15 @@ class Stage(Installed):
 
 
 @contextlib.contextmanager
-def new_stage(*, whole: bool = False) -> Iterator[Stage]:
-    """Start a stage and stop it at the end; `whole`: with controllers, scheduler and nodes."""
+def new_stage(*, whole: bool = False, requested_retries: bool = False) -> Iterator[Stage]:
+    """Start a stage and stop it at the end; for the options see Stage."""
     with tempfile.TemporaryDirectory(prefix="retry-policy-faults-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         processes = Processes(folder / "logs")
         processes.logs.mkdir()
         try:
-            stage = Stage(binaries.build(binaries.own_cluster()), processes, folder, whole=whole)
+            programs = binaries.build(binaries.own_cluster())
+            stage = Stage(programs, processes, folder, whole=whole, requested_retries=requested_retries)
             yield stage
             stage.close()
         finally:
