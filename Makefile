@@ -98,6 +98,10 @@ test-hardest-faults: install  ## the six of these that hit live admission hardes
 test-chart: install  ## the Helm chart: what it renders; install, upgrade and rollback under load, two versions side by side
 	$(BIN)/python -m pytest -q tests/chart
 
+.PHONY: test-monitoring
+test-monitoring: install  ## the dashboard and the alerts in a real Prometheus, after a scenario; five minutes
+	$(BIN)/pytest -q tests/monitoring
+
 .PHONY: cluster
 cluster: install  ## a control plane with the webhook and a few nodes to play with, until Ctrl-C; on yours: KUBECONFIG=...
 	$(BIN)/python -m tests.cluster $(YOURS)

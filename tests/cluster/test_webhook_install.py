@@ -119,7 +119,8 @@ def test_the_overlays_can_be_combined_in_one_kustomization(everything: list[Obje
         namespace, _, certificate = metadata["annotations"]["cert-manager.io/inject-ca-from"].partition("/")
         assert namespace == SYSTEM
         assert certificate in certificates
-    assert "provider: gke" in of_kind("ConfigMap", everything)["data"][KEY]
+    (policy,) = [one for one in everything if one["kind"] == "ConfigMap" and one["metadata"]["name"] == POLICY]
+    assert "provider: gke" in policy["data"][KEY]
 
 
 def test_the_overlay_fail_open_changes_only_the_failure_policy_of_the_base_webhooks(

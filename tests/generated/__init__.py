@@ -21,12 +21,15 @@ from tests.generated import (
     manifests,
     messages,
     metrics,
+    rule_groups,
     rules,
     schemas,
     shipped,
     values_schema,
     written,
 )
+from tests.generated.dashboard import grafana, page
+from tests.generated.dashboard.panels import ROWS
 
 ROOT: Final = Path(__file__).parents[2]
 PART: Final = re.compile(
@@ -38,12 +41,14 @@ PART: Final = re.compile(
 PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/explanation/market.md": {"market": market.table},
     "docs/reference/cases.md": {"fields": schemas.cases_table},
+    "docs/how-to/watch.md": {row.name: partial(page.part, row) for row in ROWS},
     "docs/reference/command-line.md": {"commands": commands.reference},
     "docs/reference/exported.md": {"exported": exported.held, "not exported": exported.not_held},
     "docs/reference/metrics.md": {
         "metrics": metrics.table,
         "labels": metrics.labels_table,
-        "alerts": metrics.alerts_table,
+        "alerts": rule_groups.alerts_table,
+        "recorded": rule_groups.recorded_table,
     },
     "docs/reference/modes.md": {"modes": docs.modes_table},
     "docs/reference/performance.md": {"figures": figures.table},
@@ -72,6 +77,11 @@ FILES: Final[dict[str, Callable[[], str]]] = {
     shipped.FILE: shipped.text,
     **chart.copies(),
 }
+# Files that are generated as a whole.
+FILES: Final[dict[str, Callable[[], str]]] = {
+    grafana.DASHBOARD: grafana.dashboard,
+    rule_groups.RULES: rule_groups.rules,
+}
 
 
 def generated(text: str, makers: dict[str, Callable[[], str]]) -> str:
@@ -80,9 +90,9 @@ def generated(text: str, makers: dict[str, Callable[[], str]]) -> str:
 
 
 def write() -> None:
-    """Write every generated file, and every generated part."""
+    """Write every generated part, and every generated file."""
     for file, makers in PARTS.items():
-        page = ROOT / file
-        page.write_text(generated(page.read_text(), makers))
+        target = ROOT / file
+        target.write_text(generated(target.read_text(), makers))
     for file, make in FILES.items():
         (ROOT / file).write_text(make(), encoding="utf-8")

@@ -1,10 +1,7 @@
-"""The tables of docs/metrics.md: the metrics from the registry of the server, the alerts from the PrometheusRule."""
+"""The tables of docs/reference/metrics.md: the metrics of the server, and their labels."""
 
-import re
-from pathlib import Path
 from typing import Any, Final, get_args
 
-import yaml
 from prometheus_client import Metric
 from prometheus_client.metrics import MetricWrapperBase
 
@@ -20,7 +17,6 @@ from webhook.rules import opt_in, registry
 from webhook.rules.rule import Rule
 from webhook.serving import app
 
-ALERTS: Final = Path(__file__).parents[2] / "manifests" / "overlays" / "prometheus" / "prometheusrule.yaml"
 UNITS: Final = {"_timestamp_seconds": "Unix time, seconds", "_seconds": "seconds", "_bytes": "bytes"}
 
 # What an admin does about a metric.
@@ -216,20 +212,4 @@ def labels_table() -> str:
     lines = ["| Metric | Label | Values |", "|---|---|---|"]
     for name, metric in collectors().items():
         lines += [f"| `{name}` | `{label}` | {LABELS[short(name), label]} |" for label in labels_of(metric)]
-    return "\n".join(lines) + "\n"
-
-
-def alerts() -> dict[str, Any]:
-    """Return the alerts by name."""
-    (group,) = yaml.safe_load(ALERTS.read_text())["spec"]["groups"]
-    return {rule["alert"]: rule for rule in group["rules"]}
-
-
-def alerts_table() -> str:
-    """Show each alert."""
-    lines = ["| Alert | Severity | Fires when | What to do |", "|---|---|---|---|"]
-    for name, rule in alerts().items():
-        condition = re.sub(r"\s+", " ", rule["expr"]) + (f" for {rule['for']}" if "for" in rule else "")
-        severity = rule["labels"]["severity"]
-        lines.append(f"| {name} | {severity} | `{condition}` | {rule['annotations']['description']} |")
     return "\n".join(lines) + "\n"

@@ -10,8 +10,11 @@ import yaml
 
 from tests import virtual_time
 from tests.admission import policy
-from tests.generated.metrics import alerts, collectors, family_of, labels_of
+from tests.generated import ROOT
+from tests.generated.metrics import collectors, family_of, labels_of
+from tests.generated.rule_groups import alerts, recorded
 from tests.metrics import counted
+from tests.monitoring.alert_cases import CASES
 from tests.unit.ledger.leader import FakeApi, beside, new_ledger
 from tests.unit.retry.server import Server
 from tests.unit.retry.test_controller import JOB_KEY, Leader, job
@@ -32,6 +35,7 @@ ALERTS: Final[dict[str, Json]] = alerts()
 ADDED: Final = {"pod", "le"}
 # Suffixes of the names of the series that Prometheus has for a metric.
 SERIES: Final = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_count", "_sum"]}
+SITE: Final = "https://retry-policy.dev"
 FORBIDDEN: Final = ApiError(403, "forbidden")
 
 
@@ -57,6 +61,35 @@ def test_an_alert_reads_existing_metrics_and_labels(alert: str) -> None:
     every = set.union(*(known[name] for name, _ in read)) | ADDED
     assert grouped <= every
     assert said <= (grouped or every)
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_an_alert_links_to_its_section_of_the_page_on_alerts(alert: str) -> None:
+    page, _, anchor = ALERTS[alert]["annotations"]["runbook_url"].partition("#")
+    assert page == f"{SITE}/how-to/alerts/"
+    assert anchor == alert.lower()
+    assert f"\n### {alert}\n" in (ROOT / "docs" / "how-to" / "alerts.md").read_text()
+
+
+def test_the_page_on_alerts_has_a_section_only_for_alerts_that_exist() -> None:
+    page = (ROOT / "docs" / "how-to" / "alerts.md").read_text()
+    assert sorted(re.findall(r"^### (.*)$", page, re.MULTILINE)) == sorted(ALERTS)
+
+
+def test_promtool_tests_every_alert_with_series_that_the_server_has() -> None:
+    known = labels_by_series()
+    assert CASES.keys() == ALERTS.keys()
+    for case in [case for cases in CASES.values() for case in cases]:
+        for series in [*case.fires, *case.quiet]:
+            name, _, labels = f"retry_policy_{series}".partition("{")
+            assert set(re.findall(r"(\w+)=", labels)) <= known[name] | ADDED
+
+
+@pytest.mark.parametrize("series", recorded())
+def test_a_recording_rule_reads_existing_metrics_and_labels_and_is_named_after_them(series: str) -> None:
+    ((labels, metric),) = re.findall(r"^sum by \((.*?)\) \(increase\((\w+)_total\[5m\]\)\)$", recorded()[series])
+    assert series == f"{labels.replace(', ', '_')}:{metric}:increase5m"
+    assert set(labels.split(", ")) <= labels_by_series()[f"{metric}_total"]
 
 
 def test_a_replica_that_is_not_ready_has_zero_in_the_metric_of_the_alert() -> None:

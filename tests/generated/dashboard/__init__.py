@@ -1,0 +1,1 @@
+"""The Grafana dashboard: what its panels show, and its JSON."""

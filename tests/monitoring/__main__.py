@@ -1,0 +1,11 @@
+"""Draws the pictures in docs/how-to/watch.md from a new run: `python -m tests.monitoring`; takes three minutes."""
+
+import sys
+
+from tests.monitoring import pictures, results
+from tests.monitoring.run import running
+
+with running() as scenario:
+    shown = results.ask(scenario.prometheus, *scenario.run())
+for file in pictures.draw(shown, pictures.DOCS):
+    sys.stdout.write(f"{file}\n")
