@@ -75,12 +75,9 @@ FILES: Final[dict[str, Callable[[], str]]] = {
     **schemas.FILES,
     values_schema.FILE: values_schema.schema,
     shipped.FILE: shipped.text,
-    **chart.copies(),
-}
-# Files that are generated as a whole.
-FILES: Final[dict[str, Callable[[], str]]] = {
     grafana.DASHBOARD: grafana.dashboard,
     rule_groups.RULES: rule_groups.rules,
+    **chart.copies(),  # the last ones, because they are made from manifests/
 }
 
 

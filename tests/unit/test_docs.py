@@ -33,11 +33,6 @@ def test_a_generated_part_is_current(file: str) -> None:
     assert text == generated(text, PARTS[file]), "run: make generated"
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_a_generated_file_is_current(file: str) -> None:
-    assert (ROOT / file).read_text() == FILES[file](), "run: make generated"
-
-
 @pytest.mark.parametrize("file", PARTS)
 def test_a_file_contains_all_its_generated_parts(file: str) -> None:
     assert {part["name"] for part in PART.finditer((ROOT / file).read_text())} == set(PARTS[file])
