@@ -99,7 +99,7 @@ test-chart: install  ## the Helm chart: what it renders; install, upgrade and ro
 	$(BIN)/python -m pytest -q tests/chart
 
 .PHONY: test-monitoring
-test-monitoring: install  ## the dashboard and the alerts in a real Prometheus, after a scenario; five minutes
+test-monitoring: install  ## the dashboard and the alerts in a real Prometheus, after a scenario; three minutes
 	$(BIN)/pytest -q tests/monitoring
 
 .PHONY: cluster

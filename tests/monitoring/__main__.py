@@ -1,4 +1,4 @@
-"""Draws the pictures in docs/how-to/watch.md from a new run: `python -m tests.monitoring`; takes three minutes."""
+"""Draws the pictures in docs/how-to/watch.md from a new run: `python -m tests.monitoring`; takes two minutes."""
 
 import sys
 

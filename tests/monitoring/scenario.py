@@ -7,6 +7,7 @@ step waits until Prometheus has seen its effect.
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import ssl
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from tests.admission import review_of
 from tests.awaiting import until
 from tests.cluster.disruptions import taint
 from tests.cluster.kubectl import KubectlError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 RATE = 30  # dry runs a second, besides the scenario
 BURST = 15  # at the same time: the API server then has connections to every replica
+UNAVAILABLE = 'retry_policy_admission_requests_total{result="unavailable"}'
 NAMESPACES = {
     "ci": {names.PROFILE: "default"},
     "etl": {names.PROFILE: "nightly"},
@@ -41,6 +44,8 @@ NAMESPACES = {
     "lost": {},
 }
 TOO_MANY = 25  # retries
+DENIED = {"ci": 3, "etl": 5, "ml": 8, "lab": 6}  # Jobs with too many retries
+TOGETHER = 60  # reviews for the replica that is cut off
 
 
 class Scenario:
@@ -64,7 +69,8 @@ class Scenario:
         """Store the policy, create the namespaces, and start three replicas."""
         self.stage.policy = {**self.stage.policy, "data": {KEY: policy_of(self.stage.policy["data"][KEY])}}
         self.stage.reset()
-        self.start(), self.start(), self.start(relayed=True)
+        self.start(), self.start()
+        self.remote = self.start(relayed=True)
         for name, labels in NAMESPACES.items():
             self.kubectl.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
             self.teams[name].wait_for("serviceaccounts", "default", bool)
@@ -107,16 +113,23 @@ class Scenario:
         self.see('sum(retry_policy_ledger_attempts_total{cost="retry"}) >= 4')
 
     def deny(self) -> None:
-        """Create objects with mistakes."""
-        for name, times in {"ci": 3, "etl": 5, "ml": 8, "lab": 6}.items():
-            for number in range(times):
-                with suppress(KubectlError):
-                    self.teams[name].create(job(f"many-{number}", exits(0), backoffLimit=TOO_MANY))
+        """Create objects with mistakes: first one in each namespace, so that Prometheus sees the others as a rise."""
+        for name in DENIED:
+            self.create_with_too_many_retries(name, 0)
+        self.see("sum(retry_policy_requests_denied_total) >= 3")
+        for name, times in DENIED.items():
+            for number in range(1, times):
+                self.create_with_too_many_retries(name, number)
         for manifest in (cron_job("hourly"), pod("typo", {names.MAX_RETRIES: "many"})):
             with suppress(KubectlError):
                 self.teams["ci"].create(manifest)
         self.see("sum(retry_policy_requests_denied_total) >= 16")
         self.see('sum(retry_policy_requests_not_enforced_total{would_be="denied"}) >= 6')
+
+    def create_with_too_many_retries(self, name: str, number: int) -> None:
+        """Create a Job that its namespace denies, unless the mode is Warn."""
+        with suppress(KubectlError):
+            self.teams[name].create(job(f"many-{number}", exits(0), backoffLimit=TOO_MANY))
 
     def disrupt(self) -> None:
         """Evict pods: a Job of profile nightly is suspended, one of training fails, others go on on demand."""
@@ -176,6 +189,10 @@ class Scenario:
     def cut_off(self) -> None:
         """Cut one replica off from the API server for a while, so that it answers 503; send garbage to another one."""
         self.relay.ask("cut")
+        for _ in range(3):
+            before = self.prometheus.query(f"sum({UNAVAILABLE}) or vector(0)")[0]["value"][1]
+            ask_together(self.remote, TOGETHER)
+            self.see(f"sum({UNAVAILABLE}) >= {before} + {TOGETHER}")
         self.fires("RetryPolicyUnavailable")
         for _ in range(20):
             garbage(self.replicas[0])
@@ -219,13 +236,13 @@ class Scenario:
         try:
             self.prometheus.until(expression)
         except AssertionError as error:
-            measured = expression.split(" ", maxsplit=1)[0]
+            measured = re.split(" (?:==|>=|>) ", expression)[0]
             raise AssertionError(f"{expression}: {error}; it is {self.prometheus.query(measured)}") from None
 
     def fires(self, *alerts: str) -> None:
-        """Wait until alerts have fired, now or before."""
+        """Wait until alerts fire."""
         for alert in alerts:
-            self.see(f'count(max_over_time(ALERTS{{alertname="{alert}", alertstate="firing"}}[1h])) > 0')
+            self.see(f'count(ALERTS{{alertname="{alert}", alertstate="firing"}}) > 0')
 
 
 def policy_of(text: str) -> str:
@@ -245,9 +262,23 @@ def cron_job(name: str) -> Object:
 
 def garbage(replica: Replica) -> None:
     """Send what is no review to the admission port of a replica."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    connection = http.client.HTTPSConnection("127.0.0.1", replica.port, context=context, timeout=10)
-    connection.request("POST", "/mutate", b"garbage")
+    connection = sent(replica, b"garbage")
     assert connection.getresponse().status == http.client.BAD_REQUEST
     connection.close()
+
+
+def ask_together(replica: Replica, number: int) -> None:
+    """Send reviews at the same time to a replica that cannot reach the API server."""
+    connections = [sent(replica, review_of(job("train"))) for _ in range(number)]
+    for connection in connections:
+        assert connection.getresponse().status == http.client.SERVICE_UNAVAILABLE
+        connection.close()
+
+
+def sent(replica: Replica, body: bytes) -> http.client.HTTPSConnection:
+    """Send a body to the admission port of a replica."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    connection = http.client.HTTPSConnection("127.0.0.1", replica.port, context=context, timeout=30)
+    connection.request("POST", "/mutate", body)
+    return connection
