@@ -11,9 +11,9 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 import yaml
@@ -36,6 +36,7 @@ SERVICE_ACCOUNT = "retry-policy-webhook"
 LIFETIME = "168h"  # `make cluster` may run for days; some providers limit it to less
 FIRST_POLICY = BASE.parent / "samples" / "policy-gke.yaml"
 TEST_POLICY = Path(__file__).parent / "policy.yaml"
+GALLERY = BASE.parents[1] / "docs" / "gallery"
 PROBE = "retry-policy-probe"
 ANSWER = "serve.json"  # the one line that the server prints: its addresses
 CONFIG_MAP = "retry-policy-system/retry-policy"
@@ -45,13 +46,14 @@ SERVER = "retry-policy"
 def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bool) -> Path:
     """Install the manifests, start the server, register its webhooks, and wait until the API server calls them.
 
-    For tests the policy is a copy of TEST_POLICY; its file is returned, and the server reads it again when it changes.
+    For tests the policy is TEST_POLICY with the profiles of the gallery; its file is returned, and the server reads it
+    again when it changes.
     Otherwise it is a ConfigMap, as in an installation, with the first policy of the README, and the server has fixed
     ports, so that it can be started again. The API server reaches this machine at RETRY_POLICY_WEBHOOK_HOST, by default
     127.0.0.1.
     """
     policy = folder / "policy.yaml"
-    shutil.copyfile(TEST_POLICY, policy)
+    policy.write_text(policy_of_tests())
     program = Path(sys.executable).with_name("retry-policy")
     if not program.exists():
         raise HarnessError(f"{program} does not exist; run: make install")
@@ -89,6 +91,14 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bo
         kubectl.apply(pointed_at(server["https"], configuration))
     _wait_until_effective(processes, kubectl)
     return policy
+
+
+def policy_of_tests() -> str:
+    """Return TEST_POLICY as it is written, with the profiles of the gallery in the docs after its own."""
+    profiles: Object = {}
+    for file in sorted(GALLERY.glob("*/policy.yaml")):
+        profiles.update(yaml.safe_load(file.read_text())["profiles"])
+    return TEST_POLICY.read_text() + indent(yaml.safe_dump(profiles), "  ")
 
 
 def remove(kubectl: Kubectl) -> None:

@@ -17,6 +17,7 @@ from tests.generated import (
     docs,
     exported,
     figures,
+    gallery,
     kinds,
     manifests,
     messages,
@@ -40,6 +41,7 @@ PART: Final = re.compile(
 )
 PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/explanation/market.md": {"market": market.table},
+    **gallery.parts(),
     "docs/reference/cases.md": {"fields": schemas.cases_table},
     "docs/how-to/watch.md": {row.name: partial(page.part, row) for row in ROWS},
     "docs/reference/command-line.md": {"commands": commands.reference},
