@@ -118,6 +118,20 @@ bench: install  ## what a request costs, as ratios to others measured beside it;
 generated: install  ## write anew what docs/ and manifests/ take from the code
 	$(BIN)/python -m tests.generated
 
+# The site's packages are in an environment of their own: nothing else needs them.
+.venv/site/installed: requirements/docs.txt
+	$(PYTHON) -m venv .venv/site
+	.venv/site/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
+.PHONY: docs
+docs: .venv/site/installed  ## the documentation site, into site/; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 .venv/site/bin/mkdocs build --strict
+
+.PHONY: docs-screenshot
+docs-screenshot: docs  ## pictures of the site in light and dark; as root on Debian it brings Chromium
+	.venv/site/bin/python hack/site/screenshot.py docs
+
 .PHONY: lock
 lock: install  ## write requirements/*.txt anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml --extra server -o requirements/runtime.txt

@@ -1,0 +1,1 @@
+"""Builds the documentation site, and takes pictures of it."""
