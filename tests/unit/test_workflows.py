@@ -13,6 +13,7 @@ WORKFLOWS: Final = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 PINNED: Final = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 # The permissions to write of each job; all others are to read at most.
 WRITES: Final = {
+    ("docs.yaml", "deploy"): {"id-token", "pages"},
     ("release.yaml", "image"): {"packages", "id-token"},
     ("release.yaml", "chart"): {"packages", "id-token"},
     ("release.yaml", "publish-package"): {"id-token"},
