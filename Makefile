@@ -138,5 +138,6 @@ lock: install  ## write requirements/*.txt anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml --extra server --group dev -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet $(LOCK) pyproject.toml --group one-file -o requirements/one-file.txt
 	$(BIN)/uv pip compile --quiet $(LOCK) --group build -o requirements/build.txt
+	$(BIN)/uv pip compile --quiet $(LOCK) --group docs -o requirements/docs.txt
 	$(BIN)/uv pip compile --quiet $(LOCK) --group audit -o requirements/audit.txt
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links

@@ -29,6 +29,7 @@ PLACES: Final = (
     Place("hack/release/krew.yaml", r"\bv(\d+\.\d+\.\d+)\b", 2),
     Place("README.md", IMAGE),
     Place("docs/how-to/install.md", IMAGE),
+    Place("docs/how-to/troubleshooting.md", r": version (\d[\w.+-]*\w), "),
 )
 
 

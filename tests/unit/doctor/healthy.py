@@ -18,7 +18,7 @@ from webhook.objects.problem import Json
 from webhook.policy.parse import load_default
 from webhook.rules.facts import Facts
 
-VERSION: Final = "0.1.0"
+VERSION: Final = "0.9.9"
 NOW: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 AUTHORITY: Final = issue.new_authority("ours", now=NOW, lifetime=timedelta(days=300))
 STRANGER: Final = issue.new_authority("stranger", now=NOW, lifetime=timedelta(days=300))

@@ -30,7 +30,8 @@ def test_the_help_of_each_command_ends_with_examples(name: str) -> None:
 def test_each_example_is_a_command_line_that_the_command_accepts(name: str) -> None:
     assert examples_of(name)
     for _, text in examples_of(name):
-        words = shlex.split(text.rpartition(" | ")[2].partition(" > ")[0])
+        (ours,) = (part for part in text.partition(" > ")[0].split(" | ") if part.startswith(PROGRAM))
+        words = shlex.split(ours)
         assert words[:2] == [PROGRAM, name]
         command = main.get_command(click.Context(main), name)
         assert command is not None

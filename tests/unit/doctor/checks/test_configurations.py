@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.doctor.healthy import configuration, deployment, healthy, told, wrong
+from tests.unit.doctor.healthy import VERSION, configuration, deployment, healthy, told, wrong
 from webhook.doctor.checks.configurations import check
 from webhook.doctor.shipped import MUTATING, NAMESPACE, VALIDATING
 from webhook.objects.problem import Json
@@ -91,7 +91,7 @@ def test_a_rule_that_was_added_is_a_warning() -> None:
 def test_a_field_that_differs_is_named(edit: Json) -> None:
     status, text, _ = told(check, healthy(mutating=changed(lambda hooks: hooks["workloads"].update(edit))))
     assert status == "warning"
-    assert f"workloads.retry-policy.dev: {next(iter(edit))} differs from what version 0.1.0 ships" in text
+    assert f"workloads.retry-policy.dev: {next(iter(edit))} differs from what version {VERSION} ships" in text
 
 
 def test_the_overlay_fail_open_is_not_wrong() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.doctor.healthy import configuration, deployment, healthy, pod, told, wrong
+from tests.unit.doctor.healthy import VERSION, configuration, deployment, healthy, pod, told, wrong
 from webhook.doctor.checks.installed import check
 from webhook.doctor.shipped import MUTATING, NAME, NAMESPACE
 from webhook.objects.problem import Json
@@ -44,10 +44,10 @@ def test_a_configuration_of_another_name_with_our_webhooks_is_a_second_installat
 
 
 def test_another_version_than_that_of_the_command_line_is_a_warning() -> None:
-    status, text, fix = told(check, healthy(version="0.2.0"))
+    status, text, fix = told(check, healthy(version="9.0.0"))
     assert status == "warning"
-    assert "runs version 0.1.0, and this command line is version 0.2.0" in text
-    assert fix == "pip install retry-policy-webhook==0.1.0"
+    assert f"runs version {VERSION}, and this command line is version 9.0.0" in text
+    assert fix == f"pip install retry-policy-webhook=={VERSION}"
 
 
 def test_a_kubernetes_that_is_too_old_is_a_problem() -> None:
