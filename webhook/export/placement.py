@@ -10,7 +10,7 @@ from typing import Final
 from webhook import capacity
 from webhook.capacity.provider import Provider
 from webhook.capacity.set_aside import ANNOTATIONS, LABELS
-from webhook.export.cel import plain_list, text
+from webhook.export.cel import field, plain_list, text
 from webhook.export.profiles import MAY_SKIP, Profiles
 from webhook.kinds import batch, core
 from webhook.kube import names
@@ -66,10 +66,11 @@ def spec(policy: Policy) -> Json:
         {"name": "wished", "expression": "variables.leavesSpot ? variables.onDemand : variables.preferred"},
         {"name": "missing", "expression": missing_tolerations()},
     ]
+    most = max(len(off_spot(provider_of(profile)) + required(profile)) for profile in policy.profiles.values())
     return {
         "matchConditions": [{"name": "may-be-placed", "expression": may_be_placed(profiles)}],
         "variables": listed,
-        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patches()}}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patches(most)}}],
     }
 
 
@@ -152,7 +153,10 @@ def is_edited(profiles: Profiles) -> str:
     )
     mentions = (
         f"variables.labels.exists(key, key in {SPEC}.?nodeSelector.orValue({{}})) ||\n"
-        "  variables.terms.exists(t, t.?matchExpressions.orValue([]).exists(e, e.?key.orValue('') in variables.labels))"
+        "  variables.terms.exists(t, t.?matchExpressions.orValue([])"
+        ".exists(e, e.?key.orValue('') in variables.labels)) ||\n"
+        f"  {field(('affinity', 'nodeAffinity', PREFERRED), SPEC)}.orValue([]).exists(w,\n"
+        "  w.?preference.?matchExpressions.orValue([]).exists(e, e.?key.orValue('') in variables.labels))"
     )
     skipped = f"(variables.allowSkip && variables.said[?{text(names.SKIP)}].orValue('') == 'true')"
     return (
@@ -178,29 +182,43 @@ def missing_tolerations() -> str:
     )
 
 
-def patches() -> str:
-    """Return the expression for the JSON Patch of a pod."""
-    return (
-        "!variables.isPlaced ? [] :\n"
-        f"(has({SPEC}.affinity) ? [] : [JSONPatch{{op: 'add', path: '/spec/affinity', value: {{}}}}]) +\n"
-        f"({SPEC}.?affinity.?nodeAffinity.hasValue() ? [] :\n"
-        f"  [JSONPatch{{op: 'add', path: '{AFFINITY}', value: {{}}}}]) +\n"
-        "(variables.needed.size() == 0 ? [] : variables.terms.size() == 0 ?\n"
-        f"  [JSONPatch{{op: 'add', path: '{AFFINITY}/{REQUIRED}',\n"
-        "    value: {'nodeSelectorTerms': [{'matchExpressions': variables.needed}]}}] :\n"
-        "  variables.terms.transformList(i, t, t.?matchExpressions.orValue([]).size() > 0 ||\n"
-        "    t.?matchFields.orValue([]).size() > 0,\n"
-        f"    JSONPatch{{op: 'add',\n"
-        f"    path: '{AFFINITY}/{REQUIRED}/nodeSelectorTerms/' + string(i) + '/matchExpressions',\n"
-        "    value: t.?matchExpressions.orValue([]) +\n"
-        "    variables.needed.filter(n, !(n in t.?matchExpressions.orValue([])))})) +\n"
-        "(variables.wished.size() == 0 ? [] :\n"
-        f"  [JSONPatch{{op: 'add', path: '{AFFINITY}/{PREFERRED}',\n"
-        f"    value: {SPEC}.?affinity.?nodeAffinity.?{PREFERRED}.orValue([]) +\n"
-        f"    variables.wished.filter(w, !(w in {SPEC}.?affinity.?nodeAffinity.?{PREFERRED}.orValue([])))}}]) +\n"
-        "(variables.missing.size() == 0 ? [] : [JSONPatch{op: 'add', path: '/spec/tolerations',\n"
-        f"  value: {SPEC}.?tolerations.orValue([]) + variables.missing}}])"
-    )
+def patches(most: int) -> str:
+    """Return the expression for the JSON Patch of a pod; `most`: the most requirements of a profile.
+
+    No value contains a part of the pod: from Kubernetes 1.37 on that has a type which is not written to a patch.
+    """
+    terms = f"{AFFINITY}/{REQUIRED}/nodeSelectorTerms/' + string(i) + '/matchExpressions"
+    filled = "t.?matchExpressions.orValue([]).size() > 0"
+    appended = [
+        f"variables.terms.transformList(i, t, ({filled} || t.?matchFields.orValue([]).size() > 0) &&\n"
+        f"  variables.needed.size() > {index},\n"
+        f"  JSONPatch{{op: 'add', path: '{terms}/-', value: variables.needed[{index}]}})"
+        for index in range(most)
+    ]
+    create_node_affinity = f"[JSONPatch{{op: 'add', path: '{AFFINITY}', value: {{}}}}]"
+    terms_of_ours = "{'nodeSelectorTerms': [{'matchExpressions': variables.needed}]}"
+    create_terms = f"[JSONPatch{{op: 'add', path: '{AFFINITY}/{REQUIRED}', value: {terms_of_ours}}}]"
+    lacking = f"!({filled}) && t.?matchFields.orValue([]).size() > 0"
+    parts = [
+        f"(has({SPEC}.affinity) ? [] : [JSONPatch{{op: 'add', path: '/spec/affinity', value: {{}}}}])",
+        f"({SPEC}.?affinity.?nodeAffinity.hasValue() ? [] :\n  {create_node_affinity})",
+        f"(variables.needed.size() == 0 || variables.terms.size() > 0 ? [] :\n  {create_terms})",
+        f"variables.terms.transformList(i, t, {lacking},\n  JSONPatch{{op: 'add', path: '{terms}', value: []}})",
+        *appended,
+        *added("variables.wished", ("affinity", "nodeAffinity", PREFERRED)),
+        *added("variables.missing", ("tolerations",)),
+    ]
+    return "!variables.isPlaced ? [] :\n" + " +\n".join(parts)
+
+
+def added(values: str, path: tuple[str, ...]) -> list[str]:
+    """Return expressions for patches that append values to a list of the pod's spec, or create it."""
+    pointer = "/".join(("/spec", *path))
+    there = f"{field(path, SPEC)}.orValue([]).size() > 0"
+    return [
+        f"({there} || {values}.size() == 0 ? [] : [JSONPatch{{op: 'add', path: '{pointer}', value: {values}}}])",
+        f"{values}.filter(w, {there}).map(w, JSONPatch{{op: 'add', path: '{pointer}/-', value: w}})",
+    ]
 
 
 def is_of_a_profile(policy: Policy) -> bool:
