@@ -162,7 +162,9 @@ def installed(folder: Path) -> Iterator[Cluster]:
     processes.logs.mkdir()
     programs = binaries.build(binaries.own_cluster())
     try:
-        kubectl = Kubectl(programs["kubectl"], control_plane.start_api(programs, processes, folder))
+        # A Service's webhook is called at its endpoints: no kube-proxy serves the address of a Service.
+        admin = control_plane.start_api(programs, processes, folder, "--enable-aggregator-routing")
+        kubectl = Kubectl(programs["kubectl"], admin)
         api = Direct(Address.of(kubectl.kubeconfig))
         cluster = Cluster(folder, processes, kubectl, api, address(), built(kubectl, BASE))
         cluster.install()

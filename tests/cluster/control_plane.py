@@ -51,19 +51,24 @@ def start(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> P
     return kubectl.kubeconfig
 
 
-def start_api(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> Path:
-    """Start etcd and API server alone, which is all that admission needs; return the cluster admin's kubeconfig."""
-    _, kubectl = _start_api(binaries, processes, folder)
+def start_api(binaries: Mapping[str, Path], processes: Processes, folder: Path, *flags: str) -> Path:
+    """Start etcd and API server alone, which is all that admission needs; return the cluster admin's kubeconfig.
+
+    `flags`: additional ones of the API server.
+    """
+    _, kubectl = _start_api(binaries, processes, folder, *flags)
     return kubectl.kubeconfig
 
 
-def _start_api(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> tuple[_ControlPlane, Kubectl]:
+def _start_api(
+    binaries: Mapping[str, Path], processes: Processes, folder: Path, *flags: str
+) -> tuple[_ControlPlane, Kubectl]:
     etcd_port, peer_port, port = free_ports(3)
     credentials = Credentials.create(folder / "credentials")
     plane = _ControlPlane(binaries, processes, credentials, f"https://{HOST}:{etcd_port}", f"https://{HOST}:{port}")
     kubectl = Kubectl(binaries["kubectl"], credentials.kubeconfig("admin", plane.server, groups=["system:masters"]))
     plane.start_etcd(folder / "etcd", peer_port)
-    plane.start_api_server(port)
+    plane.start_api_server(port, *flags)
     processes.wait_until(plane.is_ready, "the API server's /readyz", log="kube-apiserver")
     return plane, kubectl
 
@@ -99,7 +104,7 @@ class _ControlPlane:
             "--log-level=warn",
         )
 
-    def start_api_server(self, port: int) -> None:
+    def start_api_server(self, port: int, *flags: str) -> None:
         certificate, key = self.credentials.server(
             "kube-apiserver", [HOST, "localhost", "kubernetes.default.svc", "10.0.0.1"]
         )
@@ -113,8 +118,6 @@ class _ControlPlane:
             f"--etcd-keyfile={etcd_key}",
             f"--bind-address={HOST}",
             f"--advertise-address={HOST}",
-            # A webhook behind a Service is called at its endpoints: no kube-proxy serves the address of a Service.
-            "--enable-aggregator-routing",
             "--endpoint-reconciler-type=none",  # from 1.37 on the API server does not publish a loopback address
             f"--secure-port={port}",
             f"--tls-cert-file={certificate}",
@@ -128,6 +131,7 @@ class _ControlPlane:
             f"--service-account-key-file={token_certificate}",
             f"--service-account-signing-key-file={token_key}",
             *OF_VERSION.get(kubernetes_version(), ()),
+            *flags,
         )
 
     def _admission(self) -> Path:

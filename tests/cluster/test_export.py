@@ -155,7 +155,7 @@ def test_the_policies_and_the_webhook_give_the_same_verdict(
 
     agree()
     record_property("verdicts", dict(tally))
-    assert tally["accepted by both"] > tally["refused by both"] > 0
+    assert min(tally["accepted by both"], tally["refused by both"]) > 0
 
 
 @pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])

@@ -108,7 +108,7 @@ def test_the_documented_uninstall_succeeds_and_leaves_nothing(playground: Playgr
     playground.run(playground.command(LABEL))
     until(lambda: "podFailurePolicy" in playground.run(CREATE).stdout)
 
-    commands = documented("Uninstall")
+    commands = documented("Uninstall without Helm")
     assert commands
     for command in commands:
         done = playground.run(command)
