@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
     from tests.served import Served
 
-SAMPLES = sorted((ROOT / "manifests" / "samples").rglob("*.yaml"))
+FOLDER = ROOT / "manifests" / "samples"
+SAMPLES = sorted({*FOLDER.rglob("*.yaml")} - {FOLDER / "cases.yaml"})  # without the tests of a policy
 POLICIES = [file for file in SAMPLES if file.name.startswith("policy-")]
 Both = tuple["Served", "Served"]
 
