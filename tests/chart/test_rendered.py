@@ -214,7 +214,7 @@ def test_extra_labels_are_on_every_object_and_on_the_pods(helm: Helm) -> None:
 def test_prometheus_finds_its_objects_by_labels_of_the_values(helm: Helm) -> None:
     rendered = helm.rendered({"prometheus": {"enabled": True, "labels": {"release": "stack"}}})
     labelled = {root["kind"] for root in rendered if root["metadata"]["labels"].get("release") == "stack"}
-    assert labelled == {"PrometheusRule", "ServiceMonitor"}
+    assert labelled == {"ConfigMap", "PrometheusRule", "ServiceMonitor"}  # the dashboard is a ConfigMap
 
 
 def test_only_the_addresses_and_namespaces_of_the_values_reach_the_ports(helm: Helm) -> None:
