@@ -86,6 +86,8 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
         warnings = [*stopping_warnings(subject.row, subject.old, subject.root), *unheard_warnings(subject, facts)]
     if facts.mode not in ENFORCED:
         return modes.would_deny(facts.mode, found, unknown)
+    if not unknown and not warnings:
+        return Response(found=found)
     warned = [*zip(repeat("unknown_keys"), unknown, strict=False), *zip(repeat("lint"), warnings, strict=False)]
     return Response(found=found, warnings=[*unknown, *warnings], warned=warned)
 

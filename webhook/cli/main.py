@@ -1,13 +1,15 @@
 """The command line: retry-policy COMMAND."""
 
 import importlib
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
-from click.shell_completion import CompletionItem
 
 from webhook import __version__
 from webhook.cli.terminal import colours
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # Each command: the module that has it, and its line in the list. A module is imported when its command is called.
 COMMANDS: Final = {
@@ -47,8 +49,10 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
         """Return what a shell offers for a command, without importing the commands."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - no other command needs it
+
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
         options = click.Command.shell_complete(self, ctx, incomplete)
         return [*(CompletionItem(name, help=COMMANDS[name][1]) for name in names), *options]
