@@ -56,7 +56,7 @@ def changed(team: Namespace, pod: Object, field: str, key: str, *flags: str) -> 
 
 def test_the_manifest_protects_what_placement_and_the_ledger_read_of_a_pod() -> None:
     annotations = {key for field, key in protected() if field == "annotations"}
-    ours = {names.ATTEMPT, names.ATTEMPT_SOURCE, names.DISRUPTIONS, names.PLACEMENT, names.COUNTED}
+    ours = {names.AFTER_FAILURE, names.ATTEMPT, names.ATTEMPT_SOURCE, names.COUNTED, names.DISRUPTIONS, names.PLACEMENT}
     assert annotations >= {*ours, batch.INDEX_FAILURES, batch.INDEX_IGNORED_FAILURES}
 
 

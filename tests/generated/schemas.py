@@ -132,9 +132,10 @@ def scalar(kind: Any) -> Json:
     match kind:
         case inspect.LiteralType():
             return {"enum": list(kind.values)}
-        case inspect.IntType():
+        case inspect.IntType() | inspect.FloatType():
             found = {"minimum": kind.ge, "maximum": kind.le}
-            return {"type": "integer", **{name: bound for name, bound in found.items() if bound is not None}}
+            name = "integer" if isinstance(kind, inspect.IntType) else "number"
+            return {"type": name, **{name: bound for name, bound in found.items() if bound is not None}}
         case inspect.BoolType():
             return {"type": "boolean"}
         case inspect.StrType():

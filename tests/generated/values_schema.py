@@ -72,6 +72,8 @@ def plain(kind: inspect.Type) -> dict[str, Any]:
             return DURATION
         case inspect.IntType():
             return bounded("integer", kind)
+        case inspect.FloatType():
+            return bounded("number", kind)
         case inspect.StrType():
             return bounded("string", kind)
         case inspect.BoolType():

@@ -9,6 +9,7 @@ from webhook.export.cel import Variables, plain_list, text, union
 from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.objects.patch import Pattern
+from webhook.policy.quantities import PLAIN
 from webhook.policy.settings import LARGEST_COUNT
 
 BOOLEANS: Final = (names.INTERRUPTIBLE, names.RETRYABLE, names.SKIP)
@@ -67,6 +68,15 @@ def problems() -> list[str]:
         "  !(variables.said[p] in ['true', 'false'])).map(p,\n"
         "  p + ': is \\'' + variables.said[p] + '\\'; must be \"true\" or \"false\"')"
     )
+    is_amount = f"variables.said[p].matches({text(f'^{PLAIN.pattern}$')})"
+    for key, right, remedy in (
+        (names.ON_FAILURE, "variables.said[p] == 'Off'", 'must be "Off"'),
+        (names.MEMORY_LIMIT, is_amount, "must be an amount of memory such as 32Gi"),
+    ):
+        found.append(
+            f"variables.said.filter(p, p.endsWith({text(f'[{key}]')}) && {new} && !({right})).map(p,\n"
+            f"  p + ': is \\'' + variables.said[p] + '\\'; {remedy}')"
+        )
     found.append(
         f"variables.said.filter(p, p.endsWith({text(f'[{names.SKIP}]')}) && {new} &&\n"
         "  variables.said[p] == 'true' && !variables.allowSkip).map(p, p + ': profile \\'' + variables.profile +\n"

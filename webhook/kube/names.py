@@ -36,6 +36,18 @@ INTERRUPTIBLE: Final = PREFIX + "interruptible"
 # Annotation on a workload, written by its author: "true" exempts it from the policy, if the profile allows it.
 SKIP: Final = PREFIX + "skip"
 
+# Annotation on a workload, written by its author: "Off" exempts it from the rules of onFailure.
+ON_FAILURE: Final = PREFIX + "on-failure"
+
+# Annotation on a workload, written by its author: the most memory that a container of it may grow to, such as 32Gi, at
+# most that of the rule.
+MEMORY_LIMIT: Final = PREFIX + "memory-limit"
+
+# Annotation on pods, written by the webhook, read by the ledger and by the next admission: JSON, the rule of onFailure
+# that decided after the last attempt, and what it and the rules before it ask for (see webhook/ledger/model/
+# on_failure.py).
+AFTER_FAILURE: Final = PREFIX + "after-failure"
+
 # Annotation on pods, written by the webhook, read by people and by the ledger: Spot, OnDemand or None.
 PLACEMENT: Final = PREFIX + "placement"
 
@@ -91,15 +103,20 @@ SUCCESSOR: Final = PREFIX + "successor"
 COPIED_TO_PODS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES)
 
 # Annotations that are copied from a CronJob to its Job template, if absent there.
-COPIED_TO_JOBS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, RETRYABLE, SKIP)
+COPIED_TO_JOBS: Final[tuple[str, ...]] = (
+    *(INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, MEMORY_LIMIT, ON_FAILURE, RETRYABLE, SKIP),
+)
 
 # Annotations that an author may write, whose values are validated.
-SAID_BY_AUTHORS: Final = (ATTEMPT, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, RETRYABLE, SKIP)
+SAID_BY_AUTHORS: Final = (
+    *(ATTEMPT, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, MEMORY_LIMIT, ON_FAILURE, RETRYABLE, SKIP),
+)
 SAID: Final = frozenset(SAID_BY_AUTHORS)  # a set: every annotations map is tested against it
 
 # The keys that have a meaning as a label, or as an annotation, of a workload or pod; the labels of a Namespace.
 LABELS: Final = frozenset({PROFILE, RETRY_IN_PROGRESS, RETRY_OF})
 ANNOTATIONS: Final = SAID | {
+    AFTER_FAILURE,
     ATTEMPT_SOURCE,
     COUNTED,
     DISRUPTIONS,

@@ -44,11 +44,13 @@ class Counts:
     """The counts of a workload that placement needs.
 
     `disruptions`: those of the pod's completion index, or of the Job divided by the pods that run at a time.
-    `failures`: how many cost a retry of the Job; None if that is unknown, or the Job's own status has it.
+    `failures`: how many cost a retry of the Job; None if that is unknown, or the Job's own status has it. `ended`: the
+    last pods that have failed of the pod's completion index, or of the Job, the newest last.
     """
 
     disruptions: int
     failures: int | None = None
+    ended: tuple[Pod, ...] = ()
 
 
 def ignore(*_: object) -> None:
@@ -217,7 +219,11 @@ class Trackers:
             return Counts(disruptions=0, failures=None if job_set else 0)
         scope = limits.scope_named(job_set, metadata["name"], index)
         disruptions = limits.share_of(state.disruptions_of(scope, job, self.job_set_of(key)), job["spec"])
-        return Counts(disruptions=disruptions, failures=None if job_set else state.failures_of(job))
+        return Counts(
+            disruptions=disruptions,
+            failures=None if job_set else state.failures_of(job),
+            ended=state.tracker.ends.get(scope, ()),
+        )
 
     async def catch_up(self, key: Key, tracker: Tracker, job_uid: str, index: str) -> None:
         """Wait until the watch has delivered the end of the replaced pod, at most CATCHING_UP seconds."""

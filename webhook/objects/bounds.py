@@ -69,3 +69,4 @@ MOST_RETRIES: Final = 10
 MAX_POLICY: Final = 256 * 1024  # characters
 MOST_POLICY_EVENTS: Final = 20_000  # YAML events: scalars, and starts and ends of lists and objects
 MOST_PROFILES: Final = 200
+MOST_FAILURE_RULES: Final = 20  # of a profile: each ended attempt is compared with all of them

@@ -49,6 +49,38 @@ Message = Annotated[
 ]
 
 
+Percent = Annotated[int, Meta(ge=1, le=100)]
+Factor = Annotated[float, Meta(ge=1, le=10, description="a number from 1 to 10")]
+ContainerName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z",
+        description="the name of a container: 1 to 63 small letters, digits or -, the ends letters or digits",
+    ),
+]
+Reason = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z]([A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?\Z",
+        description="a reason as the API has it, such as EvictionByEvictionAPI: 1 to 128 letters, digits or _",
+    ),
+]
+Glob = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?=[^\x00-\x1f\x7f-\x9f]{1,128}\Z)(?:[^*]*\*){0,4}[^*]*\Z",
+        description="one line of 1 to 128 characters, in which up to four * stand for any text",
+    ),
+]
+Quantity = Annotated[
+    str,
+    Meta(
+        pattern=r"^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?\Z",
+        description='an amount of memory as the API writes it, such as "512Mi" or 64Gi',
+    ),
+]
+
+
 class Duration(int):
     """Whole seconds, 1 to 2147483647 as in the API; in a policy a number, or text such as `90s`, `1h30m`, `24h`."""
 
@@ -116,6 +148,62 @@ class CustomProvider(Struct, frozen=True, kw_only=True, rename="camel"):
     tolerations: list[Annotated[Json, Meta(extra={"shape": Toleration})]] = []
 
 
+class Match(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which ended attempts a rule is about; all fields that are given must hold."""
+
+    cause: Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "NeverStarted", "Other"] | None = None
+    reasons: Annotated[tuple[Reason, ...], Meta(max_length=20)] = ()
+    exit_codes: Annotated[tuple[ExitCode, ...], Meta(max_length=50)] = ()
+    containers: Annotated[tuple[ContainerName, ...], Meta(max_length=20)] = ()
+    same_node: Annotated[int, Meta(ge=2, le=5)] | None = None
+    message: Glob | None = None
+
+
+class MemoryGrowth(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the memory of a container grows each time that it was killed for its memory."""
+
+    factor: Factor = 2.0
+    limit: Quantity
+
+
+class Delay(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How long after the end of an attempt the next pod may be scheduled."""
+
+    initial: Duration
+    factor: Factor = 2.0
+    limit: Duration = Duration(600)
+
+
+class Next(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the next attempt costs, and how it differs from the one that ended."""
+
+    cost: Literal["Retry", "Free", "Fatal"] | None = None
+    memory: MemoryGrowth | None = None
+    delay: Delay | None = None
+    avoid: Literal["Node", "Zone"] | None = None
+    placement: Literal["OnDemand"] | None = None
+
+
+class FailureRule(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What follows the end of an attempt. Of the rules of a profile, the first that matches decides."""
+
+    match: Match
+    next: Next
+
+
+class Diagnostics(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is kept of an attempt that ended."""
+
+    last_words: bool = False
+
+
+class Wave(Struct, frozen=True, kw_only=True, rename="camel"):
+    """When a zone counts as losing its spot nodes, and for how long new attempts avoid it."""
+
+    share: Percent = 30
+    avoid_for: Duration = Duration(900)
+
+
 class Placement(Struct, frozen=True, kw_only=True, rename="camel"):
     """Where an attempt runs."""
 
@@ -125,6 +213,10 @@ class Placement(Struct, frozen=True, kw_only=True, rename="camel"):
     custom: CustomProvider | None = None
     interruptible_failure_threshold: int = -1
     spot: Literal["Require", "Prefer", "Allow"] = "Prefer"
+    spot_wait: Duration | None = None
+    protect: Literal["OnDemand", "Always", "Never"] = "OnDemand"
+    roles: Literal["Alike", "LeaderOnDemand"] = "Alike"
+    wave: Wave | None = None
 
 
 class RequestedRetry(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -144,9 +236,28 @@ class Profile(Struct, frozen=True, kw_only=True, rename="camel"):
     job_set: JobSet = JobSet()
     placement: Placement = Placement()
     requested_retry: RequestedRetry = RequestedRetry()
+    on_failure: Annotated[tuple[FailureRule, ...], Meta(max_length=bounds.MOST_FAILURE_RULES)] = ()
     attempt_timeout: Duration | None = None
+    start_timeout: Duration | None = None
+    environment: bool = False
+    diagnostics: Diagnostics = Diagnostics()
+    actions: Literal["Act", "Report"] = "Act"
     allow_skip: bool = True
     message: Message = ""  # empty if left out; null is a problem: YAML reads `message: #batch` as null
+
+
+class RateLimit(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many objects the leader may act on in a minute; beyond that it waits."""
+
+    cluster: Annotated[int, Meta(ge=1)] = 600
+    namespace: Annotated[int, Meta(ge=1)] = 120
+
+
+class Emergency(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One switch that stops what the leader does to objects, and new retries."""
+
+    actions: Literal["Run", "Stop"] = "Run"
+    retries: Literal["Run", "Stop"] = "Run"
 
 
 class Policy(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -155,3 +266,5 @@ class Policy(Struct, frozen=True, kw_only=True, rename="camel"):
     api_version: Literal["retry-policy.dev/v1alpha1"]
     kind: Literal["RetryPolicy"]
     profiles: Annotated[dict[ProfileName, Profile], Meta(min_length=1, max_length=bounds.MOST_PROFILES)]
+    rate_limit: RateLimit = RateLimit()
+    emergency: Emergency = Emergency()

@@ -15,7 +15,18 @@ from msgspec import UNSET, inspect
 
 from webhook.objects import bounds, strict_yaml
 from webhook.objects.problem import Path, Problem, type_name
-from webhook.policy.model import Duration, FailurePolicy, Placement, Policy, Retries, Toleration
+from webhook.policy.model import (
+    Duration,
+    FailurePolicy,
+    FailureRule,
+    Match,
+    Next,
+    Placement,
+    Policy,
+    Profile,
+    Retries,
+    Toleration,
+)
 
 # The key of a ConfigMap's data that contains the policy.
 KEY: Final = "policy.yaml"
@@ -226,6 +237,8 @@ def fits(raw: Any, kind: inspect.Type) -> bool:
             return type(raw) is int and not (
                 (kind.ge is not None and raw < kind.ge) or (kind.le is not None and raw > kind.le)
             )
+        case inspect.FloatType():
+            return type(raw) in {int, float} and (kind.ge or raw) <= raw <= (kind.le or raw)
         case inspect.BoolType():
             return isinstance(raw, bool)
         case inspect.StrType():
@@ -331,12 +344,55 @@ def toleration_seconds_evict(toleration: Toleration) -> Wrong | None:
     return None
 
 
+def matches_something(match: Match) -> Wrong | None:
+    """Require a criterion: a rule without any would hide all rules after it."""
+    return None if match != Match() else Wrong("has no criterion", "must name a cause, reasons, exitCodes, …")
+
+
+def codes_of_exits(match: Match) -> Wrong | None:
+    """Reject exit codes with a cause that has none."""
+    if not match.exit_codes or match.cause in {None, "ExitCode"}:
+        return None
+    return Wrong(f"has no effect with cause {match.cause}", "remove it, or the cause")
+
+
+def says_what_follows(following: Next) -> Wrong | None:
+    """Require that a rule changes something."""
+    return None if following != Next() else Wrong("is empty", "must say what follows: cost, memory, delay, avoid, …")
+
+
+def fatal_is_the_last(following: Next) -> Wrong | None:
+    """Reject what the next attempt should have if there is none."""
+    if following.cost != "Fatal" or following == Next(cost="Fatal"):
+        return None
+    return Wrong("is Fatal, after which there is no next attempt", "remove the other fields")
+
+
+def memory_of_the_killed(rule: FailureRule) -> Wrong | None:
+    """Require the cause OOMKilled with memory: only a container that was killed for its memory gets more."""
+    if rule.next.memory is None or rule.match.cause == "OOMKilled":
+        return None
+    return Wrong("has memory, which only cause OOMKilled may ask for", "add cause: OOMKilled, or remove memory")
+
+
+def messages_are_kept(profile: Profile) -> Wrong | None:
+    """Require diagnostics.lastWords with a rule that reads messages."""
+    matches: list[Any] = [getattr(rule, "match", UNSET) for rule in profile.on_failure]  # UNSET: it has a problem
+    if getattr(profile.diagnostics, "last_words", True) or not any(getattr(one, "message", None) for one in matches):
+        return None
+    return Wrong("matches messages, which are not kept", "set diagnostics.lastWords to true")
+
+
 # Checks on several fields of one object, by the object's type: the fields that a check reads, and the check. The
 # problem has the path of the first field.
 Relations = Mapping[type, tuple[tuple[tuple[str, ...], Callable[[Any], Wrong | None]], ...]]
 RELATIONS: Final[Relations] = {
     Retries: ((("default", "limit"), default_within_limit),),
     FailurePolicy: ((("retriable_exit_codes",), exit_codes_once),),
+    Match: ((("cause",), matches_something), (("exit_codes", "cause"), codes_of_exits)),
+    Next: ((("cost", "memory", "delay", "avoid", "placement"), says_what_follows), (("cost",), fatal_is_the_last)),
+    FailureRule: ((("next", "match"), memory_of_the_killed),),
+    Profile: ((("on_failure", "diagnostics"), messages_are_kept),),
     Placement: ((("custom", "provider"), custom_with_provider), (("spot", "provider"), any_cannot_require)),
     Toleration: (
         (("key", "operator"), toleration_has_key),

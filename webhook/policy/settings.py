@@ -1,19 +1,24 @@
 """The settings of one object: its profile combined with its annotations."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from webhook.kube import names
 from webhook.objects.problem import Json, Path, Problem
-from webhook.policy.model import Profile
+from webhook.policy.model import FailureRule, Profile
+from webhook.policy.quantities import plain_memory
 
 BOOLEANS: Final = {"true": True, "false": False}
 LARGEST_COUNT: Final = 2**31 - 1  # of the API's 32-bit integers
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """A profile, and the values of an object's annotations within its limits; None for an annotation that is absent."""
+    """A profile, and the values of an object's annotations within its limits; None for an annotation that is absent.
+
+    `rules_off`: whether the author turned the rules of onFailure off. `memory_limit`: in bytes.
+    """
 
     profile_name: str
     profile: Profile
@@ -21,11 +26,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_disruptions: int | None = None
     interruptible: bool | None = None
     skip: bool = False
+    rules_off: bool = False
+    memory_limit: int | None = None
 
     @property
     def default_retries(self) -> int:
         """The retries of a workload that names no number: the profile's default, never more than its limit."""
         return min(self.profile.retries.default, self.profile.retries.limit)
+
+    @property
+    def on_failure(self) -> tuple[FailureRule, ...]:
+        """The rules about ended attempts; none if the author turned them off."""
+        return () if self.rules_off else self.profile.on_failure
 
     @property
     def disruption_budget(self) -> int:
@@ -66,6 +78,8 @@ def resolve(profile_name: str, profile: Profile, annotations: Json) -> Settings:
         max_disruptions=None if max_disruptions is None else min(max_disruptions, profile.disruptions.limit),
         interruptible=BOOLEANS.get(annotations.get(names.INTERRUPTIBLE, "")),
         skip=profile.allow_skip and annotations.get(names.SKIP) == "true",
+        rules_off=annotations.get(names.ON_FAILURE) == "Off",
+        memory_limit=plain_memory(annotations.get(names.MEMORY_LIMIT)),
     )
 
 
@@ -99,10 +113,22 @@ def annotation_problems(profile_name: str, profile: Profile, annotations: Json, 
         value = annotations.get(key)
         if value is not None and value not in BOOLEANS:
             found.append(Problem((*path, key), f"is {value[:40]!r}", 'must be "true" or "false"'))
+    found += on_failure_problems(annotations, path)
     if annotations.get(names.SKIP) == "true" and not profile.allow_skip:
         what = f"profile {profile_name!r} does not allow workloads to be left alone"
         found.append(Problem((*path, names.SKIP), what, "remove the annotation"))
     return found
+
+
+def on_failure_problems(annotations: Json, path: Path) -> Iterator[Problem]:
+    """Yield a problem for each malformed annotation about the rules of onFailure; `path`: as above."""
+    value = annotations.get(names.ON_FAILURE)
+    if value not in {None, "Off"}:
+        yield Problem((*path, names.ON_FAILURE), f"is {value[:40]!r}", 'must be "Off"')
+    value = annotations.get(names.MEMORY_LIMIT)
+    if value is not None and plain_memory(value) is None:
+        remedy = "must be an amount of memory such as 32Gi"
+        yield Problem((*path, names.MEMORY_LIMIT), f"is {value[:40]!r}", remedy)
 
 
 def count(text: str | None) -> int | None:

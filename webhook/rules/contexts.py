@@ -8,6 +8,7 @@ from webhook.attempts import Evidence
 from webhook.kinds import Budget, EmbeddedJob, KindSpec, OwnerReference, batch
 from webhook.kinds.job_set import JOB_SET, REPLICATED_JOB
 from webhook.kinds.kind_spec import controller_of
+from webhook.ledger.model import on_failure
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
 from webhook.policy.settings import NamedProfile, Settings
@@ -161,3 +162,16 @@ class PodContext:
         # Set by the rule placement, for the rules after it.
         self.decision: placement.Decision | None = None
         self.placed: placement.Placement | None = None
+
+    @cached_property
+    def after(self) -> on_failure.State:
+        """What the ended attempts of the pod's scope ask of it, by the rules of the profile."""
+        evidence = self.evidence
+        rules = evidence.settings.on_failure
+        return on_failure.state_after(self.facts.ended, evidence.owner, self.job_set, rules)
+
+    @property
+    def job_set(self) -> Json | None:
+        """The JobSet of the pod's Job; None if it has none."""
+        above = self.evidence.above
+        return above if above is not None and above.get("kind") == JOB_SET.kind else None

@@ -3,6 +3,7 @@
 import msgspec
 
 from webhook.capacity import Pool, Provider
+from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 
 
@@ -21,6 +22,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     # The counts of the ledger for this pod, as `Counts` in webhook/ledger/trackers.py; None if they are unknown.
     disruptions: int | None = None
     failures: int | None = None
+    ended: tuple[Pod, ...] = ()
+
+    # When the request came, in seconds since 1970; 0 if there is no clock.
+    now: float = 0.0
 
     # The cluster's capacity provider, None if none was recognised, and the known node pools.
     recognised: Provider | None = None

@@ -13,6 +13,7 @@ from webhook import attempts
 from webhook.kinds import KindSpec, batch, core
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
+from webhook.ledger.model import on_failure
 from webhook.objects.patch import Pattern, at
 from webhook.objects.problem import Problem
 from webhook.policy.settings import count
@@ -282,6 +283,10 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
         notes[names.MAX_RETRIES] = str(retries.budget)
     if disruptions is not None:
         notes |= {names.DISRUPTIONS: str(disruptions.attempt), names.MAX_DISRUPTIONS: str(disruptions.budget)}
+    if context.evidence.settings.on_failure and context.after != on_failure.NONE:
+        notes[names.AFTER_FAILURE] = on_failure.written(context.after)
+    elif names.AFTER_FAILURE in said:  # copied from its template, which is no record of ours
+        editor.remove((*annotations.OWN, names.AFTER_FAILURE))
     if names.COUNTED in said:  # copied from its template; with it the ledger would not count the pod
         editor.remove((*annotations.OWN, names.COUNTED))
     editor.update(annotations.OWN, notes)
@@ -290,6 +295,7 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
 
 
 POD_KEYS: Final = (
+    names.AFTER_FAILURE,
     *(names.ATTEMPT, names.ATTEMPT_SOURCE, names.COUNTED, names.DISRUPTIONS, names.MAX_DISRUPTIONS, names.MAX_RETRIES),
     names.PLACEMENT,
 )

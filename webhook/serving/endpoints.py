@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
@@ -250,6 +250,8 @@ class Endpoints:
             above=above,
             disruptions=None if counts is None else counts.disruptions,
             failures=None if counts is None else counts.failures,
+            ended=() if counts is None else counts.ended,
+            now=time(),
             recognised=self.cluster.recognised,
             pools=self.cluster.pools,
             message_patterns=self.cluster.message_patterns,

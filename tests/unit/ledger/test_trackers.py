@@ -95,11 +95,13 @@ def test_with_a_backoff_limit_per_index_failures_are_counted_before_the_job_stat
     spec = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
     spec |= {"backoffLimitPerIndex": 10, "maxFailedIndexes": 0}
     root = job(spec, annotations={names.LEDGER: '{"ended":1,"cost":{"retry":1}}'}, **STORED)
-    found = trackers(root, None, failed(1, index="0"), failed(2, index="1"), disrupted(3, index="1"))
+    pods = failed(1, index="0"), failed(2, index="1"), disrupted(3, index="1")
+    found = trackers(root, None, *pods)
     before_index_1 = {"annotations": {"batch.kubernetes.io/job-completion-index": "1"}}
-    assert counted(found, root, before_index_1) == Counts(disruptions=1, failures=3)
+    assert counted(found, root, before_index_1) == Counts(disruptions=1, failures=3, ended=pods[1:])
 
 
 def test_without_a_backoff_limit_per_index_the_failures_come_from_the_job_status() -> None:
     root = job({"parallelism": 1}, **STORED)
-    assert counted(trackers(root, None, failed(1)), root, {}) == Counts(disruptions=0, failures=None)
+    found = trackers(root, None, failed(1))
+    assert counted(found, root, {}) == Counts(disruptions=0, failures=None, ended=(failed(1),))

@@ -202,7 +202,7 @@ profiles:
     assert problems(text) == [
         'apiVersion: is "retry-policy.dev/v1"; must be retry-policy.dev/v1alpha1',
         'kind: is "RetryPolicies"; must be RetryPolicy',
-        "profils: is not a field; must be apiVersion, kind or profiles (did you mean profiles?)",
+        "profils: is not a field; must be apiVersion, kind, profiles, rateLimit or emergency (did you mean profiles?)",
         f'profiles.a b: is "a b"{NAME}',
         "profiles.default.retries.limit: is 11; must be an integer from 0 to 10",
         'profiles.default.retries.onExceed: is "deny"; must be Clamp or Deny (did you mean Deny?)',
@@ -462,4 +462,70 @@ def test_a_toleration_that_no_pod_can_have_is_a_problem(toleration: str, problem
     custom = f"{{spotLabels: {{a: [b]}}, tolerations: [{toleration}]}}"
     assert profile_problems(f"{{placement: {{provider: custom, custom: {custom}}}}}") == [
         f"placement.custom.tolerations[0]{problem}"
+    ]
+
+
+ON_FAILURE = """
+onFailure:
+- match: {cause: OOMKilled}
+  next: {memory: {factor: 2, limit: 64Gi}}
+- match: {exitCodes: [75]}
+  next: {cost: Free, delay: {initial: 30s, factor: 1.5, limit: 10m}}
+- match: {message: "*NCCL*", containers: [main]}
+  next: {avoid: Node}
+diagnostics: {lastWords: true}
+"""
+
+
+def test_the_rules_about_ended_attempts_are_read_in_their_order() -> None:
+    grow, busy, node = profile(json.dumps(yaml.safe_load(ON_FAILURE))).on_failure
+    assert grow.match.cause == "OOMKilled"
+    assert grow.next.memory is not None
+    assert (grow.next.memory.factor, grow.next.memory.limit) == (2, "64Gi")
+    assert busy.next.delay is not None
+    assert (busy.next.delay.initial, busy.next.delay.factor, busy.next.delay.limit) == (30, 1.5, 600)
+    assert (node.match.message, node.match.containers, node.next.avoid) == ("*NCCL*", ("main",), "Node")
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ("{match: {}, next: {avoid: Node}}", "match.cause: has no criterion; must name a cause, reasons, exitCodes, …"),
+        (
+            "{match: {sameNode: 2}, next: {}}",
+            "next.cost: is empty; must say what follows: cost, memory, delay, avoid, …",
+        ),
+        (
+            "{match: {sameNode: 2}, next: {memory: {limit: 1Gi}}}",
+            "next: has memory, which only cause OOMKilled may ask for; add cause: OOMKilled, or remove memory",
+        ),
+        (
+            "{match: {sameNode: 2}, next: {cost: Fatal, avoid: Node}}",
+            "next.cost: is Fatal, after which there is no next attempt; remove the other fields",
+        ),
+        (
+            "{match: {cause: Disruption, exitCodes: [1]}, next: {avoid: Node}}",
+            "match.exitCodes: has no effect with cause Disruption; remove it, or the cause",
+        ),
+        (
+            "{match: {cause: OOMKilled}, next: {memory: {factor: 11, limit: 1Gi}}}",
+            "next.memory.factor: is 11; must be a number from 1 to 10",
+        ),
+        (
+            '{match: {message: "a*b*c*d*e*f"}, next: {avoid: Node}}',
+            (
+                'match.message: is "a*b*c*d*e*f"; '
+                "must be one line of 1 to 128 characters, in which up to four * stand for any text"
+            ),
+        ),
+    ],
+)
+def test_a_rule_that_cannot_be_meant_is_a_problem(rule: str, problem: str) -> None:
+    assert profile_problems(f"{{onFailure: [{rule}]}}") == [f"onFailure[0].{problem}"]
+
+
+def test_a_message_is_matched_only_if_messages_are_kept() -> None:
+    rules = '{onFailure: [{match: {message: "*NCCL*"}, next: {avoid: Node}}]}'
+    assert profile_problems(rules) == [
+        "onFailure: matches messages, which are not kept; set diagnostics.lastWords to true"
     ]

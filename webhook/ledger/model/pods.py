@@ -23,18 +23,19 @@ ENDED: Final = ("Succeeded", "Failed")
 
 ANNOTATIONS: Final = (
     *(INDEX, batch.INDEX_FAILURES, batch.INDEX_IGNORED_FAILURES),
-    *(names.ATTEMPT, names.PLACEMENT, names.COUNTED),
+    *(names.ATTEMPT, names.PLACEMENT, names.COUNTED, names.AFTER_FAILURE),
 )
+ZONE: Final = "topology.kubernetes.io/zone"  # label of nodes; since 1.35 the API server copies it to their pods
 
 # The fields that are decoded: there may be tens of thousands of pods, of up to megabytes each.
 STATUSES: Final[Shape] = [
-    {"name": str, "state": {"terminated": {"exitCode": int, **dict.fromkeys(("reason", "finishedAt"), str)}}}
+    {"name": str, "state": {"terminated": {"exitCode": int, **dict.fromkeys(("reason", "finishedAt", "message"), str)}}}
 ]
 READ: Final[Shape] = {
     "metadata": {
         **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
         "deletionGracePeriodSeconds": int,
-        "labels": dict.fromkeys((SET_NAME, REPLICATED_JOB, RESTART, JOB_RESTART), str),
+        "labels": dict.fromkeys((SET_NAME, REPLICATED_JOB, RESTART, JOB_RESTART, ZONE), str),
         "annotations": dict.fromkeys(ANNOTATIONS, str),
         "finalizers": [str],
         "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
@@ -51,6 +52,8 @@ READ: Final[Shape] = {
 MOST: Final = 20  # conditions, and containers that have failed
 LONGEST: Final = 128  # characters of a reason
 LONGEST_NAME: Final = 317  # characters of a name, or of a type of condition
+LONGEST_MESSAGE: Final = 1024  # characters of a termination message: the last ones
+LONGEST_AFTER: Final = 1024  # characters of the annotation after-failure; admission writes no longer one
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False):
@@ -63,12 +66,16 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
 
 
 class Exit(msgspec.Struct, frozen=True, gc=False):
-    """A container that has terminated with a code other than 0; `time`: when it did, RFC 3339."""
+    """A container that has terminated with a code other than 0; `time`: when it did, RFC 3339.
+
+    `message`: the end of its termination message.
+    """
 
     container: str
     code: int
     reason: str
     time: str
+    message: str = ""
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -78,6 +85,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - `attempt`: its annotation of that name, which admission writes; None if it has none.
     - `index_failures`: the failures of its index before it; `index_ignored`: those that cost no retry. The Job
       controller writes them with backoffLimitPerIndex; else they are None.
+    - `after`: its annotation after-failure, which admission writes; empty if it has none.
+    - `zone`: that of its node; empty if its labels do not say it.
     - `restart`: how often its JobSet, and its Job alone, had been restarted before; None if it has no JobSet.
     - `tracked`: whether it has the finalizer of the Job controller, which has not counted it yet.
     - `deleting`: whether it has a deletionTimestamp; `deleted`: when the deletion was requested.
@@ -98,6 +107,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     index_ignored: int | None = None
     restart: int | None = None
     node: str = ""
+    zone: str = ""
+    after: str = ""
     placement: str = ""
     phase: str = ""
     reason: str = ""
@@ -157,6 +168,8 @@ def read(pod: Json) -> Pod:
         index_ignored=count(annotations.get(batch.INDEX_IGNORED_FAILURES)),
         restart=restart_of(labels),
         node=intern(spec.get("nodeName") or ""),
+        zone=intern(cut(labels.get(ZONE), LONGEST)),
+        after=cut(annotations.get(names.AFTER_FAILURE), LONGEST_AFTER + 1),
         placement=intern(cut(annotations.get(names.PLACEMENT), LONGEST)),
         phase=intern(phase),
         reason=intern(cut(status.get("reason"), LONGEST)),
@@ -220,6 +233,7 @@ def exits_of(statuses: Iterable[Json]) -> Iterator[Exit]:
                 terminated["exitCode"],
                 intern(cut(terminated.get("reason"), LONGEST)),
                 terminated.get("finishedAt") or "",
+                (terminated.get("message") or "")[-LONGEST_MESSAGE:],
             )
 
 

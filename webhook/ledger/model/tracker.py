@@ -12,6 +12,7 @@ from webhook.kinds import batch
 from webhook.kube import terminal
 from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.cached import CachedJob
+from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import UNSEEN, is_in_doubt
 from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
 from webhook.objects.problem import Json
@@ -23,6 +24,8 @@ UNKNOWN_TIME: Final = "0001-01-01T00:00:00Z"
 DOUBT: Final = 5.0
 LONGEST_DOUBT: Final = 60.0  # seconds for the deletions too: at its default rate it deletes 20 pods a second
 TOGETHER: Final = 1000  # the most failed pods that are processed at once
+LAST_ENDS: Final = 5  # failed pods of one scope that are remembered
+MOST_ENDS: Final = 10_000  # scopes of a workload with remembered failed pods
 
 Counted = TypeVar("Counted")
 
@@ -63,6 +66,7 @@ class Tracker:
     - `by_id`: the uid of a pod in `failed` by its id in an account. `recent`: the ids in the last account.
     - `disturbed`: when something last happened that makes other pods crash. `gap`: when pods were found to have
       vanished. `failed_at`: when each pod in `failed` was seen to fail. All three in seconds of a monotonic clock.
+    - `ends`: the last pods that have failed, by their scope, the newest last, also when they are counted and deleted.
     - `succeeded`: `status.succeeded` of a Job without a JobSet before the gap.
     """
 
@@ -82,6 +86,7 @@ class Tracker:
     gap: float = LONG_AGO
     succeeded: int = 0
     failed_at: dict[str, float] = field(default_factory=dict)
+    ends: dict[str, tuple[Pod, ...]] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -97,6 +102,7 @@ class Tracker:
         if alone and uid not in self.jobs:  # a new Job with the name of an old one
             self.jobs.clear()
             self.vanished.clear()
+            self.ends.clear()
             for other in [key for key, pod in self.live.items() if pod.job_uid != uid]:
                 self.forget_live(other)
             for other in [key for key, pod in self.failed.items() if pod.job_uid != uid]:
@@ -177,10 +183,19 @@ class Tracker:
             self.by_id[id_of(pod)] = uid
             is_open = id_of(pod) not in self.recent
         self.failed[uid] = pod
+        self.remember_end(pod)
         if is_open and not pod.counted:
             self.open[uid] = pod
         else:
             self.open.pop(uid, None)
+
+    def remember_end(self, pod: Pod) -> None:
+        """Record how a pod of a scope has ended, for the next pod of the scope; forget the oldest beyond the bounds."""
+        scope = scope_of(pod)
+        known = [one for one in self.ends.pop(scope, ()) if one.uid != pod.uid]
+        self.ends[scope] = tuple(sorted((*known, pod), key=lambda one: one.ended)[-LAST_ENDS:])
+        if len(self.ends) > MOST_ENDS:
+            del self.ends[next(iter(self.ends))]
 
     def fails_by_deletion(self, pod: Pod) -> bool:
         """Return True if the Job controller counts a pod as failed as soon as it has a deletionTimestamp."""

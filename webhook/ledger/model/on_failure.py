@@ -1,0 +1,211 @@
+"""Finds the rule of `onFailure` that decides after an ended attempt, and what it asks of the next pod. Pure.
+
+The state goes from pod to pod: admission writes it to the new pod's annotation `after-failure`, and when that pod ends,
+the next state is made of its annotation and of how it ended. So it needs no room in the account, survives a change of
+the leader, and costs nothing where a profile has no rules.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from webhook.ledger.model import outcomes
+from webhook.ledger.model.outcomes import Outcome
+from webhook.ledger.model.pods import LONGEST_AFTER, Exit, Pod
+from webhook.objects.problem import Json
+from webhook.policy.model import Delay, FailureRule, Match
+
+MOST_NODES: Final = 5  # nodes and zones that are remembered
+MOST_CONTAINERS: Final = 20  # whose memory may grow
+MOST_KILLS: Final = 100
+NEVER_STARTED: Final = "NeverStarted"  # the reason with which the leader ends a pod that cannot start
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What the ended attempts of one scope ask of its next pod: the content of the annotation `after-failure`.
+
+    - `rule`: the index of the rule that decided after the last attempt; None if none matched.
+    - `cause`, `reason`: how that attempt ended, as in `Outcome`; empty in an attempt that a person or its Job ended.
+    - `nodes`: the nodes of the last attempts that failed, newest first, each as often as an attempt failed there.
+    - `avoid_nodes`, `avoid_zones`: what rules asked the next pod to avoid, newest first.
+    - `kills`: how often each container was killed for its memory where a rule lets the memory grow.
+    - `delays`: how often in a row the rule has asked for a delay. `not_before`: the end of the delay, RFC 3339.
+    - `on_demand`: whether the rule asks for on-demand nodes.
+    """
+
+    rule: int | None = None
+    cause: str = ""
+    reason: str = ""
+    nodes: tuple[str, ...] = ()
+    avoid_nodes: tuple[str, ...] = ()
+    avoid_zones: tuple[str, ...] = ()
+    kills: dict[str, int] = {}
+    delays: int = 0
+    not_before: str = ""
+    on_demand: bool = False
+
+
+NONE: Final = State()
+decoder: Final = msgspec.json.Decoder(State)
+encoder: Final = msgspec.json.Encoder(order="deterministic")
+
+
+def state_after(ended: Sequence[Pod], job: Json | None, job_set: Json | None, rules: Sequence[FailureRule]) -> State:
+    """Return what the ended pods of a scope, the newest last, ask of its next pod.
+
+    The pods of a Job without indexes have one scope: any of them gets the memory that another one needed.
+    """
+    if not ended:
+        return NONE
+    states = [after(pod, outcomes.outcome_of(pod, job, job_set), rules) for pod in ended]
+    kills: dict[str, int] = {}
+    for state in states:
+        for container, times in state.kills.items():
+            kills[container] = max(times, kills.get(container, 0))
+    return msgspec.structs.replace(states[-1], kills=kills)
+
+
+def after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> State:
+    """Return the state after one ended pod: the one with which it was created, changed by the rule that matches."""
+    before = read(pod.after)
+    if outcome.reason == outcomes.STOPPED:
+        return msgspec.structs.replace(before, rule=None, cause="", reason="", delays=0, not_before="", on_demand=False)
+    nodes = newest(pod.node, before.nodes, repeated=True)
+    index = first_match(rules, pod, outcome, nodes)
+    found = State(
+        rule=index,
+        cause=cause_of(pod, outcome),
+        reason=outcome.reason,
+        nodes=nodes,
+        avoid_nodes=before.avoid_nodes,
+        avoid_zones=before.avoid_zones,
+        kills=before.kills,
+    )
+    if index is None:
+        return found
+    following = rules[index].next
+    changes: dict[str, object] = {"on_demand": following.placement == "OnDemand"}
+    if following.avoid == "Node":
+        changes["avoid_nodes"] = newest(pod.node, before.avoid_nodes)
+    if following.avoid == "Zone":
+        changes["avoid_zones"] = newest(pod.zone, before.avoid_zones)
+    if following.memory is not None:
+        changes["kills"] = more_kills(before.kills, rules[index].match, pod)
+    if following.delay is not None:
+        delays = before.delays + 1 if before.rule == index else 1
+        changes |= {"delays": delays, "not_before": end_of(following.delay, delays, pod.ended)}
+    return msgspec.structs.replace(found, **changes)
+
+
+def first_match(rules: Sequence[FailureRule], pod: Pod, outcome: Outcome, nodes: Sequence[str]) -> int | None:
+    """Return the index of the first rule that matches an ended pod; None if none does.
+
+    `nodes`: those of the last attempts, this one's included.
+    """
+    return next((index for index, rule in enumerate(rules) if matches(rule.match, pod, outcome, nodes)), None)
+
+
+def matches(match: Match, pod: Pod, outcome: Outcome, nodes: Sequence[str]) -> bool:
+    """Return True if everything that a match names holds for an ended pod."""
+    if match.cause is not None and match.cause != cause_of(pod, outcome):
+        return False
+    if match.same_node is not None and nodes[:MOST_NODES].count(pod.node) < match.same_node:
+        return False
+    exits = [one for one in pod.exits if exit_matches(match, one)]
+    if (match.exit_codes or match.containers or match.message is not None) and not exits:
+        return False
+    return not match.reasons or not reasons_of(pod, outcome, exits).isdisjoint(match.reasons)
+
+
+def exit_matches(match: Match, one: Exit) -> bool:
+    """Return True if container, exit code and message of one container are those that a match names."""
+    if match.containers and one.container not in match.containers:
+        return False
+    if match.exit_codes and one.code not in match.exit_codes:
+        return False
+    if match.cause == "OOMKilled" and one.reason != outcomes.OOM:
+        return False
+    return match.message is None or is_like(one.message, match.message)
+
+
+def cause_of(pod: Pod, outcome: Outcome) -> str:
+    """Return the cause by which rules match: that of the ledger, but OOMKilled if any container was killed for it."""
+    if outcome.reason == NEVER_STARTED:
+        return NEVER_STARTED
+    if outcome.cause == "ExitCode" and any(one.reason == outcomes.OOM for one in pod.exits):
+        return "OOMKilled"
+    return outcome.cause
+
+
+def reasons_of(pod: Pod, outcome: Outcome, exits: Sequence[Exit]) -> set[str]:
+    """Return the reasons of a pod's end: of its disruption, of the pod, and of the containers that a match is about."""
+    return {outcome.reason, pod.reason, *(one.reason for one in exits)} - {""}
+
+
+def is_like(text: str, pattern: str) -> bool:
+    """Return True if a whole text is like a pattern, in which * stands for any text; takes linear time for each *."""
+    first, *others = pattern.split("*")
+    if not others:
+        return text == pattern
+    *middle, last = others
+    if not text.startswith(first) or len(text) < len(first) + len(last) or not text.endswith(last):
+        return False
+    place, end = len(first), len(text) - len(last)
+    for part in middle:
+        place = text.find(part, place, end)
+        if place < 0:
+            return False
+        place += len(part)
+    return True
+
+
+def more_kills(kills: dict[str, int], match: Match, pod: Pod) -> dict[str, int]:
+    """Return how often each container was killed for its memory, the end of a pod included."""
+    found = dict(kills)
+    for one in pod.exits:
+        if exit_matches(match, one) and (one.container in found or len(found) < MOST_CONTAINERS):
+            found[one.container] = min(found.get(one.container, 0) + 1, MOST_KILLS)
+    return found
+
+
+def newest(name: str, before: tuple[str, ...], *, repeated: bool = False) -> tuple[str, ...]:
+    """Return the last MOST_NODES names, newest first; empty names are left out, and unless `repeated` older equals."""
+    if not name:
+        return before[:MOST_NODES]
+    return (name, *(one for one in before if repeated or one != name))[:MOST_NODES]
+
+
+def end_of(delay: Delay, times: int, ended: str) -> str:
+    """Return the end of a delay that was asked for `times` times in a row, RFC 3339; empty if the end is no time."""
+    try:
+        began = datetime.fromisoformat(ended)
+    except ValueError:
+        return ""
+    seconds = min(delay.initial * delay.factor ** min(times - 1, MOST_KILLS), max(delay.initial, delay.limit))
+    return (began + timedelta(seconds=round(seconds))).isoformat().replace("+00:00", "Z")
+
+
+def read(text: str) -> State:
+    """Return the state in an annotation; an empty one if it is absent, malformed or too long."""
+    if not text or len(text) > LONGEST_AFTER:
+        return NONE
+    try:
+        return decoder.decode(text)
+    except msgspec.DecodeError:  # ValidationError is one
+        return NONE
+
+
+def written(state: State) -> str:
+    """Return the content of the annotation; the oldest nodes and zones are left out until it is short enough."""
+    while len(encoded := encoder.encode(state)) > LONGEST_AFTER:
+        if state.nodes:
+            state = msgspec.structs.replace(state, nodes=state.nodes[:-1])
+        elif state.avoid_nodes:
+            state = msgspec.structs.replace(state, avoid_nodes=state.avoid_nodes[:-1])
+        elif state.avoid_zones:
+            state = msgspec.structs.replace(state, avoid_zones=state.avoid_zones[:-1])
+        else:
+            state = msgspec.structs.replace(state, reason="", kills=dict(list(state.kills.items())[:-1]))
+    return encoded.decode()
