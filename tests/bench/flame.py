@@ -4,6 +4,7 @@
 """
 
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -24,9 +25,8 @@ def main() -> None:
             ours, _ = Stage(folder, processes).against_echo("6 KB pod")
             pid = processes.running[installation.SERVER].pid
             how = ("--nonblocking", "--rate", "250", "--duration", str(SECONDS), "--output", "flame.svg")
-            with subprocess.Popen(
-                ["py-spy", "record", *how, "--pid", str(pid)], cwd=DOCS, stdout=subprocess.DEVNULL
-            ) as spy:
+            command = (Path(sys.executable).with_name("py-spy"), "record", *how, "--pid", str(pid))
+            with subprocess.Popen(command, cwd=DOCS, stdout=subprocess.DEVNULL) as spy:
                 ours.run("-duration", f"{SECONDS + 2}s")
                 assert spy.wait() == 0
         finally:

@@ -40,6 +40,16 @@ class OwnNodes:
         self.nodes.append(name)
         return name
 
+    def found(self) -> list[Object]:
+        """Return the nodes, as the API server has them."""
+        found: list[Object] = self.kubectl.get("node", f"--selector={OWN}={self.name}")["items"]
+        return found
+
+
+def takes_pods(node: Object) -> bool:
+    """Return True once nothing but the taints of its pool keeps pods away: a new node is tainted until it is ready."""
+    return not any(taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints") or ())
+
 
 @contextmanager
 def own_nodes(kubectl: Kubectl, *, spot: int = 0, on_demand: int = 0) -> Iterator[OwnNodes]:
@@ -48,6 +58,7 @@ def own_nodes(kubectl: Kubectl, *, spot: int = 0, on_demand: int = 0) -> Iterato
     try:
         for is_spot in (True,) * spot + (False,) * on_demand:
             nodes.add(spot=is_spot)
+        until(lambda: all(map(takes_pods, nodes.found())))
         yield nodes
     finally:
         kubectl.run("delete", "node", *nodes.nodes, "--ignore-not-found", "--wait=false")
