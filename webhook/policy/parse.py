@@ -15,6 +15,7 @@ from msgspec import UNSET, inspect
 
 from webhook.objects import bounds, strict_yaml
 from webhook.objects.problem import Path, Problem, type_name
+from webhook.policy import costs
 from webhook.policy.model import (
     Duration,
     FailurePolicy,
@@ -45,6 +46,7 @@ PLAIN: Final[dict[type, str]] = {
     inspect.CustomType: f"whole seconds from 1 to {LONGEST}, or such as 90s, 1h30m, 24h",
 }
 SHOWN: Final = 60  # characters of a wrong value in a message
+MOST_FREE_CODES: Final = 100  # exit codes of a profile that cost nothing; a Job that ignores 128 of 255 is denied
 
 
 class Wrong(NamedTuple):
@@ -375,6 +377,78 @@ def memory_of_the_killed(rule: FailureRule) -> Wrong | None:
     return Wrong("has memory, which only cause OOMKilled may ask for", "add cause: OOMKilled, or remove memory")
 
 
+def free_is_visible(rule: FailureRule) -> Wrong | None:
+    """Require, with cost Free, what a podFailurePolicy sees: it alone can keep a failure from costing a retry."""
+    match: Any = rule.match
+    known = isinstance(getattr(match, "exit_codes", UNSET), tuple)
+    if not known or rule.next.cost != "Free" or match == costs.OF_DISRUPTIONS:
+        return None
+    if match.exit_codes and not costs.is_unsure(match):
+        return None
+    return Wrong(
+        "is Free, which the API cannot tell by this match", "name exitCodes and containers, or cause: Disruption"
+    )
+
+
+def disruptions_cost_the_same(rule: FailureRule) -> Wrong | None:
+    """Reject cost Retry for some disruptions: the API sees no difference between them."""
+    match: Any = rule.match
+    if rule.next.cost != "Retry" or getattr(match, "cause", UNSET) != "Disruption" or match == costs.OF_DISRUPTIONS:
+        return None
+    return Wrong("is Retry for some disruptions, which the API cannot tell", "match cause: Disruption alone, or Fatal")
+
+
+def free_before_unsure(profile: Profile) -> Wrong | None:
+    """Require that a rule with cost Free stands before rules that may match the same exit codes."""
+    before: list[FailureRule] = []
+    for index, rule in enumerate(profile.on_failure):
+        if not is_read(rule):
+            continue
+        about = rule.match.containers or (None,)
+        if rule.next.cost == "Free" and any(costs.left_to_ledger(before, rule, one) for one in about):
+            what = (
+                f"has rule {index} with cost Free after a rule that may match its exit codes, as only the ledger sees"
+            )
+            return Wrong(what, f"move rule {index} up")
+        before.append(rule)
+    return None
+
+
+def free_codes_are_few(profile: Profile) -> Wrong | None:
+    """Reject more free exit codes than a Job may ignore: an author's own policy with as many would be denied."""
+    codes = {
+        code
+        for rule in profile.on_failure
+        if is_read(rule) and rule.next.cost == "Free"
+        for code in rule.match.exit_codes
+    }
+    if len(codes) <= MOST_FREE_CODES:
+        return None
+    return Wrong(f"has {len(codes)} exit codes that cost nothing", f"must have at most {MOST_FREE_CODES}")
+
+
+def costs_are_injected(profile: Profile) -> Wrong | None:
+    """Reject a cost without failure policies, which carry it out."""
+    costly = any(
+        getattr(getattr(rule, "next", UNSET), "cost", None) in {"Free", "Fatal"} for rule in profile.on_failure
+    )
+    if getattr(profile.failure_policy, "inject", UNSET) != "Never" or not costly:
+        return None
+    return Wrong(
+        "has costs, which have no effect with failurePolicy.inject Never", "remove them, or set inject to Merge"
+    )
+
+
+def is_read(rule: Any) -> bool:
+    """Return True if a rule has no problem in the fields that decide what it costs."""
+    match, following = getattr(rule, "match", UNSET), getattr(rule, "next", UNSET)
+    read = [
+        getattr(match, name, UNSET) for name in ("cause", "reasons", "exit_codes", "containers", "same_node", "message")
+    ]
+    listed = [entry for value in read if isinstance(value, tuple) for entry in value]
+    return UNSET not in [*read, *listed, getattr(following, "cost", UNSET)]
+
+
 def messages_are_kept(profile: Profile) -> Wrong | None:
     """Require diagnostics.lastWords with a rule that reads messages."""
     matches: list[Any] = [getattr(rule, "match", UNSET) for rule in profile.on_failure]  # UNSET: it has a problem
@@ -391,8 +465,17 @@ RELATIONS: Final[Relations] = {
     FailurePolicy: ((("retriable_exit_codes",), exit_codes_once),),
     Match: ((("cause",), matches_something), (("exit_codes", "cause"), codes_of_exits)),
     Next: ((("cost", "memory", "delay", "avoid", "placement"), says_what_follows), (("cost",), fatal_is_the_last)),
-    FailureRule: ((("next", "match"), memory_of_the_killed),),
-    Profile: ((("on_failure", "diagnostics"), messages_are_kept),),
+    FailureRule: (
+        (("next", "match"), memory_of_the_killed),
+        (("next", "match"), free_is_visible),
+        (("next", "match"), disruptions_cost_the_same),
+    ),
+    Profile: (
+        (("on_failure", "diagnostics"), messages_are_kept),
+        (("on_failure",), free_before_unsure),
+        (("on_failure",), free_codes_are_few),
+        (("on_failure", "failure_policy"), costs_are_injected),
+    ),
     Placement: ((("custom", "provider"), custom_with_provider), (("spot", "provider"), any_cannot_require)),
     Toleration: (
         (("key", "operator"), toleration_has_key),

@@ -1,12 +1,13 @@
 """The settings of one object: its profile combined with its annotations."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from webhook.kube import names
 from webhook.objects.problem import Json, Path, Problem
+from webhook.policy import costs
 from webhook.policy.model import FailureRule, Profile
 from webhook.policy.quantities import plain_memory
 
@@ -38,6 +39,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def on_failure(self) -> tuple[FailureRule, ...]:
         """The rules about ended attempts; none if the author turned them off."""
         return () if self.rules_off else self.profile.on_failure
+
+    @property
+    def disruption_action(self) -> Literal["Ignore", "Count", "FailJob"]:
+        """What a disruption does to a Job: as the rules about ended attempts say, or else `disruptions.action`."""
+        by_default = self.profile.disruptions.action
+        return costs.disruption_action(self.on_failure, by_default) if self.profile.on_failure else by_default
 
     @property
     def disruption_budget(self) -> int:

@@ -1,0 +1,92 @@
+"""What the rules of `onFailure` cost, and which of them the API can carry out by itself. Pure.
+
+A rule that names exit codes, and nothing that only the ledger knows, is carried out by a rule of the Job's
+podFailurePolicy. All other rules are about something that such a policy cannot see: a message, a node, a reason, or the
+kernel's kill for memory, which ends with 137 like any other. The ledger decides about these after the pod has failed.
+
+What a rule says about the cost of a disruption applies only if the rule has `cause: Disruption`: a pod that the
+platform ended has an exit code too, but it did not choose it.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+from webhook.policy.model import FailureRule, Match
+
+Cost = Literal["Retry", "Free", "Fatal"]
+
+KILLED: Final = 137  # the exit code of a container that was killed, for its memory too
+# The causes of a pod's end with which containers have exit codes, other than Disruption.
+WITH_CODES: Final = (None, "ExitCode", "OOMKilled", "DeadlineExceeded")
+OF_DISRUPTIONS: Final = Match(cause="Disruption")
+
+
+def cost_of(rule: FailureRule) -> Cost:
+    """Return what an attempt costs that was not disrupted and after which a rule decides."""
+    return rule.next.cost or "Retry"
+
+
+def sure_codes(match: Match) -> frozenset[int]:
+    """Return the exit codes that a match names and that are enough for it, whatever else is true of the pod.
+
+    With the cause ExitCode not 137: the container may have been killed for its memory.
+    """
+    if match.cause not in {None, "ExitCode"} or match.reasons or match.same_node or match.message is not None:
+        return frozenset()
+    return frozenset(match.exit_codes) - ({KILLED} if match.cause == "ExitCode" else set())
+
+
+def unsure_codes(match: Match) -> frozenset[int] | None:
+    """Return the exit codes that a container may have if a match holds, but also if not; None for any code."""
+    if match.cause not in WITH_CODES:
+        return frozenset()
+    if match.cause == "OOMKilled":
+        return frozenset({KILLED})
+    return frozenset(match.exit_codes) - sure_codes(match) if match.exit_codes else None
+
+
+def is_unsure(match: Match) -> bool:
+    """Return True if a podFailurePolicy cannot see, for some exit code, whether a match holds."""
+    return unsure_codes(match) != frozenset()
+
+
+def may_hold(match: Match, code: int, container: str | None) -> bool:
+    """Return True if a podFailurePolicy cannot see whether a match holds for a container with an exit code.
+
+    `container`: None for any container.
+    """
+    codes = unsure_codes(match)
+    about = container is None or not match.containers or container in match.containers
+    return about and (codes is None or code in codes)
+
+
+def left_to_ledger(before: Iterable[FailureRule], rule: FailureRule, container: str | None) -> frozenset[int]:
+    """Return those of a rule's sure codes about which an earlier rule with another cost may decide."""
+    others = [one.match for one in before if cost_of(one) != cost_of(rule)]
+    return frozenset(code for code in sure_codes(rule.match) if any(may_hold(one, code, container) for one in others))
+
+
+def disruption_action(
+    rules: Sequence[FailureRule], otherwise: Literal["Ignore", "Count"]
+) -> Literal["Ignore", "Count", "FailJob"]:
+    """Return what a disruption does to a Job: what the rule about all disruptions says, or else the profile.
+
+    If an earlier rule decides about some disruptions, the ledger fails the Job after the others.
+    """
+    for index, rule in enumerate(rules):
+        if rule.match == OF_DISRUPTIONS:
+            some = any(one.match.cause == "Disruption" for one in rules[:index])
+            match rule.next.cost:
+                case "Free":
+                    return "Ignore"
+                case "Retry":
+                    return "Count"
+                case "Fatal" if not some:
+                    return "FailJob"
+            break
+    return otherwise
+
+
+def needs_ledger(rules: Iterable[FailureRule]) -> bool:
+    """Return True if the ledger has something to decide: a rule that the API cannot see, or a fatal one."""
+    return any(rule.next.cost == "Fatal" or is_unsure(rule.match) for rule in rules)
