@@ -222,7 +222,8 @@ def validate_policy(policy: Policy) -> list[Problem]:
             root: Json = {"metadata": {}, "spec": msgspec.json.decode(spec)}
             job = next(batch.JOB.jobs(root))
             settings = NamedProfile(name, profile).settings({})
-            failure_policy.edit(job, settings, Editor(root), failure_policy.Wanted(profile.disruptions.action))
+            wanted = failure_policy.Wanted(settings.disruption_action, counted=True)
+            failure_policy.edit(job, settings, Editor(root), wanted)
             path = ("profiles", name, "failurePolicy")
             found += [
                 Problem(path, f"would inject what the API server rejects: {problem}", "change failurePolicy")

@@ -38,7 +38,7 @@ class WorkloadContext:
         self.set_restarts = own_retries.restarts(self.job_set)
         # Whether the warning about the meaning of the retries is given: once for a set, never if a controller made it.
         self.is_told = controller_of(self.root) is not None
-        self.disruption_action: str = profile.profile.disruptions.action
+        self.disruption_action: str = self.settings.disruption_action
         self.is_denied = False  # whether it is a new set whose own rules restart it without a bound
         self.keeps_indexes = False
         if row is JOB_SET:
@@ -124,7 +124,8 @@ class JobContext(msgspec.Struct, frozen=True):
         if workload.row is JOB_SET:
             name = job_set.replicated_job_name(workload.root, self.job)
             said = restart_policy.is_said(workload.said_restart_policies, name)
-        return failure_policy.Wanted(workload.disruption_action, self.fails_on_bugs, workload.keeps_indexes, said)
+        action, counted = workload.disruption_action, bool(self.settings.on_failure) and self.is_counted
+        return failure_policy.Wanted(action, self.fails_on_bugs, workload.keeps_indexes, said, counted)
 
 
 class ValidationContext:

@@ -31,7 +31,7 @@ from webhook.objects.patch import EVERY, Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import Settings
 from webhook.rules.job_sets.job_set import DISRUPTED, FREE, RULES, replicated_job_name
-from webhook.rules.jobs import lint, schema
+from webhook.rules.jobs import failure_costs, lint, schema
 
 ON_DISRUPTION: Final = [{"type": lint.DISRUPTION[0], "status": lint.DISRUPTION[1]}]
 EXIT_CODES: Final = frozenset(range(1, 256))  # those with which a process on Linux can fail
@@ -83,11 +83,12 @@ def problems(job: EmbeddedJob, *, counted: bool) -> Iterator[Problem]:
 
 
 def warnings(job: EmbeddedJob, settings: Settings) -> Iterator[Problem]:
-    """Yield a warning for each rule that makes restarts free within the ledger's limit."""
+    """Yield a warning for each rule of an author that makes restarts free within the ledger's limit."""
     if job.spec.get("activeDeadlineSeconds") is None:
         limit = settings.profile.retries.limit
+        ours = {matching.exit_codes_of(one) for one in failure_costs.rules(job, settings, fails=False, counted=True)}
         for rule, too_wide in free_rules(job):
-            if not too_wide:
+            if not too_wide and (rule.exit_codes is None or rule.exit_codes not in ours):
                 yield Problem(rule.path, "costs no retry", f"the ledger fails the Job after {limit} such failures")
 
 

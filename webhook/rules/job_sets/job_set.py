@@ -76,7 +76,7 @@ def disruption_action(root: Json, settings: Settings, *, message_patterns: bool)
         and may_inject(root, settings)
         and at(root, STRATEGY) != "InPlaceRestart"
     )
-    return "FailJob" if restart else settings.profile.disruptions.action
+    return "FailJob" if restart else settings.disruption_action
 
 
 def edit(root: Json, settings: Settings, editor: Editor, *, disruption: str, restart_job: bool) -> list[Problem]:
@@ -91,7 +91,8 @@ def edit(root: Json, settings: Settings, editor: Editor, *, disruption: str, res
     adds_bug = adds_bug_rule(root, settings)
     author_rules = rules_of(root)
     warnings: list[Problem] = []
-    if disruption == "FailJob" and not any(rule.get("name") in DISRUPTION_RULES for rule in at(root, RULES) or ()):
+    restarts = disruption == "FailJob" and settings.disruption_action != "FailJob"  # unless it is fatal
+    if restarts and not any(rule.get("name") in DISRUPTION_RULES for rule in at(root, RULES) or ()):
         alone, warnings = restarted_alone(root, author_rules, settings, restart_job=restart_job)
         for rule in reversed(disruption_rules(root, alone, settings)):
             editor.insert(RULES, 0, rule)
@@ -103,7 +104,7 @@ def edit(root: Json, settings: Settings, editor: Editor, *, disruption: str, res
 
 def disruption_rules(root: Json, alone: list[str], settings: Settings) -> list[Json]:
     """Return the rules for disruptions; `alone`: the replicated Jobs of which only the failed Job restarts."""
-    cost = "" if settings.profile.disruptions.action == "Count" else FREE
+    cost = "" if settings.disruption_action == "Count" else FREE
     match = {"onJobFailureReasons": [*REASONS], "onJobFailureMessagePatterns": [DISRUPTED]}
     if alone == replicated_jobs(root):
         return [{"name": DISRUPTION_RULE, "action": RESTART_JOB + cost, **match}]

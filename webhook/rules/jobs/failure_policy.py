@@ -4,7 +4,8 @@ Reads, in the JobSpec:
     podFailurePolicy.rules, podReplacementPolicy, backoffLimitPerIndex, backoffLimit, maxFailedIndexes, successPolicy,
     completions, parallelism, completionMode, suspend, managedBy, template.spec.restartPolicy,
     template.spec.containers[*].name,
-    template.metadata.annotations[kubectl.kubernetes.io/default-container]
+    template.metadata.annotations[kubectl.kubernetes.io/default-container],
+    template.spec.{containers,initContainers}[*].name, by webhook/rules/jobs/failure_costs.py
 in its metadata:
     labels or annotations[kueue.x-k8s.io/queue-name], ownerReferences
     annotations[retry-policy.dev/{retry-of,stays-suspended}]
@@ -14,6 +15,7 @@ Writes:
     template.spec.restartPolicy, by webhook/rules/jobs/restart_policy.py
 """
 
+from itertools import product
 from typing import Final, NamedTuple
 
 from webhook.kinds import EmbeddedJob, batch
@@ -24,8 +26,8 @@ from webhook.objects import bounds
 from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import Settings
-from webhook.rules.jobs import restart_policy, schema
-from webhook.rules.jobs.lint import DISRUPTION, FAILING, KILLED
+from webhook.rules.jobs import failure_costs, restart_policy, schema
+from webhook.rules.jobs.lint import DISRUPTED, DISRUPTION, FAILING, KILLED
 
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
@@ -41,6 +43,7 @@ class Wanted(NamedTuple):
     fails_bugs: bool = True  # whether a bug may fail the Job at once; False in a JobSet that would restart then
     keeps_indexes: bool = False  # whether the author's rules keep their indexes, which rules of the JobSet may name
     restart_policy_said: bool = True  # whether the author wrote the restartPolicy, not JobSet's webhook
+    counted: bool = False  # whether the ledger counts the pods of the Job, and so limits those that cost nothing
 
 
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -> list[Problem]:
@@ -57,12 +60,12 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -
     if job.pod_spec.get("restartPolicy") != "Never":
         return kept  # OnFailure, with which no policy is allowed, or a value that the API server refuses
 
-    disruption_action = wanted.disruption_action
-    if disruption_action == "FailJob" and batch.has_index_budgets(job.spec):
-        disruption_action = settings.profile.disruptions.action  # the other indexes do not depend on this one
+    disruption_action = action_on_disruption(job, settings, wanted)
     author_rules: list[Json] = (own or {}).get("rules") or []
     disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [disruption_rule(disruption_action)]
     exit_codes, warnings = exit_code_rules(job, settings, author_rules) if wanted.fails_bugs else ([], [])
+    if settings.on_failure:
+        exit_codes = with_costs(job, settings, wanted, author_rules, exit_codes)
     rules = (*job.path, "podFailurePolicy", "rules")
     if len(author_rules) + len(disruption) + len(exit_codes) > bounds.MAX_RULES:
         exit_codes = []
@@ -108,6 +111,43 @@ def disruption_rule(action: str) -> Json:
     """Return the rule for pods with the condition DisruptionTarget."""
     condition, status = DISRUPTION
     return {"action": action, "onPodConditions": [{"type": condition, "status": status}]}
+
+
+def action_on_disruption(job: EmbeddedJob, settings: Settings, wanted: Wanted) -> str:
+    """Return the action of the rule for disruptions in one Job."""
+    action = wanted.disruption_action
+    if action != "FailJob":
+        return action
+    fatal = settings.disruption_action == "FailJob"
+    if batch.has_index_budgets(job.spec):  # the other indexes do not depend on this one
+        return "FailIndex" if fatal else settings.disruption_action
+    return settings.profile.disruptions.action if fatal and not is_judged(job) else action
+
+
+def with_costs(
+    job: EmbeddedJob, settings: Settings, wanted: Wanted, author_rules: list[Json], bugs: list[Json]
+) -> list[Json]:
+    """Return the rules by which a bug fails a Job after those of `onFailure`, each as far as the API can judge it."""
+    bugs = failure_costs.without_unsure(bugs, settings)
+    fails = wanted.fails_bugs and is_judged(job) and not is_settled(job, settings)
+    spared = DISRUPTED if may_be_suspended_or_scaled(job) else ()
+    added = failure_costs.rules(job, settings, fails=fails, counted=wanted.counted, spared=spared)
+    return [*failure_costs.with_effect(added, author_rules, bugs), *bugs]
+
+
+def is_judged(job: EmbeddedJob) -> bool:
+    """Return False for a Job that failures of its pods do not fail: a launcher, or one that may succeed after them."""
+    return not (job.traits.depends_elsewhere or tolerates_failures(job.spec))
+
+
+def without_ours(job: EmbeddedJob, settings: Settings) -> list[Json]:
+    """Return the rules of a stored Job without those that equal what the profile injects into it."""
+    actions = (settings.disruption_action, settings.profile.disruptions.action, *FAILING)
+    bugs = bug_rules(job, settings, [])[0]
+    ours = [*map(disruption_rule, actions), *bugs, *failure_costs.without_unsure(bugs, settings)]
+    for fails, counted, spared in product((True, False), (True, False), ((), DISRUPTED)):
+        ours += failure_costs.rules(job, settings, fails=fails, counted=counted, spared=spared)
+    return [rule for rule in (job.spec.get("podFailurePolicy") or {}).get("rules") or [] if rule not in ours]
 
 
 def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:

@@ -14,6 +14,7 @@ from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import Settings
 from webhook.rules.job_sets.free_restarts import may_be_free_after_bugs
 from webhook.rules.jobs import failure_policy
+from webhook.rules.jobs.lint import FAILING
 
 MOST_CODES: Final = 3  # that a warning lists
 
@@ -39,7 +40,7 @@ def once_warning(path: Path, job: EmbeddedJob, settings: Settings) -> list[Probl
     """Warn about a Job that runs once that a disruption fails it too, if the profile makes disruptions free."""
     profile, own = settings.profile, job.spec.get("podFailurePolicy")
     injects = profile.failure_policy.inject == "Merge" or (profile.failure_policy.inject == "IfAbsent" and own is None)
-    if not injects or profile.disruptions.action != "Ignore":
+    if not injects or settings.disruption_action != "Ignore":
         return []
     if any(map(failure_policy.matches_disruption, (own or {}).get("rules") or ())):
         return []
@@ -58,11 +59,15 @@ def meaning_warning(budget: Budget, job: EmbeddedJob, settings: Settings, *, led
         return []  # /validate denies it for them
     rules = (job.spec.get("podFailurePolicy") or {}).get("rules") or []
     if ledger and failure_policy.is_settled(job, settings):
-        rules = failure_policy.bug_rules(job, settings, rules)[0]
-    codes = next((rule["onExitCodes"]["values"] for rule in rules if "onExitCodes" in rule), None)
+        rules = [*rules, *failure_policy.bug_rules(job, settings, [])[0]]
+    by_codes = [(rule["action"], rule["onExitCodes"]) for rule in rules if "onExitCodes" in rule]
+    codes = next((one["values"] for _, one in by_codes if one["operator"] == "NotIn"), None)
     if codes is None:
         return []
-    return [Problem(budget.path, f"{listed(codes)} retried", "add a rule Count In [CODES]")]
+    added = {code for action, one in by_codes for code in one["values"] if action not in FAILING}
+    return [
+        Problem(budget.path, f"{listed(sorted({*codes, *added} - {0}) or [0])} retried", "add a rule Count In [CODES]")
+    ]
 
 
 def listed(codes: list[int]) -> str:
