@@ -24,6 +24,7 @@ KEPT: Final = 30  # ids of pods that are kept longer than needed: another replic
 MOST_RECENT: Final = 60  # ids of counted pods that may still exist without a mark
 ID: Final = 8  # characters of a pod's id: 48 of the 122 random bits of its uid
 OTHER: Final = "Other"
+MENDED: Final = ("retry", "disruption")  # what an end cost that the ledger finds fatal afterwards
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
@@ -40,7 +41,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     - `attempt`: the retries that were spent when the pod was created, as its annotation says.
     - `cost`: as in `Outcome`. `rule`: the index of the failure policy's rule that matched; `action`: its action.
-    - `settled`: whether the ledger, and not a rule, found that the crash was a bug.
+    - `on_failure`: the index of the rule of `onFailure` that decided; None if none matched.
+    - `settled`: whether the ledger, and not a rule of a failure policy, found that the crash ends the workload.
     - `left`: what its scope had left after it; None if that is not known.
     - Times are RFC 3339.
     """
@@ -57,6 +59,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rule: int | None = None
     action: str = ""
     cost: Cost
+    on_failure: int | None = msgspec.field(default=None, name="onFailure")
     settled: bool = False
     left: Left | None = None
 
@@ -138,6 +141,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
                 rule=None if outcome.rule is None else outcome.rule.index,
                 action="" if outcome.rule is None else outcome.rule.action,
                 cost=outcome.cost,
+                on_failure=outcome.on_failure,
             )
         )
 
@@ -184,14 +188,15 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.recent = [*(one for one in old if one in staying), *self.recent[len(old) :]]
 
     def settle(self, pod_name: str) -> bool:
-        """Record that a crash which had cost a retry was a bug; return False if no retry was spent."""
-        if not self.spent_now("retry"):
+        """Record that the end of a pod was fatal, which had cost a retry, or a disruption; return False if none was."""
+        places = [place for place, detail in enumerate(self.last) if detail.pod == pod_name and detail.cost in MENDED]
+        cost: Cost = self.last[places[-1]].cost if places else "retry"
+        if not self.spent_now(cost):
             return False
-        self.cost["retry"] -= 1
+        self.cost[cost] -= 1
         self.cost["fatal"] = self.spent("fatal") + 1
-        for place, detail in enumerate(self.last):
-            if detail.pod == pod_name and detail.cost == "retry":
-                self.last[place] = msgspec.structs.replace(detail, cost="fatal", settled=True)
+        for place in places:
+            self.last[place] = msgspec.structs.replace(self.last[place], cost="fatal", settled=True)
         return True
 
 

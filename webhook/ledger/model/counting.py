@@ -1,31 +1,41 @@
 """Counts the ended pods of one workload in its account, and decides what follows; the controller carries it out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
-from webhook.ledger.model import limits, outcomes, words
+from webhook.ledger.model import limits, on_failure, outcomes, words
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
+from webhook.policy.model import FailureRule
 from webhook.policy.settings import Settings
 
 LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
 FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"
 
 
-def count(account: Account, pod: Pod, job: Json, job_set: Json | None, budgets: limits.Budgets) -> Attempt:
+def count(  # noqa: PLR0913, PLR0917 - where all of it meets
+    account: Account,
+    pod: Pod,
+    job: Json,
+    job_set: Json | None,
+    budgets: limits.Budgets,
+    rules: Sequence[FailureRule] = (),
+) -> Attempt:
     """Count a failed pod of a Job that the account does not have; return its Attempt.
 
-    `job_set`: the JobSet of the Job; None if it has none. `budgets`: what the Job allows.
+    `job_set`: the JobSet of the Job; None if it has none. `budgets`: what the Job allows. `rules`: of `onFailure`.
     """
     attempt = limits.attempt_of(account, budgets, pod)
     outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
     outcome = limits.with_budget(outcome, budgets, account, job_set)
+    outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, rules))
     detail = account.count(outcome, limits.scope_of(pod), attempt)
     return account.note_left(limits.left_of(account, budgets, pod, detail, job_set))
 
@@ -86,7 +96,7 @@ class CountingPass:
     def add(self, pod: Pod, job: Json) -> None:
         """Count one failed pod of a Job."""
         self.budgets = self.budgets_of(job)
-        detail = count(self.account, pod, job, self.job_set, self.budgets)
+        detail = count(self.account, pod, job, self.job_set, self.budgets, self.settings_of(job).on_failure)
         self.account.applied = applied(self.settings.profile)
         self.details.append(detail)
         if detail.cost == "fatal" and detail.left is not None:
@@ -132,7 +142,7 @@ class CountingPass:
 
     def exceeded(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the attempts whose scope had more disruptions than allowed, newest first, each with Job and budgets."""
-        if self.settings.profile.disruptions.action != "Ignore" or self.account.suspended:
+        if self.settings.disruption_action != "Ignore" or self.account.suspended:
             return
         for detail, job, budgets in self.of_running_jobs(details, "disruption"):
             if limits.is_exceeded(self.account, budgets, detail.scope):
@@ -141,13 +151,17 @@ class CountingPass:
     def free_too_often(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the attempts whose scope had too many free restarts, newest first, each with its Job and budgets."""
         for detail, job, budgets in self.of_running_jobs(details, "free"):
-            if limits.is_free_too_often(self.account, budgets, detail.scope):
+            if limits.is_free_too_often(self.account, self.free_limit_of(detail, job), detail.scope):
                 yield detail, job, budgets
+
+    def free_limit_of(self, detail: Attempt, job: Json) -> int:
+        """Return how many free restarts the scope of an attempt of a Job may have."""
+        return limits.free_limit_of(detail.on_failure, self.budgets_of(job), self.settings_of(job).on_failure)
 
     def end(self, details: list[Attempt]) -> End | None:
         """Return why these attempts end the workload: too many free restarts or disruptions; None if they do not."""
-        for detail, job, budgets in self.free_too_often(details):
-            return End(FREE_TOO_OFTEN, detail.pod, budgets.free_restarts, job)
+        for detail, job, _ in self.free_too_often(details):
+            return End(FREE_TOO_OFTEN, detail.pod, self.free_limit_of(detail, job), job)
         if self.settings.profile.disruptions.on_exceed == "Fail":
             for detail, job, budgets in self.exceeded(details):
                 return End(LIMIT_EXCEEDED, detail.pod, budgets.disruptions, job)

@@ -15,6 +15,7 @@ from webhook.ledger.model import outcomes
 from webhook.ledger.model.outcomes import Outcome
 from webhook.ledger.model.pods import LONGEST_AFTER, Exit, Pod
 from webhook.objects.problem import Json
+from webhook.policy.costs import Cost, cost_of
 from webhook.policy.model import Delay, FailureRule, Match
 
 MOST_NODES: Final = 5  # nodes and zones that are remembered
@@ -97,6 +98,27 @@ def after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> State:
         delays = before.delays + 1 if before.rule == index else 1
         changes |= {"delays": delays, "not_before": end_of(following.delay, delays, pod.ended)}
     return msgspec.structs.replace(found, **changes)
+
+
+def decided(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> int | None:
+    """Return the index of the rule that decides after an ended pod; None if none does, or its Job had ended it."""
+    if not rules or outcome.reason == outcomes.STOPPED:
+        return None
+    return first_match(rules, pod, outcome, newest(pod.node, read(pod.after).nodes, repeated=True))
+
+
+def cost_after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> Cost | None:
+    """Return what the rule that decides after an ended pod says about its cost; None if none decides about that.
+
+    About the cost of a disruption only rules with that cause decide (webhook/policy/costs.py).
+    """
+    index = decided(pod, outcome, rules)
+    if index is None:
+        return None
+    rule = rules[index]
+    if pod.disruption is None:
+        return cost_of(rule)
+    return rule.next.cost if rule.match.cause == "Disruption" else None
 
 
 def first_match(rules: Sequence[FailureRule], pod: Pod, outcome: Outcome, nodes: Sequence[str]) -> int | None:

@@ -45,6 +45,8 @@ class Outcome:
     - `free`: no budget of the API, although it was no disruption;
     - `fatal`: the Job, the index or the JobSet has failed;
     - `none`: nothing; the Job deleted the pod, which had not failed.
+
+    `on_failure`: the index of the rule of `onFailure` that decides; None if none matches, or before it is looked for.
     """
 
     pod: Pod
@@ -52,6 +54,7 @@ class Outcome:
     reason: str
     rule: Match | None
     cost: Cost
+    on_failure: int | None = None
 
 
 def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_ended: bool = False) -> Outcome:

@@ -55,6 +55,16 @@ def verdict(within: int, kind: str) -> str:
     )
 
 
+def fatal_by(rule: int, kind: str) -> str:
+    """Return that a rule of onFailure ends a workload, unless a rule of its author decides about the same end."""
+    return f"rule {rule} of onFailure ends the {kind}, unless a rule of its author says otherwise"
+
+
+def unlisted(kind: str) -> str:
+    """Return that a crash ends a workload because no rule of onFailure retries it."""
+    return f"no rule of onFailure retries it, which ends the {kind}, unless a rule of its author says otherwise"
+
+
 def suspended(limit: int, namespace: str, name: str) -> str:
     """Return why the ledger has suspended a Job, and how to resume it."""
     resume = f'kubectl patch job {name} -n {namespace} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''

@@ -93,6 +93,12 @@ def test_a_crash_that_is_settled_as_a_bug_is_fatal_and_costs_no_retry() -> None:
     assert not account.settle("train-1")
 
 
+def test_a_disruption_that_is_found_fatal_costs_no_disruption() -> None:
+    account = counted(failed(1, code=143), disrupted(2))
+    assert account.settle("train-2")
+    assert account.cost == {"retry": 1, "disruption": 0, "fatal": 1}
+
+
 def test_a_crash_can_be_settled_as_a_bug_after_its_details_were_dropped() -> None:
     account = counted(*(failed(number) for number in range(DETAILS + 1)))
     assert account.settle("train-0")

@@ -10,7 +10,7 @@ from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker
-from webhook.policy.model import Disruptions, Profile, Retries
+from webhook.policy.model import Disruptions, FailureRule, Match, Next, Profile, Retries
 from webhook.policy.settings import resolve
 
 ALONE = Key("ml", "", "train")
@@ -206,3 +206,39 @@ def test_the_number_of_free_restarts_is_stored_and_begins_again_with_a_requested
     assert free_too_often(counting(failed(2, 75), root=FREE_75, account=account))
     account.begin_anew()
     assert free_too_often(counting(failed(3, 75), root=FREE_75, account=decode(encode(account)))) == []
+
+
+FREE = FailureRule(match=Match(exit_codes=(75,)), next=Next(cost="Free"))
+AVOID = FailureRule(match=Match(exit_codes=(143,)), next=Next(avoid="Node"))
+
+
+def by_rules(*pods: Pod, limit: int) -> CountingPass:
+    """Count pods of a Job that ignores exit code 75, in a profile with rules of onFailure."""
+    tracker = Tracker()
+    tracker.see_job(FREE_75, steady=True, alone=True)
+    for pod in pods:
+        tracker.see(pod, 0.0)
+    profile = Profile(disruptions=Disruptions(limit=limit), on_failure=(AVOID, FREE))
+    settings = resolve("default", profile, {})
+    found = CountingPass(ALONE, FREE_75, None, tracker, Account(), lambda _root: settings)
+    found.count(tracker.uncounted(found.account))
+    return found
+
+
+def test_the_account_says_which_rule_of_the_profile_decided() -> None:
+    found = by_rules(failed(1, 75), failed(2, 143), failed(3, 1), limit=5)
+    assert [detail.on_failure for detail in found.details] == [1, 0, None]
+    assert [detail.on_failure for detail in decode(encode(found.account)).last] == [1, 0, None]
+
+
+def test_restarts_that_a_rule_of_the_profile_makes_free_have_the_disruption_budget() -> None:
+    assert free_too_often(by_rules(failed(1, 75), failed(2, 75), limit=2)) == []
+    over = by_rules(failed(1, 75), failed(2, 75), limit=1)
+    end = over.end(over.details)
+    assert end is not None
+    assert (end.reason, end.pod, end.limit) == ("FreeRestartLimitExceeded", "train-2", 1)
+
+
+def test_the_end_of_a_pod_that_its_suspended_job_deleted_is_decided_by_no_rule() -> None:
+    stopped = failed(1, 143, deleting=True, deleted="2026-01-01T00:02:00Z", tracked=False)
+    assert by_rules(stopped, limit=1).details[0].on_failure is None
