@@ -100,8 +100,9 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
     for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
         if pod.name not in counted and not account.has(pod) and pod.job_uid in by_uid:
             job = by_uid[pod.job_uid]
-            budgets = limits.budgets_of(job, job_set, settings_of(job, account))
-            counting.count(account, pod, job, job_set, budgets)
+            settings = settings_of(job, account)
+            budgets = limits.budgets_of(job, job_set, settings)
+            counting.count(account, pod, job, job_set, budgets, settings.on_failure)
     if account.suspended and not at(root, ("spec", "suspend")):
         account.reset_limits()
     goes_on = not (terminal.condition_of(root) or terminal.is_decided(root.get("status") or {}))
@@ -157,11 +158,18 @@ def ended_row(detail: Attempt) -> Row:
         start=detail.start,
         end=detail.end,
         ended=words.how(detail),
-        rule="the ledger: no disruption beside it" if detail.settled else rule,
+        rule=by_ledger(detail) if detail.settled else rule,
         cost=detail.cost,
         retries_left=None if left is None else left.retries,
         disruptions_left=None if left is None or left.disruptions > MANY else left.disruptions,
     )
+
+
+def by_ledger(detail: Attempt) -> str:
+    """Return why the ledger found the end of an attempt fatal."""
+    if detail.on_failure is not None:
+        return f"the ledger: rule {detail.on_failure} of onFailure"
+    return "the ledger: no disruption beside it"
 
 
 def running_rows(found: list[Pod], account: Account, root: Json, *, in_set: bool) -> Iterator[Row]:
@@ -311,7 +319,8 @@ def policy_of(job: Json, account: Account) -> NamedProfile | None:
     record = undo.read(job)
     if record is None or record.applied is None or annotations.of(job).get(names.SKIP) == "true":
         return None
-    return NamedProfile(record.profile, profile_of(account.applied or record.applied, record.retriable_exit_codes))
+    kept = account.applied or record.applied
+    return NamedProfile(record.profile, profile_of(kept, record.retriable_exit_codes, record.on_failure))
 
 
 def settings_of(job: Json, account: Account) -> Settings:

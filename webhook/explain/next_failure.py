@@ -10,12 +10,14 @@ from msgspec.structs import replace
 from webhook.kinds import batch
 from webhook.ledger import forecast, settling
 from webhook.ledger.forecast import Forecast, Standing
-from webhook.ledger.model import counting, limits, matching, words
+from webhook.ledger.model import counting, limits, matching, on_failure, outcomes, words
 from webhook.ledger.model.account import Account
-from webhook.ledger.model.pods import Condition, Exit, Pod
+from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
 from webhook.ledger.model.scopes import ranges
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.policy import costs
+from webhook.policy.model import Match
 from webhook.rules.job_sets.job_set import FAILING, FREE, RESTART_JOB
 from webhook.rules.jobs import failure_policy
 
@@ -52,9 +54,16 @@ def next_failures(standing: Standing, pods: list[Pod], *, placed: bool) -> Itera
         indexes = "" if len(groups) == 1 else ranges(pod.index for pod in found if pod.index)
         for ending, what in told:
             where = f" of index {indexes}" if indexes else ""
-            by = "" if what.rule is None else f" (rule {what.rule})"
+            by = deciders(what)
             text = f"{ending}{where}: {said(what, standing, placed=placed)}{by}"
             yield NextFailure(ending=ending, indexes=indexes, forecast=what, text=text)
+
+
+def deciders(what: Forecast) -> str:
+    """Return which rules decide about a failure, such as ` (rule 1; rule 0 of onFailure)`; empty if none does."""
+    found = [] if what.rule is None else [f"rule {what.rule}"]
+    found += [] if what.on_failure is None else [f"rule {what.on_failure} of onFailure"]
+    return f" ({'; '.join(found)})" if found else ""
 
 
 def alike(standing: Standing, pods: Iterable[Pod]) -> Iterable[list[Pod]]:
@@ -82,21 +91,68 @@ def endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:
             if match is not None and match.index == index:
                 yield what_matches(rule), candidate
                 break
+    for number, failure_rule in enumerate(standing.settings_of(standing.job).on_failure):
+        ended = ended_as(standing, failure_rule.match, failed)
+        if ended is not None and foretold_by(standing, ended) == number:
+            yield what_is_matched(failure_rule.match), ended
+    settles = settling.may_settle(standing.job, standing.settings_of(standing.job))
     for rule in bug_rules(standing):
         for candidate in candidates(standing, rule, failed):
             if forecast.settled_within(standing, candidate) is not None:
-                yield what_matches(rule), candidate
+                (exited,) = candidate.exits
+                some = exited.code > 1 and not settles  # the failure policy fails the Job after the others
+                yield f"exit code {exited.code} of {exited.container}" if some else what_matches(rule), candidate
                 break
     yield ELSE, failed
+
+
+def foretold_by(standing: Standing, pod: Pod) -> int | None:
+    """Return the index of the rule of onFailure that decides about a failed pod; None if none does."""
+    outcome = outcomes.outcome_of(pod, standing.job, standing.job_set)
+    return on_failure.decided(pod, outcome, standing.settings_of(standing.job).on_failure)
+
+
+def ended_as(standing: Standing, match: Match, failed: Pod) -> Pod | None:
+    """Return a failed pod that a match of onFailure is about; None if the webhook cannot make one up.
+
+    Not for exit codes alone, which have their own rules in the failure policy.
+    """
+    if match.exit_codes or match.cause in {"NeverStarted", "Other"}:
+        return None
+    containers = at(standing.job, ("spec", "template", "spec", "containers")) or []
+    name = next(iter(match.containers), None) or next((one["name"] for one in containers), "main")
+    reason = next(iter(match.reasons), "")
+    if match.cause == "Disruption":
+        return replace(failed, conditions=(Condition(DISRUPTED, "True", reason, ""),))
+    if match.cause == "DeadlineExceeded":
+        return replace(failed, reason="DeadlineExceeded")
+    said = (match.message or "").replace("*", "")
+    exited = Exit(name, 1, reason or "Error", "", said)
+    if match.cause == "OOMKilled":
+        exited = Exit(name, costs.KILLED, outcomes.OOM, "", said)
+    again = on_failure.State(nodes=(failed.node,) * ((match.same_node or 1) - 1))
+    return replace(failed, exits=(exited,), after=on_failure.written(again) if match.same_node else failed.after)
+
+
+def what_is_matched(match: Match) -> str:
+    """Return what a match of onFailure is about, such as `OOMKilled of main`."""
+    what = {None: "a failure", "Disruption": "a disruption", "ExitCode": "any exit code"}.get(match.cause, match.cause)
+    parts = [
+        f" of {' or '.join(match.containers)}" if match.containers else "",
+        f" for {' or '.join(match.reasons)}" if match.reasons else "",
+        f" with a message like {match.message}" if match.message is not None else "",
+        f" {match.same_node} times on the same node" if match.same_node else "",
+    ]
+    return f"{what}{''.join(parts)}"
 
 
 def bug_rules(standing: Standing) -> list[Json]:
     """Return the rules by which the ledger recognises a bug, if it decides about crashes of this Job."""
     settings = standing.settings_of(standing.job)
-    if not settling.may_settle(standing.job, settings):
+    if not (settling.may_settle(standing.job, settings) or settling.may_judge(standing.job, settings)):
         return []
     (embedded,) = batch.JOB.jobs(standing.job)
-    own = at(standing.job, ("spec", "podFailurePolicy", "rules")) or []
+    own = settling.author_rules(standing.job, embedded, settings)
     return failure_policy.bug_rules(embedded, settings, own)[0]
 
 
@@ -142,15 +198,13 @@ def said(what: Forecast, standing: Standing, *, placed: bool) -> str:
     if placed and what.off_spot is not None:
         parts.append(f"the next pod goes to {'on-demand' if what.off_spot else 'spot'} nodes")
     told = "; ".join(parts)
-    if what.settled_within is None:
-        return told
-    return f"{words.verdict(what.settled_within, 'Job')}; else {told}"
+    return told if what.settled_within is None else f"{verdict(what, standing, 'Job')}; else {told}"
 
 
 def beyond(what: Forecast, budgets: limits.Budgets) -> str:
     """Return which limit the failure exceeds, such as `disruptions exceed the limit of 1`."""
     if what.reason == counting.FREE_TOO_OFTEN:
-        return f"free restarts exceed the limit of {budgets.free_restarts}"
+        return f"free restarts exceed the limit of {free_limit(what, budgets)}"
     return f"disruptions exceed the limit of {budgets.disruptions}"
 
 
@@ -164,8 +218,14 @@ def cost_of(what: Forecast, budgets: limits.Budgets) -> str:
     if what.cost == "disruption":
         return f"costs no retry; {words.counted(what.left.disruptions, 'disruption')} left"
     if what.cost == "free":
-        return f"costs no retry; the ledger ends the Job after {words.counted(budgets.free_restarts, 'such failure')}"
+        limit = words.counted(free_limit(what, budgets), "such failure")
+        return f"costs no retry; the ledger ends the Job after {limit}"
     return "costs nothing"
+
+
+def free_limit(what: Forecast, budgets: limits.Budgets) -> int:
+    """Return how many free restarts a scope may have: by a rule of onFailure as many as disruptions."""
+    return budgets.free_restarts if what.on_failure is None else budgets.disruptions
 
 
 def said_of_set(what: Forecast, standing: Standing, job_set: Json, *, placed: bool) -> str:
@@ -177,9 +237,16 @@ def said_of_set(what: Forecast, standing: Standing, job_set: Json, *, placed: bo
     if placed and what.off_spot is not None:
         parts.append(f"the next pod goes to {'on-demand' if what.off_spot else 'spot'} nodes")
     told = "; ".join(parts)
-    if what.settled_within is None:
-        return told
-    return f"{words.verdict(what.settled_within, 'JobSet')}; else {told}"
+    return told if what.settled_within is None else f"{verdict(what, standing, 'JobSet')}; else {told}"
+
+
+def verdict(what: Forecast, standing: Standing, kind: str) -> str:
+    """Return when the ledger ends a workload because of a failure about which it decides."""
+    if what.on_failure is not None:
+        return words.fatal_by(what.on_failure, kind)
+    if not settling.may_settle(standing.job, standing.settings_of(standing.job)):
+        return words.unlisted(kind)
+    return words.verdict(what.settled_within or 0, kind)
 
 
 def cost_in_set(what: Forecast, standing: Standing, budgets: limits.Budgets) -> str:

@@ -11,10 +11,12 @@ from typing import Final
 from webhook.kinds import batch
 from webhook.ledger import settling
 from webhook.ledger.forecast import Standing
+from webhook.ledger.model import words
 from webhook.ledger.model.account import Attempt
 from webhook.ledger.model.pods import Exit, Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.policy.settings import Settings
 
 FAILED_CREATE: Final = "FailedCreate"  # the reason of the Job controller's Events about refused pods
 # The Job controller's back-off (pkg/controller/job/{job_controller,backoff_utils}.go of Kubernetes 1.36.3), in seconds.
@@ -36,6 +38,7 @@ def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[Verdict]:
     """Yield the crashes of a Job that may be bugs, and that no disruption in its account or its pods explains yet."""
     settings = standing.settings_of(standing.job)
     if not settling.may_settle(standing.job, settings):
+        yield from judged(standing, settings)
         return
     within = settling.window(standing.job, settings)
     crashes = [pod for pod in (crash_of(detail, standing.job) for detail in standing.account.last) if pod is not None]
@@ -53,6 +56,21 @@ def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[Verdict]:
             code = f"exit code {pod.exits[0].code}"
             text = f"pod {pod.name} ({code}) is a bug, which ends the Job, unless another pod of it is disrupted"
             yield Verdict(pod=pod.name, until=until, text=f"{text}; then it costs a retry")
+
+
+def judged(standing: Standing, settings: Settings) -> Iterator[Verdict]:
+    """Yield the last attempt if it ended in a way about which the ledger decides by the rules of onFailure."""
+    last, rules = next(reversed(standing.account.last), None), settings.on_failure
+    if last is None or last.cost != "retry" or not settling.may_judge(standing.job, settings):
+        return
+    pod, index = crash_of(last, standing.job), last.on_failure
+    if index is not None and index < len(rules) and rules[index].next.cost == "Fatal" and last.rule is None:
+        text = words.fatal_by(index, batch.JOB.kind)
+    elif index is None and pod and settling.bug_in(standing.job, settings, pod, 0, standing.job_set) is not None:
+        text = words.unlisted(batch.JOB.kind)
+    else:
+        return
+    yield Verdict(pod=last.pod, until=last.end, text=f"pod {last.pod} ({words.how(last)}): {text}")
 
 
 def crash_of(detail: Attempt, job: Json) -> Pod | None:

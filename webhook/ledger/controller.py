@@ -26,7 +26,7 @@ from webhook.kube.lease import Lease
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, settling
 from webhook.ledger.model import outcomes, words
-from webhook.ledger.model.account import KEPT, LARGEST, encode
+from webhook.ledger.model.account import KEPT, LARGEST, MENDED, encode
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
 from webhook.ledger.model.pods import Pod
@@ -58,8 +58,9 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Crash:
-    """A crash that may be a bug: when it was `seen`, and when to look at it `next`; seconds of the monotonic clock."""
+    """The end of a pod that may end its Job: when it was `seen`, when to look `next`; seconds of a monotonic clock."""
 
+    pod: Pod
     seen: float
     next: float = 0.0
 
@@ -116,14 +117,12 @@ class Ledger:
         self.forbidden = False
 
     def see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
-        """Record that a pod has failed that was neither disrupted nor deleted."""
+        """Record that a pod has failed that was disrupted, or that nobody had deleted."""
         settings = self.settings_of(job)
-        if not settling.may_settle(job, settings):
-            return
-        if settling.is_told_to_end(pod, settings):
+        if settling.is_suspect(job, settings, pod, self.trackers.job_set_of(key)):
+            self.crashes[key, pod.uid] = Crash(pod, self.clock())
+        elif settling.is_crash(pod) and settling.may_settle(job, settings):
             self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
-        else:
-            self.crashes[key, pod.uid] = Crash(self.clock())
 
     async def work(self) -> None:
         """Write accounts until cancelled."""
@@ -314,22 +313,24 @@ class Ledger:
         Raise what `Api` raises.
         """
         state = self.trackers.states.get(key)
-        pod = None if state is None else state.tracker.failed.get(uid)
-        job = None if state is None or pod is None else state.tracker.jobs.get(pod.job_uid)
-        if state is None or pod is None or job is None or terminal.is_decided(job["status"]) or not self.may_act(key):
+        job = None if state is None else state.tracker.jobs.get(crash.pod.job_uid)
+        if state is None or job is None or terminal.is_decided(job["status"]) or not self.may_act(key):
             return True
-        settings = self.settings_of(job)
-        within = settling.window(job, settings)
-        is_explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
-        if is_explained or crash.seen - within < self.trackers.watching_since:
-            return True  # a disruption explains the crash, or may have done so before the watch began
-        end = crash.seen + within
-        if self.clock() < end or not state.tracker.has_counted(uid):
-            return False
-        if not (self.trackers.pods.live and self.trackers.pods.last_event > end):
-            crash.next = self.clock() + WATCH_DELAY
-            await self.mark(pod)  # once the watch delivers this change, it has delivered everything before it
-            return False
+        settings, pod, within = self.settings_of(job), state.tracker.failed.get(uid, crash.pod), 0
+        if settling.may_settle(job, settings) and settling.is_crash(crash.pod):
+            within = settling.window(job, settings)
+            explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
+            if explained or crash.seen - within < self.trackers.watching_since or uid not in state.tracker.failed:
+                return True  # a disruption explains the crash, or may have done so before the watch began
+            end = crash.seen + within
+            if self.clock() < end or not state.tracker.has_counted(uid):
+                return False
+            if not (self.trackers.pods.live and self.trackers.pods.last_event > end):
+                crash.next = self.clock() + WATCH_DELAY
+                await self.mark(pod)  # once the watch delivers this change, it has delivered everything before it
+                return False
+        elif uid in state.tracker.open:
+            return False  # it is not counted yet
         if await job_failer.settle(self.api, settings, pod, within, self.trackers.job_set_of(key)):
             state.see_bug(pod.name)
             self.wake(key)
@@ -360,15 +361,21 @@ class Ledger:
     def verdict_on(self, counting: CountingPass) -> str:
         """Return, for the Event, when the crash that was counted last is a bug; empty if that is not pending."""
         key, last = counting.key, counting.details[-1]
-        if last.cost != "retry" or last.rule is not None or not self.may_act(key):
+        if last.cost not in MENDED or not self.may_act(key):
             return ""
-        failed = self.trackers.state_of(key).tracker.failed
-        crashed = (failed.get(uid) for of, uid in self.crashes if of == key)
-        pod = next((one for one in crashed if one is not None and one.name == last.pod), None)
+        crashed = (crash.pod for (of, _), crash in self.crashes.items() if of == key)
+        pod = next((one for one in crashed if one.name == last.pod), None)
         job = None if pod is None else self.trackers.state_of(key).tracker.jobs.get(pod.job_uid)
-        if job is None or failure_policy.tolerates_failures(job["spec"]):
+        if pod is None or job is None or failure_policy.tolerates_failures(job["spec"]):
             return ""
-        return f"; {words.verdict(settling.window(job, self.settings_of(job)), key.kind)}"
+        settings = self.settings_of(job)
+        if last.on_failure is not None and settling.may_judge(job, settings):
+            return f"; {words.fatal_by(last.on_failure, key.kind)}"
+        if last.rule is not None:
+            return ""
+        if not settling.may_settle(job, settings):
+            return f"; {words.unlisted(key.kind)}"
+        return f"; {words.verdict(settling.window(job, settings), key.kind)}"
 
     def settings_of(self, root: Json) -> Settings:
         """Return the settings of a workload under its Namespace's profile; the defaults if the policy lacks it."""

@@ -78,8 +78,9 @@ class Forecast:
     - `ends`: what the failure ends for good; empty for nothing. `reason`: why, if it is the ledger that ends it.
     - `set_action`: the action of the JobSet when the failure ends the Job; empty if the Job goes on or has no JobSet.
     - `suspends`: whether the ledger suspends the Job.
-    - `settled_within`: the seconds in which the ledger decides whether the failure was a bug, which ends the Job; None
-      if there is nothing to decide.
+    - `on_failure`: the index of the rule of `onFailure` that decides; None if none does.
+    - `settled_within`: the seconds in which the ledger decides whether the failure ends the Job, because it is a bug or
+      a rule of `onFailure` makes it fatal; None if there is nothing to decide.
     - `off_spot`: whether the next pod of the index or the Job leaves spot nodes; None if there is no next pod.
     """
 
@@ -92,6 +93,7 @@ class Forecast:
     reason: str = ""
     set_action: str = ""
     suspends: bool = False
+    on_failure: int | None = None
     settled_within: int | None = None
     off_spot: bool | None = None
 
@@ -116,6 +118,7 @@ def foretell(standing: Standing, pod: Pod) -> Forecast:
         reason="" if end is None else end.reason,
         set_action=set_action,
         suspends=suspends,
+        on_failure=detail.on_failure,
         settled_within=None if ends or set_action else settled_within(standing, pod),
         off_spot=next_pod(standing, counting.account, pod, detail, set_action).off_spot if goes_on else None,
     )
@@ -189,7 +192,7 @@ def failed_indexes(job: Json) -> int:
 def settled_within(standing: Standing, pod: Pod) -> int | None:
     """Return the seconds in which the ledger decides whether a crash was a bug; None if it cannot be one."""
     settings = standing.settings_of(standing.job)
-    if not settling.is_crash(pod) or settling.is_told_to_end(pod, settings):
+    if not settling.is_suspect(standing.job, settings, pod, standing.job_set):
         return None
     within = settling.window(standing.job, settings)
     return None if settling.bug_in(standing.job, settings, pod, within, standing.job_set) is None else within

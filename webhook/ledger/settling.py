@@ -1,22 +1,70 @@
-"""Decides whether a crash of pods that depend on each other was a bug, or the consequence of a disruption. Pure.
+"""Decides whether the end of a pod ends its workload, where the Job controller cannot see it. Pure.
+
+There are two such ends. A crash of pods that depend on each other may be a bug or the consequence of a disruption. And
+a rule of `onFailure` may be about what a podFailurePolicy cannot match, such as a message (webhook/policy/costs.py).
+The Job controller retries after both, until the ledger fails the Job.
 
 A crash is a consequence if another pod of the workload was disrupted within a number of seconds before or after it;
-else it is a bug. `webhook/ledger/controller.py` acts on the decision, `webhook/ledger/forecast.py` predicts it.
+else it is a bug. A crash is no bug if a rule of `onFailure` makes it worth a retry. If none matches, and its exit code
+was retried only because one might have, it is a bug too. `webhook/ledger/controller.py` acts on the decision,
+`webhook/ledger/forecast.py` predicts it.
 """
 
-from webhook.kinds import batch
-from webhook.ledger.model import matching, outcomes
+from typing import Final
+
+import msgspec
+
+from webhook.kinds import EmbeddedJob, batch
+from webhook.kinds.kind_spec import controller_of
+from webhook.ledger.model import matching, on_failure, outcomes
 from webhook.ledger.model.pods import Exit, Pod
+from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
+from webhook.policy import costs
 from webhook.policy.settings import Settings
+from webhook.rules import undo
 from webhook.rules.job_sets.job_set import FAILING
 from webhook.rules.jobs import failure_policy
 from webhook.rules.jobs.lint import KILLED
+
+RULES: Final = ("spec", "podFailurePolicy", "rules")
 
 
 def may_settle(job: Json, settings: Settings) -> bool:
     """Return True if the ledger decides whether crashes of a Job's pods are bugs; `job` may be a CachedJob."""
     return any(failure_policy.is_settled(one, settings) for one in batch.JOB.jobs(job))
+
+
+def may_judge(job: Json, settings: Settings) -> bool:
+    """Return True if the ledger decides about ends of a Job's pods by the rules of `onFailure`; as `may_settle`.
+
+    Not if the Job's indexes have budgets of their own: the ledger can fail a Job, but not one index.
+    """
+    if (
+        settings.skip
+        or settings.profile.failure_policy.inject == "Never"
+        or not costs.needs_ledger(settings.on_failure)
+    ):
+        return False
+    jobs = list(batch.JOB.jobs(job))
+    return all(failure_policy.is_judged(one) and not batch.has_index_budgets(one.spec) for one in jobs)
+
+
+def is_suspect(job: Json, settings: Settings, pod: Pod, job_set: Json | None) -> bool:
+    """Return True if the end of a failed pod may end its Job by a decision of the ledger; as `may_settle`.
+
+    If so, `bug_in` decides, which needs the Job's pod template.
+    """
+    settles, judges = may_settle(job, settings), may_judge(job, settings)
+    if not (settles or judges):
+        return False
+    if settings.on_failure:
+        cost = on_failure.cost_after(pod, outcomes.outcome_of(pod, job, job_set), settings.on_failure)
+        if cost is not None:
+            return cost == "Fatal"
+    if not is_crash(pod):
+        return False
+    return not (is_told_to_end(pod, settings) if settles else has_retriable_codes(pod, settings))
 
 
 def window(job: Json, settings: Settings) -> int:
@@ -35,6 +83,11 @@ def is_told_to_end(pod: Pod, settings: Settings) -> bool:
     return all(is_retriable(one, settings) for one in pod.exits)
 
 
+def has_retriable_codes(pod: Pod, settings: Settings) -> bool:
+    """Return True if every failed container of a pod ended with a retriable exit code."""
+    return all(one.code in settings.profile.failure_policy.retriable_exit_codes for one in pod.exits)
+
+
 def is_retriable(exited: Exit, settings: Settings) -> bool:
     """Return True if a container ended with a retriable exit code, or with 137 but not for its memory."""
     codes = settings.profile.failure_policy.retriable_exit_codes
@@ -47,23 +100,81 @@ def is_explained(crash: float, disturbed: float, within: float) -> bool:
 
 
 def bug_in(job: Json, settings: Settings, pod: Pod, within: int, job_set: Json | None) -> str | None:
-    """Return the message with which a crash that no disruption explains fails its Job; None if it does not fail it.
+    """Return the message with which the end of a pod fails its Job, if no disruption explains it; None if it does not.
 
-    `job` must have its pod template. A crash does not fail the Job if a rule of the Job decides about it, or if the
-    JobSet would restart after it: then it costs a retry of the Job.
+    `job` must have its pod template. The end does not fail the Job if a rule of the Job's author decides about it, or
+    if the JobSet would restart after it: then it costs a retry of the Job.
     """
     (embedded,) = batch.JOB.jobs(job)
-    if not may_settle(job, settings) or embedded.pod_spec.get("restartPolicy") != "Never":
+    settles, judges = may_settle(job, settings), may_judge(job, settings)
+    if not (settles or judges) or embedded.pod_spec.get("restartPolicy") != "Never":
         return None
-    own = (embedded.spec.get("podFailurePolicy") or {}).get("rules") or []
-    added, _ = failure_policy.bug_rules(embedded, settings, own)
-    match = matching.match([*own, *added], pod)
-    if match is None or match.index < len(own) or match.container is None:
+    by_api = matching.match(at(job, RULES) or [], pod)
+    if by_api is not None and by_api.action == "FailJob":
+        return None  # the Job controller fails the Job itself
+    own = author_rules(job, embedded, settings)
+    if settings.profile.failure_policy.inject == "IfAbsent" and own:
         return None
+    decided = matching.match(own, pod)
+    cost, index = None, None
+    if settings.on_failure:
+        outcome = outcomes.outcome_of(pod, job, job_set)
+        index = on_failure.decided(pod, outcome, settings.on_failure)
+        cost = on_failure.cost_after(pod, outcome, settings.on_failure)
+    if decided is not None or (cost is not None and (cost != "Fatal" or not judges)):
+        return None
+    if cost == "Fatal":
+        message = f"Pod {pod.namespace}/{pod.name} {how(pod)}, which rule {index} of onFailure makes fatal"
+    else:
+        message = bug_of(embedded, settings, pod, within if settles else None, own)
+    if job_set is not None and message and not fails_set(job_set, pod, message):
+        return None
+    return message or None
+
+
+def bug_of(job: EmbeddedJob, settings: Settings, pod: Pod, within: int | None, own: list[Json]) -> str:
+    """Return the message about a bug, about which no rule of onFailure decides; empty if the crash is none.
+
+    `within`: None if no disruption of another pod could explain it. `own`: the rules of the Job's author.
+    """
+    match = matching.match(failure_policy.bug_rules(job, settings, own)[0], pod)
+    if match is None or match.container is None:
+        return ""
     code = next(one.code for one in pod.exits if one.container == match.container)
     what = f"Container {match.container} for pod {pod.namespace}/{pod.name} failed with exit code {code}"
+    if within is None:
+        return f"{what}, and no rule of onFailure retries it"
     no_echo = f"no pod that it depends on was disrupted within {within} s" if within else "nobody had deleted the pod"
-    message = f"{what}, and {no_echo}"
-    if job_set is not None and matching.action_of_set(job_set, pod.replicated_job, message) != FAILING:
-        return None
-    return message
+    return f"{what}, and {no_echo}"
+
+
+def how(pod: Pod) -> str:
+    """Return how a pod ended, for a message."""
+    if pod.disruption is not None:
+        return f"was disrupted ({pod.disruption.reason})"
+    if pod.exits:
+        one = pod.exits[0]
+        reason = f" ({one.reason})" if one.reason not in {"", "Error"} else ""
+        return f"failed in container {one.container} with exit code {one.code}{reason}"
+    return f"failed ({pod.reason or 'for an unknown reason'})"
+
+
+def fails_set(job_set: Json, pod: Pod, message: str) -> bool:
+    """Return True if a JobSet fails when a Job of it fails with a message and the reason PodFailurePolicy."""
+    return matching.action_of_set(job_set, pod.replicated_job, message) == FAILING
+
+
+def author_rules(job: Json, embedded: EmbeddedJob, settings: Settings) -> list[Json]:
+    """Return the rules of a Job's failure policy that its author wrote.
+
+    The record on the Job says which ones admission injected. The Job of a JobSet or a CronJob has no record of them,
+    because they were injected there: then those that the profile would inject are not the author's.
+    """
+    rules = at(job, RULES) or []
+    record = undo.read(job)
+    if record is not None and (record.injected or controller_of(job) is None):
+        part = Editor({"spec": {"podFailurePolicy": {"rules": list(rules)}}})
+        ours = [one for one in record.injected if one.path.startswith("/spec/podFailurePolicy")]
+        undo.take_out(part, batch.JOB, msgspec.structs.replace(record, injected=tuple(ours)))
+        return at(part.root, RULES) or []
+    return failure_policy.without_ours(embedded, settings)

@@ -61,8 +61,8 @@ class Trackers:
     """The state of every workload, from the watches of pods, Jobs and JobSets.
 
     Only its own methods add and remove workloads. It calls `changed` with a workload whose account may have to be
-    written, and the seconds until then; `crashed` with a pod that was neither disrupted nor deleted, and its Job;
-    `forgotten` with a workload that it has removed. `clock` is monotonic, in seconds.
+    written, and the seconds until then; `crashed` with a pod that was disrupted, or that nobody had deleted, and
+    its Job; `forgotten` with a workload that it has removed. `clock` is monotonic, in seconds.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Trackers:
         job = state.tracker.jobs.get(pod.job_uid)
         if key.job_set and job is not None and pod.disruption is not None:
             state.cost_of(pod, self.job_set_of(key))  # now, so that no admission has to wait for it
-        if news and job is not None and settling.is_crash(pod):
+        if news and job is not None and (pod.disruption is not None or settling.is_crash(pod)):
             self.crashed(key, pod, job)
         self.changed(key, 0.0)
 

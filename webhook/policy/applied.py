@@ -13,11 +13,21 @@ from webhook.policy.model import (
     Duration,
     ExitCode,
     FailurePolicy,
+    FailureRule,
+    Match,
+    Next,
     Placement,
     Profile,
     RequestedRetry,
     Retries,
 )
+
+
+class AppliedRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a rule of `onFailure` matches, and what it says about the cost."""
+
+    match: Match
+    cost: Literal["Retry", "Free", "Fatal"] | None = None
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -36,6 +46,11 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     requested_placement: Literal["OnDemand", "Policy"]
 
 
+def applied_rules(profile: Profile) -> tuple[AppliedRule, ...]:
+    """Return what is recorded of the rules of `onFailure`: not in the account, which has little room."""
+    return tuple(AppliedRule(match=rule.match, cost=rule.next.cost) for rule in profile.on_failure)
+
+
 def applied(profile: Profile) -> Applied:
     """Return the recorded fields of a profile."""
     return Applied(
@@ -50,7 +65,9 @@ def applied(profile: Profile) -> Applied:
     )
 
 
-def profile_of(kept: Applied, retriable_exit_codes: tuple[ExitCode, ...]) -> Profile:
+def profile_of(
+    kept: Applied, retriable_exit_codes: tuple[ExitCode, ...], rules: tuple[AppliedRule, ...] = ()
+) -> Profile:
     """Return a profile with the recorded fields, and defaults for the others."""
     return Profile(
         retries=Retries(limit=kept.free_restarts, default=min(Retries().default, kept.free_restarts)),
@@ -63,4 +80,5 @@ def profile_of(kept: Applied, retriable_exit_codes: tuple[ExitCode, ...]) -> Pro
         disruptions=kept.disruptions,
         placement=Placement(interruptible_failure_threshold=kept.threshold, spot=kept.spot),
         requested_retry=RequestedRetry(placement=kept.requested_placement),
+        on_failure=tuple(FailureRule(match=rule.match, next=Next(cost=rule.cost)) for rule in rules),
     )

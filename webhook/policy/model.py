@@ -148,7 +148,7 @@ class CustomProvider(Struct, frozen=True, kw_only=True, rename="camel"):
     tolerations: list[Annotated[Json, Meta(extra={"shape": Toleration})]] = []
 
 
-class Match(Struct, frozen=True, kw_only=True, rename="camel"):
+class Match(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Which ended attempts a rule is about; all fields that are given must hold."""
 
     cause: Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "NeverStarted", "Other"] | None = None

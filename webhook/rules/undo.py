@@ -19,7 +19,7 @@ from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.patch import Edit, Editor, Pattern, at, fits, path_of, pointer
 from webhook.objects.problem import Json, Path, Problem
-from webhook.policy.applied import Applied, applied
+from webhook.policy.applied import Applied, AppliedRule, applied, applied_rules
 from webhook.policy.settings import NamedProfile
 from webhook.rules import registry
 
@@ -38,13 +38,14 @@ class Injected(msgspec.Struct, frozen=True, omit_defaults=True):
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The content of the annotation `policy`.
 
-    `applied` and `retriable_exit_codes`: fields of the profile, for a Job or JobSet; else empty.
+    `applied`, `retriable_exit_codes` and `on_failure`: fields of the profile, for a Job or JobSet; else empty.
     """
 
     profile: str
     injected: Annotated[tuple[Injected, ...], msgspec.Meta(max_length=bounds.MOST_INJECTED)] = ()
     applied: Applied | None = None
     retriable_exit_codes: Annotated[tuple[int, ...], msgspec.Meta(max_length=254)] = ()
+    on_failure: Annotated[tuple[AppliedRule, ...], msgspec.Meta(max_length=bounds.MOST_FAILURE_RULES)] = ()
 
 
 def write(editor: Editor, row: KindSpec, profile: NamedProfile, edits: list[Edit]) -> list[Problem]:
@@ -57,7 +58,8 @@ def write(editor: Editor, row: KindSpec, profile: NamedProfile, edits: list[Edit
     record = Record(profile.name)
     if row.labelled:
         codes = profile.profile.failure_policy.retriable_exit_codes
-        record = Record(profile.name, applied=applied(profile.profile), retriable_exit_codes=codes)
+        rules = applied_rules(profile.profile)
+        record = Record(profile.name, applied=applied(profile.profile), retriable_exit_codes=codes, on_failure=rules)
     text = msgspec.json.encode(replace(record, injected=injected)).decode()
     warnings = []
     if len(text) > bounds.MAX_RECORD:

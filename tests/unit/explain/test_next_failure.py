@@ -18,7 +18,7 @@ from webhook.ledger.model.counting import count
 from webhook.ledger.model.limits import budgets_of
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
-from webhook.policy.model import Disruptions, Placement, Profile, RequestedRetry
+from webhook.policy.model import Disruptions, FailureRule, Match, Next, Placement, Profile, RequestedRetry
 from webhook.policy.settings import NamedProfile
 
 BUG = exit_codes("FailJob", "NotIn", 143, container="main")
@@ -33,7 +33,7 @@ def standing(*ended: Pod, profile: Profile, live: tuple[Pod, ...] = (), **spec: 
     }
     account, named = Account(), NamedProfile("default", profile)
     for pod in ended:
-        count(account, pod, root, None, budgets_of(root, None, named.settings({})))
+        count(account, pod, root, None, budgets_of(root, None, named.settings({})), profile.on_failure)
     return Standing(job=root, job_set=None, account=account, live=live, profile=named)
 
 
@@ -131,3 +131,39 @@ def test_the_next_pod_of_a_requested_retry_is_foretold_on_the_nodes_that_the_pro
     retried["metadata"] = {**retried.get("metadata", {}), "annotations": {RETRY_HISTORY: "[]"}}
     *_, last = next_failures(found, [running_pod(50)], placed=True)
     assert last.text == "anything else: costs a retry; 2 retries left; the next pod goes to on-demand nodes"
+
+
+MEMORY = FailureRule(match=Match(cause="OOMKilled"), next=Next(avoid="Node"))
+FREE = FailureRule(match=Match(exit_codes=(75,)), next=Next(cost="Free"))
+CORRUPT = FailureRule(match=Match(message="*corrupt*", containers=("main",)), next=Next(cost="Fatal"))
+UNLESS = "unless a rule of its author says otherwise; else costs a retry; 2 retries left"
+AGAIN = FailureRule(match=Match(same_node=2), next=Next(avoid="Node"))
+
+
+def by_rules(*rules: FailureRule, injected: list[Json]) -> list[str]:
+    profile = Profile(on_failure=rules)
+    found = standing(profile=profile, live=(running_pod(50),), rules=[DISRUPTION, *injected])
+    return [following.text for following in next_failures(found, [running_pod(50)], placed=False)]
+
+
+def test_explain_says_what_each_rule_about_ended_attempts_costs() -> None:
+    kept = exit_codes("FailJob", "NotIn", 137, 143, container="main")
+    assert by_rules(MEMORY, FREE, injected=[exit_codes("Ignore", "In", 75), kept]) == [
+        "a disruption: costs no retry; 0 disruptions left (rule 0)",
+        "exit code 75: costs no retry; the ledger ends the Job after 1 such failure (rule 1; rule 1 of onFailure)",
+        "any exit code but 137, 143 of main: ends the Job at once (rule 2)",
+        "OOMKilled: costs a retry; 2 retries left (rule 0 of onFailure)",
+        f"exit code 137 of main: no rule of onFailure retries it, which ends the Job, {UNLESS}",
+        "anything else: costs a retry; 2 retries left",
+    ]
+
+
+def test_explain_says_that_the_ledger_ends_a_job_for_a_fatal_message() -> None:
+    found = by_rules(AGAIN, CORRUPT, injected=[])
+    assert found[1:3] == [
+        "a failure 2 times on the same node: costs a retry; 2 retries left (rule 0 of onFailure)",
+        (
+            "a failure of main with a message like *corrupt*: rule 1 of onFailure ends the Job, "
+            f"{UNLESS} (rule 1 of onFailure)"
+        ),
+    ]

@@ -14,7 +14,7 @@ from webhook.explain.build import explain
 from webhook.kube.names import POLICY
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
-from webhook.policy.model import Profile
+from webhook.policy.model import FailureRule, Match, Next, Profile
 
 
 def evicted(number: int, end: str) -> Json:
@@ -125,3 +125,17 @@ def test_a_pending_verdict_is_printed_until_shortly_after_it_is_due() -> None:
     assert lines[0].startswith("verdict pending until 2026-01-01T01:00:30Z (20 s): pod train-1 (exit code 1) is a bug")
     assert lines[1].startswith("verdict pending until 2026-01-01T01:00:30Z (0 s): ")
     assert lines[2] == "1 attempt ended: 1 retry"
+
+
+def test_an_end_about_which_the_ledger_decides_by_the_rules_is_pending_until_it_has() -> None:
+    memory = FailureRule(match=Match(cause="OOMKilled"), next=Next(avoid="Node"))
+    fatal = FailureRule(match=Match(exit_codes=(3,)), next=Next(cost="Fatal"))
+    profile = Profile(on_failure=(memory, fatal))
+    kills = standing(failed(1, 137), profile=profile, rules=[DISRUPTION])
+    (verdict,) = pending.verdicts(kills, [])
+    assert verdict.text.startswith("pod train-1 (container main exit code 137): no rule of onFailure retries it")
+    oom = standing(failed(1, 137, exit_reason="OOMKilled"), profile=profile, rules=[DISRUPTION])
+    assert list(pending.verdicts(oom, [])) == []
+    by_rule = standing(failed(1, 3), profile=profile, rules=[DISRUPTION])
+    (verdict,) = pending.verdicts(by_rule, [])
+    assert verdict.text.startswith("pod train-1 (container main exit code 3): rule 1 of onFailure ends the Job")

@@ -2,8 +2,18 @@
 
 import msgspec
 
-from webhook.policy.applied import Applied, applied, profile_of
-from webhook.policy.model import Disruptions, Duration, FailurePolicy, Placement, Profile, Retries
+from webhook.policy.applied import Applied, AppliedRule, applied, applied_rules, profile_of
+from webhook.policy.model import (
+    Disruptions,
+    Duration,
+    FailurePolicy,
+    FailureRule,
+    Match,
+    Next,
+    Placement,
+    Profile,
+    Retries,
+)
 
 OTHER = Profile(
     retries=Retries(limit=2, default=2),
@@ -27,3 +37,16 @@ def test_default_values_are_stored_too_because_another_version_may_have_others()
         "limit": 1,
         "onExceed": "OnDemand",
     }
+
+
+def test_of_the_rules_about_ended_attempts_the_match_and_the_cost_are_stored() -> None:
+    rules = (
+        FailureRule(match=Match(cause="ExitCode", exit_codes=(75,), containers=("main",)), next=Next(cost="Free")),
+        FailureRule(match=Match(message="*NCCL*", same_node=2), next=Next(avoid="Node")),
+    )
+    stored = msgspec.json.encode(applied_rules(Profile(on_failure=rules)))
+    assert len(stored) < 160
+    read = msgspec.json.decode(stored, type=tuple[AppliedRule, ...])
+    found = profile_of(applied(Profile()), (143,), read).on_failure
+    assert [rule.match for rule in found] == [rule.match for rule in rules]
+    assert [rule.next for rule in found] == [Next(cost="Free"), Next()]
