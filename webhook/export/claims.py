@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.export import placement
+from webhook.export import failure_policy, placement
 from webhook.export.profiles import clamps
 from webhook.policy.model import Policy, Profile
 
@@ -40,13 +40,18 @@ def has_no_named_provider(profile: Profile) -> bool:
 
 
 def injects(profile: Profile) -> bool:
-    """Return True if a profile injects failure policies."""
-    return profile.failure_policy.inject != "Never"
+    """Return True if the exported policies inject failure policies."""
+    return failure_policy.inject(profile) != "Never"
+
+
+def has_rules(profile: Profile) -> bool:
+    """Return True if a profile has rules about ended attempts."""
+    return bool(profile.on_failure)
 
 
 def merges(profile: Profile) -> bool:
     """Return True if a profile adds rules to those of an author."""
-    return profile.failure_policy.inject == "Merge"
+    return failure_policy.inject(profile) == "Merge"
 
 
 def is_not_always_on_spot(profile: Profile) -> bool:
@@ -185,6 +190,13 @@ CLAIMS: Final = (
         held=False,
         what="the provider is recognised from the nodes, so no pod is placed; name one to have `interruptible` held",
         concerns=has_no_named_provider,
+    ),
+    Claim(
+        name="on-failure",
+        of="onFailure",
+        held=False,
+        what="no rule about ended attempts has an effect, and no Job of such a profile gets a podFailurePolicy",
+        concerns=has_rules,
     ),
     Claim(
         name="attempts",

@@ -26,7 +26,7 @@ TEMPLATE: Final = "object.spec.template"
 def of_profiles(profiles: Profiles) -> list[Variable]:
     """Return the variables with the fields of the profile that the expressions read."""
     return [
-        profiles.variable("inject", lambda profile: profile.failure_policy.inject),
+        profiles.variable("inject", inject),
         profiles.variable("coupled", lambda profile: profile.failure_policy.coupled),
         profiles.variable("onFailure", lambda profile: profile.failure_policy.on_failure_restart_policy),
         profiles.variable("disruptionLimit", lambda profile: profile.disruptions.limit),
@@ -35,6 +35,14 @@ def of_profiles(profiles: Profiles) -> list[Variable]:
         profiles.variable("codes", codes),
         profiles.variable("codesIfKilled", lambda profile: codes(profile, KILLED)),
     ]
+
+
+def inject(profile: Profile) -> str:
+    """Return into which Jobs a failure policy is injected: none if the profile has rules of onFailure.
+
+    The webhook adds those rules to the author's. It would take the exported rules for the author's, which come first.
+    """
+    return "Never" if profile.on_failure else profile.failure_policy.inject
 
 
 def disruption_rule(profile: Profile) -> dict[str, object]:

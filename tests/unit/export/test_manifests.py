@@ -6,12 +6,12 @@ import pytest
 import yaml
 
 from tests.admission import policy
-from webhook.export import claims, objects, profiles
+from webhook.export import claims, failure_policy, objects, profiles
 from webhook.export.manifests import Versions, versions_in
 from webhook.export.manifests import objects as all_objects
 from webhook.kinds import KINDS, batch, core
 from webhook.objects.problem import Json
-from webhook.policy.model import Placement, Profile, Retries
+from webhook.policy.model import FailureRule, Match, Next, Placement, Profile, Retries
 
 BASE = Path(__file__).parents[3] / "manifests" / "base"
 EXPORTED = list(all_objects(policy(gke=Profile(placement=Placement(provider="gke"))), Versions("v1")))
@@ -87,6 +87,15 @@ def test_a_claim_is_shown_only_if_it_concerns_a_profile() -> None:
     assert {"clamp-others", "provider"} <= names
     assert "clamp-others" not in {claim.name for claim in claims.of_policy(policy(), held=False)}
     assert len({claim.name for claim in claims.CLAIMS}) == len(claims.CLAIMS)
+
+
+def test_a_profile_with_rules_about_ended_attempts_leaves_failure_policies_to_the_webhook() -> None:
+    rules = (FailureRule(match=Match(exit_codes=(75,)), next=Next(cost="Free")),)
+    with_rules = policy(default=Profile(on_failure=rules))
+    assert [failure_policy.inject(one) for one in (Profile(), *with_rules.profiles.values())] == ["Merge", "Never"]
+    held, not_held = ({one.name for one in claims.of_policy(with_rules, held=held)} for held in (True, False))
+    assert "on-failure" in not_held
+    assert "failure-policy" not in held
 
 
 def test_the_profile_of_a_cluster_scoped_object_is_its_own_label() -> None:
