@@ -171,6 +171,17 @@ class PodContext:
         rules = evidence.settings.on_failure
         return on_failure.state_after(self.facts.ended, evidence.owner, self.job_set, rules)
 
+    @cached_property
+    def whole(self) -> Json:
+        """The pod with all its fields, which takes longer to decode than those that most rules read."""
+        return self.evidence.whole()
+
+    def editor_of_whole(self) -> Editor:
+        """Return an editor of `whole` that records its edits among those of `editor`."""
+        found = Editor(self.whole)
+        found.rule, found.edits = self.editor.rule, self.editor.edits
+        return found
+
     @property
     def job_set(self) -> Json | None:
         """The JobSet of the pod's Job; None if it has none."""

@@ -21,7 +21,7 @@ from webhook.rules import annotations, limits, owner, retries
 from webhook.rules.contexts import JobContext, PodContext, ValidationContext, WorkloadContext
 from webhook.rules.job_sets import free_restarts, job_set, train_job
 from webhook.rules.jobs import back_off, failure_policy, own_retries, schema, single_pod, timeouts
-from webhook.rules.pods import loss, placement
+from webhook.rules.pods import environment, last_words, loss, placement
 from webhook.rules.rule import Rule, below
 
 Writes = Callable[[KindSpec], tuple[Pattern, ...]]
@@ -294,6 +294,20 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
     return context.evidence.warnings
 
 
+def edit_environment(context: PodContext) -> list[Problem]:
+    """Tell the containers of a pod its attempt, and why the last one ended."""
+    if context.decision is not None:
+        values = environment.variables(context.decision, context.placed or "None", context.after.cause)
+        environment.edit(values, context.editor_of_whole())
+    return []
+
+
+def edit_last_words(context: PodContext) -> list[Problem]:
+    """Let the kubelet report the end of the log of containers that fail."""
+    last_words.edit(context.editor_of_whole())
+    return []
+
+
 POD_KEYS: Final = (
     names.AFTER_FAILURE,
     *(names.ATTEMPT, names.ATTEMPT_SOURCE, names.COUNTED, names.DISRUPTIONS, names.MAX_DISRUPTIONS, names.MAX_RETRIES),
@@ -314,6 +328,21 @@ POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
         applies_to="each pod",
         edit=edit_pod_annotations,
         writes=in_pods(*((*annotations.OWN, key) for key in POD_KEYS), ("metadata", "labels", names.PROFILE)),
+    ),
+    # After the placement, which it tells the program.
+    Rule(
+        name="environment",
+        applies_to="each pod, where the profile says so",
+        applies=lambda context: context.profile.profile.environment,
+        edit=edit_environment,
+        writes=in_pods(*environment.WRITES),
+    ),
+    Rule(
+        name="last_words",
+        applies_to="each pod, where the profile says so",
+        applies=lambda context: context.profile.profile.diagnostics.last_words,
+        edit=edit_last_words,
+        writes=in_pods(*last_words.WRITES),
     ),
 )
 

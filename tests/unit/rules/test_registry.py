@@ -23,7 +23,17 @@ from webhook.kinds.job_set import SET_NAME
 from webhook.kube import names
 from webhook.objects.patch import Edit, Editor, Pattern, fits
 from webhook.objects.problem import Json, Path
-from webhook.policy.model import BackOff, Duration, FailurePolicy, Placement, Policy, Profile, RequestedRetry, Retries
+from webhook.policy.model import (
+    BackOff,
+    Diagnostics,
+    Duration,
+    FailurePolicy,
+    Placement,
+    Policy,
+    Profile,
+    RequestedRetry,
+    Retries,
+)
 from webhook.policy.settings import NamedProfile
 from webhook.rules import registry, undo
 from webhook.rules.annotations import OWN
@@ -35,7 +45,11 @@ JOB_SETS = job_sets((None, 0, 3, 12), (None, "Never", "OnFailure"))
 POLICIES = st.builds(
     lambda profile, timeout, retryable: policy(
         default=msgspec.structs.replace(
-            profile, attempt_timeout=timeout, requested_retry=RequestedRetry(retryable=retryable)
+            profile,
+            attempt_timeout=timeout,
+            requested_retry=RequestedRetry(retryable=retryable),
+            environment=retryable,
+            diagnostics=Diagnostics(last_words=retryable),
         )
     ),
     PROFILES,
@@ -115,6 +129,8 @@ CLAMPING = Profile(
     back_off=BackOff(single_pod="Indexed"),
     attempt_timeout=Duration(600),
     placement=Placement(provider="gke", spot="Require"),
+    environment=True,
+    diagnostics=Diagnostics(last_words=True),
 )
 ANNOTATIONS = {names.INTERRUPTIBLE: "false"}
 RESTARTING: Json = {"name": "a", "restartPolicy": "Always", "restartPolicyRules": [{"action": "Restart"}]}
