@@ -48,6 +48,7 @@ class Row:
     - `rule`: the rule of the failure policy that matched, such as `rule 1 (FailJob)`; empty if none did.
     - `cost`: retry, disruption, free, fatal, none; empty while it runs.
     - `retries_left` and `disruptions_left`: what its scope had left after it; None if that is unknown.
+    - `last_words`: the end of its termination message; empty if it left none, or if they are not kept.
     """
 
     attempt: int
@@ -62,6 +63,7 @@ class Row:
     cost: str
     retries_left: int | None
     disruptions_left: int | None
+    last_words: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,8 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
             job = by_uid[pod.job_uid]
             settings = settings_of(job, account)
             budgets = limits.budgets_of(job, job_set, settings)
-            counting.count(account, pod, job, job_set, budgets, settings.on_failure)
+            keeps = settings.profile.diagnostics.last_words
+            counting.count(account, pod, job, job_set, budgets, settings.on_failure, keeps_messages=keeps)
     if account.suspended and not at(root, ("spec", "suspend")):
         account.reset_limits()
     goes_on = not (terminal.condition_of(root) or terminal.is_decided(root.get("status") or {}))
@@ -162,6 +165,7 @@ def ended_row(detail: Attempt) -> Row:
         cost=detail.cost,
         retries_left=None if left is None else left.retries,
         disruptions_left=None if left is None or left.disruptions > MANY else left.disruptions,
+        last_words=detail.message,
     )
 
 

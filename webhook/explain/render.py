@@ -52,6 +52,12 @@ def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Par
         headings = [*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]
         budget = BUDGETS.get(explanation.kind, "retry")
         yield [headings, *(cells_of(row, budget, units=units) for row in explanation.rows)]
+    spoken = [row for row in explanation.rows if row.last_words]
+    if spoken:
+        yield ""
+        yield "Last words:"
+        for row in spoken:
+            yield f"  {row.pod}: {row.last_words}"
     if explanation.next:
         yield ""
         yield "At the next failure:"

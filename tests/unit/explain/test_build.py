@@ -26,7 +26,7 @@ from webhook.kube.names import LEDGER, POLICY, RETRY_HISTORY, SKIP
 from webhook.objects import columns
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
-from webhook.policy.model import Disruptions, Profile
+from webhook.policy.model import Diagnostics, Disruptions, Profile
 from webhook.rules.undo import Record
 
 BUG = exit_codes("FailJob", "NotIn", 143, container="main")
@@ -98,6 +98,27 @@ def test_each_attempt_is_shown_with_what_was_left_after_it() -> None:
         ("train-d", "running", "", None, None),
     ]
     assert (found.summary, found.earlier, found.state) == ("12 attempts ended: 2 retries, 10 disruptions", 9, "running")
+
+
+def test_the_last_words_of_attempts_are_shown_after_the_table() -> None:
+    last = [{**ACCOUNT["last"][0], "message": "loss is NaN"}, *ACCOUNT["last"][1:]]
+    found = explain(job({**ACCOUNT, "last": last}), [job()], [])
+    lines = list(render.as_table(found))
+    assert lines[lines.index("Last words:") :][:2] == ["Last words:", "  train-a: loss is NaN"]
+    assert json.loads(render.as_json(found))["rows"][0]["last_words"] == "loss is NaN"
+    assert "Last words:" not in list(render.as_table(explain(job(ACCOUNT), [job(ACCOUNT)], [])))
+
+
+def test_the_last_words_of_an_uncounted_pod_are_shown_if_the_profile_keeps_them() -> None:
+    dead = pod("train-a", "Failed", 1)
+    dead["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "loss is NaN"
+    keeping = Profile(diagnostics=Diagnostics(last_words=True))
+    for profile, words in ((keeping, "loss is NaN"), (Profile(), "")):
+        root = job()
+        root["metadata"]["annotations"][POLICY] = msgspec.json.encode(
+            Record("default", applied=applied(profile))
+        ).decode()
+        assert [row.last_words for row in explain(root, [root], [dead]).rows] == [words]
 
 
 def test_a_pod_that_the_ledger_has_not_counted_is_judged_by_the_jobs_policy() -> None:

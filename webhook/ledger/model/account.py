@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from webhook.ledger.model import scopes
+from webhook.ledger.model import last_words, scopes
 from webhook.ledger.model.outcomes import UNSEEN, Cost, Outcome
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.scopes import Scopes
@@ -44,6 +44,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     - `on_failure`: the index of the rule of `onFailure` that decided; None if none matched.
     - `settled`: whether the ledger, and not a rule of a failure policy, found that the crash ends the workload.
     - `left`: what its scope had left after it; None if that is not known.
+    - `message`: its last words; empty if it left none, or if they are not kept.
     - Times are RFC 3339.
     """
 
@@ -62,6 +63,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_failure: int | None = msgspec.field(default=None, name="onFailure")
     settled: bool = False
     left: Left | None = None
+    message: str = ""
 
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -122,8 +124,8 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.left = None
         self.applied = None
 
-    def count(self, outcome: Outcome, scope: str, attempt: int) -> Attempt:
-        """Count an ended pod that is not counted yet; return its Attempt."""
+    def count(self, outcome: Outcome, scope: str, attempt: int, *, message: str = "") -> Attempt:
+        """Count an ended pod that is not counted yet; return its Attempt. `message`: its last words."""
         pod = outcome.pod
         self.recent.append(id_of(pod))
         self.spot += pod.placement == "Spot"
@@ -142,6 +144,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
                 action="" if outcome.rule is None else outcome.rule.action,
                 cost=outcome.cost,
                 on_failure=outcome.on_failure,
+                message=message,
             )
         )
 
@@ -175,6 +178,12 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.left = left
         self.last[-1] = msgspec.structs.replace(self.last[-1], left=left)
         return self.last[-1]
+
+    def forget_messages(self, keep: int = last_words.MOST) -> None:
+        """Forget the last words of all attempts but the newest `keep` that left any."""
+        places = [place for place, detail in enumerate(self.last) if detail.message]
+        for place in places[: max(0, len(places) - keep)]:
+            self.last[place] = msgspec.structs.replace(self.last[place], message="")
 
     def reset_limits(self) -> None:
         """Forget all disruptions, so that each scope may have `disruptions.limit` again: the Job was resumed."""

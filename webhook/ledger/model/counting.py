@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
-from webhook.ledger.model import limits, on_failure, outcomes, words
+from webhook.ledger.model import last_words, limits, on_failure, outcomes, words
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker
@@ -27,16 +27,21 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
     job_set: Json | None,
     budgets: limits.Budgets,
     rules: Sequence[FailureRule] = (),
+    *,
+    keeps_messages: bool = False,
 ) -> Attempt:
     """Count a failed pod of a Job that the account does not have; return its Attempt.
 
     `job_set`: the JobSet of the Job; None if it has none. `budgets`: what the Job allows. `rules`: of `onFailure`.
+    `keeps_messages`: whether the account keeps last words; if not, it forgets those that it has.
     """
     attempt = limits.attempt_of(account, budgets, pod)
     outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
     outcome = limits.with_budget(outcome, budgets, account, job_set)
     outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, rules))
-    detail = account.count(outcome, limits.scope_of(pod), attempt)
+    message = last_words.of(outcome) if keeps_messages else ""
+    detail = account.count(outcome, limits.scope_of(pod), attempt, message=message)
+    account.forget_messages(last_words.MOST if keeps_messages else 0)
     return account.note_left(limits.left_of(account, budgets, pod, detail, job_set))
 
 
@@ -96,7 +101,8 @@ class CountingPass:
     def add(self, pod: Pod, job: Json) -> None:
         """Count one failed pod of a Job."""
         self.budgets = self.budgets_of(job)
-        detail = count(self.account, pod, job, self.job_set, self.budgets, self.settings_of(job).on_failure)
+        rules, keeps = self.settings_of(job).on_failure, self.settings.profile.diagnostics.last_words
+        detail = count(self.account, pod, job, self.job_set, self.budgets, rules, keeps_messages=keeps)
         self.account.applied = applied(self.settings.profile)
         self.details.append(detail)
         if detail.cost == "fatal" and detail.left is not None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.costs import assert_affordable, instructions_of
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job
+from webhook.ledger.model import last_words
 from webhook.ledger.model.account import DETAILS, KEPT, LARGEST, MOST_RECENT, Account, decode, encode, id_of
 from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import UNSEEN, outcome_of
@@ -121,6 +122,22 @@ def test_failures_known_only_from_the_job_status_cost_retries() -> None:
     assert account.cost == {"retry": 2}
 
 
+def test_the_last_words_of_the_last_three_attempts_that_left_any_are_kept() -> None:
+    account = Account()
+    for number in range(6):
+        message = "" if number == 4 else f"step {number}"
+        account.count(outcome_of(failed(number), job()), "", 0, message=message)
+        account.forget_messages()
+    account = decode(encode(account))
+    assert [detail.message for detail in account.last] == ["", "", "step 2", "step 3", "", "step 5"]
+    account.forget_messages(0)
+    assert not any(detail.message for detail in account.last)
+
+
+def test_an_attempt_without_last_words_takes_no_more_room_than_before() -> None:
+    assert "message" not in encode(counted(failed(1)))
+
+
 def test_ten_thousand_disruptions_fit_into_an_account() -> None:
     chance = random.Random(7)  # noqa: S311 - no secret
     account = Account()
@@ -150,7 +167,7 @@ def test_no_values_of_pods_make_an_account_too_long(endings: list[tuple[str, int
     for number, (container, code, reason) in enumerate(endings):
         if account.room:
             pod = failed(number, code, container=container, exit_reason=reason, name=container * 4, node=reason * 4)
-            account.count(outcome_of(pod, job()), container, 0)
+            account.count(outcome_of(pod, job()), container, 0, message='"' * last_words.LONGEST)
         if account.room:
             pod = disrupted(number + 1000, reason, index=str(number * 7))
             account.count(outcome_of(pod, job()), f"{container}/{number * 7}", 0)

@@ -8,9 +8,9 @@ from webhook.ledger.model import words
 from webhook.ledger.model.account import Account, Left, decode, encode
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
-from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.pods import Exit, Pod
 from webhook.ledger.model.tracker import Key, Tracker
-from webhook.policy.model import Disruptions, FailureRule, Match, Next, Profile, Retries
+from webhook.policy.model import Diagnostics, Disruptions, FailureRule, Match, Next, Profile, Retries
 from webhook.policy.settings import resolve
 
 ALONE = Key("ml", "", "train")
@@ -23,6 +23,7 @@ def counting(
     account: Account | None = None,
     limit: int = 1,
     free_limit: int = 1,
+    last_words: bool = False,
     **disruptions: Any,
 ) -> CountingPass:
     root = root or job()
@@ -30,7 +31,11 @@ def counting(
     tracker.see_job(root, steady=True, alone=True)
     for pod in pods:
         tracker.see(pod, 0.0)
-    profile = Profile(retries=Retries(limit=free_limit), disruptions=Disruptions(limit=limit, **disruptions))
+    profile = Profile(
+        retries=Retries(limit=free_limit),
+        disruptions=Disruptions(limit=limit, **disruptions),
+        diagnostics=Diagnostics(last_words=last_words),
+    )
     settings = resolve("default", profile, {})
     found = CountingPass(ALONE, root, None, tracker, account or Account(), lambda _root: settings)
     found.count(tracker.uncounted(found.account))
@@ -242,3 +247,23 @@ def test_restarts_that_a_rule_of_the_profile_makes_free_have_the_disruption_budg
 def test_the_end_of_a_pod_that_its_suspended_job_deleted_is_decided_by_no_rule() -> None:
     stopped = failed(1, 143, deleting=True, deleted="2026-01-01T00:02:00Z", tracked=False)
     assert by_rules(stopped, limit=1).details[0].on_failure is None
+
+
+def saying(number: int, message: str) -> Pod:
+    return failed(number, exits=(Exit("main", 143, "Error", f"2026-01-01T00:{number:02}:00Z", message),))
+
+
+def messages(found: CountingPass) -> list[str]:
+    return [detail.message for detail in found.account.last]
+
+
+def test_last_words_are_kept_if_the_profile_says_so_and_forgotten_once_it_no_longer_does() -> None:
+    kept = counting(*(saying(number, f"step {number}") for number in range(4)), last_words=True)
+    assert messages(kept) == ["", "step 1", "step 2", "step 3"]
+    assert messages(counting(saying(1, "step 1"))) == [""]
+    assert messages(counting(saying(5, "step 5"), account=kept.account)) == [""] * 5
+
+
+def test_last_words_are_in_no_event() -> None:
+    """An Event may be read by others than may read the Job."""
+    assert "secret" not in counting(saying(1, "secret"), last_words=True).sentence()
