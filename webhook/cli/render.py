@@ -2,14 +2,16 @@
 
 import functools
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from webhook.cli.console import printable
 from webhook.cli.offline import writing
 from webhook.cli.offline.manifests import Run, on_files
+from webhook.cli.offline.next_pod import After, Ended, parsed
 from webhook.cli.output.report import Printed
 from webhook.cli.terminal.colours import is_for_people
 from webhook.cli.terminal.examples import WithExamples
@@ -18,6 +20,19 @@ from webhook.objects.problem import field
 
 HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say
 DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+class End(click.ParamType):
+    """How an attempt ended, as `--after` says it."""
+
+    name = "end"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Ended:
+        """Return how the attempt ended; fail with all problems of the text."""
+        if isinstance(value, Ended):
+            return value
+        found, problems = parsed(value)
+        return self.fail("; ".join(map(str, problems)), param, ctx) if found is None else found
 
 
 @click.command(
@@ -29,6 +44,10 @@ DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
             "Where the third attempt of a Pod would run",
             "retry-policy render -f pod.yaml --policy policy.yaml --attempt 2",
         ),
+        (
+            "The pod of a Job after one that ran out of memory",
+            "retry-policy render -f job.yaml --policy policy.yaml --after cause=OOMKilled,node=n1",
+        ),
     ),
     options_metavar="-f FILE|FOLDER|- [OPTIONS]",
 )
@@ -39,9 +58,23 @@ DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
     metavar="N",
     help="Render Pod documents as this attempt; 0 is the first.",
 )
+@click.option(
+    "--after",
+    "ends",
+    multiple=True,
+    type=End(),
+    metavar="FIELD=VALUE,…",
+    help="Render the pod after an attempt that ended so: cause, reason, container, exitCode, node, zone, message (as "
+    "the last). A Job becomes its next pod. May be repeated, the oldest first.",
+)
 @click.option("-o", "output", type=click.Choice(["yaml", "json", "diff"]), default="yaml", show_default=True)
-def render(
-    files: tuple[str, ...], policy: Path | None, profile_name: str | None, attempt: int | None, output: str
+def render(  # noqa: PLR0913, PLR0917 - options
+    files: tuple[str, ...],
+    policy: Path | None,
+    profile_name: str | None,
+    attempt: int | None,
+    ends: tuple[Ended, ...],
+    output: str,
 ) -> None:
     """Print what admission would make of each document.
 
@@ -50,10 +83,11 @@ def render(
     """
     run = Run(files, policy, profile_name, Printed(problems_to_stderr=True), Progress(is_shown=not is_for_people()))
     write = functools.partial(click.echo, nl=False)
+    after = After(ends, datetime.now(UTC).replace(microsecond=0)) if ends else None
     placed: set[str] = set()  # the profiles of the Pods that are placed
     for index, document in enumerate(run.documents()):
         for path, root in document.objects():
-            verdict = run.judge(document, path, root, attempt, compare=output == "diff")
+            verdict = run.judge(document, path, root, attempt, compare=output == "diff", after=after)
             if verdict.placed:
                 placed.add(run.profile_for(root))
             if verdict.before:
@@ -68,6 +102,8 @@ def render(
     for name in sorted(one for one in placed if run.policy.profiles[one].placement.provider == "auto"):
         where = f"profiles.{name}.placement.provider"
         click.echo(f"warning: {where}: is auto, and there are no nodes to look at; name one to see placement", err=True)
-    if attempt is not None and not placed:
+    if after is not None and not placed:
+        click.echo("warning: --after: there is no Job or Pod that is placed; name a file with one", err=True)
+    elif attempt is not None and not placed:
         click.echo("warning: --attempt: there is no Pod that is placed by it; name a file with one", err=True)
     sys.exit(run.exit_code)

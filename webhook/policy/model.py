@@ -49,6 +49,7 @@ Message = Annotated[
 ]
 
 
+Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "NeverStarted", "Other"]
 Percent = Annotated[int, Meta(ge=1, le=100)]
 Factor = Annotated[float, Meta(ge=1, le=10, description="a number from 1 to 10")]
 ContainerName = Annotated[
@@ -151,7 +152,7 @@ class CustomProvider(Struct, frozen=True, kw_only=True, rename="camel"):
 class Match(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Which ended attempts a rule is about; all fields that are given must hold."""
 
-    cause: Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "NeverStarted", "Other"] | None = None
+    cause: Cause | None = None
     reasons: Annotated[tuple[Reason, ...], Meta(max_length=20)] = ()
     exit_codes: Annotated[tuple[ExitCode, ...], Meta(max_length=50)] = ()
     containers: Annotated[tuple[ContainerName, ...], Meta(max_length=20)] = ()

@@ -109,3 +109,59 @@ def test_the_error_about_an_unknown_format_lists_the_known_ones() -> None:
     found = rendered("-f", "x.yaml", "-o", "toml")
     assert found.exit_code == 2
     assert "'yaml', 'json', 'diff'" in found.stderr
+
+
+RULES: Json = {
+    "match": {"cause": "OOMKilled"},
+    "next": {"avoid": "Node"},
+}
+
+
+def test_with_the_option_after_a_job_becomes_the_pod_that_follows() -> None:
+    write("policy.yaml", {**GKE, "profiles": {"default": {**GKE["profiles"]["default"], "onFailure": [RULES]}}})
+    write("job.yaml", job(job_spec(rules=[], backoffLimit=3)), SERVICE)
+    found = rendered("-f", "job.yaml", "--policy", "policy.yaml", "--after", "cause=OOMKilled,node=n1")
+    one, other = yaml.safe_load_all(found.stdout)
+    assert (one["kind"], other) == ("Pod", SERVICE)
+    said = json.loads(one["metadata"]["annotations"][names.AFTER_FAILURE])
+    assert (said["rule"], said["avoidNodes"]) == (0, ["n1"])
+
+
+def test_a_diff_with_the_option_after_compares_the_pod_as_its_controller_creates_it() -> None:
+    write("policy.yaml", GKE)
+    write("job.yaml", job(job_spec(rules=[], backoffLimit=3)))
+    found = rendered("-f", "job.yaml", "--policy", "policy.yaml", "--after", "cause=Disruption", "-o", "diff").stdout
+    lines = found.splitlines()
+    assert f"+    {names.PLACEMENT}: Spot" in lines
+    assert " kind: Pod" in lines or not any("kind" in line for line in lines if line[0] in "+-")
+
+
+def test_the_option_after_makes_a_pod_the_attempt_that_follows() -> None:
+    write("policy.yaml", GKE)
+    write("pod.yaml", pod(owner=None, annotations={names.INTERRUPTIBLE: "true"}))
+    ends = ("--after", "exitCode=1", "--after", "cause=Disruption")
+    found = yaml.safe_load(rendered("-f", "pod.yaml", "--policy", "policy.yaml", *ends).stdout)
+    assert found["metadata"]["annotations"][names.ATTEMPT] == "1"
+
+
+def test_the_option_after_without_a_job_or_pod_gives_a_warning() -> None:
+    write("service.yaml", SERVICE)
+    found = rendered("-f", "service.yaml", "--after", "cause=Disruption")
+    assert (found.exit_code, found.stderr) == (
+        0,
+        "warning: --after: there is no Job or Pod that is placed; name a file with one\n",
+    )
+
+
+def test_a_job_that_is_denied_has_no_pod_that_follows() -> None:
+    write("job.yaml", job(job_spec(backoffLimit=25)))
+    found = rendered("-f", "job.yaml", "--after", "cause=Disruption")
+    assert (found.exit_code, yaml.safe_load(found.stdout)["kind"]) == (1, "Job")
+
+
+def test_a_malformed_end_is_refused_with_all_its_problems() -> None:
+    write("job.yaml", job())
+    found = rendered("-f", "job.yaml", "--after", "cuase=OOMKilled,exitCode=x")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "cuase: is not a field" in found.stderr
+    assert 'exitCode: is "x"' in found.stderr

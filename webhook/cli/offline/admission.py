@@ -10,17 +10,21 @@ import msgspec
 
 from webhook.admission import configuration, engine
 from webhook.admission.subject import Subject, request_to_create, subject_of
+from webhook.cli.offline import next_pod
 from webhook.cli.offline.documents import Document, items
+from webhook.cli.offline.next_pod import After, NextPod
 from webhook.cli.offline.writing import as_yaml
 from webhook.kinds import KINDS, full_name
 from webhook.kinds.batch import JOB
+from webhook.kinds.core import POD
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem, type_name
 from webhook.objects.shape import wrong_types
-from webhook.policy.model import Policy
-from webhook.rules import opt_in
+from webhook.policy.model import Policy, Profile
+from webhook.policy.settings import NamedProfile
+from webhook.rules import annotations, opt_in
 from webhook.rules.facts import Facts
 
 FIELDS: Final = ("apiVersion", "kind")
@@ -58,13 +62,22 @@ class Verdict:
         return self.rules.get(problem) or next(by_path, LINT)
 
 
-def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *, compare: bool = False) -> Verdict:
-    """Mutate and then validate an object in place; `attempt` has the effect of the annotation on a Pod."""
+def admit(  # noqa: PLR0913 - three of them have a default
+    root: Json,
+    policy: Policy,
+    profile_name: str,
+    attempt: int | None,
+    *,
+    compare: bool = False,
+    after: After | None = None,
+) -> Verdict:
+    """Mutate and then validate an object in place; `attempt` has the effect of the annotation on a Pod.
+
+    With `after`, a Job becomes the pod that its controller creates next, and a Pod is created then.
+    """
     if (root["apiVersion"], root["kind"]) == ("v1", "Namespace"):
         return verdict_on_namespace(root, policy)
-    admitted = root
-    if attempt is not None and root["kind"] == "Pod":
-        admitted = {**root, "metadata": with_attempt(root.get("metadata"), attempt)}
+    admitted = as_attempt(root, after.attempt_of_pod if attempt is None and after is not None else attempt)
     subject = subject_of(request_to_create(admitted), admitted)
     if subject is None:
         return Verdict()
@@ -81,6 +94,9 @@ def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *,
             return Verdict(warnings=[left_alone], rules={left_alone: OPT_IN})
         profile_name = labelled  # the object has no namespace, to which --profile could apply
     facts = Facts(profile_name=profile_name, defaulted=comes_from_the_api(root))
+    profile = NamedProfile(profile_name, policy.profiles.get(profile_name) or Profile())
+    if subject.row is POD and after is not None and not subject.malformed:
+        facts = next_pod.facts_of_pod(facts, admitted, after, profile.settings(annotations.of(admitted)))
     with labels_by_default(subject):
         mutated = engine.mutate(subject, policy, facts)
     validated = engine.validate(subject, policy, facts)
@@ -92,7 +108,20 @@ def admit(root: Json, policy: Policy, profile_name: str, attempt: int | None, *,
     if mutated.placement:  # a Pod that is not placed does not get `attempt` either
         verdict.placed = True
         root.update(admitted)
+    if subject.row is JOB and after is not None and not verdict.problems:
+        become_pod(root, next_pod.of_job(root, after, attempt, profile), policy, verdict)
     return verdict
+
+
+def become_pod(root: Json, made: NextPod, policy: Policy, verdict: Verdict) -> None:
+    """Put the next pod of a Job, as admitted, in the place of the Job; add to its verdict."""
+    verdict.before = as_yaml(made.pod) if verdict.before else ""
+    response = next_pod.admit(made, policy)
+    verdict.rules |= {problem: rule for rule, problem in response.warned}
+    verdict.warnings = list(dict.fromkeys([*verdict.warnings, *response.warnings]))
+    verdict.placed = bool(response.placement)
+    root.clear()
+    root.update(made.pod)
 
 
 def verdict_on_namespace(root: Json, policy: Policy) -> Verdict:
@@ -172,6 +201,13 @@ def labels_by_default(subject: Subject) -> Iterator[None]:
         metadata["labels"] = before
         if absent:
             del metadata["labels"]
+
+
+def as_attempt(root: Json, attempt: int | None) -> Json:
+    """Return a Pod as if its author had written the annotation `attempt`; anything else, and with None, as it is."""
+    if attempt is None or root["kind"] != "Pod":
+        return root
+    return {**root, "metadata": with_attempt(root.get("metadata"), attempt)}
 
 
 def with_attempt(metadata: Any, attempt: int) -> Any:

@@ -16,6 +16,7 @@ from webhook.cli.console import PROBLEMS, UNUSABLE
 from webhook.cli.offline import admission, documents
 from webhook.cli.offline.admission import Verdict
 from webhook.cli.offline.documents import Document, Unusable
+from webhook.cli.offline.next_pod import After
 from webhook.cli.output.report import Printed, Report, Sourced
 from webhook.cli.policy_file import profile_of, usable_policy
 from webhook.cli.terminal.progress import Progress
@@ -176,12 +177,19 @@ class Run:
             if self.warnings_fail:
                 self.exit_code = self.exit_code or PROBLEMS
 
-    def judge(
-        self, document: Document, path: FieldPath, root: Json, attempt: int | None, *, compare: bool = False
+    def judge(  # noqa: PLR0913 - two of them have a default
+        self,
+        document: Document,
+        path: FieldPath,
+        root: Json,
+        attempt: int | None,
+        *,
+        compare: bool = False,
+        after: After | None = None,
     ) -> Verdict:
         """Return the verdict on the object at `path` in a document, and edit the object; report what is found."""
         name = admission.full_name_of(root)
-        verdict = admission.admit(root, self.policy, self.profile_for(root), attempt, compare=compare)
+        verdict = admission.admit(root, self.policy, self.profile_for(root), attempt, compare=compare, after=after)
         problem_rules = [verdict.rule_of(problem) for problem in verdict.problems]
         warning_rules = [verdict.rule_of(warning) for warning in verdict.warnings]
         verdict.problems = admission.prefixed(path, verdict.problems)

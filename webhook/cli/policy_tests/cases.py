@@ -66,9 +66,10 @@ def load(file: Path) -> tuple[Policy, list[Prepared]]:
             found.append(Problem((*path, "profile"), f"is {profile!r}, which the policy does not have", remedy))
         root = object_of(files, case, path, found)
         whole = whole_of(files, case.expect, (*path, "expect"), found)
-        if root is not None and case.attempt is not None and root["kind"] not in PLACED:
-            what = f"is set for a {root['kind']}"
-            found.append(Problem((*path, "attempt"), what, "leave it out, or write a Pod or a Job"))
+        for field in ("attempt",) * (case.attempt is not None) + ("after",) * bool(case.after):
+            if root is not None and root["kind"] not in PLACED:
+                what = f"is set for a {root['kind']}"
+                found.append(Problem((*path, field), what, "leave it out, or write a Pod or a Job"))
         problems += found
         if root is not None:
             line = lines.get((1, path))

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
-from webhook.admission import engine
-from webhook.admission.subject import request_to_create, subject_of
 from webhook.cli.console import printable
 from webhook.cli.offline import admission, line_diff
+from webhook.cli.offline.next_pod import After
 from webhook.cli.offline.writing import as_yaml
 from webhook.cli.policy_tests.cases import Prepared, path_of
 from webhook.cli.policy_tests.model import Expectation, Message
@@ -19,11 +19,11 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
 from webhook.objects.problem import field as field_of
 from webhook.policy.model import Policy
-from webhook.rules.facts import Facts
 
 EXPECTED, FOUND = line_diff.REMOVED, line_diff.ADDED
 ABSENT: Final = "(absent)"
 MOST_LINES: Final = 200  # of one difference
+CREATED: Final = datetime(2026, 1, 1, tzinfo=UTC)  # the pod of a case: the same in each run, for times in its fields
 AUTO: Final = "placement.provider is auto, and there are no nodes to look at; name a provider in the policy"
 
 
@@ -61,43 +61,11 @@ def differences(prepared: Prepared, policy: Policy) -> list[Difference]:
 
 def admit(prepared: Prepared, policy: Policy) -> Admitted:
     """Admit the object of a case; with an attempt, a Job stands for the pod that its controller creates for it."""
-    case, root, profile = prepared.case, prepared.root, prepared.profile
-    verdict = admission.admit(root, policy, profile, case.attempt)
-    admitted = Admitted(verdict.problems, verdict.warnings, root)
-    if case.attempt is None or root["kind"] != batch.JOB.kind or verdict.problems:
-        return admitted
-    pod = pod_of(root, case.attempt)
-    subject = subject_of(request_to_create(pod), pod)
-    if subject is not None:
-        facts = Facts(profile_name=profile, owner=root, owners_known=True, defaulted=False)
-        response = engine.mutate(subject, policy, facts)
-        admitted.warnings += response.warnings
-    admitted.root = pod
-    return admitted
-
-
-def pod_of(job: Json, attempt: int) -> Json:
-    """Return a pod as the Job controller creates it for an attempt."""
-    name = at(job, ("metadata", "name")) or "job"
-    template: Json = msgspec.json.decode(msgspec.json.encode(job["spec"]["template"]))
-    metadata = template.get("metadata") or {}
-    annotations = {**(metadata.get("annotations") or {}), names.ATTEMPT: str(attempt)}
-    if batch.has_index_budgets(job["spec"]):
-        annotations[batch.INDEX_FAILURES] = str(attempt)
-    controller = {"apiVersion": "batch/v1", "kind": batch.JOB.kind, "name": name, "uid": name, "controller": True}
-    namespace = at(job, ("metadata", "namespace"))
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            **metadata,
-            "generateName": f"{name}-",
-            **({"namespace": namespace} if namespace else {}),
-            "annotations": {**annotations, names.ATTEMPT_SOURCE: "Annotation"},
-            "ownerReferences": [controller],
-        },
-        "spec": template["spec"],
-    }
+    case, root = prepared.case, prepared.root
+    as_pod = case.after or (case.attempt is not None and root["kind"] == batch.JOB.kind)
+    after = After(tuple(case.after), CREATED) if as_pod else None
+    verdict = admission.admit(root, policy, prepared.profile, case.attempt, after=after)
+    return Admitted(verdict.problems, verdict.warnings, root)
 
 
 def messages(where: str, expected: list[Message], found: list[Problem]) -> Iterator[Difference]:

@@ -4,15 +4,12 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
+from webhook.cli.offline.next_pod import MOST_ENDS, Ended, meaning
+
 MOST_CASES: Final = 1_000
 
 Number = Annotated[int, Meta(ge=1)]
 Attempt = Annotated[int, Meta(ge=0, le=2147483647)]
-
-
-def meaning(text: str) -> Meta:
-    """Return what a field means, for the reference and the JSON schema."""
-    return Meta(extra={"meaning": text})
 
 
 class Message(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -61,6 +58,16 @@ class Case(Struct, frozen=True, kw_only=True, rename="camel"):
             "this attempt: `fields`, `object` and `placement` are those of the pod."
         ),
     ] = None
+    after: Annotated[
+        list[Ended],
+        Meta(
+            max_length=MOST_ENDS,
+            extra={
+                "meaning": "How the attempts before the pod ended, the oldest first. A Job with it stands for the pod "
+                "that its controller creates next, at 2026-01-01T00:00:00Z."
+            },
+        ),
+    ] = []
     expect: Annotated[Expectation, meaning("What is expected. `{}`: the object is admitted.")]
 
 

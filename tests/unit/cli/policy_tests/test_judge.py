@@ -6,12 +6,13 @@ import pytest
 
 from tests.admission import policy
 from tests.objects import job, job_spec, pod
+from webhook.cli.offline.next_pod import Ended
 from webhook.cli.policy_tests.cases import Prepared
 from webhook.cli.policy_tests.judge import AUTO, differences
 from webhook.cli.policy_tests.model import Case, Expectation, Message
 from webhook.kube import names
 from webhook.objects.problem import Json
-from webhook.policy.model import Placement, Policy, Profile
+from webhook.policy.model import Delay, Duration, FailureRule, Match, Next, Placement, Policy, Profile
 
 GKE = policy(default=Profile(placement=Placement(provider="gke")))
 TOO_MANY = "spec.backoffLimit: 25 retries exceed the limit of 10 in profile 'default'; set 10 or less"
@@ -108,6 +109,36 @@ def test_an_attempt_of_an_indexed_job_counts_against_the_retries_of_its_index() 
 
 def test_a_job_that_is_denied_has_no_pod() -> None:
     assert judged(greedy(), Expectation(denied=[Message()], placement=None), 1) == []
+
+
+DELAYED = Profile(
+    placement=Placement(provider="gke"),
+    on_failure=(FailureRule(match=Match(exit_codes=(143,)), next=Next(delay=Delay(initial=Duration(30)))),),
+)
+
+
+def test_after_ended_attempts_a_job_stands_for_the_pod_that_follows() -> None:
+    after = [Ended(cause="Disruption"), Ended(exit_code=143)]
+    state = '{"rule":0,"cause":"ExitCode","reason":"main 143","delays":1,"notBefore":"2026-01-01T00:00:30Z"}'
+    fields = {"kind": "Pod", at_key(names.ATTEMPT): "1", at_key(names.AFTER_FAILURE): state}
+    case = Case(name="it", object=modest(), after=after, expect=Expectation(fields=fields))
+    prepared = Prepared(case=case, line=1, root=modest(), whole=None, profile="default")
+    assert differences(prepared, policy(default=DELAYED)) == []
+
+
+def test_an_end_after_which_no_pod_follows_is_a_warning_that_a_case_can_expect() -> None:
+    case = Case(
+        name="it",
+        object=modest(),
+        after=[Ended(exit_code=1)],
+        expect=Expectation(warnings=[Message(what="only exit code 143"), Message(what="no pod follows")]),
+    )
+    prepared = Prepared(case=case, line=1, root=modest(), whole=None, profile="default")
+    assert differences(prepared, policy(default=DELAYED)) == []
+
+
+def at_key(key: str) -> str:
+    return f"metadata.annotations[{key}]"
 
 
 def test_a_pod_is_placed_by_its_attempt() -> None:
