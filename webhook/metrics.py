@@ -187,6 +187,12 @@ LEDGER_ATTEMPTS: Final = Counter(
     ("cause", "cost"),
     registry=REGISTRY,
 )
+LEDGER_DECISIONS: Final = Counter(
+    "retry_policy_ledger_on_failure_decisions",
+    "Ended pods of profiles with rules of onFailure, by the index of the rule that decided; None if none matched.",
+    ("profile", "rule"),
+    registry=REGISTRY,
+)
 LEDGER_DISRUPTIONS: Final = Counter(
     "retry_policy_ledger_disruptions", "Disrupted pods, by the condition's reason.", ("reason",), registry=REGISTRY
 )

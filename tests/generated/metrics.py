@@ -53,6 +53,7 @@ REMEDIES: Final[dict[str, str]] = {
     "ledger_workloads": "none",
     "ledger_workloads_at_last_attempt": "none; take the `max` of the replicas, because every replica knows them all",
     "ledger_attempts": "none; many `ExitCode` with `fatal` are bugs that were found at once",
+    "ledger_on_failure_decisions": "many `None`: `retry-policy explain` shows how they ended; add a rule if one helps",
     "ledger_disruptions": "none; compare zones, machine types and times of day",
     "ledger_spot_attempts_lost": "none; `retry_policy_ledger_disruptions` counts the disruptions alone, on all nodes",
     "ledger_attempts_saved": "none; it is what the policy has saved",
@@ -145,6 +146,8 @@ LABELS: Final[dict[tuple[str, str], str]] = {
         fatal="ended the workload or its index",
         none="the pod was taken away, nothing failed",
     ),
+    ("ledger_on_failure_decisions", "profile"): "of the namespace",
+    ("ledger_on_failure_decisions", "rule"): "`0` for the first one; `None` if no rule matched",
     ("ledger_disruptions", "reason"): f"of the condition `DisruptionTarget`: {quoted(sorted(DISRUPTIONS))}, `Other`",
     ("ledger_workloads_stopped", "action"): defined(Failed="ended", Suspended="waits until a user resumes it"),
     ("ledger_workloads_stopped", "reason"): defined(

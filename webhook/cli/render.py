@@ -4,7 +4,7 @@ import functools
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -22,17 +22,15 @@ HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say
 DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
-class End(click.ParamType):
-    """How an attempt ended, as `--after` says it."""
-
-    name = "end"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Ended:
-        """Return how the attempt ended; fail with all problems of the text."""
-        if isinstance(value, Ended):
-            return value
-        found, problems = parsed(value)
-        return self.fail("; ".join(map(str, problems)), param, ctx) if found is None else found
+def ended(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[Ended, ...]:
+    """Return how attempts ended, as `--after` says it; raise BadParameter with all problems of a text."""
+    found = []
+    for text in texts:
+        end, problems = parsed(text)
+        if end is None:
+            raise click.BadParameter("; ".join(map(str, problems)))
+        found.append(end)
+    return tuple(found)
 
 
 @click.command(
@@ -62,7 +60,7 @@ class End(click.ParamType):
     "--after",
     "ends",
     multiple=True,
-    type=End(),
+    callback=ended,
     metavar="FIELD=VALUE,…",
     help="Render the pod after an attempt that ended so: cause, reason, container, exitCode, node, zone, message (as "
     "the last). A Job becomes its next pod. May be repeated, the oldest first.",

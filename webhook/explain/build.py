@@ -15,7 +15,7 @@ from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB, SET_NAME, costly_restarts, job_restarts
 from webhook.kube import names, terminal
 from webhook.ledger.forecast import Standing
-from webhook.ledger.model import counting, limits, outcomes, pods, words
+from webhook.ledger.model import counting, limits, on_failure, outcomes, pods, words
 from webhook.ledger.model.account import Account, Attempt, decode
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.scopes import ranges
@@ -48,6 +48,8 @@ class Row:
     - `rule`: the rule of the failure policy that matched, such as `rule 1 (FailJob)`; empty if none did.
     - `cost`: retry, disruption, free, fatal, none; empty while it runs.
     - `retries_left` and `disruptions_left`: what its scope had left after it; None if that is unknown.
+    - `on_failure`: the rule of onFailure that decided after it; None if none did. `after`: what the attempts before a
+      pod that has not ended ask of it, by the rules of onFailure; empty if there is nothing.
     - `last_words`: the end of its termination message; empty if it left none, or if they are not kept.
     """
 
@@ -63,6 +65,8 @@ class Row:
     cost: str
     retries_left: int | None
     disruptions_left: int | None
+    on_failure: int | None = None
+    after: str = ""
     last_words: str = ""
 
 
@@ -165,6 +169,7 @@ def ended_row(detail: Attempt) -> Row:
         cost=detail.cost,
         retries_left=None if left is None else left.retries,
         disruptions_left=None if left is None or left.disruptions > MANY else left.disruptions,
+        on_failure=detail.on_failure,
         last_words=detail.message,
     )
 
@@ -193,6 +198,7 @@ def running_rows(found: list[Pod], account: Account, root: Json, *, in_set: bool
             cost="none" if pod.has_ended else "",
             retries_left=None,
             disruptions_left=None,
+            after=words.state(on_failure.read(pod.after)) if pod.after else "",
         )
 
 

@@ -1,6 +1,6 @@
 """Prints an explanation: as a table, or as JSON for programs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from math import ceil
 from typing import Final
@@ -52,17 +52,20 @@ def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Par
         headings = [*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]
         budget = BUDGETS.get(explanation.kind, "retry")
         yield [headings, *(cells_of(row, budget, units=units) for row in explanation.rows)]
-    spoken = [row for row in explanation.rows if row.last_words]
-    if spoken:
-        yield ""
-        yield "Last words:"
-        for row in spoken:
-            yield f"  {row.pod}: {row.last_words}"
+    yield from by_pod("By the rules of onFailure:", ((row.pod, row.after) for row in explanation.rows))
+    yield from by_pod("Last words:", ((row.pod, row.last_words) for row in explanation.rows))
     if explanation.next:
         yield ""
         yield "At the next failure:"
         for step in explanation.next:
             yield f"  {step}"
+
+
+def by_pod(heading: str, texts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield a heading and the texts that are not empty, each with the name of its pod; nothing if all are empty."""
+    found = [f"  {pod}: {text}" for pod, text in texts if text]
+    if found:
+        yield from ("", heading, *found)
 
 
 def state(explanation: Explanation, now: datetime) -> str:
@@ -94,10 +97,15 @@ def cells_of(row: Row, budget: str, *, units: bool) -> list[str]:
         row.start or "-",
         duration(row.start, row.end),
         row.ended,
-        row.rule or "-",
+        ", ".join(filter(None, (row.rule, rule_of_profile(row)))) or "-",
         row.cost or "-",
         left or "-",
     ]
+
+
+def rule_of_profile(row: Row) -> str:
+    """Return the rule of onFailure that decided after an attempt, such as `onFailure 0`; empty if none did."""
+    return "" if row.on_failure is None else f"onFailure {row.on_failure}"
 
 
 def duration(start: str, end: str) -> str:

@@ -429,6 +429,8 @@ def measure(counting: CountingPass) -> None:
             metrics.LEDGER_DISRUPTIONS.labels(reason).inc()
         if detail.placement == "Spot":
             metrics.LEDGER_SPOT_LOST.inc()
+        if counting.settings.on_failure and detail.reason != outcomes.STOPPED:
+            metrics.LEDGER_DECISIONS.labels(counting.settings.profile_name, str(detail.on_failure)).inc()
     metrics.LEDGER_SAVED.inc(counting.saved)
 
 

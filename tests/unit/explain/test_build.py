@@ -22,7 +22,7 @@ from webhook.cli.explain import UnexplainableError
 from webhook.cli.main import main
 from webhook.explain import render
 from webhook.explain.build import Explanation, explain
-from webhook.kube.names import LEDGER, POLICY, RETRY_HISTORY, SKIP
+from webhook.kube.names import AFTER_FAILURE, LEDGER, POLICY, RETRY_HISTORY, SKIP
 from webhook.objects import columns
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
@@ -30,7 +30,7 @@ from webhook.policy.model import Diagnostics, Disruptions, Profile
 from webhook.rules.undo import Record
 
 BUG = exit_codes("FailJob", "NotIn", 143, container="main")
-ACCOUNT = {
+ACCOUNT: Json = {
     "ended": 12,
     "cost": {"retry": 2, "disruption": 10},
     "causes": {"Disruption": {"EvictionByEvictionAPI": 10}, "ExitCode": {"main 143": 2}},
@@ -98,6 +98,27 @@ def test_each_attempt_is_shown_with_what_was_left_after_it() -> None:
         ("train-d", "running", "", None, None),
     ]
     assert (found.summary, found.earlier, found.state) == ("12 attempts ended: 2 retries, 10 disruptions", 9, "running")
+
+
+def test_the_rule_of_on_failure_that_decided_is_shown_beside_that_of_the_failure_policy() -> None:
+    first, second, third = ACCOUNT["last"]
+    last = [{**first, "onFailure": 1}, {**second, "onFailure": 0}, third]
+    found = explain(job({**ACCOUNT, "last": last}), [job()], [])
+    assert [row.on_failure for row in found.rows] == [1, 0, None]
+    by_pod = {line.split()[1]: line for line in render.as_table(found) if " train-" in line}
+    assert "no rule, onFailure 1" in by_pod["train-a"]
+    assert "rule 0 (Ignore), onFailure 0" in by_pod["train-b"]
+    assert "onFailure" not in by_pod["train-c"]
+
+
+def test_what_the_rules_of_on_failure_ask_of_a_running_pod_is_shown() -> None:
+    running = pod("train-d", "Running")
+    running["metadata"]["annotations"][AFTER_FAILURE] = '{"rule":0,"cause":"OOMKilled","kills":{"main":2}}'
+    found = list(render.as_table(explain(job(ACCOUNT), [job(ACCOUNT)], [running, pod("train-e", "Running")])))
+    assert found[found.index("By the rules of onFailure:") :][1:3] == [
+        "  train-d: rule 0 decided after OOMKilled; container main was killed for its memory 2 times",
+        "",
+    ]
 
 
 def test_the_last_words_of_attempts_are_shown_after_the_table() -> None:
@@ -368,7 +389,7 @@ def test_a_file_is_explained_as_json(tmp_path: Path) -> None:
     parsed = json.loads(result.output)
     assert (parsed["name"], len(parsed["rows"])) == ("train", 3)
     columns = "attempt unit pod node placement start end ended rule cost retries_left disruptions_left"
-    assert [*parsed["rows"][0]] == columns.split()
+    assert [*parsed["rows"][0]] == [*columns.split(), "on_failure", "after", "last_words"]
 
 
 def test_an_object_that_does_not_exist_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

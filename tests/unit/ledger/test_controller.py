@@ -10,6 +10,7 @@ import pytest
 
 from tests.admission import policy
 from tests.unit.ledger.pods import failed, job
+from webhook import metrics
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.kube.events import Events
@@ -21,7 +22,7 @@ from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
-from webhook.policy.model import Profile
+from webhook.policy.model import FailureRule, Match, Next, Profile
 
 KEY = Key("ml", "", "train")
 STORED = {**job(), "metadata": {**job()["metadata"], "resourceVersion": "7", "labels": {names.PROFILE: "default"}}}
@@ -41,13 +42,19 @@ class Server:
         return {}
 
 
-def ledger(server: Server, *pods: Pod, opted_in: bool = True, annotations: Json | None = None) -> Ledger:
+def ledger(
+    server: Server,
+    *pods: Pod,
+    opted_in: bool = True,
+    annotations: Json | None = None,
+    profile: Profile = Profile(),  # noqa: B008 - it cannot be changed
+) -> Ledger:
     """Return the ledger of a leader, with a Job and its pods in its caches."""
     api: Any = server
     cluster = Cluster(api)
     if opted_in:
         cluster.namespaces.items["", "ml"] = ("default", None)
-    found = Ledger(cluster, PolicySource(policy(default=Profile())), Events(api))
+    found = Ledger(cluster, PolicySource(policy(default=profile)), Events(api))
     root = {**STORED, "metadata": {**STORED["metadata"], **({"annotations": annotations} if annotations else {})}}
     read = cluster.jobs.read(msgspec.Raw(msgspec.json.encode(root)))
     assert read is not None
@@ -70,6 +77,24 @@ def test_an_ended_pod_is_counted_in_an_opted_in_namespace() -> None:
     ((path, _),) = server.patches
     assert path == "/apis/batch/v1/namespaces/ml/jobs/train"
     assert found.events.waiting.qsize() == 1
+
+
+def decisions(rule: str) -> float:
+    labels = {"profile": "default", "rule": rule}
+    return metrics.REGISTRY.get_sample_value("retry_policy_ledger_on_failure_decisions_total", labels) or 0.0
+
+
+def test_the_rules_of_on_failure_that_decided_are_measured() -> None:
+    rule = FailureRule(match=Match(exit_codes=(143,)), next=Next(avoid="Node"))
+    before = decisions("0"), decisions("None")
+    write(ledger(Server(), failed(1), failed(2), failed(3, code=1), profile=Profile(on_failure=(rule,))))
+    assert (decisions("0") - before[0], decisions("None") - before[1]) == (2, 1)
+
+
+def test_a_profile_without_rules_of_on_failure_measures_no_decision() -> None:
+    before = decisions("None")
+    write(ledger(Server(), failed(1)))
+    assert decisions("None") == before
 
 
 def test_neither_account_nor_event_is_written_in_a_namespace_that_is_not_opted_in() -> None:

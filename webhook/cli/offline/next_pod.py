@@ -118,7 +118,7 @@ def of_job(job: Json, after: After, attempt: int | None, profile: NamedProfile) 
         }
         container = first_container(at(spec, ("template", "spec")))
         pod = ended_pod(end, len(ended), container, after.now, after=state, **known)
-        detail = counting.count(account, pod, job, None, budgets)
+        detail = counting.count(account, pod, job, None, budgets, settings.on_failure)
         ended.append(pod)
         if detail.cost == "fatal" and not over:
             over = f"{words.how(detail)}: {words.cost(detail, in_set=False)}"

@@ -19,6 +19,8 @@ RULES: Final[dict[str, str]] = {
     "back_off": "A back-off for each completion index is not possible.",
     "timeouts": "The time limit of an attempt is not set.",
     "placement": "A pod is not placed on spot or on-demand nodes.",
+    "environment": "The variables that tell a program its attempt are not set.",
+    "last_words": "The end of the log of a container that fails is not kept.",
     "reapply": "What an earlier admission injected is not taken out.",
     "own_keys": "An annotation that only the server writes is removed.",
     "unknown_keys": "A misspelt label or annotation of retry-policy.dev, which has no effect.",

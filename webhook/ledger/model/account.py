@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from webhook.ledger.model import last_words, scopes
+from webhook.ledger.model import scopes
 from webhook.ledger.model.outcomes import UNSEEN, Cost, Outcome
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.scopes import Scopes
@@ -25,6 +25,7 @@ MOST_RECENT: Final = 60  # ids of counted pods that may still exist without a ma
 ID: Final = 8  # characters of a pod's id: 48 of the 122 random bits of its uid
 OTHER: Final = "Other"
 MENDED: Final = ("retry", "disruption")  # what an end cost that the ledger finds fatal afterwards
+MOST_MESSAGES: Final = 3  # attempts whose last words are kept
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
@@ -179,7 +180,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.last[-1] = msgspec.structs.replace(self.last[-1], left=left)
         return self.last[-1]
 
-    def forget_messages(self, keep: int = last_words.MOST) -> None:
+    def forget_messages(self, keep: int = MOST_MESSAGES) -> None:
         """Forget the last words of all attempts but the newest `keep` that left any."""
         places = [place for place, detail in enumerate(self.last) if detail.message]
         for place in places[: max(0, len(places) - keep)]:

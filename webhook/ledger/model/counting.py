@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
-from webhook.ledger.model import last_words, limits, on_failure, outcomes, words
-from webhook.ledger.model.account import Account, Attempt
+from webhook.ledger.model import limits, on_failure, outcomes, words
+from webhook.ledger.model.account import MOST_MESSAGES, Account, Attempt
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker
 from webhook.objects.problem import Json
@@ -39,9 +39,9 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
     outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
     outcome = limits.with_budget(outcome, budgets, account, job_set)
     outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, rules))
-    message = last_words.of(outcome) if keeps_messages else ""
+    message = words.last_words(outcome) if keeps_messages else ""
     detail = account.count(outcome, limits.scope_of(pod), attempt, message=message)
-    account.forget_messages(last_words.MOST if keeps_messages else 0)
+    account.forget_messages(MOST_MESSAGES if keeps_messages else 0)
     return account.note_left(limits.left_of(account, budgets, pod, detail, job_set))
 
 
@@ -198,7 +198,11 @@ class CountingPass:
         return alone and any(self.exceeded(self.details))
 
     def sentence(self) -> str:
-        """Return how the last counted pod ended, and how many others were counted with it, for an Event."""
-        text = words.sentence(self.details[-1], None if self.key.job_set else self.budgets.retries)
+        """Return how the last counted pod ended, what decides about the next one, and how many others were counted."""
+        last, rules = self.details[-1], self.settings.on_failure
+        text = words.sentence(last, None if self.key.job_set else self.budgets.retries)
+        if last.on_failure is not None:
+            following = rules[last.on_failure].next if last.on_failure < len(rules) else None
+            text = f"{text}; {words.decided(last.on_failure, following)}"
         more = len(self.details) - 1
         return f"{text}; {words.counted(more, 'more pod')} counted with it" if more else text

@@ -1,7 +1,14 @@
-"""Writes the account as sentences, for Events and `explain`."""
+"""Writes the account as sentences, for Events and `explain`, and takes the last words of an ended pod."""
+
+from typing import Final
 
 from webhook.ledger.model.account import Account, Attempt, Left
-from webhook.ledger.model.outcomes import Cost
+from webhook.ledger.model.on_failure import State
+from webhook.ledger.model.outcomes import Cost, Outcome
+from webhook.policy.model import Next
+
+LONGEST_MESSAGE: Final = 200  # bytes of the last words of an attempt
+CUT: Final = "…"  # stands before the rest of a longer message
 
 
 def sentence(detail: Attempt, max_retries: int | None) -> str:
@@ -65,6 +72,44 @@ def unlisted(kind: str) -> str:
     return f"no rule of onFailure retries it, which ends the {kind}, unless a rule of its author says otherwise"
 
 
+def decided(rule: int, following: Next | None) -> str:
+    """Return that a rule of onFailure decided, and what the next pod gets by it, as far as that is known."""
+    gets = [] if following is None else asked(following)
+    return f"rule {rule} of onFailure decided" + (f": the next pod gets {', '.join(gets)}" if gets else "")
+
+
+def asked(following: Next) -> list[str]:
+    """Return what a rule of onFailure asks of the next pod, such as `another node`."""
+    found = []
+    if following.memory is not None:
+        found.append(f"{following.memory.factor:g} times the memory, at most {following.memory.limit}")
+    if following.delay is not None:
+        found.append("a delay")
+    if following.avoid is not None:
+        found.append(f"another {following.avoid.lower()} if there is one")
+    if following.placement is not None:
+        found.append("on-demand nodes")
+    return found
+
+
+def state(after: State) -> str:
+    """Return what the ended attempts before a pod ask of it, such as `rule 0 decided after OOMKilled; …`."""
+    decider = "no rule" if after.rule is None else f"rule {after.rule}"
+    parts = [f"{decider} decided after {after.cause or 'an end that was no failure'}"]
+    parts += [
+        f"container {name} was killed for its memory {counted(times, 'time')}" for name, times in after.kills.items()
+    ]
+    if after.not_before:
+        parts.append(f"waits until {after.not_before}")
+    if after.avoid_nodes:
+        parts.append(f"avoids the nodes {', '.join(after.avoid_nodes)}")
+    if after.avoid_zones:
+        parts.append(f"avoids the zones {', '.join(after.avoid_zones)}")
+    if after.on_demand:
+        parts.append("runs on on-demand nodes")
+    return "; ".join(parts)
+
+
 def suspended(limit: int, namespace: str, name: str) -> str:
     """Return why the ledger has suspended a Job, and how to resume it."""
     resume = f'kubectl patch job {name} -n {namespace} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
@@ -96,3 +141,22 @@ def summary(account: Account) -> str:
     if account.spent("none"):
         found.append(f"{account.spent('none')} at no cost")
     return f"{counted(account.ended, 'attempt')} ended" + (": " + ", ".join(found) if found else "")
+
+
+def last_words(outcome: Outcome) -> str:
+    """Return the end of the termination message of the container by which a pod ended; empty if it left none.
+
+    At most LONGEST_MESSAGE bytes; the message of another container that failed if that one left none.
+    """
+    deciding = outcome.reason.partition(" ")[0]  # as `outcomes.cause_of` writes it
+    found = sorted((one for one in outcome.pod.exits if one.message), key=lambda one: one.container != deciding)
+    return in_one_line(found[0].message) if found else ""
+
+
+def in_one_line(message: str) -> str:
+    """Return the end of a program's message without what a terminal would obey: one line of printable characters."""
+    line = " ".join("".join(one if one.isprintable() else " " for one in message).split())
+    encoded = line.encode()
+    if len(encoded) <= LONGEST_MESSAGE:
+        return line
+    return CUT + encoded[len(CUT.encode()) - LONGEST_MESSAGE :].decode(errors="ignore")

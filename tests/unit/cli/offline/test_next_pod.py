@@ -158,7 +158,7 @@ def test_a_text_says_how_an_attempt_ended(text: str, end: Ended) -> None:
         ("cause=OutOfMemory", 'cause: is "OutOfMemory"; must be DeadlineExceeded, Disruption, '),
         ("exitCode=0", "exitCode: is 0; must be an integer from 1 to 2147483647"),
         ("exitCode=" + "9" * 5000, "exitCode: is "),
-        ("", ": is not a field; "),
+        ("", "is not a field; "),
     ],
 )
 def test_a_text_that_says_nothing_is_a_problem(text: str, problem: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.costs import assert_affordable, instructions_of
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job
-from webhook.ledger.model import last_words
+from webhook.ledger.model import words
 from webhook.ledger.model.account import DETAILS, KEPT, LARGEST, MOST_RECENT, Account, decode, encode, id_of
 from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import UNSEEN, outcome_of
@@ -167,7 +167,7 @@ def test_no_values_of_pods_make_an_account_too_long(endings: list[tuple[str, int
     for number, (container, code, reason) in enumerate(endings):
         if account.room:
             pod = failed(number, code, container=container, exit_reason=reason, name=container * 4, node=reason * 4)
-            account.count(outcome_of(pod, job()), container, 0, message='"' * last_words.LONGEST)
+            account.count(outcome_of(pod, job()), container, 0, message='"' * words.LONGEST_MESSAGE)
         if account.room:
             pod = disrupted(number + 1000, reason, index=str(number * 7))
             account.count(outcome_of(pod, job()), f"{container}/{number * 7}", 0)

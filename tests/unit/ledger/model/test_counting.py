@@ -24,6 +24,7 @@ def counting(
     limit: int = 1,
     free_limit: int = 1,
     last_words: bool = False,
+    rules: tuple[FailureRule, ...] = (),
     **disruptions: Any,
 ) -> CountingPass:
     root = root or job()
@@ -35,6 +36,7 @@ def counting(
         retries=Retries(limit=free_limit),
         disruptions=Disruptions(limit=limit, **disruptions),
         diagnostics=Diagnostics(last_words=last_words),
+        on_failure=rules,
     )
     settings = resolve("default", profile, {})
     found = CountingPass(ALONE, root, None, tracker, account or Account(), lambda _root: settings)
@@ -267,3 +269,24 @@ def test_last_words_are_kept_if_the_profile_says_so_and_forgotten_once_it_no_lon
 def test_last_words_are_in_no_event() -> None:
     """An Event may be read by others than may read the Job."""
     assert "secret" not in counting(saying(1, "secret"), last_words=True).sentence()
+
+
+AVOIDING = (
+    FailureRule(match=Match(exit_codes=(75,)), next=Next(avoid="Node")),
+    FailureRule(match=Match(cause="ExitCode"), next=Next(avoid="Zone")),
+)
+
+
+def test_the_account_and_the_event_say_which_rule_of_on_failure_decided() -> None:
+    found = counting(failed(1), rules=AVOIDING)
+    assert [detail.on_failure for detail in decode(encode(found.account)).last] == [1]
+    assert found.sentence().endswith("; rule 1 of onFailure decided: the next pod gets another zone if there is one")
+
+
+def test_the_first_rule_that_matches_decides() -> None:
+    assert counting(failed(1, 75), rules=AVOIDING).details[0].on_failure == 0
+
+
+def test_if_no_rule_matches_neither_the_account_nor_the_event_names_one() -> None:
+    found = counting(disrupted(1), rules=AVOIDING)
+    assert "onFailure" not in encode(found.account) + found.sentence()

@@ -1,15 +1,22 @@
 """The sentences in which Events and `explain` describe attempts."""
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.costs import assert_affordable
 from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.model.test_limits import PER_INDEX, settings
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job, job_set
-from webhook.ledger.model import words
+from webhook.ledger.model import pods, words
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.counting import count
 from webhook.ledger.model.limits import budgets_of
+from webhook.ledger.model.on_failure import State
 from webhook.ledger.model.outcomes import outcome_of
-from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.pods import Exit, Pod
 from webhook.objects.problem import Json
+from webhook.policy.model import Delay, Duration, MemoryGrowth, Next
 
 
 def sentence(*pods: Pod, root: Json | None = None, above: Json | None = None) -> str:
@@ -67,3 +74,97 @@ def test_the_summary_shows_all_attempts_by_their_cost() -> None:
         account.count(outcome_of(pod, job()), "", 0)
     assert words.summary(account) == "4 attempts ended: 2 retries, 1 disruption, 1 fatal end"
     assert words.summary(Account()) == "0 attempts ended"
+
+
+@pytest.mark.parametrize(
+    ("following", "text"),
+    [
+        (Next(cost="Retry"), "rule 1 of onFailure decided"),
+        (
+            Next(memory=MemoryGrowth(factor=1.5, limit="64Gi")),
+            "rule 1 of onFailure decided: the next pod gets 1.5 times the memory, at most 64Gi",
+        ),
+        (
+            Next(delay=Delay(initial=Duration(30)), avoid="Zone", placement="OnDemand"),
+            "rule 1 of onFailure decided: the next pod gets a delay, another zone if there is one, on-demand nodes",
+        ),
+        (None, "rule 1 of onFailure decided"),
+    ],
+)
+def test_a_rule_of_on_failure_is_named_with_what_the_next_pod_gets(following: Next | None, text: str) -> None:
+    assert words.decided(1, following) == text
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (State(cause="ExitCode"), "no rule decided after ExitCode"),
+        (State(), "no rule decided after an end that was no failure"),
+        (
+            State(
+                rule=2, cause="Disruption", not_before="2026-01-01T00:00:30Z", avoid_zones=("a", "b"), on_demand=True
+            ),
+            (
+                "rule 2 decided after Disruption; waits until 2026-01-01T00:00:30Z; avoids the zones a, b; "
+                "runs on on-demand nodes"
+            ),
+        ),
+        (
+            State(rule=0, cause="OOMKilled", kills={"main": 1}, avoid_nodes=("n1",)),
+            "rule 0 decided after OOMKilled; container main was killed for its memory 1 time; avoids the nodes n1",
+        ),
+    ],
+)
+def test_the_state_of_a_pod_is_told_in_words(state: State, text: str) -> None:
+    assert words.state(state) == text
+
+
+def said_by(pod: Pod) -> str:
+    return words.last_words(outcome_of(pod, job()))
+
+
+def saying(*exits: tuple[str, int, str]) -> Pod:
+    """Return a failed pod with containers that ended with a code and a message, in this order of time."""
+    ends = [
+        Exit(name, code, "Error", f"2026-01-01T00:00:{at:02}Z", said) for at, (name, code, said) in enumerate(exits)
+    ]
+    return failed(exits=tuple(ends))
+
+
+def test_the_last_words_are_those_of_the_container_by_which_the_pod_ended() -> None:
+    assert said_by(saying(("main", 1, "loss is NaN"), ("proxy", 137, "connection closed"))) == "loss is NaN"
+    assert said_by(saying(("proxy", 137, "connection closed"), ("main", 1, "loss is NaN"))) == "loss is NaN"
+
+
+def test_if_that_container_left_none_those_of_another_one_count() -> None:
+    assert said_by(saying(("main", 1, ""), ("proxy", 137, "connection closed"))) == "connection closed"
+    assert said_by(failed()) == ""
+
+
+def test_a_disrupted_pod_has_last_words_too() -> None:
+    assert said_by(disrupted(exits=(Exit("main", 143, "Error", "", "saved step 1200"),))) == "saved step 1200"
+
+
+def test_several_lines_become_one_without_what_a_terminal_would_obey() -> None:
+    assert words.in_one_line("Traceback:\n  File\tx\r\n\x1b[31mValueError\x07 \u202eb\n") == (
+        "Traceback: File x [31mValueError b"
+    )
+
+
+def test_of_a_long_message_the_end_is_kept() -> None:
+    found = words.in_one_line("x" * 1000 + "CUDA out of memory")
+    assert found.startswith("…xxx")
+    assert found.endswith("xCUDA out of memory")
+    assert len(found.encode()) == words.LONGEST_MESSAGE
+
+
+@given(st.text(st.characters(), max_size=400))
+@pytest.mark.filterwarnings("error")
+def test_no_message_makes_them_longer_or_unprintable(message: str) -> None:
+    found = words.in_one_line(message)
+    assert len(found.encode()) <= words.LONGEST_MESSAGE
+    assert found.isprintable()
+
+
+def test_the_longest_message_costs_little() -> None:
+    assert_affordable(lambda: words.in_one_line("\u202e" * pods.LONGEST_MESSAGE), seconds=0.002, mebibytes=1)
