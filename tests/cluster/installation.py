@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from tests.cluster import on_failure_matrix
 from tests.cluster.control_plane import free_ports
 from tests.cluster.kubectl import KubectlError
 from tests.cluster.manifests import job
@@ -94,8 +95,8 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bo
 
 
 def policy_of_tests() -> str:
-    """Return TEST_POLICY as it is written, with the profiles of the gallery in the docs after its own."""
-    profiles: Object = {}
+    """Return TEST_POLICY as it is written, then profiles for the pairs of onFailure, and those of the docs' gallery."""
+    profiles: Object = on_failure_matrix.profiles()
     for file in sorted(GALLERY.glob("*/policy.yaml")):
         profiles.update(yaml.safe_load(file.read_text())["profiles"])
     return TEST_POLICY.read_text() + indent(yaml.safe_dump(profiles), "  ")

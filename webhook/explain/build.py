@@ -108,7 +108,7 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
             job = by_uid[pod.job_uid]
             settings = settings_of(job, account)
             budgets = limits.budgets_of(job, job_set, settings)
-            keeps = settings.profile.diagnostics.last_words
+            keeps = any(detail.message for detail in account.last)  # the profile that `explain` knows does not say it
             counting.count(account, pod, job, job_set, budgets, settings.on_failure, keeps_messages=keeps)
     if account.suspended and not at(root, ("spec", "suspend")):
         account.reset_limits()

@@ -9,7 +9,6 @@ from typing import Literal
 import msgspec
 
 from webhook.policy.model import (
-    Diagnostics,
     Disruptions,
     Duration,
     ExitCode,
@@ -45,7 +44,6 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     threshold: int
     spot: Literal["Require", "Prefer", "Allow"]
     requested_placement: Literal["OnDemand", "Policy"]
-    last_words: bool = False  # in records of versions that did not know it too
 
 
 def applied_rules(profile: Profile) -> tuple[AppliedRule, ...]:
@@ -64,7 +62,6 @@ def applied(profile: Profile) -> Applied:
         threshold=profile.placement.interruptible_failure_threshold,
         spot=profile.placement.spot,
         requested_placement=profile.requested_retry.placement,
-        last_words=profile.diagnostics.last_words,
     )
 
 
@@ -84,5 +81,4 @@ def profile_of(
         placement=Placement(interruptible_failure_threshold=kept.threshold, spot=kept.spot),
         requested_retry=RequestedRetry(placement=kept.requested_placement),
         on_failure=tuple(FailureRule(match=rule.match, next=Next(cost=rule.cost)) for rule in rules),
-        diagnostics=Diagnostics(last_words=kept.last_words),
     )

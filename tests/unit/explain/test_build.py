@@ -26,7 +26,7 @@ from webhook.kube.names import AFTER_FAILURE, LEDGER, POLICY, RETRY_HISTORY, SKI
 from webhook.objects import columns
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
-from webhook.policy.model import Diagnostics, Disruptions, Profile
+from webhook.policy.model import Disruptions, Profile
 from webhook.rules.undo import Record
 
 BUG = exit_codes("FailJob", "NotIn", 143, container="main")
@@ -130,16 +130,13 @@ def test_the_last_words_of_attempts_are_shown_after_the_table() -> None:
     assert "Last words:" not in list(render.as_table(explain(job(ACCOUNT), [job(ACCOUNT)], [])))
 
 
-def test_the_last_words_of_an_uncounted_pod_are_shown_if_the_profile_keeps_them() -> None:
-    dead = pod("train-a", "Failed", 1)
+def test_the_last_words_of_an_uncounted_pod_are_shown_if_the_account_keeps_those_of_others() -> None:
+    dead = pod("train-d", "Failed", 1)
     dead["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "loss is NaN"
-    keeping = Profile(diagnostics=Diagnostics(last_words=True))
-    for profile, words in ((keeping, "loss is NaN"), (Profile(), "")):
-        root = job()
-        root["metadata"]["annotations"][POLICY] = msgspec.json.encode(
-            Record("default", applied=applied(profile))
-        ).decode()
-        assert [row.last_words for row in explain(root, [root], [dead]).rows] == [words]
+    keeping = {**ACCOUNT, "last": [{**ACCOUNT["last"][0], "message": "step 7"}, *ACCOUNT["last"][1:]]}
+    for account, first, last in ((keeping, "step 7", "loss is NaN"), (ACCOUNT, "", "")):
+        rows = explain(job(account), [job(account)], [dead]).rows
+        assert (rows[0].last_words, rows[-1].last_words) == (first, last)
 
 
 def test_a_pod_that_the_ledger_has_not_counted_is_judged_by_the_jobs_policy() -> None:

@@ -180,7 +180,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.last[-1] = msgspec.structs.replace(self.last[-1], left=left)
         return self.last[-1]
 
-    def forget_messages(self, keep: int = MOST_MESSAGES) -> None:
+    def forget_messages(self, keep: int) -> None:
         """Forget the last words of all attempts but the newest `keep` that left any."""
         places = [place for place, detail in enumerate(self.last) if detail.message]
         for place in places[: max(0, len(places) - keep)]:

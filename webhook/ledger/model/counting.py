@@ -32,8 +32,8 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
 ) -> Attempt:
     """Count a failed pod of a Job that the account does not have; return its Attempt.
 
-    `job_set`: the JobSet of the Job; None if it has none. `budgets`: what the Job allows. `rules`: of `onFailure`.
-    `keeps_messages`: whether the account keeps last words; if not, it forgets those that it has.
+    `job_set`: the JobSet of the Job; None if it has none. `budgets`: what the Job allows. `rules`: those of
+    `onFailure`. `keeps_messages`: whether the account keeps last words.
     """
     attempt = limits.attempt_of(account, budgets, pod)
     outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
@@ -41,7 +41,7 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
     outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, rules))
     message = words.last_words(outcome) if keeps_messages else ""
     detail = account.count(outcome, limits.scope_of(pod), attempt, message=message)
-    account.forget_messages(MOST_MESSAGES if keeps_messages else 0)
+    account.forget_messages(MOST_MESSAGES)
     return account.note_left(limits.left_of(account, budgets, pod, detail, job_set))
 
 
@@ -103,6 +103,8 @@ class CountingPass:
         self.budgets = self.budgets_of(job)
         rules, keeps = self.settings_of(job).on_failure, self.settings.profile.diagnostics.last_words
         detail = count(self.account, pod, job, self.job_set, self.budgets, rules, keeps_messages=keeps)
+        if not keeps:
+            self.account.forget_messages(0)
         self.account.applied = applied(self.settings.profile)
         self.details.append(detail)
         if detail.cost == "fatal" and detail.left is not None:

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from tests.costs import assert_affordable, instructions_of
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job
 from webhook.ledger.model import words
-from webhook.ledger.model.account import DETAILS, KEPT, LARGEST, MOST_RECENT, Account, decode, encode, id_of
+from webhook.ledger.model.account import (
+    DETAILS,
+    KEPT,
+    LARGEST,
+    MOST_MESSAGES,
+    MOST_RECENT,
+    Account,
+    decode,
+    encode,
+    id_of,
+)
 from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import UNSEEN, outcome_of
 from webhook.ledger.model.pods import Pod
@@ -127,7 +137,7 @@ def test_the_last_words_of_the_last_three_attempts_that_left_any_are_kept() -> N
     for number in range(6):
         message = "" if number == 4 else f"step {number}"
         account.count(outcome_of(failed(number), job()), "", 0, message=message)
-        account.forget_messages()
+        account.forget_messages(MOST_MESSAGES)
     account = decode(encode(account))
     assert [detail.message for detail in account.last] == ["", "", "step 2", "step 3", "", "step 5"]
     account.forget_messages(0)

@@ -1,0 +1,62 @@
+"""The pairs of criterion and answer that scenarios play on a real control plane, judged offline."""
+
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from tests.cluster.installation import policy_of_tests
+from tests.cluster.on_failure_matrix import CRITERIA, FOLLOWINGS, Criterion, Following, name_of, pairs, refusal
+from tests.objects import job_spec, stored_job
+from webhook.cli.offline import next_pod
+from webhook.cli.offline.next_pod import After, Ended
+from webhook.kube import names
+from webhook.ledger.model import on_failure
+from webhook.policy.model import Policy
+from webhook.policy.parse import parse
+from webhook.policy.settings import NamedProfile
+
+ENDS = {
+    "out-of-memory": [Ended(cause="OOMKilled", node="n1")],
+    "exit": [Ended(exit_code=143)],
+    "disruption": [Ended(cause="Disruption")],
+    "deadline": [Ended(cause="DeadlineExceeded", exit_code=143)],
+    "other": [Ended(cause="Other")],
+    "reason": [Ended(reason="UnexpectedAdmissionError")],
+    "exit-code": [Ended(exit_code=75)],
+    "container": [Ended(exit_code=143, container="proxy")],
+    "same-node": [Ended(exit_code=143, node="n1")] * 2,
+    "message": [Ended(exit_code=143, message="rank 3: NCCL error")],
+}
+
+
+def policy() -> Policy:
+    found = parse(policy_of_tests())
+    assert isinstance(found, Policy), found
+    return found
+
+
+POLICY = policy()
+
+
+@pytest.mark.parametrize(("criterion", "following"), [pytest.param(*one, id=name_of(*one)) for one in pairs()])
+def test_the_first_of_two_rules_that_match_decides(criterion: Criterion, following: Following) -> None:
+    name = name_of(criterion, following)
+    profile = NamedProfile(name, POLICY.profiles[name])
+    root = stored_job(job_spec(containers=("main", "proxy"), backoffLimit=5))
+    after = After(tuple(ENDS[criterion.name]), datetime(2026, 1, 1, tzinfo=UTC))
+    made = next_pod.of_job(root, after, None, profile)
+    next_pod.admit(made, POLICY)
+    said = made.pod["metadata"]["annotations"][names.AFTER_FAILURE]
+    assert on_failure.read(said).rule == 0
+
+
+def test_memory_can_follow_only_its_own_cause_and_all_else_each_cause() -> None:
+    refused = {(one.name, other.name) for one in CRITERIA for other in FOLLOWINGS if refusal(one, other)}
+    others = {one.name for one in CRITERIA} - {"out-of-memory"}
+    assert {(name, "memory") for name in others} == {pair for pair in refused if pair[1] != "free"}
+
+
+def test_the_policy_of_the_cluster_tests_has_a_profile_for_each_pair() -> None:
+    profiles = yaml.safe_load(policy_of_tests())["profiles"]
+    assert {name_of(*pair) for pair in pairs()} <= profiles.keys()
