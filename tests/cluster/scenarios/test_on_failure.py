@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.cluster.kubelet import end
 from tests.cluster.objects import account, condition, is_running
-from tests.cluster.on_failure_matrix import Criterion, Ending, Following, name_of, pairs
+from tests.cluster.on_failure_matrix import Criterion, Following, name_of, pairs
 from webhook.kube import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.cluster.kubectl import Object
-    from tests.cluster.scenarios.conftest import NewScene, Scene
+    from tests.cluster.scenarios.conftest import NewScene
 
 JOB = "simulate"
 ZONE = "topology.kubernetes.io/zone"
@@ -24,36 +25,6 @@ ZONE = "topology.kubernetes.io/zone"
 
 def note(pod: Object, key: str) -> str:
     return str(pod["metadata"]["annotations"].get(key, ""))
-
-
-def terminated(code: int, started: str, reason: str = "Completed", message: str = "") -> Object:
-    times = {"startedAt": started, "finishedAt": started}
-    return {"terminated": {"exitCode": code, "reason": reason, "message": message, **times}}
-
-
-def end(here: Scene, pod: Object, ending: Ending) -> None:
-    """End a running pod as its kubelet would report it, or evict it."""
-    name = pod["metadata"]["name"]
-    if ending.evicted:
-        here.team.evict(name)
-        return
-    started = condition(pod, "Ready")["lastTransitionTime"]
-    status: Object = {"phase": "Failed", "reason": ending.of_pod or None, "containerStatuses": None}
-    if ending.code is not None:
-        status["containerStatuses"] = [
-            {
-                **{key: one[key] for key in ("name", "image", "imageID")},
-                "ready": False,
-                "restartCount": 0,
-                "state": terminated(ending.code, started, ending.reason, ending.message)
-                if one["name"] == ending.container
-                else terminated(0, started),
-            }
-            for one in pod["status"]["containerStatuses"]
-        ]
-    path = f"api/v1/namespaces/{here.team.name}/pods/{name}/status"
-    answer = here.team.api.send("PATCH", path, {"status": status})
-    assert answer["kind"] == "Pod", answer
 
 
 def costs(retries: int) -> Callable[[Object, Object], bool]:
@@ -97,11 +68,11 @@ def test_the_first_rule_that_matches_decides_about_the_next_pod(
     here.create("with-proxy-and-memory.yaml")
     (pod,) = here.team.running(JOB, 1)
     for _ in range(ending.times - 1):
-        end(here, pod, ending)
+        end(here.team, pod, ending)
         before = pod
         (pod,) = here.team.running(JOB, 1, but=before)
         assert pod["spec"]["nodeName"] == before["spec"]["nodeName"]
-    end(here, pod, ending)
+    end(here.team, pod, ending)
     if following.name == "fatal":
         here.team.wait_for("jobs", JOB, lambda found: condition(found, "Failed"))
         found = here.team.wait_for("jobs", JOB, lambda found: account(found).get("ended", 0) >= ending.times)
