@@ -225,6 +225,21 @@ LEDGER_BEHIND: Final = Counter(
     "Pods placed before the watch had delivered the end of the pod that they replace.",
     registry=REGISTRY,
 )
+LEADER_ACTIONS: Final = Counter(
+    "retry_policy_leader_actions",
+    "What the leader wanted to do to an object, by action and result: taken; stopped by emergency.actions; reported, "
+    "as the profile says; delayed by rateLimit. An action that was not taken counts again at each further try.",
+    ("action", "result"),
+    registry=REGISTRY,
+)
+EMERGENCY: Final = Gauge(
+    "retry_policy_emergency",
+    "1 if the policy's emergency stops actions of the leader, or new retries.",
+    ("stops",),
+    registry=REGISTRY,
+)
+for stops in ("actions", "retries"):
+    EMERGENCY.labels(stops).set(0)
 REQUESTED_RETRIES: Final = Counter(
     "retry_policy_requested_retries",
     "Retries that an annotation requested, or that were begun and interrupted, by result: started, refused, stuck.",
