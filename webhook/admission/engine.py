@@ -22,6 +22,7 @@ from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Problem
+from webhook.policy import emergency
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse
 from webhook.policy.settings import NamedProfile
@@ -97,7 +98,7 @@ def profile_for(policy: Policy, facts: Facts) -> NamedProfile | None:
     name = facts.profile_name
     if name is None or name not in policy.profiles or not is_known_mode(facts.mode):
         return None
-    return NamedProfile(name, policy.profiles[name])
+    return NamedProfile(name, emergency.profile_for_admission(policy, name))
 
 
 def is_known_mode(mode: str | None) -> bool:

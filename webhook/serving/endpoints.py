@@ -20,6 +20,7 @@ from webhook.ledger.trackers import Trackers
 from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import cut
+from webhook.policy import emergency
 from webhook.policy.model import Policy
 from webhook.rules.facts import Facts
 from webhook.serving.bodies import Bodies
@@ -209,9 +210,8 @@ class Endpoints:
         name = object_name(request, body)
         response.name = str(name)
         policy = self.policy.current
-        profile = None if policy is None or profile_name is None else policy.profiles.get(profile_name)
-        if profile is not None and profile.message:
-            response.message = profile.message
+        if policy is not None and profile_name is not None and profile_name in policy.profiles:
+            response.message = emergency.profile_for_admission(policy, profile_name).message
         if response.found:
             self.log_denial(request, name, response)
             if profile_name is not None and not request.dry_run:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.admission import policy, review_of
 from tests.metrics import counted
@@ -18,7 +19,8 @@ from webhook.admission.review import Response
 from webhook.admission.subject import read
 from webhook.lookups import cluster
 from webhook.lookups.policy_source import PolicySource
-from webhook.policy.model import Policy, Profile
+from webhook.policy.emergency import MESSAGE
+from webhook.policy.model import Emergency, Policy, Profile
 from webhook.policy.parse import load_default
 from webhook.retry.admission import RetryAdmission
 from webhook.serving import app, connections, endpoints
@@ -148,6 +150,13 @@ def test_a_denial_ends_with_the_message_of_the_profile() -> None:
 def test_warnings_end_with_the_message_of_the_profile_once() -> None:
     response = response_to(job(job_spec(restart_policy="OnFailure", backoffLimit=3)), engine.mutate, ASKING)
     assert response["warnings"][1:] == ["From your cluster admin: Ask #batch, https://wiki.example/batch"]
+
+
+def test_while_retries_are_stopped_warnings_end_with_the_reason() -> None:
+    stopped = replace(ASKING, emergency=Emergency(retries="Stop"))
+    response = response_to(job(job_spec(backoffLimit=5)), engine.mutate, stopped)
+    assert any("5 lowered to 0" in warning for warning in response["warnings"])
+    assert response["warnings"][-1] == f"From your cluster admin: {MESSAGE}"
 
 
 def test_a_refused_request_for_a_retry_ends_with_the_message_of_the_namespaces_profile() -> None:
