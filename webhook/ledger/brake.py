@@ -75,12 +75,18 @@ class Brake:
             self.tell(action, about, f"would {would}; {STOPPED if result == 'stopped' else REPORTED}")
         return result == "taken"
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the policy stops all actions."""
+        policy = self.policy.current
+        return policy is not None and policy.emergency.actions == "Stop"
+
     def judge(self, profile: Profile, about: Subject) -> Result:
         """Return what becomes of an action; count it if it may be taken."""
         policy = self.policy.current
         if policy is None:
             return "delayed"  # it is not known whether actions are stopped
-        if policy.emergency.actions == "Stop":
+        if self.is_stopped:
             return "stopped"
         if profile.actions == "Report":
             return "reported"
@@ -110,7 +116,8 @@ class Brake:
         """Log that actions wait for the rate limit, not more often than every LOGGED_EVERY seconds."""
         if now - self.logged >= LOGGED_EVERY:
             self.logged = now
-            log.warning("actions wait for rateLimit of the policy", limit_of=where, in_last_minute=len(self.recent))
+            what = "actions wait for rateLimit of the policy; find out why there are so many"
+            log.warning(what, limit_of=where, in_last_minute=len(self.recent))
 
     def tell(self, action: Action, about: Subject, message: str) -> None:
         """Write an Event on the object that an action was not taken, once for each object and action."""

@@ -17,7 +17,7 @@ import structlog
 
 from webhook import metrics
 from webhook.admission import modes
-from webhook.kinds import batch, core
+from webhook.kinds import KindSpec, batch, core
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError
@@ -25,6 +25,7 @@ from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, settling
+from webhook.ledger.brake import HELD_FOR, Action, Brake, Subject
 from webhook.ledger.model import outcomes, words
 from webhook.ledger.model.account import KEPT, LARGEST, MENDED, encode
 from webhook.ledger.model.cached import CachedJob
@@ -38,7 +39,6 @@ from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.patch import pointer
 from webhook.objects.problem import Json, Path
-from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.jobs import failure_policy
@@ -69,6 +69,7 @@ class Ledger:
     """Writes the accounts of all workloads while this replica leads.
 
     - `trackers`: a `WorkloadState` for each workload, from the watches; this class records in it what was written.
+    - `brake`: what the leader asks before each action.
     - `queue`: the workloads to process; open while this replica leads.
     - `crashes`: by workload and uid, the pods that may have failed by a bug.
     - `forbidden`: whether the API server denies this replica the Lease.
@@ -83,6 +84,7 @@ class Ledger:
         self.policy = policy
         self.events = events
         self.clock = clock
+        self.brake = Brake(policy, events, clock)
         self.queue = WorkQueue()
         self.trackers = Trackers(
             cluster, changed=self.wake, crashed=self.see_crash, forgotten=self.queue.discard, clock=clock
@@ -188,18 +190,19 @@ class Ledger:
         counting = CountingPass(key, root, self.trackers.job_set_of(key), state.tracker, account, self.settings_of)
         bugs = list(state.bugs)  # a copy: another bug may be found during the write
         complete = self.count(counting, state, bugs)
-        if counting.changed:
-            await self.store(counting, state)
+        suspends = self.suspends(counting, state)
+        if counting.changed or suspends:
+            await self.store(counting, state, suspends=suspends)
         state.forget_bugs(bugs)
-        if state.over_limit:
-            if self.may_act(key):
-                await self.fail(counting)
+        if state.over_limit and (not self.may_act(key) or await self.end(counting)):
             state.see_within_limit()
         if len(account.recent) > KEPT:
             for pod in list(state.tracker.staying()):
                 await self.mark(pod)
         if not complete:
             self.wake(key, INTERVAL)
+        elif state.over_limit:  # the brake holds what has to be done
+            self.wake(key, HELD_FOR)
 
     def count(self, counting: CountingPass, state: WorkloadState, bugs: list[str]) -> bool:
         """Count the uncounted pods, and those named in `bugs` as bugs; return True if no pod is left to count."""
@@ -216,14 +219,23 @@ class Ledger:
             self.count_unseen(counting, state, self.clock())
         return complete
 
-    async def store(self, counting: CountingPass, state: WorkloadState) -> None:
-        """Write the account, and in the same write suspend a Job that exceeded its disruptions.
-
-        Raise what `Api` raises.
-        """
-        suspends = self.may_act(counting.key) and counting.suspends()
+    def suspends(self, counting: CountingPass, state: WorkloadState) -> bool:
+        """Return True if the leader may now suspend a Job that exceeded its disruptions, with the next write."""
         if any(counting.exceeded(counting.details)) or any(counting.free_too_often(counting.details)):
             state.see_over_limit()
+        if not state.over_limit or not self.may_act(counting.key) or not counting.suspends(counting.attempts):
+            return False
+        limit = counting.budgets_of(counting.root).disruptions
+        return self.allows("suspend", batch.JOB, counting.root, f"suspend it: disruptions exceed the limit of {limit}")
+
+    def allows(self, action: Action, row: KindSpec, root: Json, would: str) -> bool:
+        """Return True if the leader may act on an object now; see `Brake.allows`."""
+        metadata = root["metadata"]
+        about = Subject(row.kind, metadata["namespace"], metadata["name"], metadata["uid"], row.api_version)
+        return self.brake.allows(action, self.settings_of(root).profile, about, would)
+
+    async def store(self, counting: CountingPass, state: WorkloadState, *, suspends: bool) -> None:
+        """Write the account, and in the same write suspend the Job if it `suspends`; raise what `Api` raises."""
         if suspends:
             counting.suspend()
         text = encode(counting.account)
@@ -264,23 +276,29 @@ class Ledger:
         else:
             metrics.LEDGER_WRITES.labels("mark").inc()
 
-    async def fail(self, counting: CountingPass) -> None:
+    async def end(self, counting: CountingPass) -> bool:
         """Fail a workload with too many free restarts, or with too many disruptions and `onExceed: Fail`.
 
-        Raise what `Api` raises.
+        Return False if the brake holds that, or the suspension of a Job, and True if no more is to be done. Raise what
+        `Api` raises.
         """
-        end = counting.end(counting.account.last)
+        if counting.suspends(counting.attempts):
+            return False
+        end = counting.end(counting.attempts)
         if end is None:
-            return
+            return True
         namespace, limit = counting.key.namespace, end.limit
         reason, what = FREE_TOO_OFTEN, "free restart"
         if end.reason == LIMIT_EXCEEDED:
             reason, what = LIMIT_EXCEEDED, "disruption"
         message = f"pod {namespace}/{end.pod}: {what} {limit + 1} exceeds the limit of {limit}"
+        if not self.allows("fail", ROWS[counting.key.kind], counting.root, f"fail it: {message}"):
+            return False
         if counting.key.job_set:
             await job_failer.fail_set(self.api, path_of(counting.key), reason, message)
         else:
             await job_failer.fail(self.api, namespace, end.job["metadata"]["name"], reason, message)
+        return True
 
     async def settle(self) -> None:
         """Decide about each crash of `crashes` once its time has passed, whether it was a bug; until cancelled."""
@@ -331,7 +349,16 @@ class Ledger:
                 return False
         elif uid in state.tracker.open:
             return False  # it is not counted yet
-        if await job_failer.settle(self.api, settings, pod, within, self.trackers.job_set_of(key)):
+        now = await job_failer.running_job(self.api, pod)
+        if now is None:
+            return True
+        message = settling.bug_in(now, settings, pod, within, self.trackers.job_set_of(key))
+        if message is None:
+            return True
+        if not self.allows("settle", batch.JOB, now, f"fail it: {message}"):
+            crash.next = self.clock() + LONGEST_PAUSE
+            return False
+        if await job_failer.put(self.api, pod.namespace, now, job_failer.OF_SET, message):
             state.see_bug(pod.name)
             self.wake(key)
         return True
@@ -353,7 +380,8 @@ class Ledger:
             )
         if suspended:
             metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED).inc()
-            message = words.suspended(counting.budgets.disruptions, key.namespace, key.name)
+            limit = counting.budgets_of(counting.root).disruptions
+            message = words.suspended(limit, key.namespace, key.name)
             self.events.tell(
                 Notice(**about, uid=metadata["uid"], type="Warning", reason="DisruptionLimitExceeded", message=message)
             )
@@ -380,9 +408,7 @@ class Ledger:
     def settings_of(self, root: Json) -> Settings:
         """Return the settings of a workload under its Namespace's profile; the defaults if the policy lacks it."""
         name, _ = self.cluster.namespaces.items.get(("", root["metadata"]["namespace"]), (None, None))
-        policy = self.policy.current
-        profile = Profile() if policy is None else policy.profiles.get(name or "") or Profile()
-        return NamedProfile(name or "", profile).settings(annotations.of(root))
+        return NamedProfile(name or "", self.policy.profile(name or "")).settings(annotations.of(root))
 
     def may_act(self, key: Key) -> bool:
         """Return True if the namespace of a workload is in mode Enforce, and the policy has its profile."""

@@ -102,7 +102,7 @@ def foretell(standing: Standing, pod: Pod) -> Forecast:
     """Return what the failure of `pod` does; `pod` is as the API would have it after the failure."""
     counting = counted(standing, pod)
     (detail,) = counting.details
-    end, suspends = counting.end(counting.details), counting.suspends()
+    end, suspends = counting.end(counting.details), counting.suspends(counting.details)
     set_action = action_of_set(standing, pod)
     ends = ended_by(standing, counting.account, pod, detail, set_action)
     if end is not None and not ends:

@@ -16,28 +16,22 @@ from webhook import metrics
 from webhook.kinds import batch
 from webhook.kube import terminal
 from webhook.kube.client import Api
-from webhook.ledger import settling
 from webhook.ledger.model import matching
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
-from webhook.policy.settings import Settings
 
 OF_SET: Final = matching.POD_FAILURE_POLICY
 
 log = structlog.get_logger()
 
 
-async def settle(api: Api, settings: Settings, pod: Pod, within: int, job_set: Json | None) -> bool:
-    """Fail the Job of a pod if the pod's crash was a bug; return True if it was, and the Job had no verdict yet.
-
-    `within`: the seconds before and after the crash in which a disruption would explain it. Raise what `Api` raises.
-    """
-    job = await api.get(batch.JOB.path(pod.namespace, pod.job))
+async def running_job(api: Api, pod: Pod) -> Json | None:
+    """Return the Job of a pod; None if it has ended, is deleted or suspended. Raise what `Api` raises."""
+    job: Json = await api.get(batch.JOB.path(pod.namespace, pod.job))
     metadata = job["metadata"]
     if metadata["uid"] != pod.job_uid or metadata.get("deletionTimestamp") or job["spec"].get("suspend"):
-        return False
-    message = settling.bug_in(job, settings, pod, within, job_set)
-    return message is not None and await put(api, pod.namespace, job, OF_SET, message)
+        return None
+    return None if terminal.is_decided(job.get("status") or {}) else job
 
 
 async def fail(api: Api, namespace: str, name: str, reason: str, message: str) -> bool:

@@ -19,7 +19,7 @@ from webhook.kube.informer import Informer
 from webhook.kube.paths import path_of
 from webhook.lookups.last_good import LARGEST, LastGood
 from webhook.objects.problem import Json
-from webhook.policy.model import Policy
+from webhook.policy.model import Emergency, Policy, Profile
 from webhook.policy.parse import KEY
 
 # Seconds between two reads of a file. Contents are compared and not modification times, because a mounted ConfigMap is
@@ -55,9 +55,10 @@ class PolicySource:
         self.trouble = "" if policy is not None else "no policy has been read yet"
         self.refused = refused
         self.refusal = ""
+        self.callbacks: list[Callable[[], None]] = []
         self.last_good = last_good
         if policy is not None:
-            count_providers(policy)
+            measure(policy)
         metrics.POLICY_GENERATION.set(policy is not None)
         metrics.POLICY_LAST_RELOAD_GOOD.set(policy is not None)
 
@@ -77,9 +78,23 @@ class PolicySource:
     def put_in_force(self, policy: Policy, origin: str) -> None:
         """Use a policy from now on."""
         self.current = policy
-        count_providers(policy)
+        measure(policy)
         metrics.POLICY_GENERATION.inc()
         log.info("policy in force", origin=origin, profiles=sorted(policy.profiles))
+        if policy.emergency != Emergency():
+            what = "the policy's emergency is in force; set it to Run once its reason is gone"
+            log.warning(what, actions=policy.emergency.actions, retries=policy.emergency.retries)
+        for callback in self.callbacks:
+            callback()
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Add a function that is called after each policy that was put in force."""
+        self.callbacks.append(callback)
+
+    def profile(self, name: str) -> Profile:
+        """Return the profile in force with this name; the defaults if there is none."""
+        found = None if self.current is None else self.current.profiles.get(name)
+        return Profile() if found is None else found
 
     def refuse(self, origin: str, problems: list[str]) -> None:
         """Keep the last good policy in force, and report the problems: in the log, metrics, `trouble` and `refused`."""
@@ -162,8 +177,10 @@ class PolicySource:
             self.take(text, origin)
 
 
-def count_providers(policy: Policy) -> None:
-    """Set the metric of the profiles in force, by provider."""
+def measure(policy: Policy) -> None:
+    """Set the metrics of the policy in force: its profiles by provider, and what its emergency stops."""
+    metrics.EMERGENCY.labels("actions").set(policy.emergency.actions == "Stop")
+    metrics.EMERGENCY.labels("retries").set(policy.emergency.retries == "Stop")
     metrics.POLICY_PROFILES.clear()
     for provider, profiles in Counter(one.placement.provider for one in policy.profiles.values()).items():
         metrics.POLICY_PROFILES.labels(provider).set(profiles)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from tests.admission import policy
 from tests.unit.ledger.pods import job
@@ -121,6 +122,18 @@ def new_ledger(api: FakeApi, profile: Profile | None = None, *, opted_in: bool =
         cache.synced.set()
         cache.live = True
     return ledger
+
+
+def set_policy(ledger: Ledger, **fields: Any) -> None:
+    """Put a policy in force in which these fields differ."""
+    assert ledger.policy.current is not None
+    ledger.policy.put_in_force(replace(ledger.policy.current, **fields), "the test")
+
+
+def events_of(ledger: Ledger) -> list[tuple[str, str]]:
+    """Return reason and message of the Events that were queued, and forget them."""
+    told = [ledger.events.waiting.get_nowait() for _ in range(ledger.events.waiting.qsize())]
+    return [(notice.reason, notice.message) for notice in told]
 
 
 def api_of(api: FakeApi) -> Any:

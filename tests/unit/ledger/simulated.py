@@ -189,7 +189,7 @@ class World:
         for name in bugs:
             found.settle(name)
         end = found.end(found.details)
-        if found.suspends():
+        if found.suspends(found.details):
             found.suspend()
             self.spec["suspend"] = True
         text = encode(account)

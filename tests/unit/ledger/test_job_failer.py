@@ -11,7 +11,7 @@ from tests.unit.ledger.leader import JOB_PATH, Answer, FakeApi, api_of
 from tests.unit.ledger.pods import failed, job_set
 from tests.virtual_time import run
 from webhook.kube.client import ApiError
-from webhook.ledger import job_failer
+from webhook.ledger import job_failer, settling
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
@@ -35,7 +35,16 @@ def failed_by_the_leader(reason: str) -> float:
 
 def settle(api: FakeApi, root: Json, above: Json | None = None) -> bool:
     api.objects[JOB_PATH] = root
-    return run(job_failer.settle(api_of(api), SETTINGS, failed(1, code=1), 30, above))
+    return run(find_and_settle(api, above))
+
+
+async def find_and_settle(api: FakeApi, above: Json | None) -> bool:
+    pod = failed(1, code=1)
+    found = await job_failer.running_job(api_of(api), pod)
+    if found is None:
+        return False
+    message = settling.bug_in(found, SETTINGS, pod, 30, above)
+    return message is not None and await job_failer.put(api_of(api), "ml", found, job_failer.OF_SET, message)
 
 
 def test_a_job_is_failed_only_if_it_is_unchanged_since_it_was_read_and_keeps_its_conditions() -> None:

@@ -189,15 +189,20 @@ class CountingPass:
             if known and job is not None and (self.key.job_set or not terminal.is_decided(job["status"])):
                 yield detail, job, self.budgets_of(job)
 
-    def suspends(self) -> bool:
-        """Return True if the Job exceeded its disruptions and can be suspended.
+    @property
+    def attempts(self) -> list[Attempt]:
+        """The attempts whose details are known: those that the account has kept, and those that were counted now."""
+        return [*self.account.last, *self.details]
+
+    def suspends(self, details: list[Attempt]) -> bool:
+        """Return True if the Job exceeded its disruptions with these attempts, and can be suspended.
 
         It can be if no controller and no queue would resume it, and none of its pods runs.
         """
         if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set or self.tracker.live:
             return False
         alone = controller_of(self.root) is None and not batch.is_queued(self.root["metadata"])
-        return alone and any(self.exceeded(self.details))
+        return alone and any(self.exceeded(details))
 
     def sentence(self) -> str:
         """Return how the last counted pod ended, what decides about the next one, and how many others were counted."""

@@ -29,7 +29,7 @@ class WorkloadState:
     - `costs`: by uid, what the pods of a JobSet cost that are not counted yet.
     - `awaited`: the account that was written, until a watch delivers it; `written`: when it was written.
     - `backoff`: the pauses after failed writes; None if the last write succeeded.
-    - `over_limit`: whether the leader has to fail the workload.
+    - `over_limit`: whether the leader has to suspend or fail the workload.
     - `missing_since`: since when the Job's status has more failures than the account, or pods have vanished.
     - `bugs`: names of pods whose crash was a bug, until the account says so.
     """
@@ -100,11 +100,11 @@ class WorkloadState:
         self.bugs.difference_update(pod_names)
 
     def see_over_limit(self) -> None:
-        """Record that the leader has to fail the workload."""
+        """Record that the leader has to suspend or fail the workload."""
         self.over_limit = True
 
     def see_within_limit(self) -> None:
-        """Record that the leader has failed the workload, or does not have to."""
+        """Record that the leader has suspended or failed the workload, or does not have to."""
         self.over_limit = False
 
     def see_missing(self, now: float) -> None:

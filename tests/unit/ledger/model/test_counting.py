@@ -121,7 +121,8 @@ def test_unseen_disruptions_do_not_end_a_job() -> None:
 
 
 def suspends(*pods: Pod, **fields: Any) -> bool:
-    return counting(*pods, on_exceed="Suspend", **fields).suspends()
+    found = counting(*pods, on_exceed="Suspend", **fields)
+    return found.suspends(found.details)
 
 
 def test_a_job_is_suspended_only_if_no_controller_resumes_it_and_no_pod_runs() -> None:
@@ -135,7 +136,8 @@ def test_a_job_is_suspended_only_if_no_controller_resumes_it_and_no_pod_runs() -
     assert not suspends(*two, root=job(ownerReferences=[owner]))
     ended = job(status={"conditions": [{"type": "Complete", "status": "True"}]})
     assert not suspends(*two, root=ended)
-    assert not counting(*two, on_exceed="OnDemand").suspends()
+    stays = counting(*two, on_exceed="OnDemand")
+    assert not stays.suspends(stays.details)
 
 
 def test_after_a_limit_reset_as_many_disruptions_are_allowed_again() -> None:
