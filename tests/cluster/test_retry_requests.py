@@ -48,7 +48,11 @@ from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
 from webhook.kube.events import Events
 from webhook.kube.lease import Lease
+from webhook.ledger.brake import Brake
 from webhook.lookups.cluster import Cluster
+from webhook.lookups.policy_source import PolicySource
+from webhook.policy.model import Profile
+from webhook.policy.parse import load_default
 from webhook.retry import controller, executor, reading, record
 from webhook.retry.kinds import job_set as of_job_set
 from webhook.retry.kinds.adapter import Right
@@ -505,14 +509,15 @@ async def process_requests(kubeconfig: Path, keys: list[controller.Key], events_
     """Do the work of the leader over another connection: watch, check permissions, retry, and write Events."""
     async with await ApiOfServer.connect(str(kubeconfig)) as api:
         cluster, events = Cluster(api), Events(api)
-        leader = controller.RetryController(cluster, events, Lease(api, "nowhere", "none", "test"))
+        brake = Brake(PolicySource(load_default()), events)
+        leader = controller.RetryController(cluster, events, Lease(api, "nowhere", "none", "test"), brake)
         watching = [asyncio.create_task(one.run()) for one in leader.lists.values()]
         watching.append(asyncio.create_task(events.run()))
         for key in keys:
             root = await api.get(key.row.path(key.namespace, key.name))
             await reading.read(api, ADAPTERS[key.row], root, WHEN)
             await reading.missing_rights(api, key.namespace, [Right("get", "", "pods")], user={"user": "x"})
-            await leader.reconcile(key, controller.Due("", 0.0))
+            await leader.reconcile(key, controller.Due("", 0.0), Profile())
         while not (events_written() and all(one.live for one in leader.lists.values())):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         for task in watching:

@@ -29,9 +29,11 @@ from webhook.kube.clock import utc_now
 from webhook.kube.events import Events, Notice
 from webhook.kube.informer import Informer
 from webhook.kube.lease import Lease
+from webhook.ledger.brake import Brake, Subject
 from webhook.lookups.cluster import Cluster, UnavailableError
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
+from webhook.policy.model import Profile
 from webhook.retry import executor, reading, record, requests
 from webhook.retry.errors import FINAL, RefusedError, StuckError
 from webhook.retry.kinds import job as of_job
@@ -72,7 +74,8 @@ class Due:
     """The time at which an object is next processed, by the monotonic clock, and the pauses after that.
 
     `request`: the request that admission has accepted; empty if a user runs the retry with own permissions, and may
-    have been interrupted. `stuck`: the number of times at which the retry was stuck.
+    have been interrupted. `stuck`: the number of times at which the retry was stuck. `work`: the task that acts on the
+    object now.
     """
 
     request: str
@@ -80,19 +83,22 @@ class Due:
     backoff: Backoff = field(default_factory=lambda: Backoff(SHORTEST_PAUSE, LONGEST_PAUSE))
     stuck: int = 0
     busy: bool = False
+    work: asyncio.Task[None] | None = None
 
 
 class RetryController:
     """Watches the objects with a retry in progress, and runs their retries while this replica leads.
 
+    `brake`: what it asks before it runs a retry.
     `clock`: monotonic, in seconds. `now` returns the time that is written into objects.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it watches, acts with, asks, and the time
         self,
         cluster: Cluster,
         events: Events,
         lease: Lease,
+        brake: Brake,
         *,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = utc_now,
@@ -103,6 +109,7 @@ class RetryController:
         self.cluster = cluster
         self.events = events
         self.lease = lease
+        self.brake = brake
         self.changed = asyncio.Event()
         self.due: dict[Key, Due] = {}
         self.lists: dict[KindSpec, Informer[str]] = {}
@@ -121,6 +128,7 @@ class RetryController:
             for result in RESULTS:
                 metrics.REQUESTED_RETRIES.labels(row.kind, result)  # reported as 0: an alert must see the first one
         cluster.namespaces.on_change(self.changed.set)
+        brake.policy.on_change(self.changed.set)
 
     async def run(self) -> None:
         """Watch until cancelled, and run retries while leading."""
@@ -135,6 +143,8 @@ class RetryController:
         async with asyncio.TaskGroup() as group:
             while True:
                 self.changed.clear()
+                if self.brake.is_stopped:
+                    self.interrupt()
                 idle = self.start_due(group)
                 await asyncio.sleep(BATCHING_TIME)  # each pass examines all objects, and changes come one by one
                 with contextlib.suppress(TimeoutError):
@@ -167,6 +177,12 @@ class RetryController:
                 group.create_task(self.process(key, due))
         return idle
 
+    def interrupt(self) -> None:
+        """Interrupt the retries that run; they continue where they were once actions are no longer stopped."""
+        for due in self.due.values():
+            if due.work is not None:
+                due.work.cancel()
+
     def may_be_opted_in(self, namespace: str) -> bool:
         """Return False if a namespace is known not to be opted in: there users may write the label freely."""
         namespaces = self.cluster.namespaces
@@ -177,7 +193,7 @@ class RetryController:
         try:
             profile, mode = await self.cluster.opt_in(key.namespace)
             if profile is not None and mode in modes.ENFORCED:  # in other modes admission has not judged the user
-                await self.reconcile(key, due)
+                await self.reconcile(key, due, self.brake.policy.profile(profile))
         except (ApiError, UnavailableError, *UNREACHABLE) as error:
             what = f"{key.row.kind} {key.namespace}/{key.name}"
             log.warning("not run again yet", what=what, error=str(error) or repr(error), retry_in=due.backoff.pause)
@@ -186,14 +202,22 @@ class RetryController:
                 "not run again yet", what=f"{key.row.kind} {key.namespace}/{key.name}", retry_in=due.backoff.pause
             )
         finally:
-            due.busy, due.next = False, self.clock() + due.backoff.take()
+            due.busy, due.work, due.next = False, None, self.clock() + due.backoff.take()
             self.changed.set()
 
-    async def reconcile(self, key: Key, due: Due) -> None:
-        """Run the rest of one object's retry, report its result, and remove the request; raise as `Api` does."""
+    async def reconcile(self, key: Key, due: Due, profile: Profile) -> None:
+        """Run the rest of one object's retry, report its result, and remove the request; raise as `Api` does.
+
+        Do nothing if the leader may not act on the object now. `profile`: that of its namespace.
+        """
         root = await self.find(key)
         if root is None or not requests.is_marked(root):
             return
+        about = Subject(key.row.kind, key.namespace, key.name, root["metadata"]["uid"], key.row.api_version)
+        if not self.brake.allows("retry", profile, about, "run it again, as requested"):
+            due.backoff.reset()
+            return
+        due.work = asyncio.current_task()
         try:
             request = await self.execute(ADAPTERS[key.row], root)
         except RefusedError as error:

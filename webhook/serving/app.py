@@ -107,7 +107,7 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             background.append(ledger.run(ledger_lease(ledger, options.namespace)))
         retry_requests = None
         if options.requested_retries:
-            if cluster is None or events is None or options.namespace is None:
+            if cluster is None or events is None or options.namespace is None or ledger is None:
                 raise CannotStartError(
                     "--requested-retries needs a cluster; add --kubeconfig, and set POD_NAMESPACE in the environment"
                 )
@@ -116,7 +116,7 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
 
             retry_requests = RetryAdmission(cluster.api, cluster)
             lease = Lease(events.api, options.namespace, RETRIES_LEASE, identity())
-            background.append(RetryController(cluster, events, lease).run())
+            background.append(RetryController(cluster, events, lease, ledger.brake).run())
         served, ca, follow = start_certificate(stack, options, events, lifetimes, now)
         background += follow
         endpoints = Endpoints(

@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from tests.admission import policy
 from tests.costs import assert_grows_with_its_input
 from tests.objects import job_spec
 from tests.unit.retry.server import Server, queued_events, served
@@ -16,8 +18,11 @@ from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.kube.events import Events
+from webhook.ledger.brake import REPORTED, STOPPED, Brake
 from webhook.lookups.cluster import Cluster
+from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
+from webhook.policy.model import Emergency, Profile
 from webhook.retry import record, requests
 from webhook.retry.controller import (
     AT_ONCE,
@@ -75,11 +80,14 @@ class Clock:
 class Leader:
     """A leader with the API and the clock of a test; `see` adds an object to its watch."""
 
-    def __init__(self, server: Server, *keys: Key, request: str = "accepted") -> None:
+    def __init__(self, server: Server, *keys: Key, request: str = "accepted", profile: Profile | None = None) -> None:
         self.clock = Clock()
         self.cluster = served(server)
         self.events = Events(NO_API)
-        self.controller = RetryController(self.cluster, self.events, NO_API, clock=self.clock, now=lambda: NOW)
+        self.policy = PolicySource(policy(default=profile or Profile()))
+        self.controller = RetryController(
+            self.cluster, self.events, NO_API, Brake(self.policy, self.events), clock=self.clock, now=lambda: NOW
+        )
         for key in keys:
             self.see(key, request)
 
@@ -90,6 +98,11 @@ class Leader:
         """Process the retries that are due, and wait until they end; return the seconds until the next one is due."""
         async with asyncio.TaskGroup() as group:
             return self.controller.start_due(group)
+
+    def set(self, **fields: Any) -> None:
+        """Put a policy with these fields in force."""
+        assert self.policy.current is not None
+        self.policy.put_in_force(replace(self.policy.current, **fields), "the test")
 
     def due(self, key: Key) -> Due:
         return self.controller.due[key]
@@ -407,12 +420,80 @@ def test_without_the_watch_of_namespaces_the_api_is_called_for_the_opt_in() -> N
     run(work)
 
 
+@pytest.mark.parametrize(
+    ("emergency", "profile", "why"),
+    [(Emergency(actions="Stop"), Profile(), STOPPED), (Emergency(), Profile(actions="Report"), REPORTED)],
+)
+def test_a_retry_that_the_leader_may_not_begin_waits_and_an_event_says_so_once(
+    emergency: Emergency, profile: Profile, why: str
+) -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        leader = Leader(server, SET_KEY, profile=profile)
+        leader.set(emergency=emergency)
+        for _ in range(3):
+            await leader.act()
+            assert leader.due(SET_KEY).next == leader.clock.now + SHORTEST_PAUSE
+            leader.clock.now += SHORTEST_PAUSE
+        assert server.writes == []
+        assert queued_events(leader.events) == [("ActionNotTaken", f"would run it again, as requested; {why}")]
+        leader.set(emergency=Emergency(), profiles={"default": Profile()})
+        await leader.act()
+        assert server.items[SETS]["status"]["restarts"] == 1
+
+    run(work)
+
+
+@pytest.mark.parametrize("number", range(WRITES_OF_A_JOB))
+def test_a_retry_stops_between_any_two_writes_and_continues_there_later(number: int) -> None:
+    async def work() -> None:
+        server = Server(job())
+        answered = server.answered
+        leader = Leader(server, JOB_KEY)
+
+        async def late(verb: str, found: Json) -> Json:
+            if verb not in {"GET", "REVIEW"} and len(server.writes) == number + 1:
+                server.late.add(verb)
+            return await answered(verb, found)
+
+        server.answered = late  # type: ignore[method-assign]
+        working = asyncio.create_task(leader.controller.work())
+        await server.is_waited_for()
+        leader.set(emergency=Emergency(actions="Stop"))
+        await until(lambda: not any(due.busy for due in leader.controller.due.values()))
+        server.answered = answered  # type: ignore[method-assign]
+        server.answer.set()
+        await asyncio.sleep(0)
+        assert len(server.writes) == number + 1
+
+        for root in server.items.values():
+            if requests.is_marked(root):
+                leader.see(JOB_KEY._replace(name=root["metadata"]["name"]), "accepted")
+        leader.clock.now += LONGEST_PAUSE
+        leader.set(emergency=Emergency())
+        await until(lambda: [*server.items] == [TRAIN] and not requests.is_marked(server.items[TRAIN]))
+        working.cancel()
+        await asyncio.wait({working})
+        assert server.items[TRAIN]["spec"]["suspend"] is False
+        assert [one.of for one in record.read(server.items[TRAIN])] == ["uid-1"]
+
+    run(work)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Return once a condition holds; fail if it does not come to hold."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - the controller tells nobody
+            await asyncio.sleep(0.01)
+
+
 def controller_of_many(marked: int, namespace: str = "ml") -> RetryController:
     """Return a leader with an opted-in namespace, and with this number of marked Jobs in `namespace`."""
     cluster = Cluster(NO_API)
     cluster.namespaces.items["", "ml"] = ("default", None)
     cluster.namespaces.live = True
-    found = RetryController(cluster, Events(NO_API), NO_API)
+    events = Events(NO_API)
+    found = RetryController(cluster, events, NO_API, Brake(PolicySource(policy()), events))
     found.lists[batch.JOB].items = {(namespace, f"job-{number}"): "asked" for number in range(marked)}
     return found
 
