@@ -9,6 +9,7 @@ from webhook.doctor.finding import Finding, ok, problem, warning
 from webhook.doctor.snapshot import Snapshot, time_of
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
+from webhook.policy.model import Policy
 from webhook.policy.parse import KEY
 
 REPEATED: Final = timedelta(minutes=6)  # a replica repeats the Event of a refused policy every five minutes
@@ -42,6 +43,23 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
         yield warning(where, f"is good for version {snapshot.version}, and a replica refuses it: {told}", edit)
     else:
         yield ok(where, f"profiles {listed(sorted(policy.profiles))}")
+    if policy is not None:
+        yield from stopped(policy, where, edit)
+
+
+def stopped(policy: Policy, where: str, edit: str) -> Iterator[Finding]:
+    """Yield a warning for each thing that a policy stops, or only reports."""
+    if policy.emergency.actions == "Stop":
+        what = "emergency.actions is Stop: the leader counts pods, and does nothing else to any object"
+        yield warning(where, what, f"{edit}   # actions: Run")
+    if policy.emergency.retries == "Stop":
+        what = "emergency.retries is Stop: what is created or changed now gets no retries"
+        yield warning(where, what, f"{edit}   # retries: Run")
+    reporting = sorted(name for name, profile in policy.profiles.items() if profile.actions == "Report")
+    if reporting:
+        profiles = f"profile{'s' * (len(reporting) > 1)} {listed(reporting)}"
+        what = f"{profiles}: actions is Report, so the leader only says in Events what it would do"
+        yield warning(where, what, f"{edit}   # actions: Act")
 
 
 def refusal(snapshot: Snapshot, root: Json, name: str) -> str:

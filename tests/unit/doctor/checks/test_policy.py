@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.unit.doctor.healthy import POLICY_TEXT, deployment, healthy, told, wrong
 from webhook.doctor.checks.policy import check
@@ -55,6 +56,26 @@ def test_a_policy_that_a_replica_of_another_version_refuses_is_a_warning(
     found = wrong(check, healthy(config_maps=config_maps, events=[refused(told_at)]))
     assert len(found) == number
     assert all("a replica refuses it: unknown field" in one.what for one in found)
+
+
+@pytest.mark.parametrize(
+    ("said", "what", "fix"),
+    [
+        ({"actions": "Stop"}, "emergency.actions is Stop: the leader counts pods, and does", "# actions: Run"),
+        ({"retries": "Stop"}, "emergency.retries is Stop: what is created or changed now", "# retries: Run"),
+    ],
+)
+def test_a_policy_that_stops_something_is_a_warning(said: Json, what: str, fix: str) -> None:
+    text = yaml.safe_dump({**yaml.safe_load(POLICY_TEXT), "emergency": said})
+    (found,) = wrong(check, healthy(config_maps=stored({"policy.yaml": text})))
+    assert (found.status, found.fix) == ("warning", f"{EDIT}   {fix}")
+    assert found.what.startswith(what)
+
+
+def test_profiles_whose_actions_are_only_reported_are_named() -> None:
+    text = yaml.safe_dump({**yaml.safe_load(POLICY_TEXT), "profiles": {"a": {"actions": "Report"}, "b": {}}})
+    (found,) = wrong(check, healthy(config_maps=stored({"policy.yaml": text})))
+    assert found.what == "profile a: actions is Report, so the leader only says in Events what it would do"
 
 
 def test_a_policy_that_is_not_in_a_config_map_is_not_looked_at() -> None:
