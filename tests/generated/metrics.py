@@ -60,6 +60,11 @@ REMEDIES: Final[dict[str, str]] = {
     "ledger_workloads_stopped": "none; `retry-policy explain` says for each workload why it was stopped",
     "ledger_writes": "`bad` rises: the log line `account not written` says why",
     "ledger_behind": "rises: the API server sends watch events late",
+    "leader_actions": (
+        "`delayed` rises: more is done than `rateLimit` allows; find out why before you raise it. `stopped`: see "
+        "`retry_policy_emergency`"
+    ),
+    "emergency": "1: somebody has stopped something on purpose; end it once the reason is gone",
     "requested_retries": "`stuck` rises: the Event `RetryStuck` on the object names reason and remedy",
     "build_info": "none; `count by (version)` shows a roll-out",
 }
@@ -162,6 +167,25 @@ LABELS: Final[dict[tuple[str, str], str]] = {
         conflict="the account had changed meanwhile; it is written again",
         bad="failed; it is tried again",
         mark="a counted pod that stays was marked",
+    ),
+    ("leader_actions", "action"): defined(
+        evict="the end of a pod that waits for spot nodes",
+        fail="the end of a workload at a limit",
+        suspend="that of a Job at a limit",
+        resume="that of a Job",
+        settle="the end of a Job with a bug",
+        delete="that of a pod",
+        lift="the end of a delay",
+        retry="a requested retry",
+    ),
+    ("leader_actions", "result"): defined(
+        taken="allowed, and tried",
+        stopped="not taken, because of `emergency.actions: Stop`",
+        reported="not taken, because of `actions: Report` of the profile",
+        delayed="tried again later, because of `rateLimit`",
+    ),
+    ("emergency", "stops"): defined(
+        actions="what the leader does to objects", retries="the retries of what is created or changed"
     ),
     ("requested_retries", "kind"): quoted(row.kind for row in ADAPTERS),
     ("requested_retries", "result"): defined(

@@ -109,6 +109,27 @@ CASES: Final[dict[str, tuple[Case, ...]]] = {
             summary="A requested retry of a Job does not continue.",
         ),
     ),
+    "RetryPolicyEmergency": (
+        Case(
+            minutes=25,
+            fires={'emergency{stops="actions", pod="a"}': "0x5 1x30", 'emergency{stops="retries", pod="a"}': "0x35"},
+            quiet={'emergency{stops="actions", pod="a"}': "0x15 1x20", 'emergency{stops="retries", pod="a"}': "0x35"},
+            labels={"stops": "actions"},
+            summary="The policy has stopped actions for more than 15 minutes.",
+        ),
+    ),
+    "RetryPolicyActionsDelayed": (
+        Case(
+            minutes=10,
+            fires={'leader_actions_total{action="fail", result="delayed"}': "0x7 3x10"},
+            quiet={
+                'leader_actions_total{action="fail", result="delayed"}': "3x20",
+                'leader_actions_total{action="fail", result="taken"}': "0+300x20",
+            },
+            labels={"action": "fail"},
+            summary="The leader does more than the rate limit allows; the action fail waits.",
+        ),
+    ),
     "RetryPolicyProviderNotRecognised": (
         Case(
             minutes=20,

@@ -279,6 +279,28 @@ STATE: Final = Row(
             act="not trusted: another tool writes `caBundle`, or the server may not write it.",
         ),
         Panel(
+            title="Actions of the leader a minute, by result",
+            kind="stack",
+            width=16,
+            queries=(
+                Query(
+                    rate(series(metrics.LEADER_ACTIONS), "action", "result", factor=A_MINUTE), "{{action}}: {{result}}"
+                ),
+            ),
+            tells="What the leader does to objects, and what it does not do now.",
+            act="delayed: `rateLimit` holds it back, so find out why there is so much to do. "
+            "stopped: the policy's `emergency`.",
+        ),
+        Panel(
+            title="Emergency",
+            kind="states",
+            words=("run", "stopped"),
+            levels=((0, "green"), (1, "red")),
+            queries=(Query(worst(series(metrics.EMERGENCY), "stops"), "{{stops}}"),),
+            tells="Whether the policy stops the actions of the leader, or new retries.",
+            act="stopped: set `emergency` back to Run once the reason is gone.",
+        ),
+        Panel(
             title="Writes of the ledger a second",
             kind="stack",
             width=6,
