@@ -248,10 +248,10 @@ class Profile(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RateLimit(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many objects the leader may act on in a minute; beyond that it waits."""
+    """How many actions the leader may take in a minute; beyond that it waits. The bound is one of its memory."""
 
-    cluster: Annotated[int, Meta(ge=1)] = 600
-    namespace: Annotated[int, Meta(ge=1)] = 120
+    cluster: Annotated[int, Meta(ge=1, le=10_000)] = 600
+    namespace: Annotated[int, Meta(ge=1, le=10_000)] = 300
 
 
 class Emergency(Struct, frozen=True, kw_only=True, rename="camel"):
