@@ -349,16 +349,22 @@ class Ledger:
                 return False
         elif uid in state.tracker.open:
             return False  # it is not counted yet
-        now = await job_failer.running_job(self.api, pod)
-        if now is None:
+        return await self.settled(key, state, crash, pod, within)
+
+    async def settled(self, key: Key, state: WorkloadState, crash: Crash, pod: Pod, within: int) -> bool:
+        """Fail the Job of a pod whose crash was a bug; return False if the brake holds that. Raise what `Api` raises.
+
+        `within`: the seconds before and after the crash in which a disruption would explain it.
+        """
+        job = await job_failer.running_job(self.api, pod)
+        job_set = self.trackers.job_set_of(key)
+        message = None if job is None else settling.bug_in(job, self.settings_of(job), pod, within, job_set)
+        if job is None or message is None:
             return True
-        message = settling.bug_in(now, settings, pod, within, self.trackers.job_set_of(key))
-        if message is None:
-            return True
-        if not self.allows("settle", batch.JOB, now, f"fail it: {message}"):
+        if not self.allows("settle", batch.JOB, job, f"fail it: {message}"):
             crash.next = self.clock() + LONGEST_PAUSE
             return False
-        if await job_failer.put(self.api, pod.namespace, now, job_failer.OF_SET, message):
+        if await job_failer.put(self.api, pod.namespace, job, job_failer.OF_SET, message):
             state.see_bug(pod.name)
             self.wake(key)
         return True
