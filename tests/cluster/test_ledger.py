@@ -300,6 +300,25 @@ def test_with_on_exceed_suspend_a_disruption_beyond_the_limit_suspends_the_job_u
     assert account(found)["cost"] == {"disruption": 1}
 
 
+def test_with_actions_report_an_event_says_what_the_leader_would_do_and_the_job_goes_on(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace, "report")
+    team.create(with_no_disruption_allowed())
+    (first,) = team.running("train", 1)
+    evict(team, first["metadata"]["name"])
+    until(lambda: team.event_messages("train", "ActionNotTaken"))
+    (message,) = team.event_messages("train", "ActionNotTaken")
+    assert message == (
+        f"would fail it: pod {team.name}/{first['metadata']['name']}: disruption 1 exceeds the limit of 0; "
+        "actions of this profile are only reported (actions is Report)"
+    )
+    (second,) = team.running("train", 1, but=first)
+    team.ends(second, 0)
+    team.wait_for("jobs", "train", lambda found: condition(found, "Complete"))
+    assert len(team.event_messages("train", "ActionNotTaken")) == 1
+
+
 @pytest.mark.parametrize("spec", [EIGHT, INDEXED], ids=["eight pods", "eight indexes"])
 def test_with_on_exceed_suspend_a_job_with_other_running_pods_is_not_suspended(
     namespace: NewNamespace, spec: Object
