@@ -201,6 +201,12 @@ LEDGER_SPOT_LOST: Final = Counter(
     "Pods placed on spot that ended without success, from any cause: also bugs, and pods of a Job that was suspended.",
     registry=REGISTRY,
 )
+SPOT_ZONE_LOST: Final = Gauge(
+    "retry_policy_spot_zone_lost_ratio",
+    "Share of a zone's spot pods that evictions and lost nodes took in the last ten minutes, 0 to 1 (placement.wave).",
+    ("zone",),
+    registry=REGISTRY,
+)
 LEDGER_SAVED: Final = Counter(
     "retry_policy_ledger_attempts_saved",
     "Retries that were left to workloads which failed at once.",

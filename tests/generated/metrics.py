@@ -56,6 +56,10 @@ REMEDIES: Final[dict[str, str]] = {
     "ledger_on_failure_decisions": "many `None`: `retry-policy explain` shows how they ended; add a rule if one helps",
     "ledger_disruptions": "none; compare zones, machine types and times of day",
     "ledger_spot_attempts_lost": "none; `retry_policy_ledger_disruptions` counts the disruptions alone, on all nodes",
+    "spot_zone_lost_ratio": (
+        "above `placement.wave.share`: new attempts avoid the zone; take the `max` of the replicas: all of them "
+        "watch all zones"
+    ),
     "ledger_attempts_saved": "none; it is what the policy has saved",
     "ledger_workloads_stopped": "none; `retry-policy explain` says for each workload why it was stopped",
     "ledger_writes": "`bad` rises: the log line `account not written` says why",
@@ -154,6 +158,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
     ("ledger_on_failure_decisions", "profile"): "of the namespace",
     ("ledger_on_failure_decisions", "rule"): "`0` for the first one; `None` if no rule matched",
     ("ledger_disruptions", "reason"): f"of the condition `DisruptionTarget`: {quoted(sorted(DISRUPTIONS))}, `Other`",
+    ("spot_zone_lost_ratio", "zone"): "of the node; at most 100",
     ("ledger_workloads_stopped", "action"): defined(Failed="ended", Suspended="waits until a user resumes it"),
     ("ledger_workloads_stopped", "reason"): defined(
         **{

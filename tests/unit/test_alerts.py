@@ -21,8 +21,9 @@ from tests.unit.retry.test_controller import JOB_KEY, Leader, job
 from webhook import metrics
 from webhook.kube.client import ApiError
 from webhook.kube.lease import PAUSE
-from webhook.lookups.cluster import NODES, NODES_UNKNOWN, Cluster
+from webhook.lookups.cluster import NODES_UNKNOWN, Cluster
 from webhook.lookups.policy_source import PolicySource
+from webhook.lookups.zones import NODES
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 from webhook.policy.parse import load_default
@@ -111,7 +112,7 @@ class NodesApi:
         return {"items": [{"metadata": {"labels": self.labels}, "spec": {}}] if path == NODES else []}
 
     async def objects(self, *_: object) -> AsyncIterator[Json]:
-        yield {"metadata": {"labels": self.labels}}
+        yield {"metadata": {"name": "n-1", "labels": self.labels}}
 
 
 def recognised(server: Any) -> float:

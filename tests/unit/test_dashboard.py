@@ -22,7 +22,10 @@ COMMITTED: Final[dict[str, Any]] = json.loads((ROOT / DASHBOARD).read_text())
 OVERLAY: Final = (ROOT / DASHBOARD).parent
 LARGEST: Final = 150_000  # bytes of a picture
 # These are about the leader of requested retries and about what only a developer looks at.
-IN_NO_PANEL: Final = {"leader_failures", "ledger_behind", "ledger_forbidden", "ledger_workloads", "policy_generation"}
+IN_NO_PANEL: Final = {
+    *("leader_failures", "ledger_behind", "ledger_forbidden", "ledger_workloads", "policy_generation"),
+    "spot_zone_lost_ratio",
+}
 # Shown by the state of the policy or of the certificate.
 IN_ANOTHER_FORM: Final = {"policy_reloads", "policy_profiles", "certificate_renewals"}
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import structlog
+from msgspec.structs import replace
 
 from webhook import metrics
 from webhook.kinds import batch, core
@@ -26,6 +27,7 @@ from webhook.ledger.model.account import Account, decode
 from webhook.ledger.model.cached import CachedJob, CachedJobSet
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker, key_of
+from webhook.ledger.model.waves import Waves
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
@@ -62,7 +64,7 @@ class Trackers:
 
     Only its own methods add and remove workloads. It calls `changed` with a workload whose account may have to be
     written, and the seconds until then; `crashed` with a pod that was disrupted, or that nobody had deleted, and
-    its Job; `forgotten` with a workload that it has removed. `clock` is monotonic, in seconds.
+    its Job; `forgotten` with a workload that it has removed. `clock` is monotonic, in seconds; `now` is Unix time.
     """
 
     def __init__(
@@ -79,6 +81,9 @@ class Trackers:
         self.crashed = crashed
         self.forgotten = forgotten
         self.clock = clock
+        self.now: Callable[[], float] = time.time
+        self.waves = Waves()
+        self.zones_reported: set[str] = set()
         selector = {"labelSelector": SELECTOR}
         self.pods = Informer(cluster.api, core.POD.path(), pods.read, shape=pods.READ, query=selector, clock=clock)
         self.pods.observers.append(PodObserver(self))
@@ -107,6 +112,8 @@ class Trackers:
         """Record the current state of a pod; `news`: whether it has just changed."""
         if not pod.job:
             return
+        pod = self.located(pod)
+        self.see_zone(pod, news=news)
         key, now = key_of(pod), self.clock()
         state = self.state_of(key)
         if state.tracker.see(pod, now, news=news):
@@ -118,6 +125,8 @@ class Trackers:
         """Record that a pod was deleted; `pod` is its last state."""
         if not pod.job:
             return
+        pod = self.located(pod)
+        self.see_zone(pod, gone=True)
         key, now = key_of(pod), self.clock()
         state = self.state_of(key)
         if state.tracker.see_gone(pod, now):
@@ -125,6 +134,19 @@ class Trackers:
         self.tidy(key)
         for event in self.waiting.get(key, ()):
             event.set()
+
+    def located(self, pod: Pod) -> Pod:
+        """Return a pod with the zone of its node, by which alone it is known before Kubernetes 1.35."""
+        zone = self.cluster.zones.of(pod.node, pod.zone) if pod.node else ""
+        return pod if zone == pod.zone else replace(pod, zone=zone)
+
+    def see_zone(self, pod: Pod, *, gone: bool = False, news: bool = True) -> None:
+        """Count a spot pod in its zone; report the zone's losses from its first pod on."""
+        self.waves.see(pod, self.now(), gone=gone, news=news)
+        if pod.zone in self.waves.zones and pod.zone not in self.zones_reported:
+            self.zones_reported.add(pod.zone)
+            ratio = self.waves.zones[pod.zone].ratio
+            metrics.SPOT_ZONE_LOST.labels(pod.zone).set_function(lambda: ratio(self.now()))
 
     def see_failed(self, key: Key, state: WorkloadState, pod: Pod, *, news: bool = True) -> None:
         """Record that a pod has failed; `news`: whether it has just done so."""
@@ -142,6 +164,7 @@ class Trackers:
         async for pod in in_slices(found):
             there.add(pod.uid)
             self.see_pod(pod, news=False)
+        self.waves.look(there, self.now())
         async for key, state in in_slices(list(self.states.items())):
             if state.tracker.see_only(there, now):
                 self.changed(key, UNSEEN_AFTER)
@@ -222,7 +245,7 @@ class Trackers:
         return Counts(
             disruptions=disruptions,
             failures=None if job_set else state.failures_of(job),
-            ended=state.tracker.ends.get(scope, ()),
+            ended=tuple(map(self.located, state.tracker.ends.get(scope, ()))),
         )
 
     async def catch_up(self, key: Key, tracker: Tracker, job_uid: str, index: str) -> None:

@@ -24,6 +24,8 @@ from webhook.kube.paths import is_name, path_of
 from webhook.kube.slices import in_slices
 from webhook.kube.tasks import in_task
 from webhook.ledger.model.cached import JOB_READ, JOB_SET_READ, trimmed_job, trimmed_job_set
+from webhook.ledger.model.pods import ZONE
+from webhook.lookups.zones import NODES, NodeZones
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.rules.job_sets import features
@@ -38,7 +40,6 @@ NAMESPACE_READ: Final[Shape] = {
 }
 NODES_KNOWN: Final = 300.0  # seconds between two reads of the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # seconds between two reads of the nodes until then
-NODES: Final = path_of("v1", "nodes")
 NODE_POOLS: Final = path_of("karpenter.sh/v1", "nodepools")
 CRDS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
@@ -60,6 +61,7 @@ class Cluster:
         self.recognised: Provider | None = None
         self.pools: tuple[Pool, ...] = ()
         self.pools_seen: dict[str, Pool] = {}
+        self.zones = NodeZones(api)
         selector = {"labelSelector": names.PROFILE}
         self.namespaces = Informer(
             api, path_of("v1", "namespaces"), opt_in_of, shape=NAMESPACE_READ, query=selector, metadata_only=True
@@ -81,6 +83,7 @@ class Cluster:
             group.create_task(self.job_set_crds.run())
             group.create_task(self.train_job_crds.run())
             group.create_task(self.look_at_nodes())
+            group.create_task(self.zones.run())
 
     @property
     def synced(self) -> bool:
@@ -196,11 +199,17 @@ class Cluster:
         self.pools = tuple(self.pools_seen.values()) if len(self.pools_seen) <= MOST_POOLS else ()
 
     async def nodes(self) -> list[NodeFacts]:
-        """Return the labels of all nodes, and the providerID of one node: the cloud is the same for all nodes."""
+        """Return the labels of all nodes, and the providerID of one node: the cloud is the same for all nodes.
+
+        Record their zones.
+        """
         one = await self.api.get(NODES, {"limit": "1"})
         found = [NodeFacts(labels_of(item), item["spec"].get("providerID") or "") for item in one.get("items") or ()]
-        nodes = self.api.objects(NODES, {}, METADATA_ONLY_LIST)
-        return [*found, *[NodeFacts(labels_of(item)) async for item in nodes]]
+        async for item in self.api.objects(NODES, {}, METADATA_ONLY_LIST):
+            labels = labels_of(item)
+            found.append(NodeFacts(labels))
+            self.zones.see([(item["metadata"]["name"], labels.get(ZONE) or "")])
+        return found
 
     async def has_node_pools(self) -> bool:
         """Return True if Karpenter has NodePools; False also without its CRD."""

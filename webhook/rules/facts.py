@@ -4,6 +4,7 @@ import msgspec
 
 from webhook.capacity import Pool, Provider
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.waves import Waves
 from webhook.objects.problem import Json
 
 
@@ -23,6 +24,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     disruptions: int | None = None
     failures: int | None = None
     ended: tuple[Pod, ...] = ()
+
+    # The zones that lose their spot pods; None if they are unknown.
+    waves: Waves | None = None
 
     # When the request came, in seconds since 1970; 0 if there is no clock.
     now: float = 0.0

@@ -251,6 +251,7 @@ class Endpoints:
             disruptions=None if counts is None else counts.disruptions,
             failures=None if counts is None else counts.failures,
             ended=() if counts is None else counts.ended,
+            waves=None if self.trackers is None else self.trackers.waves,
             now=time(),
             recognised=self.cluster.recognised,
             pools=self.cluster.pools,

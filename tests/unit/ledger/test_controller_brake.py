@@ -199,3 +199,21 @@ def test_a_crash_that_is_a_bug_is_settled_only_while_actions_are_allowed(emergen
     api = FakeApi()
     run(work())
     assert len(failures(api)) == 1
+
+
+def test_with_the_default_limits_500_jobs_of_a_namespace_that_lose_their_nodes_together_are_done_in_a_minute() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api, Profile(disruptions=FAIL))) as ledger:
+            for number in range(jobs):
+                see_disrupted(ledger, api, f"job-{number}", number)
+            await asyncio.sleep(INTERVAL)
+            for write in api.account_writes():
+                name = write.path.rpartition("/")[2]
+                see_job(ledger, write.text, name=name, uid=f"{name}-uid")
+            await asyncio.sleep(WINDOW + HELD_FOR + INTERVAL)
+
+    api, jobs = FakeApi(), 500
+    run(work())
+    assert len(failures(api)) == jobs
+    first = failures(api)[0]
+    assert sum(at < first + WINDOW for at in failures(api)) == RateLimit().namespace

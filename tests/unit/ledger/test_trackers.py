@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from tests.costs import assert_affordable, instructions_of, seconds_of
 from tests.objects import DISRUPTION
-from tests.unit.ledger.pods import disrupted, failed, job, job_set
+from tests.unit.ledger.pods import disrupted, failed, job, job_set, running_pod
+from webhook import metrics
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.informer import Informer
@@ -105,3 +106,29 @@ def test_without_a_backoff_limit_per_index_the_failures_come_from_the_job_status
     root = job({"parallelism": 1}, **STORED)
     found = trackers(root, None, failed(1))
     assert counted(found, root, {}) == Counts(disruptions=0, failures=None, ended=(failed(1),))
+
+
+def test_the_zone_of_an_ended_pod_is_that_of_its_node_also_if_the_node_becomes_known_later() -> None:
+    root = job({"parallelism": 1}, **STORED)
+    found = trackers(root, None, failed(1), failed(2, node="spot-2", zone="invented"))
+    found.cluster.zones.see([("spot-1", "a"), ("spot-2", "b")])
+    counts = counted(found, root, {})
+    assert counts is not None
+    assert [pod.zone for pod in counts.ended] == ["a", "b"]
+
+
+def test_a_zone_that_loses_its_spot_pods_is_reported_from_its_first_pod_on() -> None:
+    root = job({"parallelism": 1}, **STORED)
+    found = trackers(root, None)
+    found.now = lambda: 1767225640.0  # ten seconds after the disruptions
+    for number in range(4):
+        found.see_pod(running_pod(number, zone="tracked"))
+    assert sample("tracked") == 0
+    found.see_pod(disrupted(0, zone="tracked"))
+    found.see_pod_gone(disrupted(1, zone="tracked"))
+    assert sample("tracked") == 0.5
+    assert found.waves.avoided(1, 900, found.now()) == ()  # two pods are too few
+
+
+def sample(zone: str) -> float | None:
+    return metrics.REGISTRY.get_sample_value("retry_policy_spot_zone_lost_ratio", {"zone": zone})
