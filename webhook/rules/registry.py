@@ -9,7 +9,7 @@ from functools import cache
 from itertools import chain
 from typing import Final
 
-from webhook import attempts
+from webhook import attempts, capacity
 from webhook.kinds import KindSpec, batch, core
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
@@ -21,7 +21,7 @@ from webhook.rules import annotations, limits, owner, retries
 from webhook.rules.contexts import JobContext, PodContext, ValidationContext, WorkloadContext
 from webhook.rules.job_sets import free_restarts, job_set, train_job
 from webhook.rules.jobs import back_off, failure_policy, own_retries, schema, single_pod, timeouts
-from webhook.rules.pods import environment, last_words, loss, placement
+from webhook.rules.pods import avoid, environment, groups, last_words, loss, placement, protect, roles
 from webhook.rules.rule import Rule, below
 
 Writes = Callable[[KindSpec], tuple[Pattern, ...]]
@@ -263,10 +263,56 @@ def edit_placement(context: PodContext) -> list[Problem]:
     evidence = context.evidence
     levels = attempts.levels(evidence)
     lost = loss.is_lost_when_disrupted(evidence, levels)
-    decision = placement.decide(levels, evidence.settings, lost=lost)
+    decision = placement.decide(levels, evidence.settings, lost=lost, asked=asks_for_on_demand(context))
     recognised = context.facts.recognised
     context.placed = placement.edit(evidence.pod, decision, evidence.settings, recognised, context.editor)
     context.decision = decision
+    return []
+
+
+def asks_for_on_demand(context: PodContext) -> bool:
+    """Return True if a rule of onFailure or a pod's role asks for on-demand nodes; authors may waive the latter."""
+    evidence = context.evidence
+    settings = evidence.settings
+    if settings.on_failure and context.after.on_demand:
+        return True
+    if settings.profile.placement.roles == "Alike" or settings.interruptible:
+        return False
+    return roles.leads(evidence.labels, evidence.annotations)
+
+
+def may_avoid(context: PodContext) -> bool:
+    """Return True if a profile has rules of onFailure, or avoids zones that lose their spot nodes."""
+    settings = context.evidence.settings
+    return bool(settings.on_failure) or settings.profile.placement.wave is not None
+
+
+def edit_avoid(context: PodContext) -> list[Problem]:
+    """Prefer other nodes and zones than those where attempts failed, or that lose their spot nodes."""
+    evidence, editor = context.evidence, context.editor
+    if groups.is_grouped(evidence.pod):
+        return []
+    asked = context.after if evidence.settings.on_failure else on_failure.NONE
+    zones = dict.fromkeys((*asked.avoid_zones, *zones_that_lose_spot(context)))
+    if zones:
+        provider = placement.provider_of(evidence.settings, context.facts.recognised)
+        on_spot = capacity.spot_preferences(provider) if provider is not None and context.placed == "Spot" else []
+        avoid.zones(editor, [*zones], on_spot)
+    avoid.nodes(editor, asked.avoid_nodes)
+    return []
+
+
+def zones_that_lose_spot(context: PodContext) -> tuple[str, ...]:
+    """Return the zones that a pod on spot nodes avoids because they lose their spot pods."""
+    wave, waves = context.evidence.settings.profile.placement.wave, context.facts.waves
+    if wave is None or waves is None or context.placed != "Spot":
+        return ()
+    return waves.avoided(wave.share, wave.avoid_for, context.facts.now)
+
+
+def edit_protection(context: PodContext) -> list[Problem]:
+    """Ask the node autoscaler not to remove the pod's node."""
+    protect.edit(context.evidence.annotations, context.editor)
     return []
 
 
@@ -323,6 +369,20 @@ POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
         writes=in_pods(back_off.IGNORED_FAILURES),
     ),
     Rule(name="placement", applies_to="each pod", edit=edit_placement, writes=in_pods(*placement.WRITES)),
+    Rule(
+        name="placement",
+        applies_to="a pod whose profile has rules of onFailure, or placement.wave",
+        applies=may_avoid,
+        edit=edit_avoid,
+        writes=in_pods(*avoid.WRITES),
+    ),
+    Rule(
+        name="placement",
+        applies_to="a pod that placement.protect is about",
+        applies=lambda context: protect.is_protected(context.evidence.settings, context.placed),
+        edit=edit_protection,
+        writes=in_pods(*protect.WRITES),
+    ),
     Rule(
         name="annotations",
         applies_to="each pod",

@@ -19,6 +19,7 @@ from webhook.objects.problem import Json
 from webhook.policy.applied import applied
 from webhook.policy.model import Duration, FailurePolicy, Placement, Profile, RequestedRetry, Retries
 from webhook.rules.facts import Facts
+from webhook.rules.pods.protect import PROTECTION
 
 EKS = Profile(placement=Placement(provider="eks", spot="Require"))
 GKE_FACTS = Facts(profile_name="eks", owner=stored_job(job_spec(backoffLimit=3), {"failed": 3}))
@@ -329,6 +330,7 @@ def test_the_pod_of_the_last_attempt_is_placed_on_demand_and_its_annotations_say
         names.ATTEMPT: "3",
         names.MAX_RETRIES: "3",
         names.ATTEMPT_SOURCE: "JobStatus",
+        **PROTECTION,
     }
     assert answer.object["metadata"]["labels"] == {names.PROFILE: "eks"}
     assert mutate(answer.object, GKE_FACTS, policy(eks=EKS)).patch == []

@@ -24,6 +24,7 @@ from webhook import __version__
 from webhook.cli.main import main
 from webhook.kube import names
 from webhook.objects.problem import Json
+from webhook.rules.pods.protect import PROTECTION
 
 GKE_POLICY = """
 apiVersion: retry-policy.dev/v1alpha1
@@ -487,6 +488,7 @@ def test_a_pod_is_rendered_as_the_attempt_that_is_named(manifest: Json) -> None:
         names.ATTEMPT_SOURCE: "Annotation",
         names.MAX_RETRIES: "3",
         names.PLACEMENT: "OnDemand",
+        **PROTECTION,
     }
     first = placed("--attempt", "0", manifest=manifest)
     assert first["metadata"]["annotations"][names.PLACEMENT] == "Spot"

@@ -13,6 +13,7 @@ from tests.admission import mutate, policy
 from tests.job_sets import job_sets
 from tests.objects import exit_codes, job, job_spec, pod, stored_job
 from tests.strategies import examples, maybe
+from tests.unit.ledger.pods import failed
 from tests.unit.rules.job_sets.test_job_set import job_set
 from tests.unit.rules.job_sets.test_train_job import train_job
 from tests.unit.test_properties import CRON_JOBS, FACTS, JOBS, OTHER_KINDS, PODS, PROFILES
@@ -28,6 +29,9 @@ from webhook.policy.model import (
     Diagnostics,
     Duration,
     FailurePolicy,
+    FailureRule,
+    Match,
+    Next,
     Placement,
     Policy,
     Profile,
@@ -128,9 +132,10 @@ CLAMPING = Profile(
     requested_retry=RequestedRetry(retryable=True),
     back_off=BackOff(single_pod="Indexed"),
     attempt_timeout=Duration(600),
-    placement=Placement(provider="gke", spot="Require"),
+    placement=Placement(provider="gke", spot="Require", protect="Always"),
     environment=True,
     diagnostics=Diagnostics(last_words=True),
+    on_failure=(FailureRule(match=Match(exit_codes=(143,)), next=Next(avoid="Node")),),
 )
 ANNOTATIONS = {names.INTERRUPTIBLE: "false"}
 RESTARTING: Json = {"name": "a", "restartPolicy": "Always", "restartPolicyRules": [{"action": "Restart"}]}
@@ -160,7 +165,7 @@ EXAMPLES = [
 
 def test_each_rule_edits_one_of_the_examples() -> None:
     owner = stored_job(job_spec(completions=4, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=3))
-    facts = Facts(profile_name="default", owner=owner, disruptions=1)
+    facts = Facts(profile_name="default", owner=owner, disruptions=1, ended=(failed(),))
     with watching() as watched:
         for root in EXAMPLES:
             mutate(root, facts if root["kind"] == "Pod" else Facts(profile_name="default"), policy(default=CLAMPING))

@@ -47,12 +47,14 @@ class Decision(msgspec.Struct, frozen=True):
 
     `level`: the level because of which it leaves, or else the one with the highest attempt. `retries`: the same among
     the levels that count retries. `disruptions`: the same among those that count disruptions; None if there is none.
+    `alone`: whether something else asks for on-demand nodes, which it may not ask of the other pods of its group.
     """
 
     off_spot: bool
     level: Level
     retries: Level
     disruptions: Level | None = None
+    alone: bool = False
 
 
 def takes_part(pod: Json, controller: OwnerReference | None, *, batch: bool) -> bool:
@@ -78,8 +80,10 @@ def settings_of_retry(settings: Settings, said: Json, *owners: Json | None) -> S
     return settings
 
 
-def decide(levels: list[Level], settings: Settings, *, lost: bool = False) -> Decision:
+def decide(levels: list[Level], settings: Settings, *, lost: bool = False, asked: bool = False) -> Decision:
     """Return the decision from all levels; without a level a pod is a first attempt.
+
+    `asked`: whether a rule of onFailure, or the pod's role, asks for on-demand nodes.
 
     `lost`: whether a disruption ends its work. Then its first attempt is its last one, and so leaves spot nodes, unless
     the threshold is 0. This must be a requirement: an autoscaler ignores a preference, and a scheduler that finds only
@@ -89,13 +93,15 @@ def decide(levels: list[Level], settings: Settings, *, lost: bool = False) -> De
     leaving = highest(level for level in levels if leaves_spot(level, threshold))
     unknown = Level(UNKNOWN, 0, settings.default_retries)
     must_leave = settings.interruptible is False or bool(lost and threshold and leaving is None)
+    alone = asked and not must_leave and leaving is None
     level = (None if must_leave else leaving) or highest(levels) or unknown
     retries = highest(one for one in levels if not one.of_disruptions) or unknown
     return Decision(
-        off_spot=must_leave or leaving is not None,
+        off_spot=must_leave or asked or leaving is not None,
         level=level,
         retries=retries if level.of_disruptions else level,
         disruptions=highest(one for one in levels if one.of_disruptions),
+        alone=alone,
     )
 
 
@@ -155,7 +161,7 @@ def would_stand_alone(pod: Json, decision: Decision, settings: Settings) -> bool
     """Return True if a requirement could separate a pod from its group, and the author does not ask for one."""
     if settings.interruptible is False or not groups.is_grouped(pod):
         return False
-    return not groups.moves_as_one(pod, decision.level.source)
+    return decision.alone or not groups.moves_as_one(pod, decision.level.source)
 
 
 def leave_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, bound: bool) -> Placement:

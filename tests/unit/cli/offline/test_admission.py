@@ -21,6 +21,7 @@ from webhook.objects import strict_yaml
 from webhook.objects.problem import Json, Problem
 from webhook.policy.model import Placement, Policy, Profile, Retries
 from webhook.policy.parse import load_default
+from webhook.rules.pods.protect import PROTECTION
 
 GKE = policy(default=Profile(placement=Placement(provider="gke")))
 SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": "None"}}
@@ -211,6 +212,7 @@ def test_the_option_attempt_acts_like_an_annotation_of_the_author() -> None:
         names.ATTEMPT_SOURCE: "Annotation",
         names.PLACEMENT: "OnDemand",
         names.MAX_RETRIES: "3",
+        **PROTECTION,
     }
 
 

@@ -101,6 +101,27 @@ def test_attempt_budget_and_threshold_decide_whether_a_level_leaves_spot(
     assert placement.leaves_spot(Level("JobStatus", attempt, budget), threshold) is leaves
 
 
+def test_a_pod_is_on_demand_if_a_rule_or_its_role_asks_for_it() -> None:
+    first = placement.decide([Level("JobStatus", 0, 3)], settings(), asked=True)
+    assert (first.off_spot, first.alone) == (True, True)
+
+
+@pytest.mark.parametrize(("attempt", "interruptible"), [(3, None), (0, False)])
+def test_a_pod_that_leaves_spot_anyway_does_not_leave_it_alone(
+    attempt: int,
+    interruptible: bool | None,  # noqa: FBT001
+) -> None:
+    levels = [Level("JobSet", attempt, 3)]
+    assert not placement.decide(levels, settings(interruptible=interruptible), asked=True).alone
+
+
+def test_a_pod_that_leaves_spot_alone_only_prefers_to_if_it_is_in_a_group() -> None:
+    grouped = pod(labels={"scheduling.x-k8s.io/pod-group": "workers"})
+    alone = placement.decide([Level("JobSet", 0, 3)], settings(), asked=True)
+    assert placed(grouped, alone) == "OnDemand"
+    assert terms(grouped) is None
+
+
 def test_a_pod_is_on_demand_if_any_level_leaves_spot_and_that_level_is_recorded() -> None:
     retries, last = Level("JobIndex", 4, 9), Level("JobSet", 2, 2)
     assert placement.decide([retries, last], settings()) == placement.Decision(off_spot=True, level=last, retries=last)

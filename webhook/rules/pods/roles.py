@@ -1,0 +1,34 @@
+"""Recognises the pod that leads a workload: if it is lost, all the others have worked in vain.
+
+Reads:
+    metadata.labels: those by which Spark, Ray and MPI mark driver, head and launcher, and JobSet its Jobs
+    metadata.annotations[jobset.sigs.k8s.io/coordinator, batch.kubernetes.io/job-completion-index]
+"""
+
+from typing import Final
+
+from webhook.kinds.job_set import JOB_INDEX, REPLICATED_JOB, SET_NAME
+from webhook.ledger.model.pods import INDEX
+from webhook.objects.problem import Json
+
+# Spark itself, under whichever operator; KubeRay; the MPI operator, and the training operator with its two labels.
+LEADERS: Final = {
+    "spark-role": "driver",
+    "ray.io/node-type": "head",
+    "training.kubeflow.org/job-role": "launcher",
+    "training.kubeflow.org/replica-type": "launcher",
+}
+# On each pod of a JobSet with spec.coordinator: host name and subdomain of the coordinator. The host name is SET-JOB-
+# JOB INDEX-COMPLETION INDEX (coordinatorEndpoint in pkg/controllers/jobset_controller.go of JobSet 0.12).
+COORDINATOR: Final = "jobset.sigs.k8s.io/coordinator"
+
+
+def leads(labels: Json, said: Json) -> bool:
+    """Return True if a pod leads its workload; `said`: its annotations."""
+    if any(labels.get(key) == role for key, role in LEADERS.items()):
+        return True
+    coordinator = said.get(COORDINATOR)
+    if not coordinator:
+        return False
+    own = (labels.get(SET_NAME), labels.get(REPLICATED_JOB), labels.get(JOB_INDEX), said.get(INDEX))
+    return str(coordinator).partition(".")[0] == "-".join(map(str, own))
