@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 OWN = "retry-policy-test/own"  # label and taint of nodes that belong to one test
 HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
 CLASS = "retry-policy-test-high"
 
 
@@ -30,11 +31,13 @@ class OwnNodes:
         self.name = f"own-{secrets.token_hex(3)}"
         self.nodes: list[str] = []
 
-    def add(self, *, spot: bool = True) -> str:
-        """Add a node and return its name."""
+    def add(self, *, spot: bool = True, zone: str | None = None) -> str:
+        """Add a node and return its name; `zone`: the end of its zone's name, which no other test uses."""
         name = f"{self.name}-{'spot' if spot else 'on-demand'}-{len(self.nodes)}"
         node = own_node(name, spot=spot)
         node["metadata"]["labels"][OWN] = self.name
+        if zone is not None:
+            node["metadata"]["labels"][ZONE] = f"{self.name}-{zone}"
         node["spec"]["taints"].append({"key": OWN, "value": self.name, "effect": "NoSchedule"})
         self.kubectl.create(node)
         self.nodes.append(name)

@@ -22,6 +22,7 @@ from webhook.kinds import KINDS, Budget, batch
 from webhook.kube import names
 from webhook.objects import problem
 from webhook.objects.patch import Editor, at
+from webhook.rules.pods.protect import PROTECTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -275,6 +276,12 @@ EXAMPLES: Final[dict[str, list[Example]]] = {
         ),
     ],
     "attempts": [Example(root=lambda: of_job(pod("x")), stored={("metadata", "annotations"): None})],
+    "protection": [
+        Example(
+            root=lambda: annotated(pod("x"), interruptible="false"),
+            stored={("metadata", "annotations", key): None for key in PROTECTION},
+        )
+    ],
     "copies": [
         Example(
             root=lambda: annotated(job("x", backoffLimit=3), interruptible="false"),

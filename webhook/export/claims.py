@@ -206,6 +206,13 @@ CLAIMS: Final = (
         concerns=is_not_always_on_spot,
     ),
     Claim(
+        name="protection",
+        of="placement.protect",
+        held=False,
+        what="no pod asks the node autoscaler not to remove its node",
+        concerns=lambda profile: profile.placement.protect != "Never",
+    ),
+    Claim(
         name="copies",
         of="interruptible, max-retries",
         held=False,

@@ -8,10 +8,11 @@ import pytest
 
 from tests.cluster.conftest import with_operators
 from tests.cluster.disruptions import evict
-from tests.cluster.objects import condition, restarts
+from tests.cluster.objects import condition, noted, restarts
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_disruptions import maintain_node
 from tests.cluster.scenarios.test_jobs import failed_for
+from webhook.kinds.job_set import REPLICATED_JOB
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
@@ -87,3 +88,11 @@ def test_with_coupled_retry_a_bug_is_retried(scene: NewScene) -> None:
     (job,) = here.team.get("jobs")["items"]
     here.team.running(job["metadata"]["name"], 4, but=first)
     assert restarts(here.team.get("jobset", "llm")) == (0, 0)
+
+
+def test_the_coordinator_of_a_job_set_runs_on_demand_and_its_workers_on_spot(scene: NewScene) -> None:
+    here = scene("next-on-demand", spot=1, on_demand=1)
+    here.create("coordinated-set.yaml")
+    pods = here.team.pods_of_set("llm", 0, 3)
+    placements = sorted((pod["metadata"]["labels"][REPLICATED_JOB], noted(pod)["placement"]) for pod in pods)
+    assert placements == [("leader", "OnDemand"), ("workers", "Spot"), ("workers", "Spot")]
