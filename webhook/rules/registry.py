@@ -259,14 +259,20 @@ def edit_pod_back_off(context: PodContext) -> list[Problem]:
 
 
 def edit_placement(context: PodContext) -> list[Problem]:
-    """Choose spot or on-demand nodes; the rules after this one read the placement and the decision."""
-    evidence = context.evidence
+    """Choose the nodes of a pod; the rules after this one read the placement and the decision."""
+    evidence, recognised = context.evidence, context.facts.recognised
+    profile = evidence.settings.profile
+    chosen = profile.placement
     levels = attempts.levels(evidence)
     lost = loss.is_lost_when_disrupted(evidence, levels)
-    decision = placement.decide(levels, evidence.settings, lost=lost, asked=asks_for_on_demand(context))
-    recognised = context.facts.recognised
+    asked = bool(profile.on_failure or chosen.roles != "Alike") and asks_for_on_demand(context)
+    decision = placement.decide(levels, evidence.settings, lost=lost, asked=asked)
     context.placed = placement.edit(evidence.pod, decision, evidence.settings, recognised, context.editor)
     context.decision = decision
+    if (profile.on_failure and context.facts.ended) or chosen.wave is not None:
+        edit_avoid(context)
+    if chosen.protect in {context.placed, "Always"}:  # both have the value OnDemand
+        protect.edit(evidence.annotations, context.editor)
     return []
 
 
@@ -281,17 +287,11 @@ def asks_for_on_demand(context: PodContext) -> bool:
     return roles.leads(evidence.labels, evidence.annotations)
 
 
-def may_avoid(context: PodContext) -> bool:
-    """Return True if a profile has rules of onFailure, or avoids zones that lose their spot nodes."""
-    settings = context.evidence.settings
-    return bool(settings.on_failure) or settings.profile.placement.wave is not None
-
-
-def edit_avoid(context: PodContext) -> list[Problem]:
+def edit_avoid(context: PodContext) -> None:
     """Prefer other nodes and zones than those where attempts failed, or that lose their spot nodes."""
     evidence, editor = context.evidence, context.editor
     if groups.is_grouped(evidence.pod):
-        return []
+        return
     asked = context.after if evidence.settings.on_failure else on_failure.NONE
     zones = dict.fromkeys((*asked.avoid_zones, *zones_that_lose_spot(context)))
     if zones:
@@ -299,7 +299,6 @@ def edit_avoid(context: PodContext) -> list[Problem]:
         on_spot = capacity.spot_preferences(provider) if provider is not None and context.placed == "Spot" else []
         avoid.zones(editor, [*zones], on_spot)
     avoid.nodes(editor, asked.avoid_nodes)
-    return []
 
 
 def zones_that_lose_spot(context: PodContext) -> tuple[str, ...]:
@@ -308,12 +307,6 @@ def zones_that_lose_spot(context: PodContext) -> tuple[str, ...]:
     if wave is None or waves is None or context.placed != "Spot":
         return ()
     return waves.avoided(wave.share, wave.avoid_for, context.facts.now)
-
-
-def edit_protection(context: PodContext) -> list[Problem]:
-    """Ask the node autoscaler not to remove the pod's node."""
-    protect.edit(context.evidence.annotations, context.editor)
-    return []
 
 
 def edit_pod_annotations(context: PodContext) -> list[Problem]:
@@ -368,20 +361,11 @@ POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
         edit=edit_pod_back_off,
         writes=in_pods(back_off.IGNORED_FAILURES),
     ),
-    Rule(name="placement", applies_to="each pod", edit=edit_placement, writes=in_pods(*placement.WRITES)),
     Rule(
         name="placement",
-        applies_to="a pod whose profile has rules of onFailure, or placement.wave",
-        applies=may_avoid,
-        edit=edit_avoid,
-        writes=in_pods(*avoid.WRITES),
-    ),
-    Rule(
-        name="placement",
-        applies_to="a pod that placement.protect is about",
-        applies=lambda context: protect.is_protected(context.evidence.settings, context.placed),
-        edit=edit_protection,
-        writes=in_pods(*protect.WRITES),
+        applies_to="each pod",
+        edit=edit_placement,
+        writes=in_pods(*placement.WRITES, *avoid.WRITES, *protect.WRITES),
     ),
     Rule(
         name="annotations",

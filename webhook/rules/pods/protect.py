@@ -11,7 +11,6 @@ from typing import Final
 
 from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Json
-from webhook.policy.settings import Settings
 from webhook.rules.annotations import OWN
 
 # Karpenter, and GKE, EKS and AKS with it; the Cluster Autoscaler, and those that read its annotation.
@@ -20,12 +19,6 @@ PROTECTION: Final = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }
 WRITES: Final[tuple[Pattern, ...]] = tuple((*OWN, key) for key in PROTECTION)
-
-
-def is_protected(settings: Settings, placed: str | None) -> bool:
-    """Return True if the profile protects a pod with a placement."""
-    protect = settings.profile.placement.protect
-    return protect == "Always" or (protect == "OnDemand" and placed == "OnDemand")
 
 
 def edit(said: Json, editor: Editor) -> None:
