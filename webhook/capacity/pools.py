@@ -38,9 +38,13 @@ Values = set[str | None] | None
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The values of each label on a pool's nodes; labels that are not in `labels` are on no node."""
+    """The values of each label on a pool's nodes; labels that are not in `labels` are on no node.
+
+    `memory`: the most bytes that a node has for pods; 0 if that was not read.
+    """
 
     labels: Mapping[str, Values]
+    memory: int = 0
 
     def may_have(self, key: str, operator: str, values: Iterable[str]) -> bool:
         """Return True if a node of the pool may meet a nodeSelectorRequirement."""
@@ -80,6 +84,7 @@ class Census:
         self.known = True  # False if nodes are created for pending pods, or there are too many pools or labels
         self.nodes: dict[str, int] = {}  # number of nodes by pool
         self.labels: dict[str, dict[str, dict[str, int]]] = {}  # number of nodes by pool, label and value
+        self.memory: dict[str, int] = {}  # the most of a node by pool
 
     def add(self, node: NodeFacts) -> None:
         """Count a node."""
@@ -89,6 +94,7 @@ class Census:
         if not self.known:
             return
         self.nodes[name] = self.nodes.get(name, 0) + 1
+        self.memory[name] = max(node.memory, self.memory.get(name, 0))
         labels = self.labels.setdefault(name, {})
         for key, value in node.labels.items():
             values = labels.setdefault(key, {})
@@ -101,7 +107,7 @@ class Census:
         if not self.known:
             return None
         return {
-            name: Pool({key: values_of(one, count) for key, one in self.labels[name].items()})
+            name: Pool({key: values_of(one, count) for key, one in self.labels[name].items()}, self.memory[name])
             for name, count in self.nodes.items()
         }
 

@@ -12,10 +12,14 @@ PREEMPTIBLE_TOO: Final = combine(GKE, PREEMPTIBLE)
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """The fields of a Node by which its provider is recognised: metadata.labels and spec.providerID."""
+    """The fields of a Node by which its provider is recognised: metadata.labels and spec.providerID.
+
+    `memory`: the bytes that it has for pods (status.allocatable.memory); 0 if they were not read.
+    """
 
     labels: Mapping[str, str]
     provider_id: str = ""
+    memory: int = 0
 
 
 def recognise(nodes: Iterable[NodeFacts], *, has_karpenter_node_pools: bool) -> Provider | None:

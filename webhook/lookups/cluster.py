@@ -5,6 +5,7 @@ answer in time, the request fails with 503: a guess could silently place or admi
 """
 
 import asyncio
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -25,11 +26,15 @@ from webhook.kube.slices import in_slices
 from webhook.kube.tasks import in_task
 from webhook.ledger.model.cached import JOB_READ, JOB_SET_READ, trimmed_job, trimmed_job_set
 from webhook.ledger.model.pods import ZONE
+from webhook.lookups import restrictions
 from webhook.lookups.zones import NODES, NodeZones
+from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.objects.shape import Shape
+from webhook.objects.shape import ANY_KEY, Shape, type_of
+from webhook.policy import quantities
 from webhook.rules.job_sets import features
 from webhook.rules.opt_in import labels_of
+from webhook.rules.pods.memory_bounds import Restrictions
 
 LOOKUP_TIMEOUT: Final = 1.0  # seconds of one look-up; the API server waits 5 seconds for the webhook's answer
 NAMESPACE_READ: Final[Shape] = {
@@ -40,6 +45,11 @@ NAMESPACE_READ: Final[Shape] = {
 }
 NODES_KNOWN: Final = 300.0  # seconds between two reads of the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # seconds between two reads of the nodes until then
+NODE_READ: Final[Shape] = {
+    "metadata": {"name": str, "labels": {ANY_KEY: str}},
+    "spec": {"providerID": str},
+    "status": {"allocatable": {"memory": str}},
+}
 NODE_POOLS: Final = path_of("karpenter.sh/v1", "nodepools")
 CRDS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
@@ -62,6 +72,8 @@ class Cluster:
         self.pools: tuple[Pool, ...] = ()
         self.pools_seen: dict[str, Pool] = {}
         self.zones = NodeZones(api)
+        self.reads_memory = asyncio.Event()  # set by the first pod whose memory may grow: few policies have such a rule
+        self.memory_read = asyncio.Event()  # whether the nodes were read with their memory, or that was tried
         selector = {"labelSelector": names.PROFILE}
         self.namespaces = Informer(
             api, path_of("v1", "namespaces"), opt_in_of, shape=NAMESPACE_READ, query=selector, metadata_only=True
@@ -172,6 +184,7 @@ class Cluster:
         """Read the nodes and recognise the capacity provider, at intervals, until cancelled."""
         looked = False
         while True:
+            with_memory = self.reads_memory.is_set()
             try:
                 nodes, made_for_pods = await self.nodes(), await self.has_node_pools()
                 provider = recognise(nodes, has_karpenter_node_pools=made_for_pods)
@@ -191,7 +204,30 @@ class Cluster:
                 looked = True
                 self.recognised = provider
                 metrics.PROVIDER_RECOGNISED.set(provider is not None)
-            await asyncio.sleep(NODES_UNKNOWN if self.recognised is None else NODES_KNOWN)
+            if with_memory:
+                self.memory_read.set()
+            await self.pause(NODES_UNKNOWN if self.recognised is None else NODES_KNOWN)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, but no longer than until the memory of the nodes is needed for the first time."""
+        if self.memory_read.is_set():
+            await asyncio.sleep(seconds)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.reads_memory.wait()
+
+    async def bounds_of_memory(self, namespace: str) -> Restrictions:
+        """Return what bounds the memory of a namespace's pods, once the memory of the nodes is in `pools`.
+
+        Raise UnavailableError if the API does not answer.
+        """
+        self.reads_memory.set()
+        try:
+            return await in_task(restrictions.of_namespace(self.api, namespace, self.memory_read, LOOKUP_TIMEOUT))
+        except (ApiError, *UNREACHABLE) as error:
+            what = f"the API server did not show what bounds memory within {LOOKUP_TIMEOUT:g} s: {error!r}"
+            raise UnavailableError(f"{namespace}: {what}; try again") from error
 
     def see_pools(self, found: dict[str, Pool] | None) -> None:
         """Update the known pools; None clears them. Pools without a node are kept, because they may get nodes again."""
@@ -201,14 +237,20 @@ class Cluster:
     async def nodes(self) -> list[NodeFacts]:
         """Return the labels of all nodes, and the providerID of one node: the cloud is the same for all nodes.
 
-        Record their zones.
+        Record their zones. Once the memory of a pod may grow, return the memory of each node too, for which the API
+        server sends whole nodes.
         """
-        one = await self.api.get(NODES, {"limit": "1"})
-        found = [NodeFacts(labels_of(item), item["spec"].get("providerID") or "") for item in one.get("items") or ()]
-        async for item in self.api.objects(NODES, {}, METADATA_ONLY_LIST):
-            labels = labels_of(item)
-            found.append(NodeFacts(labels))
-            self.zones.see([(item["metadata"]["name"], labels.get(ZONE) or "")])
+        if self.reads_memory.is_set():
+            nodes = [item async for item in self.api.objects(NODES, {}, kind=type_of(NODE_READ))]
+            found = list(map(facts_of, nodes))
+        else:
+            one = await self.api.get(NODES, {"limit": "1"})
+            found = [
+                NodeFacts(labels_of(item), item["spec"].get("providerID") or "") for item in one.get("items") or ()
+            ]
+            nodes = [item async for item in self.api.objects(NODES, {}, METADATA_ONLY_LIST)]
+            found += [NodeFacts(labels_of(item)) for item in nodes]
+        self.zones.see((item["metadata"]["name"], labels_of(item).get(ZONE) or "") for item in nodes)
         return found
 
     async def has_node_pools(self) -> bool:
@@ -251,6 +293,12 @@ async def pools_of(nodes: list[NodeFacts]) -> dict[str, Pool] | None:
     async for node in in_slices(nodes):
         census.add(node)
     return census.pools()
+
+
+def facts_of(node: Json) -> NodeFacts:
+    """Return the labels, the providerID and the memory of a node, decoded as NODE_READ."""
+    memory = quantities.memory(at(node, ("status", "allocatable", "memory")))
+    return NodeFacts(labels_of(node), at(node, ("spec", "providerID")) or "", memory or 0)
 
 
 def opt_in_of(namespace: Json) -> OptIn:

@@ -6,6 +6,7 @@ from webhook.capacity import Pool, Provider
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.waves import Waves
 from webhook.objects.problem import Json
+from webhook.rules.pods.memory_bounds import Restrictions
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +28,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     # The zones that lose their spot pods; None if they are unknown.
     waves: Waves | None = None
+
+    # What bounds the memory of the pods of the namespace; looked up only for a pod whose memory may grow.
+    restrictions: Restrictions = Restrictions()
 
     # When the request came, in seconds since 1970; 0 if there is no clock.
     now: float = 0.0
