@@ -190,7 +190,9 @@ class Trackers:
     def see_job_set(self, job_set: CachedJobSet) -> None:
         """Record the current state of a JobSet and its account."""
         key = key_of_job_set(job_set)
-        self.see_account(key, self.state_of(key), job_set)
+        state = self.state_of(key)
+        state.see_set(job_set["metadata"]["uid"])
+        self.see_account(key, state, job_set)
 
     def see_job_set_gone(self, job_set: CachedJobSet) -> None:
         """Record that a JobSet was deleted."""
@@ -234,7 +236,9 @@ class Trackers:
         job_set, index = labels.get(SET_NAME) or "", pods.index_of(pod["metadata"].get("annotations") or {})
         key = Key(namespace, job_set, "" if job_set else metadata["name"])
         state = self.states.get(key)
-        if state is None or not self.pods.synced.is_set() or metadata["uid"] not in state.tracker.jobs:
+        if state is None or not self.pods.synced.is_set():
+            return None
+        if not job_set and metadata["uid"] not in state.tracker.jobs:  # a JobSet restarts with new Jobs
             return None
         if state.tracker.is_behind(metadata["uid"], index):
             await in_task(self.catch_up(key, state.tracker, metadata["uid"], index))

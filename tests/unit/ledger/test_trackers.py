@@ -132,3 +132,41 @@ def test_a_zone_that_loses_its_spot_pods_is_reported_from_its_first_pod_on() -> 
 
 def sample(zone: str) -> float | None:
     return metrics.REGISTRY.get_sample_value("retry_policy_spot_zone_lost_ratio", {"zone": zone})
+
+
+OF_SET = {
+    "apiVersion": f"{JOB_SET.group}/v1alpha2",
+    "kind": "JobSet",
+    "name": "set",
+    "uid": "set-uid",
+    "controller": True,
+}
+
+
+def before_restart() -> tuple[Trackers, Json, Pod]:
+    """Return the trackers of a JobSet that restarts, its Job before that, and a pod of it that has failed."""
+    above, pod = job_set(), failed(1, job="set-train", job_set="set", index="0")
+    above["metadata"]["resourceVersion"] = "1"
+    root = job({"parallelism": 1}, name="set-train", ownerReferences=[OF_SET], **{**STORED, "labels": {}})
+    return trackers(root, above, pod), root, pod
+
+
+def first_index(found: Trackers, root: Json) -> tuple[Pod, ...] | None:
+    """Return the ended pods before a pod of the first index of a Job of the JobSet."""
+    annotations = {"batch.kubernetes.io/job-completion-index": "0"}
+    counts = counted(found, root, {"labels": SET_LABELS, "annotations": annotations})
+    return None if counts is None else counts.ended
+
+
+def test_after_a_restart_of_a_job_set_its_ended_pods_are_known_before_the_watch_delivers_the_new_job() -> None:
+    found, root, pod = before_restart()
+    new = {**root, "metadata": {**root["metadata"], "uid": "uid of the new Job"}}
+    assert first_index(found, new) == (pod,)
+
+
+def test_a_new_job_set_with_the_name_of_an_old_one_begins_without_ended_pods() -> None:
+    found, root, _ = before_restart()
+    above = job_set()
+    above["metadata"] |= {"resourceVersion": "2", "uid": "uid of the new JobSet"}
+    found.see_job_set(listed(found.cluster.job_sets, above))
+    assert first_index(found, root) == ()

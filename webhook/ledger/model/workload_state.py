@@ -25,6 +25,7 @@ class WorkloadState:
     Only its own methods set its fields: `Trackers` calls them with what the watches deliver, `Ledger` with what was
     written. Times are seconds of a monotonic clock.
 
+    - `set_uid`: the uid of its JobSet; empty if it has none, or a watch has not delivered it.
     - `text`: the account that a watch delivered last, None if there is none; `account`: the same, decoded.
     - `costs`: by uid, what the pods of a JobSet cost that are not counted yet.
     - `awaited`: the account that was written, until a watch delivers it; `written`: when it was written.
@@ -35,6 +36,7 @@ class WorkloadState:
     """
 
     tracker: Tracker = field(default_factory=Tracker)
+    set_uid: str = ""
     text: str | None = None
     account: Account = field(default_factory=Account)
     costs: dict[str, Cost] = field(default_factory=dict)
@@ -44,6 +46,12 @@ class WorkloadState:
     over_limit: bool = False
     missing_since: float | None = None
     bugs: set[str] = field(default_factory=set)
+
+    def see_set(self, uid: str) -> None:
+        """Record the JobSet; if it is a new one with the name of an old one, forget how pods of that have ended."""
+        if self.set_uid not in {"", uid}:
+            self.tracker.ends.clear()
+        self.set_uid = uid
 
     def see_account(self, text: str | None, account: Account) -> None:
         """Record an account that a watch has delivered and that differs from the last one."""
