@@ -73,6 +73,15 @@ PLACEMENTS: Final = Counter(
 placements: Final = cache(PLACEMENTS.labels)
 for placement in ("Spot", "OnDemand", "None"):
     placements(placement)  # reported from the start: Prometheus sees no increase of a series that begins with 1
+MEMORY_GROWTHS: Final = Counter(
+    "retry_policy_memory_growths",
+    "Containers of new pods that were killed for their memory before and should get more, by what held that back.",
+    ("result",),
+    registry=REGISTRY,
+)
+memory_growths: Final = cache(MEMORY_GROWTHS.labels)
+for result in ("Grown", "Limit", "Node", "LimitRange", "ResourceQuota", "Kueue", "PodResources", "Unknown"):
+    memory_growths(result)  # likewise
 UNKNOWN_PROFILES: Final = Counter(
     "retry_policy_unknown_profile_requests",
     "Requests in namespaces whose profile the policy does not have.",

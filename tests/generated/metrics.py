@@ -31,6 +31,7 @@ REMEDIES: Final[dict[str, str]] = {
     "requests_denied": "ask the namespaces with most of them; the log line `denied` and `kubectl` name the fields",
     "requests_not_enforced": "before you set Enforce: ask these namespaces; `retry-policy check` names the fields",
     "placements": "many `None`: the page on troubleshooting lists the reasons",
+    "memory_growths": "many `ResourceQuota`: raise the quota, which the annotation `memory` of the pods names",
     "unknown_profile_requests": "rises: add the profile, or label the namespace with one that exists",
     "policy_generation": "0: the replica is not ready; the Event `NotReady` of its pod says why",
     "policy_reloads": "`bad` rises: the Event `PolicyRefused` says what is wrong",
@@ -129,6 +130,16 @@ LABELS: Final[dict[tuple[str, str], str]] = {
     ("requests_not_enforced", "profile"): "of the namespace",
     ("requests_not_enforced", "would_be"): defined(denied="Enforce would deny it", changed="Enforce would change it"),
     ("placements", "placement"): defined(Spot="on spot", OnDemand="on demand", **{"None": "neither"}),
+    ("memory_growths", "result"): defined(
+        Grown="nothing: it got what the rule says",
+        Limit="the limit of the policy or of the author",
+        Node="the largest node",
+        LimitRange="a LimitRange",
+        ResourceQuota="what a ResourceQuota has left",
+        Kueue="the quota of a Kueue queue",
+        PodResources="`spec.resources` of the pod",
+        Unknown="bounds that cannot be read",
+    ),
     ("policy_reloads", "result"): defined(good="put in force", bad="refused"),
     ("policy_profiles", "provider"): (
         f"`placement.provider` of the profile: {quoted(get_args(Placement.__annotations__['provider']))}"

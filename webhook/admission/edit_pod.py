@@ -1,5 +1,7 @@
 """Applies the rules to a pod: places it by its attempt, and annotates it with the decision and the reason."""
 
+from collections.abc import Sequence
+
 from webhook import attempts
 from webhook.admission.modes import ENFORCED
 from webhook.admission.subject import Subject
@@ -11,21 +13,24 @@ from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, opt_in, registry
 from webhook.rules.contexts import PodContext
 from webhook.rules.facts import Facts
-from webhook.rules.pods import placement
+from webhook.rules.pods import memory, placement
 from webhook.rules.rule import apply
 
+# The warnings about a pod; its placement, empty if none was decided; how the memory of its containers has grown.
+Edited = tuple[list[Problem], str, Sequence[memory.Growth]]
 
-def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> tuple[list[Problem], str]:
-    """Edit a pod; return the warnings and the placement, which is empty if none was decided."""
+
+def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> Edited:
+    """Edit a pod, and return what is known of it then."""
     root = subject.root
     said = annotations.of(root)
     settings = profile.settings(said if facts.owner is None else {**annotations.of(facts.owner), **said})
     if settings.skip or not subject.takes_part or is_no_batch(subject.owner_row, facts, said):
-        return [], ""
+        return [], "", ()
     if facts.mode in ENFORCED and is_of_unchanged_job(subject.owner_row, facts, said):
-        return [], ""
+        return [], "", ()
     if not subject.controlled and profile.problems(said, annotations.OWN):
-        return [], ""  # /validate denies the pod because of these problems
+        return [], "", ()  # /validate denies the pod because of these problems
     evidence = attempts.Evidence(
         pod=root,
         annotations=said,
@@ -40,7 +45,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     )
     context = PodContext(evidence, facts, profile, editor, is_of_job=subject.owner_row is batch.JOB)
     warnings = apply(registry.POD_RULES, context, editor)
-    return warnings, context.placed or ""
+    return warnings, context.placed or "", context.growths
 
 
 def is_no_batch(row: KindSpec | None, facts: Facts, said: Json) -> bool:

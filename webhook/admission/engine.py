@@ -54,14 +54,17 @@ def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
         left = [Problem(problem.path, problem.what, "not changed") for problem in subject.malformed]
         return Response(warnings=left) if facts.mode in ENFORCED else modes.would_change(facts.mode, [], left)
     before = len(editor.edits)
-    warnings, placed = edit(subject, profile, facts, editor)
+    warnings, placed, growths = edit(subject, profile, facts, editor)
     if facts.mode not in ENFORCED:
         response = modes.would_change(facts.mode, editor.edits[before:], warnings)
         response.patch = restored
         return response
     patch = editor.patch() if editor.edits else b""
     edited = modes.rules_of(editor.edits)
-    return Response(patch=patch, edited=edited, warnings=warnings, warned=editor.warned, placement=placed)
+    response = Response(patch=patch, edited=edited, warnings=warnings, warned=editor.warned, placement=placed)
+    if growths:
+        response.growths = tuple(one.result for one in growths)
+    return response
 
 
 def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
@@ -161,13 +164,13 @@ def stopping_warnings(row: KindSpec, old: Json, root: Json) -> Iterator[Problem]
         yield Problem(("spec", field), "pods that this ends may fail the Job", remedy)
 
 
-def edit(subject: Subject, profile: NamedProfile, facts: Facts, editor: Editor) -> tuple[list[Problem], str]:
-    """Edit the object in place; return the warnings, and the placement of a pod, which is empty if there is none."""
+def edit(subject: Subject, profile: NamedProfile, facts: Facts, editor: Editor) -> edit_pod.Edited:
+    """Edit the object in place; return the warnings, and what is known only of a pod."""
     if subject.row is core.POD:
         return edit_pod.edit(subject, facts, profile, editor)
     if subject.row.immutable and subject.old is not None:
-        return edit_immutable.edit(subject, subject.old, profile, editor), ""
-    return edit_workload.edit(subject, facts, profile, editor), ""
+        return edit_immutable.edit(subject, subject.old, profile, editor), "", ()
+    return edit_workload.edit(subject, facts, profile, editor), "", ()
 
 
 def problems_of(context: ValidationContext) -> list[tuple[str, Problem]]:

@@ -78,6 +78,7 @@ class Response(msgspec.Struct, kw_only=True):
       the edits that Enforce would make, except those of the metadata. Each has the name of its rule.
     - `warned`: the warnings of rules, each with the name of its rule; `warnings` has them, maybe shortened.
     - For metrics: `edited`, the rule of each edit that was made, or that Enforce would make; `placement` of a pod;
+      `growths`, what has held back the memory of each container that should get more, Grown if nothing has;
       `unknown_profile`, whether the policy lacks the namespace's profile.
     """
 
@@ -92,6 +93,7 @@ class Response(msgspec.Struct, kw_only=True):
     would_deny: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
     would_change: list[tuple[str, Problem]] = msgspec.field(default_factory=list)
     placement: str = ""
+    growths: tuple[str, ...] = ()
     unknown_profile: bool = False
 
     @property

@@ -41,7 +41,7 @@ def judge(root: Json, policy: Policy, profile_name: str, facts: Facts) -> Judgem
     editor = Editor(root)
     warnings: list[Problem] = []
     if not subject.malformed:
-        warnings, _ = engine.edit(subject, profile, facts, editor)
+        warnings, _, _ = engine.edit(subject, profile, facts, editor)
     validated = engine.validate(subject, policy, facts)
     if validated.found:
         return Judgement("denied", lines(validated.problems))

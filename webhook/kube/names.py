@@ -48,6 +48,10 @@ MEMORY_LIMIT: Final = PREFIX + "memory-limit"
 # on_failure.py).
 AFTER_FAILURE: Final = PREFIX + "after-failure"
 
+# Annotation on pods, written by the webhook, read by people: how the memory of containers that were killed for it has
+# grown, and what has held it back.
+MEMORY: Final = PREFIX + "memory"
+
 # Annotation on pods, written by the webhook, read by people and by the ledger: Spot, OnDemand or None.
 PLACEMENT: Final = PREFIX + "placement"
 
@@ -122,6 +126,7 @@ ANNOTATIONS: Final = SAID | {
     DISRUPTIONS,
     KEEP_FINALLY,
     LEDGER,
+    MEMORY,
     PLACEMENT,
     POLICY,
     RETRY_ACCEPTED,

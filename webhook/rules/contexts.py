@@ -16,7 +16,7 @@ from webhook.rules import annotations
 from webhook.rules.facts import Facts
 from webhook.rules.job_sets import free_restarts, job_set
 from webhook.rules.jobs import failure_policy, own_retries, restart_policy
-from webhook.rules.pods import placement
+from webhook.rules.pods import memory, placement
 
 
 class WorkloadContext:
@@ -163,6 +163,9 @@ class PodContext:
         # Set by the rule placement, for the rules after it.
         self.decision: placement.Decision | None = None
         self.placed: placement.Placement | None = None
+        # Set by the rule memory: of each container whose memory should grow, how it has; and the annotation about that.
+        self.growths: list[memory.Growth] = []
+        self.growth_note = ""
 
     @cached_property
     def after(self) -> on_failure.State:

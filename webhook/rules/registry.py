@@ -21,7 +21,7 @@ from webhook.rules import annotations, limits, owner, retries
 from webhook.rules.contexts import JobContext, PodContext, ValidationContext, WorkloadContext
 from webhook.rules.job_sets import free_restarts, job_set, train_job
 from webhook.rules.jobs import back_off, failure_policy, own_retries, schema, single_pod, timeouts
-from webhook.rules.pods import avoid, environment, groups, last_words, loss, placement, protect, roles
+from webhook.rules.pods import avoid, environment, groups, last_words, loss, memory, placement, protect, roles
 from webhook.rules.rule import Rule, below
 
 Writes = Callable[[KindSpec], tuple[Pattern, ...]]
@@ -309,6 +309,22 @@ def zones_that_lose_spot(context: PodContext) -> tuple[str, ...]:
     return waves.avoided(wave.share, wave.avoid_for, context.facts.now)
 
 
+def grows(context: PodContext) -> bool:
+    """Return True if a container of the scope was killed for its memory, and a rule of onFailure gives it more."""
+    return bool(context.evidence.settings.on_failure and context.after.kills)
+
+
+def edit_memory(context: PodContext) -> list[Problem]:
+    """Raise the memory of containers that were killed for it, unless an earlier round of the same admission did."""
+    said, after = context.evidence.annotations, context.after
+    if memory.is_done(said, after):
+        context.growth_note = said[names.MEMORY]
+        return []
+    context.growths = memory.edit(context.evidence, after, context.facts, context.editor)
+    context.growth_note = "; ".join(map(str, context.growths))
+    return []
+
+
 def edit_pod_annotations(context: PodContext) -> list[Problem]:
     """Annotate a pod with the decision and its source; return the warnings about malformed sources of its attempt."""
     said, editor, decision = context.evidence.annotations, context.editor, context.decision
@@ -324,8 +340,11 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
         notes |= {names.DISRUPTIONS: str(disruptions.attempt), names.MAX_DISRUPTIONS: str(disruptions.budget)}
     if context.evidence.settings.on_failure and context.after != on_failure.NONE:
         notes[names.AFTER_FAILURE] = on_failure.written(context.after)
-    elif names.AFTER_FAILURE in said:  # copied from its template, which is no record of ours
-        editor.remove((*annotations.OWN, names.AFTER_FAILURE))
+    if context.growth_note:
+        notes[names.MEMORY] = context.growth_note
+    for key in (names.AFTER_FAILURE, names.MEMORY):
+        if key in said and key not in notes:  # copied from its template, which is no record of ours
+            editor.remove((*annotations.OWN, key))
     if names.COUNTED in said:  # copied from its template; with it the ledger would not count the pod
         editor.remove((*annotations.OWN, names.COUNTED))
     editor.update(annotations.OWN, notes)
@@ -350,6 +369,7 @@ def edit_last_words(context: PodContext) -> list[Problem]:
 POD_KEYS: Final = (
     names.AFTER_FAILURE,
     *(names.ATTEMPT, names.ATTEMPT_SOURCE, names.COUNTED, names.DISRUPTIONS, names.MAX_DISRUPTIONS, names.MAX_RETRIES),
+    names.MEMORY,
     names.PLACEMENT,
 )
 POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
@@ -366,6 +386,14 @@ POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
         applies_to="each pod",
         edit=edit_placement,
         writes=in_pods(*placement.WRITES, *avoid.WRITES, *protect.WRITES),
+    ),
+    # After the placement: the pod's memory is bounded by the largest node on which it may run.
+    Rule(
+        name="memory",
+        applies_to="a pod of a Job, after a container was killed for its memory",
+        applies=grows,
+        edit=edit_memory,
+        writes=in_pods(*memory.WRITES),
     ),
     Rule(
         name="annotations",

@@ -16,6 +16,7 @@ from webhook.admission.object_name import ObjectName, object_name
 from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Subject, read, subject_of
 from webhook.kinds import batch
+from webhook.ledger.model.pods import Pod
 from webhook.ledger.trackers import Trackers
 from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.lookups.policy_source import PolicySource
@@ -23,6 +24,8 @@ from webhook.objects.problem import cut
 from webhook.policy import emergency
 from webhook.policy.model import Policy
 from webhook.rules.facts import Facts
+from webhook.rules.pods import memory
+from webhook.rules.pods.memory_bounds import Restrictions
 from webhook.serving.bodies import Bodies
 from webhook.serving.http_response import HttpResponse, text
 from webhook.serving.limits import LIMITS, Limits
@@ -242,6 +245,9 @@ class Endpoints:
             owner, above = await self.cluster.owners(namespace, subject.owner)
             if self.trackers is not None and owner is not None and subject.owner_row is batch.JOB:
                 counts = await self.trackers.counts(namespace, owner, subject.root)
+        restrictions = Restrictions()
+        if counts is not None and counts.ended and self.may_grow(profile_name, counts.ended):
+            restrictions = await self.cluster.bounds_of_memory(namespace)
         return Facts(
             profile_name=profile_name,
             mode=mode,
@@ -253,6 +259,7 @@ class Endpoints:
             ended=() if counts is None else counts.ended,
             waves=None if self.trackers is None else self.trackers.waves,
             now=time(),
+            restrictions=restrictions,
             recognised=self.cluster.recognised,
             pools=self.cluster.pools,
             message_patterns=self.cluster.message_patterns,
@@ -261,6 +268,12 @@ class Endpoints:
             requested_retries=self.retry_requests is not None,
             ledger=self.keeps_ledger(),
         )
+
+    def may_grow(self, profile_name: str | None, ended: tuple[Pod, ...]) -> bool:
+        """Return True if a profile may give a pod more memory than its template, after these pods of its scope."""
+        policy = self.policy.current
+        profile = None if policy is None else policy.profiles.get(profile_name or "")
+        return profile is not None and memory.may_grow(profile.on_failure, ended)
 
     async def judge_retry_request(
         self, retry_requests: "RetryAdmission", request: "RetryRequest", body: bytes
@@ -326,3 +339,5 @@ def count(response: Response, mode: str) -> None:
         metrics.UNKNOWN_PROFILES.inc()
     if response.placement:
         metrics.placements(response.placement).inc()
+    for result in response.growths:
+        metrics.memory_growths(result).inc()

@@ -31,6 +31,7 @@ from webhook.policy.model import (
     FailurePolicy,
     FailureRule,
     Match,
+    MemoryGrowth,
     Next,
     Placement,
     Policy,
@@ -135,8 +136,11 @@ CLAMPING = Profile(
     placement=Placement(provider="gke", spot="Require", protect="Always"),
     environment=True,
     diagnostics=Diagnostics(last_words=True),
-    on_failure=(FailureRule(match=Match(exit_codes=(143,)), next=Next(avoid="Node")),),
+    on_failure=(
+        FailureRule(match=Match(cause="OOMKilled"), next=Next(memory=MemoryGrowth(limit="8Gi"), avoid="Node")),
+    ),
 )
+KILLED = failed(1, 137, exit_reason="OOMKilled")
 ANNOTATIONS = {names.INTERRUPTIBLE: "false"}
 RESTARTING: Json = {"name": "a", "restartPolicy": "Always", "restartPolicyRules": [{"action": "Restart"}]}
 RESTARTS = {"rules": [{"name": "mine", "action": "RestartJobSetAndIgnoreMaxRestarts"}]}
@@ -160,12 +164,13 @@ EXAMPLES = [
         "spec": {"templates": [{"name": "main"}]},
     },
     pod(annotations={INDEX_IGNORED_FAILURES: "1"}),
+    pod({"containers": [{"name": "main", "image": "x", "resources": {"limits": {"memory": "1Gi"}}}]}),
 ]
 
 
 def test_each_rule_edits_one_of_the_examples() -> None:
     owner = stored_job(job_spec(completions=4, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=3))
-    facts = Facts(profile_name="default", owner=owner, disruptions=1, ended=(failed(),))
+    facts = Facts(profile_name="default", owner=owner, disruptions=1, ended=(KILLED,))
     with watching() as watched:
         for root in EXAMPLES:
             mutate(root, facts if root["kind"] == "Pod" else Facts(profile_name="default"), policy(default=CLAMPING))

@@ -21,6 +21,7 @@ RULES: Final[dict[str, str]] = {
     "placement": "A pod is not placed on spot or on-demand nodes.",
     "environment": "The variables that tell a program its attempt are not set.",
     "last_words": "The end of the log of a container that fails is not kept.",
+    "memory": "A container that was killed for its memory does not get more.",
     "reapply": "What an earlier admission injected is not taken out.",
     "own_keys": "An annotation that only the server writes is removed.",
     "unknown_keys": "A misspelt label or annotation of retry-policy.dev, which has no effect.",
