@@ -20,6 +20,7 @@ DELETION_EXIT_CODE = PREFIX + "deletion-exit-code"
 DELETION_SECONDS = PREFIX + "deletion-seconds"
 CONTAINER = PREFIX + "container"
 OTHERS_EXIT_CODE = PREFIX + "others-exit-code"
+NEEDS_MEMORY = PREFIX + "needs-memory"
 
 
 def exits(*codes: int) -> dict[str, str]:

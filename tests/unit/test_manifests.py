@@ -291,7 +291,8 @@ def test_a_sample_policy_has_no_problem(file: Path) -> None:
 
 
 def test_the_sample_policies_are_for_aks_eks_gke_and_karpenter() -> None:
-    assert {file.stem for file in POLICIES} == {"policy-aks", "policy-eks", "policy-gke", "policy-karpenter"}
+    providers = {"policy-aks", "policy-eks", "policy-gke", "policy-karpenter"}
+    assert {file.stem for file in POLICIES} == {*providers, "policy-on-failure"}
 
 
 def test_only_the_sample_job_with_25_retries_is_denied() -> None:

@@ -16,6 +16,7 @@ from tests.cluster.manifests import (
     DELETION_EXIT_CODE,
     DELETION_SECONDS,
     EXIT_CODES,
+    NEEDS_MEMORY,
     OTHERS_EXIT_CODE,
 )
 from webhook.kube.names import PROFILE
@@ -35,6 +36,7 @@ def program(
     after: int | None = None,
     container: str | None = None,
     others: int | None = None,
+    needs: str | None = None,
 ) -> dict[str, str]:
     """Return the annotations that define how the containers of a pod end (stages/pod.yaml).
 
@@ -43,6 +45,7 @@ def program(
     `at_sigterm`: the exit code of all containers when their pod is deleted; by default they are killed, 137.
     `after`: the seconds from SIGTERM to this end.
     `others`: the exit code of the other containers when `container` ends.
+    `needs`: the memory without which `container` is killed, one amount or one for each completion index.
     """
     said = {
         EXIT_CODES: ",".join("" if code is None else str(code) for code in exits) or None,
@@ -50,6 +53,7 @@ def program(
         DELETION_SECONDS: after,
         CONTAINER: container,
         OTHERS_EXIT_CODE: others,
+        NEEDS_MEMORY: needs,
     }
     return {key: str(value) for key, value in said.items() if value is not None}
 

@@ -1,0 +1,140 @@
+"""Containers that are killed because they use more memory than their limit, and get more in the next pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.cluster.conftest import with_operators
+from tests.cluster.disruptions import evict
+from tests.cluster.objects import condition, exit_codes, is_running, restarts
+from tests.cluster.scenarios.conftest import MANIFESTS, program
+from tests.cluster.scenarios.test_jobs import failed_for, index, is_complete
+from tests.cluster.scenarios.test_kueue import with_a_queue
+from webhook.kube import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.kubectl import Object
+    from tests.cluster.scenarios.conftest import NewScene, Scene
+
+LONG = 120  # seconds: the Job controller waits 10 s, then 20 s, before it replaces a pod
+
+
+def limit(pod: Object) -> str:
+    return str(pod["spec"]["containers"][0]["resources"]["limits"]["memory"])
+
+
+def request(pod: Object) -> str:
+    return str(pod["spec"]["containers"][0]["resources"]["requests"]["memory"])
+
+
+def note(pod: Object) -> str:
+    return str(pod["metadata"]["annotations"].get(names.MEMORY, ""))
+
+
+def create_bound(here: Scene, file: str) -> None:
+    """Create a LimitRange or a ResourceQuota; wait until the quota is in force."""
+    bound = here.team.create(yaml.safe_load((MANIFESTS / file).read_text()))
+    if bound["kind"] == "ResourceQuota":
+        waiting = ("wait", "resourcequota", "team", "--for=jsonpath={.status.hard}", "--timeout=30s")
+        assert here.team.run(*waiting).returncode == 0
+
+
+def attempts(here: Scene, name: str, number: int) -> list[Object]:
+    """Return the pods of a Job once it has had this many."""
+    return here.team.pods_of(name, lambda pods: len(pods) >= number, seconds=LONG)
+
+
+def refusals(here: Scene) -> list[str]:
+    """Return why the API server has refused pods."""
+    return [one["message"] for one in here.team.get("events")["items"] if one["reason"] == "FailedCreate"]
+
+
+def running(pods: list[Object]) -> Iterator[Object]:
+    return filter(is_running, pods)
+
+
+@pytest.mark.first
+def test_a_job_that_needs_four_times_its_memory_succeeds_after_two_kills(scene: NewScene) -> None:
+    here = scene("memory")
+    here.create("out-of-memory.yaml", program(0, 0, 0, needs="4Gi"))
+    here.team.wait_for("jobs", "train", is_complete, seconds=LONG)
+    pods = attempts(here, "train", 3)
+    assert [exit_codes(pod)["main"] for pod in pods] == [137, 137, 0]
+    assert [limit(pod) for pod in pods] == ["1Gi", "2Gi", "4Gi"]
+    assert [request(pod) for pod in pods] == ["512Mi", "1Gi", "2Gi"]
+    assert note(pods[2]) == "main: 4Gi instead of 1Gi (killed 2 times)"
+
+
+@pytest.mark.first
+def test_at_the_limit_of_its_author_a_container_stays_there(scene: NewScene) -> None:
+    here = scene("memory")
+    here.create("out-of-memory-with-a-limit.yaml", program(0, 0, 0, needs="64Gi"))
+    failed = here.team.wait_for("jobs", "train", failed_for, seconds=LONG)
+    assert failed_for(failed) == "BackoffLimitExceeded"
+    pods = attempts(here, "train", 3)
+    assert [limit(pod) for pod in pods] == ["1Gi", "2Gi", "2Gi"]
+    assert note(pods[2]) == "main: 2Gi instead of 1Gi (killed 2 times, held by its author's limit 2Gi)"
+
+
+@pytest.mark.first
+def test_a_container_gets_what_is_left_of_a_resource_quota(scene: NewScene) -> None:
+    here = scene("memory")
+    create_bound(here, "memory-quota.yaml")
+    here.create("out-of-memory.yaml", program(0, 0, 0, needs="3Gi"))
+    here.team.wait_for("jobs", "train", is_complete, seconds=LONG)
+    pods = attempts(here, "train", 3)
+    assert [limit(pod) for pod in pods] == ["1Gi", "2Gi", "3Gi"]
+    assert note(pods[2]) == "main: 3Gi instead of 1Gi (killed 2 times, held by ResourceQuota team)"
+    assert refusals(here) == []
+
+
+@pytest.mark.first
+def test_a_container_gets_no_more_than_a_limit_range_allows(scene: NewScene) -> None:
+    here = scene("memory")
+    create_bound(here, "memory-bounds.yaml")
+    here.create("out-of-memory.yaml", program(0, 0, 0, needs="3Gi"))
+    pods = attempts(here, "train", 3)
+    assert [limit(pod) for pod in pods] == ["1Gi", "2Gi", "2Gi"]
+    assert note(pods[2]) == "main: 2Gi instead of 1Gi (killed 2 times, held by LimitRange small-containers)"
+    assert refusals(here) == []
+
+
+def test_of_an_indexed_job_only_the_index_that_was_killed_gets_more(scene: NewScene) -> None:
+    here = scene("memory")
+    here.create("out-of-memory-indexes.yaml", program(needs="1Gi,2Gi,1Gi"))
+    pods = here.team.pods_of("shards", lambda pods: len([*running(pods)]) == 3 and len(pods) == 4, seconds=LONG)
+    first = next(pod for pod in running(pods) if index(pod) == "0")
+    evict(here.team, first["metadata"]["name"])
+    now = here.team.running("shards", 3, but=first)
+    assert {index(pod): limit(pod) for pod in now} == {"0": "1Gi", "1": "2Gi", "2": "1Gi"}
+    assert {index(pod): note(pod) for pod in now} == {
+        "0": "",
+        "1": "main: 2Gi instead of 1Gi (killed 1 time)",
+        "2": "",
+    }
+
+
+@with_operators
+def test_of_a_job_set_only_the_pod_that_was_killed_gets_more(scene: NewScene) -> None:
+    here = scene("memory")
+    here.create("out-of-memory-set.yaml", program(needs="1Gi,2Gi"))
+    pods = here.team.pods_of_set("llm", 1, 2)
+    assert {index(pod): limit(pod) for pod in pods} == {"0": "1Gi", "1": "2Gi"}
+    assert restarts(here.team.get("jobset", "llm")) == (1, 1)
+
+
+@with_operators
+@pytest.mark.kueue
+def test_a_job_in_a_queue_of_kueue_stays_within_what_kueue_has_admitted(scene: NewScene) -> None:
+    here = with_a_queue(scene, "memory")
+    here.create("queued-out-of-memory.yaml", program(0, 0, needs="2Gi"))
+    failed = here.team.wait_for("jobs", "train", lambda found: condition(found, "Failed"), seconds=LONG)
+    assert failed_for(failed) == "BackoffLimitExceeded"
+    pods = attempts(here, "train", 2)
+    assert [limit(pod) for pod in pods] == ["1Gi", "1Gi"]
+    assert note(pods[1]) == "main: stays at 1Gi (killed 1 time, held by the quota of its Kueue queue)"
