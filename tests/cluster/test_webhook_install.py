@@ -316,9 +316,10 @@ def test_the_pod_webhook_is_called_for_a_new_pod_with_an_annotation_that_the_rul
     team.create(pod("there", {names.ATTEMPT: "1"}))
     with unreachable_webhook(kubectl, team, of_kind(kind, base), "pods.retry-policy.dev") as is_called:
         until(lambda: is_called("create", stdin=pod("new", {names.ATTEMPT: "1"})))
+        numbers = dict.fromkeys((names.ATTEMPT, names.MAX_RETRIES, names.MAX_DISRUPTIONS), "1")
+        valid = {**numbers, names.MEMORY_LIMIT: "1Gi", names.ON_FAILURE: "Off"}
         for key in names.SAID_BY_AUTHORS:
-            value = "1" if key in {names.ATTEMPT, names.MAX_RETRIES, names.MAX_DISRUPTIONS} else "true"
-            assert is_called("create", stdin=pod("new", {key: value})) == (key in keys)
+            assert is_called("create", stdin=pod("new", {key: valid.get(key, "true")})) == (key in keys)
         assert is_called("create", stdin=pod("new", {f"{names.PREFIX}interuptible": "true"})) == (
             kind == CONFIGURATIONS[1]
         )
