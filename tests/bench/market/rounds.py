@@ -8,8 +8,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from tests.bench.faster import events
 from tests.bench.market.draw import LONGEST, PODS, DrawnJob, Market
 from tests.bench.market.figures import ON_DEMAND, Cell
 from tests.bench.market.policies import POLICIES, SHARED_MACHINES, manifest, name_of, namespace, nodes, shared_machine
@@ -17,7 +16,7 @@ from tests.bench.market.witness import JOB_NAME, SeenPod, Witness
 from webhook.kube.client import Api, ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import Coroutine
     from typing import Any
 
     from webhook.objects.problem import Json
@@ -95,25 +94,15 @@ class Round:
             await self.api.create(f"/apis/batch/v1/namespaces/{name}/jobs", manifest(policy, job, MINUTE))
 
     async def watch_jobs(self) -> None:
-        async for _, job in self.events("/apis/batch/v1/jobs", {}):
+        async for _, job in events(self.api, "/apis/batch/v1/jobs", {}):
             self.seen[job["metadata"]["namespace"]].see_job(job, self.now)
 
     async def watch_pods(self) -> None:
-        async for kind, pod in self.events("/api/v1/pods", {"labelSelector": JOB_NAME}):
+        async for kind, pod in events(self.api, "/api/v1/pods", {"labelSelector": JOB_NAME}):
             space = pod["metadata"]["namespace"]
             begun = self.seen[space].see_pod(pod, self.now, deleted=kind == "DELETED")
             if begun is not None and not self.seen[space].jobs[begun.job].indexed:
                 self.later(self.evict(space, begun))
-
-    async def events(self, path: str, query: dict[str, str]) -> AsyncIterator[tuple[str, Json]]:
-        """Yield each event's type and object; a watch that the API server ends is begun again where it ended."""
-        following = {**query, "watch": "1", "timeoutSeconds": "3600"}
-        while True:
-            async with self.api.stream(path, following, "application/json") as lines:
-                async for line in lines:
-                    event = msgspec.json.decode(line)
-                    following["resourceVersion"] = event["object"]["metadata"]["resourceVersion"]
-                    yield event["type"], event["object"]
 
     async def evict(self, space: str, pod: SeenPod) -> None:
         """Disrupt a pod when its machine's life is over, unless it has ended before."""
