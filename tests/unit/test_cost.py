@@ -18,11 +18,24 @@ import pytest
 from tests.admission import policy, review_of
 from tests.listening import Sent
 from tests.objects import job, job_spec, pod, stored_job
+from tests.unit.ledger.pods import disrupted, failed
 from webhook.kube import names
+from webhook.ledger.model.pods import Pod
 from webhook.ledger.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
-from webhook.policy.model import Placement, Profile
+from webhook.policy.model import (
+    Delay,
+    Diagnostics,
+    Duration,
+    FailureRule,
+    Match,
+    MemoryGrowth,
+    Next,
+    Placement,
+    Policy,
+    Profile,
+)
 from webhook.serving import endpoints, http_response
 from webhook.serving.connections import Connections
 from webhook.serving.endpoints import Endpoints
@@ -30,13 +43,29 @@ from webhook.serving.server import Server
 
 ROOT = str(Path(endpoints.__file__).parents[1])  # of this project's code; that of aiohttp is not counted
 POLICY = policy(default=Profile(placement=Placement(provider="gke", spot="Require")))
+RULES = (  # those of docs/reference/on-failure.md
+    FailureRule(match=Match(cause="OOMKilled"), next=Next(memory=MemoryGrowth(limit="64Gi"))),
+    FailureRule(match=Match(exit_codes=(75,)), next=Next(cost="Free", delay=Delay(initial=Duration(30)))),
+    FailureRule(match=Match(message="*NCCL*", containers=("main",)), next=Next(avoid="Node")),
+    FailureRule(match=Match(cause="Disruption"), next=Next(avoid="Zone")),
+    FailureRule(match=Match(cause="NeverStarted"), next=Next(cost="Fatal")),
+)
+WITH_RULES = policy(
+    default=Profile(
+        placement=Placement(provider="gke", spot="Require"), on_failure=RULES, diagnostics=Diagnostics(last_words=True)
+    )
+)
+MORE = 1.15  # times the instructions that a profile with five rules may cost
 HEAD = b"POST /%b?timeout=5s HTTP/1.1\r\nHost: x\r\nUser-Agent: kube-apiserver-admission\r\nContent-Length: %d\r\n\r\n"
 SLACK = 1.1  # for other versions of Python
 ENV = [{"name": f"VARIABLE_{number}", "value": "a value of ordinary length"} for number in range(1000)]
 
 
-def warm() -> Endpoints:
-    """Return a server with filled caches: an opted-in namespace, and a Job with one failed pod."""
+def warm(under: Policy = POLICY, ended: tuple[Pod, ...] = ()) -> Endpoints:
+    """Return a server with filled caches: an opted-in namespace, and a Job with one failed pod.
+
+    `ended`: the failed pods that the watch of pods has delivered.
+    """
     no_api: Any = None
     cluster = Cluster(no_api)
     trackers = Trackers(cluster)
@@ -53,14 +82,21 @@ def warm() -> Endpoints:
     key, kept = read
     cluster.jobs.items[key] = kept
     trackers.see_job(kept)
+    for one in ended:
+        trackers.see_pod(one)
     for cache in (cluster.namespaces, cluster.jobs, trackers.pods):
         cache.live = True
         cache.synced.set()
-    return Endpoints(PolicySource(POLICY), cluster, trackers)
+    return Endpoints(PolicySource(under), cluster, trackers)
 
 
-def instructions(body: bytes, path: bytes = b"mutate") -> Counter[str]:
-    """Return the instructions from the bytes of a request to those of its answer, by function."""
+def instructions(
+    body: bytes, path: bytes = b"mutate", *, under: Policy = POLICY, ended: tuple[Pod, ...] = ()
+) -> Counter[str]:
+    """Return the instructions from the bytes of a request to those of its answer, by function.
+
+    `under` and `ended`: as of `warm`.
+    """
     counted: Counter[str] = Counter()
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -73,7 +109,7 @@ def instructions(body: bytes, path: bytes = b"mutate") -> Counter[str]:
 
     async def run() -> None:
         sent = Sent()
-        routes = warm().admission()
+        routes = warm(under, ended).admission()
         connection = Server(routes, Connections(routes.bodies.limits))()
         connection.connection_made(sent)
         request = HEAD % (path, len(body)) + body
@@ -116,6 +152,35 @@ def pod_of_a_job(variables: int = 20) -> bytes:
 def test_a_request_executes_no_more_instructions_than_recorded(body: bytes, most: int) -> None:
     counted = instructions(body)
     assert counted.total() <= most * SLACK, counted.most_common(30)
+
+
+JOB = review_of(job(job_spec(backoffLimit=3)))
+
+
+@pytest.mark.parametrize(
+    ("body", "ended"),
+    [
+        pytest.param(pod_of_a_job(), (), id="the first pod of a Job"),
+        pytest.param(review_of(pod(owner=None)), (), id="a pod without a controller"),
+        pytest.param(JOB, (), id="a Job with a warning"),
+    ],
+)
+def test_five_rules_of_on_failure_add_at_most_15_percent_to_a_request(body: bytes, ended: tuple[Pod, ...]) -> None:
+    assert_little_more([(body, ended)])
+
+
+@pytest.mark.parametrize("end", [failed(), disrupted()], ids=["that no rule matches", "that was disrupted"])
+def test_they_add_at_most_15_percent_to_all_requests_of_a_job_with_an_attempt(end: Pod) -> None:
+    assert_little_more([(JOB, ()), (pod_of_a_job(), ()), (pod_of_a_job(), (end,))])
+
+
+def assert_little_more(requests: list[tuple[bytes, tuple[Pod, ...]]]) -> None:
+    """Fail if requests, each after some ended pods, cost MORE with rules than without."""
+    without, with_rules = (
+        sum((instructions(body, under=under, ended=ended) for body, ended in requests), Counter[str]())
+        for under in (POLICY, WITH_RULES)
+    )
+    assert with_rules.total() <= without.total() * MORE, (with_rules - without).most_common(30)
 
 
 def test_fields_of_a_pod_that_no_rule_reads_have_no_cost() -> None:
