@@ -102,7 +102,7 @@ class Tracker:
         if alone and uid not in self.jobs:  # a new Job with the name of an old one
             self.jobs.clear()
             self.vanished.clear()
-            self.ends.clear()
+            self.ends = {scope: pods for scope, pods in self.ends.items() if pods[-1].job_uid == uid}
             for other in [key for key, pod in self.live.items() if pod.job_uid != uid]:
                 self.forget_live(other)
             for other in [key for key, pod in self.failed.items() if pod.job_uid != uid]:

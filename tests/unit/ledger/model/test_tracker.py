@@ -282,3 +282,16 @@ def test_a_pod_that_is_seen_after_its_account_is_not_counted_again() -> None:
     found.see(failed(1), 0.0)
     assert uncounted(found, Account()) == []
     assert found.has_counted(failed(1).uid)
+
+
+def test_the_ends_of_pods_that_are_listed_before_their_job_are_remembered() -> None:
+    found = Tracker()
+    found.see(failed(1), 0.0, news=False)
+    found.see_job(job(), steady=True, alone=True)
+    assert [*found.ends.values()] == [(failed(1),)]
+
+
+def test_a_new_job_with_the_name_of_an_old_one_has_none_of_its_ends() -> None:
+    found = tracker(failed(1))
+    found.see_job(job(uid="new-uid"), steady=True, alone=True)
+    assert found.ends == {}
