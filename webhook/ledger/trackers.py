@@ -93,6 +93,7 @@ class Trackers:
         self.at_last: set[Key] = set()  # workloads without a retry left
         self.watching_since = float("inf")
         self.waiting: dict[Key, list[asyncio.Event]] = {}  # set when the watch delivers a pod of the workload
+        self.is_unlisted = False  # whether an admission has waited in vain for the first list of pods
         metrics.LEDGER_WORKLOADS.set_function(lambda: len(self.states))
         metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
 
@@ -211,7 +212,10 @@ class Trackers:
     def tidy(self, key: Key) -> None:
         """Forget a deleted workload once nothing of it is left to count."""
         state = self.states.get(key)
-        if state is not None and self.root_of(key) is None and (state.tracker.is_empty or not key.job_set):
+        if state is None or self.root_of(key) is not None:
+            return
+        # Until the first list of Jobs is read, a Job that is not cached may exist, with pods to count.
+        if state.tracker.is_empty or (not key.job_set and self.cluster.jobs.synced.is_set()):
             self.states.pop(key)
             self.at_last.discard(key)
             self.forgotten(key)
@@ -235,6 +239,8 @@ class Trackers:
         metadata, labels = job["metadata"], pod["metadata"].get("labels") or {}
         job_set, index = labels.get(SET_NAME) or "", pods.index_of(pod["metadata"].get("annotations") or {})
         key = Key(namespace, job_set, "" if job_set else metadata["name"])
+        if not self.pods.synced.is_set() and not self.is_unlisted:  # this replica has just started
+            await in_task(self.first_list())
         state = self.states.get(key)
         if state is None or not self.pods.synced.is_set():
             return None
@@ -251,6 +257,15 @@ class Trackers:
             failures=None if job_set else state.failures_of(job),
             ended=tuple(map(self.located, state.tracker.ends.get(scope, ()))),
         )
+
+    async def first_list(self) -> None:
+        """Wait for the first list of pods, at most CATCHING_UP seconds: only their ends say what the next pod needs."""
+        try:
+            async with asyncio.timeout(CATCHING_UP):
+                await self.pods.synced.wait()
+        except TimeoutError:
+            self.is_unlisted = True  # without the ledger's Role it never comes: no other admission waits for it
+            metrics.LEDGER_BEHIND.inc()
 
     async def catch_up(self, key: Key, tracker: Tracker, job_uid: str, index: str) -> None:
         """Wait until the watch has delivered the end of the replaced pod, at most CATCHING_UP seconds."""

@@ -11,6 +11,7 @@ from tests.unit.ledger.leader import BOOKMARK, KEY, FakeApi, api_of, stored_pod,
 from tests.unit.ledger.pods import failed, job, running_pod
 from tests.virtual_time import BEGIN, now, run
 from webhook.kube import names
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
@@ -187,12 +188,56 @@ def test_a_cancelled_admission_stops_waiting() -> None:
     run(work())
 
 
-def test_before_the_lists_are_read_the_counts_are_unknown() -> None:
-    found = Trackers(Cluster(api_of(FakeApi())))
-    found.see_job(stored_job())
-    found.see_pod(running_pod(1))
-    found.see_pod(failed(1))
-    with pytest.raises(StopIteration) as done:
-        admit(found).send(None)
-    assert done.value.value is None
-    assert not found.synced
+def test_if_the_list_of_pods_does_not_come_in_time_the_counts_are_unknown() -> None:
+    async def work() -> None:
+        found = Trackers(Cluster(api_of(FakeApi())))
+        found.see_job(stored_job())
+        found.see_pod(running_pod(1))
+        found.see_pod(failed(1))
+        assert await admit(found) is None
+        assert now() == pytest.approx(CATCHING_UP)
+        assert await admit(found) is None
+        assert now() == pytest.approx(CATCHING_UP), "the next admission does not wait again"
+        assert not found.synced
+
+    run(work())
+
+
+def test_the_admission_of_a_pod_waits_for_the_first_list_of_pods() -> None:
+    async def work() -> None:
+        found = Trackers(Cluster(api_of(FakeApi())))
+        found.see_job(stored_job())
+        admission = asyncio.create_task(admit(found))
+        await asyncio.sleep(CATCHING_UP / 2)
+        found.see_pod(failed(1))
+        found.pods.synced.set()
+        counts = await admission
+        assert counts is not None
+        assert counts.ended == (failed(1),)
+
+    run(work())
+
+
+def test_pods_that_are_listed_before_their_job_are_counted_although_the_list_of_job_sets_comes_first() -> None:
+    async def work() -> None:
+        cluster = Cluster(api_of(FakeApi()))
+        found = Trackers(cluster)
+        await found.see_pods([failed(1)])
+        await found.forget_gone()  # JobSets are listed
+        cluster.jobs.items["ml", "train"] = stored_job()
+        found.see_job(stored_job())
+        assert [pod.name for pod in found.state_of(KEY).tracker.uncounted(Account())] == ["train-1"]
+
+    run(work())
+
+
+def test_pods_of_a_job_that_does_not_exist_are_forgotten_once_jobs_are_listed() -> None:
+    async def work() -> None:
+        cluster = Cluster(api_of(FakeApi()))
+        found = Trackers(cluster)
+        await found.see_pods([failed(1)])
+        cluster.jobs.synced.set()
+        await found.forget_gone()
+        assert found.states == {}
+
+    run(work())
