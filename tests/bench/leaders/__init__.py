@@ -1,0 +1,1 @@
+"""Leaders that are killed between every two steps: is anything stuck, or done twice?"""

@@ -1,0 +1,43 @@
+"""A leader is killed between every two of its writes, in virtual time; `python -m tests.bench.leaders` plays more."""
+
+from typing import get_args
+from unittest.mock import patch
+
+import pytest
+
+from tests.bench.leaders.scenarios import RETRIES
+from tests.bench.leaders.store import Store
+from tests.bench.leaders.virtual import Kill, Moment, Run, kills
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.tracker import Tracker
+from webhook.objects.problem import Json
+
+
+@pytest.mark.parametrize("kill", kills(RETRIES, 1), ids=str)
+def test_nothing_is_stuck_and_nothing_is_counted_twice_wherever_the_leader_is_killed(kill: Kill) -> None:
+    assert Run(RETRIES, kill).play().problems == []
+
+
+def test_a_leader_is_killed_before_and_after_each_of_its_writes_alone_and_beside_a_standby() -> None:
+    found = kills(RETRIES, 1)
+    writes = Run(RETRIES).play().writes
+    assert len(writes) == 2
+    assert len(found) == len(set(found)) == len(writes) * len(get_args(Moment)) * 2
+
+
+def test_a_pod_that_is_counted_twice_is_found() -> None:
+    kill = Kill(1, "after", standby=False)
+    with patch.object(Account, "has", lambda *_: False), patch.object(Tracker, "see_account", lambda *_: None):
+        assert any("ended pods of 2" in problem for problem in Run(RETRIES, kill).play().problems)
+
+
+def test_a_job_that_is_stuck_is_found() -> None:
+    async def unchanged(store: Store, path: str, _: list[Json]) -> Json:
+        return store.found(path)
+
+    with patch.object(Store, "patch", unchanged):
+        assert any("is stuck" in problem for problem in Run(RETRIES).play().problems)
+
+
+def test_a_leader_that_was_to_die_at_a_write_that_never_came_is_reported() -> None:
+    assert Run(RETRIES, Kill(3, "before", standby=False)).play().problems == ["there was no write 3"]
