@@ -1,0 +1,1 @@
+"""A simulated hour of 200 Jobs that fail for three reasons, with rules of onFailure and without."""
