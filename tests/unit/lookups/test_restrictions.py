@@ -10,8 +10,9 @@ import pytest
 from tests import virtual_time
 from tests.unit.ledger.leader import beside
 from webhook.kube.client import ApiError, TooLargeError
-from webhook.lookups.cluster import LOOKUP_TIMEOUT, NODES, NODES_KNOWN, Cluster, UnavailableError
+from webhook.lookups.cluster import LOOKUP_TIMEOUT, NODES_KNOWN, Cluster, UnavailableError
 from webhook.lookups.restrictions import LARGEST, MOST, MOST_LIMITS
+from webhook.lookups.zones import NODES
 from webhook.objects.problem import Json
 from webhook.rules.pods.memory_bounds import Restrictions
 
@@ -38,7 +39,7 @@ class FakeApi:
         return msgspec.json.encode(answer)
 
     async def get(self, path: str, *_: object) -> Json:
-        return {"items": [{"metadata": {"labels": {}}, "spec": {}}] if path == NODES else []}
+        return {"items": [{"metadata": {"name": "n1", "labels": {}}, "spec": {}}] if path == NODES else []}
 
     async def objects(self, path: str, _: object, accept: str = "", kind: Any = None) -> AsyncIterator[Json]:
         assert path == NODES
