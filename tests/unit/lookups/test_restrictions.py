@@ -44,7 +44,7 @@ class FakeApi:
     async def objects(self, path: str, _: object, accept: str = "", kind: Any = None) -> AsyncIterator[Json]:
         assert path == NODES
         if accept:
-            yield {"metadata": {"labels": {"cloud.google.com/gke-nodepool": "a"}}}
+            yield {"metadata": {"name": "n1", "labels": {"cloud.google.com/gke-nodepool": "a"}}}
             return
         self.whole_nodes += 1
         found = self.answers.get(NODES)
@@ -52,7 +52,7 @@ class FakeApi:
             raise found
         for size in ("16Gi", "8Gi"):
             node = {
-                "metadata": {"labels": {"cloud.google.com/gke-nodepool": "a"}, "uid": "u"},
+                "metadata": {"name": "n1", "labels": {"cloud.google.com/gke-nodepool": "a"}, "uid": "u"},
                 "spec": {"providerID": "gce://x"},
                 "status": {"allocatable": {"memory": size, "cpu": "4"}, "images": []},
             }
