@@ -13,7 +13,7 @@ from webhook.ledger import settling
 from webhook.ledger.forecast import Standing
 from webhook.ledger.model import words
 from webhook.ledger.model.account import Attempt
-from webhook.ledger.model.pods import Exit, Pod
+from webhook.ledger.model.pods import Exit, Pod, seconds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
@@ -155,14 +155,6 @@ def time_of(event: Json) -> str:
 def is_short_of_pods(job: Json, pods: Iterable[Pod]) -> bool:
     """Return True if fewer pods of a Job run than may run at once."""
     return sum(not pod.has_ended for pod in pods) < batch.running_at_once(job["spec"])
-
-
-def seconds(time: str) -> float | None:
-    """Return a time of the API in seconds since 1970; None if the text is no time."""
-    try:
-        return datetime.fromisoformat(time).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def later(time: str, by: int) -> str:

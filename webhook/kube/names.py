@@ -52,6 +52,9 @@ AFTER_FAILURE: Final = PREFIX + "after-failure"
 # grown, and what has held it back.
 MEMORY: Final = PREFIX + "memory"
 
+# Scheduling gate on pods, put on by the webhook, removed by the leader: the delay that a rule of onFailure asks for.
+DELAY: Final = PREFIX + "delay"
+
 # Annotation on pods, written by the webhook, read by people and by the ledger: Spot, OnDemand or None.
 PLACEMENT: Final = PREFIX + "placement"
 

@@ -21,7 +21,6 @@ from webhook.policy.model import Delay, FailureRule, Match
 MOST_NODES: Final = 5  # nodes and zones that are remembered
 MOST_CONTAINERS: Final = 20  # whose memory may grow
 MOST_KILLS: Final = 100
-NEVER_STARTED: Final = "NeverStarted"  # the reason with which the leader ends a pod that cannot start
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -168,8 +167,8 @@ def exit_matches(match: Match, one: Exit) -> bool:
 
 def cause_of(pod: Pod, outcome: Outcome) -> str:
     """Return the cause by which rules match: that of the ledger, but OOMKilled if any container was killed for it."""
-    if outcome.reason == NEVER_STARTED:
-        return NEVER_STARTED
+    if outcome.reason == outcomes.NEVER_STARTED:
+        return outcomes.NEVER_STARTED
     if outcome.cause == "ExitCode" and any(one.reason == outcomes.OOM for one in pod.exits):
         return "OOMKilled"
     return outcome.cause

@@ -14,6 +14,9 @@ Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "Othe
 Cost = Literal["retry", "disruption", "free", "none", "fatal"]
 
 UNSEEN: Final = "Unseen"  # the reason of an end that no watch has delivered
+# The reasons with which the leader ends pods that wait in vain.
+SPOT_UNAVAILABLE: Final = "SpotUnavailable"
+NEVER_STARTED: Final = "NeverStarted"
 # The reasons of the condition DisruptionTarget (k8s.io/api/core/v1, and the controllers that set it).
 DISRUPTIONS: Final = frozenset(
     {
@@ -23,6 +26,8 @@ DISRUPTIONS: Final = frozenset(
         "DeletionByPodGC",
         "TerminationByKubelet",
         "DeletionByDeviceTaintManager",
+        SPOT_UNAVAILABLE,
+        NEVER_STARTED,
         UNSEEN,
     }
 )
@@ -65,11 +70,20 @@ def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_e
     spec = (job or {}).get("spec") or {}
     matched = matching.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
     cause, reason = cause_of(pod, matched)
+    if is_given_up(pod, job):
+        return Outcome(pod=pod, cause="Other", reason=NEVER_STARTED, rule=None, cost="fatal")
     if is_stopped(pod, job, has_ended=has_ended):
         if cause != "Disruption":
             cause, reason = "Other", STOPPED
         return Outcome(pod=pod, cause=cause, reason=reason, rule=None, cost="none")
     return Outcome(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, cause, matched, spec, job_set))
+
+
+def is_given_up(pod: Pod, job: Json | None) -> bool:
+    """Return True if the leader has failed a Job because a container of this pod did not start."""
+    ends = ((job or {}).get("status") or {}).get("conditions") or ()
+    named = f"{pod.namespace}/{pod.name} "
+    return any(one.get("reason") == NEVER_STARTED and named in (one.get("message") or "") for one in ends)
 
 
 def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:

@@ -12,6 +12,8 @@ from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
+from webhook.ledger.model import waiting
+from webhook.ledger.model.waiting import Waiting, waiting_of
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.policy.settings import LARGEST_COUNT, count
@@ -29,18 +31,26 @@ ZONE: Final = "topology.kubernetes.io/zone"  # label of nodes; since 1.35 the AP
 
 # The fields that are decoded: there may be tens of thousands of pods, of up to megabytes each.
 STATUSES: Final[Shape] = [
-    {"name": str, "state": {"terminated": {"exitCode": int, **dict.fromkeys(("reason", "finishedAt", "message"), str)}}}
+    {
+        "name": str,
+        "state": {
+            "terminated": {"exitCode": int, **dict.fromkeys(("reason", "finishedAt", "message"), str)},
+            **waiting.STATE_READ,
+        },
+        **waiting.CONTAINER_READ,
+    }
 ]
 READ: Final[Shape] = {
     "metadata": {
-        **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
+        **dict.fromkeys(("namespace", "name", "uid", "resourceVersion"), str),
+        **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), str),
         "deletionGracePeriodSeconds": int,
         "labels": dict.fromkeys((SET_NAME, REPLICATED_JOB, RESTART, JOB_RESTART, ZONE), str),
         "annotations": dict.fromkeys(ANNOTATIONS, str),
         "finalizers": [str],
         "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
     },
-    "spec": {"nodeName": str},
+    "spec": {"nodeName": str, "schedulingGates": waiting.GATES_READ},
     "status": {
         **dict.fromkeys(("phase", "reason", "startTime"), str),
         "conditions": [dict.fromkeys(("type", "status", "reason", "lastTransitionTime"), str)],
@@ -92,6 +102,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - `deleting`: whether it has a deletionTimestamp; `deleted`: when the deletion was requested.
     - `annotated`: whether it has any annotation. `counted`: whether it has the annotation `counted`.
     - `exits`: those of the regular containers, then those of the init containers, in the order of a failure policy.
+    - `waiting`: what it waits for before its containers have started; None if there is nothing.
     """
 
     namespace: str
@@ -121,6 +132,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ended: str = ""
     conditions: tuple[Condition, ...] = ()
     exits: tuple[Exit, ...] = ()
+    waiting: Waiting | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -183,6 +195,7 @@ def read(pod: Json) -> Pod:
         ended=ended,
         conditions=conditions,
         exits=exits,
+        waiting=waiting_of(pod),
     )
 
 
@@ -199,6 +212,14 @@ def earlier(time: str, seconds: int) -> str:
     except (ValueError, OverflowError):
         return time
     return parsed.isoformat().replace("+00:00", "Z")
+
+
+def seconds(time: str) -> float | None:
+    """Return a time of the API in seconds since 1970; None if the text is no time."""
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def index_of(annotations: Json) -> str:

@@ -1,5 +1,7 @@
 """Why a pod ended, and what that cost."""
 
+from typing import Any
+
 import pytest
 
 from tests.objects import DISRUPTION, exit_codes
@@ -152,3 +154,13 @@ def test_a_pod_that_its_failed_job_names_costs_nothing_if_another_pod_failed_the
     pod = failed(1, 137, deleting=True, deleted=SECOND.format(1))
     assert outcome_of(pod, job(status=ended_by(NAMES_THIS_POD, 9))).cost == "fatal"
     assert outcome_of(pod, job(status=ended_by(NAMES_THIS_POD, 9)), has_ended=True).cost == "none"
+
+
+def test_a_pod_for_which_the_leader_failed_the_job_has_never_started() -> None:
+    said = {"type": "FailureTarget", "status": "True", "reason": "NeverStarted"}
+    root = job(status={"conditions": [{**said, "message": "Container main for pod ml/train-1 has not started in 9 s"}]})
+    gone: dict[str, Any] = {"deleting": True, "deleted": "2026-01-01T00:02:00Z", "started": ""}
+    for tracked in (True, False):  # the Job controller removes its finalizer first
+        first = outcome_of(failed(1, 137, tracked=tracked, **gone), root)
+        assert (first.cause, first.reason, first.cost) == ("Other", "NeverStarted", "fatal")
+    assert outcome_of(failed(11, 143, **gone), root).reason != "NeverStarted"
