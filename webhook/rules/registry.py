@@ -21,7 +21,7 @@ from webhook.rules import annotations, limits, owner, retries
 from webhook.rules.contexts import JobContext, PodContext, ValidationContext, WorkloadContext
 from webhook.rules.job_sets import free_restarts, job_set, train_job
 from webhook.rules.jobs import back_off, failure_policy, own_retries, schema, single_pod, timeouts
-from webhook.rules.pods import avoid, environment, groups, last_words, loss, memory, placement, protect, roles
+from webhook.rules.pods import avoid, delay, environment, groups, last_words, loss, memory, placement, protect, roles
 from webhook.rules.rule import Rule, below
 
 Writes = Callable[[KindSpec], tuple[Pattern, ...]]
@@ -325,6 +325,17 @@ def edit_memory(context: PodContext) -> list[Problem]:
     return []
 
 
+def may_be_delayed(context: PodContext) -> bool:
+    """Return True if rules of onFailure may ask for a delay of a pod, and a leader would end it."""
+    return bool(context.evidence.settings.on_failure) and context.facts.ledger and context.is_of_job
+
+
+def edit_delay(context: PodContext) -> list[Problem]:
+    """Hold a pod back until the delay is over."""
+    delay.edit(context.after, context.facts.now, context.editor)
+    return []
+
+
 def edit_pod_annotations(context: PodContext) -> list[Problem]:
     """Annotate a pod with the decision and its source; return the warnings about malformed sources of its attempt."""
     said, editor, decision = context.evidence.annotations, context.editor, context.decision
@@ -394,6 +405,13 @@ POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
         applies=grows,
         edit=edit_memory,
         writes=in_pods(*memory.WRITES),
+    ),
+    Rule(
+        name="back_off",
+        applies_to="a pod of a Job, after an attempt for which a rule of onFailure asks for a delay",
+        applies=may_be_delayed,
+        edit=edit_delay,
+        writes=in_pods(delay.GATES),
     ),
     Rule(
         name="annotations",

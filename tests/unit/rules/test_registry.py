@@ -26,6 +26,7 @@ from webhook.objects.patch import Edit, Editor, Pattern, fits
 from webhook.objects.problem import Json, Path
 from webhook.policy.model import (
     BackOff,
+    Delay,
     Diagnostics,
     Duration,
     FailurePolicy,
@@ -137,7 +138,10 @@ CLAMPING = Profile(
     environment=True,
     diagnostics=Diagnostics(last_words=True),
     on_failure=(
-        FailureRule(match=Match(cause="OOMKilled"), next=Next(memory=MemoryGrowth(limit="8Gi"), avoid="Node")),
+        FailureRule(
+            match=Match(cause="OOMKilled"),
+            next=Next(memory=MemoryGrowth(limit="8Gi"), avoid="Node", delay=Delay(initial=Duration(30))),
+        ),
     ),
 )
 KILLED = failed(1, 137, exit_reason="OOMKilled")
@@ -171,6 +175,7 @@ EXAMPLES = [
 def test_each_rule_edits_one_of_the_examples() -> None:
     owner = stored_job(job_spec(completions=4, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=3))
     facts = Facts(profile_name="default", owner=owner, disruptions=1, ended=(KILLED,))
+    facts = Facts(profile_name="default", owner=owner, disruptions=1, ended=(failed(),))
     with watching() as watched:
         for root in EXAMPLES:
             mutate(root, facts if root["kind"] == "Pod" else Facts(profile_name="default"), policy(default=CLAMPING))
