@@ -31,6 +31,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         return [], "", ()
     if not subject.controlled and profile.problems(said, annotations.OWN):
         return [], "", ()  # /validate denies the pod because of these problems
+    settings = placement.settings_of_retry(settings, said, facts.owner, facts.above)
     evidence = attempts.Evidence(
         pod=root,
         annotations=said,
@@ -39,7 +40,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         controller=subject.owner,
         owner=facts.owner,
         above=facts.above,
-        settings=placement.settings_of_retry(settings, said, facts.owner, facts.above),
+        settings=placement.settings_without_spot(settings) if facts.spot_unavailable else settings,
         disruptions=facts.disruptions,
         failures=facts.failures,
     )

@@ -17,9 +17,9 @@ from webhook.ledger.model import limits
 from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
-from webhook.ledger.model.outcomes import Cause, Cost
+from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE, Cause, Cost
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.tracker import Key, Tracker
+from webhook.ledger.model.tracker import LAST_ENDS, Key, Tracker
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.settings import NamedProfile, Settings, count
@@ -261,6 +261,7 @@ def evidence_of(  # noqa: PLR0913, PLR0917 - where all of it meets
     if above is not None:
         labels = set_forecast.labels_of_pod(above, standing.labels, standing.replicated_job, standing.job_index)
     root: Json = {"metadata": {"annotations": said, "labels": labels}}
+    settings = placement.settings_of_retry(settings, said, standing.job, above)
     return Evidence(
         pod=root,
         annotations=said,
@@ -269,10 +270,16 @@ def evidence_of(  # noqa: PLR0913, PLR0917 - where all of it meets
         controller=OwnerReference("batch", "v1", "Job", standing.job["metadata"]["name"], pod.job_uid),
         owner={**standing.job, "status": {"failed": failed}},
         above=above,
-        settings=placement.settings_of_retry(settings, said, standing.job, above),
+        settings=placement.settings_without_spot(settings) if lacks_spot(standing, account, detail) else settings,
         disruptions=limits.share_of(account.scopes.of(detail.scope), spec),
         failures=limits.failures_of(account, spec) if above is None else None,
     )
+
+
+def lacks_spot(standing: Standing, account: Account, detail: Attempt) -> bool:
+    """Return True if no spot node took an attempt, or one of the last ones of its scope or of its JobSet."""
+    of_scope = [one for one in account.last if standing.job_set is not None or one.scope == detail.scope]
+    return any(one.reason == SPOT_UNAVAILABLE for one in (*of_scope[-LAST_ENDS:], detail))
 
 
 def next_annotations(spec: Json, pod: Pod, detail: Attempt) -> Json:

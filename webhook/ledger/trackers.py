@@ -26,7 +26,7 @@ from webhook.ledger.model import limits, pods
 from webhook.ledger.model.account import Account, decode
 from webhook.ledger.model.cached import CachedJob, CachedJobSet
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.tracker import Key, Tracker, key_of
+from webhook.ledger.model.tracker import Key, Tracker, key_of, lacked_spot
 from webhook.ledger.model.waves import Waves
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.lookups.cluster import Cluster
@@ -47,12 +47,14 @@ class Counts:
 
     `disruptions`: those of the pod's completion index, or of the Job divided by the pods that run at a time.
     `failures`: how many cost a retry of the Job; None if that is unknown, or the Job's own status has it. `ended`: the
-    last pods that have failed of the pod's completion index, or of the Job, the newest last.
+    last pods that have failed of the pod's completion index, or of the Job, the newest last. `spot_unavailable`: if
+    the leader ended one of them, or any pod of the JobSet, because no spot node took it.
     """
 
     disruptions: int
     failures: int | None = None
     ended: tuple[Pod, ...] = ()
+    spot_unavailable: bool = False
 
 
 def ignore(*_: object) -> None:
@@ -252,10 +254,12 @@ class Trackers:
             return Counts(disruptions=0, failures=None if job_set else 0)
         scope = limits.scope_named(job_set, metadata["name"], index)
         disruptions = limits.share_of(state.disruptions_of(scope, job, self.job_set_of(key)), job["spec"])
+        ended = state.tracker.ends.get(scope, ())
         return Counts(
             disruptions=disruptions,
             failures=None if job_set else state.failures_of(job),
-            ended=tuple(map(self.located, state.tracker.ends.get(scope, ()))),
+            ended=tuple(map(self.located, ended)),
+            spot_unavailable=state.tracker.spot_unavailable if job_set else any(map(lacked_spot, ended)),
         )
 
     async def first_list(self) -> None:

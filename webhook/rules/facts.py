@@ -25,6 +25,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     disruptions: int | None = None
     failures: int | None = None
     ended: tuple[Pod, ...] = ()
+    spot_unavailable: bool = False
 
     # The zones that lose their spot pods; None if they are unknown.
     waves: Waves | None = None

@@ -258,6 +258,7 @@ class Endpoints:
             failures=None if counts is None else counts.failures,
             ended=() if counts is None else counts.ended,
             waves=None if self.trackers is None else self.trackers.waves,
+            spot_unavailable=counts is not None and counts.spot_unavailable,
             now=time(),
             restrictions=restrictions,
             recognised=self.cluster.recognised,

@@ -6,12 +6,14 @@ from hypothesis import strategies as st
 
 from tests.histories import DISRUPTION, foretold, index_of, manifests, profiles, steps
 from tests.strategies import examples
+from tests.unit.ledger.pods import failed, job
 from tests.unit.ledger.simulated import World
 from webhook.kube import names
-from webhook.ledger.forecast import Forecast, failed_indexes
-from webhook.ledger.model.account import Left
+from webhook.ledger.forecast import Forecast, Standing, failed_indexes, foretell
+from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.objects.problem import Json
-from webhook.policy.model import Profile
+from webhook.policy.model import Duration, Placement, Profile
+from webhook.policy.settings import NamedProfile
 
 
 @given(profiles, manifests(), steps, st.data())
@@ -70,3 +72,23 @@ def test_a_forecast_that_ends_nothing_names_no_reason() -> None:
 @pytest.mark.parametrize(("text", "number"), [("", 0), ("2", 1), ("1,3-5", 4), ("9" * 5000, 0), ("0-" + "9" * 5000, 0)])
 def test_failed_indexes_are_counted_from_any_text_in_the_job_status(text: str, number: int) -> None:
     assert failed_indexes({"status": {"failedIndexes": text}}) == number
+
+
+@pytest.mark.parametrize(("wait", "scope", "leaves"), [(600, "", True), (None, "", False), (600, "7", False)])
+def test_after_a_pod_that_no_spot_node_took_the_next_ones_run_on_demand(
+    wait: int | None,
+    scope: str,
+    leaves: bool,  # noqa: FBT001
+) -> None:
+    lacked = Attempt(
+        attempt=0, scope=scope, pod="train-0", cause="Disruption", reason="SpotUnavailable", cost="disruption"
+    )
+    placement = Placement(provider="gke", spot="Require", spot_wait=None if wait is None else Duration(wait))
+    standing = Standing(
+        job=job(),
+        job_set=None,
+        account=Account(ended=1, cost={"disruption": 1}, last=[lacked]),
+        live=(),
+        profile=NamedProfile("default", Profile(placement=placement)),
+    )
+    assert foretell(standing, failed(1)).off_spot is leaves

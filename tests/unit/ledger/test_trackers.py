@@ -170,3 +170,43 @@ def test_a_new_job_set_with_the_name_of_an_old_one_begins_without_ended_pods() -
     above["metadata"] |= {"resourceVersion": "2", "uid": "uid of the new JobSet"}
     found.see_job_set(listed(found.cluster.job_sets, above))
     assert first_index(found, root) == ()
+
+
+LACKED: dict[str, Any] = {"reason": "SpotUnavailable"}
+
+
+def lacks_spot(found: Trackers, root: Json, **metadata: Any) -> bool:
+    counts = counted(found, root, metadata)
+    assert counts is not None
+    return counts.spot_unavailable
+
+
+def at_index(index: str) -> Json:
+    return {"batch.kubernetes.io/job-completion-index": index}
+
+
+def test_the_pods_after_one_that_no_spot_node_took_know_it() -> None:
+    root = job(**STORED)
+    assert not lacks_spot(trackers(root, None, disrupted(1)), root)
+    assert lacks_spot(trackers(root, None, disrupted(1, **LACKED), failed(2)), root)
+
+
+def test_only_the_pods_of_the_same_index_know_it() -> None:
+    root = job({"completionMode": "Indexed", "completions": 4, "parallelism": 4}, **STORED)
+    found = trackers(root, None, disrupted(1, index="1", **LACKED))
+    assert [lacks_spot(found, root, annotations=at_index(index)) for index in ("0", "1")] == [False, True]
+
+
+def test_it_is_forgotten_after_five_others_have_ended() -> None:
+    root = job(**STORED)
+    found = trackers(root, None, disrupted(1, **LACKED), *(failed(number) for number in range(2, 7)))
+    assert not lacks_spot(found, root)
+
+
+def test_all_pods_of_a_job_set_know_it() -> None:
+    reference = {"apiVersion": JOB_SET.api_version, "kind": "JobSet", "name": "set", "uid": "set-uid"}
+    root = job(**STORED, ownerReferences=[{**reference, "controller": True}])
+    above = job_set()
+    above["metadata"]["resourceVersion"] = "1"
+    found = trackers(root, above, disrupted(1, index="1", job_set="set", **LACKED))
+    assert lacks_spot(found, root, labels=SET_LABELS, annotations=at_index("0"))

@@ -175,7 +175,6 @@ EXAMPLES = [
 def test_each_rule_edits_one_of_the_examples() -> None:
     owner = stored_job(job_spec(completions=4, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=3))
     facts = Facts(profile_name="default", owner=owner, disruptions=1, ended=(KILLED,))
-    facts = Facts(profile_name="default", owner=owner, disruptions=1, ended=(failed(),))
     with watching() as watched:
         for root in EXAMPLES:
             mutate(root, facts if root["kind"] == "Pod" else Facts(profile_name="default"), policy(default=CLAMPING))

@@ -13,7 +13,7 @@ from webhook.kube import terminal
 from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.limits import scope_of
-from webhook.ledger.model.outcomes import UNSEEN, is_in_doubt
+from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE, UNSEEN, is_in_doubt
 from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
 from webhook.objects.problem import Json
 
@@ -67,6 +67,7 @@ class Tracker:
     - `disturbed`: when something last happened that makes other pods crash. `gap`: when pods were found to have
       vanished. `failed_at`: when each pod in `failed` was seen to fail. All three in seconds of a monotonic clock.
     - `ends`: the last pods that have failed, by their scope, the newest last, also when they are counted and deleted.
+    - `spot_unavailable`: whether the leader has ended any pod because no spot node took it.
     - `succeeded`: `status.succeeded` of a Job without a JobSet before the gap.
     """
 
@@ -87,6 +88,7 @@ class Tracker:
     succeeded: int = 0
     failed_at: dict[str, float] = field(default_factory=dict)
     ends: dict[str, tuple[Pod, ...]] = field(default_factory=dict)
+    spot_unavailable: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -191,6 +193,7 @@ class Tracker:
 
     def remember_end(self, pod: Pod) -> None:
         """Record how a pod of a scope has ended, for the next pod of the scope; forget the oldest beyond the bounds."""
+        self.spot_unavailable = self.spot_unavailable or lacked_spot(pod)
         scope = scope_of(pod)
         known = [one for one in self.ends.pop(scope, ()) if one.uid != pod.uid]
         self.ends[scope] = tuple(sorted((*known, pod), key=lambda one: one.ended)[-LAST_ENDS:])
@@ -318,6 +321,11 @@ def take_one(counter: Counter[Counted], key: Counted) -> None:
     counter[key] -= 1
     if not counter[key]:
         del counter[key]
+
+
+def lacked_spot(pod: Pod) -> bool:
+    """Return True if the leader has ended a pod because no spot node took it."""
+    return pod.disruption is not None and pod.disruption.reason == SPOT_UNAVAILABLE
 
 
 def is_going(pod: Pod) -> bool:

@@ -80,6 +80,13 @@ def settings_of_retry(settings: Settings, said: Json, *owners: Json | None) -> S
     return settings
 
 
+def settings_without_spot(settings: Settings) -> Settings:
+    """Return the settings of a pod in place of one that no spot node took: with on-demand nodes, if there is a wait."""
+    if settings.profile.placement.spot_wait is None:
+        return settings
+    return msgspec.structs.replace(settings, interruptible=False)
+
+
 def decide(levels: list[Level], settings: Settings, *, lost: bool = False, asked: bool = False) -> Decision:
     """Return the decision from all levels; without a level a pod is a first attempt.
 
