@@ -255,6 +255,20 @@ EMERGENCY: Final = Gauge(
 )
 for stops in ("actions", "retries"):
     EMERGENCY.labels(stops).set(0)
+WAITING_PODS: Final = Gauge(
+    "retry_policy_waiting_pods",
+    "Pods of Jobs that have not started: held back by a delay of onFailure (Delay), on no node (Unschedulable), or on "
+    "a node with a container that waits (NotStarted). Every replica knows them all.",
+    ("reason",),
+    registry=REGISTRY,
+)
+WAITING_PODS_ENDED: Final = Counter(
+    "retry_policy_waiting_pods_ended",
+    "Pods that the leader ended because they waited in vain: for a spot node (SpotUnavailable), or for the start of a "
+    "container (NeverStarted).",
+    ("reason",),
+    registry=REGISTRY,
+)
 REQUESTED_RETRIES: Final = Counter(
     "retry_policy_requested_retries",
     "Retries that an annotation requested, or that were begun and interrupted, by result: started, refused, stuck.",

@@ -26,7 +26,7 @@ from webhook.kube.client import Api as ApiOfServer
 from webhook.kube.client import ApiError
 from webhook.kube.events import Notice, event
 from webhook.ledger import job_failer
-from webhook.ledger.model import counting
+from webhook.ledger.model import counting, outcomes
 from webhook.objects.patch import pointer
 from webhook.retry import requests
 from webhook.retry.kinds import job as of_job
@@ -124,6 +124,11 @@ def fill(namespace: Namespace) -> None:
     namespace.create(with_metadata(pod("worker")))
     namespace.create(with_metadata(job("running")))
     namespace.create(with_metadata(job("held", suspend=True)))
+    waits = job("waits")
+    waits["spec"]["template"]["spec"]["schedulingGates"] = [{"name": names.DELAY}, {"name": OTHERS}]
+    namespace.create(waits)
+    for name in ("running", "waits"):
+        namespace.pods_of(name, bool)
     again = job("again", suspend=True, completions=3, completionMode="Indexed")
     namespace.create(with_metadata(again, labels={names.RETRY_OF: "uid"}, annotations={names.RETRY_OF: "uid"}))
     namespace.create(with_metadata(job("asked-for", suspend=True), **asked_for))
@@ -175,6 +180,36 @@ def counted(replica: Replica, *, opted_in: bool = True) -> Write:
 
 def of_pod(operations: list[Object]) -> Callable[[Replica], Write]:
     return lambda replica: Write("PATCH", replica.of(core.POD, "worker"), operations)
+
+
+def path_of_pod(replica: Replica, job: str, sub: str = "", *, opted_in: bool = True) -> str:
+    """Return the path of the pod of a Job."""
+    namespace = replica.team if opted_in else replica.strangers
+    (found,) = namespace.get("pods", f"--selector=batch.kubernetes.io/job-name={job}")["items"]
+    return core.POD.path(namespace.name, found["metadata"]["name"]) + sub
+
+
+def without_gate(index: int, *, opted_in: bool = True) -> Callable[[Replica], Write]:
+    """Return the write that removes a scheduling gate of a pod: 0 is the webhook's own."""
+    operations = [{"op": "remove", "path": f"/spec/schedulingGates/{index}"}]
+    return lambda replica: Write("PATCH", path_of_pod(replica, "waits", opted_in=opted_in), operations)
+
+
+def pod_ends(
+    job: str = "waits", reason: str = outcomes.SPOT_UNAVAILABLE, *, opted_in: bool = True, **status: Any
+) -> Callable[[Replica], Write]:
+    """Return the write that ends the pod of a Job; `status` replaces fields of its status."""
+    condition = {**CONDITION, "type": "DisruptionTarget", "reason": reason}
+    said = {"phase": "Failed", "reason": reason, **status}
+    operations = [
+        *put(condition, "status", "conditions", "-"),
+        *(one for key, value in said.items() for one in put(value, "status", key)),
+    ]
+    return lambda replica: Write("PATCH", path_of_pod(replica, job, "/status", opted_in=opted_in), operations)
+
+
+def of_a_pods_status(operations: list[Object]) -> Callable[[Replica], Write]:
+    return lambda replica: Write("PATCH", path_of_pod(replica, "waits", "/status"), operations)
 
 
 def of_a_job(
@@ -294,6 +329,33 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
     ),
     "set others' annotations on a pod": (of_pod(annotated("x", OTHERS)), "no annotations of a pod but its own"),
     "set the attempt of a pod": (of_pod(annotated("1", names.ATTEMPT)), "no annotations of a pod but its own"),
+    "remove another's scheduling gate from a pod": (
+        without_gate(1),
+        "may not change the spec of a pod, but for the removal of its own scheduling gate",
+    ),
+    "end a pod that runs": (pod_ends("running"), "may end a pod only before it has started"),
+    "end a pod that no Job controls": (
+        lambda one: Write("PATCH", one.of(core.POD, "worker", sub="/status"), put("Failed", "status", "phase")),
+        "may end only pods of Jobs",
+    ),
+    "end a pod in a namespace that is not opted in": (pod_ends(opted_in=False), "may end only pods of Jobs, in"),
+    "end a pod with another component's reason": (
+        pod_ends(reason="PreemptionByScheduler"),
+        "only with the condition DisruptionTarget and a reason of its own",
+    ),
+    "mark a pod as succeeded": (pod_ends(phase="Succeeded"), "may end a pod only before it has started"),
+    "mark a pod as ready": (
+        of_a_pods_status(put([{**CONDITION, "type": "Ready"}], "status", "conditions")),
+        "may end a pod only before it has started",
+    ),
+    "write other fields of a pod's status as it ends it": (
+        pod_ends(hostIP="127.0.0.1"),
+        "nothing in the status of a pod but its phase, reason, message and conditions",
+    ),
+    "change a pod's labels by its status": (
+        of_a_pods_status(put("x", "metadata", "labels", "x")),
+        "nothing in the metadata of a pod as it ends it",
+    ),
     "mark a pod as counted in a namespace that is not opted in": (
         lambda one: counted(one, opted_in=False),
         "set those only in a namespace",
@@ -548,12 +610,19 @@ def ca_bundles(replica: Replica) -> Write:
 
 DOES: Mapping[str, Callable[[Replica], Write]] = {
     "mark a pod as counted": counted,
+    "remove its own scheduling gate from a pod": without_gate(0),
+    "remove its own scheduling gate from a pod after opt-out": without_gate(0, opted_in=False),
+    "end a pod that no spot node takes": pod_ends(),
+    "end a pod that has never started": pod_ends(reason=outcomes.NEVER_STARTED),
     "write the caBundle of every webhook": ca_bundles,
     "write the account of a Job": of_a_job(annotated(ACCOUNT, names.LEDGER)),
     "write the account of the largest Job": of_a_job(annotated(ACCOUNT, names.LEDGER), "large"),
     "suspend a Job as it writes its account": of_a_job([*annotated(ACCOUNT, names.LEDGER), *put_suspend(suspend=True)]),
     "fail a Job that had too many disruptions": of_a_job(
         condition("FailureTarget", counting.LIMIT_EXCEEDED), sub="/status"
+    ),
+    "fail a Job whose pod has never started": of_a_job(
+        condition("FailureTarget", outcomes.NEVER_STARTED), sub="/status"
     ),
     "fail a Job after a bug": of_a_job(condition("FailureTarget", job_failer.OF_SET), sub="/status"),
     "write an Event about an attempt": new_event,

@@ -9,7 +9,10 @@ from tests.generated.texts import Texts
 PAGE: Final = "docs/reference/messages.md"
 # Reasons of Events and conditions that tell what has happened, and ask for nothing.
 INFORMING: Final = frozenset(
-    ("AttemptEnded", "DisruptionLimitExceeded", "FreeRestartLimitExceeded", "PodFailurePolicy", "RetryStarted")
+    (
+        *("AttemptEnded", "DisruptionLimitExceeded", "FreeRestartLimitExceeded", "NeverStarted", "PodFailurePolicy"),
+        "RetryStarted",
+    )
 )
 SAY_NOTHING: Final = (("ok",), ("nothing was done",), ("nothing was changed",))
 # Placeholders that stand for a whole message, or for a part of one, that is made elsewhere and has its own line.

@@ -9,7 +9,7 @@ from webhook import metrics
 from webhook.kinds import KINDS
 from webhook.ledger import job_failer
 from webhook.ledger.model.counting import FREE_TOO_OFTEN, LIMIT_EXCEEDED
-from webhook.ledger.model.outcomes import DISRUPTIONS, Cause
+from webhook.ledger.model.outcomes import DISRUPTIONS, NEVER_STARTED, SPOT_UNAVAILABLE, Cause
 from webhook.policy.model import Placement
 from webhook.retry.admission import RULE
 from webhook.retry.kinds.registry import ADAPTERS
@@ -70,6 +70,11 @@ REMEDIES: Final[dict[str, str]] = {
         "`retry_policy_emergency`"
     ),
     "emergency": "1: somebody has stopped something on purpose; end it once the reason is gone",
+    "waiting_pods": (
+        "`Delay` never falls: no replica leads, so that no delay ends; `Unschedulable` rises: there are too few nodes; "
+        "take the `max` of the replicas, because every replica knows them all"
+    ),
+    "waiting_pods_ended": "`SpotUnavailable` rises: allow other machine types or zones; `NeverStarted`: fix the image",
     "requested_retries": "`stuck` rises: the Event `RetryStuck` on the object names reason and remedy",
     "build_info": "none; `count by (version)` shows a roll-out",
 }
@@ -176,6 +181,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
             LIMIT_EXCEEDED: "more disruptions than `disruptions.limit`",
             FREE_TOO_OFTEN: "more free restarts than `retries.limit`",
             job_failer.OF_SET: "a bug that the ledger found in pods which depend on each other",
+            NEVER_STARTED: "a container did not start within `startTimeout`",
         }
     ),
     ("ledger_writes", "result"): defined(
@@ -202,6 +208,17 @@ LABELS: Final[dict[tuple[str, str], str]] = {
     ),
     ("emergency", "stops"): defined(
         actions="what the leader does to objects", retries="the retries of what is created or changed"
+    ),
+    ("waiting_pods", "reason"): defined(
+        Delay="a rule of `onFailure` asks for a delay",
+        Unschedulable="no node takes it",
+        NotStarted="a container of it has not started",
+    ),
+    ("waiting_pods_ended", "reason"): defined(
+        **{
+            SPOT_UNAVAILABLE: "no spot node took it within `spotWait`",
+            NEVER_STARTED: "a container did not start, and a rule asks for another attempt",
+        }
     ),
     ("requested_retries", "kind"): quoted(row.kind for row in ADAPTERS),
     ("requested_retries", "result"): defined(

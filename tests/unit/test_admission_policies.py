@@ -11,7 +11,7 @@ from certs import store
 from tests.generated.written import NEVER, WRITTEN
 from webhook.kube import events, names
 from webhook.ledger import job_failer
-from webhook.ledger.model import counting
+from webhook.ledger.model import counting, outcomes
 from webhook.objects.problem import Json
 from webhook.serving import app, own_certificate
 
@@ -95,7 +95,7 @@ def test_every_key_is_listed_as_written_or_as_never_written_by_the_server() -> N
         if isinstance(value, str) and value.startswith(names.PREFIX) and value != names.PREFIX
     }
     written = {key for keys in WRITTEN.values() for key in keys.ours}
-    assert written | NEVER == keys
+    assert written | NEVER == keys - {names.DELAY}  # a scheduling gate
     assert written & NEVER == set()
 
 
@@ -105,8 +105,11 @@ def test_the_policies_use_the_same_names_as_the_server() -> None:
     assert f"'{store.TYPE}'" in own
     assert f"['{app.LEASE}', '{app.RETRIES_LEASE}']" in own
     assert f"== '{events.COMPONENT}'" in str(POLICIES["retry-policy-webhook-events"]["validations"])
-    reasons = f"['{job_failer.OF_SET}', '{counting.LIMIT_EXCEEDED}', '{counting.FREE_TOO_OFTEN}']"
-    assert reasons in str(POLICIES["retry-policy-webhook-jobs"]["validations"])
+    reasons = (job_failer.OF_SET, counting.LIMIT_EXCEEDED, counting.FREE_TOO_OFTEN, outcomes.NEVER_STARTED)
+    assert str([*reasons]) in str(POLICIES["retry-policy-webhook-jobs"]["validations"]).replace("\\'", "'")
+    ends = f"['{outcomes.SPOT_UNAVAILABLE}', '{outcomes.NEVER_STARTED}']"
+    assert ends in str(POLICIES["retry-policy-webhook-pod-status"]["validations"])
+    assert f"gate.name != '{names.DELAY}'" in str(POLICIES["retry-policy-webhook-pods"]["validations"])
 
 
 def test_the_webhooks_do_not_edit_the_servers_writes_to_existing_objects() -> None:

@@ -21,9 +21,11 @@ QUERIES: Final = [query for panel in PANELS for query in panel.queries]
 COMMITTED: Final[dict[str, Any]] = json.loads((ROOT / DASHBOARD).read_text())
 OVERLAY: Final = (ROOT / DASHBOARD).parent
 LARGEST: Final = 150_000  # bytes of a picture
-# These are about the leader of requested retries and about what only a developer looks at.
+# These are about the leader of requested retries, about what only a developer looks at, and about fields of the policy
+# that are off by default.
 IN_NO_PANEL: Final = {
     *("leader_failures", "ledger_behind", "ledger_forbidden", "ledger_workloads", "policy_generation"),
+    *("waiting_pods", "waiting_pods_ended"),
     "spot_zone_lost_ratio",
     "memory_growths",  # rare, and the annotation `memory` of each pod says it
 }

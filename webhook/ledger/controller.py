@@ -34,6 +34,7 @@ from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
 from webhook.ledger.trackers import UNSEEN_AFTER, Trackers, read, where
+from webhook.ledger.waiting import WaitingPods
 from webhook.ledger.work_queue import WorkQueue
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
@@ -71,6 +72,7 @@ class Ledger:
     - `trackers`: a `WorkloadState` for each workload, from the watches; this class records in it what was written.
     - `brake`: what the leader asks before each action.
     - `queue`: the workloads to process; open while this replica leads.
+    - `waiting`: the pods that have not started.
     - `crashes`: by workload and uid, the pods that may have failed by a bug.
     - `forbidden`: whether the API server denies this replica the Lease.
     - `clock`: monotonic, in seconds, the same as the event loop's.
@@ -89,6 +91,7 @@ class Ledger:
         self.trackers = Trackers(
             cluster, changed=self.wake, crashed=self.see_crash, forgotten=self.queue.discard, clock=clock
         )
+        self.waiting = WaitingPods(self.trackers, self.brake, settings_of=self.settings_of, may_act=self.may_act)
         self.crashes: dict[tuple[Key, str], Crash] = {}
         self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
@@ -105,6 +108,7 @@ class Ledger:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.trackers.pods.run())
             group.create_task(self.settle())
+            group.create_task(self.waiting.run(lambda: self.leading))
             group.create_task(lease.lead(self.work))
 
     def see_refused(self) -> None:
@@ -448,7 +452,7 @@ def report_zeros() -> None:
     for reason in (*outcomes.DISRUPTIONS, "Other"):
         metrics.LEDGER_DISRUPTIONS.labels(reason)
     metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED)
-    for reason in (LIMIT_EXCEEDED, FREE_TOO_OFTEN, job_failer.OF_SET):
+    for reason in (LIMIT_EXCEEDED, FREE_TOO_OFTEN, job_failer.OF_SET, outcomes.NEVER_STARTED):
         metrics.LEDGER_STOPPED.labels("Failed", reason)
 
 

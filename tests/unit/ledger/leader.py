@@ -93,6 +93,9 @@ class FakeApi:
     async def get(self, path: str) -> Json:
         return self.objects[path]
 
+    async def find(self, path: str) -> Json | None:
+        return self.objects.get(path)
+
     async def pages(self, path: str, *_: object) -> AsyncIterator[Page]:
         yield Page(ListMeta("1"), [msgspec.Raw(msgspec.json.encode(root)) for root in self.lists.get(path, ())])
 
