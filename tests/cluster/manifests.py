@@ -19,6 +19,7 @@ SECONDS = PREFIX + "seconds"
 DELETION_EXIT_CODE = PREFIX + "deletion-exit-code"
 DELETION_SECONDS = PREFIX + "deletion-seconds"
 CONTAINER = PREFIX + "container"
+CANNOT_START = PREFIX + "cannot-start"
 OTHERS_EXIT_CODE = PREFIX + "others-exit-code"
 NEEDS_MEMORY = PREFIX + "needs-memory"
 

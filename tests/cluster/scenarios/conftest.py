@@ -12,6 +12,7 @@ import yaml
 from tests.cluster.conftest import NewNamespace
 from tests.cluster.disruptions import OwnNodes, own_nodes, place
 from tests.cluster.manifests import (
+    CANNOT_START,
     CONTAINER,
     DELETION_EXIT_CODE,
     DELETION_SECONDS,
@@ -37,6 +38,7 @@ def program(
     container: str | None = None,
     others: int | None = None,
     needs: str | None = None,
+    cannot_start: str | None = None,
 ) -> dict[str, str]:
     """Return the annotations that define how the containers of a pod end (stages/pod.yaml).
 
@@ -46,6 +48,7 @@ def program(
     `after`: the seconds from SIGTERM to this end.
     `others`: the exit code of the other containers when `container` ends.
     `needs`: the memory without which `container` is killed, one amount or one for each completion index.
+    `cannot_start`: the kubelet's reason for which the containers do not start, one for each pod, separated by commas.
     """
     said = {
         EXIT_CODES: ",".join("" if code is None else str(code) for code in exits) or None,
@@ -54,6 +57,7 @@ def program(
         CONTAINER: container,
         OTHERS_EXIT_CODE: others,
         NEEDS_MEMORY: needs,
+        CANNOT_START: cannot_start,
     }
     return {key: str(value) for key, value in said.items() if value is not None}
 
