@@ -8,6 +8,7 @@ from webhook.doctor.checks import (
     asked_object,
     certificates,
     configurations,
+    delays,
     installed,
     kinds,
     leader,
@@ -26,13 +27,19 @@ CHECKS: Final[dict[str, Callable[[Snapshot], Iterator[Finding]]]] = {
     "Certificate": certificates.check,
     "Admission": admission.check,
     "Leader": leader.check,
+    "Delays": delays.check,
     "Policy": policy.check,
     "Namespaces": namespaces.check,
     "Kinds": kinds.check,
     "Permissions": permissions.check,
     "Others": others.check,
 }
-WITHOUT_INSTALLATION: Final = ("Installation", "Namespaces", "Kinds")  # that say something if nothing is installed
+WITHOUT_INSTALLATION: Final = (
+    "Installation",
+    "Delays",
+    "Namespaces",
+    "Kinds",
+)  # that say something if nothing is installed
 ANSWERS: Final = ("Object", "Namespaces")  # that come first if the user asks about a namespace or an object
 
 

@@ -10,11 +10,14 @@ import msgspec
 
 from webhook.admission.engine import read_policy
 from webhook.doctor import probe, rights
+from webhook.doctor.checks import delays
 from webhook.doctor.installation import Installation, installation
 from webhook.doctor.shipped import LEDGER, NAME, NAMESPACE, REQUESTED_RETRIES
 from webhook.doctor.snapshot import Objects, SeenLease, Snapshot, Stored, Unread, time_of
 from webhook.kinds import KindSpec, full_name
+from webhook.kinds.batch import JOB_NAME
 from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, Api, ApiError, TooLargeError
 from webhook.kube.paths import path_of
 from webhook.objects.patch import at
@@ -156,6 +159,7 @@ class Reader:
             self.read_server(),
             self.read_certificate(),
             self.read_leases(),
+            self.read_delayed(),
             self.read_policy(),
             self.read_permissions(),
             self.read_crd(),
@@ -204,6 +208,12 @@ class Reader:
         found = [await self.allowed("Leader", f"leases/{name}", right, self.lease(name)) for name in names]
         if all(one is not None for one in found):
             self.snapshot.leases = [one for one in found if one is not None]
+
+    async def read_delayed(self) -> None:
+        """Read the pods that are held back by a delay."""
+        of_jobs = {"labelSelector": f"{names.PROFILE},{JOB_NAME}", "fieldSelector": "status.phase=Pending"}
+        found = await self.objects("Delays", path_of("v1", "pods"), "list pods", query=of_jobs)
+        self.snapshot.delayed = None if found is None else list(filter(delays.is_delayed, found))
 
     async def lease(self, name: str) -> SeenLease:
         """Return a Lease, and whether it is renewed if it is old; raise as `Api` does."""

@@ -81,6 +81,7 @@ class Snapshot:
     events: Objects = None
     certificates: Objects = None
     leases: list[SeenLease] | None = None
+    delayed: Objects = None  # pods that are held back by a delay
     config_maps: Objects = None
     policy: Policy | None = None
     namespaces: Objects = None
