@@ -127,8 +127,15 @@ class WaitingPods:
         """Act on the pods that are due while this replica leads; until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL)
-            if leading() and self.trackers.synced and self.cluster.namespaces.synced.is_set():
+            if leading() and self.is_ready:
                 await self.act()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether policy, Jobs and Namespaces are known: else it would seem that nobody asks for the delays."""
+        return (
+            self.brake.policy.current is not None and self.trackers.synced and self.cluster.namespaces.synced.is_set()
+        )
 
     async def act(self) -> None:
         """Act on the pods that are due, AT_ONCE at a time."""

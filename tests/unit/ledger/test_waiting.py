@@ -173,6 +173,28 @@ def test_a_replica_that_does_not_lead_removes_no_gate_and_the_next_leader_does()
     assert len(api.writes) == 1
 
 
+@pytest.mark.parametrize("unknown", ["the policy", "the Jobs", "the Namespaces"])
+def test_no_delay_ends_as_long_as_it_is_unknown_who_asks_for_it(unknown: str) -> None:
+    async def work() -> None:
+        found = ledger(api, Profile(on_failure=(DELAY,)))
+        see(found, gated(until=30))
+        task = asyncio.create_task(found.waiting.run(lambda: True))
+        if unknown == "the policy":
+            found.policy.current = None
+        elif unknown == "the Jobs":
+            found.trackers.states.clear()
+            found.cluster.jobs.synced.clear()
+        else:
+            found.cluster.namespaces.items.clear()
+            found.cluster.namespaces.synced.clear()
+        await asyncio.sleep(25)
+        task.cancel()
+
+    api = FakeApi()
+    run(work())
+    assert api.writes == []
+
+
 @pytest.mark.parametrize("why", ["the Job is gone", "the namespace is not opted in", "all actions are stopped"])
 def test_a_delay_ends_although_nothing_else_would_be_done(why: str) -> None:
     async def work() -> None:
