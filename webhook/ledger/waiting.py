@@ -27,7 +27,7 @@ from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer
-from webhook.ledger.brake import HELD_FOR, Action, Brake, Subject
+from webhook.ledger.brake import HELD_FOR, STOPPED, Action, Brake, Subject
 from webhook.ledger.model import deadlines, limits, outcomes, pods
 from webhook.ledger.model.deadlines import Due
 from webhook.ledger.model.pods import DISRUPTED, Pod
@@ -190,9 +190,15 @@ class WaitingPods:
     async def lift(self, pod: Pod) -> None:
         """Remove the gate of a delay; raise what `Api` raises.
 
-        Not subject to the brake: the pod would wait for ever, for what admission has promised to end.
+        Only emergency.actions stops it. With `actions: Report` the pod would wait for ever, although admission has
+        promised an end; the rate limit is for what nobody can take back.
         """
-        if pod.waiting is not None and pod.waiting.gate is not None:
+        is_stopped = self.brake.is_stopped
+        metrics.LEADER_ACTIONS.labels("lift", "stopped" if is_stopped else "taken").inc()
+        if is_stopped:
+            about = Subject("Pod", pod.namespace, pod.name, pod.uid)
+            self.brake.tell("lift", about, f"would end the delay of the pod; {STOPPED}")
+        elif pod.waiting is not None and pod.waiting.gate is not None:
             gate = f"/spec/schedulingGates/{pod.waiting.gate}"
             is_ours = {"op": "test", "path": f"{gate}/name", "value": names.DELAY}
             await self.api.patch(core.POD.path(pod.namespace, pod.name), [is_ours, {"op": "remove", "path": gate}])

@@ -8,7 +8,6 @@ import jsonpatch
 import pytest
 from msgspec.structs import replace
 
-from tests.admission import policy
 from tests.metrics import counted
 from tests.objects import pod as manifest
 from tests.unit.ledger.leader import JOB_PATH, Answer, FakeApi, leading, new_ledger, running, see_job
@@ -195,7 +194,7 @@ def test_no_delay_ends_as_long_as_it_is_unknown_who_asks_for_it(unknown: str) ->
     assert api.writes == []
 
 
-@pytest.mark.parametrize("why", ["the Job is gone", "the namespace is not opted in", "all actions are stopped"])
+@pytest.mark.parametrize("why", ["the Job is gone", "the namespace is not opted in", "actions are only reported"])
 def test_a_delay_ends_although_nothing_else_would_be_done(why: str) -> None:
     async def work() -> None:
         found = ledger(api, Profile(on_failure=(DELAY,), actions="Report"))
@@ -204,13 +203,30 @@ def test_a_delay_ends_although_nothing_else_would_be_done(why: str) -> None:
             found.trackers.states.clear()
         elif why == "the namespace is not opted in":
             found.cluster.namespaces.items.clear()
-        else:
-            found.policy.current = replace(policy(), emergency=Emergency(actions="Stop"))
         await act(found, 33)
 
     api = FakeApi()
     run(work())
     assert api.writes
+
+
+def test_a_delay_ends_only_once_actions_are_no_longer_stopped() -> None:
+    async def work() -> None:
+        found = ledger(api, Profile(on_failure=(DELAY,)))
+        see(found, gated(until=30))
+        running = found.policy.current
+        assert running is not None
+        found.policy.current = replace(running, emergency=Emergency(actions="Stop"))
+        await act(found, 60)
+        assert api.writes == []
+        assert "would end the delay of the pod; the admin" in found.events.waiting.get_nowait().message
+        assert found.events.waiting.empty()
+        found.policy.current = running
+        await act(found, 4)
+
+    api = FakeApi()
+    run(work())
+    assert len(api.writes) == 1
 
 
 @pytest.mark.parametrize(("status", "pause"), [(404, AFTER_ERROR), (422, AFTER_ERROR), (500, LONGEST_PAUSE)])
