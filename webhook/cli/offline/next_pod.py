@@ -173,7 +173,7 @@ def ended_pod(end: Ended, number: int, container: str, now: datetime, **known: A
     conditions: tuple[Condition, ...] = ()
     if cause == "Disruption":
         conditions = (Condition(DISRUPTED, "True", end.reason or "EvictionByEvictionAPI", time),)
-    of_pod = {"DeadlineExceeded": outcomes.DEADLINE, "NeverStarted": on_failure.NEVER_STARTED, "Other": end.reason}
+    of_pod = {"DeadlineExceeded": outcomes.DEADLINE, "NeverStarted": outcomes.NEVER_STARTED, "Other": end.reason}
     return Pod(
         namespace="",
         name=f"attempt-{number}",
