@@ -1,0 +1,144 @@
+"""When the leader fails a Job by the rules of onFailure: as soon as the end of the pod is in the account."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import pytest
+
+from tests.objects import DISRUPTION
+from tests.unit.ledger.leader import (
+    JOB_PATH,
+    Answer,
+    FakeApi,
+    Write,
+    new_ledger,
+    running,
+    see_job,
+    stored_pod,
+    watch_event,
+)
+from tests.unit.ledger.pods import job
+from tests.virtual_time import run
+from webhook.kube.client import ApiError
+from webhook.ledger.controller import Ledger
+from webhook.ledger.model.workload_state import INTERVAL
+from webhook.objects.problem import Json
+from webhook.policy.model import FailureRule, Match, Next, Profile
+
+PODS: Final = "/api/v1/pods"
+EVICTED: Final = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+PROFILE: Final = Profile(
+    on_failure=(
+        FailureRule(match=Match(cause="OOMKilled"), next=Next(avoid="Node")),
+        FailureRule(match=Match(cause="Disruption", reasons=("EvictionByEvictionAPI",)), next=Next(cost="Fatal")),
+    )
+)
+SPEC: Final[Json] = {"podFailurePolicy": {"rules": [DISRUPTION]}, "parallelism": 2, "completions": 2}
+
+
+@asynccontextmanager
+async def watching(api: FakeApi) -> AsyncIterator[Ledger]:
+    """Yield a leader that has just begun to watch two pods which do not depend on each other."""
+    api.objects[JOB_PATH] = {**job(SPEC), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
+    async with running(new_ledger(api, PROFILE)) as ledger:
+        see_job(ledger, spec=SPEC)
+        for number in (1, 2):
+            tell(api, watch_event("ADDED", stored_pod(number)))
+        await asyncio.sleep(INTERVAL)
+        yield ledger
+
+
+def tell(api: FakeApi, event: Any) -> None:
+    api.watches[PODS].put_nowait(event)
+
+
+def ends(api: FakeApi, number: int, code: int, reason: str = "Error") -> None:
+    pod = stored_pod(number, "Failed", code)
+    pod["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] = reason
+    tell(api, watch_event("MODIFIED", pod))
+
+
+def failures(api: FakeApi) -> list[Write]:
+    return [write for write in api.writes if write.path == f"{JOB_PATH}/status"]
+
+
+async def counted(api: FakeApi, ledger: Ledger) -> None:
+    """Wait until the account is written, and let the watch deliver it."""
+    await asyncio.sleep(INTERVAL)
+    see_job(ledger, api.account_writes()[-1].text, spec=SPEC)
+    await asyncio.sleep(2 * INTERVAL)
+
+
+def test_an_end_that_no_rule_retries_fails_the_job_whatever_happens_to_other_pods() -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            ends(api, 1, 137)
+            disturbed = stored_pod(2)
+            disturbed["status"]["conditions"] = [{**EVICTED, "reason": "PreemptionByScheduler"}]
+            tell(api, watch_event("MODIFIED", disturbed))
+            await counted(api, ledger)
+            assert ledger.crashes == {}
+
+    api = FakeApi()
+    run(work())
+    (failure,) = failures(api)
+    assert failure.at < 5 * INTERVAL
+    message = failure.operations[1]["value"][0]["message"]
+    assert message == "Container main for pod ml/train-1 failed with exit code 137, and no rule of onFailure retries it"
+    assert api.account_writes()[-1].account.cost == {"retry": 0, "fatal": 1}
+
+
+def test_an_end_that_a_rule_retries_fails_nothing() -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            ends(api, 1, 137, "OOMKilled")
+            await counted(api, ledger)
+            assert ledger.crashes == {}
+
+    api = FakeApi()
+    run(work())
+    assert failures(api) == []
+
+
+def test_a_fatal_disruption_fails_the_job_although_its_pod_is_deleted_meanwhile() -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            pod = stored_pod(1, "Failed", 137, deletionTimestamp="2026-01-01T00:01:00Z")
+            pod["status"]["conditions"] = [EVICTED]
+            tell(api, watch_event("MODIFIED", pod))
+            tell(api, watch_event("DELETED", pod))
+            await counted(api, ledger)
+
+    api = FakeApi()
+    run(work())
+    (failure,) = failures(api)
+    assert "was disrupted (EvictionByEvictionAPI), which rule 1 of onFailure makes fatal" in str(failure.operations)
+    assert api.account_writes()[-1].account.cost == {"disruption": 0, "fatal": 1}
+
+
+@pytest.mark.parametrize("status", [409, 500])
+def test_a_job_that_could_not_be_failed_is_failed_later(status: int) -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            ends(api, 1, 137)
+            await counted(api, ledger)
+            await asyncio.sleep(60)
+            assert ledger.crashes == {}
+
+    api = FakeApi(Answer(), Answer(error=ApiError(status, "no")))
+    run(work())
+    assert len(failures(api)) == 2
+
+
+def test_the_event_about_an_end_says_that_no_rule_retries_it() -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            ends(api, 1, 137)
+            await asyncio.sleep(INTERVAL)
+            message = ledger.events.waiting.get_nowait().message
+            assert "; no rule of onFailure retries it, which ends the Job" in message
+
+    api = FakeApi()
+    run(work())
