@@ -152,6 +152,8 @@ def how(pod: Pod) -> str:
     """Return how a pod ended, for a message."""
     if pod.disruption is not None:
         return f"was disrupted ({pod.disruption.reason})"
+    if pod.reason == outcomes.DEADLINE:
+        return "exceeded its deadline"
     if pod.exits:
         one = pod.exits[0]
         reason = f" ({one.reason})" if one.reason not in {"", "Error"} else ""

@@ -166,6 +166,34 @@ def test_peers_of_a_pod_that_was_killed_for_its_memory_do_not_fail_the_job(scene
     assert failed_for(failed)[1].endswith("exit code 42, which rule 2 of onFailure makes fatal")
 
 
+def test_an_attempt_that_exceeds_its_deadline_fails_the_job_where_a_rule_makes_that_fatal(scene: NewScene) -> None:
+    here = scene("costs-by-cause")
+    here.create("one-pod.yaml", program(at_sigterm=143))
+    failed = here.team.wait_for("jobs", "train", has_failed)
+    assert failed_for(failed)[1].endswith("exceeded its deadline, which rule 0 of onFailure makes fatal")
+
+
+def test_the_second_failure_on_the_same_node_fails_the_job_and_one_for_another_reason_does_not(scene: NewScene) -> None:
+    here = scene("costs-by-cause", spot=1)
+    here.create("one-pod.yaml")
+    (first,) = here.team.running("train", 1)
+    dies(here, first, 128, "StartError")
+    (second,) = here.team.running("train", 1, but=first)
+    assert second["spec"]["nodeName"] == first["spec"]["nodeName"]
+    dies(here, second, 1)
+    failed = here.team.wait_for("jobs", "train", has_failed)
+    assert failed_for(failed)[1].endswith("with exit code 1, which rule 2 of onFailure makes fatal")
+    counted = here.team.wait_for("jobs", "train", lambda found: ended(found, 2))
+    assert [rule for _, rule in by_rules(counted)] == [1, 2]
+
+
+def test_any_exit_code_is_retried_where_a_rule_says_so(scene: NewScene) -> None:
+    here = scene("costs-by-cause")
+    here.create("one-pod.yaml", program(1, 0))
+    done = here.team.wait_for("jobs", "train", is_complete)
+    assert done["status"]["failed"] == 1
+
+
 def test_a_disruption_fails_the_job_where_a_rule_makes_it_fatal(scene: NewScene) -> None:
     here = scene("fatal-disruptions")
     here.create("one-pod.yaml")

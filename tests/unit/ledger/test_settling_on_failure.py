@@ -80,6 +80,18 @@ def test_a_fatal_disruption_fails_the_job_after_the_reason_that_the_rule_names()
     assert verdict(under(EVICTED), disrupted(reason="PreemptionByScheduler")) is None
 
 
+def test_the_message_says_how_the_pod_ended() -> None:
+    fatal = FailureRule(match=Match(reasons=("DeadlineExceeded", "OutOfcpu", "StartError")), next=Next(cost="Fatal"))
+    late = failed(1, 143, reason="DeadlineExceeded")
+    refused = failed(1, exits=(), reason="OutOfcpu")
+    unstarted = failed(1, 128, exit_reason="StartError")
+    assert [(verdict(under(fatal), pod) or "").split(", which")[0] for pod in (late, refused, unstarted)] == [
+        "Pod ml/train-1 exceeded its deadline",
+        "Pod ml/train-1 failed (OutOfcpu)",
+        "Pod ml/train-1 failed in container main with exit code 128 (StartError)",
+    ]
+
+
 def test_an_exit_code_rule_says_nothing_about_a_disrupted_pod() -> None:
     fatal = FailureRule(match=Match(exit_codes=(137,)), next=Next(cost="Fatal"))
     assert verdict(under(fatal), disrupted(code=137)) is None
