@@ -11,7 +11,17 @@ from webhook.kube import names
 from webhook.ledger.forecast import Forecast
 from webhook.ledger.model.pods import INDEX
 from webhook.objects.problem import Json
-from webhook.policy.model import BackOff, Disruptions, FailurePolicy, Placement, Profile, Retries
+from webhook.policy.model import (
+    BackOff,
+    Disruptions,
+    FailurePolicy,
+    FailureRule,
+    Match,
+    Next,
+    Placement,
+    Profile,
+    Retries,
+)
 
 DISRUPTION: Final = 0  # the ending that is not an exit code
 ENDINGS: Final = (*(DISRUPTION,) * 6, 143, 143, 143, 75, 42, 1)
@@ -31,6 +41,18 @@ SHAPES: Final[tuple[Json, ...]] = (
     {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 2, "maxFailedIndexes": 1},
 )
 
+# Rules of onFailure of which each is carried out by the Job controller, or by the ledger where it settles crashes.
+FAILURE_RULES: Final = (
+    FailureRule(match=Match(exit_codes=(75,)), next=Next(cost="Free")),
+    FailureRule(match=Match(exit_codes=(42, 75)), next=Next(cost="Fatal")),
+    FailureRule(match=Match(exit_codes=(1, 42), containers=("main",)), next=Next(avoid="Node")),
+    FailureRule(match=Match(exit_codes=(143,), cause="ExitCode"), next=Next(cost="Fatal")),
+    FailureRule(match=Match(cause="Disruption"), next=Next(cost="Retry")),
+    FailureRule(match=Match(cause="Disruption"), next=Next(cost="Free")),
+    FailureRule(match=Match(cause="Disruption"), next=Next(cost="Fatal")),
+)
+failure_rules = st.lists(st.sampled_from(FAILURE_RULES), max_size=4, unique=True).map(tuple)
+
 profiles = st.builds(
     Profile,
     retries=st.builds(Retries, limit=st.integers(1, 4), default=st.just(1), on_exceed=st.just("Clamp")),
@@ -48,6 +70,7 @@ profiles = st.builds(
         interruptible_failure_threshold=st.integers(-3, 3),
         spot=st.sampled_from(["Require", "Prefer"]),
     ),
+    on_failure=st.just(()) | failure_rules,
 )
 
 
@@ -88,20 +111,38 @@ def manifests_of_sets(draw: Any) -> Json:
 steps = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(ENDINGS)), min_size=1, max_size=8)
 
 
-def foretold(found: list[NextFailure], job: Json, pod: Json, ending: int, name: str = "") -> Forecast:
-    """Return the forecast for a pod with this ending: the one for its Job, its index and the rule that it matches.
+def foretold(
+    found: list[NextFailure], job: Json, pod: Json, ending: int, name: str = "", *, profile: Profile | None = None
+) -> Forecast:
+    """Return the forecast for a pod with this ending: the one for its Job, its index and the rules that it matches.
 
-    `name`: the name of its Job without that of the JobSet.
+    `name`: the name of its Job without that of the JobSet. `profile`: that with the rules of onFailure, if it has any.
     """
     rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or ()
     rule = next((number for number, one in enumerate(rules) if matches(one, ending)), None)
     of_job = [one for one in found if not one.job or any(names_job(part, name) for part in one.job.split(" and "))]
     of_index = [one for one in of_job if not one.indexes or index_of(pod) in expanded(one.indexes)]
-    alike = [one for one in of_index if one.forecast.rule == rule]
+    by = (
+        next((number for number, one in enumerate(profile.on_failure) if decides(one, ending)), None)
+        if profile
+        else None
+    )
+    alike = [one for one in of_index if (one.forecast.rule, one.forecast.on_failure) == (rule, by)]
     if len(alike) > 1:  # a crash that the ledger decides, and any other
-        alike = [one for one in alike if (one.ending != "anything else") == (ending not in {DISRUPTION, 137, 143})]
-    (one,) = alike
+        alike = [
+            one
+            for one in alike
+            if by is not None or (one.ending != "anything else") == (ending not in {DISRUPTION, 137, 143})
+        ]
+    (one,) = alike if by is None else alike[:1]
     return one.forecast
+
+
+def decides(rule: FailureRule, ending: int) -> bool:
+    """Return True if a rule of FAILURE_RULES matches a pod with this ending."""
+    if ending == DISRUPTION:
+        return rule.match.cause == "Disruption"
+    return ending in rule.match.exit_codes
 
 
 def names_job(part: str, name: str) -> bool:

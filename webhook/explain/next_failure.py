@@ -93,7 +93,10 @@ def endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:
                 break
     for number, failure_rule in enumerate(standing.settings_of(standing.job).on_failure):
         ended = ended_as(standing, failure_rule.match, failed)
-        if ended is not None and foretold_by(standing, ended) == number:
+        if ended is None or foretold_by(standing, ended) != number:
+            continue
+        by_api = matching.match(rules, ended)
+        if not failure_rule.match.exit_codes or by_api is None:  # else that rule of the failure policy is shown
             yield what_is_matched(failure_rule.match), ended
     settles = settling.may_settle(standing.job, standing.settings_of(standing.job))
     for rule in bug_rules(standing):
@@ -113,11 +116,8 @@ def foretold_by(standing: Standing, pod: Pod) -> int | None:
 
 
 def ended_as(standing: Standing, match: Match, failed: Pod) -> Pod | None:
-    """Return a failed pod that a match of onFailure is about; None if the webhook cannot make one up.
-
-    Not for exit codes alone, which have their own rules in the failure policy.
-    """
-    if match.exit_codes or match.cause in {"NeverStarted", "Other"}:
+    """Return a failed pod that a match of onFailure is about; None if there is none with a container that ended."""
+    if match.cause in {"NeverStarted", "Other"}:
         return None
     containers = at(standing.job, ("spec", "template", "spec", "containers")) or []
     name = next(iter(match.containers), None) or next((one["name"] for one in containers), "main")
@@ -127,7 +127,7 @@ def ended_as(standing: Standing, match: Match, failed: Pod) -> Pod | None:
     if match.cause == "DeadlineExceeded":
         return replace(failed, reason="DeadlineExceeded")
     said = (match.message or "").replace("*", "")
-    exited = Exit(name, 1, reason or "Error", "", said)
+    exited = Exit(name, next(iter(match.exit_codes), 1), reason or "Error", "", said)
     if match.cause == "OOMKilled":
         exited = Exit(name, costs.KILLED, outcomes.OOM, "", said)
     again = on_failure.State(nodes=(failed.node,) * ((match.same_node or 1) - 1))
@@ -137,6 +137,8 @@ def ended_as(standing: Standing, match: Match, failed: Pod) -> Pod | None:
 def what_is_matched(match: Match) -> str:
     """Return what a match of onFailure is about, such as `OOMKilled of main`."""
     what = {None: "a failure", "Disruption": "a disruption", "ExitCode": "any exit code"}.get(match.cause, match.cause)
+    if match.exit_codes:
+        what = f"exit code {', '.join(map(str, match.exit_codes))}"
     parts = [
         f" of {' or '.join(match.containers)}" if match.containers else "",
         f" for {' or '.join(match.reasons)}" if match.reasons else "",

@@ -37,7 +37,7 @@ def step(world: World, number: int, ending: int, data: st.DataObject) -> None:
     world.count()  # the leader notices that a Job was resumed before its next pod ends
     pod = world.end(uid, ending)
     index = index_of(pod)
-    forecast = foretold(forecasts, world.job, pod, ending)
+    forecast = foretold(forecasts, world.job, pod, ending, profile=world.profile)
     detail = world.count()
     assert detail is not None
     event(f"{detail.cost}, ends {forecast.ends or 'nothing'}")

@@ -33,7 +33,7 @@ def step(world: SetWorld, number: int, ending: int, data: st.DataObject) -> None
     told, job = world.explained().forecasts, world.jobs[world.live[uid]].job
     before = course.restarts, sum(course.alone.values()), course.costly
     name, pod = world.end(uid, ending)
-    forecast = foretold(told, job, pod, ending, name)
+    forecast = foretold(told, job, pod, ending, name, profile=world.profile)
     is_bug = ending != DISRUPTION and world.settles(name, pod)
     is_first = data.draw(st.booleans(), label="the ledger counts before the JobSet controller acts")
     if not is_first:
