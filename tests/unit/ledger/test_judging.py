@@ -90,6 +90,18 @@ def test_an_end_that_no_rule_retries_fails_the_job_whatever_happens_to_other_pod
     assert api.account_writes()[-1].account.cost == {"retry": 0, "fatal": 1}
 
 
+def test_an_end_is_judged_only_once_the_account_has_it() -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            ends(api, 1, 137)
+            await asyncio.sleep(4 * INTERVAL)
+            assert len(ledger.crashes) == 1
+
+    api = FakeApi()
+    run(work())
+    assert failures(api) == []
+
+
 def test_an_end_that_a_rule_retries_fails_nothing() -> None:
     async def work() -> None:
         async with watching(api) as ledger:
