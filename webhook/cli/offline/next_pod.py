@@ -171,9 +171,10 @@ def ended_pod(end: Ended, number: int, container: str, now: datetime, **known: A
         reason = {"OOMKilled": outcomes.OOM, "ExitCode": end.reason}.get(cause) or "Error"
         exits = (Exit(end.container or container, code, reason, time, end.message),)
     conditions: tuple[Condition, ...] = ()
-    if cause == "Disruption":
-        conditions = (Condition(DISRUPTED, "True", end.reason or "EvictionByEvictionAPI", time),)
-    of_pod = {"DeadlineExceeded": outcomes.DEADLINE, "NeverStarted": outcomes.NEVER_STARTED, "Other": end.reason}
+    if cause in {"Disruption", "NeverStarted"}:  # the leader deletes a pod that cannot start
+        reason = cause if cause == "NeverStarted" else end.reason or "EvictionByEvictionAPI"
+        conditions = (Condition(DISRUPTED, "True", reason, time),)
+    of_pod = {"DeadlineExceeded": outcomes.DEADLINE, "Other": end.reason}
     return Pod(
         namespace="",
         name=f"attempt-{number}",
