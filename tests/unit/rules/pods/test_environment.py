@@ -1,10 +1,12 @@
 """The variables from which a program knows its attempt."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
 from tests.admission import Answer, mutate, policy
+from tests.costs import assert_grows_with_its_input
 from tests.objects import container_of, job_spec, pod, stored_job
 from tests.unit.ledger.pods import disrupted, failed
 from webhook.ledger.model.pods import Pod
@@ -99,3 +101,14 @@ def test_containers_of_a_wrong_type_in_a_file_are_left_as_they_are(spec: Any) ->
     environment.edit({"RETRY_MAX": "3"}, editor)
     assert editor.edits == []
     assert editor.root == {"spec": spec}
+
+
+def crowded(size: int) -> Json:
+    """Return a pod with many containers that have many variables each."""
+    env = [{"name": f"OWN_{number}", "value": "x"} for number in range(100)]
+    return {"spec": {"containers": [with_env(*env, name=f"c{number}") for number in range(size)]}}
+
+
+def test_the_work_grows_with_the_number_of_containers() -> None:
+    values = dict.fromkeys((ATTEMPT, MAX, PLACEMENT, LAST_CAUSE), "0")
+    assert_grows_with_its_input(lambda root: environment.edit(values, Editor(deepcopy(root))), crowded, 50)
