@@ -166,6 +166,8 @@ def read(pod: Json) -> Pod:
     if phase in ENDED:
         disrupted = next((one.time for one in conditions if one.type == DISRUPTED), "")
         ended = max((one.time for one in exits), default="") or disrupted or deleted
+        if phase == "Failed" and not ended:  # no container ran: its kubelet refused it
+            ended = max((one.time for one in conditions), default="")
     return Pod(
         namespace=intern(metadata.get("namespace") or ""),
         name=metadata["name"],

@@ -45,6 +45,13 @@ def test_a_disruption_condition_with_status_false_is_no_disruption() -> None:
     assert found.disruption is None
 
 
+def test_a_pod_that_its_kubelet_refused_ended_with_its_last_condition() -> None:
+    at = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": f"2026-01-01T00:00:0{at}Z"} for at in (1, 2)]
+    refused = read(status(phase="Failed", reason="UnexpectedAdmissionError", conditions=at))
+    assert refused.ended == "2026-01-01T00:00:02Z"
+    assert read(status(phase="Succeeded", conditions=at)).ended == ""
+
+
 def test_a_pod_that_never_started_ended_when_it_was_deleted() -> None:
     root = status(phase="Failed")
     root["metadata"]["deletionTimestamp"] = "2026-01-01T00:02:00Z"
