@@ -36,8 +36,8 @@ class NodeZones:
         for name, zone in nodes:
             self.zones.pop(name, None)
             self.zones[name] = zone
-        for name in list(self.zones)[: len(self.zones) - MOST_NODES]:
-            del self.zones[name]
+        while len(self.zones) > MOST_NODES:
+            del self.zones[next(iter(self.zones))]
 
     def of(self, node: str, said: str) -> str:
         """Return the zone of a node; empty if it has none, or is not known yet. `said`: the label of a pod on it."""

@@ -117,6 +117,11 @@ def test_the_zone_of_an_ended_pod_is_that_of_its_node_also_if_the_node_becomes_k
     assert [pod.zone for pod in counts.ended] == ["a", "b"]
 
 
+def test_a_pod_without_a_node_is_in_no_zone_whatever_its_labels_say() -> None:
+    found = trackers(job({"parallelism": 1}, **STORED), None)
+    assert found.located(running_pod(zone="invented", node="")).zone == ""
+
+
 def test_a_zone_that_loses_its_spot_pods_is_reported_from_its_first_pod_on() -> None:
     root = job({"parallelism": 1}, **STORED)
     found = trackers(root, None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.ledger.leader import BOOKMARK, KEY, FakeApi, api_of, stored_pod, watch_event
+from tests.unit.ledger.leader import BOOKMARK, KEY, FakeApi, api_of, beside, stored_pod, watch_event
 from tests.unit.ledger.pods import failed, job, running_pod
 from tests.virtual_time import BEGIN, now, run
 from webhook.kube import names
@@ -240,4 +240,25 @@ def test_pods_of_a_job_that_does_not_exist_are_forgotten_once_jobs_are_listed() 
         await found.forget_gone()
         assert found.states == {}
 
+    run(work())
+
+
+def test_a_replica_that_starts_finds_the_zone_that_has_just_lost_its_spot_pods() -> None:
+    lost = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+    def spot_pod(number: int, *conditions: Json) -> Json:
+        said, labels = {names.PLACEMENT: "Spot"}, {"topology.kubernetes.io/zone": "started"}
+        root = stored_pod(number, "Failed" if conditions else "Running", annotations=said, labels=labels)
+        return {**root, "spec": {"nodeName": "n"}, "status": {**root["status"], "conditions": list(conditions)}}
+
+    async def work() -> None:
+        trackers = Trackers(Cluster(api_of(api)))
+        trackers.now = lambda: 1767225660.0  # 2026-01-01T00:01:00Z
+        async with beside(trackers.pods.run()):
+            await trackers.pods.synced.wait()
+            await asyncio.sleep(1)
+        assert trackers.waves.avoided(50, 900, trackers.now()) == ("started",)
+        assert trackers.waves.avoided(51, 900, trackers.now()) == ()
+
+    api = with_lists(*(spot_pod(number, lost) for number in range(3)), *(spot_pod(number) for number in range(3, 6)))
     run(work())

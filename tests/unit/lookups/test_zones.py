@@ -86,6 +86,8 @@ def test_a_node_that_is_gone_is_remembered() -> None:
 
 def test_the_nodes_seen_last_are_remembered() -> None:
     zones = zones_of({"n-0": "a", "n-1": "a"})
+    zones.see([(f"n-{number}", "a") for number in range(2, MOST_NODES - 5_000)])
+    assert "n-1" in zones.zones
     zones.see([(f"n-{number}", "a") for number in range(2, MOST_NODES)])
     zones.see([("n-0", "a"), ("new", "a")])
     assert len(zones.zones) == MOST_NODES

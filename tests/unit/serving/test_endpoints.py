@@ -1,9 +1,11 @@
 """Errors, large requests and constants of the endpoints."""
 
 import asyncio
+import base64
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -13,14 +15,18 @@ from msgspec.structs import replace
 
 from tests.admission import policy, review_of
 from tests.metrics import counted
-from tests.objects import exit_codes, job, job_spec
+from tests.objects import exit_codes, job, job_spec, pod
+from tests.unit.ledger.pods import disrupted
 from webhook.admission import engine
 from webhook.admission.review import Response
 from webhook.admission.subject import read
+from webhook.kube import names
+from webhook.ledger.model.pods import Condition
+from webhook.ledger.trackers import Trackers
 from webhook.lookups import cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.emergency import MESSAGE
-from webhook.policy.model import Emergency, Policy, Profile
+from webhook.policy.model import Emergency, Placement, Policy, Profile, Wave
 from webhook.policy.parse import load_default
 from webhook.retry.admission import RetryAdmission
 from webhook.serving import app, connections, endpoints
@@ -197,3 +203,20 @@ def test_a_denial_is_logged_with_the_name_of_the_object(capsys: pytest.CaptureFi
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "denied" in line]
     for field in ("namespace=ml", "name=train-*", "kind=Job"):
         assert field in line
+
+
+def test_a_pod_on_spot_avoids_a_zone_that_the_watch_of_pods_has_seen_losing_its_spot_pods() -> None:
+    no_api: Any = None
+    known = cluster.Cluster(no_api)
+    known.namespaces.items["", "ml"] = ("default", None)
+    known.namespaces.live = True
+    trackers = Trackers(known)
+    lost = Condition("DisruptionTarget", "True", "EvictionByEvictionAPI", datetime.now(UTC).isoformat())
+    for number in range(3):
+        trackers.see_pod(disrupted(number, zone="a", conditions=(lost,)))
+    under = policy(default=Profile(placement=Placement(provider="gke", wave=Wave())))
+    server = Endpoints(PolicySource(under), known, trackers)
+    own = pod(owner=None, annotations={names.INTERRUPTIBLE: "true"})
+    answer = asyncio.run(server.admission().by_path["/mutate"][1](review_of(own)))
+    patch = base64.b64decode(json.loads(answer.body)["response"]["patch"]).decode()
+    assert '"values":["a"]' in patch

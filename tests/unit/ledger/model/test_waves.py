@@ -128,3 +128,10 @@ def test_each_loss_costs_the_same_however_many_were_lost_before() -> None:
         costs.append(instructions_of(lambda: zone.remember(NOW)))
     assert costs[1] <= 2 * costs[0]
     assert len(zone.losses) == 1
+
+
+def test_a_pod_that_was_lost_long_ago_does_not_count_because_newer_ones_were_seen_before_it() -> None:
+    waves = seen(*running(range(10)), *lost(range(2)))
+    long_ago = Condition("DisruptionTarget", "True", "EvictionByEvictionAPI", "2025-12-31T00:00:00Z")
+    waves.see(disrupted(20, zone="a", conditions=(long_ago,)), NOW)
+    assert (waves.zones["a"].ratio(NOW), waves.avoided(1, 900, NOW)) == (0.2, ())
