@@ -55,6 +55,7 @@ JOB_SET_READ: Final[Shape] = {
     },
     "status": {
         **dict.fromkeys(("restarts", "restartsCountTowardsMax"), int),
+        "terminalState": str,
         "replicatedJobsStatus": [{"name": str, JOB_RESTARTS: [int], COSTLY_JOB_RESTARTS: [int]}],
     },
 }

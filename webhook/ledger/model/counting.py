@@ -11,6 +11,7 @@ from webhook.ledger.model import limits, on_failure, outcomes, words
 from webhook.ledger.model.account import MOST_MESSAGES, Account, Attempt
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker
+from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
 from webhook.policy.model import FailureRule
@@ -180,8 +181,10 @@ class CountingPass:
     ) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the attempts with this cost whose Job has not ended, newest first, each with its Job and budgets.
 
-        In a JobSet the Job may have ended: the JobSet restarts because of that.
+        In a JobSet that has not ended the Job may have ended: the JobSet restarts because of that.
         """
+        if self.job_set is not None and at(self.job_set, ("status", "terminalState")):
+            return
         jobs = {job["metadata"]["name"]: job for job in self.tracker.jobs.values()}
         for detail in reversed(details):
             job = jobs.get(limits.job_of(self.key.job_set, detail.scope) or self.key.job)

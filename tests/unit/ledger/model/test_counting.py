@@ -2,14 +2,18 @@
 
 from typing import Any
 
+import msgspec
+import pytest
+
 from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.pods import RULES, disrupted, failed, job, job_set, running_pod
 from webhook.ledger.model import words
 from webhook.ledger.model.account import Account, Left, decode, encode
-from webhook.ledger.model.cached import CachedJob
-from webhook.ledger.model.counting import CountingPass
+from webhook.ledger.model.cached import JOB_SET_READ, CachedJob, trimmed_job_set
+from webhook.ledger.model.counting import CountingPass, End
 from webhook.ledger.model.pods import Exit, Pod
 from webhook.ledger.model.tracker import Key, Tracker
+from webhook.objects.shape import type_of
 from webhook.policy.model import Diagnostics, Disruptions, FailureRule, Match, Next, Profile, Retries
 from webhook.policy.settings import resolve
 
@@ -84,20 +88,33 @@ def test_one_disruption_more_than_the_limit_exceeds_it() -> None:
     assert exceeded(counting(disrupted(1), disrupted(2))) == ["train-2", "train-1"]
 
 
-def test_a_disruption_too_many_ends_a_set_whose_job_has_failed_by_it_already() -> None:
+def end_of_set(**status: Any) -> End | None:
+    """Return why one disruption too many ends a JobSet whose Job has failed by it; `status`: that of the JobSet."""
     by = {"type": "FailureTarget", "status": "True", "reason": "PodFailurePolicy"}
     root = job(name="set-a-0", status={"conditions": [by]})
     root["spec"]["podFailurePolicy"] = {"rules": [{**DISRUPTION, "action": "FailJob"}]}
-    above: Any = job_set({"action": "RestartJobSetAndIgnoreMaxRestarts"})
+    stored = job_set({"action": "RestartJobSetAndIgnoreMaxRestarts"}, status=status)
+    above: Any = trimmed_job_set(
+        msgspec.convert({**stored, "metadata": {**stored["metadata"], "resourceVersion": "7"}}, type_of(JOB_SET_READ))
+    )
     tracker = Tracker()
     tracker.see_job(root, steady=True, alone=False)
     tracker.see(disrupted(1, job="set-a-0", job_set="set", replicated_job="a", restart=0), 0.0)
     settings = resolve("default", Profile(disruptions=Disruptions(limit=0, on_exceed="Fail")), {})
     found = CountingPass(Key("ml", "set", ""), above, above, tracker, Account(), lambda _root: settings)
     found.count(tracker.uncounted(found.account))
-    end = found.end(found.details)
+    return found.end(found.details)
+
+
+def test_a_disruption_too_many_ends_a_set_whose_job_has_failed_by_it_already() -> None:
+    end = end_of_set()
     assert end is not None
     assert end.reason == "DisruptionLimitExceeded"
+
+
+@pytest.mark.parametrize("state", ["Failed", "Completed"])
+def test_a_set_that_has_ended_is_not_ended_again(state: str) -> None:
+    assert end_of_set(terminalState=state) is None
 
 
 def test_each_index_has_its_own_limit_and_pods_without_an_index_share_one() -> None:
