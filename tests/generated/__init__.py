@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Final
 
+from tests.bench.hour import figures as hour
 from tests.bench.market import figures as market
 from tests.generated import (
     chart,
@@ -41,6 +42,7 @@ PART: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
+    "docs/explanation/hour.md": {"hour": hour.table},
     "docs/explanation/market.md": {"market": market.table},
     **gallery.parts(),
     "docs/reference/cases.md": {"fields": schemas.cases_table},
