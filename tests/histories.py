@@ -128,14 +128,16 @@ def foretold(
         else None
     )
     alike = [one for one in of_index if (one.forecast.rule, one.forecast.on_failure) == (rule, by)]
-    if len(alike) > 1:  # a crash that the ledger decides, and any other
-        alike = [
-            one
-            for one in alike
-            if by is not None or (one.ending != "anything else") == (ending not in {DISRUPTION, 137, 143})
-        ]
+    if len(alike) > 1 and by is None:  # a crash that the ledger decides, and any other
+        crash = [one for one in alike if ending not in {DISRUPTION, 137, 143} and is_about(one.ending, ending)]
+        alike = crash or [one for one in alike if one.ending == "anything else"]
     (one,) = alike if by is None else alike[:1]
     return one.forecast
+
+
+def is_about(said: str, code: int) -> bool:
+    """Return True if the words of explain for an ending are about an exit code, if they name any."""
+    return said != "anything else" and (not said.startswith("exit code ") or said.startswith(f"exit code {code} "))
 
 
 def decides(rule: FailureRule, ending: int) -> bool:

@@ -98,12 +98,11 @@ def endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:
         by_api = matching.match(rules, ended)
         if not failure_rule.match.exit_codes or by_api is None:  # else that rule of the failure policy is shown
             yield what_is_matched(failure_rule.match), ended
-    settles = settling.may_settle(standing.job, standing.settings_of(standing.job))
     for rule in bug_rules(standing):
-        for candidate in candidates(standing, rule, failed):
+        for number, candidate in enumerate(candidates(standing, rule, failed)):
             if forecast.settled_within(standing, candidate) is not None:
                 (exited,) = candidate.exits
-                some = exited.code > 1 and not settles  # the failure policy fails the Job after the others
+                some = number > 0  # after the others the failure policy, or nothing, decides
                 yield f"exit code {exited.code} of {exited.container}" if some else what_matches(rule), candidate
                 break
     yield ELSE, failed
