@@ -9,8 +9,10 @@ platform ended has an exit code too, but it did not choose it.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, Literal
 
+from webhook.objects import bounds
 from webhook.policy.model import FailureRule, Match
 
 Cost = Literal["Retry", "Free", "Fatal"]
@@ -18,6 +20,7 @@ Cost = Literal["Retry", "Free", "Fatal"]
 KILLED: Final = 137  # the exit code of a container that was killed, for its memory too
 # The causes of a pod's end with which containers have exit codes, other than Disruption.
 WITH_CODES: Final = (None, "ExitCode", "OOMKilled", "DeadlineExceeded")
+REMEMBERED: Final = bounds.MOST_PROFILES * bounds.MOST_FAILURE_RULES  # answers about rules, which each Job asks for
 OF_DISRUPTIONS: Final = Match(cause="Disruption")
 
 
@@ -26,6 +29,7 @@ def cost_of(rule: FailureRule) -> Cost:
     return rule.next.cost or "Retry"
 
 
+@lru_cache(REMEMBERED)
 def sure_codes(match: Match) -> frozenset[int]:
     """Return the exit codes that a match names and that are enough for it, whatever else is true of the pod.
 
@@ -36,6 +40,7 @@ def sure_codes(match: Match) -> frozenset[int]:
     return frozenset(match.exit_codes) - ({KILLED} if match.cause == "ExitCode" else set())
 
 
+@lru_cache(REMEMBERED)
 def unsure_codes(match: Match) -> frozenset[int] | None:
     """Return the exit codes that a container may have if a match holds, but also if not; None for any code."""
     if match.cause not in WITH_CODES:

@@ -1,5 +1,6 @@
 """What rules are applied to: a workload, one JobSpec in it, or a pod; with the values that several rules need."""
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
@@ -152,6 +153,11 @@ class ValidationContext:
 class PodContext:
     """One pod that rules edit."""
 
+    # Set by the rule memory, of few pods: how the memory of each container that should get more has grown, and the
+    # annotation about that.
+    growths: Sequence[memory.Growth] = ()
+    growth_note = ""
+
     def __init__(
         self, evidence: Evidence, facts: Facts, profile: NamedProfile, editor: Editor, *, is_of_job: bool
     ) -> None:
@@ -163,9 +169,6 @@ class PodContext:
         # Set by the rule placement, for the rules after it.
         self.decision: placement.Decision | None = None
         self.placed: placement.Placement | None = None
-        # Set by the rule memory: of each container whose memory should grow, how it has; and the annotation about that.
-        self.growths: list[memory.Growth] = []
-        self.growth_note = ""
 
     @cached_property
     def after(self) -> on_failure.State:

@@ -1,5 +1,7 @@
 """The facts that must be looked up before the rules run."""
 
+from typing import Final
+
 import msgspec
 
 from webhook.capacity import Pool, Provider
@@ -7,6 +9,8 @@ from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.waves import Waves
 from webhook.objects.problem import Json
 from webhook.rules.pods.memory_bounds import Restrictions
+
+NO_RESTRICTIONS: Final = Restrictions()
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +35,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     waves: Waves | None = None
 
     # What bounds the memory of the pods of the namespace; looked up only for a pod whose memory may grow.
-    restrictions: Restrictions = Restrictions()
+    restrictions: Restrictions = NO_RESTRICTIONS
 
     # When the request came, in seconds since 1970; 0 if there is no clock.
     now: float = 0.0

@@ -351,10 +351,10 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
         notes |= {names.DISRUPTIONS: str(disruptions.attempt), names.MAX_DISRUPTIONS: str(disruptions.budget)}
     if context.evidence.settings.on_failure and context.after != on_failure.NONE:
         notes[names.AFTER_FAILURE] = on_failure.written(context.after)
-    if context.growth_note:
-        notes[names.MEMORY] = context.growth_note
-    for key in (names.AFTER_FAILURE, names.MEMORY):
-        if key in said and key not in notes:  # copied from its template, which is no record of ours
+        if context.growth_note:
+            notes[names.MEMORY] = context.growth_note
+    if names.AFTER_FAILURE in said or names.MEMORY in said:
+        for key in sorted({names.AFTER_FAILURE, names.MEMORY} - notes.keys()):  # copied from its template
             editor.remove((*annotations.OWN, key))
     if names.COUNTED in said:  # copied from its template; with it the ledger would not count the pod
         editor.remove((*annotations.OWN, names.COUNTED))

@@ -23,9 +23,8 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import cut
 from webhook.policy import emergency
 from webhook.policy.model import Policy
-from webhook.rules.facts import Facts
+from webhook.rules.facts import NO_RESTRICTIONS, Facts
 from webhook.rules.pods import memory
-from webhook.rules.pods.memory_bounds import Restrictions
 from webhook.serving.bodies import Bodies
 from webhook.serving.http_response import HttpResponse, text
 from webhook.serving.limits import LIMITS, Limits
@@ -239,15 +238,15 @@ class Endpoints:
         else:
             profile_name, mode = await self.cluster.opt_in(namespace)
         owner = above = counts = None
+        restrictions = NO_RESTRICTIONS
         if profile_name is not None and subject.owner is not None and subject.row is batch.JOB:
             owner = await self.cluster.object(namespace, subject.owner)
         elif profile_name is not None and subject.owner is not None:
             owner, above = await self.cluster.owners(namespace, subject.owner)
             if self.trackers is not None and owner is not None and subject.owner_row is batch.JOB:
                 counts = await self.trackers.counts(namespace, owner, subject.root)
-        restrictions = Restrictions()
-        if counts is not None and counts.ended and self.may_grow(profile_name, counts.ended):
-            restrictions = await self.cluster.bounds_of_memory(namespace)
+                if counts is not None and counts.ended and self.may_grow(profile_name, counts.ended):
+                    restrictions = await self.cluster.bounds_of_memory(namespace)
         return Facts(
             profile_name=profile_name,
             mode=mode,

@@ -19,7 +19,7 @@ from tests.bench.leaders.verdict import History, has_ended, problems
 from tests.cluster.nodes import PLACEMENT, own_node
 from tests.faults.stage import new_stage
 from webhook.kinds.batch import JOB_NAME
-from webhook.kube.client import Api
+from webhook.kube.client import Api, ApiError
 from webhook.policy.parse import KEY
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from webhook.objects.problem import Json
 
 JOBS: Final = 2  # of each scenario in each run
-LONGEST: Final = 150.0  # seconds of a run
+APART_WRITES: Final = 2  # from the write at which one leader dies to that of the next one
+LONGEST: Final = 240.0  # seconds of a run
 AFTERWARDS: Final = 5.0  # seconds in which nothing more may happen
 ON_DEMAND_ONLY: Final = "retry-policy-test/leaders"  # label of nodes that are on-demand
 APART: Final = 0.7  # seconds from one Job to the next
@@ -58,7 +59,7 @@ class Cluster:
         async with asyncio.TaskGroup() as self.group:
             watches = [self.group.create_task(work) for work in (self.watch_pods(), self.watch_jobs())]
             for number in range(runs):
-                die = f"{('before', 'after')[number % 2]}:{number // 2 + 1}"
+                die = f"{('before', 'after')[number % 2]}:{number * APART_WRITES + 1}"
                 begin = time.monotonic()
                 found = await self.play(number, die)
                 wrong += bool(found)
@@ -78,14 +79,11 @@ class Cluster:
             for space, scenario in self.scenarios.items():
                 manifest = self.manifest(scenario, f"run-{number}-{count}")
                 created.append((space, manifest["metadata"]["name"]))
-                await self.api.create(f"/apis/batch/v1/namespaces/{space}/jobs", manifest)
+                await self.create(f"/apis/batch/v1/namespaces/{space}/jobs", manifest, leader)
                 await asyncio.sleep(APART)
         deadline = time.monotonic() + LONGEST
         while time.monotonic() < deadline and not all(has_ended(self.jobs.get(key, {})) for key in created):
-            if not leader.running and leader in self.stage.replicas:
-                self.stage.replicas.remove(leader)
-                self.stage.processes.running.pop(leader.name, None)
-                self.stage.balancer.ask("remove", leader.name)
+            self.forget(leader)
             await asyncio.sleep(0.2)
         await asyncio.sleep(AFTERWARDS)
         found = [] if not leader.running else [f"there was no write {die}"]
@@ -95,6 +93,26 @@ class Cluster:
             await asyncio.to_thread(self.end, leader)
         await asyncio.to_thread(self.end, standby)
         return found
+
+    async def create(self, path: str, manifest: Json, leader: Replica) -> None:
+        """Create a Job; try again if the leader has just died, as the API server calls no other replica then."""
+        while True:
+            self.forget(leader)
+            try:
+                await self.api.create(path, manifest)
+            except ApiError:
+                if leader.running:
+                    raise
+                await asyncio.sleep(0.2)
+            else:
+                return
+
+    def forget(self, leader: Replica) -> None:
+        """Take a leader that is dead from the balancer, as its failed readiness would."""
+        if not leader.running and leader in self.stage.replicas:
+            self.stage.replicas.remove(leader)
+            self.stage.processes.running.pop(leader.name, None)
+            self.stage.balancer.ask("remove", leader.name)
 
     def new_leader(self, *options: str) -> Replica:
         """Start a replica and wait until it leads."""

@@ -104,6 +104,15 @@ def test_a_container_gets_no_more_than_a_limit_range_allows(scene: NewScene) -> 
     assert refusals(here) == []
 
 
+def test_a_container_gets_no_more_than_the_largest_node_has(scene: NewScene) -> None:
+    here = scene("memory-unlimited")
+    here.create("out-of-memory-large.yaml", program(0, 0, needs="254Gi"))
+    here.team.wait_for("jobs", "train", is_complete)  # the second pod has found a node
+    pods = attempts(here, "train", 2)
+    assert [limit(pod) for pod in pods] == ["200Gi", "254Gi"]
+    assert note(pods[1]) == "main: 254Gi instead of 200Gi (killed 1 time, held by the largest node)"
+
+
 def test_of_an_indexed_job_only_the_index_that_was_killed_gets_more(scene: NewScene) -> None:
     here = scene("memory")
     here.create("out-of-memory-indexes.yaml", program(needs="1Gi,2Gi,1Gi"))
