@@ -99,12 +99,12 @@ def endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:
         if not failure_rule.match.exit_codes or by_api is None:  # else that rule of the failure policy is shown
             yield what_is_matched(failure_rule.match), ended
     for rule in bug_rules(standing):
-        for number, candidate in enumerate(candidates(standing, rule, failed)):
-            if forecast.settled_within(standing, candidate) is not None:
-                (exited,) = candidate.exits
-                some = number > 0  # after the others the failure policy, or nothing, decides
-                yield f"exit code {exited.code} of {exited.container}" if some else what_matches(rule), candidate
-                break
+        found = candidates(standing, rule, failed)
+        bug = next((one for one in found if forecast.settled_within(standing, one) is not None), None)
+        if bug is not None:
+            following = next(found, None)
+            alone = following is not None and forecast.settled_within(standing, following) is None
+            yield f"exit code {bug.exits[0].code} of {bug.exits[0].container}" if alone else what_matches(rule), bug
     yield ELSE, failed
 
 
