@@ -1,12 +1,22 @@
 """retry-policy doctor."""
 
 import sys
+from typing import Final
 
 import click
 
 from webhook import __version__
 from webhook.cli.cluster import ask, kubeconfig_or_default
-from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_option, object_argument, printable
+from webhook.cli.console import (
+    PROBLEMS,
+    UNUSABLE,
+    WorkloadArgument,
+    completed,
+    in_namespace,
+    kubeconfig_option,
+    object_argument,
+    printable,
+)
 from webhook.cli.terminal.examples import WithExamples
 from webhook.doctor.judge import judge
 from webhook.doctor.load import Question, load
@@ -17,28 +27,37 @@ from webhook.kube.client import Api
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
 
+ROWS: Final = [row for row in FIRST.values() if row.namespaced]
+
 
 @click.command(
     cls=WithExamples,
     examples=(
         ("Is the installation healthy?", "retry-policy doctor"),
         ("Why does nothing happen in this namespace?", "retry-policy doctor -n ml"),
-        ("Why was this Job left alone?", "retry-policy doctor ml/job/train"),
+        ("Why was this Job left alone?", "retry-policy doctor -n ml job/train"),
     ),
     options_metavar="[OPTIONS]",
 )
-@click.argument("workload", metavar="[NAMESPACE/KIND/NAME]", required=False)
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="Why does nothing happen in this namespace?")
+@click.argument("workload", cls=WorkloadArgument, rows=ROWS, required=False)
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    shell_complete=completed("namespaces"),
+    help="Why does nothing happen in this namespace? Or: the namespace of [KIND/]NAME.",
+)
 @click.option("-o", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @kubeconfig_option
 def doctor(workload: str | None, namespace: str | None, output: str, kubeconfig: Kubeconfig) -> None:
     """Check an installation, and print for each problem what is wrong and the command that corrects it.
 
-    With -n it says why nothing happens in a namespace, and with NAMESPACE/KIND/NAME why an object was left alone.
+    With -n it says why nothing happens in a namespace, and with an object why that was left alone. The kind can be
+    left out: then every object of that name is looked at.
     Changes nothing: it only reads, and creates two Jobs in a dry run. What you may not read is named with the right
     that you lack. Exit 0 if there is no problem, 1 if there is one, 2 if the cluster cannot be read.
     """
-    question = asked(workload, namespace)
+    question = asked(workload, namespace, kubeconfig)
     file = kubeconfig_or_default(kubeconfig)
     snapshot = ask(file, seen(file, question))
     sections = judge(snapshot)
@@ -52,15 +71,11 @@ def doctor(workload: str | None, namespace: str | None, output: str, kubeconfig:
     sys.exit(PROBLEMS if numbers(sections)["problem"] else 0)
 
 
-def asked(workload: str | None, namespace: str | None) -> Question:
-    """Return what the user asks; raise click.UsageError."""
+def asked(workload: str | None, namespace: str | None, kubeconfig: Kubeconfig) -> Question:
+    """Return what the user asks, with the names that every command takes; raise click.UsageError."""
     if workload is not None:
-        target = object_argument(workload, [row for row in FIRST.values() if row.namespaced])
-        if target.row is None:
-            raise click.UsageError(f"{workload!r} names no kind; write NAMESPACE/KIND/NAME, such as ml/job/train")
-        if namespace not in {None, target.namespace}:
-            raise click.UsageError(f"-n {namespace} contradicts {workload}; leave one out")
-        return Question(target.namespace, target.row, target.name)
+        target = object_argument(in_namespace(workload, namespace, kubeconfig), ROWS)
+        return Question(target.namespace, [target.row] if target.row is not None else ROWS, target.name)
     if namespace is not None and not is_name(namespace):
         raise click.UsageError(f"{namespace!r} is not the name of a namespace; list them: kubectl get namespaces")
     return Question(namespace)

@@ -1,7 +1,7 @@
 """Reads what the checks need: every list up to a bound, and nothing that the user may not read."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
@@ -45,10 +45,10 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the user asks: about the whole cluster, one namespace, or one object in it."""
+    """What the user asks: about the whole cluster, one namespace, or an object in it of one of the kinds `rows`."""
 
     namespace: str | None = None
-    row: KindSpec | None = None
+    rows: Sequence[KindSpec] = ()
     name: str = ""
 
 
@@ -62,8 +62,8 @@ async def load(api: Api, question: Question, version: str, warnings: list[str]) 
     await reader.read_installation()
     await reader.read_rest()
     await reader.read_namespaces()
-    if question.row is not None and question.namespace is not None:
-        await reader.read_object(question.row, question.namespace, question.name)
+    if question.rows and question.namespace is not None:
+        await reader.read_objects(question.rows, question.namespace, question.name)
     await reader.try_job(warnings)
     return reader.snapshot
 
@@ -298,14 +298,27 @@ class Reader:
                 return []
             raise
 
-    async def read_object(self, row: KindSpec, namespace: str, name: str) -> None:
-        """Read the object that the user asks about."""
+    async def read_objects(self, rows: Sequence[KindSpec], namespace: str, name: str) -> None:
+        """Read the objects of a name; those of the kinds that the cluster has, if the user left the kind out."""
+        served = self.snapshot.kinds
+        asked = [row for row in rows if len(rows) == 1 or served is None or (row.group, row.resource) in served]
+        answers = await asyncio.gather(*(self.object(row, namespace, name) for row in asked))
+        found = [one for one in answers if one is not None]
+        there = [one for one in found if one.root is not None]
+        if len(rows) == 1 or there:
+            self.snapshot.stored = there or found
+        elif len(found) == len(asked):
+            self.snapshot.stored = [Stored(None, f"{namespace}/{name}", None)]
+
+    async def object(self, row: KindSpec, namespace: str, name: str) -> Stored | None:
+        """Return an object that the user asks about; None if the user may not read it."""
         group = f".{row.group}" if row.group else ""
         right = f"get {row.resource}{group} in namespace {namespace}"
         found = await self.one("Object", row.path(namespace, name), right)
-        if found is not None:
-            root = {"apiVersion": row.api_version, "kind": row.kind, **found[0]} if found else None
-            self.snapshot.stored = Stored((row.group, row.kind), full_name(row, namespace, name), root)
+        if found is None:
+            return None
+        root = {"apiVersion": row.api_version, "kind": row.kind, **found[0]} if found else None
+        return Stored((row.group, row.kind), full_name(row, namespace, name), root)
 
     async def try_job(self, warnings: list[str]) -> None:
         """Create Jobs in a dry run, in an opted-in namespace."""

@@ -56,9 +56,9 @@ class Probe(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """An object that a user asks about, None if there is none; its kind, and its full name."""
+    """An object that a user asks about, None if there is none; its kind, None if any was meant, and its full name."""
 
-    kind: tuple[str, str]
+    kind: tuple[str, str] | None
     name: str
     root: Json | None
 
@@ -92,7 +92,7 @@ class Snapshot:
     admission_bindings: Objects = None
     mutating_policies: Objects = None
     probe: Probe | None = None
-    stored: Stored | None = None
+    stored: list[Stored] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     cut: dict[str, str] = field(default_factory=dict)  # by section: which list was longer than what is read of it
 

@@ -21,8 +21,9 @@ from tests.unit.doctor.healthy import (
 from webhook.doctor import load as module
 from webhook.doctor.load import Question, load
 from webhook.doctor.shipped import MUTATING, NAMESPACE, VALIDATING
-from webhook.doctor.snapshot import Snapshot
+from webhook.doctor.snapshot import Snapshot, Stored
 from webhook.kinds import batch
+from webhook.kinds.job_set import JOB_SET
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
 
@@ -134,13 +135,29 @@ def test_a_list_that_is_too_long_is_cut_and_noted(monkeypatch: pytest.MonkeyPatc
 def test_the_object_that_the_user_asks_about_is_read() -> None:
     paths = cluster()
     paths[f"{JOBS}/train"] = {"metadata": {"name": "train"}}
-    found = read(paths, Question("ml", batch.JOB, "train")).stored
-    assert found is not None
+    (found,) = read(paths, Question("ml", [batch.JOB], "train")).stored
     assert found.name == "ml/job/train"
     assert found.root == {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}}
-    gone = read(paths, Question("ml", batch.JOB, "gone")).stored
-    assert gone is not None
+    (gone,) = read(paths, Question("ml", [batch.JOB], "gone")).stored
     assert gone.root is None
+
+
+def test_without_a_kind_every_object_of_the_name_is_read() -> None:
+    paths = cluster()
+    rows = [batch.JOB, JOB_SET, batch.CRON_JOB]
+    for path in (f"{JOBS}/train", JOB_SET.path("ml", "train"), batch.CRON_JOB.path("ml", "train")):
+        paths[path] = {"metadata": {"name": "train"}}
+    found = read(paths, Question("ml", rows, "train")).stored
+    assert [one.name for one in found] == ["ml/job/train", "ml/jobset/train"]  # the cluster serves no CronJobs
+    assert read(paths, Question("ml", rows, "gone")).stored == [Stored(None, "ml/gone", None)]
+
+
+def test_an_object_that_the_user_may_not_read_is_not_said_to_be_absent() -> None:
+    paths = cluster()
+    paths[JOB_SET.path("ml", "train")] = ApiError(403, "forbidden")
+    found = read(paths, Question("ml", [batch.JOB, JOB_SET], "train"))
+    assert found.stored == []
+    assert [one.right for one in found.unread] == ["get jobsets.jobset.x-k8s.io in namespace ml"]
 
 
 @pytest.fixture

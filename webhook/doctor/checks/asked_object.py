@@ -14,26 +14,38 @@ from webhook.rules.opt_in import labels_of
 
 
 def check(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield why the object that the user asks about was left alone."""
-    stored = snapshot.stored
-    if stored is None:
-        return
-    if stored.root is None:
-        namespace, resource = snapshot.asked, KINDS[stored.kind].resource
-        yield problem(stored.name, "does not exist", f"kubectl -n {namespace} get {resource}")
-        return
-    root, annotations = stored.root, stored.root["metadata"].get("annotations") or {}
+    """Yield why each object that the user asks about was left alone."""
+    for one in snapshot.stored:
+        if one.kind is None:
+            what = "does not exist, in any kind that the webhook handles"
+            yield problem(one.name, what, f"kubectl -n {snapshot.asked} get jobs,cronjobs,pods")
+        elif one.root is None:
+            yield problem(one.name, "does not exist", f"kubectl -n {snapshot.asked} get {KINDS[one.kind].resource}")
+        else:
+            yield from judged(snapshot, one.name, one.root, KINDS[one.kind].resource)
+
+
+def judged(snapshot: Snapshot, name: str, root: Json, resource: str) -> Iterator[Finding]:
+    """Yield why an object was left alone, or by which mark it was not."""
+    annotations = root["metadata"].get("annotations") or {}
     written = [key for key in (names.POLICY, names.PLACEMENT) if key in annotations]
     if written or names.PROFILE in labels_of(root):
-        shown = f"{written[0]}: {annotations[written[0]]}" if written else f"the label {names.PROFILE}"
-        yield ok(stored.name, f"was not left alone, it has {shown}")
+        yield ok(name, f"was not left alone: {shown(root, annotations, written)}")
     elif annotations.get(names.SKIP) == "true":
         what = f"has the annotation {names.SKIP}, so only the retry limit applies to it"
-        kind = KINDS[stored.kind].resource
-        fix = f"kubectl -n {snapshot.asked} annotate {kind} {root['metadata']['name']} {names.SKIP}-"
-        yield warning(stored.name, what, fix)
+        fix = f"kubectl -n {snapshot.asked} annotate {resource} {root['metadata']['name']} {names.SKIP}-"
+        yield warning(name, what, fix)
     else:
-        yield from left_alone(snapshot, stored.name, root)
+        yield from left_alone(snapshot, name, root)
+
+
+def shown(root: Json, annotations: dict[str, str], written: list[str]) -> str:
+    """Return which of our marks an object has; of an annotation with JSON only the key."""
+    if names.PLACEMENT in written:
+        return f"it has the annotation {names.PLACEMENT}: {annotations[names.PLACEMENT]}"
+    profile = labels_of(root).get(names.PROFILE)
+    marks = [f"the label {names.PROFILE}: {profile}"] if profile else []
+    return "it has " + " and ".join([*marks, *(f"the annotation {key}" for key in written)])
 
 
 def left_alone(snapshot: Snapshot, name: str, root: Json) -> Iterator[Finding]:
@@ -48,7 +60,10 @@ def left_alone(snapshot: Snapshot, name: str, root: Json) -> Iterator[Finding]:
         yield ok(name, "is of no kind that the webhook changes")
     elif verdict.verdict in {"changed", "denied"}:
         what = f"would be {verdict.verdict} if it were created now ({verdict.findings[0]}): it was created at {created}"
-        why = "before the namespace was opted in, in mode Warn or Audit, or while no replica answered"
+        why = (
+            "before the namespace was opted in, in mode Warn or Audit, while the webhook configurations were absent, "
+            "or while no replica answered and failurePolicy was Ignore"
+        )
         yield problem(name, f"{what}, {why}", f"kubectl get -n {snapshot.asked} {name.partition('/')[2]} -o yaml")
     elif root["kind"] == core.POD.kind:
         yield ok(name, "is a pod to which the policy does not apply, or it was placed by nobody")

@@ -11,7 +11,7 @@ from webhook.objects.problem import Json
 
 
 def asked(root: Json | None, **changes: Any) -> Any:
-    return healthy(asked="ml", stored=Stored(("batch", "Job"), "ml/job/train", root), **changes)
+    return healthy(asked="ml", stored=[Stored(("batch", "Job"), "ml/job/train", root)], **changes)
 
 
 def stored(annotations: dict[str, str] | None = None, backoff_limit: int = 3) -> Json:
@@ -29,8 +29,23 @@ def test_an_object_that_does_not_exist_is_a_problem() -> None:
 
 
 def test_an_object_that_was_changed_was_not_left_alone() -> None:
-    (found,) = check(asked(stored({names.POLICY: "{}"})))
-    assert (found.status, found.what) == ("ok", f"was not left alone, it has {names.POLICY}: {{}}")
+    root = stored({names.POLICY: '{"profile": "default"}'})
+    (found,) = check(asked(root))
+    assert (found.status, found.what) == ("ok", f"was not left alone: it has the annotation {names.POLICY}")
+    root["metadata"]["labels"] = {names.PROFILE: "gpu"}
+    (found,) = check(asked(root))
+    assert found.what.endswith(f"it has the label {names.PROFILE}: gpu and the annotation {names.POLICY}")
+
+
+def test_of_a_pod_the_placement_is_shown() -> None:
+    (found,) = check(asked(stored({names.PLACEMENT: "OnDemand"})))
+    assert found.what == f"was not left alone: it has the annotation {names.PLACEMENT}: OnDemand"
+
+
+def test_a_name_that_no_kind_has_is_a_problem() -> None:
+    found = told(check, healthy(asked="ml", stored=[Stored(None, "ml/train", None)]))
+    what = "ml/train: does not exist, in any kind that the webhook handles"
+    assert found == ("problem", what, "kubectl -n ml get jobs,cronjobs,pods")
 
 
 def test_an_object_that_its_author_exempted_is_a_warning() -> None:
@@ -45,6 +60,7 @@ def test_an_object_from_before_the_opt_in_is_a_problem_with_its_time() -> None:
     assert status == "problem"
     assert "would be denied if it were created now (spec.backoffLimit: 25 retries exceed" in text
     assert "it was created at 2026-10-01T00:00:00Z, before the namespace was opted in" in text
+    assert "while the webhook configurations were absent" in text
 
 
 def test_the_finding_about_the_namespace_is_enough_if_it_is_not_opted_in() -> None:
