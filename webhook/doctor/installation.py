@@ -1,7 +1,7 @@
 """Where the webhook is installed and with which options, by its Deployment and webhook configurations. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from webhook.doctor.shipped import NAME, NAMESPACE, Right, shipped_in
@@ -11,7 +11,11 @@ from webhook.objects.problem import Json
 
 OWN_SECRET: Final = "retry-policy-webhook-certificates"  # noqa: S105 - the name of the Secret of the server's own certificate
 VERSION: Final = "app.kubernetes.io/version"
+# Written by Helm on every object of a release.
 RELEASE: Final = "meta.helm.sh/release-name"
+RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+CHART: Final = f"charts/{NAME}"
 # What a server needs only if it issues its certificate itself.
 CERTIFICATE_RIGHTS: Final = frozenset(
     {
@@ -24,10 +28,14 @@ CERTIFICATE_RIGHTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An installation: its namespace, its Deployment (empty if it cannot be read) and what the Deployment says."""
+    """An installation: its namespace, its Deployment (empty if it cannot be read) and what the Deployment says.
+
+    `configuration`: one of its webhook configurations, which tells how it was installed if the Deployment is absent.
+    """
 
     namespace: str
     deployment: Json
+    configuration: Json = field(default_factory=dict)
 
     @property
     def container(self) -> Json:
@@ -123,15 +131,41 @@ class Installation:
         return "get certificates.cert-manager.io,certificaterequests.cert-manager.io"
 
     @property
+    def install(self) -> str:
+        """The command that installs the webhook."""
+        helm = f"helm install {NAME} {CHART} --namespace {self.namespace} --create-namespace --wait"
+        return f"{helm}   # without Helm: kubectl apply -k manifests/base"
+
+    @property
+    def release(self) -> tuple[str, str] | None:
+        """Namespace and name of the Helm release; None if it was installed by something else."""
+        for root in (self.deployment, self.configuration):
+            annotations: dict[str, str] = at(root, ("metadata", "annotations")) or {}
+            if RELEASE in annotations or at(root, ("metadata", "labels", MANAGED_BY)) == "Helm":
+                return annotations.get(RELEASE_NAMESPACE, self.namespace), annotations.get(RELEASE, NAME)
+        return None
+
+    @property
     def apply(self) -> str:
         """The command that restores what was installed."""
-        release: str | None = at(self.deployment, ("metadata", "annotations", RELEASE))
-        if release:
-            return f"helm upgrade {release} charts/{NAME} --namespace {self.namespace} --reset-then-reuse-values"
+        if self.release:
+            namespace, name = self.release
+            return f"helm upgrade {name} {CHART} --namespace {namespace} --reset-then-reuse-values"
         if self.requested_retries:
             return "kubectl apply -k .   # your kustomization, with the component requested-retries"
         overlay = "base" if self.own_certificate else "overlays/cert-manager"
         return f"kubectl apply -k manifests/{overlay}   # or your own kustomization"
+
+    def edit_policy(self, edit: str = "") -> str:
+        """Return the command that changes the policy; `edit`: what to write in it, if that is known."""
+        if self.release:  # which overwrites the ConfigMap in its next upgrade
+            return f"{self.apply} --set-file policy=policy.yaml   # {edit or 'after you have corrected policy.yaml'}"
+        namespace, name = self.policy or (self.namespace, "retry-policy")
+        return f"kubectl -n {namespace} edit configmap {name}" + (f"   # {edit}" if edit else "")
+
+    def scale_up(self) -> str:
+        """Return the command that starts the replicas again."""
+        return self.apply if self.release else self.kubectl(f"scale deployment/{NAME} --replicas=2")
 
 
 def called_in(configurations: Iterable[Json]) -> list[str]:
@@ -147,6 +181,7 @@ def called_in(configurations: Iterable[Json]) -> list[str]:
 
 def installation(configurations: list[Json], deployments: list[Json]) -> Installation:
     """Return the installation that the configurations call, else that of the first Deployment."""
+    own = next((one for one in configurations if one["metadata"]["name"] == NAME), {})
     by_namespace = {one["metadata"]["namespace"]: one for one in deployments}
     namespace = next(iter([*called_in(configurations), *by_namespace]), NAMESPACE)
-    return Installation(namespace, by_namespace.get(namespace, {}))
+    return Installation(namespace, by_namespace.get(namespace, {}), own)

@@ -44,4 +44,29 @@ def test_the_command_that_restores_depends_on_how_it_was_installed() -> None:
     assert "-k manifests/overlays/cert-manager" in Installation("a", deployment("--tls-cert=x")).apply
     assert "with the component requested-retries" in Installation("a", deployment("--requested-retries")).apply
     by_helm = deployment(annotations={"meta.helm.sh/release-name": "policy"})
-    assert Installation("a", by_helm).apply.startswith("helm upgrade policy charts/retry-policy-webhook --namespace a")
+    upgrade = "helm upgrade policy charts/retry-policy-webhook --namespace a --reset-then-reuse-values"
+    assert Installation("a", by_helm).apply == upgrade
+
+
+def test_a_helm_release_is_known_by_the_configurations_if_the_deployment_is_absent() -> None:
+    root = configuration(MUTATING)
+    root["metadata"]["annotations"] = {
+        "meta.helm.sh/release-name": "policy",
+        "meta.helm.sh/release-namespace": "platform",
+    }
+    assert installation([root], []).release == ("platform", "policy")
+    assert installation([root], [deployment()]).release == ("platform", "policy")
+    root["metadata"]["name"] = "other"
+    assert installation([root], []).release is None
+
+
+def test_a_helm_release_is_known_by_its_label() -> None:
+    root = deployment(labels={"app.kubernetes.io/managed-by": "Helm"})
+    assert Installation("a", root).release == ("a", "retry-policy-webhook")
+    assert Installation("a", deployment()).release is None
+
+
+def test_a_helm_release_that_is_scaled_to_0_gets_its_own_number_of_replicas_back() -> None:
+    by_helm = Installation("a", deployment(annotations={"meta.helm.sh/release-name": "policy"}))
+    assert by_helm.scale_up() == by_helm.apply
+    assert Installation("a", deployment()).scale_up().endswith("scale deployment/retry-policy-webhook --replicas=2")

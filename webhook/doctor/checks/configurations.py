@@ -80,6 +80,10 @@ class Comparison:
         """Return a warning that applying the manifests corrects."""
         return warning(self.where, what, self.snapshot.installed.apply)
 
+    def yours(self, word: str) -> str:
+        """Return the command that makes webhook and server agree about requested retries."""
+        return self.snapshot.installed.apply if self.snapshot.installed.release else YOURS.format(word)
+
     @property
     def pairs(self) -> list[tuple[str, Json, Json]]:
         """The webhooks that are shipped and there: name, as shipped, as it is."""
@@ -101,7 +105,7 @@ class Comparison:
         names = [name for name in self.wanted if name not in self.there]
         if RETRIES in names:
             what = f"lacks the webhook {RETRIES}, so nobody checks whether a user may request a retry"
-            yield problem(self.where, what, YOURS.format("with"))
+            yield problem(self.where, what, self.yours("with"))
         others = [name for name in names if name != RETRIES]
         if others:
             yield self.problem(f"lacks the webhooks {listed(others)}")
@@ -111,7 +115,7 @@ class Comparison:
         names = [name for name in self.there if name not in self.wanted]
         if RETRIES in names and self.snapshot.installed.deployment:
             what = f"has the webhook {RETRIES}, and the server runs without --requested-retries, so it answers 404"
-            yield problem(self.where, what, YOURS.format("with or without"))
+            yield problem(self.where, what, self.yours("with or without"))
         others = [name for name in names if name != RETRIES]
         if others:
             yield self.warning(f"has webhooks that version {self.snapshot.version} does not have: {listed(others)}")

@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.doctor.finding import Finding, ok, problem, warning
 from webhook.doctor.installation import called_in
-from webhook.doctor.shipped import MUTATING, NAME, VALIDATING
+from webhook.doctor.shipped import MUTATING, NAME, VALIDATING, WORKLOADS
 from webhook.doctor.snapshot import Snapshot
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
@@ -19,7 +19,7 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield what is right and wrong with the installation."""
     if is_absent(snapshot):
         what = "is not installed in this cluster: there are neither webhook configurations nor a Deployment of it"
-        yield problem(NAME, what, snapshot.installed.apply)
+        yield problem(NAME, what, snapshot.installed.install)
         return
     yield from others(snapshot)
     yield from kubernetes(snapshot)
@@ -90,22 +90,54 @@ def deployed(snapshot: Snapshot) -> Iterator[Finding]:
     ready = at(root, ("status", "readyReplicas")) or 0
     wanted = 1 if wanted is None else wanted
     if wanted == 0:
-        fix = installed.kubectl(f"scale deployment/{name} --replicas=2")
-        yield problem(where, "is scaled to 0 replicas: Jobs in opted-in namespaces are refused", fix)
+        yield problem(where, f"is scaled to 0 replicas: {effect(snapshot)}", installed.scale_up())
     elif ready == 0:
-        what = f"has no ready replica of {wanted}: Jobs in opted-in namespaces are refused"
-        yield problem(where, what, installed.kubectl(f"describe deployment {name}"))
+        what = f"has no ready replica of {wanted}: {effect(snapshot)}"
+        yield problem(where, what, why_not_ready(snapshot, name))
     elif ready < wanted:
         what = f"has {ready} ready of {wanted} replicas"
         yield warning(where, what, installed.kubectl(f"describe deployment {name}"))
     else:
-        yield ok(where, f"version {installed.version or 'unknown'}, {ready} of {wanted} replicas ready")
+        replicas = "replica" if wanted == 1 else "replicas"
+        yield ok(where, f"version {installed.version or 'unknown'}, {ready} of {wanted} {replicas} ready")
+
+
+def is_without_server(snapshot: Snapshot) -> bool:
+    """Return True if it is known that no replica is ready."""
+    root = snapshot.installed.deployment
+    return not (at(root, ("status", "readyReplicas")) if root else snapshot.deployments is None)
+
+
+def effect(snapshot: Snapshot) -> str:
+    """Return what happens to Jobs while no replica answers, by the stored failurePolicy of the webhook."""
+    root = snapshot.named(snapshot.mutating, NAME)
+    hooks = [] if root is None else [hook for hook in root.get("webhooks") or () if hook.get("name") == WORKLOADS]
+    if hooks and hooks[0].get("failurePolicy") == "Ignore":
+        return "Jobs in opted-in namespaces are stored as their authors wrote them (failurePolicy Ignore)"
+    if snapshot.mutating is not None and not hooks:
+        return "no policy applies, and the webhook for Jobs is missing as well"
+    return "Jobs in opted-in namespaces are refused"
+
+
+def why_not_ready(snapshot: Snapshot, deployment: str) -> str:
+    """Return the command that shows why no replica is ready: about a pod, else about the lack of pods."""
+    waiting = [one for one in snapshot.pods or () if not is_ready(one) and not is_ended(one)]
+    if waiting:
+        return snapshot.installed.kubectl(trouble(waiting[0])[1].format(waiting[0]["metadata"]["name"]))
+    if snapshot.pods is None:
+        return snapshot.installed.kubectl(f"describe deployment {deployment}")
+    return snapshot.installed.kubectl("get events --field-selector=type=Warning --sort-by=.lastTimestamp")
+
+
+def is_ended(pod: Json) -> bool:
+    """Return True if a pod is being deleted."""
+    return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def pods(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield a warning for each pod that is not ready, with the reason."""
     for one in snapshot.pods or ():
-        if one["metadata"].get("deletionTimestamp") or is_ready(one):
+        if is_ended(one) or is_ready(one):
             continue
         name = one["metadata"]["name"]
         reason, command = trouble(one)
@@ -173,7 +205,8 @@ def endpoints(snapshot: Snapshot) -> Iterator[Finding]:
         yield problem(where, f"{what}: its selector {listed(wrong)} matches no pod of the Deployment", installed.apply)
     elif number:
         fix = installed.kubectl(f"get endpointslices -l kubernetes.io/service-name={NAME} -o yaml")
-        yield problem(where, f"{what}, although {number} pods are ready", fix)
+        yield problem(where, f"{what}, although {number} {'pod is' if number == 1 else 'pods are'} ready", fix)
     else:
-        fix = installed.kubectl(f"rollout restart deployment/{NAME}")
+        stopped = at(installed.deployment, ("spec", "replicas")) == 0
+        fix = installed.scale_up() if stopped else why_not_ready(snapshot, NAME)
         yield problem(where, f"{what}, and no pod is ready", fix)

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from webhook.admission.engine import read_policy
+from webhook.doctor.checks.installed import is_without_server
 from webhook.doctor.finding import Finding, ok, problem, warning
 from webhook.doctor.snapshot import Snapshot, time_of
 from webhook.objects.patch import at
@@ -25,41 +26,49 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
         return
     namespace, name = place
     where = f"ConfigMap {namespace}/{name}"
-    edit = f"kubectl -n {namespace} edit configmap {name}"
+    edit = snapshot.installed.edit_policy()
     if not snapshot.config_maps:
-        yield problem(where, "does not exist: new replicas have no policy and refuse Jobs", snapshot.installed.apply)
+        yield problem(where, f"does not exist: {in_force(snapshot)}", snapshot.installed.apply)
         return
     root = snapshot.config_maps[0]
     text = at(root, ("data", KEY))
     if not isinstance(text, str):
-        yield problem(where, f"data[{KEY}]: is missing: new replicas have no policy and refuse Jobs", edit)
+        yield problem(where, f"data[{KEY}]: is missing: {in_force(snapshot)}", edit)
         return
     policy, problems = read_policy(text)
     if policy is None:
-        what = f"is refused by the replicas, which keep the last good policy: {problems[0]}"
-        more = f", and {len(problems) - 1} more problems" if len(problems) > 1 else ""
-        yield problem(where, f"{what}{more}", edit)
+        number = len(problems) - 1
+        more = f", and {number} more {'problem' if number == 1 else 'problems'}" if number else ""
+        yield problem(where, f"is refused: {problems[0]}{more}; {in_force(snapshot)}", edit)
     elif told := refusal(snapshot, root, name):
         yield warning(where, f"is good for version {snapshot.version}, and a replica refuses it: {told}", edit)
     else:
         yield ok(where, f"profiles {listed(sorted(policy.profiles))}")
     if policy is not None:
-        yield from stopped(policy, where, edit)
+        yield from stopped(snapshot, policy, where)
 
 
-def stopped(policy: Policy, where: str, edit: str) -> Iterator[Finding]:
+def in_force(snapshot: Snapshot) -> str:
+    """Return which policy the replicas use while none can be read."""
+    if is_without_server(snapshot):
+        return "no replica is ready, so no policy is in force"
+    return "the replicas keep the last good policy, and new ones do not become ready"
+
+
+def stopped(snapshot: Snapshot, policy: Policy, where: str) -> Iterator[Finding]:
     """Yield a warning for each thing that a policy stops, or only reports."""
+    edit = snapshot.installed.edit_policy
     if policy.emergency.actions == "Stop":
         what = "emergency.actions is Stop: the leader counts pods, and does nothing else to any object"
-        yield warning(where, what, f"{edit}   # actions: Run")
+        yield warning(where, what, edit("actions: Run"))
     if policy.emergency.retries == "Stop":
         what = "emergency.retries is Stop: what is created or changed now gets no retries"
-        yield warning(where, what, f"{edit}   # retries: Run")
+        yield warning(where, what, edit("retries: Run"))
     reporting = sorted(name for name, profile in policy.profiles.items() if profile.actions == "Report")
     if reporting:
         profiles = f"profile{'s' * (len(reporting) > 1)} {listed(reporting)}"
         what = f"{profiles}: actions is Report, so the leader only says in Events what it would do"
-        yield warning(where, what, f"{edit}   # actions: Act")
+        yield warning(where, what, edit("actions: Act"))
 
 
 def refusal(snapshot: Snapshot, root: Json, name: str) -> str:

@@ -120,3 +120,9 @@ def test_the_webhook_of_requested_retries_must_not_be_there_if_the_server_does_n
     status, text, _ = told(check, healthy(mutating=[root]))
     assert status == "problem"
     assert "so it answers 404" in text
+
+
+def test_of_a_helm_release_an_upgrade_makes_webhooks_and_server_agree_about_requested_retries() -> None:
+    root = deployment("--requested-retries", annotations={"meta.helm.sh/release-name": "policy"})
+    upgrade = f"helm upgrade policy charts/retry-policy-webhook --namespace {NAMESPACE} --reset-then-reuse-values"
+    assert told(check, healthy(deployment=root))[2] == upgrade

@@ -19,7 +19,10 @@ def test_an_empty_cluster_has_one_problem_and_the_command_that_installs() -> Non
     status, text, fix = told(check, healthy(mutating=[], validating=[], deployments=[]))
     assert status == "problem"
     assert "is not installed" in text
-    assert fix.startswith("kubectl apply -k manifests/base")
+    assert fix.startswith(
+        "helm install retry-policy-webhook charts/retry-policy-webhook --namespace retry-policy-system"
+    )
+    assert fix.endswith("# without Helm: kubectl apply -k manifests/base")
 
 
 def test_a_deployment_that_was_deleted_is_a_problem() -> None:
@@ -65,7 +68,7 @@ def with_replicas(wanted: int, ready: int) -> Json:
     ("wanted", "ready", "status", "what", "fix"),
     [
         (0, 0, "problem", "is scaled to 0 replicas", "scale deployment/retry-policy-webhook --replicas=2"),
-        (2, 0, "problem", "has no ready replica of 2", "describe deployment"),
+        (2, 0, "problem", "has no ready replica of 2", "get events --field-selector=type=Warning"),
         (2, 1, "warning", "has 1 ready of 2 replicas", "describe deployment"),
     ],
 )
@@ -74,6 +77,39 @@ def test_replicas_that_are_missing_are_counted(wanted: int, ready: int, status: 
     assert found[0] == status
     assert what in found[1]
     assert fix in found[2]
+
+
+@pytest.mark.parametrize(
+    ("failure_policy", "what"),
+    [("Fail", "are refused"), ("Ignore", "are stored as their authors wrote them (failurePolicy Ignore)")],
+)
+@pytest.mark.parametrize("wanted", [0, 2])
+def test_what_happens_to_jobs_without_replicas_depends_on_the_failure_policy(
+    wanted: int, failure_policy: str, what: str
+) -> None:
+    root = configuration(MUTATING)
+    for hook in root["webhooks"]:
+        hook["failurePolicy"] = failure_policy
+    text = told(check, healthy(deployment=with_replicas(wanted, 0), mutating=[root]))[1]
+    assert text.endswith(f"Jobs in opted-in namespaces {what}")
+
+
+def test_without_replicas_and_webhooks_no_policy_applies() -> None:
+    found = wrong(check, healthy(deployment=with_replicas(0, 0), mutating=[], slices=None))
+    assert "no policy applies" in found[0].what
+
+
+def test_without_ready_replicas_the_command_is_about_a_pod_that_is_not_ready() -> None:
+    pods = [pod("pod-0", CRASHING), pod("pod-1", CRASHING)]
+    found = wrong(check, healthy(deployment=with_replicas(2, 0), pods=pods, slices=[]))
+    by_place = {one.where.partition(" ")[0]: one.fix for one in found}
+    assert by_place["Deployment"] == by_place["Service"] == f"kubectl -n {NAMESPACE} logs pod-0 --previous"
+
+
+def test_with_0_replicas_endpoints_come_back_with_the_replicas() -> None:
+    found = wrong(check, healthy(deployment=with_replicas(0, 0), pods=[], slices=[]))
+    assert [one.where.partition(" ")[0] for one in found] == ["Deployment", "Service"]
+    assert found[0].fix == found[1].fix == f"kubectl -n {NAMESPACE} scale deployment/{NAME} --replicas=2"
 
 
 WAITING: Any = {"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]}

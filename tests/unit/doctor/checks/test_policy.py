@@ -31,7 +31,7 @@ def test_a_good_policy_is_shown_with_its_profiles() -> None:
     [
         ([], "does not exist", "kubectl apply -k manifests/base"),
         (stored(None), "data[policy.yaml]: is missing", EDIT),
-        (stored({"policy.yaml": "{kind: RetryPolicy, profiles: {a: {x: 1}}}"}), "is refused by the replicas", EDIT),
+        (stored({"policy.yaml": "{kind: RetryPolicy, profiles: {a: {x: 1}}}"}), "is refused: profiles.a.x", EDIT),
     ],
 )
 def test_a_policy_that_no_replica_can_use_is_a_problem(config_maps: list[Json], what: str, fix: str) -> None:
@@ -39,6 +39,36 @@ def test_a_policy_that_no_replica_can_use_is_a_problem(config_maps: list[Json], 
     assert found[0] == "problem"
     assert what in found[1]
     assert found[2].startswith(fix)
+
+
+@pytest.mark.parametrize("config_maps", [[], stored(None), stored({"policy.yaml": "[]"})])
+@pytest.mark.parametrize(
+    ("ready", "what"),
+    [
+        (2, "the replicas keep the last good policy, and new ones do not become ready"),
+        (0, "no replica is ready, so no policy is in force"),
+    ],
+)
+def test_it_says_which_policy_is_in_force_while_none_can_be_read(
+    ready: int, what: str, config_maps: list[Json]
+) -> None:
+    root = deployment()
+    root["status"]["readyReplicas"] = ready
+    assert what in told(check, healthy(config_maps=config_maps, deployment=root))[1]
+
+
+def test_without_a_deployment_no_policy_is_in_force() -> None:
+    found = told(check, healthy(config_maps=[], deployment={}, deployments=[]))
+    assert "so no policy is in force" in found[1]
+
+
+def test_the_policy_of_a_helm_release_is_changed_by_an_upgrade() -> None:
+    root = deployment(annotations={"meta.helm.sh/release-name": "policy"})
+    fix = told(check, healthy(config_maps=stored({"policy.yaml": "[]"}), deployment=root))[2]
+    upgrade = (
+        "helm upgrade policy charts/retry-policy-webhook --namespace retry-policy-system --reset-then-reuse-values"
+    )
+    assert fix == f"{upgrade} --set-file policy=policy.yaml   # after you have corrected policy.yaml"
 
 
 @pytest.mark.parametrize(
