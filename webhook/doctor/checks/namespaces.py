@@ -1,6 +1,7 @@
 """Checks which namespaces are opted in and how, and why nothing happens in the one that the user asks about. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Final
 
 from webhook.doctor.checks.admission import opt_in
@@ -43,13 +44,16 @@ def judged(snapshot: Snapshot, namespace: Json) -> Iterator[Finding]:
     """Yield how one namespace is opted in, and what is wrong with its labels."""
     name, found = namespace["metadata"]["name"], labels_of(namespace)
     where = f"Namespace {name}"
-    for one in labels.warnings(namespace, None):
-        yield warning(where, str(one), f"kubectl label namespace {name} {names.PROFILE}=default")
     profile, mode = found.get(names.PROFILE), found.get(names.MODE)
+    fix = relabel(snapshot, namespace)
+    for one in labels.warnings(namespace, None):
+        key = str(one.path[-1])
+        is_annotation = "annotations" in one.path
+        yield warning(where, str(one), f"kubectl annotate namespace {name} {key}-" if is_annotation else fix)
     if profile is None:
         if snapshot.asked is not None:
             what = f"lacks the label {names.PROFILE}, so the policy does not apply to its objects"
-            yield problem(where, what, opt_in(snapshot))
+            yield problem(where, what, fix)
         return
     findings = [*unknown_profile(snapshot, where, name, profile), *quiet(snapshot, where, name, mode)]
     findings += unselected(snapshot, where, namespace)
@@ -57,6 +61,30 @@ def judged(snapshot: Snapshot, namespace: Json) -> Iterator[Finding]:
     if not findings:
         retries = ", requested retries" if snapshot.installed.requested_retries else ""
         yield ok(where, f"profile {profile}, mode {mode or 'Enforce'}{retries}")
+
+
+def relabel(snapshot: Snapshot, namespace: Json) -> str:
+    """Return the one command that opts a namespace in, without its misspelt labels: the webhook denies halves of it."""
+    found = labels_of(namespace)
+    wrong = [key for one in labels.warnings(namespace, None) if (key := one.path[-1]) in found and key != names.MODE]
+    meant = {close: found[key] for key in wrong for close in near(key, (names.PROFILE, names.MODE))}
+    words = [f"{key}-" for key in wrong]
+    if names.PROFILE not in found:
+        profiles = {} if snapshot.policy is None else snapshot.policy.profiles
+        profile = meant.get(names.PROFILE, "default")
+        words.append(f"{names.PROFILE}={profile if profile in profiles else 'default'}")
+    mode = found.get(names.MODE, meant.get(names.MODE))
+    if (mode is not None and mode != found.get(names.MODE)) or mode not in {None, *labels.MODES}:
+        exact = [one for one in labels.MODES if one.lower() == str(mode).lower()]
+        words.append(f"{names.MODE}={exact[0]}" if exact else f"{names.MODE}-")
+    overwrite = "--overwrite " if names.MODE in found or len(words) > 1 else ""
+    return f"kubectl label {overwrite}namespace {namespace['metadata']['name']} {' '.join(words)}"
+
+
+def near(key: str, known: Sequence[str]) -> list[str]:
+    """Return the label that was probably meant by a misspelt one, as a list of at most one."""
+    words = get_close_matches(key.rpartition("/")[2].lower(), [one.removeprefix(names.PREFIX) for one in known], n=1)
+    return [names.PREFIX + one for one in words]
 
 
 def unknown_profile(snapshot: Snapshot, where: str, name: str, profile: str) -> Iterator[Finding]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.unit.doctor.healthy import configuration, deployment, healthy, namespace, told, wrong
+from tests.unit.doctor.healthy import POLICY_TEXT, configuration, deployment, healthy, namespace, told, wrong
+from webhook.admission.engine import read_policy
 from webhook.doctor.checks.namespaces import check
 from webhook.doctor.shipped import MUTATING
 from webhook.kube import names
@@ -70,7 +71,38 @@ def test_a_misspelt_label_is_a_warning_also_without_opt_in() -> None:
     (found,) = wrong(check, healthy(namespaces=[namespace(profile="default"), root]))
     assert (found.status, found.where) == ("warning", "Namespace web")
     assert "retry-policy/profile" in found.what
-    assert found.fix == "kubectl label namespace web retry-policy.dev/profile=default"
+    assert found.fix == "kubectl label --overwrite namespace web retry-policy/profile- retry-policy.dev/profile=default"
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ({names.MODE: "warn"}, f"--overwrite namespace web {names.PROFILE}=default {names.MODE}=Warn"),
+        ({names.MODE: "Warn"}, f"--overwrite namespace web {names.PROFILE}=default"),
+        ({names.MODE: "quiet"}, f"--overwrite namespace web {names.PROFILE}=default {names.MODE}-"),
+        ({"retry-policy.dev/profil": "gpu"}, f"--overwrite namespace web retry-policy.dev/profil- {names.PROFILE}=gpu"),
+        (
+            {"retry-policy.dev/profil": "x"},
+            f"--overwrite namespace web retry-policy.dev/profil- {names.PROFILE}=default",
+        ),
+        (
+            {names.PROFILE: "default", "retry-policy/mode": "audit"},
+            f"--overwrite namespace web retry-policy/mode- {names.MODE}=Audit",
+        ),
+    ],
+    ids=str,
+)
+def test_one_command_sets_the_labels_and_removes_the_misspelt_ones(found: dict[str, str], words: str) -> None:
+    policy = read_policy(POLICY_TEXT)[0]
+    root: Json = {"metadata": {"name": "web", "labels": found}}
+    said = wrong(check, healthy(asked="web", namespaces=[root], policy=policy))
+    assert {one.fix for one in said} == {f"kubectl label {words}"}
+
+
+def test_a_misspelt_annotation_is_removed() -> None:
+    root = namespace(profile="default")
+    root["metadata"]["annotations"] = {"retry-policy/skip": "true"}
+    assert told(check, healthy(namespaces=[root]))[2] == "kubectl annotate namespace ml retry-policy/skip-"
 
 
 def test_a_namespace_that_the_selector_leaves_out_is_a_problem() -> None:
