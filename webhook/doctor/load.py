@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
@@ -38,6 +39,9 @@ MOST_NAMESPACES: Final = 10_000  # of which only the metadata is read
 # Seconds: the leader renews its Lease every two seconds, and gives up after ten without success.
 FRESH: Final = 10.0
 PATIENCE: Final = 5.0
+# Seconds: the age under which a pod may still wait for the end of the last leader's Lease, and how long that takes.
+YOUNG: Final = 60.0
+TAKE_OVER: Final = 23.0  # 15 s of the Lease, 3 s of overlap, and as long as for any other one
 PAUSE: Final = 0.5
 
 Found = TypeVar("Found")
@@ -156,14 +160,18 @@ class Reader:
     async def read_rest(self) -> None:
         """Read everything whose place is known once the installation is found."""
         await asyncio.gather(
-            self.read_server(),
+            self.read_server_and_leases(),
             self.read_certificate(),
-            self.read_leases(),
             self.read_delayed(),
             self.read_policy(),
             self.read_permissions(),
             self.read_crd(),
         )
+
+    async def read_server_and_leases(self) -> None:
+        """Read the server, and then the Leases: how long one is awaited depends on the age of the pods."""
+        await self.read_server()
+        await self.read_leases()
 
     async def read_server(self) -> None:
         """Read the Service, its endpoints, the pods, and the Events that say what is wrong with them."""
@@ -202,10 +210,11 @@ class Reader:
             ]
 
     async def read_leases(self) -> None:
-        """Read the Leases of the leaders, and wait a moment for the renewal of one that is not fresh."""
+        """Read the Leases of the leaders, and wait a moment for the renewal of those that are not fresh."""
         names = [LEDGER, *([REQUESTED_RETRIES] if self.snapshot.installed.requested_retries else ())]
         right = f"get leases.coordination.k8s.io in namespace {self.snapshot.installed.namespace}"
-        found = [await self.allowed("Leader", f"leases/{name}", right, self.lease(name)) for name in names]
+        awaited = (self.allowed("Leader", f"leases/{name}", right, self.lease(name)) for name in names)
+        found = await asyncio.gather(*awaited)
         if all(one is not None for one in found):
             self.snapshot.leases = [one for one in found if one is not None]
 
@@ -216,7 +225,7 @@ class Reader:
         self.snapshot.delayed = None if found is None else list(filter(delays.is_delayed, found))
 
     async def lease(self, name: str) -> SeenLease:
-        """Return a Lease, and whether it is renewed if it is old; raise as `Api` does."""
+        """Return a Lease, and whether it is renewed if it is old or nobody holds it; raise as `Api` does."""
         path = path_of(LEASES, "leases", self.snapshot.installed.namespace, name)
         try:
             lease, now = await self.api.get_dated(path)
@@ -225,15 +234,20 @@ class Reader:
                 raise
             _, now = await self.api.get_dated("/version")
             return SeenLease(name, None, now)
-        renewed_at = time_of(at(lease, ("spec", "renewTime")))
-        if renewed_at is None or (now - renewed_at).total_seconds() <= FRESH:
+        if is_fresh(lease, now):
             return SeenLease(name, lease, now)
-        for _ in range(int(PATIENCE / PAUSE)):
+        for _ in range(int(self.patience(now) / PAUSE)):
             await asyncio.sleep(PAUSE)
             later, now = await self.api.get_dated(path)
-            if at(later, ("spec", "renewTime")) != at(lease, ("spec", "renewTime")):
+            if is_held(later) and at(later, ("spec", "renewTime")) != at(lease, ("spec", "renewTime")):
                 return SeenLease(name, later, now, renewed=True)
         return SeenLease(name, lease, now, renewed=False)
+
+    def patience(self, now: datetime) -> float:
+        """Return for how many seconds to wait until a Lease is renewed: longer if the replicas have just started."""
+        times = [time_of(at(one, ("metadata", "creationTimestamp"))) for one in self.snapshot.pods or ()]
+        ages = [(now - one).total_seconds() for one in times if one is not None]
+        return TAKE_OVER if any(age < YOUNG for age in ages) else PATIENCE
 
     async def read_policy(self) -> None:
         """Read the stored policy."""
@@ -330,6 +344,17 @@ class Reader:
         self.snapshot.probe = await self.allowed(
             "Admission", "a Job in a dry run", right, probe.tried(self.api, namespace, warnings)
         )
+
+
+def is_held(lease: Json) -> bool:
+    """Return True if a replica holds a Lease; one that ends releases it."""
+    return bool(at(lease, ("spec", "holderIdentity")))
+
+
+def is_fresh(lease: Json, now: datetime) -> bool:
+    """Return True if a Lease was renewed a moment ago by a replica that holds it."""
+    renewed_at = time_of(at(lease, ("spec", "renewTime")))
+    return is_held(lease) and renewed_at is not None and (now - renewed_at).total_seconds() <= FRESH
 
 
 def policy_in(text: object) -> Policy | None:

@@ -50,6 +50,9 @@ def renewed(seconds: float) -> Json:
     return {"spec": {"holderIdentity": "a", "renewTime": (NOW - timedelta(seconds=seconds)).isoformat()}}
 
 
+RELEASED: Json = {"spec": {"holderIdentity": "", "renewTime": renewed(1)["spec"]["renewTime"]}}
+
+
 def cluster(**changes: Answer) -> dict[str, Answer]:
     """Return the answers of a cluster with an installation; changes are by the last part of a path."""
     paths: dict[str, Answer] = {
@@ -171,9 +174,26 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_pause")
 @pytest.mark.parametrize(
     ("answer", "expected"),
-    [(renewed(1), None), (renewed(60), False), (ApiError(404, "not found"), None)],
+    [(renewed(1), None), (renewed(60), False), (RELEASED, False), (ApiError(404, "not found"), None)],
 )
 def test_a_lease_that_is_not_fresh_is_awaited(answer: Answer, expected: Any) -> None:
     (seen,) = read(cluster(retry_policy_webhook_ledger=answer)).leases or []
     assert seen.renewed is expected
     assert (seen.lease is None) == isinstance(answer, ApiError)
+
+
+@pytest.mark.parametrize(("age", "expected"), [(5, 23.0), (300, 5.0)])
+def test_replicas_that_have_just_started_may_wait_for_the_end_of_the_last_lease(
+    age: float, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    async def noted(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", noted)
+    created = (NOW - timedelta(seconds=age)).isoformat()
+    paths = cluster(retry_policy_webhook_ledger=renewed(60))
+    paths[f"/api/v1{WITHIN}/pods"] = [{"metadata": {"name": "pod-0", "creationTimestamp": created}}]
+    read(paths)
+    assert sum(waited) == expected

@@ -30,7 +30,8 @@ def judged(snapshot: Snapshot, seen: SeenLease) -> Finding:
     holder = at(seen.lease, ("spec", "holderIdentity"))
     renewed = time_of(at(seen.lease, ("spec", "renewTime")))
     if not holder or renewed is None:
-        return warning(where, f"is held by no replica, so none {work}", logs)
+        say = problem if seen.renewed is False else warning
+        return say(where, f"is held by no replica, so none {work}", logs)
     age = (seen.now - renewed).total_seconds()
     if seen.renewed is False:
         what = f"was not renewed for {age:.0f} s: {holder} has ended or does not reach the API server, so none {work}"
@@ -41,4 +42,8 @@ def judged(snapshot: Snapshot, seen: SeenLease) -> Finding:
         pod = str(holder).partition("_")[0]
         fix = installed.kubectl(f"get pod {pod} -o wide   # then correct the time of its node (NTP)")
         return problem(where, what, fix)
-    return ok(where, f"{holder} {work}, renewed {max(age, 0):.0f} s ago")
+    held = f"renewed {max(age, 0):.0f} s ago"
+    if seen.name == LEDGER and any(one.role == LEDGER for one in snapshot.missing_rights or ()):
+        what = f"{holder} leads, {held}, and lacks permissions that the ledger needs"
+        return warning(where, what, installed.apply)
+    return ok(where, f"{holder} {work}, {held}")

@@ -29,11 +29,19 @@ def rights(snapshot: Snapshot) -> Iterator[Finding]:
         what = f"lacks permissions of the role {role}: {listed(by_resource(found))}"
         if role == LEDGER:
             without = "without all of them no disruption is counted or limited"
-            yield warning(where, f"{what}; {without}", installed.apply)
+            say = warning if is_left_out(snapshot) else problem
+            yield say(where, f"{what}; {without}", installed.apply)
         else:
             yield problem(where, what, installed.apply)
     if not lacking:
-        yield ok(where, f"has all {len(installed.rights)} permissions that its options need")
+        yield ok(where, f"has the {len(installed.rights)} permissions that its options need")
+
+
+def is_left_out(snapshot: Snapshot) -> bool:
+    """Return True if the roles of the ledger are left out on purpose: then no replica has ever led."""
+    never_led = any(one.name == LEDGER and one.lease is None for one in snapshot.leases or ())
+    wanted = {one for one in snapshot.installed.rights if one.role == LEDGER}
+    return never_led and wanted <= {*(snapshot.missing_rights or ())}
 
 
 def by_role(found: list[Right]) -> dict[str, list[Right]]:

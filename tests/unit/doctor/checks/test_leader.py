@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.doctor.healthy import NOW, healthy, lease, told, wrong
 from webhook.doctor.checks.leader import check
-from webhook.doctor.shipped import LEDGER, REQUESTED_RETRIES
+from webhook.doctor.shipped import LEDGER, REQUESTED_RETRIES, Right
 from webhook.doctor.snapshot import SeenLease
 
 
@@ -20,6 +20,7 @@ def test_a_lease_that_is_renewed_is_right(seen: SeenLease) -> None:
         (lease(400, renewed=True), "problem", "is 400 s behind the API server's clock"),
         (lease(400, renewed=False), "problem", "was not renewed for 400 s: pod-0_uid has ended"),
         (lease(holder=""), "warning", "is held by no replica, so none writes the ledger"),
+        (lease(holder="", renewed=False), "problem", "is held by no replica, so none writes the ledger"),
         (SeenLease(LEDGER, None, NOW), "warning", "does not exist: no replica has ever led"),
         (lease(400, REQUESTED_RETRIES, renewed=False), "problem", "so none runs requested retries"),
     ],
@@ -29,6 +30,13 @@ def test_a_lease_that_is_not_renewed_or_a_wrong_clock_is_named(seen: SeenLease, 
     assert found[0] == status
     assert what in found[1]
     assert found[2].startswith("kubectl -n retry-policy-system ")
+
+
+def test_a_leader_that_may_not_write_the_ledger_is_not_right() -> None:
+    right = Right(LEDGER, "", "batch", "jobs", "", "patch")
+    status, text, _ = told(check, healthy(missing_rights=[right]))
+    assert status == "warning"
+    assert text.endswith("pod-0_uid leads, renewed 1 s ago, and lacks permissions that the ledger needs")
 
 
 def test_the_pod_whose_clock_is_wrong_is_in_the_command() -> None:

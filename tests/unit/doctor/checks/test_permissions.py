@@ -4,9 +4,10 @@ from copy import deepcopy
 
 import pytest
 
-from tests.unit.doctor.healthy import healthy, told, wrong
+from tests.unit.doctor.healthy import NOW, healthy, told, wrong
 from webhook.doctor.checks.permissions import check
 from webhook.doctor.shipped import LEDGER, NAME, Right
+from webhook.doctor.snapshot import SeenLease
 from webhook.objects.problem import Json
 
 LIST_JOBS = Right(NAME, "", "batch", "jobs", "", "list")
@@ -27,7 +28,7 @@ def test_nothing_is_wrong_with_all_permissions_and_policies() -> None:
     ("right", "status", "what"),
     [
         (LIST_JOBS, "problem", f"lacks permissions of the role {NAME}: list jobs.batch"),
-        (PATCH_JOBS, "warning", "patch jobs.batch; without all of them no disruption is counted or limited"),
+        (PATCH_JOBS, "problem", "patch jobs.batch; without all of them no disruption is counted or limited"),
     ],
 )
 def test_a_missing_permission_is_named_with_its_role(right: Right, status: str, what: str) -> None:
@@ -35,6 +36,14 @@ def test_a_missing_permission_is_named_with_its_role(right: Right, status: str, 
     assert found[0] == status
     assert what in found[1]
     assert found[2].startswith("kubectl apply -k manifests/base")
+
+
+def test_without_all_permissions_of_the_ledger_and_without_a_leader_they_are_left_out_on_purpose() -> None:
+    rights = [one for one in healthy().installed.rights if one.role == LEDGER]
+    never_led = [SeenLease(LEDGER, None, NOW)]
+    assert told(check, healthy(missing_rights=rights, leases=never_led))[0] == "warning"
+    assert told(check, healthy(missing_rights=rights))[0] == "problem"  # a replica has led: they were deleted
+    assert told(check, healthy(missing_rights=rights[1:], leases=never_led))[0] == "problem"
 
 
 def test_the_verbs_of_a_resource_are_shown_together() -> None:
