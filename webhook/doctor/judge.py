@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from webhook.doctor.cause import causes_first
 from webhook.doctor.checks import (
     admission,
     asked_object,
@@ -44,12 +45,12 @@ ANSWERS: Final = ("Object", "Namespaces")  # that come first if the user asks ab
 
 
 def judge(snapshot: Snapshot) -> list[Section]:
-    """Return the findings of all checks, by section; sections without a finding are left out."""
+    """Return the findings of all checks, by section, first the one that explains others; none without a finding."""
     titles = list(WITHOUT_INSTALLATION if installed.is_absent(snapshot) else CHECKS)
     if snapshot.asked is not None:
         titles.sort(key=lambda title: title not in ANSWERS)
     sections = [Section(title, bounded([*CHECKS[title](snapshot), *not_seen(snapshot, title)])) for title in titles]
-    return [one for one in sections if one.findings]
+    return causes_first(snapshot, [one for one in sections if one.findings])
 
 
 def not_seen(snapshot: Snapshot, title: str) -> Iterator[Finding]:

@@ -28,7 +28,8 @@ def summary(sections: list[Section]) -> str:
     found = numbers(sections)
     if not found["problem"] and not found["warning"]:
         return f"{found['ok']} checks, nothing is wrong"
-    return f"{counted(found['problem'], 'problem')}, {counted(found['warning'], 'warning')}"
+    text = f"{counted(found['problem'], 'problem')}, {counted(found['warning'], 'warning')}"
+    return f"{text}; begin with the first problem, it may explain others" if found["problem"] > 1 else text
 
 
 def counted(number: int, word: str) -> str:

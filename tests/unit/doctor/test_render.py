@@ -25,6 +25,11 @@ def test_people_get_a_line_for_each_finding_and_the_command_below_it() -> None:
     ]
 
 
+def test_with_several_problems_the_last_line_says_where_to_begin() -> None:
+    found = [Section("Leader", [problem("a", "b", "c"), problem("d", "e", "f")])]
+    assert list(lines(found))[-1] == "2 problems, 0 warnings; begin with the first problem, it may explain others"
+
+
 def test_the_last_line_says_that_nothing_is_wrong() -> None:
     assert list(lines([Section("Leader", [ok("a", "b"), ok("c", "d")])]))[-1] == "2 checks, nothing is wrong"
 

@@ -1,0 +1,51 @@
+"""Which section comes first if several have problems."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.doctor.healthy import deployment, healthy, lease, namespace
+from webhook.doctor.judge import judge
+from webhook.doctor.shipped import LEDGER, NAME, NAMESPACE, Right
+from webhook.objects.problem import Json
+
+BROKEN: Any = [{"metadata": {}, "data": {"policy.yaml": "[]"}}]
+LACKING = [Right(NAME, "", "batch", "jobs", "", "list")]
+GONE: Any = [lease(400, renewed=False)]
+ASKED: Any = {"asked": "web", "namespaces": [namespace("web")]}
+
+
+def replicas(wanted: int, ready: int) -> Json:
+    root = deployment()
+    root["spec"]["replicas"] = wanted
+    root["status"]["readyReplicas"] = ready
+    return root
+
+
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [
+        ({"deployment": replicas(0, 0), "config_maps": BROKEN, "missing_rights": LACKING}, "Installation"),
+        ({"deployment": {}, "deployments": [], "leases": GONE, **ASKED}, "Installation"),
+        ({"deployment": replicas(2, 0), "config_maps": BROKEN}, "Policy"),
+        ({"deployment": replicas(2, 0), "certificates": [], **ASKED}, "Certificate"),
+        ({"deployment": replicas(2, 0), "config_maps": BROKEN, "missing_rights": LACKING}, "Permissions"),
+        ({"deployment": replicas(2, 0), "leases": GONE}, "Installation"),
+        ({"missing_rights": [Right(LEDGER, "", "batch", "jobs", "", "patch")], "leases": GONE}, "Permissions"),
+        ({"mutating": [], **ASKED}, "Webhooks"),
+    ],
+    ids=str,
+)
+def test_the_section_that_explains_the_others_comes_first(changes: Any, first: str) -> None:
+    sections = judge(healthy(**changes))
+    assert sections[0].title == first
+    assert sections[0].findings[0].status == "problem"
+
+
+def test_a_single_section_with_problems_stays_where_it_is() -> None:
+    assert judge(healthy(missing_rights=LACKING))[0].title == "Installation"
+
+
+def test_in_a_section_without_replicas_the_deployment_comes_first() -> None:
+    found = judge(healthy(deployment=replicas(0, 0), slices=[], pods=[]))[0].findings
+    assert found[0].where == f"Deployment {NAMESPACE}/{NAME}"
