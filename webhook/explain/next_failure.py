@@ -22,6 +22,7 @@ from webhook.rules.job_sets.job_set import FAILING, FREE, RESTART_JOB
 from webhook.rules.jobs import failure_policy
 
 ELSE: Final = "anything else"
+ANY: Final = "any failure"  # in the text, if there is no other way
 HIGHEST_CODE: Final = 256  # exit codes that a container can end with are lower
 MOST_SCOPES: Final = 20  # groups of indexes that are shown
 
@@ -55,7 +56,7 @@ def next_failures(standing: Standing, pods: list[Pod], *, placed: bool) -> Itera
         for ending, what in told:
             where = f" of index {indexes}" if indexes else ""
             by = deciders(what)
-            text = f"{ending}{where}: {said(what, standing, placed=placed)}{by}"
+            text = f"{ending if len(told) > 1 else ANY}{where}: {said(what, standing, placed=placed)}{by}"
             yield NextFailure(ending=ending, indexes=indexes, forecast=what, text=text)
 
 

@@ -18,6 +18,8 @@ from webhook.objects.columns import Part
 HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
 BUDGETS: Final = {JOB_SET.kind: "restart"}  # else retry
 LATEST_VERDICT: Final = 30  # seconds that the ledger may take for a verdict after it was due
+SHORT: Final = 2  # minutes under which a duration is shown in seconds
+LONG: Final = 120  # minutes from which it is shown in hours
 UNITS: Final = {tekton.PIPELINE_RUN.kind: "TASK"}  # else INDEX
 
 
@@ -109,9 +111,12 @@ def rule_of_profile(row: Row) -> str:
 
 
 def duration(start: str, end: str) -> str:
-    """Return how long an attempt took, such as `8s`; `-` if that is unknown."""
+    """Return how long an attempt took, such as `8s`, `10m21s` or `2h5m`; `-` if that is unknown."""
     try:
         seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
     except ValueError:
         return "-"
-    return f"{seconds:.0f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < SHORT:
+        return f"{seconds:.0f}s"
+    return f"{minutes // 60}h{minutes % 60}m" if minutes >= LONG else f"{minutes}m{rest}s"

@@ -167,3 +167,7 @@ def test_explain_says_that_the_ledger_ends_a_job_for_a_fatal_message() -> None:
             f"{UNLESS} (rule 1 of onFailure)"
         ),
     ]
+
+
+def test_without_rules_there_is_nothing_else_that_a_failure_could_be() -> None:
+    assert [text.partition(":")[0] for text in shown(rules=[])] == ["any failure"]
