@@ -14,6 +14,7 @@ from webhook.kinds import KindSpec
 from webhook.kube import kubeconfig as kubeconfigs
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
+from webhook.objects.problem import listed
 
 PROBLEMS: Final = 1
 UNUSABLE: Final = 2
@@ -177,14 +178,15 @@ class ObjectArgument(NamedTuple):
 def object_argument(text: str, rows: Iterable[KindSpec]) -> ObjectArgument:
     """Read NAMESPACE/KIND/NAME or NAMESPACE/NAME, the kind one of `rows`; raise click.UsageError."""
     by_word = {word: row for row in rows for word in (row.kind.lower(), row.resource)}
-    kinds = ", ".join(row.kind.lower() for row in dict.fromkeys(by_word.values()))
+    kinds = listed([row.kind.lower() for row in dict.fromkeys(by_word.values())])
     namespace, _, rest = text.partition("/")
     if not rest:
         remedy = f"write NAMESPACE/{text} or NAMESPACE/KIND/{text}, or use -n"
         raise click.UsageError(f"{text!r} names no namespace; {remedy}")
     kind, slash, name = rest.rpartition("/")
     if slash and kind.lower() not in by_word:
-        raise click.UsageError(f"{kind!r} is no kind of this command; write NAMESPACE/KIND/NAME, KIND one of {kinds}")
+        remedy = f"write NAMESPACE/KIND/NAME, KIND one of {kinds}; if {kind!r} is a namespace: -n {kind} {name}"
+        raise click.UsageError(f"{kind!r} is no kind of this command; {remedy}")
     if not is_name(namespace) or not is_name(name):
         raise click.UsageError(f"{text!r} names no object; write NAMESPACE/KIND/NAME, such as ml/job/train")
     return ObjectArgument(namespace, by_word.get(kind.lower()), name)

@@ -40,6 +40,7 @@ def test_the_kind_can_be_left_out() -> None:
 @pytest.mark.parametrize(
     ("text", "selector", "since", "what"),
     [
+        ("job/ml/train", None, None, "; if 'ml' is a namespace: -n ml train"),
         ("ml/deployment/web", None, None, "'deployment' is no kind of this command; write NAMESPACE/KIND/NAME"),
         ("train", None, None, "'train' names no namespace; write NAMESPACE/train or NAMESPACE/KIND/train, or use -n"),
         ("ml/job", None, None, "names no Job; write ml/job/NAME, or choose with -l or --failed-since"),
