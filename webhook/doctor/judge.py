@@ -60,7 +60,8 @@ def not_seen(snapshot: Snapshot, title: str) -> Iterator[Finding]:
     if lacking:
         fix = "; ".join(f"kubectl auth can-i {one.right.partition(' (')[0]}" for one in lacking)
         what = f"not looked at, because you lack the right to {', '.join(one.right for one in lacking)}"
-        yield warning(", ".join(one.what for one in lacking), what, fix.replace(" in namespace ", " -n "))
+        fix = f"{fix.replace(' in namespace ', ' -n ')}   # an admin grants it"
+        yield warning(", ".join(one.what for one in lacking), what, fix)
     for one in unread:
         if not one.right:
             yield warning(one.what, f"not looked at: {one.why}", "kubectl get --raw /readyz?verbose")

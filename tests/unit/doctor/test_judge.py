@@ -41,7 +41,7 @@ def test_a_missing_right_is_a_warning_in_its_section_with_the_command_that_tests
     assert (
         found.what == "not looked at, because you lack the right to get leases.coordination.k8s.io in namespace system"
     )
-    assert found.fix == "kubectl auth can-i get leases.coordination.k8s.io -n system"
+    assert found.fix == "kubectl auth can-i get leases.coordination.k8s.io -n system   # an admin grants it"
 
 
 def test_another_error_of_reading_is_a_warning_with_its_message() -> None:
