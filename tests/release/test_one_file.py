@@ -64,7 +64,7 @@ def test_the_plugin_asks_the_cluster_of_the_kubeconfig(plugin: Path, tmp_path: P
     )
     done = run(plugin, "explain", "train", f"--kubeconfig={tmp_path}/config")
     assert done.returncode == 2
-    assert done.stderr.startswith(f"the cluster of {tmp_path}/config cannot be reached: Cannot connect to host 127.0")
+    assert done.stderr.startswith(f"the cluster of {tmp_path}/config cannot be reached: 127.0.0.1")
 
 
 def test_the_file_completes_if_it_is_called_so(plugin: Path) -> None:

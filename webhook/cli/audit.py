@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from http import HTTPStatus
 from pathlib import Path
 from typing import NoReturn
 
@@ -112,7 +113,10 @@ async def policy_in(api: Api, warnings: list[str]) -> Policy:
     try:
         text = await stored_policy(api)
     except ApiError as error:
-        fail(f"the policy in ConfigMap {name} cannot be read: {error}; name one with --policy FILE")
+        namespace, config_map = POLICY_CONFIGMAP
+        right = f"ask for the right to get configmaps/{config_map} in namespace {namespace}, or "
+        remedy = f"{right if error.status == HTTPStatus.FORBIDDEN else ''}name one with --policy FILE"
+        fail(f"the policy in ConfigMap {name} cannot be read: {error}; {remedy}")
     if text is None:
         what = f"there is no policy in ConfigMap {name}: judged by the packaged policy"
         warnings.append(f"{what}; name another with --policy FILE")

@@ -35,7 +35,11 @@ def kubeconfig_or_default(kubeconfig: Kubeconfig) -> Kubeconfig:
     if context is not None and context not in found.namespaces:
         known = ", ".join(sorted(found.namespaces)[:MOST_CONTEXTS])
         fail(f"kubeconfig {files}: there is no context {context!r}; it has: {known or 'none'}")
-    return Kubeconfig(files, context or found.current)
+    used = context or found.current
+    if used in found.without_user:
+        remedy = f"add one: kubectl config set-context {used} --user=NAME"
+        fail(f"kubeconfig {files}: the context {used!r} names no user; {remedy}")
+    return Kubeconfig(files, used)
 
 
 def contexts_in(files: str) -> Contexts:
@@ -55,7 +59,16 @@ def ask(kubeconfig: Kubeconfig, work: Coroutine[Any, Any, Found]) -> Found:
     except ApiError as error:
         fail(f"the API server refused the request: {error}")
     except UNREACHABLE as error:
-        fail(f"the cluster of {kubeconfig.files} cannot be reached: {str(error) or repr(error)}; {OTHER_KUBECONFIG}")
+        fail(f"the cluster of {kubeconfig.files} cannot be reached: {why(error)}; {OTHER_KUBECONFIG}")
+
+
+def why(error: BaseException) -> str:
+    """Return why there was no answer; of a connection that failed, its address and the system's words."""
+    cause = getattr(error, "os_error", None)  # of aiohttp's errors, whose own text is for programmers
+    if isinstance(cause, OSError) and cause.errno is not None:
+        said = os.strerror(cause.errno) if cause.errno > 0 else cause.strerror
+        return f"{getattr(error, 'host', '')}:{getattr(error, 'port', '')}: {said}"
+    return str(error) or repr(error)
 
 
 def fail(message: str) -> NoReturn:

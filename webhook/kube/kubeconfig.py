@@ -30,10 +30,11 @@ class Kubeconfig(NamedTuple):
 
 @dataclass(slots=True)
 class Contexts:
-    """The contexts in a kubeconfig: the name of the current one, and the namespace of each, by name."""
+    """The contexts in a kubeconfig: the name of the current one, the namespace of each, and those without a user."""
 
     current: str | None = None
     namespaces: dict[str, str] = field(default_factory=dict)
+    without_user: set[str] = field(default_factory=set)
 
     def namespace(self, context: str | None) -> str:
         """Return the namespace of a context, or with None of the current one, as kubectl would use it."""
@@ -71,4 +72,6 @@ def add(found: Contexts, content: dict[str, Any]) -> None:
         if isinstance(one, dict) and isinstance(one.get("name"), str):
             context = one.get("context")
             namespace = context.get("namespace") if isinstance(context, dict) else None
+            if one["name"] not in found.namespaces and isinstance(context, dict) and not context.get("user"):
+                found.without_user.add(one["name"])
             found.namespaces.setdefault(one["name"], namespace if isinstance(namespace, str) else "")

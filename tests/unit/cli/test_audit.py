@@ -101,7 +101,8 @@ def test_without_a_policy_in_the_cluster_the_packaged_one_is_used_with_a_warning
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        (ApiError(403, "forbidden"), "cannot be read: 403 forbidden; name one with --policy FILE"),
+        (ApiError(403, "forbidden"), "cannot be read: 403 forbidden; ask for the right to get configmaps/retry-"),
+        (ApiError(500, "slow"), "cannot be read: 500 slow; name one with --policy FILE"),
         ([{"data": {"policy.yaml": "profiles: 3"}}], "has problems: "),
         ([{"data": {"policy.yaml": TOO_MANY_CODES}}], "has problems: "),
     ],

@@ -1,10 +1,14 @@
 """Which kubeconfig a command uses, and what it prints if the cluster gives no answer."""
 
 import asyncio
+import errno
 from pathlib import Path
-from typing import cast
+from socket import gaierror
+from typing import Final, cast
 
 import pytest
+from aiohttp import ClientConnectorError
+from aiohttp.client_reqrep import ConnectionKey
 
 from webhook.cli import cluster
 from webhook.cli.console import object_argument
@@ -14,6 +18,9 @@ from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.problem import Json
 
 ROWS = (JOB, CRON_JOB)
+
+
+KEY: Final = ConnectionKey("127.0.0.1", 1, is_ssl=True, ssl=True, proxy=None, proxy_auth=None, proxy_headers_hash=None)
 
 
 @pytest.fixture
@@ -61,6 +68,17 @@ def test_a_context_that_cannot_be_used_is_an_error(
     assert capsys.readouterr().err.replace(file, "FILE") == said
 
 
+def test_a_context_without_a_user_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "config"
+    file.write_text("{current-context: a, contexts: [{name: a, context: {cluster: c}}, {name: b, context: {user: u}}]}")
+    with pytest.raises(SystemExit) as ended:
+        cluster.kubeconfig_or_default(Kubeconfig(str(file)))
+    assert ended.value.code == 2
+    what = "the context 'a' names no user; add one: kubectl config set-context a --user=NAME"
+    assert capsys.readouterr().err == f"kubeconfig {file}: {what}\n"
+    assert cluster.kubeconfig_or_default(Kubeconfig(str(file), "b")).context == "b"
+
+
 def test_a_kubeconfig_that_does_not_exist_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cluster.kubeconfig_or_default(Kubeconfig("/absent"))
@@ -79,6 +97,14 @@ def test_a_kubeconfig_that_does_not_exist_is_an_error(capsys: pytest.CaptureFixt
         (
             TimeoutError(),
             "the cluster of FILE cannot be reached: TimeoutError(); name another with --kubeconfig\n",
+        ),
+        (
+            ClientConnectorError(KEY, OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)")),
+            "the cluster of FILE cannot be reached: 127.0.0.1:1: Connection refused; name another with --kubeconfig\n",
+        ),
+        (
+            ClientConnectorError(KEY, gaierror(-2, "Name not known")),
+            "the cluster of FILE cannot be reached: 127.0.0.1:1: Name not known; name another with --kubeconfig\n",
         ),
     ],
 )
