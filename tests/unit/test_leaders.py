@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
-from tests.bench.leaders.scenarios import RETRIES
+from tests.bench.leaders.scenarios import RETRIES, SCENARIOS, Scenario
 from tests.bench.leaders.store import Store
 from tests.bench.leaders.virtual import Kill, Moment, Run, kills
 from webhook.ledger.model.account import Account
@@ -13,9 +13,10 @@ from webhook.ledger.model.tracker import Tracker
 from webhook.objects.problem import Json
 
 
-@pytest.mark.parametrize("kill", kills(RETRIES, 1), ids=str)
-def test_nothing_is_stuck_and_nothing_is_counted_twice_wherever_the_leader_is_killed(kill: Kill) -> None:
-    assert Run(RETRIES, kill).play().problems == []
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=list(SCENARIOS))
+def test_nothing_is_stuck_and_nothing_is_done_twice_wherever_the_leader_is_killed(scenario: Scenario) -> None:
+    found = {str(kill): Run(scenario, kill).play().problems for kill in kills(scenario, 1)}
+    assert [*filter(None, found.values())] == [], found
 
 
 def test_a_leader_is_killed_before_and_after_each_of_its_writes_alone_and_beside_a_standby() -> None:
