@@ -45,7 +45,9 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         failures=facts.failures,
     )
     context = PodContext(evidence, facts, profile, editor, is_of_job=subject.owner_row is batch.JOB)
-    warnings = apply(registry.POD_RULES, context, editor)
+    wanted = settings.profile
+    rules = registry.pod_rules(bool(wanted.on_failure), wanted.environment, wanted.diagnostics.last_words)
+    warnings = apply(rules, context, editor)
     return warnings, context.placed or "", context.growths
 
 

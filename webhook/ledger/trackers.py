@@ -51,10 +51,13 @@ class Counts:
     the leader ended one of them, or any pod of the JobSet, because no spot node took it.
     """
 
-    disruptions: int
+    disruptions: int | None
     failures: int | None = None
     ended: tuple[Pod, ...] = ()
     spot_unavailable: bool = False
+
+
+UNKNOWN: Final = Counts(disruptions=None)
 
 
 def ignore(*_: object) -> None:
@@ -258,7 +261,7 @@ class Trackers:
         return Counts(
             disruptions=disruptions,
             failures=None if job_set else state.failures_of(job),
-            ended=tuple(map(self.located, ended)),
+            ended=ended,
             spot_unavailable=state.tracker.spot_unavailable if job_set else any(map(lacked_spot, ended)),
         )
 

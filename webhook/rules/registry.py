@@ -290,10 +290,10 @@ def asks_for_on_demand(context: PodContext) -> bool:
 def edit_avoid(context: PodContext) -> None:
     """Prefer other nodes and zones than those where attempts failed, or that lose their spot nodes."""
     evidence, editor = context.evidence, context.editor
-    if groups.is_grouped(evidence.pod):
-        return
     asked = context.after if evidence.settings.on_failure else on_failure.NONE
     zones = dict.fromkeys((*asked.avoid_zones, *zones_that_lose_spot(context)))
+    if not (zones or asked.avoid_nodes) or groups.is_grouped(evidence.pod):
+        return
     if zones:
         provider = placement.provider_of(evidence.settings, context.facts.recognised)
         on_spot = capacity.spot_preferences(provider) if provider is not None and context.placed == "Spot" else []
@@ -353,8 +353,8 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
         notes[names.AFTER_FAILURE] = on_failure.written(context.after)
         if context.growth_note:
             notes[names.MEMORY] = context.growth_note
-    if names.AFTER_FAILURE in said or names.MEMORY in said:
-        for key in sorted({names.AFTER_FAILURE, names.MEMORY} - notes.keys()):  # copied from its template
+    if not RECORDS.isdisjoint(said):
+        for key in sorted(RECORDS - notes.keys()):  # copied from its template, which is no record of ours
             editor.remove((*annotations.OWN, key))
     if names.COUNTED in said:  # copied from its template; with it the ledger would not count the pod
         editor.remove((*annotations.OWN, names.COUNTED))
@@ -377,6 +377,7 @@ def edit_last_words(context: PodContext) -> list[Problem]:
     return []
 
 
+RECORDS: Final = frozenset({names.AFTER_FAILURE, names.MEMORY})
 POD_KEYS: Final = (
     names.AFTER_FAILURE,
     *(names.ATTEMPT, names.ATTEMPT_SOURCE, names.COUNTED, names.DISRUPTIONS, names.MAX_DISRUPTIONS, names.MAX_RETRIES),
@@ -478,6 +479,20 @@ CONTROLLED: Final[Rule[ValidationContext]] = Rule(
     applies=lambda context: context.row is batch.JOB and context.facts.owners_known,
     problems=problems_of_controller,
 )
+
+
+@cache
+def pod_rules(on_failure: bool, variables: bool, last_words: bool) -> tuple[Rule[PodContext], ...]:  # noqa: FBT001
+    """Return the rules for pods that may have something to do under a profile.
+
+    `on_failure`: whether it has rules about ended attempts. `variables`, `last_words`: whether it wants them.
+    """
+    idle = {
+        *(() if on_failure else (edit_memory, edit_delay)),
+        *(() if variables else (edit_environment,)),
+        *(() if last_words else (edit_last_words,)),
+    }
+    return tuple(rule for rule in POD_RULES if rule.edit not in idle)
 
 
 @cache

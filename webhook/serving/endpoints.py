@@ -16,13 +16,12 @@ from webhook.admission.object_name import ObjectName, object_name
 from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Subject, read, subject_of
 from webhook.kinds import batch
-from webhook.ledger.model.pods import Pod
-from webhook.ledger.trackers import Trackers
+from webhook.ledger.trackers import UNKNOWN, Trackers
 from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import cut
 from webhook.policy import emergency
-from webhook.policy.model import Policy
+from webhook.policy.model import FailureRule, Policy
 from webhook.rules.facts import NO_RESTRICTIONS, Facts
 from webhook.rules.pods import memory
 from webhook.serving.bodies import Bodies
@@ -81,6 +80,7 @@ class Endpoints:
         self.policy = policy
         self.cluster = cluster
         self.trackers = trackers
+        self.waves = None if trackers is None else trackers.waves
         self.retry_requests = retry_requests
         self.log_lines = LogLines()
         self.not_enforced = NotEnforced(self.log_lines)
@@ -237,27 +237,30 @@ class Endpoints:
             profile_name, mode = opt_in_of(subject.root)
         else:
             profile_name, mode = await self.cluster.opt_in(namespace)
-        owner = above = counts = None
-        restrictions = NO_RESTRICTIONS
+        owner = above = None
+        counts = UNKNOWN
         if profile_name is not None and subject.owner is not None and subject.row is batch.JOB:
             owner = await self.cluster.object(namespace, subject.owner)
         elif profile_name is not None and subject.owner is not None:
             owner, above = await self.cluster.owners(namespace, subject.owner)
             if self.trackers is not None and owner is not None and subject.owner_row is batch.JOB:
-                counts = await self.trackers.counts(namespace, owner, subject.root)
-                if counts is not None and counts.ended and self.may_grow(profile_name, counts.ended):
-                    restrictions = await self.cluster.bounds_of_memory(namespace)
+                counts = await self.trackers.counts(namespace, owner, subject.root) or UNKNOWN
+        ended, restrictions = counts.ended, NO_RESTRICTIONS
+        if ended and self.trackers is not None and (rules := self.rules_of(profile_name)):
+            ended = tuple(map(self.trackers.located, ended))
+            if memory.may_grow(rules, ended):
+                restrictions = await self.cluster.bounds_of_memory(namespace)
         return Facts(
             profile_name=profile_name,
             mode=mode,
             owner=owner,
             owners_known=True,
             above=above,
-            disruptions=None if counts is None else counts.disruptions,
-            failures=None if counts is None else counts.failures,
-            ended=() if counts is None else counts.ended,
-            waves=None if self.trackers is None else self.trackers.waves,
-            spot_unavailable=counts is not None and counts.spot_unavailable,
+            disruptions=counts.disruptions,
+            failures=counts.failures,
+            ended=ended,
+            waves=self.waves,
+            spot_unavailable=counts.spot_unavailable,
             now=time(),
             restrictions=restrictions,
             recognised=self.cluster.recognised,
@@ -269,11 +272,11 @@ class Endpoints:
             ledger=self.keeps_ledger(),
         )
 
-    def may_grow(self, profile_name: str | None, ended: tuple[Pod, ...]) -> bool:
-        """Return True if a profile may give a pod more memory than its template, after these pods of its scope."""
+    def rules_of(self, profile_name: str | None) -> tuple[FailureRule, ...]:
+        """Return the rules of a profile about ended attempts; none if the policy lacks the profile."""
         policy = self.policy.current
         profile = None if policy is None else policy.profiles.get(profile_name or "")
-        return profile is not None and memory.may_grow(profile.on_failure, ended)
+        return () if profile is None else profile.on_failure
 
     async def judge_retry_request(
         self, retry_requests: "RetryAdmission", request: "RetryRequest", body: bytes

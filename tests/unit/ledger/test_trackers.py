@@ -114,7 +114,7 @@ def test_the_zone_of_an_ended_pod_is_that_of_its_node_also_if_the_node_becomes_k
     found.cluster.zones.see([("spot-1", "a"), ("spot-2", "b")])
     counts = counted(found, root, {})
     assert counts is not None
-    assert [pod.zone for pod in counts.ended] == ["a", "b"]
+    assert [found.located(pod).zone for pod in counts.ended] == ["a", "b"]
 
 
 def test_a_pod_without_a_node_is_in_no_zone_whatever_its_labels_say() -> None:

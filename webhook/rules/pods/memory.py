@@ -64,7 +64,8 @@ def may_grow(rules: Sequence[FailureRule], ended: Sequence[Pod]) -> bool:
     if not ended or all(rule.next.memory is None for rule in rules):
         return False
     return any(
-        on_failure.read(pod.after).kills or any(one.reason == outcomes.OOM for one in pod.exits) for pod in ended
+        (pod.after and on_failure.read(pod.after).kills) or any(one.reason == outcomes.OOM for one in pod.exits)
+        for pod in ended
     )
 
 
