@@ -10,6 +10,7 @@ import click
 from webhook.cli.console import printable
 from webhook.cli.offline import writing
 from webhook.cli.policy_file import usable_policy
+from webhook.cli.terminal.colours import is_for_people
 from webhook.cli.terminal.examples import WithExamples
 from webhook.export import claims
 from webhook.export.manifests import OLDEST, Versions, objects, versions_in
@@ -62,7 +63,7 @@ def export(policy: Path | None, versions: Versions, output: str) -> None:
     """
     read = usable_policy(policy)
     notes = [*([versions.note] if versions.note else []), *not_held(read)]
-    for line in notes:
+    for line in notes if output == "json" or not is_for_people() else ():  # else the YAML beside it shows them
         click.echo(printable(line), err=True)
     if output == "json":
         whole = {"apiVersion": "v1", "kind": "List", "items": list(objects(read, versions))}

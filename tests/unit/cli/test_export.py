@@ -36,6 +36,14 @@ def test_what_is_not_exported_is_on_stderr_and_at_the_top_of_the_yaml() -> None:
     assert [line.removeprefix("# ") for line in done.stdout.split("---")[0].splitlines()][1:] == lines
 
 
+def test_a_terminal_shows_once_what_is_not_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhook.cli.export.is_for_people", lambda: True)
+    done = CliRunner().invoke(export)
+    assert not done.stderr
+    assert "# not exported: " in done.stdout
+    assert "not exported: " in CliRunner().invoke(export, ["-o", "json"]).stderr
+
+
 def test_the_version_of_kubernetes_decides_what_is_exported() -> None:
     old = CliRunner().invoke(export, ["--kubernetes-version", "v1.33.2"])
     assert "MutatingAdmissionPolicy\n" not in old.stdout
