@@ -90,7 +90,7 @@ def render(  # noqa: PLR0913, PLR0917 - options
                 placed.add(run.profile_for(root))
             if verdict.before:
                 name = printable(f"{document.file}:{document.number} {field(path)}".rstrip())
-                lines = writing.as_diff(name, verdict.before, writing.as_yaml(root))
+                lines = writing.as_diff(name, verdict.before, writing.as_yaml(root), denied=bool(verdict.problems))
                 write("".join(click.style(f"{line}\n", fg=DIFF_COLOURS.get(line[:1])) for line in lines))
         if output == "json":
             writing.write_json(document.value, write)

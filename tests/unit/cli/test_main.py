@@ -433,6 +433,13 @@ def test_a_diff_shows_what_admission_changes_and_nothing_where_it_changes_nothin
     assert not [line for line in lines[2:] if line.startswith("-")]
 
 
+def test_a_diff_of_an_object_that_is_denied_does_not_say_that_it_is_admitted() -> None:
+    root = cron_job()
+    root["metadata"]["annotations"] = {names.INTERRUPTIBLE: "maybe"}
+    out, _ = render("-f", write("a.yaml", root), "-o", "diff", code=1)
+    assert out.splitlines()[:2] == ["--- a.yaml:1", "+++ a.yaml:1 as changed, and then denied"]
+
+
 def test_a_policy_that_no_config_map_can_hold_is_not_read() -> None:
     file = write("policy.yaml", GKE_POLICY + "# " + "x" * 2**20)
     for arguments in (("--policy", file), ("--policy", file, "-f", write("a.yaml", GOOD))):

@@ -91,6 +91,7 @@ def write_json(value: Any, write: Callable[[str], object]) -> None:
     write("\n")
 
 
-def as_diff(name: str, before: str, after: str) -> Iterator[str]:
-    """Yield the lines of a unified diff; none if nothing has changed."""
-    yield from line_diff.unified(name, f"{name} as admitted", before.splitlines(), after.splitlines())
+def as_diff(name: str, before: str, after: str, *, denied: bool = False) -> Iterator[str]:
+    """Yield the lines of a unified diff; none if nothing has changed. `denied`: whether admission denies the result."""
+    result = "as changed, and then denied" if denied else "as admitted"
+    yield from line_diff.unified(name, f"{name} {result}", before.splitlines(), after.splitlines())
