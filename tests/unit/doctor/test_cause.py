@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.doctor.healthy import deployment, healthy, lease, namespace
+from webhook.doctor.cause import causes
 from webhook.doctor.judge import judge
 from webhook.doctor.shipped import LEDGER, NAME, NAMESPACE, Right
 from webhook.objects.problem import Json
@@ -40,6 +41,12 @@ def test_the_section_that_explains_the_others_comes_first(changes: Any, first: s
     sections = judge(healthy(**changes))
     assert sections[0].title == first
     assert sections[0].findings[0].status == "problem"
+
+
+def test_without_a_ready_replica_its_own_causes_come_before_the_lack_of_it() -> None:
+    found = list(causes(healthy(deployment=replicas(2, 0))))
+    assert found.index("Policy") < found.index("Certificate") < found.index("Installation")
+    assert "Installation" not in causes(healthy())
 
 
 def test_a_single_section_with_problems_stays_where_it_is() -> None:
