@@ -214,11 +214,11 @@ def cost_of(what: Forecast, budgets: limits.Budgets) -> str:
     """Return what a failure costs and what is left after it, in words."""
     if what.cost == "retry":
         costs = "costs the index a retry" if budgets.per_index else "costs a retry"
-        return f"{costs}; {words.counted(what.left.retries, 'retry')} left"
+        return f"{costs}; then {words.counted(what.left.retries, 'retry')} left"
     if what.cost == "disruption" and budgets.limit == batch.UNLIMITED:
         return "costs no retry"
     if what.cost == "disruption":
-        return f"costs no retry; {words.counted(what.left.disruptions, 'disruption')} left"
+        return f"costs no retry; then {words.counted(what.left.disruptions, 'disruption')} left"
     if what.cost == "free":
         limit = words.counted(free_limit(what, budgets), "such failure")
         return f"costs no retry; the ledger ends the Job after {limit}"
@@ -270,7 +270,7 @@ def what_set_does(what: Forecast, budgets: limits.Budgets) -> str:
     costly = what.set_action.removesuffix(FREE)
     does = "restarts this Job alone" if costly == RESTART_JOB else "restarts the set"
     if costly == what.set_action:
-        return f"{does}; {words.counted(what.left.retries, 'restart')} left"
+        return f"{does}; then {words.counted(what.left.retries, 'restart')} left"
     if what.cost != "disruption" or budgets.limit == batch.UNLIMITED:
         return f"{does} at no cost"
-    return f"{does} at no cost; {words.counted(what.left.disruptions, 'disruption')} left"
+    return f"{does} at no cost; then {words.counted(what.left.disruptions, 'disruption')} left"

@@ -148,9 +148,9 @@ def test_a_pod_that_the_ledger_has_not_counted_is_judged_by_the_jobs_policy() ->
 
 def test_the_effect_of_the_next_failure_is_shown_rule_by_rule() -> None:
     assert explain(job(ACCOUNT), [job(ACCOUNT)], []).next == [
-        "a disruption: costs no retry; 9 disruptions left; the next pod goes to spot nodes (rule 0)",
+        "a disruption: costs no retry; then 9 disruptions left; the next pod goes to spot nodes (rule 0)",
         "any exit code but 143 of main: ends the Job at once (rule 1)",
-        "anything else: costs a retry; 3 retries left; the next pod goes to spot nodes",
+        "anything else: costs a retry; then 3 retries left; the next pod goes to spot nodes",
     ]
 
 
@@ -160,7 +160,7 @@ def test_a_skipped_job_is_explained_without_a_disruption_limit_and_without_a_nod
     assert explain(root, [root], []).next == [
         "a disruption: costs no retry (rule 0)",
         "any exit code but 143 of main: ends the Job at once (rule 1)",
-        "anything else: costs a retry; 5 retries left",
+        "anything else: costs a retry; then 5 retries left",
     ]
 
 
@@ -211,7 +211,7 @@ def test_a_resumed_job_has_as_many_disruptions_left_as_its_limit(account: Json) 
         "disruptions: 2 so far, 0 since the limit was reset, 1 left",
         "resumed 1 time after reaching the disruption limit",
     ]
-    assert found.next[0].startswith("a disruption: costs no retry; 0 disruptions left; ")
+    assert found.next[0].startswith("a disruption: costs no retry; then 0 disruptions left; ")
 
 
 def test_after_a_resume_the_next_disruption_beyond_the_limit_suspends_the_job_again() -> None:
@@ -242,7 +242,9 @@ def test_with_a_budget_per_index_each_index_shows_what_is_left() -> None:
     root = job({"ended": 1, "cost": {"retry": 5}, "last": [detail]}, **spec)
     found = explain(root, [root], [])
     assert [(row.unit, row.retries_left) for row in found.rows] == [("1", 0)]
-    assert found.next[-1] == "anything else: costs the index a retry; 1 retry left; the next pod goes to spot nodes"
+    assert (
+        found.next[-1] == "anything else: costs the index a retry; then 1 retry left; the next pod goes to spot nodes"
+    )
 
 
 def test_if_no_pod_runs_the_forecast_of_each_unfinished_index_follows_from_its_last_pod() -> None:
@@ -262,7 +264,9 @@ def test_if_no_pod_runs_the_forecast_of_each_unfinished_index_follows_from_its_l
     pods[3]["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = "2026-01-01T02:00:30Z"
     root = job(**spec)
     shown = [line for line in explain(root, [root], pods).next if line.startswith("anything else")]
-    assert shown == ["anything else: costs the index a retry; 0 retries left; the next pod goes to on-demand nodes"]
+    assert shown == [
+        "anything else: costs the index a retry; then 0 retries left; the next pod goes to on-demand nodes"
+    ]
 
 
 def test_a_job_set_is_explained_with_its_restarts_the_retries_of_its_jobs_and_the_next_failure() -> None:
@@ -287,17 +291,17 @@ def test_a_job_set_is_explained_with_its_restarts_the_retries_of_its_jobs_and_th
     found = explain(root, [child], [])
     assert found.budgets == ["restarts: 3 in all, 1 of 2 spent", "Job set-workers-0: 1 of 6 retries spent"]
     assert found.next == [
-        "a disruption: restarts the set at no cost; 19 disruptions left; the next pod goes to spot nodes (rule 0)",
+        "a disruption: restarts the set at no cost; then 19 disruptions left; the next pod goes to spot nodes (rule 0)",
         "any exit code but 143 of main: ends the set at once (rule 1)",
         "anything else: costs its Job a retry, of 6; the next pod goes to spot nodes",
     ]
     child["status"]["failed"] = 6
     assert explain(root, [child], []).next[-1] == (
-        "anything else: no retry of the Job is left, which restarts the set; 0 restarts left;"
+        "anything else: no retry of the Job is left, which restarts the set; then 0 restarts left;"
         " the next pod goes to on-demand nodes"
     )
     root["spec"]["failurePolicy"]["rules"] = []
-    assert explain(root, [child], []).next[0].startswith("a disruption: restarts the set; 0 restarts left; ")
+    assert explain(root, [child], []).next[0].startswith("a disruption: restarts the set; then 0 restarts left; ")
 
 
 def test_a_job_set_is_explained_with_jobs_restarted_alone_and_each_replicated_jobs_next_failure() -> None:
@@ -329,9 +333,9 @@ def test_a_job_set_is_explained_with_jobs_restarted_alone_and_each_replicated_jo
     ]
     spot, on_demand = "the next pod goes to spot nodes", "the next pod goes to on-demand nodes"
     assert found.next == [
-        f"leader: a disruption: restarts the set at no cost; 19 disruptions left; {spot} (rule 0)",
+        f"leader: a disruption: restarts the set at no cost; then 19 disruptions left; {spot} (rule 0)",
         f"leader: anything else: costs its Job a retry, of 6; {spot}",
-        f"worker: a disruption: restarts this Job alone; 0 restarts left; {on_demand} (rule 0)",
+        f"worker: a disruption: restarts this Job alone; then 0 restarts left; {on_demand} (rule 0)",
         f"worker: anything else: costs its Job a retry, of 6; {spot}",
     ]
     of_jobs[0]["jobRestartsCountTowardsMax"] = [2]
@@ -352,7 +356,7 @@ def test_of_jobs_that_fare_differently_in_one_replicated_job_each_is_told_of() -
         children.append(child)
     found = [one for one in explain(root, children, []).forecasts if one.ending == "anything else"]
     assert [(one.job, one.forecast.set_action) for one in found] == [("a-0-1,3", ""), ("a-2", "RestartJobSet")]
-    assert found[1].text.startswith("a-2: anything else: no retry of the Job is left, which restarts the set; 1 ")
+    assert found[1].text.startswith("a-2: anything else: no retry of the Job is left, which restarts the set; then 1 ")
 
 
 def run(*arguments: str) -> Result:
@@ -499,7 +503,7 @@ def test_a_failure_that_costs_no_retry_keeps_the_next_pod_on_spot_nodes() -> Non
     effect = "costs no retry; the ledger ends the Job after 10 such failures; the next pod goes to spot nodes"
     assert explain(root, [root], []).next[:2] == [
         f"exit code 75: {effect} (rule 0)",
-        "a disruption: costs no retry; 9 disruptions left; the next pod goes to spot nodes (rule 1)",
+        "a disruption: costs no retry; then 9 disruptions left; the next pod goes to spot nodes (rule 1)",
     ]
 
 

@@ -49,7 +49,7 @@ def test_explain_shows_what_each_job_gets_from_a_template_that_was_admitted() ->
 
 def test_what_each_job_gets_does_not_include_what_the_last_job_has_spent() -> None:
     spent = {names.LEDGER: '{"ended": 1, "cost": {"retry": 1}, "last": []}', **INJECTED}
-    assert "costs a retry; 0 retries left" in explain(nightly(), [job_of(2, annotations=spent)]).gets[-1]
+    assert "costs a retry; then 0 retries left" in explain(nightly(), [job_of(2, annotations=spent)]).gets[-1]
 
 
 def test_the_last_jobs_are_listed_with_their_end_and_the_newest_stands_last() -> None:

@@ -49,7 +49,7 @@ def shown(*ended: Pod, pod: Pod | None = None, live: tuple[Pod, ...] = (), **fie
 
 def test_explain_says_if_one_more_disruption_fails_the_job() -> None:
     assert shown(on_exceed="Fail")[0] == (
-        "a disruption: costs no retry; 0 disruptions left; the next pod goes to on-demand nodes (rule 0)"
+        "a disruption: costs no retry; then 0 disruptions left; the next pod goes to on-demand nodes (rule 0)"
     )
     assert shown(disrupted(1), on_exceed="Fail")[0] == (
         "a disruption: ends the Job: disruptions exceed the limit of 1 (rule 0)"
@@ -63,7 +63,7 @@ def test_explain_says_if_one_more_disruption_suspends_the_job_unless_other_pods_
     beside = shown(
         disrupted(1), disrupted(2), on_exceed="Suspend", live=(running_pod(51),), parallelism=2, completions=2
     )
-    assert beside[0].startswith("a disruption: costs no retry; 0 disruptions left; the next pod goes to")
+    assert beside[0].startswith("a disruption: costs no retry; then 0 disruptions left; the next pod goes to")
 
 
 @pytest.mark.parametrize(("threshold", "spot"), [(-1, 3), (-2, 2), (-3, 1), (1, 1), (2, 2), (0, 3), (9, 3)])
@@ -75,15 +75,15 @@ def test_the_predicted_kind_of_node_follows_from_the_threshold_and_the_disruptio
 
 
 def test_explain_predicts_the_kind_of_node_for_each_of_the_last_retries() -> None:
-    assert shown(failed(1))[-1] == "anything else: costs a retry; 1 retry left; the next pod goes to spot nodes"
+    assert shown(failed(1))[-1] == "anything else: costs a retry; then 1 retry left; the next pod goes to spot nodes"
     assert shown(failed(1), failed(2))[-1] == (
-        "anything else: costs a retry; 0 retries left; the next pod goes to on-demand nodes"
+        "anything else: costs a retry; then 0 retries left; the next pod goes to on-demand nodes"
     )
     assert shown(failed(1), failed(2), failed(3))[-1] == "anything else: ends the Job; no retry is left"
 
 
 def test_a_crash_that_the_ledger_settles_later_is_shown_with_both_possible_verdicts() -> None:
-    retry = "costs a retry; 2 retries left; the next pod goes to spot nodes"
+    retry = "costs a retry; then 2 retries left; the next pod goes to spot nodes"
     bug = "it is a bug, which ends the Job, if no other pod of it is disrupted within 30 s before or after it"
     assert shown(rules=[DISRUPTION], pod=running_pod(50, index="1"), **COUPLED)[1:] == [
         f"any exit code but 137, 143 of main: {bug}; else {retry}",
@@ -97,7 +97,7 @@ def test_indexes_with_the_same_forecast_are_shown_together() -> None:
     spec = {**COUPLED, "completions": 5, "parallelism": 5}
     found = standing(disrupted(9, index="1"), disrupted(8, index="2"), profile=profile, live=tuple(pods), **spec)
     texts = [following.text for following in next_failures(found, pods, placed=True)]
-    on_demand = "costs no retry; 0 disruptions left; the next pod goes to on-demand nodes"
+    on_demand = "costs no retry; then 0 disruptions left; the next pod goes to on-demand nodes"
     assert [text for text in texts if text.startswith("a disruption")] == [
         f"a disruption of index 0,3-4: {on_demand} (rule 0)",
         "a disruption of index 1-2: ends the Job: disruptions exceed the limit of 1 (rule 0)",
@@ -107,7 +107,7 @@ def test_indexes_with_the_same_forecast_are_shown_together() -> None:
 def test_no_node_is_shown_if_the_webhook_chooses_none() -> None:
     found = standing(profile=Profile(), live=(running_pod(50),))
     texts = [following.text for following in next_failures(found, [running_pod(50)], placed=False)]
-    assert texts[0] == "a disruption: costs no retry; 0 disruptions left (rule 0)"
+    assert texts[0] == "a disruption: costs no retry; then 0 disruptions left (rule 0)"
 
 
 def test_a_rule_that_no_failure_reaches_is_left_out() -> None:
@@ -130,13 +130,13 @@ def test_the_next_pod_of_a_requested_retry_is_foretold_on_the_nodes_that_the_pro
     retried = reduce(getitem, path, found.job)
     retried["metadata"] = {**retried.get("metadata", {}), "annotations": {RETRY_HISTORY: "[]"}}
     *_, last = next_failures(found, [running_pod(50)], placed=True)
-    assert last.text == "anything else: costs a retry; 2 retries left; the next pod goes to on-demand nodes"
+    assert last.text == "anything else: costs a retry; then 2 retries left; the next pod goes to on-demand nodes"
 
 
 MEMORY = FailureRule(match=Match(cause="OOMKilled"), next=Next(avoid="Node"))
 FREE = FailureRule(match=Match(exit_codes=(75,)), next=Next(cost="Free"))
 CORRUPT = FailureRule(match=Match(message="*corrupt*", containers=("main",)), next=Next(cost="Fatal"))
-UNLESS = "unless a rule of its author says otherwise; else costs a retry; 2 retries left"
+UNLESS = "unless a rule of its author says otherwise; else costs a retry; then 2 retries left"
 AGAIN = FailureRule(match=Match(same_node=2), next=Next(avoid="Node"))
 
 
@@ -149,19 +149,19 @@ def by_rules(*rules: FailureRule, injected: list[Json]) -> list[str]:
 def test_explain_says_what_each_rule_about_ended_attempts_costs() -> None:
     kept = exit_codes("FailJob", "NotIn", 137, 143, container="main")
     assert by_rules(MEMORY, FREE, injected=[exit_codes("Ignore", "In", 75), kept]) == [
-        "a disruption: costs no retry; 0 disruptions left (rule 0)",
+        "a disruption: costs no retry; then 0 disruptions left (rule 0)",
         "exit code 75: costs no retry; the ledger ends the Job after 1 such failure (rule 1; rule 1 of onFailure)",
         "any exit code but 137, 143 of main: ends the Job at once (rule 2)",
-        "OOMKilled: costs a retry; 2 retries left (rule 0 of onFailure)",
+        "OOMKilled: costs a retry; then 2 retries left (rule 0 of onFailure)",
         f"exit code 137 of main: no rule of onFailure retries it, which ends the Job, {UNLESS}",
-        "anything else: costs a retry; 2 retries left",
+        "anything else: costs a retry; then 2 retries left",
     ]
 
 
 def test_explain_says_that_the_ledger_ends_a_job_for_a_fatal_message() -> None:
     found = by_rules(AGAIN, CORRUPT, injected=[])
     assert found[1:3] == [
-        "a failure 2 times on the same node: costs a retry; 2 retries left (rule 0 of onFailure)",
+        "a failure 2 times on the same node: costs a retry; then 2 retries left (rule 0 of onFailure)",
         (
             "a failure of main with a message like *corrupt*: rule 1 of onFailure ends the Job, "
             f"{UNLESS} (rule 1 of onFailure)"
