@@ -87,7 +87,7 @@ def test_the_ledger_does_not_fail_a_job_for_an_exit_code_that_is_not_in_the_auth
 
 def test_an_author_gets_one_warning_about_explicit_retries(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
-    warning = "spec.backoffLimit: only exit code 143 is retried; add a rule Count In [CODES]"
+    warning = "spec.backoffLimit: only exit code 143 is retried; add a podFailurePolicy rule Count In [CODES]"
     assert warnings_of(team, job("said", backoffLimit=4)) == [f"Job {team.name}/said: {warning}"]
     assert warnings_of(team, job("defaulted")) == []
     assert warnings_of(team, job("listed", backoffLimit=4, podFailurePolicy=LISTED)) == []

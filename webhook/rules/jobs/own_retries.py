@@ -66,7 +66,11 @@ def meaning_warning(budget: Budget, job: EmbeddedJob, settings: Settings, *, led
         return []
     added = {code for action, one in by_codes for code in one["values"] if action not in FAILING}
     return [
-        Problem(budget.path, f"{listed(sorted({*codes, *added} - {0}) or [0])} retried", "add a rule Count In [CODES]")
+        Problem(
+            budget.path,
+            f"{listed(sorted({*codes, *added} - {0}) or [0])} retried",
+            "add a podFailurePolicy rule Count In [CODES]",
+        )
     ]
 
 

@@ -17,7 +17,7 @@ from webhook.rules.facts import Facts
 from webhook.rules.jobs import own_retries
 
 ONCE = "0: disruptions fail the Job too; max-disruptions allows some"
-ONLY_143 = "only exit code 143 is retried; add a rule Count In [CODES]"
+ONLY_143 = "only exit code 143 is retried; add a podFailurePolicy rule Count In [CODES]"
 WRITTEN = Facts(profile_name="default", defaulted=False)
 COUPLED: Json = {"completions": 8, "parallelism": 4, "completionMode": "Indexed"}
 PER_INDEX: Json = {"completions": 4, "completionMode": "Indexed"}
@@ -148,7 +148,7 @@ def test_a_job_that_runs_once_gets_no_rule_even_if_its_job_set_restarts_for_anot
         (job(job_spec(backoffLimit=25)), []),
         (job(job_spec(backoffLimit=4), annotations={names.MAX_RETRIES: "2"}), []),
         (job(job_spec(backoffLimit=4), annotations={names.SKIP: "true"}), []),
-        (job(job_spec(backoffLimit=4, suspend=True)), ["only 137, 143 are retried; add a rule"]),
+        (job(job_spec(backoffLimit=4, suspend=True)), ["only 137, 143 are retried; add a podFailurePolicy rule"]),
         (job(job_spec(backoffLimitPerIndex=2, **PER_INDEX)), [f"spec.backoffLimitPerIndex: {ONLY_143}"]),
         (job(job_spec(backoffLimit=4, **COUPLED)), [f"spec.backoffLimit: {ONLY_143}"]),
         (cron_job(job_spec(backoffLimit=4)), [f"spec.jobTemplate.spec.backoffLimit: {ONLY_143}"]),
