@@ -3,10 +3,12 @@
 import json
 
 import pytest
+import yaml
 
 from tests.admission import mutate
 from tests.awaiting import until
 from tests.cluster.conftest import NewNamespace, opted_in
+from tests.cluster.installation import policy_of_tests
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import exits, job, pod
 from tests.cluster.nodes import PLACEMENT
@@ -165,7 +167,7 @@ def test_a_dry_run_shows_the_job_that_would_be_stored_and_creates_nothing(namesp
 def test_a_namespace_label_with_an_unknown_profile_or_mode_is_denied(namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = namespace()
     refused = kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=defualt", f"{names.MODE}=warn")
-    known = "always-on-spot, changing, clamp, costs"  # and others
+    known = ", ".join(sorted(yaml.safe_load(policy_of_tests())["profiles"])[:3])
     assert f"the policy has no profile 'defualt', it has {known}" in refused.stderr
     assert "label it default" in refused.stderr
     assert "must be Enforce, Warn or Audit (did you mean Warn?)" in refused.stderr
