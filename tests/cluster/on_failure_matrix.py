@@ -109,6 +109,19 @@ def pairs() -> tuple[tuple[Criterion, Following], ...]:
     return tuple((one, other) for one in CRITERIA for other in FOLLOWINGS if not refusal(one, other))
 
 
+def each_once() -> frozenset[str]:
+    """Return the names of few pairs, in which every criterion and every answer stands: the others take minutes."""
+    found: set[str] = set()
+    for number, criterion in enumerate(CRITERIA):
+        of_criterion = [one for one in pairs() if one[0] is criterion]
+        found.add(name_of(*of_criterion[number % len(of_criterion)]))
+    for following in FOLLOWINGS:
+        of_following = [name_of(*one) for one in pairs() if one[1] is following]
+        if found.isdisjoint(of_following):
+            found.add(of_following[0])
+    return frozenset(found)
+
+
 def profiles() -> Object:
     """Return the profiles of all pairs by their names."""
     return {name_of(one, other): profile_of(one, other) for one, other in pairs()}

@@ -6,7 +6,16 @@ import pytest
 import yaml
 
 from tests.cluster.installation import policy_of_tests
-from tests.cluster.on_failure_matrix import CRITERIA, FOLLOWINGS, Criterion, Following, name_of, pairs, refusal
+from tests.cluster.on_failure_matrix import (
+    CRITERIA,
+    FOLLOWINGS,
+    Criterion,
+    Following,
+    each_once,
+    name_of,
+    pairs,
+    refusal,
+)
 from tests.objects import job_spec, stored_job
 from webhook.cli.offline import next_pod
 from webhook.cli.offline.next_pod import After, Ended
@@ -60,3 +69,9 @@ def test_memory_can_follow_only_its_own_cause_and_all_else_each_cause() -> None:
 def test_the_policy_of_the_cluster_tests_has_a_profile_for_each_pair() -> None:
     profiles = yaml.safe_load(policy_of_tests())["profiles"]
     assert {name_of(*pair) for pair in pairs()} <= profiles.keys()
+
+
+def test_each_make_test_plays_every_criterion_and_every_answer_at_least_once() -> None:
+    played = [one for one in pairs() if name_of(*one) in each_once()]
+    assert {criterion.name for criterion, _ in played} == {criterion.name for criterion in CRITERIA}
+    assert {following.name for _, following in played} == {following.name for following in FOLLOWINGS}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.kubelet import end
 from tests.cluster.objects import account, condition, is_running
-from tests.cluster.on_failure_matrix import Criterion, Following, name_of, pairs
+from tests.cluster.on_failure_matrix import Criterion, Following, each_once, name_of, pairs
 from webhook.kube import names
 
 if TYPE_CHECKING:
@@ -70,7 +70,13 @@ DIFFERS: dict[str, Callable[[Object, Object], bool]] = {
 }
 
 
-@pytest.mark.parametrize(("criterion", "following"), [pytest.param(*one, id=name_of(*one)) for one in pairs()])
+FEW = each_once()
+PAIRS = [
+    pytest.param(*one, id=name_of(*one), marks=() if name_of(*one) in FEW else pytest.mark.long) for one in pairs()
+]
+
+
+@pytest.mark.parametrize(("criterion", "following"), PAIRS)
 def test_the_first_rule_that_matches_decides_about_the_next_pod(
     scene: NewScene, criterion: Criterion, following: Following
 ) -> None:
