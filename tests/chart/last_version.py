@@ -1,7 +1,8 @@
 """The version before this one, from the history of this repository.
 
-There is no release yet, so a commit stands for it: COMMIT. From the first release on it is the commit of its tag. The
-runtime dependencies of that commit are those of now, so both versions run with the same packages.
+There is no release yet, so a commit stands for it: COMMIT, the first that knows all fields of today's policy. From the
+first release on it is the commit of its tag: a version refuses a policy with fields that it does not know. The runtime
+dependencies of that commit are those of now, so both versions run with the same packages.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from tests.cluster.processes import HarnessError
 
 ROOT = Path(__file__).parents[2]
-COMMIT = "1d8be3d7b83714a4a66194e1f663dff32a87dcb7"
+COMMIT = "037de6651c3a21c8d4c4f35d8ff7152780a35d81"
 PACKAGES = ("webhook", "certs")
 
 
