@@ -696,6 +696,7 @@ def operated(replica: Replica) -> Replica:
         team.create(manifest)
     end_tasks(team, 1, "a")
     team.wait_for("jobsets", "training", has_failed)
+    team.wait_for("jobsets", "active", lambda found: "replicatedJobsStatus" in found.get("status", {}))
     team.wait_for("pipelineruns", "build", succeeded_is("False"))
     team.wait_for("pipelineruns", "cancelled", succeeded_is("False"))
     team.wait_for("taskruns", "active-b", succeeded_is("Unknown"))
