@@ -80,8 +80,7 @@ def may_try_again(pod: Pod, stalled: Stalled, settings: Settings) -> bool:
         return False
     ended = given_up(pod, stalled)
     outcome = Outcome(pod=ended, cause="Disruption", reason=outcomes.NEVER_STARTED, rule=None, cost="disruption")
-    nodes = on_failure.newest(pod.node, on_failure.read(pod.after).nodes, repeated=True)
-    index = on_failure.first_match(settings.on_failure, ended, outcome, nodes)
+    index = on_failure.decided(ended, outcome, settings.on_failure)
     return index is not None and settings.on_failure[index].next.cost != "Fatal"
 
 

@@ -29,13 +29,13 @@ from webhook.policy import quantities
 from webhook.policy.model import FailureRule, MemoryGrowth
 from webhook.policy.settings import Settings
 from webhook.rules.facts import Facts
+from webhook.rules.pods import containers
 from webhook.rules.pods.memory_bounds import FIELDS, Bound, amount_of, bounds, largest_amount, room_of
 
 KUEUE: Final = batch.QUEUE_NAME.partition("/")[0] + "/"
 UNIT: Final = 1024**2  # bytes: memory grows by whole MiB
 MOST_CONTAINERS: Final = 100  # of a pod: the time for each is in proportion to their number
-LISTS: Final = ("containers", "initContainers")
-WRITES: Final[tuple[Pattern, ...]] = tuple(("spec", one) for one in LISTS)
+WRITES: Final[tuple[Pattern, ...]] = tuple(("spec", field) for field in containers.FIELDS)
 
 
 class Growth(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ def edit(evidence: Evidence, after: on_failure.State, facts: Facts, editor: Edit
     obstacle = obstacle_of(pod, evidence, facts)
     room = room_of(pod_spec, evidence.pod.get("spec") or {}, facts.pools, facts.restrictions)
     found = []
-    for path, container in containers(pod_spec):
+    for path, container in containers.of(pod):
         name = container.get("name") or ""
         rule = growth_of(evidence.settings.on_failure, name)
         if name not in after.kills or rule is None or not largest_amount(container):
@@ -113,18 +113,11 @@ def obstacle_of(pod: Json, evidence: Evidence, facts: Facts) -> Bound | None:
         return Bound(Fraction(1), "Kueue", "the quota of its Kueue queue")
     if at(pod, ("spec", "resources")):
         return Bound(Fraction(1), "PodResources", "the resources of the whole pod")
-    if sum(1 for _ in containers(pod.get("spec") or {})) > MOST_CONTAINERS:
+    if sum(1 for _ in containers.of(pod)) > MOST_CONTAINERS:
         return Bound(Fraction(1), "Unknown", "a pod of too many containers")
     if not facts.restrictions.are_known:
         return Bound(Fraction(1), "Unknown", "LimitRanges or ResourceQuotas that cannot be read")
     return None
-
-
-def containers(pod_spec: Json) -> Iterator[tuple[Path, Json]]:
-    """Yield the path and the object of each container and init container."""
-    for field in LISTS:
-        for index, container in enumerate(pod_spec.get(field) or ()):
-            yield ("spec", field, index), container
 
 
 def growth_of(rules: Sequence[FailureRule], container: str) -> MemoryGrowth | None:
