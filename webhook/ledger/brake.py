@@ -14,8 +14,10 @@ from typing import Final, Literal, NamedTuple, get_args
 import structlog
 
 from webhook import metrics
+from webhook.kinds import KindSpec
 from webhook.kube.events import Events, Notice
 from webhook.lookups.policy_source import PolicySource
+from webhook.objects.problem import Json
 from webhook.policy.model import Profile, RateLimit
 
 Action = Literal["evict", "fail", "suspend", "resume", "settle", "delete", "lift", "retry"]
@@ -42,6 +44,12 @@ class Subject(NamedTuple):
     name: str
     uid: str
     api_version: str = "v1"
+
+
+def subject_of(row: KindSpec, root: Json) -> Subject:
+    """Return an object of a kind as the brake names it."""
+    metadata = root["metadata"]
+    return Subject(row.kind, metadata["namespace"], metadata["name"], metadata["uid"], row.api_version)
 
 
 class Brake:

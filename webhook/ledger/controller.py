@@ -25,7 +25,7 @@ from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, settling
-from webhook.ledger.brake import HELD_FOR, Action, Brake, Subject
+from webhook.ledger.brake import HELD_FOR, Action, Brake, subject_of
 from webhook.ledger.model import outcomes, words
 from webhook.ledger.model.account import KEPT, LARGEST, MENDED, encode
 from webhook.ledger.model.cached import CachedJob
@@ -234,9 +234,7 @@ class Ledger:
 
     def allows(self, action: Action, row: KindSpec, root: Json, would: str) -> bool:
         """Return True if the leader may act on an object now; see `Brake.allows`."""
-        metadata = root["metadata"]
-        about = Subject(row.kind, metadata["namespace"], metadata["name"], metadata["uid"], row.api_version)
-        return self.brake.allows(action, self.settings_of(root).profile, about, would)
+        return self.brake.allows(action, self.settings_of(root).profile, subject_of(row, root), would)
 
     async def store(self, counting: CountingPass, state: WorkloadState, *, suspends: bool) -> None:
         """Write the account, and in the same write suspend the Job if it `suspends`; raise what `Api` raises."""

@@ -27,7 +27,7 @@ from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer
-from webhook.ledger.brake import HELD_FOR, STOPPED, Action, Brake, Subject
+from webhook.ledger.brake import HELD_FOR, STOPPED, Action, Brake, Subject, subject_of
 from webhook.ledger.model import deadlines, limits, outcomes, pods
 from webhook.ledger.model.deadlines import Due
 from webhook.ledger.model.pods import DISRUPTED, Pod
@@ -264,9 +264,7 @@ class WaitingPods:
 
     def is_allowed(self, action: Action, settings: Settings, job: Json, would: str) -> bool:
         """Return True if the leader may act on the pods of a Job now."""
-        metadata = job["metadata"]
-        about = Subject("Job", metadata["namespace"], metadata["name"], metadata["uid"], batch.JOB.api_version)
-        return self.brake.allows(action, settings.profile, about, would)
+        return self.brake.allows(action, settings.profile, subject_of(batch.JOB, job), would)
 
     async def fail_pod(self, root: Json, disruption: str, reason: str, message: str) -> None:
         """End a pod as disrupted, unless it has changed since it was read; raise what `Api` raises.
