@@ -82,6 +82,12 @@ Quantity = Annotated[
 ]
 
 
+Price = Annotated[float, Meta(ge=0, le=1_000_000, description="a number from 0 to 1000000")]
+Currency = Annotated[
+    str, Meta(pattern=r"^[A-Z]{3}\Z", description="three capital letters as in ISO 4217, such as USD or EUR")
+]
+
+
 class Duration(int):
     """Whole seconds, 1 to 2147483647 as in the API; in a policy a number, or text such as `90s`, `1h30m`, `24h`."""
 
@@ -261,6 +267,27 @@ class Emergency(Struct, frozen=True, kw_only=True, rename="camel"):
     retries: Literal["Run", "Stop"] = "Run"
 
 
+class RateMatch(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which nodes a rate is for; all fields that are given must hold."""
+
+    capacity: Literal["Spot", "OnDemand"] | None = None
+    node_labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=3)] = {}
+
+
+class Rate(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What an hour costs: of a core (`cpu`), of a GiB (`memory`), of one of any other resource."""
+
+    match: RateMatch = RateMatch()
+    per_hour: Annotated[dict[LabelKey, Price], Meta(min_length=1, max_length=10)]
+
+
+class Prices(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What nodes cost; the first rate that matches a node decides."""
+
+    currency: Currency
+    rates: Annotated[tuple[Rate, ...], Meta(min_length=1, max_length=100)]
+
+
 class Policy(Struct, frozen=True, kw_only=True, rename="camel"):
     """The whole policy: profiles by name."""
 
@@ -269,3 +296,4 @@ class Policy(Struct, frozen=True, kw_only=True, rename="camel"):
     profiles: Annotated[dict[ProfileName, Profile], Meta(min_length=1, max_length=bounds.MOST_PROFILES)]
     rate_limit: RateLimit = RateLimit()
     emergency: Emergency = Emergency()
+    prices: Prices | None = None
