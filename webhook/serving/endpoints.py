@@ -15,7 +15,7 @@ from webhook.admission import configuration, engine, review
 from webhook.admission.object_name import ObjectName, object_name
 from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Subject, read, subject_of
-from webhook.kinds import batch
+from webhook.kinds import batch, core
 from webhook.ledger.trackers import UNKNOWN, Trackers
 from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.lookups.policy_source import PolicySource
@@ -226,30 +226,50 @@ class Endpoints:
             log.info("denied", uid=request.uid, **name.fields, problems=problems)
 
     async def facts(self, subject: Subject) -> Facts:
-        """Return the facts about a subject: profile and mode of its namespace and, if that is opted in, the owners.
+        """Return the facts about a subject: profile and mode of its namespace and, if that is opted in, all others.
 
         A cluster-scoped object has no namespace: it is opted in by its own label. Raise UnavailableError.
         """
-        if self.cluster is None:
+        cluster = self.cluster
+        if cluster is None:
             return Facts(profile_name="default")
         namespace = subject.request.namespace
         if not subject.row.namespaced:
             profile_name, mode = opt_in_of(subject.root)
         else:
-            profile_name, mode = await self.cluster.opt_in(namespace)
+            profile_name, mode = await cluster.opt_in(namespace)
+        if profile_name is None:
+            return Facts(profile_name=None, mode=mode)
+        if subject.row is core.POD:
+            return await self.facts_of_pod(subject, cluster, profile_name, mode)
+        return Facts(
+            profile_name=profile_name,
+            mode=mode,
+            owner=None if subject.owner is None else await cluster.object(namespace, subject.owner),
+            owners_known=True,
+            recognised=cluster.recognised,
+            pools=cluster.pools,
+            message_patterns=cluster.message_patterns,
+            runtime_patches=cluster.runtime_patches,
+            restart_job=cluster.restart_job,
+            requested_retries=self.retry_requests is not None,
+            ledger=self.keeps_ledger(),
+        )
+
+    async def facts_of_pod(self, subject: Subject, cluster: Cluster, profile_name: str, mode: str | None) -> Facts:
+        """Return the facts about a pod in a namespace with this profile and mode; raise UnavailableError."""
+        namespace = subject.request.namespace
         owner = above = None
         counts = UNKNOWN
-        if profile_name is not None and subject.owner is not None and subject.row is batch.JOB:
-            owner = await self.cluster.object(namespace, subject.owner)
-        elif profile_name is not None and subject.owner is not None:
-            owner, above = await self.cluster.owners(namespace, subject.owner)
+        if subject.owner is not None:
+            owner, above = await cluster.owners(namespace, subject.owner)
             if self.trackers is not None and owner is not None and subject.owner_row is batch.JOB:
                 counts = await self.trackers.counts(namespace, owner, subject.root) or UNKNOWN
         ended, restrictions = counts.ended, NO_RESTRICTIONS
         if ended and self.trackers is not None and (rules := self.rules_of(profile_name)):
             ended = tuple(map(self.trackers.located, ended))
             if memory.may_grow(rules, ended):
-                restrictions = await self.cluster.bounds_of_memory(namespace)
+                restrictions = await cluster.bounds_of_memory(namespace)
         return Facts(
             profile_name=profile_name,
             mode=mode,
@@ -263,19 +283,15 @@ class Endpoints:
             spot_unavailable=counts.spot_unavailable,
             now=time(),
             restrictions=restrictions,
-            recognised=self.cluster.recognised,
-            pools=self.cluster.pools,
-            message_patterns=self.cluster.message_patterns,
-            runtime_patches=self.cluster.runtime_patches,
-            restart_job=self.cluster.restart_job,
-            requested_retries=self.retry_requests is not None,
+            recognised=cluster.recognised,
+            pools=cluster.pools,
             ledger=self.keeps_ledger(),
         )
 
-    def rules_of(self, profile_name: str | None) -> tuple[FailureRule, ...]:
+    def rules_of(self, profile_name: str) -> tuple[FailureRule, ...]:
         """Return the rules of a profile about ended attempts; none if the policy lacks the profile."""
         policy = self.policy.current
-        profile = None if policy is None else policy.profiles.get(profile_name or "")
+        profile = None if policy is None else policy.profiles.get(profile_name)
         return () if profile is None else profile.on_failure
 
     async def judge_retry_request(
