@@ -12,10 +12,10 @@ from webhook.admission.subject import Subject
 from webhook.kinds import KindSpec
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
-from webhook.objects.patch import Edit, Editor, at
+from webhook.objects.patch import Edit, Editor
 from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import NamedProfile
-from webhook.rules import own_keys, registry, undo
+from webhook.rules import annotations, own_keys, registry, undo
 from webhook.rules.contexts import WorkloadContext
 from webhook.rules.facts import Facts
 from webhook.rules.job_sets import job_set
@@ -116,7 +116,7 @@ def note(ruled: Ruled) -> list[Problem]:
 COPIED_ACCOUNT: Final[Rule[Received]] = Rule(
     name="own_keys",
     applies_to="a new Job or JobSet",
-    applies=lambda received: received.subject.old is None and at(received.subject.root, own_keys.LEDGER) is not None,
+    applies=lambda received: received.subject.old is None and names.LEDGER in annotations.of(received.subject.root),
     edit=forget_account,
     writes=lambda _row: (own_keys.LEDGER,),
 )

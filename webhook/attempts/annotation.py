@@ -18,10 +18,11 @@ def attempt(evidence: Evidence) -> int | None:
     own = evidence.annotations.get(names.ATTEMPT_SOURCE, NAME) != NAME
     owner_annotations = ((evidence.owner or {}).get("metadata") or {}).get("annotations") or {}
     for text in (None if own else evidence.annotations.get(names.ATTEMPT), owner_annotations.get(names.ATTEMPT)):
+        if text is None:
+            continue
         number = count(text)
         if number is not None:
             return number
-        if text is not None:
-            path = ("metadata", "annotations", names.ATTEMPT)
-            evidence.warnings.append(Problem(path, f"is {text[:20]!r}", "must be a whole number, 0 or more"))
+        path = ("metadata", "annotations", names.ATTEMPT)
+        evidence.warnings.append(Problem(path, f"is {text[:20]!r}", "must be a whole number, 0 or more"))
     return None

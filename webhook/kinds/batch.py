@@ -122,7 +122,7 @@ def is_queued(metadata: Json) -> bool:
 
     The queue is a label; in old manifests it is an annotation.
     """
-    return any(QUEUE_NAME in (metadata.get(field) or {}) for field in ("labels", "annotations"))
+    return QUEUE_NAME in (metadata.get("labels") or {}) or QUEUE_NAME in (metadata.get("annotations") or {})
 
 
 def retry_field(spec: Json) -> str:

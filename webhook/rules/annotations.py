@@ -132,6 +132,8 @@ def handed_down(annotations: Json, settings: Settings, where: Path) -> tuple[Jso
 
 def copy_missing(keys: tuple[str, ...], said: Json, where: Path, editor: Editor) -> None:
     """Copy the annotations of these keys into the map at the path `where`, if they are absent there."""
+    if not said:
+        return  # the fast path: most objects have none of these annotations
     there = at(editor.root, where) or {}
     editor.update(where, {key: said[key] for key in keys if key in said and key not in there})
 

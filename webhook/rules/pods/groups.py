@@ -47,7 +47,7 @@ def is_grouped(pod: Json) -> bool:
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     if not LABELS.isdisjoint(metadata.get("labels") or {}):
         return True
-    return not ANNOTATIONS.isdisjoint(metadata.get("annotations") or {}) or any(spec.get(field) for field in FIELDS)
+    return not ANNOTATIONS.isdisjoint(metadata.get("annotations") or {}) or any(map(spec.get, FIELDS))
 
 
 def moves_as_one(pod: Json, source: str) -> bool:

@@ -10,6 +10,7 @@ Reads and writes:
 """
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final, Literal
 
 import msgspec
@@ -27,6 +28,7 @@ from webhook.rules.pods import groups
 Placement = Literal["Spot", "OnDemand", "None"]
 
 UNKNOWN: Final = "Unknown"
+ATTEMPT: Final = attrgetter("attempt")
 NEVER_BATCH: Final = {("apps", "DaemonSet"), ("apps", "ReplicaSet")}  # a Deployment's pods are its ReplicaSet's
 # Kueue chooses nodes by the template, which lacks our terms: by its topology, or by a flavor's nodeSelector later. A
 # pod of an elastic Job gets the nodeSelector of its admission checks when the gate is removed.
@@ -97,24 +99,29 @@ def decide(levels: list[Level], settings: Settings, *, lost: bool = False, asked
     spot nodes would use them.
     """
     threshold = settings.profile.placement.interruptible_failure_threshold
-    leaving = highest(level for level in levels if leaves_spot(level, threshold))
-    unknown = Level(UNKNOWN, 0, settings.default_retries)
+    leaving = highest([level for level in levels if leaves_spot(level, threshold)])
     must_leave = settings.interruptible is False or bool(lost and threshold and leaving is None)
     alone = asked and not must_leave and leaving is None
-    level = (None if must_leave else leaving) or highest(levels) or unknown
-    retries = highest(one for one in levels if not one.of_disruptions) or unknown
+    level = retries = (None if must_leave else leaving) or highest(levels) or unknown(settings)
+    if level.of_disruptions:
+        retries = highest([one for one in levels if not one.of_disruptions]) or unknown(settings)
     return Decision(
         off_spot=must_leave or asked or leaving is not None,
         level=level,
-        retries=retries if level.of_disruptions else level,
-        disruptions=highest(one for one in levels if one.of_disruptions),
+        retries=retries,
+        disruptions=highest([one for one in levels if one.of_disruptions]),
         alone=alone,
     )
 
 
+def unknown(settings: Settings) -> Level:
+    """Return the level of a first attempt, by the settings alone."""
+    return Level(UNKNOWN, 0, settings.default_retries)
+
+
 def highest(levels: Iterable[Level]) -> Level | None:
     """Return the first level with the highest attempt; None if there is no level."""
-    return max(levels, key=lambda level: level.attempt, default=None)
+    return max(levels, key=ATTEMPT, default=None)
 
 
 def leaves_spot(level: Level, threshold: int) -> bool:
