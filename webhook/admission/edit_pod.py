@@ -45,8 +45,8 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         failures=facts.failures,
     )
     context = PodContext(evidence, facts, profile, editor, is_of_job=subject.owner_row is batch.JOB)
-    wanted = settings.profile
-    rules = registry.pod_rules(bool(wanted.on_failure), wanted.environment, wanted.diagnostics.last_words)
+    wanted, asked = settings.profile, context.asked
+    rules = registry.pod_rules(bool(asked.kills or asked.not_before), wanted.environment, wanted.diagnostics.last_words)
     warnings = apply(rules, context, editor)
     return warnings, context.placed or "", context.growths
 

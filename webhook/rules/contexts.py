@@ -166,6 +166,8 @@ class PodContext:
         self.facts = facts
         self.profile = profile
         self.editor = editor
+        # What the rules of onFailure ask of the pod.
+        self.asked = self.after if evidence.settings.on_failure else on_failure.NONE
         # Set by the rule placement, for the rules after it.
         self.decision: placement.Decision | None = None
         self.placed: placement.Placement | None = None

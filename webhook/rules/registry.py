@@ -261,36 +261,29 @@ def edit_pod_back_off(context: PodContext) -> list[Problem]:
 def edit_placement(context: PodContext) -> list[Problem]:
     """Choose the nodes of a pod; the rules after this one read the placement and the decision."""
     evidence, recognised = context.evidence, context.facts.recognised
-    profile = evidence.settings.profile
-    chosen = profile.placement
+    settings, asked = evidence.settings, context.asked
+    chosen = settings.profile.placement
     levels = attempts.levels(evidence)
     lost = loss.is_lost_when_disrupted(evidence, levels)
-    asked = bool(profile.on_failure or chosen.roles != "Alike") and asks_for_on_demand(context)
-    decision = placement.decide(levels, evidence.settings, lost=lost, asked=asked)
-    context.placed = placement.edit(evidence.pod, decision, evidence.settings, recognised, context.editor)
+    on_demand = asked.on_demand or (chosen.roles != "Alike" and leads(evidence))
+    decision = placement.decide(levels, settings, lost=lost, asked=on_demand)
+    context.placed = placement.edit(evidence.pod, decision, settings, recognised, context.editor)
     context.decision = decision
-    if (profile.on_failure and context.facts.ended) or chosen.wave is not None:
+    if asked.avoid_nodes or asked.avoid_zones or chosen.wave is not None:
         edit_avoid(context)
     if chosen.protect in {context.placed, "Always"}:  # both have the value OnDemand
         protect.edit(evidence.annotations, context.editor)
     return []
 
 
-def asks_for_on_demand(context: PodContext) -> bool:
-    """Return True if a rule of onFailure or a pod's role asks for on-demand nodes; authors may waive the latter."""
-    evidence = context.evidence
-    settings = evidence.settings
-    if settings.on_failure and context.after.on_demand:
-        return True
-    if settings.profile.placement.roles == "Alike" or settings.interruptible:
-        return False
-    return roles.leads(evidence.labels, evidence.annotations)
+def leads(evidence: attempts.Evidence) -> bool:
+    """Return True if a pod leads its workload, and its author has not waived on-demand nodes for it."""
+    return not evidence.settings.interruptible and roles.leads(evidence.labels, evidence.annotations)
 
 
 def edit_avoid(context: PodContext) -> None:
     """Prefer other nodes and zones than those where attempts failed, or that lose their spot nodes."""
-    evidence, editor = context.evidence, context.editor
-    asked = context.after if evidence.settings.on_failure else on_failure.NONE
+    evidence, editor, asked = context.evidence, context.editor, context.asked
     zones = dict.fromkeys((*asked.avoid_zones, *zones_that_lose_spot(context)))
     if not (zones or asked.avoid_nodes) or groups.is_grouped(evidence.pod):
         return
@@ -311,28 +304,28 @@ def zones_that_lose_spot(context: PodContext) -> tuple[str, ...]:
 
 def grows(context: PodContext) -> bool:
     """Return True if a container of the scope was killed for its memory, and a rule of onFailure gives it more."""
-    return bool(context.evidence.settings.on_failure and context.after.kills)
+    return bool(context.asked.kills)
 
 
 def edit_memory(context: PodContext) -> list[Problem]:
     """Raise the memory of containers that were killed for it, unless an earlier round of the same admission did."""
-    said, after = context.evidence.annotations, context.after
-    if memory.is_done(said, after):
+    said, asked = context.evidence.annotations, context.asked
+    if memory.is_done(said, asked):
         context.growth_note = said[names.MEMORY]
         return []
-    context.growths = memory.edit(context.evidence, after, context.facts, context.editor)
+    context.growths = memory.edit(context.evidence, asked, context.facts, context.editor)
     context.growth_note = "; ".join(map(str, context.growths))
     return []
 
 
-def may_be_delayed(context: PodContext) -> bool:
-    """Return True if rules of onFailure may ask for a delay of a pod, and a leader would end it."""
-    return bool(context.evidence.settings.on_failure) and context.facts.ledger and context.is_of_job
+def is_delayed(context: PodContext) -> bool:
+    """Return True if a rule of onFailure asks for a delay of a pod, and a leader would end it."""
+    return bool(context.asked.not_before) and context.facts.ledger and context.is_of_job
 
 
 def edit_delay(context: PodContext) -> list[Problem]:
     """Hold a pod back until the delay is over."""
-    delay.edit(context.after, context.facts.now, context.editor)
+    delay.edit(context.asked, context.facts.now, context.editor)
     return []
 
 
@@ -349,15 +342,13 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
         notes[names.MAX_RETRIES] = str(retries.budget)
     if disruptions is not None:
         notes |= {names.DISRUPTIONS: str(disruptions.attempt), names.MAX_DISRUPTIONS: str(disruptions.budget)}
-    if context.evidence.settings.on_failure and context.after != on_failure.NONE:
-        notes[names.AFTER_FAILURE] = on_failure.written(context.after)
+    if context.asked != on_failure.NONE:
+        notes[names.AFTER_FAILURE] = on_failure.written(context.asked)
         if context.growth_note:
             notes[names.MEMORY] = context.growth_note
     if not RECORDS.isdisjoint(said):
-        for key in sorted(RECORDS - notes.keys()):  # copied from its template, which is no record of ours
+        for key in sorted(RECORDS - notes.keys()):  # copied from its template
             editor.remove((*annotations.OWN, key))
-    if names.COUNTED in said:  # copied from its template; with it the ledger would not count the pod
-        editor.remove((*annotations.OWN, names.COUNTED))
     editor.update(annotations.OWN, notes)
     editor.update(("metadata", "labels"), {names.PROFILE: context.profile.name})
     return context.evidence.warnings
@@ -377,7 +368,8 @@ def edit_last_words(context: PodContext) -> list[Problem]:
     return []
 
 
-RECORDS: Final = frozenset({names.AFTER_FAILURE, names.MEMORY})
+# Keys that record something about one pod. With a copied COUNTED the ledger would not count another one.
+RECORDS: Final = frozenset({names.AFTER_FAILURE, names.COUNTED, names.MEMORY})
 POD_KEYS: Final = (
     names.AFTER_FAILURE,
     *(names.ATTEMPT, names.ATTEMPT_SOURCE, names.COUNTED, names.DISRUPTIONS, names.MAX_DISRUPTIONS, names.MAX_RETRIES),
@@ -410,7 +402,7 @@ POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
     Rule(
         name="back_off",
         applies_to="a pod of a Job, after an attempt for which a rule of onFailure asks for a delay",
-        applies=may_be_delayed,
+        applies=is_delayed,
         edit=edit_delay,
         writes=in_pods(delay.GATES),
     ),
@@ -482,13 +474,14 @@ CONTROLLED: Final[Rule[ValidationContext]] = Rule(
 
 
 @cache
-def pod_rules(on_failure: bool, variables: bool, last_words: bool) -> tuple[Rule[PodContext], ...]:  # noqa: FBT001
-    """Return the rules for pods that may have something to do under a profile.
+def pod_rules(asked: bool, variables: bool, last_words: bool) -> tuple[Rule[PodContext], ...]:  # noqa: FBT001
+    """Return the rules for pods that may have something to do for one of them.
 
-    `on_failure`: whether it has rules about ended attempts. `variables`, `last_words`: whether it wants them.
+    `asked`: whether rules of onFailure ask for memory or a delay. `variables`, `last_words`: whether the profile wants
+    them.
     """
     idle = {
-        *(() if on_failure else (edit_memory, edit_delay)),
+        *(() if asked else (edit_memory, edit_delay)),
         *(() if variables else (edit_environment,)),
         *(() if last_words else (edit_last_words,)),
     }

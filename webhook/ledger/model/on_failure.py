@@ -82,11 +82,11 @@ def after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> State:
     before = read(pod.after)
     if outcome.reason == outcomes.STOPPED:
         return msgspec.structs.replace(before, rule=None, cause="", reason="", delays=0, not_before="", on_demand=False)
-    nodes = newest(pod.node, before.nodes, repeated=True)
-    index = first_match(rules, pod, outcome, nodes)
+    nodes, cause = newest(pod.node, before.nodes, repeated=True), cause_of(pod, outcome)
+    index = first_match(rules, pod, outcome, cause, nodes)
     found = State(
         rule=index,
-        cause=cause_of(pod, outcome),
+        cause=cause,
         reason=outcome.reason,
         nodes=nodes,
         avoid_nodes=before.avoid_nodes,
@@ -113,7 +113,8 @@ def decided(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> int | N
     """Return the index of the rule that decides after an ended pod; None if none does, or its Job had ended it."""
     if not rules or outcome.reason == outcomes.STOPPED:
         return None
-    return first_match(rules, pod, outcome, newest(pod.node, read(pod.after).nodes, repeated=True))
+    nodes = newest(pod.node, read(pod.after).nodes, repeated=True)
+    return first_match(rules, pod, outcome, cause_of(pod, outcome), nodes)
 
 
 def cost_after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> Cost | None:
@@ -130,15 +131,16 @@ def cost_after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> Cost
     return rule.next.cost if rule.match.cause == "Disruption" else None
 
 
-def first_match(rules: Sequence[FailureRule], pod: Pod, outcome: Outcome, nodes: Sequence[str]) -> int | None:
+def first_match(
+    rules: Sequence[FailureRule], pod: Pod, outcome: Outcome, cause: str, nodes: Sequence[str]
+) -> int | None:
     """Return the index of the first rule that matches an ended pod; None if none does.
 
-    `nodes`: those of the last attempts, this one's included.
+    `cause`: that of `cause_of`. `nodes`: those of the last attempts, this one's included.
     """
-    cause = cause_of(pod, outcome)
+    of_cause = (None, cause)
     for index, rule in enumerate(rules):  # a loop, and the cause first: this is a fifth of what a retry's pod costs
-        match = rule.match
-        if (match.cause is None or match.cause == cause) and matches(match, pod, outcome, nodes):
+        if rule.match.cause in of_cause and matches(rule.match, pod, outcome, nodes):
             return index
     return None
 
@@ -208,7 +210,8 @@ def newest(name: str, before: tuple[str, ...], *, repeated: bool = False) -> tup
     """Return the last MOST_NODES names, newest first; empty names are left out, and unless `repeated` older equals."""
     if not name:
         return before[:MOST_NODES]
-    return (name, *(one for one in before if repeated or one != name))[:MOST_NODES]
+    older = before if repeated else [one for one in before if one != name]
+    return (name, *older)[:MOST_NODES]
 
 
 def end_of(delay: Delay, times: int, ended: str) -> str:

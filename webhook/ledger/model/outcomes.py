@@ -82,8 +82,8 @@ def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_e
 def is_given_up(pod: Pod, job: Json | None) -> bool:
     """Return True if the leader has failed a Job because a container of this pod did not start."""
     ends = ((job or {}).get("status") or {}).get("conditions") or ()
-    named = f"{pod.namespace}/{pod.name} "
-    return any(one.get("reason") == NEVER_STARTED and named in (one.get("message") or "") for one in ends)
+    messages = [one.get("message") or "" for one in ends if one.get("reason") == NEVER_STARTED]
+    return bool(messages) and any(f"{pod.namespace}/{pod.name} " in message for message in messages)
 
 
 def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
@@ -142,7 +142,7 @@ def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:
         return "DeadlineExceeded", ""
     if not pod.exits:
         return "Other", pod.reason
-    named = [one for one in pod.exits if matched is not None and one.container == matched.container]
+    named = () if matched is None else [one for one in pod.exits if one.container == matched.container]
     first = min(named or pod.exits, key=lambda one: one.time)
     if first.reason == OOM:
         return "OOMKilled", f"{first.container}"

@@ -147,7 +147,10 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def disruption(self) -> Condition | None:
         """The condition DisruptionTarget, by which the platform says that it ended the pod; None if there is none."""
-        return next((one for one in self.conditions if one.type == DISRUPTED and one.status == "True"), None)
+        for one in self.conditions:
+            if one.type == DISRUPTED and one.status == "True":
+                return one
+        return None
 
 
 def read(pod: Json) -> Pod:

@@ -61,12 +61,12 @@ class Growth(msgspec.Struct, frozen=True):
 
 def may_grow(rules: Sequence[FailureRule], ended: Sequence[Pod]) -> bool:
     """Return True if the memory of a new pod may grow after the ended ones, so that its bounds must be looked up."""
-    if not ended or all(rule.next.memory is None for rule in rules):
-        return False
-    return any(
-        (pod.after and on_failure.read(pod.after).kills) or any(one.reason == outcomes.OOM for one in pod.exits)
-        for pod in ended
-    )
+    return any(map(was_killed, ended)) and any(rule.next.memory is not None for rule in rules)
+
+
+def was_killed(pod: Pod) -> bool:
+    """Return True if a container of an ended pod, or of one before it, was killed for its memory."""
+    return any(one.reason == outcomes.OOM for one in pod.exits) or bool(pod.after and on_failure.read(pod.after).kills)
 
 
 def is_done(said: Json, after: on_failure.State) -> bool:
