@@ -57,7 +57,7 @@ WITHOUT_RULES = policy(default=BESIDE)
 WITH_RULES = policy(default=replace(BESIDE, on_failure=RULES))
 MORE = 1.15  # times the instructions that a profile with five rules may cost
 HEAD = b"POST /%b?timeout=5s HTTP/1.1\r\nHost: x\r\nUser-Agent: kube-apiserver-admission\r\nContent-Length: %d\r\n\r\n"
-SLACK = 1.1  # for other versions of Python
+SLACK = 1.0 if sys.version_info[:2] == (3, 11) else 1.1  # the numbers below are those of Python 3.11
 ENV = [{"name": f"VARIABLE_{number}", "value": "a value of ordinary length"} for number in range(1000)]
 
 
@@ -144,12 +144,13 @@ def pod_of_a_job(variables: int = 20) -> bytes:
 @pytest.mark.parametrize(
     ("body", "most"),
     [
-        pytest.param(pod_of_a_job(), 4370, id="a pod of a Job"),
-        pytest.param(review_of(pod(owner=None)), 860, id="a pod without a controller"),
-        pytest.param(review_of(job(job_spec(backoffLimit=3))), 6190, id="a Job with a warning"),
+        pytest.param(pod_of_a_job(), 4390, id="a pod of a Job"),
+        pytest.param(review_of(pod(owner=None)), 867, id="a pod without a controller"),
+        pytest.param(review_of(job(job_spec(backoffLimit=3))), 6230, id="a Job with a warning"),
     ],
 )
-def test_a_request_executes_no_more_instructions_than_recorded(body: bytes, most: int) -> None:
+def test_a_request_without_rules_of_on_failure_costs_no_more_than_before_there_were_any(body: bytes, most: int) -> None:
+    """The numbers are those of commit 6035f86, the last one before the section onFailure."""
     counted = instructions(body)
     assert counted.total() <= most * SLACK, counted.most_common(30)
 
@@ -162,24 +163,13 @@ JOB = review_of(job(job_spec(backoffLimit=3)))
     [
         pytest.param(pod_of_a_job(), (), id="the first pod of a Job"),
         pytest.param(review_of(pod(owner=None)), (), id="a pod without a controller"),
+        pytest.param(pod_of_a_job(), (failed(),), id="the pod after a failure that no rule matches"),
+        pytest.param(pod_of_a_job(), (disrupted(),), id="the pod after a disruption"),
         pytest.param(JOB, (), id="a Job with a warning"),
     ],
 )
 def test_five_rules_of_on_failure_add_at_most_15_percent_to_a_request(body: bytes, ended: tuple[Pod, ...]) -> None:
-    assert_little_more([(body, ended)])
-
-
-@pytest.mark.parametrize("end", [failed(), disrupted()], ids=["that no rule matches", "that was disrupted"])
-def test_they_add_at_most_15_percent_to_all_requests_of_a_job_with_an_attempt(end: Pod) -> None:
-    assert_little_more([(JOB, ()), (pod_of_a_job(), ()), (pod_of_a_job(), (end,))])
-
-
-def assert_little_more(requests: list[tuple[bytes, tuple[Pod, ...]]]) -> None:
-    """Fail if requests, each after some ended pods, cost MORE with rules than without."""
-    without, with_rules = (
-        sum((instructions(body, under=under, ended=ended) for body, ended in requests), Counter[str]())
-        for under in (WITHOUT_RULES, WITH_RULES)
-    )
+    without, with_rules = (instructions(body, under=under, ended=ended) for under in (WITHOUT_RULES, WITH_RULES))
     assert with_rules.total() <= without.total() * MORE, (with_rules - without).most_common(30)
 
 
