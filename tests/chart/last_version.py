@@ -1,8 +1,8 @@
 """The version before this one, from the history of this repository.
 
-There is no release yet, so a commit stands for it: COMMIT, the first that knows all fields of today's policy. From the
-first release on it is the commit of its tag: a version refuses a policy with fields that it does not know. The runtime
-dependencies of that commit are those of now, so both versions run with the same packages.
+There is no release yet, so a commit stands for it: COMMIT, the first that knows all fields of the sample policies, and
+places pods as now. From the first release on it is the commit of its tag. The runtime dependencies of that commit are
+those of now, so both versions run with the same packages.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tests.cluster.processes import HarnessError
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "037de6651c3a21c8d4c4f35d8ff7152780a35d81"
-PACKAGES = ("webhook", "certs")
+FOLDERS = ("webhook", "certs", "manifests")
 
 
 def unpack(folder: Path) -> Path:
-    """Write the sources of the last version into a new folder and return it; raise HarnessError if it is not there."""
+    """Write FOLDERS of the last version into a new folder and return it; raise HarnessError if they are not there."""
     archive = folder.with_suffix(".tar")
-    command = ["git", "archive", f"--output={archive}", COMMIT, *PACKAGES]
+    command = ["git", "archive", f"--output={archive}", COMMIT, *FOLDERS]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if answer.returncode:
         remedy = "The whole history is needed; run: git fetch --unshallow"

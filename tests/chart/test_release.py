@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.chart.cluster import CONFIGURATIONS, POLICY, done
+import yaml
+
+from tests.chart.cluster import CONFIGURATIONS, LAST, POLICY, done
 from tests.chart.helm import RELEASE, ROOT
 from tests.chart.kubelet import PLACEMENT
 from tests.cluster.installation import BASE, SYSTEM, built
 from tests.faults.installed import SECRET, called_at
+from webhook import __version__
 from webhook.policy.parse import KEY
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from tests.chart.cluster import Cluster
     from tests.cluster.kubectl import Object
 
-DEFAULT = ROOT / "webhook" / "policy" / "default.yaml"
+SHIPPED = yaml.safe_load((ROOT / "manifests" / "base" / "configmap.yaml").read_text())["data"][KEY]
 PART_OF = "--selector=app.kubernetes.io/part-of=retry-policy-webhook"
 # What a call of the webhook needs in a real cluster; in this test the API server calls a URL.
 NEEDED = (
@@ -102,20 +105,29 @@ def test_an_upgrade_overwrites_a_policy_that_was_edited_in_the_cluster(cluster: 
     cluster.api.merge(POLICY, {"data": {KEY: edited}})
     assert "limit: 7" in cluster.policy()
     cluster.upgrade("--set=labels.team=batch")
-    assert cluster.policy() == DEFAULT.read_text()
+    assert cluster.policy() == SHIPPED
 
 
 def test_an_invalid_policy_fails_the_upgrade_and_leaves_the_one_in_force(cluster: Cluster, tmp_path: Path) -> None:
     cluster.install()
     bad, good = tmp_path / "bad.yaml", tmp_path / "good.yaml"
-    bad.write_text(DEFAULT.read_text().replace("limit: 10", "limit: 99"))
-    good.write_text(DEFAULT.read_text().replace("limit: 10", "limit: 7"))
+    bad.write_text(SHIPPED.replace("limit: 10", "limit: 99"))
+    good.write_text(SHIPPED.replace("limit: 10", "limit: 7"))
     refused = cluster.deploy("upgrade", f"--set-file=policy={bad}")
     assert refused.returncode == 1
     assert "profiles.default.retries.limit" in refused.stderr
-    assert cluster.policy() == DEFAULT.read_text()
+    assert cluster.policy() == SHIPPED
     cluster.upgrade(f"--set-file=policy={good}")
     assert cluster.policy() == good.read_text()
+
+
+def test_both_versions_serve_by_the_shipped_policy_through_an_upgrade_and_a_rollback(cluster: Cluster) -> None:
+    cluster.install(f"--set=image.tag={LAST}")
+    cluster.opt_in()
+    cluster.upgrade("--set=labels.team=batch")  # the old server judges the ConfigMap, because it has another label
+    cluster.kubelet.until(lambda: cluster.images() == [__version__] and cluster.load.ask("probe"))
+    done(cluster.run("rollback", RELEASE, "1", "--wait"))
+    cluster.kubelet.until(lambda: cluster.images() == [LAST] and cluster.load.ask("probe"))
 
 
 def test_an_uninstall_leaves_only_what_the_server_has_written_and_a_new_install_uses_it(cluster: Cluster) -> None:

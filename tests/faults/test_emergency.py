@@ -14,6 +14,7 @@ from tests.cluster.manifests import job
 from tests.cluster.namespace import Api, Namespace
 from tests.cluster.objects import condition, ended
 from tests.faults.stage import Stage, new_stage
+from tests.stop_page import GO_ON, STOP, edited
 from webhook.ledger.brake import STOPPED
 from webhook.policy.parse import KEY
 
@@ -45,12 +46,11 @@ def team(controlled: Stage) -> Iterator[Namespace]:
     api.close()
 
 
-def replace(stage: Stage, before: str, after: str) -> None:
-    """Edit the policy as docs/how-to/stop.md does: with `kubectl get`, `sed` and `kubectl replace`."""
+def edit(stage: Stage, command: str) -> None:
+    """Edit the policy as docs/how-to/stop.md does: with `kubectl get`, a command and `kubectl replace`."""
     here = f"--namespace={SYSTEM}"
     text = stage.kubectl.run("get", here, "configmap", NAME, "--output=yaml").stdout
-    assert before in text
-    done = stage.kubectl.run("replace", here, "--filename=-", stdin=text.replace(before, after))
+    done = stage.kubectl.run("replace", here, "--filename=-", stdin=edited(text, command))
     assert done.returncode == 0, done.stderr
 
 
@@ -65,8 +65,8 @@ def test_a_stop_holds_what_the_leader_would_do_and_the_retries_of_new_jobs(contr
     team.create(job("train", backoffLimit=3))
     (pod,) = team.running("train", 1)
 
-    replace(controlled, "actions: Run", "actions: Stop")
-    replace(controlled, "retries: Run", "retries: Stop")
+    edit(controlled, STOP)
+    edit(controlled, "sed 's/{actions: Stop}/{actions: Stop, retries: Stop}/'")
     until(lambda: retries(team) == 0)
     evict(team, pod["metadata"]["name"])
     team.wait_for("jobs", "train", lambda found: ended(found, 1))
@@ -78,9 +78,9 @@ def test_a_stop_holds_what_the_leader_would_do_and_the_retries_of_new_jobs(contr
     (following,) = team.running("train", 1, but=pod)
     assert not condition(team.get("job", "train"), "FailureTarget")
 
-    replace(controlled, "retries: Stop", "retries: Run")
+    edit(controlled, "sed 's/{actions: Stop, retries: Stop}/{actions: Stop}/'")
     until(lambda: retries(team) == 5)
-    replace(controlled, "actions: Stop", "actions: Run")
+    edit(controlled, GO_ON)
     found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
     assert condition(found, "Failed")["reason"] == "DisruptionLimitExceeded"
     assert pod["metadata"]["name"] in condition(found, "Failed")["message"]

@@ -58,13 +58,12 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/reference/modes.md": {"modes": docs.modes_table},
     "docs/reference/on-failure.md": {"pairs": on_failure.table},
     "docs/reference/performance.md": {"figures": figures.table},
-    "docs/reference/policy.md": {"policy": docs.policy_reference},
+    "docs/reference/policy.md": {"profile": docs.profile_table, "policy": docs.policy_table},
     "docs/reference/workloads.md": {"kinds": kinds.table, "rules": rules.table},
     messages.PAGE: {"messages": messages.table},
     "manifests/base/admission-policies.yaml": {
         f"metadata of {resource}": partial(written.validations, resource) for resource in ("pods", "jobs", "jobsets")
     },
-    "manifests/base/configmap.yaml": {"default policy": manifests.default_policy},
     "manifests/base/rbac.yaml": {"controllers": manifests.controllers},
     "manifests/base/webhooks.yaml": {
         "kinds": manifests.namespaced_kinds,

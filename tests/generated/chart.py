@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from tests.generated import manifests, values_schema
+from tests.generated import values_schema
 from webhook import __version__
 
 ROOT: Final = Path(__file__).parents[2]
@@ -146,9 +146,10 @@ def service() -> str:
     return template("base/service.yaml", edits=(Edit(f"  labels:\n    {label}", ""),))
 
 
-def default_policy() -> str:
-    """Return the packaged policy as the template has it."""
-    return manifests.default_policy().replace("{{", '{{ "{{" }}')
+def shipped_policy() -> str:
+    """Return the ConfigMap's key with the policy, as the template has it."""
+    _, _, data = template("base/configmap.yaml").partition("\ndata:\n")
+    return textwrap.dedent(data)
 
 
 def version() -> str:
@@ -219,7 +220,7 @@ TEMPLATES: Final = {
 }
 PARTS: Final = {
     f"{CHART}/Chart.yaml": {"version": version},
-    f"{CHART}/templates/configmap.yaml": {"default policy": default_policy},
+    f"{CHART}/templates/configmap.yaml": {"shipped policy": shipped_policy},
     **{f"{CHART}/templates/{name}.yaml": {name.replace("-", " "): make} for name, make in TEMPLATES.items()},
     "docs/reference/chart.md": {"values": values_table},
 }

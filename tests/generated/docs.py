@@ -13,7 +13,7 @@ from tests.merge_cases import distinct
 from tests.objects import container_of, cron_job, exit_codes, job, job_spec
 from webhook.kube import names
 from webhook.objects.problem import Json
-from webhook.policy.model import Profile
+from webhook.policy.model import Policy, Profile
 from webhook.rules.facts import Facts
 
 PLAIN: dict[type, str] = {
@@ -22,6 +22,7 @@ PLAIN: dict[type, str] = {
     inspect.NoneType: "`null`",
     inspect.CustomType: "a duration",
 }
+PROFILE = "profiles.*."  # the path of a profile in the policy
 FIELD = re.compile(r"^(?P<indent> *)(?P<name>\w+):(?P<value>.*)$")
 
 OBJECTS: dict[str, Json] = {
@@ -81,14 +82,28 @@ def paths_of(patch: list[Json]) -> list[str]:
     return [operation["path"][1:].replace("/", ".") for operation in patch]
 
 
-def policy_reference() -> str:
-    """Return a table of all fields: type and default from the model, meaning from the packaged policy or the model."""
+def profile_table() -> str:
+    """Return a table of all fields of a profile."""
+    return table_of(Profile, PROFILE)
+
+
+def policy_table() -> str:
+    """Return a table of the fields of the policy that belong to no profile."""
+    return table_of(Policy, "")
+
+
+def table_of(model: type, prefix: str) -> str:
+    """Return a table of fields with a default: types from the model, meanings from the packaged policy or the model.
+
+    `prefix`: the path of the model in the policy.
+    """
     meanings = dict(comments())
     lines = ["| Field | Values | Default | |", "|---|---|---|---|"]
-    for path, field in fields(inspect.type_info(Profile), ""):
-        default = msgspec.json.encode(field.default, enc_hook=int).decode()
-        meaning = meanings.get(path) or stated(field.type)
-        lines.append(f"| `{path}` | {values(field.type)} | `{default}` | {meaning} |")
+    for path, field in fields(inspect.type_info(model), ""):
+        if not field.required:
+            default = msgspec.json.encode(field.default, enc_hook=int).decode()
+            meaning = meanings.get(f"{prefix}{path}") or stated(field.type)
+            lines.append(f"| `{path}` | {values(field.type)} | `{default}` | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
@@ -128,7 +143,7 @@ def values(kind: Any) -> str:
 
 
 def comments() -> Iterator[tuple[str, str]]:
-    """Yield each field of the packaged policy's profile with the comment above it."""
+    """Yield the path of each field of the packaged policy with the comment above it; `*` stands for the profile."""
     text = importlib.resources.files("webhook.policy").joinpath("default.yaml").read_text(encoding="utf-8")
     stack: list[tuple[int, str]] = []
     comment: list[str] = []
@@ -141,5 +156,6 @@ def comments() -> Iterator[tuple[str, str]]:
             while stack and stack[-1][0] >= indent:
                 stack.pop()
             stack.append((indent, found["name"]))
-            yield ".".join(name for _, name in stack[2:]), " ".join(comment).replace("|", "\\|")
+            path = ".".join(name for _, name in stack).replace("profiles.default.", PROFILE)
+            yield path, " ".join(comment).replace("|", "\\|")
         comment = []

@@ -1,13 +1,10 @@
-"""The parts of manifests/ that are generated from the table of kinds and from the packaged policy."""
+"""The parts of manifests/ that are generated from the table of kinds."""
 
 from collections.abc import Iterator
-from importlib import resources
-from textwrap import indent
 
 from webhook.attempts import airflow
 from webhook.kinds import KINDS, KindSpec, apache_spark, batch, spark
 from webhook.kinds.job_set import JOB_SET
-from webhook.policy.parse import KEY
 
 WATCHED = (batch.JOB, JOB_SET)
 
@@ -22,12 +19,6 @@ def rules(rows: list[KindSpec], scope: str) -> str:
         line.format(group, ", ".join(versions), ", ".join(names), scope)
         for (group, versions), names in by_versions.items()
     )
-
-
-def default_policy() -> str:
-    """Return the ConfigMap's key with the packaged policy."""
-    text = resources.files("webhook.policy").joinpath("default.yaml").read_text()
-    return f"{KEY}: |\n{indent(text, '  ')}"
 
 
 def namespaced_kinds() -> str:

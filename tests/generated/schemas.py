@@ -16,7 +16,6 @@ from webhook.policy.model import Policy
 from webhook.policy.parse import LONGEST
 
 FOLDER: Final = "docs/reference"
-PROFILE: Final = "profiles.*."  # the path of the fields of a profile, to which the comments of the policy belong
 DURATION: Final[Json] = {
     "anyOf": [
         {"type": "integer", "minimum": 1, "maximum": LONGEST},
@@ -27,7 +26,7 @@ DURATION: Final[Json] = {
 
 def policy() -> str:
     """Return the schema of a policy."""
-    meanings = {f"{PROFILE}{path}": meaning.replace("\\|", "|") for path, meaning in comments()}
+    meanings = {path: meaning.replace("\\|", "|") for path, meaning in comments()}
     return text("policy", "A policy of retry-policy-webhook", schema(Policy, meanings))
 
 

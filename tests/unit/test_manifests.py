@@ -20,7 +20,7 @@ from webhook.kinds import batch, job_set
 from webhook.kube import names
 from webhook.ledger.model import pods as pods_of_jobs
 from webhook.objects.problem import Json
-from webhook.policy.parse import KEY
+from webhook.policy.parse import KEY, load_default, parse
 from webhook.serving import app, certificates, own_certificate
 
 ROOT: Final = Path(__file__).parents[2]
@@ -67,8 +67,21 @@ def container(pods: Json) -> Json:
     return dict(found)
 
 
-def test_the_shipped_policy_is_the_packaged_one() -> None:
-    assert kind("ConfigMap")["data"][KEY] == (ROOT / "webhook" / "policy" / "default.yaml").read_text()
+def test_the_shipped_policy_means_the_same_as_the_packaged_one() -> None:
+    assert parse(kind("ConfigMap")["data"][KEY]) == load_default()
+
+
+def test_the_shipped_policy_lists_no_field_that_only_newer_versions_know() -> None:
+    # A running server refuses unknown fields, so a field that is added here makes the next upgrade fail.
+    shipped = yaml.safe_load(kind("ConfigMap")["data"][KEY])
+    assert shipped.keys() == {"apiVersion", "kind", "profiles"}
+    assert shipped["profiles"].keys() == {"default"}
+    assert {name: list(one) for name, one in shipped["profiles"]["default"].items()} == {
+        "retries": ["limit", "default"],
+        "failurePolicy": ["retriableExitCodes"],
+        "disruptions": ["limit"],
+        "placement": ["provider", "spot"],
+    }
 
 
 def test_the_documented_uninstall_deletes_every_cluster_scoped_kind() -> None:

@@ -1,22 +1,22 @@
 """What admission does with retries while the policy's emergency stops them."""
 
-import re
+from textwrap import indent
 from typing import Any
 
 import pytest
-import yaml
 from msgspec.structs import replace
 
 from tests.admission import ask, policy
 from tests.generated import ROOT
 from tests.objects import job, job_spec
+from tests.stop_page import GO_ON, STOP, edited
 from webhook.admission import engine
 from webhook.kube import names
 from webhook.ledger.model import limits
 from webhook.objects.problem import Json
 from webhook.policy.emergency import MESSAGE, profile_for_admission
 from webhook.policy.model import Emergency, Policy, Profile, Retries
-from webhook.policy.parse import KEY, load_default, parse
+from webhook.policy.parse import parse
 from webhook.policy.settings import NamedProfile
 
 
@@ -77,14 +77,26 @@ def test_the_ledger_judges_what_runs_by_the_limits_as_they_are_written() -> None
     assert limits.budgets_of(job(job_spec(backoffLimit=5)), None, settings).free_limit == 10
 
 
-def test_the_command_that_stops_actions_changes_nothing_else_in_the_shipped_policy() -> None:
-    page = (ROOT / "docs" / "how-to" / "stop.md").read_text()
-    (config_map,) = yaml.safe_load_all((ROOT / "manifests" / "base" / "configmap.yaml").read_text())
-    before = config_map["data"][KEY]
-    ((old, new), *others) = re.findall(r"s/([^/]+)/([^/]+)/", page)
-    stops = parse(before.replace(old, new))
-    assert stops == replace(load_default(), emergency=Emergency(actions="Stop"))
-    after = before.replace(old, new).replace("retries: Run", "retries: Stop")
-    for old, new in others:
-        after = after.replace(old, new)
-    assert parse(after) == load_default()
+SHIPPED = (ROOT / "manifests" / "base" / "configmap.yaml").read_text()
+# As the chart stores a policy of its values, and as a user may write it.
+OTHER = "apiVersion: v1\nkind: ConfigMap\ndata:\n  policy.yaml: |\n" + indent(
+    "kind: RetryPolicy\nprofiles:\n  default:\n    retries: {limit: 4}\napiVersion: retry-policy.dev/v1alpha1\n", "    "
+)
+
+
+@pytest.mark.parametrize("before", [SHIPPED, OTHER], ids=["shipped", "other"])
+def test_the_commands_of_the_page_stop_actions_and_go_on_and_change_nothing_else(before: str) -> None:
+    normal = parse(before)
+    assert isinstance(normal, Policy)
+    stopped = edited(before, STOP)
+    assert parse(stopped) == replace(normal, emergency=Emergency(actions="Stop"))
+    assert edited(stopped, GO_ON) == before
+    both = stopped.replace("{actions: Stop}", "{actions: Stop, retries: Stop}")
+    assert parse(both) == replace(normal, emergency=Emergency(actions="Stop", retries="Stop"))
+    assert edited(both, GO_ON) == before
+
+
+def test_stopping_twice_is_refused_and_not_ignored() -> None:
+    problems = parse(edited(edited(SHIPPED, STOP), STOP))
+    assert isinstance(problems, list)
+    assert ["emergency: is written twice" in str(problem) for problem in problems] == [True]
