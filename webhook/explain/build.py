@@ -10,7 +10,7 @@ from msgspec import structs
 from webhook.explain import pending
 from webhook.explain.job_budgets import MANY, job_budgets
 from webhook.explain.next_failure import MOST_SCOPES, NextFailure, counts_of_pod, next_failures
-from webhook.explain.pending import Verdict
+from webhook.explain.pending import Delayed, Verdict
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB, SET_NAME, costly_restarts, job_restarts
 from webhook.kube import names, terminal
@@ -84,6 +84,7 @@ class Explanation:
     requested: tuple[record.Requested, ...] = ()  # requested retries
     rows: list[Row] = field(default_factory=list)
     waits_until: str = ""  # the end of the Job controller's back-off, RFC 3339; empty if it does not wait
+    delays: list[Delayed] = field(default_factory=list)  # pods that a rule of onFailure holds back
     verdicts: list[Verdict] = field(default_factory=list)  # pending ones
     next: list[str] = field(default_factory=list)  # the texts of `forecasts`
     forecasts: list[NextFailure] = field(default_factory=list)
@@ -128,6 +129,7 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
         requested=record.read(root),
         rows=rows,
         waits_until="" if refused else waiting(root, standings, found, all_pods),
+        delays=pending.delays(found),
         verdicts=[verdict for standing in standings for verdict in pending.verdicts(standing, found)],
         next=[one.text for one in foretold],
         forecasts=foretold,
@@ -193,13 +195,22 @@ def running_rows(found: list[Pod], account: Account, root: Json, *, in_set: bool
             placement=PLACEMENTS.get(pod.placement, ""),
             start=pod.started,
             end=pod.ended,
-            ended="succeeded" if pod.has_ended else "being deleted" if pod.deleting else pod.phase.lower(),
+            ended=state_of_pod(pod),
             rule="",
             cost="none" if pod.has_ended else "",
             retries_left=None,
             disruptions_left=None,
             after=words.state(on_failure.read(pod.after)) if pod.after else "",
         )
+
+
+def state_of_pod(pod: Pod) -> str:
+    """Return the state of a pod that has not failed."""
+    if pod.has_ended:
+        return "succeeded"
+    if pod.deleting:
+        return "being deleted"
+    return "delayed" if pod.waiting is not None and pod.waiting.gate is not None else pod.phase.lower()
 
 
 def state_of(root: Json) -> str:

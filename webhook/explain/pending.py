@@ -1,4 +1,4 @@
-"""Finds out what a workload waits for: the Job controller's back-off, a verdict of the ledger, refused pods. Pure.
+"""Finds out what a workload waits for: back-off, delays, a verdict of the ledger, refused pods. Pure.
 
 Times are RFC 3339; `render` turns them into seconds from now.
 """
@@ -11,7 +11,7 @@ from typing import Final
 from webhook.kinds import batch
 from webhook.ledger import settling
 from webhook.ledger.forecast import Standing
-from webhook.ledger.model import words
+from webhook.ledger.model import on_failure, words
 from webhook.ledger.model.account import Attempt
 from webhook.ledger.model.pods import Exit, Pod, seconds
 from webhook.objects.patch import at
@@ -32,6 +32,33 @@ class Verdict:
     pod: str
     until: str
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delayed:
+    """A pod that is held back until the time `until`; `rule`: the index of the rule of onFailure that asked for it.
+
+    `cause`: how the attempt before it ended. `rule` is None, and the others are empty, if the pod does not say it.
+    """
+
+    pod: str
+    until: str
+    rule: int | None
+    cause: str
+
+
+def delays(found: Iterable[Pod]) -> list[Delayed]:
+    """Return the pods that a delay holds back, the first to end first.
+
+    The times are those of the pods. The leader ends a delay earlier if the policy in force has another rule by now.
+    """
+    asked = [
+        (pod.name, on_failure.read(pod.after))
+        for pod in found
+        if pod.waiting is not None and pod.waiting.gate is not None
+    ]
+    delayed = [Delayed(pod=name, until=one.not_before, rule=one.rule, cause=one.cause) for name, one in asked]
+    return sorted(delayed, key=lambda one: (one.until, one.pod))
 
 
 def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[Verdict]:

@@ -9,6 +9,7 @@ import msgspec
 
 from webhook.explain.build import Explanation, Row
 from webhook.explain.build_cron_job import CronJobExplanation
+from webhook.explain.pending import Delayed
 from webhook.kinds import tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model.words import counted
@@ -17,7 +18,8 @@ from webhook.objects.columns import Part
 
 HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
 BUDGETS: Final = {JOB_SET.kind: "restart"}  # else retry
-LATEST_VERDICT: Final = 30  # seconds that the ledger may take for a verdict after it was due
+LATEST: Final = 30  # seconds that the leader may take for a verdict, or to end a delay, after it was due
+MOST_DELAYS: Final = 5  # delayed pods that are shown
 SHORT: Final = 2  # minutes under which a duration is shown in seconds
 LONG: Final = 120  # minutes from which it is shown in hours
 UNITS: Final = {tekton.PIPELINE_RUN.kind: "TASK"}  # else INDEX
@@ -37,9 +39,13 @@ def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Par
     """Yield the table, and the lines before and after it; `now`: the time from which seconds count."""
     now = datetime.now(UTC) if now is None else now
     yield f"{explanation.kind} {explanation.namespace}/{explanation.name}: {state(explanation, now)}"
+    for delay in explanation.delays[:MOST_DELAYS]:
+        yield told(delay, now)
+    if len(explanation.delays) > MOST_DELAYS:
+        yield f"(and {counted(len(explanation.delays) - MOST_DELAYS, 'other pod')}, delayed until later)"
     for verdict in explanation.verdicts:
         left = seconds_until(verdict.until, now)
-        if left > -LATEST_VERDICT:
+        if left > -LATEST:
             yield f"verdict pending until {verdict.until} ({max(0, left)} s): {verdict.text}"
     yield explanation.summary
     yield from explanation.budgets
@@ -68,6 +74,17 @@ def by_pod(heading: str, texts: Iterable[tuple[str, str]]) -> Iterator[str]:
     found = [f"  {pod}: {text}" for pod, text in texts if text]
     if found:
         yield from ("", heading, *found)
+
+
+def told(delay: Delayed, now: datetime) -> str:
+    """Return what holds a pod back, and until when."""
+    left = seconds_until(delay.until, now)
+    rule = "a rule" if delay.rule is None else f"rule {delay.rule}"
+    why = f"by {rule} of onFailure" + (f" after {delay.cause}" if delay.cause else "")
+    if left > -LATEST:
+        until = f"until {delay.until} ({max(0, left)} s) " if delay.until else ""
+        return f"pod {delay.pod} is delayed {until}{why}"
+    return f"pod {delay.pod} was to be delayed until {delay.until} {why}, and still is: see `retry-policy doctor`"
 
 
 def state(explanation: Explanation, now: datetime) -> str:

@@ -11,7 +11,7 @@ from tests.unit.explain.test_next_failure import COUPLED, standing
 from tests.unit.ledger.pods import disrupted, failed, running_pod
 from webhook.explain import pending, render
 from webhook.explain.build import explain
-from webhook.kube.names import POLICY
+from webhook.kube.names import AFTER_FAILURE, DELAY, POLICY
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 from webhook.policy.model import FailureRule, Match, Next, Profile
@@ -139,3 +139,46 @@ def test_an_end_about_which_the_ledger_decides_by_the_rules_is_pending_until_it_
     by_rule = standing(failed(1, 3), profile=profile, rules=[DISRUPTION])
     (verdict,) = pending.verdicts(by_rule, [])
     assert verdict.text.startswith("pod train-1 (container main exit code 3): rule 1 of onFailure ends the Job")
+
+
+DELAYED = '{"rule":1,"cause":"ExitCode","notBefore":"2026-01-01T01:00:24Z"}'
+
+
+def delayed(name: str, after: str = DELAYED) -> Json:
+    found = pod(name, "Pending", creationTimestamp="2026-01-01T01:00:00Z", annotations={AFTER_FAILURE: after})
+    found["spec"] = {"schedulingGates": [{"name": "example.test/quota"}, {"name": DELAY}]}
+    return found
+
+
+def test_a_delay_is_shown_with_its_rule_and_its_end() -> None:
+    lines = printed(job(), delayed("train-1"), pod("train-2", "Running"))
+    assert lines[1] == "pod train-1 is delayed until 2026-01-01T01:00:24Z (24 s) by rule 1 of onFailure after ExitCode"
+    (row,) = (line for line in lines if line.startswith("0 ") and " train-1 " in line)
+    assert " delayed " in row
+    assert sum("is delayed" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize("after", ["", "{", '{"rule":7}', '{"notBefore":"soon"}'])
+def test_a_delay_of_which_the_pod_says_nothing_readable_is_shown_nonetheless(after: str) -> None:
+    assert printed(job(), delayed("train-1", after))[1].startswith("pod train-1 is delayed")
+
+
+def test_a_delay_that_has_not_ended_in_time_names_the_doctor() -> None:
+    (late,) = [
+        line for line in printed(job(), delayed("train-1"), now="2026-01-01T01:01:00Z") if "and still is" in line
+    ]
+    assert late.startswith("pod train-1 was to be delayed until 2026-01-01T01:00:24Z by rule 1 of onFailure")
+    assert "retry-policy doctor" in late
+
+
+def test_of_many_delays_the_first_to_end_are_shown_and_the_others_counted() -> None:
+    parts = [delayed(f"train-{number}", DELAYED.replace(":24Z", f":{24 + number}Z")) for number in reversed(range(8))]
+    lines = printed(job(), *parts)
+    assert [line.split()[1] for line in lines if " is delayed " in line] == [f"train-{number}" for number in range(5)]
+    assert "(and 3 other pods, delayed until later)" in lines
+
+
+def test_a_pod_with_the_gate_of_somebody_else_is_not_shown_as_delayed() -> None:
+    other = delayed("train-1")
+    other["spec"]["schedulingGates"].pop()
+    assert not [line for line in printed(job(), other) if "is delayed" in line]
